@@ -1,4 +1,5 @@
-//! Time of the emitted SQL against the exact query on the backing PostgreSQL, interleaved in one run, medians of 41. `cargo bench --bench emitted`
+//! Time of the emitted SQL against the exact query on the backing PostgreSQL, interleaved in one
+//! run, medians of 41. `cargo bench --bench emitted`
 #![allow(dead_code)]
 
 #[path = "../tests/it/fixture.rs"]
@@ -13,7 +14,8 @@ const QUESTIONS: [&str; 5] = [
     "SELECT race, count(*), avg(years_of_school) FROM nls.women GROUP BY race",
     "SELECT avg(hourly_wage) FROM nls.interviews",
     "SELECT year, avg(hourly_wage) FROM nls.interviews GROUP BY year",
-    "SELECT w.race, avg(i.hourly_wage) FROM nls.interviews i JOIN nls.women w ON i.woman_id = w.woman_id GROUP BY w.race",
+    "SELECT w.race, avg(i.hourly_wage) FROM nls.interviews i JOIN nls.women w ON i.woman_id = \
+        w.woman_id GROUP BY w.race",
 ];
 const ROUNDS: usize = 41;
 
@@ -31,12 +33,24 @@ fn median(mut times: Vec<Duration>) -> f64 {
 #[tokio::main]
 async fn main() {
     let veil = fixture::Veil::demo(|yaml| yaml, None).await;
-    println!("{:>9} {:>9} {:>6}  question", "exact ms", "ours ms", "ratio");
+    println!(
+        "{:>9} {:>9} {:>6}  question",
+        "exact ms", "ours ms", "ratio"
+    );
     for sql in QUESTIONS {
         let statements = parse(sql).expect("it parses");
-        let [Statement::Query(query)] = statements.as_slice() else { panic!("one query") };
-        let (plan, _) = veil.engine.plan(&fixture::Veil::asker(), query).await.expect("it plans");
-        let emitted = plan.releases()[0].sql().expect("it asks the data").to_owned();
+        let [Statement::Query(query)] = statements.as_slice() else {
+            panic!("one query")
+        };
+        let (plan, _) = veil
+            .engine
+            .plan(&fixture::Veil::asker(), query)
+            .await
+            .expect("it plans");
+        let emitted = plan.releases()[0]
+            .sql()
+            .expect("it asks the data")
+            .to_owned();
         let (mut exact, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             exact.push(timed(&veil.client, sql).await);

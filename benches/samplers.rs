@@ -8,9 +8,14 @@ fn samplers(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     for exponent in [0, 10, 20, 30, 58] {
         let scale = 1u64 << exponent;
-        for (name, noise) in [("laplace", Noise::Laplace { scale }), ("gaussian", Noise::Gaussian { sigma: scale })] {
+        for (name, noise) in [
+            ("laplace", Noise::Laplace { scale }),
+            ("gaussian", Noise::Gaussian { sigma: scale }),
+        ] {
             let mut random = OsRandomness::new();
-            group.bench_function(BenchmarkId::new(name, format!("2^{exponent}")), |bencher| bencher.iter(|| noise.sample(&mut random)));
+            group.bench_function(BenchmarkId::new(name, format!("2^{exponent}")), |bencher| {
+                bencher.iter(|| noise.sample(&mut random))
+            });
         }
     }
     group.finish();

@@ -31,12 +31,21 @@ impl Error {
     /// What the client is told.
     pub fn report(&self) -> Refusal {
         match self {
-            Self::Parse(r) | Self::Resolve(r) | Self::Analyze(r) | Self::Rewrite(r) | Self::Ledger(r) | Self::Shadow(r) => r.clone(),
-            Self::Cancelled => {
-                Refusal::new(sqlstate::QUERY_CANCELED, "canceling statement due to user request").detail("What was charged by then stays charged.")
-            }
+            Self::Parse(r)
+            | Self::Resolve(r)
+            | Self::Analyze(r)
+            | Self::Rewrite(r)
+            | Self::Ledger(r)
+            | Self::Shadow(r) => r.clone(),
+            Self::Cancelled => Refusal::new(
+                sqlstate::QUERY_CANCELED,
+                "canceling statement due to user request",
+            )
+            .detail("What was charged by then stays charged."),
             Self::Internal { incident } => Refusal::new(sqlstate::INTERNAL_ERROR, "internal error")
-                .detail(format!("The operator's log has the cause under incident {incident}.")),
+                .detail(format!(
+                    "The operator's log has the cause under incident {incident}."
+                )),
         }
     }
 }

@@ -1,6 +1,8 @@
-//! What sessions hold in memory: answers as they come and on their way to a client that reads slowly, cursors, portals that are read in parts, prepared statements and
-//! long messages. A little is every session's own; what is beyond comes out of one stock for all, so that no number of sessions takes the machine's memory, and of
-//! which a quarter stays for other roles than the greediest.
+//! What sessions hold in memory: answers as they come and on their way to a client that reads
+//! slowly, cursors, portals that are read in parts, prepared statements and long messages. A little
+//! is every session's own; what is beyond comes out of one stock for all, so that no number of
+//! sessions takes the machine's memory, and of which a quarter stays for other roles than the
+//! greediest.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +16,8 @@ use crate::refusal::Refusal;
 const OWN_BYTES: usize = 2 << 20;
 /// The common stock: of all sessions together.
 const COMMON_BYTES: usize = 1 << 30;
-/// Weight of a row and of a value beside their bytes: a million rows of a thousand NULLs are no small answer.
+/// Weight of a row and of a value beside their bytes: a million rows of a thousand NULLs are no
+/// small answer.
 const ROW_BYTES: usize = 48;
 const VALUE_BYTES: usize = 64;
 /// The SQLSTATE of an answer for which there is no room.
@@ -29,12 +32,17 @@ struct Source {
 
 impl Source {
     fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { held: AtomicUsize::new(0), most })
+        Arc::new(Self {
+            held: AtomicUsize::new(0),
+            most,
+        })
     }
 
     fn take(&self, bytes: usize) -> bool {
         let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.most);
-        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+        self.held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+            .is_ok()
     }
 
     fn give(&self, bytes: usize) {
@@ -73,7 +81,10 @@ impl Default for Stock {
 
 impl Stock {
     fn of(bytes: usize) -> Self {
-        Self { common: Source::new(bytes), by_role: Mutex::default() }
+        Self {
+            common: Source::new(bytes),
+            by_role: Mutex::default(),
+        }
     }
 
     /// For one session of this role.
@@ -81,8 +92,15 @@ impl Stock {
         let most = self.common.most - self.common.most / 4;
         let mut all = self.by_role.lock().unwrap_or_else(PoisonError::into_inner);
         // Roles are the policy's: few.
-        let of_role = Arc::clone(all.entry(role.to_owned()).or_insert_with(|| Source::new(most)));
-        Share { own: Source::new(OWN_BYTES), of_role, common: Arc::clone(&self.common) }
+        let of_role = Arc::clone(
+            all.entry(role.to_owned())
+                .or_insert_with(|| Source::new(most)),
+        );
+        Share {
+            own: Source::new(OWN_BYTES),
+            of_role,
+            common: Arc::clone(&self.common),
+        }
     }
 }
 
@@ -106,7 +124,11 @@ fn weight_of_copy(row: &[Option<Bytes>]) -> usize {
 impl Share {
     /// Holds nothing yet.
     pub fn begin(&self) -> Held {
-        Held { share: self.clone(), own: 0, common: 0 }
+        Held {
+            share: self.clone(),
+            own: 0,
+            common: 0,
+        }
     }
 
     /// # Errors
@@ -136,7 +158,11 @@ impl Held {
     /// # Errors
     /// 53200 where the stock is at its end; what was held stays held.
     pub fn add(&mut self, bytes: usize) -> Result<(), Refusal> {
-        let Share { own, of_role, common } = &self.share;
+        let Share {
+            own,
+            of_role,
+            common,
+        } = &self.share;
         if self.common == 0 && own.take(bytes) {
             self.own += bytes;
             return Ok(());
@@ -152,8 +178,15 @@ impl Held {
             of_role.give(all);
         }
         Err(Refusal::new(NO_ROOM, "out of memory")
-            .detail("Sessions hold too many rows that no client has read yet, or too many prepared statements and values. What was paid is kept, and found again unless pgveil.reuse is off.")
-            .hint("Read or close open cursors, portals and prepared statements, or ask for fewer rows."))
+            .detail(
+                "Sessions hold too many rows that no client has read yet, or too many prepared \
+                statements and values. What was paid is kept, and found again unless pgveil.reuse \
+                is off.",
+            )
+            .hint(
+                "Read or close open cursors, portals and prepared statements, or ask for fewer \
+                rows.",
+            ))
     }
 
     pub fn bytes(&self) -> usize {
@@ -195,15 +228,21 @@ mod tests {
     }
 
     fn held(stock: &Stock, share: &Share) -> [usize; 3] {
-        [&share.own, &share.of_role, &stock.common].map(|source| source.held.load(Ordering::Relaxed))
+        [&share.own, &share.of_role, &stock.common]
+            .map(|source| source.held.load(Ordering::Relaxed))
     }
 
     #[test]
     fn little_is_ones_own_and_much_is_everybodys() {
         let stock = Stock::of(3 * OWN_BYTES);
         let (greedy, modest) = (stock.share("ann"), stock.share("ann"));
-        let mut all: Vec<Held> = (0..2).map(|_| greedy.hold_rows(&rows(OWN_BYTES)).ok().unwrap()).collect();
-        assert_eq!(greedy.hold_rows(&rows(OWN_BYTES)).err().unwrap().sqlstate, NO_ROOM);
+        let mut all: Vec<Held> = (0..2)
+            .map(|_| greedy.hold_rows(&rows(OWN_BYTES)).ok().unwrap())
+            .collect();
+        assert_eq!(
+            greedy.hold_rows(&rows(OWN_BYTES)).err().unwrap().sqlstate,
+            NO_ROOM
+        );
         // Who holds little is not touched by it.
         let small = modest.hold_rows(&rows(1000)).ok().unwrap();
         assert!(modest.hold_rows(&rows(OWN_BYTES)).is_err());
@@ -217,10 +256,21 @@ mod tests {
     fn one_role_leaves_room_for_another() {
         let stock = Stock::of(8 * OWN_BYTES);
         let greedy: Vec<Share> = (0..8).map(|_| stock.share("ann")).collect();
-        let all: Vec<Held> = greedy.iter().cycle().map_while(|share| share.hold_rows(&rows(OWN_BYTES)).ok()).collect();
-        assert_eq!(all.len(), 5, "six of eight, less what the rows weigh beside their bytes");
+        let all: Vec<Held> = greedy
+            .iter()
+            .cycle()
+            .map_while(|share| share.hold_rows(&rows(OWN_BYTES)).ok())
+            .collect();
+        assert_eq!(
+            all.len(),
+            5,
+            "six of eight, less what the rows weigh beside their bytes"
+        );
         let other = stock.share("bob");
-        let others = [other.hold_rows(&rows(OWN_BYTES)).ok().unwrap(), other.hold_rows(&rows(OWN_BYTES / 2)).ok().unwrap()];
+        let others = [
+            other.hold_rows(&rows(OWN_BYTES)).ok().unwrap(),
+            other.hold_rows(&rows(OWN_BYTES / 2)).ok().unwrap(),
+        ];
         drop(all);
         assert!(greedy[0].hold_rows(&rows(OWN_BYTES)).is_ok());
         drop(others);
@@ -239,7 +289,10 @@ mod tests {
         growing.add(OWN_BYTES).unwrap();
         // Three of four are the role's most; what was held stays held.
         assert!(growing.add(OWN_BYTES).is_err());
-        assert_eq!(held(&stock, &share), [0, 2 * OWN_BYTES + 1, 2 * OWN_BYTES + 1]);
+        assert_eq!(
+            held(&stock, &share),
+            [0, 2 * OWN_BYTES + 1, 2 * OWN_BYTES + 1]
+        );
         growing.fit(10);
         assert_eq!(held(&stock, &share), [0, 10, 10]);
         growing.fit(100);
@@ -248,7 +301,14 @@ mod tests {
         drop((growing, small));
         assert_eq!(held(&stock, &share), [0; 3]);
         // A role may be at its end where the stock is not, and the other way round.
-        let others: Vec<Held> = ["bob", "eve"].map(|role| stock.share(role).hold(3 * OWN_BYTES / 2 + OWN_BYTES / 4).unwrap()).into();
+        let others: Vec<Held> = ["bob", "eve"]
+            .map(|role| {
+                stock
+                    .share(role)
+                    .hold(3 * OWN_BYTES / 2 + OWN_BYTES / 4)
+                    .unwrap()
+            })
+            .into();
         assert!(share.hold(OWN_BYTES).is_ok());
         assert!(share.hold(OWN_BYTES + 1).is_err());
         assert_eq!(held(&stock, &share)[1], 0);
@@ -262,7 +322,10 @@ mod tests {
         let mut joined = share.hold(100).unwrap();
         joined.join(share.hold(2 * OWN_BYTES).unwrap());
         joined.join(share.hold(7).unwrap());
-        assert_eq!((joined.bytes(), held(&stock, &share)), (2 * OWN_BYTES + 107, [107, 2 * OWN_BYTES, 2 * OWN_BYTES]));
+        assert_eq!(
+            (joined.bytes(), held(&stock, &share)),
+            (2 * OWN_BYTES + 107, [107, 2 * OWN_BYTES, 2 * OWN_BYTES])
+        );
         joined.fit(50);
         assert_eq!(held(&stock, &share), [50, 0, 0]);
         drop(joined);
@@ -272,7 +335,8 @@ mod tests {
     #[test]
     fn copies_weigh_no_bytes() {
         let share = Stock::of(4 * OWN_BYTES).share("ann");
-        let [whole, copies] = [share.hold_rows(&rows(5000)), share.hold_copies(&rows(5000))].map(|held| held.ok().unwrap().own);
+        let [whole, copies] = [share.hold_rows(&rows(5000)), share.hold_copies(&rows(5000))]
+            .map(|held| held.ok().unwrap().own);
         assert_eq!(whole - copies, 5000);
         assert_eq!(copies, ROW_BYTES + 2 * VALUE_BYTES);
     }

@@ -1,4 +1,5 @@
-//! What a client may be told of a failure: PostgreSQL's error fields, built from the SQL, the policy and released values only.
+//! What a client may be told of a failure: PostgreSQL's error fields, built from the SQL, the
+//! policy and released values only.
 
 /// SQLSTATE codes that pgveil raises itself.
 pub mod sqlstate {
@@ -19,7 +20,8 @@ pub mod sqlstate {
     pub const INTERNAL_ERROR: &str = "XX000";
 }
 
-/// Where a part of the statement begins in the client's text. What differs in nothing else is the same.
+/// Where a part of the statement begins in the client's text. What differs in nothing else is the
+/// same.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TextPosition(pub Option<u32>);
 
@@ -29,9 +31,11 @@ impl PartialEq for TextPosition {
     }
 }
 
-/// One refusal in PostgreSQL's style: lowercase message without a full stop; detail and hint are sentences.
+/// One refusal in PostgreSQL's style: lowercase message without a full stop; detail and hint are
+/// sentences.
 ///
-/// The text may depend on the SQL, the policy, the ledger and released values; never on a private row.
+/// The text may depend on the SQL, the policy, the ledger and released values; never on a private
+/// row.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -45,12 +49,21 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(sqlstate: &str, message: impl Into<String>) -> Self {
-        Self { sqlstate: sqlstate.to_owned(), message: message.into(), detail: None, hint: None, position: None }
+        Self {
+            sqlstate: sqlstate.to_owned(),
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+        }
     }
 
     /// 0A000: valid SQL for which no sound private answer is known; `construct` names it.
     pub fn unsupported(construct: impl std::fmt::Display) -> Self {
-        Self::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{construct} is not supported over private tables"))
+        Self::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            format!("{construct} is not supported over private tables"),
+        )
     }
 
     /// 42501: the policy forbids it.
@@ -75,6 +88,10 @@ impl Refusal {
 
     /// At this place unless a part of it was named before: what is innermost tells its place first.
     pub fn within(self, position: impl FnOnce() -> Option<u32>) -> Self {
-        if self.position.is_some() { self } else { self.at(position()) }
+        if self.position.is_some() {
+            self
+        } else {
+            self.at(position())
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! Any text as SQL and any texts as its parameters (`sql`, then for each NUL a byte for its type and its text): a value never becomes anything but one
-//! constant, so the statement is, token by token, that of any other value.
+//! Any text as SQL and any texts as its parameters (`sql`, then for each NUL a byte for its type
+//! and its text): a value never becomes anything but one constant, so the statement is, token by
+//! token, that of any other value.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes of a client, from the first packet (first byte odd) or after its login (even): the session ends in ReadyForQuery or in FATAL, never in silence
-//! and never by a panic.
+//! Any bytes of a client, from the first packet (first byte odd) or after its login (even): the
+//! session ends in ReadyForQuery or in FATAL, never in silence and never by a panic.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -20,7 +20,8 @@ mod socket;
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 static SERVER: LazyLock<double::Running> = LazyLock::new(|| RUNTIME.block_on(double::start()));
 
-/// What a client hears once it has said all: everything up to the end, which comes in time. A reset of the connection is an end, too.
+/// What a client hears once it has said all: everything up to the end, which comes in time. A reset
+/// of the connection is an end, too.
 async fn heard(client: &mut socket::Socket) -> Vec<u8> {
     let mut all = Vec::new();
     let _ = client.stream.shutdown().await;

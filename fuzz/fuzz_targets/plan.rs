@@ -1,6 +1,7 @@
-//! Any text as SQL, its first byte choosing policy and settings: nothing panics; a plan that is made is the same each time, is described, and is printed as
-//! statements that parse. What a statement costs in time and stack shows in long ones alone, so part of its inputs are others with a piece said many times, side
-//! by side or within itself.
+//! Any text as SQL, its first byte choosing policy and settings: nothing panics; a plan that is
+//! made is the same each time, is described, and is printed as statements that parse. What a
+//! statement costs in time and stack shows in long ones alone, so part of its inputs are others
+//! with a piece said many times, side by side or within itself.
 #![no_main]
 
 mod world;
@@ -76,7 +77,8 @@ fn edges(text: &[u8]) -> Vec<usize> {
     [0].into_iter().chain(inner).chain([text.len()]).collect()
 }
 
-/// The text as five pieces, at edges not far from each other: the second and fourth are said many times, `f(f(f(x)))`; or the second alone, `a, a, a`.
+/// The text as five pieces, at edges not far from each other: the second and fourth are said many
+/// times, `f(f(f(x)))`; or the second alone, `a, a, a`.
 fn repeated(text: &[u8], room: usize, draw: &mut Draw) -> Vec<u8> {
     let edges = edges(text);
     let mut cuts = [0; 4];

@@ -1,4 +1,5 @@
-//! Any text as a policy file: errors with their places, or a policy that holds for the catalog; never a panic.
+//! Any text as a policy file: errors with their places, or a policy that holds for the catalog;
+//! never a panic.
 #![no_main]
 
 mod world;

@@ -1,4 +1,5 @@
-//! The demo's policy over a catalog written by hand, with one more table that has a column of every type: what the goldens ask is planned without a database.
+//! The demo's policy over a catalog written by hand, with one more table that has a column of every
+//! type: what the goldens ask is planned without a database.
 
 use std::sync::LazyLock;
 
@@ -25,17 +26,22 @@ const THINGS: &str = "  nls.things:
 const TABLES: [(&str, &str); 5] = [
     ("industries", "industry_code:int2! industry:text!"),
     ("occupations", "occupation_code:int2! occupation:text!"),
-    ("women", "woman_id:int4! birth_year:int2! race:text! years_of_school:int2 college_graduate:int2!"),
+    ("women", "woman_id:int4! birth_year:int2! race:text! years_of_school:int2 \
+        college_graduate:int2!"),
     (
         "interviews",
-        "interview_id:int4! woman_id:int4! year:int2! age:int2 married:int2 never_married:int2 metro:int2 central_city:int2 south:int2 \
-         industry_code:int2 occupation_code:int2 union_member:int2 weeks_unemployed:int2 experience_years:numeric(5,2)! \
+        "interview_id:int4! woman_id:int4! year:int2! age:int2 married:int2 never_married:int2 \
+            metro:int2 central_city:int2 south:int2 \
+         industry_code:int2 occupation_code:int2 union_member:int2 weeks_unemployed:int2 \
+         experience_years:numeric(5,2)! \
          tenure_years:numeric(5,2) hours_per_week:int2 weeks_worked:int2 hourly_wage:numeric(7,2)!",
     ),
     (
         "things",
-        "thing_id:int4! woman_id:int4! s:int2 i:int4 l:int8 n:numeric m:numeric(9,2) f:float8 r:float4 t:text tx:text v:varchar b:bool u:uuid \
-         d:date dd:date ts:timestamp tz:timestamptz iv:interval tm:time en:mood j:jsonb a:int4[] ta:text[]",
+        "thing_id:int4! woman_id:int4! s:int2 i:int4 l:int8 n:numeric m:numeric(9,2) f:float8 \
+            r:float4 t:text tx:text v:varchar b:bool u:uuid \
+         d:date dd:date ts:timestamp tz:timestamptz iv:interval tm:time en:mood j:jsonb a:int4[] \
+         ta:text[]",
     ),
 ];
 

@@ -1,4 +1,5 @@
-//! Finds what can be mutated: comparisons, logic, arithmetic, small numbers, pairs of methods, statements, conditions and whole functions.
+//! Finds what can be mutated: comparisons, logic, arithmetic, small numbers, pairs of methods,
+//! statements, conditions and whole functions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,12 @@
-//! Mutants by switches: one build holds them all, and the environment variable PGVEIL_MUTANTS turns some of them on for a run of the tests.
+//! Mutants by switches: one build holds them all, and the environment variable PGVEIL_MUTANTS turns
+//! some of them on for a run of the tests.
 //!
-//! Nobody waits for tests that have nothing to do with a mutant: a first run without any writes down which tests ask for which switches.
+//! Nobody waits for tests that have nothing to do with a mutant: a first run without any writes
+//! down which tests ask for which switches.
 //!
-//! A mutant of an expression is woven in as `if crate::mutated(17) { mutant } else { original }`. What does not compile is found by the compiler's own spans and
-//! left out. So no mutant costs a build.
+//! A mutant of an expression is woven in as `if crate::mutated(17) { mutant } else { original }`.
+//! What does not compile is found by the compiler's own spans and left out. So no mutant costs a
+//! build.
 
 mod find;
 mod run;
@@ -23,8 +26,10 @@ const MODULES: [&str; 5] = ["analyze", "rewrite", "release", "mechanism", "ledge
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [folder, each, seed, longest, places @ ..] = arguments.as_slice() else {
-        eprintln!("usage: pgveil-mutants FOLDER MUTANTS_PER_PLACE SEED LONGEST_TEST_IN_SECONDS [PLACE…]");
-        eprintln!("A PLACE is a folder or file of src, such as rewrite or analyze/per_unit.rs; without any: {}", MODULES.join(", "));
+        eprintln!("usage: pgveil-mutants FOLDER MUTANTS_PER_PLACE SEED LONGEST_TEST_IN_SECONDS \
+            [PLACE…]");
+        eprintln!("A PLACE is a folder or file of src, such as rewrite or analyze/per_unit.rs; \
+            without any: {}", MODULES.join(", "));
         return ExitCode::from(2);
     };
     let (Ok(each), Ok(seed), Ok(longest)) = (each.parse::<usize>(), seed.parse::<u64>(), longest.parse::<u64>()) else {

@@ -1,7 +1,10 @@
-//! Tries every mutant against the tests that reach it until one fails: all unit tests, then the integration tests; the quickest first.
+//! Tries every mutant against the tests that reach it until one fails: all unit tests, then the
+//! integration tests; the quickest first.
 //!
-//! A test is run with many mutants on at once: when it passes, it notices none of them, and otherwise the half is tried that is to blame, down to single mutants. A mutant
-//! counts as killed only by a run in which it was on alone. One that undoes another's effect can only make a mutant survive that would not.
+//! A test is run with many mutants on at once: when it passes, it notices none of them, and
+//! otherwise the half is tried that is to blame, down to single mutants. A mutant counts as killed
+//! only by a run in which it was on alone. One that undoes another's effect can only make a mutant
+//! survive that would not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -48,7 +51,8 @@ const PATIENCE: u32 = 4;
 /// Tests that are run at once.
 const AT_ONCE: usize = 2;
 
-/// Mutants that are on together in a test's first run; twice as many after a run that passes, half as many after one that fails.
+/// Mutants that are on together in a test's first run; twice as many after a run that passes, half
+/// as many after one that fails.
 const TOGETHER: usize = 8;
 
 /// Tests that pass without a mutant, how long they take, and the mutants that they reach.
@@ -58,7 +62,8 @@ struct Reach {
     mutants: BTreeSet<usize>,
 }
 
-/// Tries all mutants that `results.tsv` does not have as killed already. Tests that take longer than `longest` are left out.
+/// Tries all mutants that `results.tsv` does not have as killed already. Tests that take longer
+/// than `longest` are left out.
 pub fn all(folder: &Path, sites: &[Site], longest: Duration) -> ExitCode {
     let path = folder.join("results.tsv");
     let before: BTreeSet<String> = std::fs::read_to_string(&path).unwrap_or_default().lines().filter_map(killed).collect();
@@ -119,7 +124,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether the tests pass with all of them on; where not, those are killed that alone make them fail.
+    /// Whether the tests pass with all of them on; where not, those are killed that alone make them
+    /// fail.
     fn try_together(&self, at: usize, one: &Reach, mutants: &[usize]) -> bool {
         let limit = one.took * PATIENCE + Duration::from_secs(10);
         let killer = match run(self.folder, &one.tests, &Switch::Mutants(mutants), &said(self.folder, at), limit) {

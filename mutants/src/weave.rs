@@ -8,11 +8,14 @@ use crate::find::{Change, Site};
 use crate::run::cargo;
 
 const SWITCH: &str = "
-/// Whether this mutant is on. A run that looks what its tests reach has none, and writes down what is asked for.
+/// Whether this mutant is on. A run that looks what its tests reach has none, and writes down \
+what \
+is asked for.
 pub fn mutated(number: usize) -> bool {
     use std::io::Write;
     static ON: std::sync::OnceLock<Vec<bool>> = std::sync::OnceLock::new();
-    static REACHED: std::sync::OnceLock<Option<(std::fs::File, Vec<std::sync::atomic::AtomicBool>)>> = std::sync::OnceLock::new();
+    static REACHED: std::sync::OnceLock<Option<(std::fs::File, \
+    Vec<std::sync::atomic::AtomicBool>)>> = std::sync::OnceLock::new();
     let open = || {
         let file = std::fs::File::options().create(true).append(true).open(std::env::var_os(\"PGVEIL_REACH\")?).ok()?;
         Some((file, (0..10_000).map(|_| false.into()).collect()))
@@ -131,7 +134,8 @@ fn weave(out: &mut String, pieces: &mut Pieces, text: &str, range: Range<usize>,
                 weave(out, pieces, text, site.start..site.end, inner);
                 out.push('}');
             }
-            Change::Returns(value) => out.push_str(&format!(" if crate::mutated({}) {{ return {value}; }} ", site.id)),
+            Change::Returns(value) => out.push_str(&format!(" if crate::mutated({}) {{ return \
+                {value}; }} ", site.id)),
         }
         pieces.push((site.id, start..out.len()));
         at = site.end;

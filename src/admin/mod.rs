@@ -1,7 +1,9 @@
-//! The operator's address: `/healthz`, `/readyz` and `/metrics` by HTTP, for probes and for Prometheus.
+//! The operator's address: `/healthz`, `/readyz` and `/metrics` by HTTP, for probes and for
+//! Prometheus.
 //!
-//! Three fixed pages by GET, one request a connection: so little of HTTP that it is written here rather than taken from a framework. What is shown are
-//! counts, times and the budgets that are left; timings can tell of the data, so analysts are to have no way to this address.
+//! Three fixed pages by GET, one request a connection: so little of HTTP that it is written here
+//! rather than taken from a framework. What is shown are counts, times and the budgets that are
+//! left; timings can tell of the data, so analysts are to have no way to this address.
 
 mod watch;
 
@@ -38,7 +40,8 @@ pub async fn serve(listener: TcpListener, exchange: Arc<Exchange>, shutdown: Can
             () = shutdown.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        let (Ok((socket, _)), Ok(place)) = (accepted, Arc::clone(&places).try_acquire_owned()) else {
+        let (Ok((socket, _)), Ok(place)) = (accepted, Arc::clone(&places).try_acquire_owned())
+        else {
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
@@ -51,21 +54,37 @@ pub async fn serve(listener: TcpListener, exchange: Arc<Exchange>, shutdown: Can
     }
 }
 
-async fn one(mut socket: TcpStream, exchange: &Exchange, shutdown: &CancellationToken) -> std::io::Result<()> {
+async fn one(
+    mut socket: TcpStream,
+    exchange: &Exchange,
+    shutdown: &CancellationToken,
+) -> std::io::Result<()> {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() > REQUEST_BYTES_MAX || socket.read_buf(&mut request).await? == 0 {
             return Ok(());
         }
     }
-    let first = request.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let first = request
+        .split(|&byte| byte == b'\r')
+        .next()
+        .unwrap_or_default();
     let mut words = std::str::from_utf8(first).unwrap_or_default().split(' ');
-    let page = match (words.next(), words.next().map(|path| path.split('?').next().unwrap_or_default())) {
+    let page = match (
+        words.next(),
+        words
+            .next()
+            .map(|path| path.split('?').next().unwrap_or_default()),
+    ) {
         (Some("GET" | "HEAD"), Some(path)) => page(path, exchange, shutdown).await,
         _ => plain("405 Method Not Allowed", "only GET is answered\n"),
     };
     let Page { status, kind, body } = page;
-    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: \
+            close\r\n\r\n",
+        body.len()
+    );
     socket.write_all(head.as_bytes()).await?;
     if !first.starts_with(b"HEAD") {
         socket.write_all(body.as_bytes()).await?;
@@ -79,23 +98,44 @@ async fn page(path: &str, exchange: &Exchange, shutdown: &CancellationToken) -> 
         "/readyz" if shutdown.is_cancelled() => plain("503 Service Unavailable", "stopping\n"),
         "/readyz" => match tokio::time::timeout(READY_PATIENCE, exchange.current().ready()).await {
             Ok(Ok(())) => ready(exchange).await,
-            Ok(Err(what)) => plain("503 Service Unavailable", &format!("{what} is out of reach\n")),
+            Ok(Err(what)) => plain(
+                "503 Service Unavailable",
+                &format!("{what} is out of reach\n"),
+            ),
             Err(_) => plain("503 Service Unavailable", "no answer in time\n"),
         },
         "/metrics" => metrics(exchange).await,
-        _ => plain("404 Not Found", "there are /healthz, /readyz and /metrics\n"),
+        _ => plain(
+            "404 Not Found",
+            "there are /healthz, /readyz and /metrics\n",
+        ),
     }
 }
 
 /// Ready, with the tables whose questions are refused.
 async fn ready(exchange: &Exchange) -> Page {
-    let changed = exchange.current().changed_tables().await.unwrap_or_default();
-    let lines = changed.iter().map(|table| format!("the definition of {table} has changed since the policy was loaded\n"));
-    plain("200 OK", &std::iter::once("ready\n".to_owned()).chain(lines).collect::<String>())
+    let changed = exchange
+        .current()
+        .changed_tables()
+        .await
+        .unwrap_or_default();
+    let lines = changed.iter().map(|table| {
+        format!("the definition of {table} has changed since the policy was loaded\n")
+    });
+    plain(
+        "200 OK",
+        &std::iter::once("ready\n".to_owned())
+            .chain(lines)
+            .collect::<String>(),
+    )
 }
 
 fn plain(status: &'static str, body: &str) -> Page {
-    Page { status, kind: "text/plain; charset=utf-8", body: body.to_owned() }
+    Page {
+        status,
+        kind: "text/plain; charset=utf-8",
+        body: body.to_owned(),
+    }
 }
 
 /// Everything the meter counted, the budgets, and the pools.
@@ -106,30 +146,49 @@ async fn metrics(exchange: &Exchange) -> Page {
         // Writing to a String cannot fail.
         let _ = writeln!(body, "{line}");
     };
-    line(format_args!("# TYPE pgveil_budget_left_ratio gauge\n# UNIT pgveil_budget_left_ratio ratio"));
+    line(format_args!(
+        "# TYPE pgveil_budget_left_ratio gauge\n# UNIT pgveil_budget_left_ratio ratio"
+    ));
     for role in &engine.policy().roles {
         if let Ok(balance) = engine.ledger().balance(&role.name).await {
-            line(format_args!("pgveil_budget_left_ratio{{account=\"{}\"}} {}", escaped(&role.name), balance.fraction_left()));
+            line(format_args!(
+                "pgveil_budget_left_ratio{{account=\"{}\"}} {}",
+                escaped(&role.name),
+                balance.fraction_left()
+            ));
         }
     }
     if let Ok(balance) = engine.ledger().balance_owner().await {
-        line(format_args!("pgveil_budget_left_ratio{{account=\"\"}} {}", balance.fraction_left()));
+        line(format_args!(
+            "pgveil_budget_left_ratio{{account=\"\"}} {}",
+            balance.fraction_left()
+        ));
     }
     if let Ok(Ok(changed)) = tokio::time::timeout(READY_PATIENCE, engine.changed_tables()).await {
-        line(format_args!("# TYPE pgveil_tables_changed gauge\npgveil_tables_changed {}", changed.len()));
+        line(format_args!(
+            "# TYPE pgveil_tables_changed gauge\npgveil_tables_changed {}",
+            changed.len()
+        ));
     }
     line(format_args!("# TYPE pgveil_pool_connections gauge"));
     for (pool, (used, size)) in engine.pools() {
         line(format_args!(
-            "pgveil_pool_connections{{pool=\"{pool}\",state=\"used\"}} {used}\npgveil_pool_connections{{pool=\"{pool}\",state=\"free\"}} {}",
+            "pgveil_pool_connections{{pool=\"{pool}\",state=\"used\"}} \
+                {used}\npgveil_pool_connections{{pool=\"{pool}\",state=\"free\"}} {}",
             size - used
         ));
     }
     line(format_args!("# EOF"));
-    Page { status: "200 OK", kind: "application/openmetrics-text; version=1.0.0; charset=utf-8", body }
+    Page {
+        status: "200 OK",
+        kind: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        body,
+    }
 }
 
 /// A label's value.
 fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }

@@ -21,17 +21,28 @@ pub async fn watch(exchange: Arc<Exchange>, shutdown: CancellationToken) {
         }
         let engine = exchange.current();
         // A database out of reach is for `/readyz` to tell.
-        if let Ok(changed) = engine.changed_contents(round.is_multiple_of(LARGE_EVERY)).await {
+        if let Ok(changed) = engine
+            .changed_contents(round.is_multiple_of(LARGE_EVERY))
+            .await
+        {
             for table in changed.iter().filter(|table| !known_rows.contains(*table)) {
-                tracing::warn!(table, "a public table has changed since it was loaded: answers that read it say so until the policy is reloaded");
+                tracing::warn!(
+                    table,
+                    "a public table has changed since it was loaded: answers that read it say so \
+                        until the policy is reloaded"
+                );
             }
             known_rows = changed;
         }
-        let Ok(changed) = engine.changed_tables().await else { continue };
+        let Ok(changed) = engine.changed_tables().await else {
+            continue;
+        };
         for table in changed.iter().filter(|table| !known.contains(*table)) {
             tracing::warn!(
                 table,
-                "the definition of a table has changed since the policy was loaded: questions of it are refused until the policy is reloaded"
+                "the definition of a table has changed since the policy was loaded: questions of \
+                    it \
+                    are refused until the policy is reloaded"
             );
         }
         known = changed;

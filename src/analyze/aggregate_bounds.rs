@@ -26,35 +26,59 @@ impl Bounds<'_> {
     /// # Errors
     /// 0A000 where no range is known, or nothing sound answers the aggregate.
     pub fn aggregate(&self, aggregate: &Aggregate) -> Result<BoundedAggregate, Refusal> {
-        let Aggregate { operation, filter, data_type, place: _ } = aggregate;
+        let Aggregate {
+            operation,
+            filter,
+            data_type,
+            place: _,
+        } = aggregate;
         let ranges = &self.ranges;
         let mut filter = filter.clone();
-        let mut narrow = |condition: Expr| filter = Expr::and(filter.take().into_iter().chain([condition]).collect());
+        let mut narrow = |condition: Expr| {
+            filter = Expr::and(filter.take().into_iter().chain([condition]).collect())
+        };
         let nullable = |e: &Expr| self.nullability.may_be_null(e);
         let operation = match operation {
             Operation::CountRows => BoundedOperation::CountRows,
-            Operation::Count(argument) => BoundedOperation::Count { argument: argument.clone(), nullable: nullable(argument) },
+            Operation::Count(argument) => BoundedOperation::Count {
+                argument: argument.clone(),
+                nullable: nullable(argument),
+            },
             Operation::Distinct(values) => match counted_unit(values, self.lineage) {
                 Some(condition) => {
                     condition.into_iter().for_each(narrow);
                     BoundedOperation::CountUnits
                 }
-                None => BoundedOperation::Distinct { values: values.clone(), per_unit_max: self.distinct(values, "COUNT(DISTINCT …)")? },
+                None => BoundedOperation::Distinct {
+                    values: values.clone(),
+                    per_unit_max: self.distinct(values, "COUNT(DISTINCT …)")?,
+                },
             },
-            Operation::Sum(argument) => {
-                BoundedOperation::Sum { argument: argument.clone(), range: finite(argument, ranges, "SUM")?, nullable: nullable(argument) }
-            }
-            Operation::Average(argument) => {
-                BoundedOperation::Average { argument: argument.clone(), range: finite(argument, ranges, "AVG")?, nullable: nullable(argument) }
-            }
+            Operation::Sum(argument) => BoundedOperation::Sum {
+                argument: argument.clone(),
+                range: finite(argument, ranges, "SUM")?,
+                nullable: nullable(argument),
+            },
+            Operation::Average(argument) => BoundedOperation::Average {
+                argument: argument.clone(),
+                range: finite(argument, ranges, "AVG")?,
+                nullable: nullable(argument),
+            },
             Operation::Unlike { value, moment } => self.unlike(value, *moment)?,
             Operation::Variance { value, kind } => {
                 let range = finite(value, ranges, "VARIANCE or STDDEV")?;
-                BoundedOperation::Dispersion { argument: value.clone(), range, nullable: nullable(value), kind: Dispersion::Spread(*kind) }
+                BoundedOperation::Dispersion {
+                    argument: value.clone(),
+                    range,
+                    nullable: nullable(value),
+                    kind: Dispersion::Spread(*kind),
+                }
             }
             Operation::Paired { y, x, kind } => {
                 let (y, x) = (exact(y), exact(x));
-                [y, x].into_iter().filter(|e| nullable(e)).for_each(|e| narrow(Expr::call(Function::IsNotNull, vec![e.clone()], Type::Bool)));
+                [y, x].into_iter().filter(|e| nullable(e)).for_each(|e| {
+                    narrow(Expr::call(Function::IsNotNull, vec![e.clone()], Type::Bool))
+                });
                 paired(y, x, *kind, ranges)?
             }
             Operation::Truth { value, of } => {
@@ -65,14 +89,36 @@ impl Bounds<'_> {
                 narrow(Expr::call(counted, vec![value.clone()], Type::Bool));
                 BoundedOperation::Truth(*of)
             }
-            Operation::Extreme { value, end } => self.ranked(value, Ranks::End(*end), "MIN or MAX")?,
-            Operation::Quantile { value, fractions, continuous, descending } => {
-                let ranks = Ranks::Fractions(if *descending { fractions.turned() } else { fractions.clone() });
-                if *continuous { self.ranked(exact(value), ranks, "PERCENTILE_CONT")? } else { self.ranked(value, ranks, "PERCENTILE_DISC")? }
+            Operation::Extreme { value, end } => {
+                self.ranked(value, Ranks::End(*end), "MIN or MAX")?
             }
-            Operation::Mode { value, descending: _ } => self.mode(value)?,
+            Operation::Quantile {
+                value,
+                fractions,
+                continuous,
+                descending,
+            } => {
+                let ranks = Ranks::Fractions(if *descending {
+                    fractions.turned()
+                } else {
+                    fractions.clone()
+                });
+                if *continuous {
+                    self.ranked(exact(value), ranks, "PERCENTILE_CONT")?
+                } else {
+                    self.ranked(value, ranks, "PERCENTILE_DISC")?
+                }
+            }
+            Operation::Mode {
+                value,
+                descending: _,
+            } => self.mode(value)?,
         };
-        Ok(BoundedAggregate { filter, operation, data_type: data_type.clone() })
+        Ok(BoundedAggregate {
+            filter,
+            operation,
+            data_type: data_type.clone(),
+        })
     }
 
     fn unlike(&self, argument: &Expr, moment: Moment) -> Result<BoundedOperation, Refusal> {
@@ -82,19 +128,31 @@ impl Bounds<'_> {
             Moment::Spread(_) => "VARIANCE or STDDEV(DISTINCT …)",
         };
         let per_unit_max = self.distinct(&Distinct::Value(argument.clone()), name)?;
-        Ok(BoundedOperation::Unlike { argument: argument.clone(), range: finite(argument, &self.ranges, name)?, per_unit_max, moment })
+        Ok(BoundedOperation::Unlike {
+            argument: argument.clone(),
+            range: finite(argument, &self.ranges, name)?,
+            per_unit_max,
+            moment,
+        })
     }
 
-    /// One unit adds no more values than it may have rows, nor than there are: in each group, where those are known.
+    /// One unit adds no more values than it may have rows, nor than there are: in each group, where
+    /// those are known.
     fn distinct(&self, values: &Distinct, name: &str) -> Result<u64, Refusal> {
         let all = match values {
             Distinct::Value(value) => std::slice::from_ref(value),
             Distinct::Row(values) => values.as_slice(),
         };
         let mut known = Some(1u64);
-        for rule in all.iter().map(|value| self.rule(value, name)).chain(self.keys.iter().map(|(_, rule)| Ok(rule.clone()))) {
+        for rule in all
+            .iter()
+            .map(|value| self.rule(value, name))
+            .chain(self.keys.iter().map(|(_, rule)| Ok(rule.clone())))
+        {
             known = match (rule?, known) {
-                (KeyRule::Domain(values), Some(known)) => Some(known.saturating_mul(values.len().max(1) as u64)),
+                (KeyRule::Domain(values), Some(known)) => {
+                    Some(known.saturating_mul(values.len().max(1) as u64))
+                }
                 (KeyRule::Threshold, _) | (_, None) => None,
             };
         }
@@ -104,31 +162,65 @@ impl Bounds<'_> {
 
     fn ranked(&self, value: &Expr, ranks: Ranks, name: &str) -> Result<BoundedOperation, Refusal> {
         let ordered = match &value.data_type {
-            Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => true,
+            Type::Int2
+            | Type::Int4
+            | Type::Int8
+            | Type::Numeric(_)
+            | Type::Float4
+            | Type::Float8 => true,
             Type::Date | Type::Timestamp => true,
-            Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Timestamptz | Type::Interval => false,
+            Type::Bool
+            | Type::Text
+            | Type::Varchar(_)
+            | Type::Char(_)
+            | Type::Uuid
+            | Type::Timestamptz
+            | Type::Interval => false,
             Type::Time | Type::Enum(_) | Type::Other { .. } => false,
         };
         if !ordered {
-            return Err(Refusal::unsupported(format!("{name} of a value of type {}", type_name(&value.data_type))).hint(
-                "Numbers, dates and timestamps without time zone have bounds, within which a private answer is chosen; GROUP BY shows other values.",
+            return Err(Refusal::unsupported(format!(
+                "{name} of a value of type {}",
+                type_name(&value.data_type)
+            ))
+            .hint(
+                "Numbers, dates and timestamps without time zone have bounds, within which a \
+                    private answer is chosen; GROUP BY shows other values.",
             ));
         }
-        Ok(BoundedOperation::Ranked { argument: value.clone(), range: finite(value, &self.ranges, name)?, ranks })
+        Ok(BoundedOperation::Ranked {
+            argument: value.clone(),
+            range: finite(value, &self.ranges, name)?,
+            ranks,
+        })
     }
 
     fn mode(&self, value: &Expr) -> Result<BoundedOperation, Refusal> {
         match self.rule(value, "MODE()")? {
             KeyRule::Domain(values) if values.iter().any(Option::is_some) => {
-                Ok(BoundedOperation::Mode { argument: value.clone(), values: values.into_iter().flatten().collect() })
+                Ok(BoundedOperation::Mode {
+                    argument: value.clone(),
+                    values: values.into_iter().flatten().collect(),
+                })
             }
-            KeyRule::Domain(_) | KeyRule::Threshold => Err(Refusal::unsupported("MODE() of a value whose domain is not known")
-                .hint("Ask the data owner to declare the column's values, or group by it and order by the count.")),
+            KeyRule::Domain(_) | KeyRule::Threshold => Err(Refusal::unsupported(
+                "MODE() of a value \
+                whose domain is not known",
+            )
+            .hint(
+                "Ask the data owner to declare the column's values, or group by it and order \
+                    by the count.",
+            )),
         }
     }
 
     fn rule(&self, value: &Expr, name: &str) -> Result<KeyRule, Refusal> {
-        let refused = |_| Refusal::unsupported(format!("{name} of a value of type {}, or of its collation", type_name(&value.data_type)));
+        let refused = |_| {
+            Refusal::unsupported(format!(
+                "{name} of a value of type {}, or of its collation",
+                type_name(&value.data_type)
+            ))
+        };
         let ruled = self.ruled.rule(value);
         self.ruled.effort.within()?;
         ruled.map_err(refused)
@@ -136,11 +228,37 @@ impl Bounds<'_> {
 }
 
 /// A statistic of pairs; the filter leaves complete ones.
-fn paired(y: &Expr, x: &Expr, kind: Paired, ranges: &Ranges<'_>) -> Result<BoundedOperation, Refusal> {
+fn paired(
+    y: &Expr,
+    x: &Expr,
+    kind: Paired,
+    ranges: &Ranges<'_>,
+) -> Result<BoundedOperation, Refusal> {
     let range = |e: &Expr| finite(e, ranges, "CORR, COVAR or REGR");
-    let joint = |kind: Joint| Ok(BoundedOperation::Joint { y: y.clone(), y_range: range(y)?, x: x.clone(), x_range: range(x)?, kind });
-    let average = |e: &Expr| Ok(BoundedOperation::Average { argument: e.clone(), range: range(e)?, nullable: false });
-    let squares = |e: &Expr| Ok(BoundedOperation::Dispersion { argument: e.clone(), range: range(e)?, nullable: false, kind: Dispersion::Squares });
+    let joint = |kind: Joint| {
+        Ok(BoundedOperation::Joint {
+            y: y.clone(),
+            y_range: range(y)?,
+            x: x.clone(),
+            x_range: range(x)?,
+            kind,
+        })
+    };
+    let average = |e: &Expr| {
+        Ok(BoundedOperation::Average {
+            argument: e.clone(),
+            range: range(e)?,
+            nullable: false,
+        })
+    };
+    let squares = |e: &Expr| {
+        Ok(BoundedOperation::Dispersion {
+            argument: e.clone(),
+            range: range(e)?,
+            nullable: false,
+            kind: Dispersion::Squares,
+        })
+    };
     match kind {
         Paired::Count => Ok(BoundedOperation::CountRows),
         Paired::AverageX => average(x),
@@ -160,21 +278,34 @@ fn paired(y: &Expr, x: &Expr, kind: Paired, ranges: &Ranges<'_>) -> Result<Bound
 /// The number before its cast to float8, which keeps its value: its lattice is exact.
 fn exact(expr: &Expr) -> &Expr {
     match &expr.node {
-        Node::Cast(inner) if integer_range(&inner.data_type).is_some() || matches!(inner.data_type, Type::Numeric(_)) => inner,
+        Node::Cast(inner)
+            if integer_range(&inner.data_type).is_some()
+                || matches!(inner.data_type, Type::Numeric(_)) =>
+        {
+            inner
+        }
         _ => expr,
     }
 }
 
-/// COUNT(DISTINCT unit), also as COUNT(DISTINCT CASE WHEN condition THEN unit END): with the condition.
+/// COUNT(DISTINCT unit), also as COUNT(DISTINCT CASE WHEN condition THEN unit END): with the
+/// condition.
 fn counted_unit(values: &Distinct, lineage: &Lineage) -> Option<Option<Expr>> {
-    let Distinct::Value(argument) = values else { return None };
+    let Distinct::Value(argument) = values else {
+        return None;
+    };
     let is_unit = |e: &Expr| e.as_column().is_some_and(|id| lineage.units.contains(&id));
     if is_unit(argument) {
         return Some(None);
     }
-    if let Node::Case { branches, otherwise } = &argument.node
+    if let Node::Case {
+        branches,
+        otherwise,
+    } = &argument.node
         && let [(condition, result)] = branches.as_slice()
-        && otherwise.as_ref().is_none_or(|e| e.node == Node::Literal(None))
+        && otherwise
+            .as_ref()
+            .is_none_or(|e| e.node == Node::Literal(None))
         && is_unit(result)
     {
         return Some(Some(condition.clone()));
@@ -185,8 +316,12 @@ fn counted_unit(values: &Distinct, lineage: &Lineage) -> Option<Option<Expr>> {
 fn finite(argument: &Expr, ranges: &Ranges<'_>, name: &str) -> Result<Interval, Refusal> {
     let range = ranges.of(argument);
     if !range.is_finite() {
-        return Err(Refusal::unsupported(format!("{name} of a value whose range is not known"))
-            .hint("Clamp it inline, as in SUM(LEAST(GREATEST(x, 0), 100)), add a condition such as WHERE x BETWEEN 0 AND 100, or ask the data owner to declare bounds."));
+        return Err(
+            Refusal::unsupported(format!("{name} of a value whose range is not known")).hint(
+                "Clamp it inline, as in SUM(LEAST(GREATEST(x, 0), 100)), add a condition such as \
+                WHERE x BETWEEN 0 AND 100, or ask the data owner to declare bounds.",
+            ),
+        );
     }
     Ok(range)
 }

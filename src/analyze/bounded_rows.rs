@@ -6,7 +6,10 @@ use crate::ir::{ColumnId, Edge, Expr, Frame, FrameMode, Ranked, Relation, Window
 impl Labels<'_> {
     /// The conditions that do not stand below a bound by now.
     pub(super) fn left_of(&self, conditions: Vec<Expr>) -> Vec<Expr> {
-        conditions.into_iter().filter(|condition| !self.sunk.contains(condition)).collect()
+        conditions
+            .into_iter()
+            .filter(|condition| !self.sunk.contains(condition))
+            .collect()
     }
 
     /// What is forgotten of conditions below a bound, where those from further above are these.
@@ -14,12 +17,29 @@ impl Labels<'_> {
         self.sunk.retain(|condition| above.contains(condition));
     }
 
-    /// The rows that an expression's subqueries are asked of: bounded where these read several rows of a unit for each of several of its rows here.
-    pub(super) fn asked_of(&mut self, input: Relation, label: Label, conditions: Vec<Expr>) -> (Relation, Label, Vec<Expr>) {
+    /// The rows that an expression's subqueries are asked of: bounded where these read several rows
+    /// of a unit for each of several of its rows here.
+    pub(super) fn asked_of(
+        &mut self,
+        input: Relation,
+        label: Label,
+        conditions: Vec<Expr>,
+    ) -> (Relation, Label, Vec<Expr>) {
         match label {
             Label::Private(lineage) if std::mem::take(&mut self.is_crossed) => {
-                let Bounded { relation, lineage, sunk } = bounded(input, lineage, &conditions);
-                (relation, Label::Private(lineage), conditions.into_iter().filter(|condition| !sunk.contains(condition)).collect())
+                let Bounded {
+                    relation,
+                    lineage,
+                    sunk,
+                } = bounded(input, lineage, &conditions);
+                (
+                    relation,
+                    Label::Private(lineage),
+                    conditions
+                        .into_iter()
+                        .filter(|condition| !sunk.contains(condition))
+                        .collect(),
+                )
             }
             label => (input, label, conditions),
         }
@@ -34,23 +54,46 @@ pub(super) struct Bounded {
     pub sunk: Vec<Expr>,
 }
 
-/// At most so many rows of each unit as its tables are declared to have. Conditions on them alone come first, so that a unit is bounded in what is asked for.
+/// At most so many rows of each unit as its tables are declared to have. Conditions on them alone
+/// come first, so that a unit is bounded in what is asked for.
 pub(super) fn bounded(relation: Relation, lineage: Lineage, conditions: &[Expr]) -> Bounded {
     if lineage.rows_enforced.is_some() {
-        return Bounded { relation, lineage, sunk: Vec::new() };
+        return Bounded {
+            relation,
+            lineage,
+            sunk: Vec::new(),
+        };
     }
     let own = relation.made_at_any_depth();
-    let sunk: Vec<Expr> = conditions.iter().filter(|c| is_about(c, &own)).cloned().collect();
+    let sunk: Vec<Expr> = conditions
+        .iter()
+        .filter(|c| is_about(c, &own))
+        .cloned()
+        .collect();
     let input = Box::new(filtered(relation, sunk.clone()));
     let rows = lineage.rows_per_unit;
-    let relation = Relation::Bounded { input, unit: lineage.units[0], rows };
-    Bounded { relation, lineage: Lineage { rows_enforced: Some(rows), ..lineage }, sunk }
+    let relation = Relation::Bounded {
+        input,
+        unit: lineage.units[0],
+        rows,
+    };
+    Bounded {
+        relation,
+        lineage: Lineage {
+            rows_enforced: Some(rows),
+            ..lineage
+        },
+        sunk,
+    }
 }
 
 /// The relation where the conditions hold.
 pub(super) fn filtered(relation: Relation, conditions: Vec<Expr>) -> Relation {
     match Expr::and(conditions) {
-        Some(predicate) => Relation::Filter { input: Box::new(relation), predicate },
+        Some(predicate) => Relation::Filter {
+            input: Box::new(relation),
+            predicate,
+        },
         None => relation,
     }
 }
@@ -58,15 +101,20 @@ pub(super) fn filtered(relation: Relation, conditions: Vec<Expr>) -> Relation {
 /// It reads these columns alone, and no subquery.
 fn is_about(condition: &Expr, own: &[ColumnId]) -> bool {
     let columns = condition.columns();
-    condition.relations().is_empty() && !columns.is_empty() && columns.iter().all(|id| own.contains(id))
+    condition.relations().is_empty()
+        && !columns.is_empty()
+        && columns.iter().all(|id| own.contains(id))
 }
 
 /// Rows on both sides of the current one that a frame may have without being computed anew at each.
 const FRAME_ROWS_MAX: i64 = 100;
 
-/// Rows leave the frame as it moves: PostgreSQL may compute the aggregate of all that remain anew for each row.
+/// Rows leave the frame as it moves: PostgreSQL may compute the aggregate of all that remain anew
+/// for each row.
 pub(super) fn is_quadratic(window: &Window) -> bool {
-    let Some(Frame { mode, start, end }) = &window.frame else { return false };
+    let Some(Frame { mode, start, end }) = &window.frame else {
+        return false;
+    };
     let width = |edge: &Edge| match edge {
         Edge::Current => Some(0),
         Edge::Before(offset) | Edge::After(offset) => match offset.as_literal() {
@@ -75,6 +123,9 @@ pub(super) fn is_quadratic(window: &Window) -> bool {
         },
         Edge::First | Edge::Last => None,
     };
-    let is_narrow = *mode == FrameMode::Rows && [start, end].into_iter().all(|edge| width(edge).is_some_and(|rows| rows <= FRAME_ROWS_MAX));
+    let is_narrow = *mode == FrameMode::Rows
+        && [start, end]
+            .into_iter()
+            .all(|edge| width(edge).is_some_and(|rows| rows <= FRAME_ROWS_MAX));
     matches!(window.ranked, Ranked::Aggregate(_)) && *start != Edge::First && !is_narrow
 }

@@ -1,5 +1,6 @@
-//! Collations as PostgreSQL derives them: what texts are ordered by, and what letters are in patterns. Of two that are not the database's own none prevails, and
-//! PostgreSQL fails on the first row that needs one.
+//! Collations as PostgreSQL derives them: what texts are ordered by, and what letters are in
+//! patterns. Of two that are not the database's own none prevails, and PostgreSQL fails on the
+//! first row that needs one.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -9,7 +10,10 @@ use sqlparser::ast;
 use super::{BoundedAggregate, BoundedOperation, KeyRule};
 use crate::catalog::{Collation, Type};
 use crate::ir::functions::Function;
-use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation, Ranked, Relation, Window, aggregate_column, key_column};
+use crate::ir::{
+    Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation, Ranked, Relation, Window,
+    aggregate_column, key_column,
+};
 use crate::policy::{Column, Policy};
 use crate::refusal::Refusal;
 use crate::resolve::unnested;
@@ -41,7 +45,10 @@ impl<'a> Derived<'a> {
     /// Where equal or not is asked.
     fn equal(self) -> Result<Self, Refusal> {
         match self {
-            Self::Unlike => Err(Refusal::unsupported("an expression over texts of several collations").hint("Use columns of one collation.")),
+            Self::Unlike => Err(Refusal::unsupported(
+                "an expression over texts of several collations",
+            )
+            .hint("Use columns of one collation.")),
             Self::Database | Self::Untold | Self::Of(_) => Ok(self),
         }
     }
@@ -49,8 +56,12 @@ impl<'a> Derived<'a> {
     /// Where an order, case or kinds of letters are asked.
     fn ordered(self) -> Result<Self, Refusal> {
         match self.equal()? {
-            Self::Untold => Err(Refusal::unsupported("an order or a pattern of released texts where columns have collations of their own")
-                .hint("Compare them with = or IN.")),
+            Self::Untold => Err(Refusal::unsupported(
+                "an order or a pattern of released texts \
+                where \
+                columns have collations of their own",
+            )
+            .hint("Compare them with = or IN.")),
             known => Ok(known),
         }
     }
@@ -58,9 +69,10 @@ impl<'a> Derived<'a> {
     /// Where a part of the text is sought.
     fn searched(self) -> Result<Self, Refusal> {
         match self.equal()? {
-            Self::Of(column) if !column.deterministic_collation => {
-                Err(Refusal::unsupported("a search in a column whose collation takes unlike spellings for equal").hint("Compare it with = or IN."))
-            }
+            Self::Of(column) if !column.deterministic_collation => Err(Refusal::unsupported(
+                "a search in a column whose collation takes unlike spellings for equal",
+            )
+            .hint("Compare it with = or IN.")),
             known => Ok(known),
         }
     }
@@ -78,26 +90,49 @@ pub(super) struct Collations<'a> {
 
 impl<'a> Collations<'a> {
     pub(super) fn new(policy: &'a Policy, columns: &'a [ColumnInfo]) -> Self {
-        Self { policy, columns, made: HashMap::new(), others: false }
+        Self {
+            policy,
+            columns,
+            made: HashMap::new(),
+            others: false,
+        }
     }
 
     /// # Errors
     /// 0A000 where PostgreSQL would find no collation, or none that it can search by.
     pub(super) fn relation(&mut self, relation: &Relation) -> Result<(), Refusal> {
-        relation.inputs().into_iter().try_for_each(|input| self.relation(input))?;
+        relation
+            .inputs()
+            .into_iter()
+            .try_for_each(|input| self.relation(input))?;
         match relation {
             Relation::Scan(_) | Relation::Bounded { .. } => {}
-            Relation::Constants(rows) => self.made.extend(rows.columns.iter().map(|id| (*id, Derived::Untold))),
-            Relation::Filter { input: _, predicate } => drop(self.value(predicate)?),
-            Relation::Join { kind: _, left: _, right: _, on } => on.iter().try_for_each(|on| self.value(on).map(drop))?,
+            Relation::Constants(rows) => self
+                .made
+                .extend(rows.columns.iter().map(|id| (*id, Derived::Untold))),
+            Relation::Filter {
+                input: _,
+                predicate,
+            } => drop(self.value(predicate)?),
+            Relation::Join {
+                kind: _,
+                left: _,
+                right: _,
+                on,
+            } => on.iter().try_for_each(|on| self.value(on).map(drop))?,
             Relation::Project { input: _, columns } => {
                 for (id, expr) in columns {
                     let derived = self.value(expr)?;
                     self.made.insert(*id, derived);
                 }
             }
-            Relation::Group { input: _, keys, aggregates } => {
-                keys.iter().try_for_each(|id| self.column(*id).equal().map(drop))?;
+            Relation::Group {
+                input: _,
+                keys,
+                aggregates,
+            } => {
+                keys.iter()
+                    .try_for_each(|id| self.column(*id).equal().map(drop))?;
                 for (id, aggregate) in aggregates {
                     let derived = self.aggregate(aggregate)?;
                     self.made.insert(*id, derived);
@@ -111,8 +146,16 @@ impl<'a> Collations<'a> {
             }
             Relation::Union { columns, arms } => {
                 for (at, id) in columns.iter().enumerate() {
-                    let arms = arms.iter().map(|(_, ids)| self.column(ids[at])).collect::<Vec<_>>();
-                    self.made.insert(*id, arms.into_iter().fold(Derived::Database, Derived::with).equal()?);
+                    let arms = arms
+                        .iter()
+                        .map(|(_, ids)| self.column(ids[at]))
+                        .collect::<Vec<_>>();
+                    self.made.insert(
+                        *id,
+                        arms.into_iter()
+                            .fold(Derived::Database, Derived::with)
+                            .equal()?,
+                    );
                 }
             }
         }
@@ -123,7 +166,9 @@ impl<'a> Collations<'a> {
         if let Some(made) = self.made.get(&id) {
             return *made;
         }
-        let origin = self.columns[id.0 as usize].origin.map(|(table, at)| &self.policy.tables[table.0].columns[at]);
+        let origin = self.columns[id.0 as usize]
+            .origin
+            .map(|(table, at)| &self.policy.tables[table.0].columns[at]);
         match origin.filter(|column| column.collation.is_some()) {
             Some(column) => {
                 self.others = true;
@@ -134,7 +179,10 @@ impl<'a> Collations<'a> {
     }
 
     fn aggregate(&mut self, aggregate: &Aggregate) -> Result<Derived<'a>, Refusal> {
-        aggregate.filter.iter().try_for_each(|filter| self.value(filter).map(drop))?;
+        aggregate
+            .filter
+            .iter()
+            .try_for_each(|filter| self.value(filter).map(drop))?;
         let mut together = Derived::Database;
         for argument in aggregate.operation.arguments() {
             let derived = self.value(argument)?;
@@ -144,16 +192,33 @@ impl<'a> Collations<'a> {
                 _ => together.with(derived.ordered()?),
             };
         }
-        Ok(if has_collation(&aggregate.data_type) { together } else { Derived::Database })
+        Ok(if has_collation(&aggregate.data_type) {
+            together
+        } else {
+            Derived::Database
+        })
     }
 
     fn window(&mut self, window: &Window) -> Result<Derived<'a>, Refusal> {
-        window.partition.iter().try_for_each(|expr| self.value(expr)?.equal().map(drop))?;
-        window.order.iter().try_for_each(|order| self.value(&order.expr)?.ordered().map(drop))?;
+        window
+            .partition
+            .iter()
+            .try_for_each(|expr| self.value(expr)?.equal().map(drop))?;
+        window
+            .order
+            .iter()
+            .try_for_each(|order| self.value(&order.expr)?.ordered().map(drop))?;
         match &window.ranked {
-            Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } => self.value(value),
+            Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } => {
+                self.value(value)
+            }
             Ranked::Aggregate(aggregate) => self.aggregate(aggregate),
-            Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::PercentRank | Ranked::Share | Ranked::Tile(_) => Ok(Derived::Database),
+            Ranked::RowNumber
+            | Ranked::Rank
+            | Ranked::DenseRank
+            | Ranked::PercentRank
+            | Ranked::Share
+            | Ranked::Tile(_) => Ok(Derived::Database),
         }
     }
 
@@ -166,20 +231,33 @@ impl<'a> Collations<'a> {
             // A text is matched before it is read.
             Node::Cast(inner) if has_collation(&expr.data_type) => self.value(inner)?,
             Node::Cast(inner) => self.value(inner)?.equal()?,
-            Node::Case { branches, otherwise } => {
+            Node::Case {
+                branches,
+                otherwise,
+            } => {
                 let mut together = Derived::Database;
                 for (condition, result) in branches {
                     self.value(condition)?;
                     together = together.with(self.value(result)?);
                 }
-                otherwise.iter().try_fold(together, |together, otherwise| Ok::<_, Refusal>(together.with(self.value(otherwise)?)))?
+                otherwise.iter().try_fold(together, |together, otherwise| {
+                    Ok::<_, Refusal>(together.with(self.value(otherwise)?))
+                })?
             }
-            Node::Exists { relation, condition } => {
+            Node::Exists {
+                relation,
+                condition,
+            } => {
                 self.relation(relation)?;
-                condition.iter().try_for_each(|condition| self.value(condition).map(drop))?;
+                condition
+                    .iter()
+                    .try_for_each(|condition| self.value(condition).map(drop))?;
                 Derived::Database
             }
-            Node::Call { function, arguments } => {
+            Node::Call {
+                function,
+                arguments,
+            } => {
                 let mut together = Derived::Database;
                 for argument in arguments {
                     together = together.with(self.value(argument)?);
@@ -187,13 +265,18 @@ impl<'a> Collations<'a> {
                 called(*function, together)?
             }
         };
-        Ok(if has_collation(&expr.data_type) { derived } else { Derived::Database })
+        Ok(if has_collation(&expr.data_type) {
+            derived
+        } else {
+            Derived::Database
+        })
     }
 
     /// Columns of the release that show a collation above the cut, by their names there.
     ///
     /// # Errors
-    /// 0A000 where the statement may order by one that is not built into PostgreSQL, or that is not known.
+    /// 0A000 where the statement may order by one that is not built into PostgreSQL, or that is not
+    /// known.
     pub(super) fn shown(
         &mut self,
         keys: &[(Expr, KeyRule)],
@@ -204,13 +287,20 @@ impl<'a> Collations<'a> {
         let mut show = |derived: Derived<'_>, name: String| {
             let collation = match derived.equal()? {
                 Derived::Database => return Ok(()),
-                Derived::Of(column) => column.collation.clone().filter(|collation| collation.schema == "pg_catalog"),
+                Derived::Of(column) => column
+                    .collation
+                    .clone()
+                    .filter(|collation| collation.schema == "pg_catalog"),
                 Derived::Untold | Derived::Unlike => None,
             };
             if !is_only_shown(&name) {
                 let unknown = || {
-                    Refusal::unsupported("ordering released texts by a collation that is not built into PostgreSQL")
-                        .hint("Write the order with a collation that is, as in ORDER BY x COLLATE \"C\".")
+                    Refusal::unsupported(
+                        "ordering released texts by a collation that is not built into PostgreSQL",
+                    )
+                    .hint(
+                        "Write the order with a collation that is, as in ORDER BY x COLLATE \"C\".",
+                    )
                 };
                 shown.push((name, collation.ok_or_else(unknown)?));
             }
@@ -220,7 +310,10 @@ impl<'a> Collations<'a> {
             show(self.value(key)?, key_column(at))?;
         }
         for (at, aggregate) in aggregates.iter().enumerate() {
-            aggregate.filter.iter().try_for_each(|filter| self.value(filter).map(drop))?;
+            aggregate
+                .filter
+                .iter()
+                .try_for_each(|filter| self.value(filter).map(drop))?;
             for argument in aggregate.operation.arguments() {
                 let derived = self.value(argument)?;
                 match aggregate.operation {
@@ -235,49 +328,110 @@ impl<'a> Collations<'a> {
 }
 
 fn has_collation(data_type: &Type) -> bool {
-    matches!(data_type, Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Other { .. })
+    matches!(
+        data_type,
+        Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Other { .. }
+    )
 }
 
 /// What the function needs of the collation of its arguments together.
 fn called(function: Function, together: Derived<'_>) -> Result<Derived<'_>, Refusal> {
     use Function as F;
     match function {
-        F::And | F::Or | F::Not | F::IsNull | F::IsNotNull | F::IsTrue | F::IsNotTrue | F::IsFalse | F::IsNotFalse => Ok(together),
-        F::CountNulls | F::CountNonNulls | F::Coalesce | F::Concat | F::ConcatSeparated | F::Concatenate => Ok(together),
-        F::Length | F::OctetLength | F::BitLength | F::Left | F::Right | F::Substring | F::SubstringFor | F::Overlay | F::OverlayFor => Ok(together),
-        F::PadLeft | F::PadRight | F::Repeat | F::Reverse | F::Ascii | F::Trim | F::TrimLeft | F::TrimRight | F::Translate => Ok(together),
+        F::And
+        | F::Or
+        | F::Not
+        | F::IsNull
+        | F::IsNotNull
+        | F::IsTrue
+        | F::IsNotTrue
+        | F::IsFalse
+        | F::IsNotFalse => Ok(together),
+        F::CountNulls
+        | F::CountNonNulls
+        | F::Coalesce
+        | F::Concat
+        | F::ConcatSeparated
+        | F::Concatenate => Ok(together),
+        F::Length
+        | F::OctetLength
+        | F::BitLength
+        | F::Left
+        | F::Right
+        | F::Substring
+        | F::SubstringFor
+        | F::Overlay
+        | F::OverlayFor => Ok(together),
+        F::PadLeft
+        | F::PadRight
+        | F::Repeat
+        | F::Reverse
+        | F::Ascii
+        | F::Trim
+        | F::TrimLeft
+        | F::TrimRight
+        | F::Translate => Ok(together),
         F::Element | F::Cardinality | F::ArrayLength => Ok(together),
-        F::Equal | F::NotEqual | F::IsDistinctFrom | F::IsNotDistinctFrom | F::In | F::Among | F::AnyElement | F::NullIf => together.equal(),
+        F::Equal
+        | F::NotEqual
+        | F::IsDistinctFrom
+        | F::IsNotDistinctFrom
+        | F::In
+        | F::Among
+        | F::AnyElement
+        | F::NullIf => together.equal(),
         F::Like | F::Position | F::StartsWith | F::Replace | F::SplitPart => together.searched(),
-        F::ILike | F::SimilarTo | F::Matches | F::MatchesInsensitive => together.searched()?.ordered(),
-        F::SubstringMatching | F::SubstringWhole | F::CountMatching | F::ReplaceMatching => together.searched()?.ordered(),
+        F::ILike | F::SimilarTo | F::Matches | F::MatchesInsensitive => {
+            together.searched()?.ordered()
+        }
+        F::SubstringMatching | F::SubstringWhole | F::CountMatching | F::ReplaceMatching => {
+            together.searched()?.ordered()
+        }
         _ => together.ordered(),
     }
 }
 
-/// The column is mentioned as an item of the outermost SELECT alone, by which nothing is sorted, or under a collation that the statement gives it.
+/// The column is mentioned as an item of the outermost SELECT alone, by which nothing is sorted, or
+/// under a collation that the statement gives it.
 pub(super) fn is_only_shown(query: &ast::Query, alias: &str, column: &str) -> bool {
-    let mut mentions = Mentions { alias, column, count: 0 };
+    let mut mentions = Mentions {
+        alias,
+        column,
+        count: 0,
+    };
     let ControlFlow::Continue(()) = ast::Visit::visit(query, &mut mentions);
-    let ast::SetExpr::Select(select) = &*query.body else { return mentions.count == 0 };
+    let ast::SetExpr::Select(select) = &*query.body else {
+        return mentions.count == 0;
+    };
     let items: Vec<(usize, &ast::Ident)> = select
         .projection
         .iter()
         .enumerate()
         .filter_map(|(at, item)| match item {
-            ast::SelectItem::ExprWithAlias { expr, alias: name } if is_mention(expr, alias, column) => Some((at + 1, name)),
+            ast::SelectItem::ExprWithAlias { expr, alias: name }
+                if is_mention(expr, alias, column) =>
+            {
+                Some((at + 1, name))
+            }
             _ => None,
         })
         .collect();
     let is_item = |expr: &ast::Expr| match unnested(expr) {
         ast::Expr::Identifier(name) => items.iter().any(|(_, item)| item.value == name.value),
-        ast::Expr::Value(value) => items.iter().any(|(at, _)| value.value.to_string() == at.to_string()),
+        ast::Expr::Value(value) => items
+            .iter()
+            .any(|(at, _)| value.value.to_string() == at.to_string()),
         _ => false,
     };
-    let sorts = query.order_by.as_ref().is_some_and(|order_by| match &order_by.kind {
-        ast::OrderByKind::Expressions(sorted) => sorted.iter().any(|sorted| is_item(&sorted.expr)),
-        ast::OrderByKind::All(_) => true,
-    });
+    let sorts = query
+        .order_by
+        .as_ref()
+        .is_some_and(|order_by| match &order_by.kind {
+            ast::OrderByKind::Expressions(sorted) => {
+                sorted.iter().any(|sorted| is_item(&sorted.expr))
+            }
+            ast::OrderByKind::All(_) => true,
+        });
     mentions.count == 0 || (mentions.count == items.len() && select.distinct.is_none() && !sorts)
 }
 

@@ -1,6 +1,7 @@
-//! How large expressions grow once the columns that they read are replaced by their definitions. A derived table can double what the one below it computes, so that a
-//! statement of a few hundred words could stand for more expressions than there is memory, or for deeper ones than a stack holds: everything after this may follow
-//! definitions to the ground.
+//! How large expressions grow once the columns that they read are replaced by their definitions. A
+//! derived table can double what the one below it computes, so that a statement of a few hundred
+//! words could stand for more expressions than there is memory, or for deeper ones than a stack
+//! holds: everything after this may follow definitions to the ground.
 
 use std::collections::HashMap;
 
@@ -22,7 +23,12 @@ pub(super) fn check(releases: &[Release]) -> Result<(), Refusal> {
     let mut sizes = Sizes::default();
     for release in releases {
         sizes.relation(&release.input)?;
-        for expr in release.keys.iter().map(|key| &key.expr).chain(release.aggregates.iter().flat_map(|aggregate| aggregate.reads())) {
+        for expr in release.keys.iter().map(|key| &key.expr).chain(
+            release
+                .aggregates
+                .iter()
+                .flat_map(|aggregate| aggregate.reads()),
+        ) {
             sizes.added(expr)?;
         }
     }
@@ -40,7 +46,10 @@ impl Size {
     const LEAF: Self = Self { nodes: 1, depth: 1 };
 
     fn beside(self, other: Self) -> Self {
-        Self { nodes: self.nodes.saturating_add(other.nodes), depth: self.depth.max(other.depth) }
+        Self {
+            nodes: self.nodes.saturating_add(other.nodes),
+            depth: self.depth.max(other.depth),
+        }
     }
 }
 
@@ -77,9 +86,15 @@ impl Sizes {
         self.all = self.all.saturating_add(size.nodes);
         if size.nodes > NODES_MAX || size.depth > DEPTH_MAX || self.all > ALL_MAX {
             let limits = format!(
-                "With all that it is computed of it may have {NODES_MAX} parts, {DEPTH_MAX} of them within one another, and all of a statement {ALL_MAX}."
+                "With all that it is computed of it may have {NODES_MAX} parts, {DEPTH_MAX} of \
+                    them \
+                    within one another, and all of a statement {ALL_MAX}."
             );
-            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "an expression over private rows is too complex").detail(limits));
+            return Err(Refusal::new(
+                sqlstate::STATEMENT_TOO_COMPLEX,
+                "an expression over private rows is too complex",
+            )
+            .detail(limits));
         }
         Ok(size)
     }
@@ -88,12 +103,29 @@ impl Sizes {
         let parts: Vec<&Expr> = match &expr.node {
             Node::Column(id) => return Ok(self.known.get(id).copied().unwrap_or(Size::LEAF)),
             Node::Literal(_) | Node::Constant(_) => return Ok(Size::LEAF),
-            Node::Call { function: _, arguments } => arguments.iter().collect(),
+            Node::Call {
+                function: _,
+                arguments,
+            } => arguments.iter().collect(),
             Node::Cast(inner) => vec![inner],
-            Node::Case { branches, otherwise } => branches.iter().flat_map(|(c, r)| [c, r]).chain(otherwise.as_deref()).collect(),
-            Node::Exists { relation, condition } => {
+            Node::Case {
+                branches,
+                otherwise,
+            } => branches
+                .iter()
+                .flat_map(|(c, r)| [c, r])
+                .chain(otherwise.as_deref())
+                .collect(),
+            Node::Exists {
+                relation,
+                condition,
+            } => {
                 let found = self.relation(relation)?;
-                let met = condition.as_ref().map(|c| self.of(c)).transpose()?.unwrap_or(Size::LEAF);
+                let met = condition
+                    .as_ref()
+                    .map(|c| self.of(c))
+                    .transpose()?
+                    .unwrap_or(Size::LEAF);
                 return Ok(within(found.beside(met)));
             }
         };
@@ -106,5 +138,8 @@ impl Sizes {
 }
 
 fn within(parts: Size) -> Size {
-    Size { nodes: parts.nodes.saturating_add(1), depth: parts.depth + 1 }
+    Size {
+        nodes: parts.nodes.saturating_add(1),
+        depth: parts.depth + 1,
+    }
 }

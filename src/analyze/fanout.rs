@@ -1,4 +1,5 @@
-//! Rows that every private row stands beside, whatever it holds: what is computed for each pair takes as long as there are such rows.
+//! Rows that every private row stands beside, whatever it holds: what is computed for each pair
+//! takes as long as there are such rows.
 
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ConstantId, Expr, Node, Relation, TableId};
@@ -12,17 +13,27 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// What this side is joined of, but for what an equality picks by a column of the other side, or of
-    /// what is picked so. The conditions read these two sides alone.
+    /// What this side is joined of, but for what an equality picks by a column of the other side,
+    /// or of what is picked so. The conditions read these two sides alone.
     pub fn of(side: &Relation, conditions: &[Expr]) -> Option<Self> {
-        let mut met = Met { own: side.made_at_any_depth(), pieces: Vec::new(), told: Vec::new() };
-        conditions.iter().flat_map(Expr::conjuncts).for_each(|condition| met.equate(condition));
+        let mut met = Met {
+            own: side.made_at_any_depth(),
+            pieces: Vec::new(),
+            told: Vec::new(),
+        };
+        conditions
+            .iter()
+            .flat_map(Expr::conjuncts)
+            .for_each(|condition| met.equate(condition));
         met.take_apart(side);
         let left = met.left();
         if left.is_empty() {
             return None;
         }
-        let mut beside = Self { tables: Vec::new(), constants: Vec::new() };
+        let mut beside = Self {
+            tables: Vec::new(),
+            constants: Vec::new(),
+        };
         left.into_iter().for_each(|piece| beside.add(piece));
         Some(beside)
     }
@@ -32,9 +43,15 @@ impl Beside {
             Relation::Scan(scan) => self.tables.push(scan.table),
             Relation::Constants(rows) => self.constants.extend(rows.constants.first()),
             Relation::Filter { .. } | Relation::Project { .. } | Relation::Group { .. } => {}
-            Relation::Window { .. } | Relation::Join { .. } | Relation::Union { .. } | Relation::Bounded { .. } => {}
+            Relation::Window { .. }
+            | Relation::Join { .. }
+            | Relation::Union { .. }
+            | Relation::Bounded { .. } => {}
         }
-        relation.inputs().into_iter().for_each(|input| self.add(input));
+        relation
+            .inputs()
+            .into_iter()
+            .for_each(|input| self.add(input));
     }
 }
 
@@ -49,9 +66,15 @@ struct Met<'a> {
 impl<'a> Met<'a> {
     fn take_apart(&mut self, relation: &'a Relation) {
         match relation {
-            Relation::Scan(_) | Relation::Constants(_) | Relation::Group { .. } | Relation::Union { .. } => self.pieces.push(relation),
+            Relation::Scan(_)
+            | Relation::Constants(_)
+            | Relation::Group { .. }
+            | Relation::Union { .. } => self.pieces.push(relation),
             Relation::Filter { input, predicate } => {
-                predicate.conjuncts().into_iter().for_each(|condition| self.equate(condition));
+                predicate
+                    .conjuncts()
+                    .into_iter()
+                    .for_each(|condition| self.equate(condition));
                 self.take_apart(input);
             }
             Relation::Project { input, columns } => {
@@ -59,15 +82,32 @@ impl<'a> Met<'a> {
                     self.tell(*id, expr);
                     let sources = expr.columns();
                     // What picks a value picks by what it is computed of, where that is of one row.
-                    if sources.len() == 1 || input.only_scan().is_some_and(|scan| sources.iter().all(|id| scan.columns.contains(id))) {
-                        self.told.extend(sources.into_iter().map(|source| (source, vec![*id])));
+                    if sources.len() == 1
+                        || input
+                            .only_scan()
+                            .is_some_and(|scan| sources.iter().all(|id| scan.columns.contains(id)))
+                    {
+                        self.told
+                            .extend(sources.into_iter().map(|source| (source, vec![*id])));
                     }
                 }
                 self.take_apart(input);
             }
-            Relation::Window { input, columns: _ } | Relation::Bounded { input, unit: _, rows: _ } => self.take_apart(input),
-            Relation::Join { kind: _, left, right, on } => {
-                on.iter().flat_map(Expr::conjuncts).for_each(|condition| self.equate(condition));
+            Relation::Window { input, columns: _ }
+            | Relation::Bounded {
+                input,
+                unit: _,
+                rows: _,
+            } => self.take_apart(input),
+            Relation::Join {
+                kind: _,
+                left,
+                right,
+                on,
+            } => {
+                on.iter()
+                    .flat_map(Expr::conjuncts)
+                    .for_each(|condition| self.equate(condition));
                 self.take_apart(left);
                 self.take_apart(right);
             }
@@ -75,7 +115,13 @@ impl<'a> Met<'a> {
     }
 
     fn equate(&mut self, condition: &Expr) {
-        let Node::Call { function: Function::Equal, arguments } = &condition.node else { return };
+        let Node::Call {
+            function: Function::Equal,
+            arguments,
+        } = &condition.node
+        else {
+            return;
+        };
         let [a, b] = arguments.as_slice() else { return };
         for (one, other) in [(a, b), (b, a)] {
             if let Some(id) = one.as_column() {
@@ -97,13 +143,19 @@ impl<'a> Met<'a> {
         let mut known: Vec<ColumnId> = Vec::new();
         loop {
             let is_known = |id: &ColumnId| !self.own.contains(id) || known.contains(id);
-            let told = self.told.iter().filter(|(column, by)| !is_known(column) && by.iter().all(is_known));
+            let told = self
+                .told
+                .iter()
+                .filter(|(column, by)| !is_known(column) && by.iter().all(is_known));
             let more: Vec<ColumnId> = told.map(|(column, _)| *column).collect();
             if more.is_empty() {
                 return self.pieces;
             }
             known.extend(more);
-            let (picked, left): (Vec<_>, Vec<_>) = self.pieces.into_iter().partition(|piece| shown(piece).iter().any(|id| known.contains(id)));
+            let (picked, left): (Vec<_>, Vec<_>) = self
+                .pieces
+                .into_iter()
+                .partition(|piece| shown(piece).iter().any(|id| known.contains(id)));
             known.extend(picked.into_iter().flat_map(shown));
             self.pieces = left;
         }
@@ -113,7 +165,11 @@ impl<'a> Met<'a> {
 /// The columns that are read of it.
 fn shown(piece: &Relation) -> Vec<ColumnId> {
     match piece {
-        Relation::Group { input: _, keys, aggregates: _ } => keys.iter().copied().chain(piece.made()).collect(),
+        Relation::Group {
+            input: _,
+            keys,
+            aggregates: _,
+        } => keys.iter().copied().chain(piece.made()).collect(),
         _ => piece.made(),
     }
 }

@@ -1,9 +1,11 @@
 //! Ranges that guards rely on.
 //!
-//! The values are numerics, eight-byte integers and timestamps, which a float8 holds only so far: an end stands as it was computed where the computation is exact,
-//! and a little further out everywhere else. [`interval`] and [`range`](super::range) compute them; where a range but chooses a clip, theirs serve as they are.
-//! An interval lies within all that its months, days and microseconds are together, whatever their signs: 40 days less a month are ten days, but have 40 in their field,
-//! and are added to an instant one after the other.
+//! The values are numerics, eight-byte integers and timestamps, which a float8 holds only so far:
+//! an end stands as it was computed where the computation is exact, and a little further out
+//! everywhere else. [`interval`] and [`range`](super::range) compute them; where a range but
+//! chooses a clip, theirs serve as they are. An interval lies within all that its months, days and
+//! microseconds are together, whatever their signs: 40 days less a month are ten days, but have 40
+//! in their field, and are added to an instant one after the other.
 
 use super::interval;
 use super::interval::{Interval, MICROS_PER_DAY, of_type};
@@ -13,11 +15,12 @@ use crate::ir::functions::Function;
 use crate::ir::literal::{integer_range, interval_reach};
 use crate::policy::Scalar;
 
-/// Share of an end's magnitude by which it may be wrong: a few roundings of a float8, and the digits to which PostgreSQL rounds a quotient, a root or a logarithm
-/// (16 at least).
+/// Share of an end's magnitude by which it may be wrong: a few roundings of a float8, and the
+/// digits to which PostgreSQL rounds a quotient, a root or a logarithm (16 at least).
 const SLACK: f64 = 1e-12;
 
-/// A whole number of which float8s hold all neighbours: sums, differences and products of such are exact as long as they are such.
+/// A whole number of which float8s hold all neighbours: sums, differences and products of such are
+/// exact as long as they are such.
 fn is_whole(value: f64) -> bool {
     value.fract() == 0.0 && value.abs() < 9e15
 }
@@ -39,8 +42,16 @@ fn further(range: Interval) -> Interval {
 fn in_four_bytes(range: Interval) -> Interval {
     let is_exact = |value: f64| f64::from(value as f32) == value;
     Interval {
-        lo: if is_exact(range.lo) { range.lo } else { (range.lo as f32).next_down().into() },
-        hi: if is_exact(range.hi) { range.hi } else { (range.hi as f32).next_up().into() },
+        lo: if is_exact(range.lo) {
+            range.lo
+        } else {
+            (range.lo as f32).next_down().into()
+        },
+        hi: if is_exact(range.hi) {
+            range.hi
+        } else {
+            (range.hi as f32).next_up().into()
+        },
     }
 }
 
@@ -49,41 +60,67 @@ pub fn of_constant(constant: &Scalar, data_type: &Type) -> Interval {
     let near = interval::of_constant(constant);
     let held = |is_held: bool| if is_held { near } else { beside(near) };
     let found = match constant {
-        Scalar::Interval { months, days, micros } => {
+        Scalar::Interval {
+            months,
+            days,
+            micros,
+        } => {
             let reach = interval_reach(*months, *days, *micros);
             further(Interval::new(-reach, reach))
         }
-        Scalar::Decimal(_) if *data_type == Type::Float8 => interval::scalar(constant).map_or(near, Interval::point),
+        Scalar::Decimal(_) if *data_type == Type::Float8 => {
+            interval::scalar(constant).map_or(near, Interval::point)
+        }
         Scalar::Decimal(text) => held(is_whole_decimal(text)),
-        Scalar::Int(value) | Scalar::Timestamp(value) => held(*value as f64 as i128 == i128::from(*value)),
+        Scalar::Int(value) | Scalar::Timestamp(value) => {
+            held(*value as f64 as i128 == i128::from(*value))
+        }
         Scalar::Bool(_) | Scalar::Text(_) | Scalar::Date(_) => near,
     };
-    if *data_type == Type::Float4 { in_four_bytes(found) } else { found }
+    if *data_type == Type::Float4 {
+        in_four_bytes(found)
+    } else {
+        found
+    }
 }
 
 /// Whether a decimal is a whole number that a float8 holds.
 fn is_whole_decimal(text: &str) -> bool {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    fraction.bytes().all(|digit| digit == b'0') && whole.parse::<i64>().is_ok_and(|value| value.unsigned_abs() < 1 << 53)
+    fraction.bytes().all(|digit| digit == b'0')
+        && whole
+            .parse::<i64>()
+            .is_ok_and(|value| value.unsigned_abs() < 1 << 53)
 }
 
-/// Where a function's values lie, from where its arguments do; before any clamp, as in [`interval::apply`].
+/// Where a function's values lie, from where its arguments do; before any clamp, as in
+/// [`interval::apply`].
 pub fn of_call(function: Function, arguments: &[Interval], result: &Type) -> Interval {
     let found = interval::apply(function, arguments, result);
     if *result == Type::Interval {
         let reach = further(found).magnitude();
         return Interval::new(-reach, reach);
     }
-    if takes_ends(function, result) || (of_whole(found) && arguments.iter().copied().all(of_whole) && keeps_whole(function, result)) {
+    if takes_ends(function, result)
+        || (of_whole(found)
+            && arguments.iter().copied().all(of_whole)
+            && keeps_whole(function, result))
+    {
         return found;
     }
     let wider = match function {
         // Rounded to digits after it was divided by a power of ten that is no float8.
         Function::TruncateTo | Function::RoundTo => {
-            let wider: Vec<Interval> = arguments.iter().enumerate().map(|(at, a)| if at == 0 { further(*a) } else { *a }).collect();
+            let wider: Vec<Interval> = arguments
+                .iter()
+                .enumerate()
+                .map(|(at, a)| if at == 0 { further(*a) } else { *a })
+                .collect();
             further(interval::apply(function, &wider, result))
         }
-        Function::Divide | Function::Quotient if integer_range(result).is_some() || function == Function::Quotient => {
+        Function::Divide | Function::Quotient
+            if integer_range(result).is_some() || function == Function::Quotient =>
+        {
             let wider = further(found);
             Interval::new(wider.lo.floor(), wider.hi.ceil())
         }
@@ -91,10 +128,17 @@ pub fn of_call(function: Function, arguments: &[Interval], result: &Type) -> Int
     };
     match result {
         // What moves a day or an instant brings it back to the calendar.
-        Type::Date | Type::Timestamp | Type::Timestamptz if found.within(of_type(result)) => wider.held(of_type(result)),
+        Type::Date | Type::Timestamp | Type::Timestamptz if found.within(of_type(result)) => {
+            wider.held(of_type(result))
+        }
         Type::Float4 => in_four_bytes(wider),
         // Computed in the type, unlike sums and products, which may be computed in a wider one.
-        Type::Int2 | Type::Int4 | Type::Int8 if matches!(function, Function::Divide | Function::Modulo | Function::BitNot) => {
+        Type::Int2 | Type::Int4 | Type::Int8
+            if matches!(
+                function,
+                Function::Divide | Function::Modulo | Function::BitNot
+            ) =>
+        {
             wider.held(of_type(result))
         }
         _ => wider,
@@ -143,9 +187,14 @@ fn takes_ends(function: Function, result: &Type) -> bool {
 fn keeps_whole(function: Function, result: &Type) -> bool {
     use Function as F;
     match function {
-        F::Divide | F::SquareRoot | F::CubeRoot | F::NaturalLog | F::Log10 | F::LogBase | F::Exponential | F::Power => {
-            integer_range(result).is_some()
-        }
+        F::Divide
+        | F::SquareRoot
+        | F::CubeRoot
+        | F::NaturalLog
+        | F::Log10
+        | F::LogBase
+        | F::Exponential
+        | F::Power => integer_range(result).is_some(),
         F::Degrees | F::Radians | F::Sinh | F::Cosh | F::ArcSinh | F::ArcCosh | F::ArcTanh => false,
         _ => *result != Type::Float4,
     }
@@ -169,7 +218,9 @@ pub fn of_cast(from: Interval, source: &Type, target: &Type) -> Interval {
 pub fn of_field(field: &str, operand: Interval, data_type: &Type) -> Interval {
     let found = interval::date_part(field, operand, data_type);
     let of_seconds = |micros: f64| is_whole(micros) && micros % 1e6 == 0.0;
-    let is_exact = field != "epoch" || *data_type == Type::Date || (of_seconds(operand.lo) && of_seconds(operand.hi));
+    let is_exact = field != "epoch"
+        || *data_type == Type::Date
+        || (of_seconds(operand.lo) && of_seconds(operand.hi));
     if is_exact { found } else { further(found) }
 }
 

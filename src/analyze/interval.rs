@@ -1,4 +1,5 @@
-//! Closed intervals of numbers, and what each function makes of them. Dates count in days, timestamps in microseconds from 2000-01-01.
+//! Closed intervals of numbers, and what each function makes of them. Dates count in days,
+//! timestamps in microseconds from 2000-01-01.
 
 use crate::catalog::Type;
 use crate::ir::functions::Function;
@@ -7,7 +8,8 @@ use crate::ir::literal::{integer_range, interval_reach};
 use crate::policy::Scalar;
 use crate::resolve::TEXT_MAX;
 
-/// Magnitude to which numeric values without tighter bounds are clamped at the scan and after operations that may leave it.
+/// Magnitude to which numeric values without tighter bounds are clamped at the scan and after
+/// operations that may leave it.
 pub const NUMERIC_MAX: f64 = 1e30;
 /// The same for float8.
 pub const FLOAT_MAX: f64 = 1e100;
@@ -20,14 +22,20 @@ pub struct Interval {
 }
 
 impl Interval {
-    pub const ALL: Self = Self { lo: f64::NEG_INFINITY, hi: f64::INFINITY };
+    pub const ALL: Self = Self {
+        lo: f64::NEG_INFINITY,
+        hi: f64::INFINITY,
+    };
 
     pub fn new(lo: f64, hi: f64) -> Self {
         Self { lo, hi }
     }
 
     pub fn point(value: f64) -> Self {
-        Self { lo: value, hi: value }
+        Self {
+            lo: value,
+            hi: value,
+        }
     }
 
     pub fn is_finite(self) -> bool {
@@ -44,23 +52,35 @@ impl Interval {
 
     /// Smallest interval that holds both.
     pub fn hull(self, other: Self) -> Self {
-        Self { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi) }
+        Self {
+            lo: self.lo.min(other.lo),
+            hi: self.hi.max(other.hi),
+        }
     }
 
     /// Values in both; where there are none, `self` (an empty relation clips to anything).
     pub fn meet(self, other: Self) -> Self {
-        let met = Self { lo: self.lo.max(other.lo), hi: self.hi.min(other.hi) };
+        let met = Self {
+            lo: self.lo.max(other.lo),
+            hi: self.hi.min(other.hi),
+        };
         if met.lo <= met.hi { met } else { self }
     }
 
     /// Where values of it lie once they are clamped to `limit`.
     pub fn held(self, limit: Self) -> Self {
-        Self { lo: self.lo.max(limit.lo).min(limit.hi), hi: self.hi.min(limit.hi).max(limit.lo) }
+        Self {
+            lo: self.lo.max(limit.lo).min(limit.hi),
+            hi: self.hi.min(limit.hi).max(limit.lo),
+        }
     }
 
     /// The same with so much of each end's magnitude more.
     pub fn widened(self, share: f64) -> Self {
-        Self { lo: self.lo - self.lo.abs() * share, hi: self.hi + self.hi.abs() * share }
+        Self {
+            lo: self.lo - self.lo.abs() * share,
+            hi: self.hi + self.hi.abs() * share,
+        }
     }
 
     pub fn magnitude(self) -> f64 {
@@ -68,62 +88,107 @@ impl Interval {
     }
 
     fn corners(self, other: Self, op: impl Fn(f64, f64) -> f64) -> Self {
-        let all = [op(self.lo, other.lo), op(self.lo, other.hi), op(self.hi, other.lo), op(self.hi, other.hi)];
+        let all = [
+            op(self.lo, other.lo),
+            op(self.lo, other.hi),
+            op(self.hi, other.lo),
+            op(self.hi, other.hi),
+        ];
         if all.iter().any(|v| v.is_nan()) {
             return Self::ALL;
         }
-        outward(all.iter().copied().fold(f64::INFINITY, f64::min), all.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+        outward(
+            all.iter().copied().fold(f64::INFINITY, f64::min),
+            all.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        )
     }
 }
 
 /// Widens by one unit in the last place unless both ends are exact integers.
 fn outward(lo: f64, hi: f64) -> Interval {
     let exact = |v: f64| v.fract() == 0.0 && v.abs() < 9e15;
-    Interval { lo: if exact(lo) { lo } else { lo.next_down() }, hi: if exact(hi) { hi } else { hi.next_up() } }
+    Interval {
+        lo: if exact(lo) { lo } else { lo.next_down() },
+        hi: if exact(hi) { hi } else { hi.next_up() },
+    }
 }
 
 /// Where a constant lies: a number is a point, an interval the microseconds that it may come to.
 pub fn of_constant(value: &Scalar) -> Interval {
     match value {
         // Parts of unlike signs are each as long as they are, whatever they come to together.
-        Scalar::Interval { months, days, micros } if (*months < 0 || *days < 0 || *micros < 0) && (*months > 0 || *days > 0 || *micros > 0) => {
+        Scalar::Interval {
+            months,
+            days,
+            micros,
+        } if (*months < 0 || *days < 0 || *micros < 0)
+            && (*months > 0 || *days > 0 || *micros > 0) =>
+        {
             let reach = interval_reach(*months, *days, *micros);
             Interval::new(-reach, reach)
         }
-        Scalar::Interval { months, days, micros } => {
-            let hours = |days: f64, per: [f64; 2]| Interval::new((days * per[0]).min(days * per[1]), (days * per[0]).max(days * per[1]));
+        Scalar::Interval {
+            months,
+            days,
+            micros,
+        } => {
+            let hours = |days: f64, per: [f64; 2]| {
+                Interval::new(
+                    (days * per[0]).min(days * per[1]),
+                    (days * per[0]).max(days * per[1]),
+                )
+            };
             let months = hours(f64::from(*months), [28.0 * 23.0, 31.0 * 25.0]);
             let days = hours(f64::from(*days), [23.0, 25.0]);
             let of = |hours: f64| hours * 3.6e9 + *micros as f64;
             Interval::new(of(months.lo + days.lo), of(months.hi + days.hi))
         }
         other => scalar(other).map_or(Interval::ALL, |value| {
-            if is_near(other, value) { Interval::point(value) } else { Interval::new(value.next_down(), value.next_up()) }
+            if is_near(other, value) {
+                Interval::point(value)
+            } else {
+                Interval::new(value.next_down(), value.next_up())
+            }
         }),
     }
 }
 
-/// A float8 tells the constant from all others of its kind: integers as they are, decimals of no more than 15 digits.
+/// A float8 tells the constant from all others of its kind: integers as they are, decimals of no
+/// more than 15 digits.
 fn is_near(constant: &Scalar, value: f64) -> bool {
     match constant {
         Scalar::Int(exact) => value as i128 == i128::from(*exact),
         Scalar::Decimal(text) => text.replace(['-', '.'], "").trim_matches('0').len() <= 15,
-        Scalar::Bool(_) | Scalar::Text(_) | Scalar::Date(_) | Scalar::Timestamp(_) | Scalar::Interval { .. } => true,
+        Scalar::Bool(_)
+        | Scalar::Text(_)
+        | Scalar::Date(_)
+        | Scalar::Timestamp(_)
+        | Scalar::Interval { .. } => true,
     }
 }
 
-/// The smallest float8 that is no less than every number of so many digits before the point, of at most 30.
+/// The smallest float8 that is no less than every number of so many digits before the point, of at
+/// most 30.
 pub fn beyond_digits(whole: i32) -> f64 {
     let near = 10f64.powi(whole);
     let power = 10u128.pow(whole.clamp(0, 30).unsigned_abs());
-    if whole > 0 && (near as u128) < power { near.next_up() } else { near }
+    if whole > 0 && (near as u128) < power {
+        near.next_up()
+    } else {
+        near
+    }
 }
 
 /// What a stored value of this type may be after the scan's own clamp.
 pub fn of_type(data_type: &Type) -> Interval {
     match data_type {
-        Type::Int2 | Type::Int4 | Type::Int8 => integer_range(data_type).map_or(Interval::ALL, |(lo, hi)| Interval::new(lo as f64, hi as f64)),
-        Type::Numeric(Some((precision, scale))) if i32::from(*precision) - i32::from(*scale) <= 30 => {
+        Type::Int2 | Type::Int4 | Type::Int8 => integer_range(data_type)
+            .map_or(Interval::ALL, |(lo, hi)| {
+                Interval::new(lo as f64, hi as f64)
+            }),
+        Type::Numeric(Some((precision, scale)))
+            if i32::from(*precision) - i32::from(*scale) <= 30 =>
+        {
             let limit = beyond_digits(i32::from(*precision) - i32::from(*scale));
             Interval::new(-limit, limit)
         }
@@ -134,12 +199,18 @@ pub fn of_type(data_type: &Type) -> Interval {
             let micros = |days: i32| days as f64 * MICROS_PER_DAY as f64;
             Interval::new(micros(DAYS.0), micros(DAYS.1 + 1))
         }
-        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Interval => Interval::ALL,
+        Type::Bool
+        | Type::Text
+        | Type::Varchar(_)
+        | Type::Char(_)
+        | Type::Uuid
+        | Type::Interval => Interval::ALL,
         Type::Time | Type::Enum(_) | Type::Other { .. } => Interval::ALL,
     }
 }
 
-/// The result's interval before any clamp, from the arguments' intervals. NULL results are not numbers and do not count.
+/// The result's interval before any clamp, from the arguments' intervals. NULL results are not
+/// numbers and do not count.
 pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Interval {
     use Function as F;
     let a = arguments.first().copied().unwrap_or(Interval::ALL);
@@ -151,7 +222,14 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::Divide | F::Quotient => divide(a, b, integer_range(result).is_some(), function),
         F::Modulo => modulo(a, b, integer_range(result).is_some()),
         F::Negate => Interval::new(-a.hi, -a.lo),
-        F::Abs => Interval::new(if a.contains(0.0) { 0.0 } else { a.lo.abs().min(a.hi.abs()) }, a.magnitude()),
+        F::Abs => Interval::new(
+            if a.contains(0.0) {
+                0.0
+            } else {
+                a.lo.abs().min(a.hi.abs())
+            },
+            a.magnitude(),
+        ),
         F::Sign => Interval::new(-1.0, 1.0),
         F::Floor => Interval::new(a.lo.floor(), a.hi.floor()),
         F::Ceiling => Interval::new(a.lo.ceil(), a.hi.ceil()),
@@ -165,28 +243,68 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         // To -2 digits, 151 becomes 200 or 100.
         F::RoundTo | F::TruncateTo => {
             let unit = 10f64.powf((-b.lo).clamp(-15.0, 300.0));
-            if b.lo.is_finite() { outward((a.lo / unit).floor() * unit, (a.hi / unit).ceil() * unit) } else { Interval::ALL }
+            if b.lo.is_finite() {
+                outward((a.lo / unit).floor() * unit, (a.hi / unit).ceil() * unit)
+            } else {
+                Interval::ALL
+            }
         }
-        F::BitAnd | F::BitOr | F::BitXor | F::BitNot | F::ShiftLeft | F::ShiftRight => bits(function, a, b, result),
+        F::BitAnd | F::BitOr | F::BitXor | F::BitNot | F::ShiftLeft | F::ShiftRight => {
+            bits(function, a, b, result)
+        }
         F::WidthBucket => match arguments.get(3) {
             Some(count) => Interval::new(0.0, count.hi + 1.0),
             None => Interval::ALL,
         },
-        F::Coalesce | F::Greatest | F::Least => arguments.iter().copied().reduce(Interval::hull).unwrap_or(Interval::ALL),
+        F::Coalesce | F::Greatest | F::Least => arguments
+            .iter()
+            .copied()
+            .reduce(Interval::hull)
+            .unwrap_or(Interval::ALL),
         F::NullIf | F::TrimScale => a,
-        F::SquareRoot | F::CubeRoot | F::NaturalLog | F::Log10 | F::LogBase | F::Exponential | F::Power => curve(function, a, b),
-        F::Sine | F::Cosine | F::Tangent | F::Cotangent | F::ArcSine | F::ArcCosine | F::ArcTangent | F::ArcTangent2 | F::Degrees | F::Radians => {
-            angle(function, a)
+        F::SquareRoot
+        | F::CubeRoot
+        | F::NaturalLog
+        | F::Log10
+        | F::LogBase
+        | F::Exponential
+        | F::Power => curve(function, a, b),
+        F::Sine
+        | F::Cosine
+        | F::Tangent
+        | F::Cotangent
+        | F::ArcSine
+        | F::ArcCosine
+        | F::ArcTangent
+        | F::ArcTangent2
+        | F::Degrees
+        | F::Radians => angle(function, a),
+        F::Sinh | F::Cosh | F::Tanh | F::ArcSinh | F::ArcCosh | F::ArcTanh => {
+            hyperbola(function, a)
         }
-        F::Sinh | F::Cosh | F::Tanh | F::ArcSinh | F::ArcCosh | F::ArcTanh => hyperbola(function, a),
         F::SineOfDegrees | F::CosineOfDegrees => Interval::new(-1.0, 1.0),
         F::TangentOfDegrees | F::CotangentOfDegrees => Interval::ALL,
-        F::ArcSineInDegrees | F::ArcCosineInDegrees | F::ArcTangentInDegrees | F::ArcTangent2InDegrees => Interval::new(-180.0, 180.0),
-        F::DatePlusDays | F::DateMinusDays | F::Later | F::Earlier | F::TimesInterval | F::Age | F::AtZone | F::FromEpoch | F::MakeDate => {
+        F::ArcSineInDegrees
+        | F::ArcCosineInDegrees
+        | F::ArcTangentInDegrees
+        | F::ArcTangent2InDegrees => Interval::new(-180.0, 180.0),
+        F::DatePlusDays
+        | F::DateMinusDays
+        | F::Later
+        | F::Earlier
+        | F::TimesInterval
+        | F::Age
+        | F::AtZone
+        | F::FromEpoch
+        | F::MakeDate => moment(function, a, b, result),
+        F::MakeTimestamp
+        | F::DateBin
+        | F::AddIntervals
+        | F::SubtractIntervals
+        | F::NegateInterval => moment(function, a, b, result),
+        F::JustifyDays | F::JustifyHours | F::JustifyInterval | F::AtTime | F::TimeBetween => {
             moment(function, a, b, result)
         }
-        F::MakeTimestamp | F::DateBin | F::AddIntervals | F::SubtractIntervals | F::NegateInterval => moment(function, a, b, result),
-        F::JustifyDays | F::JustifyHours | F::JustifyInterval | F::AtTime | F::TimeBetween => moment(function, a, b, result),
         F::MakeTime | F::TimeLater | F::TimeEarlier => Interval::ALL,
         F::DateTrunc => Interval::new(a.lo - 366_000.0 * MICROS_PER_DAY as f64, a.hi),
         F::Extract | F::DatePart => Interval::ALL,
@@ -196,19 +314,66 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::OctetLength => Interval::new(0.0, 16_384.0),
         F::BitLength => Interval::new(0.0, 131_072.0),
         F::Ascii => Interval::new(0.0, 1_114_111.0),
-        F::And | F::Or | F::Not | F::IsNull | F::IsNotNull | F::IsTrue | F::IsNotTrue | F::IsFalse | F::IsNotFalse => Interval::ALL,
-        F::IsDistinctFrom | F::IsNotDistinctFrom | F::In | F::Among | F::Like | F::ILike | F::SimilarTo | F::Matches | F::MatchesInsensitive => {
-            Interval::ALL
-        }
-        F::Equal | F::NotEqual | F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual | F::Overlaps | F::StartsWith | F::IsFinite => {
-            Interval::ALL
-        }
-        F::Lower | F::Upper | F::Initcap | F::Trim | F::TrimLeft | F::TrimRight | F::Left | F::Right | F::Substring | F::SubstringFor => {
-            Interval::ALL
-        }
-        F::SubstringMatching | F::ReplaceMatching | F::Replace | F::Translate | F::SplitPart | F::PadLeft | F::PadRight | F::Repeat => Interval::ALL,
-        F::Reverse | F::Md5 | F::Character | F::Formatted | F::Concatenate | F::Concat | F::ConcatSeparated => Interval::ALL,
-        F::JsonField | F::JsonText | F::JsonPath | F::JsonPathText | F::JsonHas | F::JsonType | F::AnyElement | F::Element => Interval::ALL,
+        F::And
+        | F::Or
+        | F::Not
+        | F::IsNull
+        | F::IsNotNull
+        | F::IsTrue
+        | F::IsNotTrue
+        | F::IsFalse
+        | F::IsNotFalse => Interval::ALL,
+        F::IsDistinctFrom
+        | F::IsNotDistinctFrom
+        | F::In
+        | F::Among
+        | F::Like
+        | F::ILike
+        | F::SimilarTo
+        | F::Matches
+        | F::MatchesInsensitive => Interval::ALL,
+        F::Equal
+        | F::NotEqual
+        | F::Less
+        | F::LessOrEqual
+        | F::Greater
+        | F::GreaterOrEqual
+        | F::Overlaps
+        | F::StartsWith
+        | F::IsFinite => Interval::ALL,
+        F::Lower
+        | F::Upper
+        | F::Initcap
+        | F::Trim
+        | F::TrimLeft
+        | F::TrimRight
+        | F::Left
+        | F::Right
+        | F::Substring
+        | F::SubstringFor => Interval::ALL,
+        F::SubstringMatching
+        | F::ReplaceMatching
+        | F::Replace
+        | F::Translate
+        | F::SplitPart
+        | F::PadLeft
+        | F::PadRight
+        | F::Repeat => Interval::ALL,
+        F::Reverse
+        | F::Md5
+        | F::Character
+        | F::Formatted
+        | F::Concatenate
+        | F::Concat
+        | F::ConcatSeparated => Interval::ALL,
+        F::JsonField
+        | F::JsonText
+        | F::JsonPath
+        | F::JsonPathText
+        | F::JsonHas
+        | F::JsonType
+        | F::AnyElement
+        | F::Element => Interval::ALL,
         F::JsonLength | F::Cardinality | F::ArrayLength => Interval::new(0.0, 134_217_727.0),
         F::ToHex | F::SubstringWhole | F::Overlay | F::OverlayFor => Interval::ALL,
     }
@@ -220,13 +385,24 @@ fn curve(function: Function, a: Interval, b: Interval) -> Interval {
     match function {
         F::SquareRoot => outward(a.lo.max(0.0).sqrt(), a.hi.max(0.0).sqrt()),
         F::CubeRoot => loose(a.lo.cbrt(), a.hi.cbrt()),
-        // The smallest positive float8 is above 1e-324, the smallest numeric that a scan lets through is 1e-16 or its own scale.
-        F::NaturalLog => outward(if a.lo > 0.0 { a.lo.ln() } else { -38_000.0 }, a.hi.max(1e-300).ln()),
-        F::Log10 => outward(if a.lo > 0.0 { a.lo.log10() } else { -17_000.0 }, a.hi.max(1e-300).log10()),
+        // The smallest positive float8 is above 1e-324, the smallest numeric that a scan lets
+        // through is 1e-16 or its own scale.
+        F::NaturalLog => outward(
+            if a.lo > 0.0 { a.lo.ln() } else { -38_000.0 },
+            a.hi.max(1e-300).ln(),
+        ),
+        F::Log10 => outward(
+            if a.lo > 0.0 { a.lo.log10() } else { -17_000.0 },
+            a.hi.max(1e-300).log10(),
+        ),
         F::LogBase => {
             let natural = curve(F::NaturalLog, b, b);
             let base = a.lo.ln();
-            if a.lo == a.hi && base.is_finite() && base != 0.0 { natural.corners(Interval::point(base), |x, y| x / y) } else { Interval::ALL }
+            if a.lo == a.hi && base.is_finite() && base != 0.0 {
+                natural.corners(Interval::point(base), |x, y| x / y)
+            } else {
+                Interval::ALL
+            }
         }
         F::Exponential => loose(a.lo.exp(), a.hi.exp()),
         _ if b.lo == b.hi => power_of(a, b.lo),
@@ -241,7 +417,11 @@ fn curve(function: Function, a: Interval, b: Interval) -> Interval {
 /// `x ^ exponent`. Even powers turn at zero; negative ones have a pole there.
 fn power_of(a: Interval, exponent: f64) -> Interval {
     let is_whole = exponent.fract() == 0.0;
-    let base = if is_whole { a } else { Interval::new(a.lo.max(0.0), a.hi.max(0.0)) };
+    let base = if is_whole {
+        a
+    } else {
+        Interval::new(a.lo.max(0.0), a.hi.max(0.0))
+    };
     if exponent < 0.0 && base.contains(0.0) {
         return Interval::ALL;
     }
@@ -253,7 +433,13 @@ fn power_of(a: Interval, exponent: f64) -> Interval {
 
 /// A library's last digits may differ from another's.
 fn loose(lo: f64, hi: f64) -> Interval {
-    let wider = |v: f64| if v.fract() == 0.0 && v.abs() < 9e15 { 0.0 } else { v.abs() * 1e-12 };
+    let wider = |v: f64| {
+        if v.fract() == 0.0 && v.abs() < 9e15 {
+            0.0
+        } else {
+            v.abs() * 1e-12
+        }
+    };
     Interval::new(lo - wider(lo), hi + wider(hi))
 }
 
@@ -288,7 +474,8 @@ fn bits(function: Function, a: Interval, b: Interval, result: &Type) -> Interval
         Function::BitAnd if a.lo >= 0.0 => Interval::new(0.0, a.hi),
         Function::BitAnd if b.lo >= 0.0 => Interval::new(0.0, b.hi),
         Function::BitOr | Function::BitXor if a.lo >= 0.0 && b.lo >= 0.0 => {
-            // One bit more than the larger of the two begins with: past 2^53 a float8 does not tell 2^n - 1 from 2^n.
+            // One bit more than the larger of the two begins with: past 2^53 a float8 does not tell
+            // 2^n - 1 from 2^n.
             let power = (a.hi.max(b.hi).log2().floor() + 1.0).exp2();
             Interval::new(0.0, power.min(whole.hi))
         }
@@ -339,13 +526,24 @@ fn moment(function: Function, a: Interval, b: Interval, result: &Type) -> Interv
 }
 
 fn within(lo: f64, hi: f64, limit: Interval) -> Interval {
-    let clamp = |v: f64, otherwise: f64| if v.is_nan() { otherwise } else { v.clamp(limit.lo, limit.hi) };
+    let clamp = |v: f64, otherwise: f64| {
+        if v.is_nan() {
+            otherwise
+        } else {
+            v.clamp(limit.lo, limit.hi)
+        }
+    };
     Interval::new(clamp(lo, limit.lo), clamp(hi, limit.hi))
 }
 
-/// The year of a date in days, or of a timestamp in microseconds; no further than the calendar's arithmetic goes.
+/// The year of a date in days, or of a timestamp in microseconds; no further than the calendar's
+/// arithmetic goes.
 fn year(value: f64, data_type: &Type) -> i32 {
-    let per_day = if *data_type == Type::Date { 1.0 } else { MICROS_PER_DAY as f64 };
+    let per_day = if *data_type == Type::Date {
+        1.0
+    } else {
+        MICROS_PER_DAY as f64
+    };
     crate::ir::literal::civil_from_days((value / per_day).floor().clamp(-1e7, 1e7) as i32).0
 }
 
@@ -355,24 +553,40 @@ fn multiply(a: Interval, b: Interval) -> Interval {
 
 fn divide(a: Interval, b: Interval, of_integers: bool, function: Function) -> Interval {
     if b.contains(0.0) {
-        // A non-zero integer divisor has magnitude at least 1; any other may be as small as the clamp allows.
-        let reach = if of_integers { a.magnitude() } else { f64::INFINITY };
+        // A non-zero integer divisor has magnitude at least 1; any other may be as small as the
+        // clamp allows.
+        let reach = if of_integers {
+            a.magnitude()
+        } else {
+            f64::INFINITY
+        };
         return Interval::new(-reach, reach);
     }
     let quotient = a.corners(b, |x, y| x / y);
     if of_integers || function == Function::Quotient {
-        Interval::new(quotient.lo.trunc().min(quotient.lo), quotient.hi.trunc().max(quotient.hi))
+        Interval::new(
+            quotient.lo.trunc().min(quotient.lo),
+            quotient.hi.trunc().max(quotient.hi),
+        )
     } else {
         quotient
     }
 }
 
 fn modulo(a: Interval, b: Interval, of_integers: bool) -> Interval {
-    let reach = a.magnitude().min(if of_integers { (b.magnitude() - 1.0).max(0.0) } else { b.magnitude() });
-    Interval::new(if a.lo >= 0.0 { 0.0 } else { -reach }, if a.hi <= 0.0 { 0.0 } else { reach })
+    let reach = a.magnitude().min(if of_integers {
+        (b.magnitude() - 1.0).max(0.0)
+    } else {
+        b.magnitude()
+    });
+    Interval::new(
+        if a.lo >= 0.0 { 0.0 } else { -reach },
+        if a.hi <= 0.0 { 0.0 } else { reach },
+    )
 }
 
-/// The interval of a field of a date, timestamp or interval; [`Interval::ALL`] where nothing is known.
+/// The interval of a field of a date, timestamp or interval; [`Interval::ALL`] where nothing is
+/// known.
 pub fn date_part(field: &str, operand: Interval, data_type: &Type) -> Interval {
     if *data_type == Type::Interval {
         return interval_part(field, operand);
@@ -385,13 +599,25 @@ pub fn date_part(field: &str, operand: Interval, data_type: &Type) -> Interval {
             _ => date_part(field, Interval::ALL, &Type::Timestamp),
         };
     }
-    // Microseconds so far from 2000 are no exact float8: a year more on either side holds them. The ISO year differs from the calendar's by one at most.
+    // Microseconds so far from 2000 are no exact float8: a year more on either side holds them. The
+    // ISO year differs from the calendar's by one at most.
     let is_exact = operand.magnitude() < 9e15 && field != "isoyear";
     let slack = if is_exact { 0.0 } else { 1.0 };
-    let years = operand.is_finite().then(|| (f64::from(year(operand.lo, data_type)), f64::from(year(operand.hi, data_type))));
+    let years = operand.is_finite().then(|| {
+        (
+            f64::from(year(operand.lo, data_type)),
+            f64::from(year(operand.hi, data_type)),
+        )
+    });
     let by_years = |length: f64| match years {
-        Some((first, last)) if length <= 10.0 => Interval::new(((first - slack) / length).floor(), ((last + slack) / length).floor()),
-        Some((first, last)) => Interval::new(((first - slack) / length).ceil(), ((last + slack) / length).ceil()),
+        Some((first, last)) if length <= 10.0 => Interval::new(
+            ((first - slack) / length).floor(),
+            ((last + slack) / length).floor(),
+        ),
+        Some((first, last)) => Interval::new(
+            ((first - slack) / length).ceil(),
+            ((last + slack) / length).ceil(),
+        ),
         None => Interval::new(-1.0, 10_000.0 / length + 1.0),
     };
     match field {
@@ -412,8 +638,14 @@ pub fn date_part(field: &str, operand: Interval, data_type: &Type) -> Interval {
         "isodow" => Interval::new(1.0, 7.0),
         "doy" => Interval::new(1.0, 366.0),
         // Added before it is divided: near 1970 the two are almost alike.
-        "epoch" if *data_type == Type::Date => outward(operand.lo * 86_400.0 + 946_684_800.0, operand.hi * 86_400.0 + 946_684_800.0),
-        "epoch" => outward((operand.lo + 946_684_800e6) / 1e6, (operand.hi + 946_684_800e6) / 1e6),
+        "epoch" if *data_type == Type::Date => outward(
+            operand.lo * 86_400.0 + 946_684_800.0,
+            operand.hi * 86_400.0 + 946_684_800.0,
+        ),
+        "epoch" => outward(
+            (operand.lo + 946_684_800e6) / 1e6,
+            (operand.hi + 946_684_800e6) / 1e6,
+        ),
         _ => Interval::ALL,
     }
 }
@@ -423,7 +655,12 @@ fn interval_part(field: &str, span: Interval) -> Interval {
     if !span.is_finite() {
         return Interval::ALL;
     }
-    let by = |micros: f64| Interval::new((span.lo / micros).floor().min(0.0), (span.hi / micros).ceil().max(0.0));
+    let by = |micros: f64| {
+        Interval::new(
+            (span.lo / micros).floor().min(0.0),
+            (span.hi / micros).ceil().max(0.0),
+        )
+    };
     let day = MICROS_PER_DAY as f64;
     match field {
         "epoch" => outward(span.lo / 1e6, span.hi / 1e6),

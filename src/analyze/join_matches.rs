@@ -1,4 +1,5 @@
-//! How many rows of one side of a join a row of the other finds: at most one where keys lie within what is equated.
+//! How many rows of one side of a join a row of the other finds: at most one where keys lie within
+//! what is equated.
 
 use super::row_facts::equated_apart;
 use crate::catalog::{Equality, Type};
@@ -14,36 +15,68 @@ pub(super) struct Schema<'a> {
     pub columns: &'a [ColumnInfo],
 }
 
-/// Whether a row of the other side finds at most one row of this one, by the unit and the conditions of the join (chooses a clip, replaces none).
-pub(super) fn at_most_one(schema: Schema<'_>, side: &Relation, units: &[ColumnId], conditions: &[Expr]) -> bool {
+/// Whether a row of the other side finds at most one row of this one, by the unit and the
+/// conditions of the join (chooses a clip, replaces none).
+pub(super) fn at_most_one(
+    schema: Schema<'_>,
+    side: &Relation,
+    units: &[ColumnId],
+    conditions: &[Expr],
+) -> bool {
     let own = side.made_at_any_depth();
-    let mut within = Within { schema, pieces: Vec::new(), told: Vec::new() };
+    let mut within = Within {
+        schema,
+        pieces: Vec::new(),
+        told: Vec::new(),
+    };
     within.take_apart(side);
-    conditions.iter().for_each(|condition| within.equate(condition));
+    conditions
+        .iter()
+        .for_each(|condition| within.equate(condition));
     // Units are of one type and never of a loose collation.
-    let mut fixed: Vec<(ColumnId, Equality)> = units.iter().map(|id| (*id, Equality::Exact)).collect();
+    let mut fixed: Vec<(ColumnId, Equality)> =
+        units.iter().map(|id| (*id, Equality::Exact)).collect();
     // Of one row, and not only of values that are equal.
     let mut single: Vec<ColumnId> = Vec::new();
     loop {
         // What reads no column of this side is of one value for each row of the other.
         let is_single = |id: &ColumnId| !own.contains(id) || single.contains(id);
         let is_known = |id: &ColumnId, through: Through| {
-            let is_enough = through == Through::Equality || is_one_spelling(&schema.columns[id.0 as usize].data_type);
+            let is_enough = through == Through::Equality
+                || is_one_spelling(&schema.columns[id.0 as usize].data_type);
             is_single(id) || is_enough && fixed.contains(&(*id, Equality::Exact))
         };
-        let told = within.told.iter().filter(|told| told.by.iter().all(|id| is_known(id, told.through)));
+        let told = within
+            .told
+            .iter()
+            .filter(|told| told.by.iter().all(|id| is_known(id, told.through)));
         let told = told.map(|told| (told.column, told.equality.clone()));
         let more: Vec<(ColumnId, Equality)> = told.filter(|found| !fixed.contains(found)).collect();
-        let (found, left): (Vec<&Relation>, Vec<&Relation>) = within.pieces.iter().copied().partition(|piece| is_found(schema, piece, &fixed));
+        let (found, left): (Vec<&Relation>, Vec<&Relation>) = within
+            .pieces
+            .iter()
+            .copied()
+            .partition(|piece| is_found(schema, piece, &fixed));
         let is_settled = more.is_empty() && found.is_empty();
         fixed.extend(more);
         for piece in found {
             single.extend(piece.made());
-            if let Relation::Group { input: _, keys, aggregates: _ } = piece {
+            if let Relation::Group {
+                input: _,
+                keys,
+                aggregates: _,
+            } = piece
+            {
                 single.extend(keys);
             }
         }
-        fixed.extend(single.iter().map(|id| (*id, Equality::Exact)).filter(|one| !fixed.contains(one)).collect::<Vec<_>>());
+        fixed.extend(
+            single
+                .iter()
+                .map(|id| (*id, Equality::Exact))
+                .filter(|one| !fixed.contains(one))
+                .collect::<Vec<_>>(),
+        );
         within.pieces = left;
         if within.pieces.is_empty() {
             return true;
@@ -67,22 +100,44 @@ struct Told {
 enum Through {
     /// It is one of them, or equal to it.
     Equality,
-    /// It is computed of them: of values that are equal and still not alike (1.0 and 1.00) unlike ones may come.
+    /// It is computed of them: of values that are equal and still not alike (1.0 and 1.00) unlike
+    /// ones may come.
     Computation,
 }
 
 impl Through {
     fn of(expr: &Expr) -> Self {
-        if expr.as_column().is_some() { Self::Equality } else { Self::Computation }
+        if expr.as_column().is_some() {
+            Self::Equality
+        } else {
+            Self::Computation
+        }
     }
 }
 
 /// Equal values of the type are one value, whatever is computed of them.
 fn is_one_spelling(data_type: &Type) -> bool {
     match data_type {
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(Some(_)) | Type::Text | Type::Varchar(_) | Type::Char(Some(_)) => true,
-        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => true,
-        Type::Numeric(None) | Type::Float4 | Type::Float8 | Type::Char(None) | Type::Interval | Type::Other { .. } => false,
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Numeric(Some(_))
+        | Type::Text
+        | Type::Varchar(_)
+        | Type::Char(Some(_)) => true,
+        Type::Uuid
+        | Type::Date
+        | Type::Timestamp
+        | Type::Timestamptz
+        | Type::Time
+        | Type::Enum(_) => true,
+        Type::Numeric(None)
+        | Type::Float4
+        | Type::Float8
+        | Type::Char(None)
+        | Type::Interval
+        | Type::Other { .. } => false,
     }
 }
 
@@ -96,29 +151,61 @@ struct Within<'a> {
 impl<'a> Within<'a> {
     fn take_apart(&mut self, relation: &'a Relation) {
         match relation {
-            Relation::Scan(_) | Relation::Constants(_) | Relation::Group { .. } | Relation::Union { .. } => self.pieces.push(relation),
+            Relation::Scan(_)
+            | Relation::Constants(_)
+            | Relation::Group { .. }
+            | Relation::Union { .. } => self.pieces.push(relation),
             Relation::Filter { input, predicate } => {
-                predicate.conjuncts().into_iter().for_each(|condition| self.equate(condition));
+                predicate
+                    .conjuncts()
+                    .into_iter()
+                    .for_each(|condition| self.equate(condition));
                 self.take_apart(input);
             }
             Relation::Project { input, columns } => {
-                for (id, expr) in columns.iter().filter(|(_, expr)| expr.relations().is_empty()) {
+                for (id, expr) in columns
+                    .iter()
+                    .filter(|(_, expr)| expr.relations().is_empty())
+                {
                     let (by, through) = (expr.columns(), Through::of(expr));
-                    self.told.push(Told { column: *id, by, equality: Equality::Exact, through });
+                    self.told.push(Told {
+                        column: *id,
+                        by,
+                        equality: Equality::Exact,
+                        through,
+                    });
                     let through = Through::Equality;
-                    self.told.extend(expr.as_column().map(|source| Told { column: source, by: vec![*id], equality: Equality::Exact, through }));
+                    self.told.extend(expr.as_column().map(|source| Told {
+                        column: source,
+                        by: vec![*id],
+                        equality: Equality::Exact,
+                        through,
+                    }));
                 }
                 self.take_apart(input);
             }
-            Relation::Window { input, columns: _ } | Relation::Bounded { input, unit: _, rows: _ } => self.take_apart(input),
-            Relation::Join { kind, left, right, on } => {
+            Relation::Window { input, columns: _ }
+            | Relation::Bounded {
+                input,
+                unit: _,
+                rows: _,
+            } => self.take_apart(input),
+            Relation::Join {
+                kind,
+                left,
+                right,
+                on,
+            } => {
                 let conditions = on.iter().flat_map(Expr::conjuncts);
                 match kind {
                     JoinKind::Inner => conditions.for_each(|condition| self.equate(condition)),
-                    // Rows of the left side that find none are kept: what they hold is told by nothing.
+                    // Rows of the left side that find none are kept: what they hold is told by
+                    // nothing.
                     JoinKind::Left => {
                         let made = right.made_at_any_depth();
-                        let equated: Vec<(ColumnId, &Expr)> = conditions.flat_map(|condition| equated_apart(condition, &made)).collect();
+                        let equated: Vec<(ColumnId, &Expr)> = conditions
+                            .flat_map(|condition| equated_apart(condition, &made))
+                            .collect();
                         equated.into_iter().for_each(|(id, by)| self.tell(id, by));
                     }
                 }
@@ -129,7 +216,13 @@ impl<'a> Within<'a> {
     }
 
     fn equate(&mut self, condition: &Expr) {
-        let Node::Call { function: Function::Equal, arguments } = &condition.node else { return };
+        let Node::Call {
+            function: Function::Equal,
+            arguments,
+        } = &condition.node
+        else {
+            return;
+        };
         let [a, b] = arguments.as_slice() else { return };
         for (one, other) in [(a, b), (b, a)] {
             if let Some(id) = one.as_column() {
@@ -143,25 +236,53 @@ impl<'a> Within<'a> {
             return;
         }
         if let Some(equality) = equality(column, by, self.schema.policy, self.schema.columns) {
-            self.told.push(Told { column, by: by.columns(), equality, through: Through::of(by) });
+            self.told.push(Told {
+                column,
+                by: by.columns(),
+                equality,
+                through: Through::of(by),
+            });
         }
     }
 }
 
 /// A key of it lies within the columns that have one value.
 fn is_found(schema: Schema<'_>, piece: &Relation, fixed: &[(ColumnId, Equality)]) -> bool {
-    let by = |id: ColumnId| fixed.iter().filter(move |(column, _)| *column == id).map(|(_, equality)| equality);
+    let by = |id: ColumnId| {
+        fixed
+            .iter()
+            .filter(move |(column, _)| *column == id)
+            .map(|(_, equality)| equality)
+    };
     match piece {
         Relation::Scan(scan) => {
             let table = &schema.policy.tables[scan.table.0];
             let at = |name: &str| table.columns.iter().position(|c| c.name == name);
-            let compared = |name: &str| at(name).map_or(Vec::new(), |at| by(scan.columns[at]).cloned().collect());
-            table.unique_keys.iter().any(|key| key.tells_apart(compared))
+            let compared = |name: &str| {
+                at(name).map_or(Vec::new(), |at| by(scan.columns[at]).cloned().collect())
+            };
+            table
+                .unique_keys
+                .iter()
+                .any(|key| key.tells_apart(compared))
         }
         // Released rows are one for each key by construction.
-        Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| unique.iter().all(|id| by(*id).any(|e| *e == Equality::Exact))),
-        Relation::Group { input: _, keys, aggregates: _ } => keys.iter().all(|id| by(*id).any(|equality| groups_by(schema, *id, equality))),
-        Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } | Relation::Window { .. } => false,
+        Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| {
+            unique
+                .iter()
+                .all(|id| by(*id).any(|e| *e == Equality::Exact))
+        }),
+        Relation::Group {
+            input: _,
+            keys,
+            aggregates: _,
+        } => keys
+            .iter()
+            .all(|id| by(*id).any(|equality| groups_by(schema, *id, equality))),
+        Relation::Filter { .. }
+        | Relation::Project { .. }
+        | Relation::Join { .. }
+        | Relation::Window { .. } => false,
         Relation::Union { .. } | Relation::Bounded { .. } => false,
     }
 }
@@ -171,9 +292,9 @@ fn groups_by(schema: Schema<'_>, id: ColumnId, compared: &Equality) -> bool {
     let origin = schema.columns[id.0 as usize].origin;
     match compared {
         Equality::Own | Equality::Exact => true,
-        Equality::Under(collation) => {
-            origin.is_some_and(|(table, at)| schema.policy.tables[table.0].columns[at].collation.as_ref() == Some(collation))
-        }
+        Equality::Under(collation) => origin.is_some_and(|(table, at)| {
+            schema.policy.tables[table.0].columns[at].collation.as_ref() == Some(collation)
+        }),
     }
 }
 
@@ -182,28 +303,57 @@ const COMMON_MAX: usize = 100;
 
 /// The conditions, and the equalities that stand in every arm of an OR among them.
 pub(super) fn with_common(conditions: Vec<Expr>) -> Vec<Expr> {
-    let common: Vec<Expr> = conditions.iter().flat_map(in_every_arm).filter(|equality| !conditions.contains(equality)).collect();
+    let common: Vec<Expr> = conditions
+        .iter()
+        .flat_map(in_every_arm)
+        .filter(|equality| !conditions.contains(equality))
+        .collect();
     conditions.into_iter().chain(common).collect()
 }
 
 fn in_every_arm(condition: &Expr) -> Vec<Expr> {
     let arms = disjuncts(condition);
-    let [first, rest @ ..] = arms.as_slice() else { return Vec::new() };
+    let [first, rest @ ..] = arms.as_slice() else {
+        return Vec::new();
+    };
     if rest.is_empty() {
         return Vec::new();
     }
-    let equalities = first.conjuncts().into_iter().filter(|e| matches!(e.node, Node::Call { function: Function::Equal, .. }));
+    let equalities = first.conjuncts().into_iter().filter(|e| {
+        matches!(
+            e.node,
+            Node::Call {
+                function: Function::Equal,
+                ..
+            }
+        )
+    });
     equalities
         .take(COMMON_MAX)
-        .filter(|equality| rest.iter().all(|arm| arm.conjuncts().into_iter().any(|other| is_same(equality, other))))
+        .filter(|equality| {
+            rest.iter().all(|arm| {
+                arm.conjuncts()
+                    .into_iter()
+                    .any(|other| is_same(equality, other))
+            })
+        })
         .cloned()
         .collect()
 }
 
 fn disjuncts(condition: &Expr) -> Vec<&Expr> {
     match &condition.node {
-        Node::Call { function: Function::Or, arguments } => arguments.iter().flat_map(disjuncts).collect(),
-        Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
+        Node::Call {
+            function: Function::Or,
+            arguments,
+        } => arguments.iter().flat_map(disjuncts).collect(),
+        Node::Call { .. }
+        | Node::Column(_)
+        | Node::Literal(_)
+        | Node::Constant(_)
+        | Node::Cast(_)
+        | Node::Case { .. }
+        | Node::Exists { .. } => {
             vec![condition]
         }
     }
@@ -219,7 +369,10 @@ fn is_same(one: &Expr, other: &Expr) -> bool {
 
 fn sides(e: &Expr) -> Option<&[Expr; 2]> {
     match &e.node {
-        Node::Call { function: Function::Equal, arguments } => arguments.as_slice().try_into().ok(),
+        Node::Call {
+            function: Function::Equal,
+            arguments,
+        } => arguments.as_slice().try_into().ok(),
         _ => None,
     }
 }

@@ -1,11 +1,11 @@
-//! The order of inner joins: what an equality ties to the tables so far comes before what nothing ties
-//! to them yet, so that each join is judged by conditions on its own two sides.
+//! The order of inner joins: what an equality ties to the tables so far comes before what nothing
+//! ties to them yet, so that each join is judged by conditions on its own two sides.
 
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, Expr, JoinKind, Node, Relation};
 
-/// The same rows, joined in such an order, where `above` holds for them too. Relations that are in one
-/// are left as they are.
+/// The same rows, joined in such an order, where `above` holds for them too. Relations that are in
+/// one are left as they are.
 pub(super) fn ordered(relation: Relation, above: &[Expr]) -> Relation {
     let mut factors = Vec::new();
     let mut conditions: Vec<&Expr> = above.iter().collect();
@@ -13,7 +13,10 @@ pub(super) fn ordered(relation: Relation, above: &[Expr]) -> Relation {
     if factors.len() < 3 {
         return relation;
     }
-    let columns: Vec<Vec<ColumnId>> = factors.iter().map(|factor| factor.made_at_any_depth()).collect();
+    let columns: Vec<Vec<ColumnId>> = factors
+        .iter()
+        .map(|factor| factor.made_at_any_depth())
+        .collect();
     let order = order(&columns, &conditions);
     if order.is_sorted() {
         return relation;
@@ -21,28 +24,55 @@ pub(super) fn ordered(relation: Relation, above: &[Expr]) -> Relation {
     let (mut factors, mut conditions) = (Vec::new(), Vec::new());
     split(relation, &mut factors, &mut conditions);
     let place = |at: usize| order.iter().position(|o| *o == at);
-    let mut placed: Vec<(Option<usize>, Relation)> = factors.into_iter().enumerate().map(|(at, factor)| (place(at), factor)).collect();
+    let mut placed: Vec<(Option<usize>, Relation)> = factors
+        .into_iter()
+        .enumerate()
+        .map(|(at, factor)| (place(at), factor))
+        .collect();
     placed.sort_by_key(|(place, _)| *place);
     let last = placed.len() - 1;
     let (_, first) = placed.remove(0);
     placed.into_iter().fold(first, |left, (place, right)| {
         let known = [left.made_at_any_depth(), right.made_at_any_depth()].concat();
-        let is_here = |c: &Expr| place == Some(last) || c.relations().is_empty() && c.columns().iter().all(|id| known.contains(id));
-        let (here, later): (Vec<Expr>, Vec<Expr>) = std::mem::take(&mut conditions).into_iter().partition(is_here);
+        let is_here = |c: &Expr| {
+            place == Some(last)
+                || c.relations().is_empty() && c.columns().iter().all(|id| known.contains(id))
+        };
+        let (here, later): (Vec<Expr>, Vec<Expr>) = std::mem::take(&mut conditions)
+            .into_iter()
+            .partition(is_here);
         conditions = later;
-        Relation::Join { kind: JoinKind::Inner, left: Box::new(left), right: Box::new(right), on: Expr::and(here) }
+        Relation::Join {
+            kind: JoinKind::Inner,
+            left: Box::new(left),
+            right: Box::new(right),
+            on: Expr::and(here),
+        }
     })
 }
 
 /// The conditions that read columns of these sides alone.
 pub(super) fn of_sides(conditions: &[Expr], sides: [&Relation; 2]) -> Vec<Expr> {
     let own = sides.map(Relation::made_at_any_depth).concat();
-    conditions.iter().filter(|condition| condition.columns().iter().all(|id| own.contains(id))).cloned().collect()
+    conditions
+        .iter()
+        .filter(|condition| condition.columns().iter().all(|id| own.contains(id)))
+        .cloned()
+        .collect()
 }
 
-fn take_apart<'a>(relation: &'a Relation, factors: &mut Vec<&'a Relation>, conditions: &mut Vec<&'a Expr>) {
+fn take_apart<'a>(
+    relation: &'a Relation,
+    factors: &mut Vec<&'a Relation>,
+    conditions: &mut Vec<&'a Expr>,
+) {
     match relation {
-        Relation::Join { kind: JoinKind::Inner, left, right, on } => {
+        Relation::Join {
+            kind: JoinKind::Inner,
+            left,
+            right,
+            on,
+        } => {
             take_apart(left, factors, conditions);
             take_apart(right, factors, conditions);
             conditions.extend(on.iter().flat_map(Expr::conjuncts));
@@ -53,7 +83,12 @@ fn take_apart<'a>(relation: &'a Relation, factors: &mut Vec<&'a Relation>, condi
 
 fn split(relation: Relation, factors: &mut Vec<Relation>, conditions: &mut Vec<Expr>) {
     match relation {
-        Relation::Join { kind: JoinKind::Inner, left, right, on } => {
+        Relation::Join {
+            kind: JoinKind::Inner,
+            left,
+            right,
+            on,
+        } => {
             split(*left, factors, conditions);
             split(*right, factors, conditions);
             conditions.extend(on.iter().flat_map(|on| on.conjuncts().into_iter().cloned()));
@@ -65,18 +100,25 @@ fn split(relation: Relation, factors: &mut Vec<Relation>, conditions: &mut Vec<E
 /// The first of all, then always the first that an equality ties to those before it, or the first
 /// where there is none.
 fn order(columns: &[Vec<ColumnId>], conditions: &[&Expr]) -> Vec<usize> {
-    let ties: Vec<[Vec<usize>; 2]> = conditions.iter().filter_map(|condition| tie(columns, condition)).collect();
+    let ties: Vec<[Vec<usize>; 2]> = conditions
+        .iter()
+        .filter_map(|condition| tie(columns, condition))
+        .collect();
     let mut order = vec![0];
     while order.len() < columns.len() {
         let left = |at: &usize| !order.contains(at);
         let is_tied = |at: &usize| {
             ties.iter().any(|[one, other]| {
-                let is = |these: &[usize], those: &[usize]| these == [*at] && those.iter().all(|t| order.contains(t));
+                let is = |these: &[usize], those: &[usize]| {
+                    these == [*at] && those.iter().all(|t| order.contains(t))
+                };
                 is(one, other) || is(other, one)
             })
         };
         let rest: Vec<usize> = (0..columns.len()).filter(left).collect();
-        let Some(next) = rest.iter().find(|at| is_tied(at)).or(rest.first()) else { break };
+        let Some(next) = rest.iter().find(|at| is_tied(at)).or(rest.first()) else {
+            break;
+        };
         order.push(*next);
     }
     order
@@ -84,15 +126,27 @@ fn order(columns: &[Vec<ColumnId>], conditions: &[&Expr]) -> Vec<usize> {
 
 /// Which factors the sides of an equality read, where one of them is a column.
 fn tie(columns: &[Vec<ColumnId>], condition: &Expr) -> Option<[Vec<usize>; 2]> {
-    let Node::Call { function: Function::Equal, arguments } = &condition.node else { return None };
-    let [a, b] = arguments.as_slice() else { return None };
+    let Node::Call {
+        function: Function::Equal,
+        arguments,
+    } = &condition.node
+    else {
+        return None;
+    };
+    let [a, b] = arguments.as_slice() else {
+        return None;
+    };
     if a.as_column().is_none() && b.as_column().is_none() {
         return None;
     }
     let read = |side: &Expr| {
         let ids = side.columns();
-        let all_known = ids.iter().all(|id| columns.iter().any(|of| of.contains(id)));
-        let of: Vec<usize> = (0..columns.len()).filter(|at| ids.iter().any(|id| columns[*at].contains(id))).collect();
+        let all_known = ids
+            .iter()
+            .all(|id| columns.iter().any(|of| of.contains(id)));
+        let of: Vec<usize> = (0..columns.len())
+            .filter(|at| ids.iter().any(|id| columns[*at].contains(id)))
+            .collect();
         (all_known && !of.is_empty()).then_some(of)
     };
     Some([read(a)?, read(b)?])

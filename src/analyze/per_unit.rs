@@ -1,10 +1,13 @@
-//! Steps within one unit: which keys and aggregates are functions of the set of a unit's rows, and where their results lie.
+//! Steps within one unit: which keys and aggregates are functions of the set of a unit's rows, and
+//! where their results lie.
 
 use super::inline;
 use super::interval::Interval;
 use super::range::Ranges;
 use crate::catalog::Type;
-use crate::ir::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Moment, Operation, Paired, Spread};
+use crate::ir::{
+    Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Moment, Operation, Paired, Spread,
+};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 
@@ -12,29 +15,54 @@ use crate::refusal::Refusal;
 ///
 /// # Errors
 /// 0A000, by the key's type.
-pub(super) fn check_key(key: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> Result<(), Refusal> {
+pub(super) fn check_key(
+    key: &Expr,
+    policy: &Policy,
+    columns: &[ColumnInfo],
+) -> Result<(), Refusal> {
     match &key.data_type {
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Uuid => Ok(()),
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Numeric(_)
+        | Type::Float4
+        | Type::Float8
+        | Type::Uuid => Ok(()),
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => Ok(()),
-        Type::Text | Type::Varchar(_) | Type::Char(_) if is_deterministic(key, policy, columns) => Ok(()),
-        Type::Text | Type::Varchar(_) | Type::Char(_) => {
-            Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal"))
+        Type::Text | Type::Varchar(_) | Type::Char(_) if is_deterministic(key, policy, columns) => {
+            Ok(())
         }
+        Type::Text | Type::Varchar(_) | Type::Char(_) => Err(Refusal::unsupported(
+            "GROUP BY a column whose collation takes unlike spellings for equal",
+        )),
         Type::Interval | Type::Other { .. } => {
             let name = crate::ir::literal::type_name(&key.data_type);
-            Err(Refusal::unsupported(format!("GROUP BY a value of type {name}")).hint("Cast it to text, or group by another column."))
+            Err(
+                Refusal::unsupported(format!("GROUP BY a value of type {name}"))
+                    .hint("Cast it to text, or group by another column."),
+            )
         }
     }
 }
 
-/// Refuses to show one of several values that a collation takes for equal: a key above would be spelled as one row has it.
+/// Refuses to show one of several values that a collation takes for equal: a key above would be
+/// spelled as one row has it.
 ///
 /// # Errors
 /// 0A000 for text under such a collation.
-pub(super) fn check_shown(value: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> Result<(), Refusal> {
+pub(super) fn check_shown(
+    value: &Expr,
+    policy: &Policy,
+    columns: &[ColumnInfo],
+) -> Result<(), Refusal> {
     match &value.data_type {
-        Type::Text | Type::Varchar(_) | Type::Char(_) if !is_deterministic(value, policy, columns) => {
-            Err(Refusal::unsupported("a window over a column whose collation takes unlike spellings for equal"))
+        Type::Text | Type::Varchar(_) | Type::Char(_)
+            if !is_deterministic(value, policy, columns) =>
+        {
+            Err(Refusal::unsupported(
+                "a window over a column whose collation takes unlike spellings for equal",
+            ))
         }
         _ => Ok(()),
     }
@@ -42,59 +70,111 @@ pub(super) fn check_shown(value: &Expr, policy: &Policy, columns: &[ColumnInfo])
 
 /// Every text column read has a collation under which equal means the same bytes.
 fn is_deterministic(expr: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> bool {
-    expr.columns().iter().all(|id| match columns[id.0 as usize].origin {
-        Some((table, position)) => policy.tables[table.0].columns[position].deterministic_collation,
-        None => true,
-    })
+    expr.columns()
+        .iter()
+        .all(|id| match columns[id.0 as usize].origin {
+            Some((table, position)) => {
+                policy.tables[table.0].columns[position].deterministic_collation
+            }
+            None => true,
+        })
 }
 
 /// Refuses an aggregate that shows one of several equal values.
 ///
 /// # Errors
 /// 0A000 for a least or greatest text under a collation that takes unlike spellings for equal.
-pub(super) fn check_aggregate(aggregate: &Aggregate, computed: &[(ColumnId, Expr)], policy: &Policy, columns: &[ColumnInfo]) -> Result<(), Refusal> {
+pub(super) fn check_aggregate(
+    aggregate: &Aggregate,
+    computed: &[(ColumnId, Expr)],
+    policy: &Policy,
+    columns: &[ColumnInfo],
+) -> Result<(), Refusal> {
     match &aggregate.operation {
-        Operation::Extreme { value, end: _ } if !is_deterministic(&inline(value, computed), policy, columns) => {
-            Err(Refusal::unsupported("MIN or MAX of a column whose collation takes unlike spellings for equal"))
+        Operation::Extreme { value, end: _ }
+            if !is_deterministic(&inline(value, computed), policy, columns) =>
+        {
+            Err(Refusal::unsupported(
+                "MIN or MAX of a column whose collation takes unlike spellings for equal",
+            ))
         }
         Operation::Extreme { value, end: _ } if is_unspelled(&value.data_type) => {
             let name = crate::ir::literal::type_name(&value.data_type);
-            Err(Refusal::unsupported(format!("MIN or MAX of a value of type {name}")))
+            Err(Refusal::unsupported(format!(
+                "MIN or MAX of a value of type {name}"
+            )))
         }
-        Operation::Quantile { value, .. } | Operation::Mode { value, .. } if !is_deterministic(&inline(value, computed), policy, columns) => {
-            Err(Refusal::unsupported("a percentile or mode of a column whose collation takes unlike spellings for equal"))
+        Operation::Quantile { value, .. } | Operation::Mode { value, .. }
+            if !is_deterministic(&inline(value, computed), policy, columns) =>
+        {
+            Err(Refusal::unsupported(
+                "a percentile or mode of a column whose collation takes unlike spellings for equal",
+            ))
         }
-        Operation::Quantile { value, .. } | Operation::Mode { value, .. } if is_unspelled(&value.data_type) => {
+        Operation::Quantile { value, .. } | Operation::Mode { value, .. }
+            if is_unspelled(&value.data_type) =>
+        {
             let name = crate::ir::literal::type_name(&value.data_type);
-            Err(Refusal::unsupported(format!("a percentile or mode of a value of type {name}")))
+            Err(Refusal::unsupported(format!(
+                "a percentile or mode of a value of type {name}"
+            )))
         }
-        // Rows of such values are compared only where two are equal so far: whether that fails depends on them.
-        Operation::Distinct(values) if has_uncompared(values) => {
-            Err(Refusal::unsupported("COUNT(DISTINCT …) of a value of this type within one group of rows"))
-        }
-        Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_) => Ok(()),
+        // Rows of such values are compared only where two are equal so far: whether that fails
+        // depends on them.
+        Operation::Distinct(values) if has_uncompared(values) => Err(Refusal::unsupported(
+            "COUNT(DISTINCT …) of a value of this type within one group of rows",
+        )),
+        Operation::CountRows
+        | Operation::Count(_)
+        | Operation::Distinct(_)
+        | Operation::Sum(_)
+        | Operation::Average(_) => Ok(()),
         Operation::Unlike { .. } => Ok(()),
         Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. } => Ok(()),
         Operation::Paired { .. } | Operation::Quantile { .. } | Operation::Mode { .. } => Ok(()),
     }
 }
 
-/// Equal values may be printed in unlike ways that nothing makes one of, or there is no order at all.
+/// Equal values may be printed in unlike ways that nothing makes one of, or there is no order at
+/// all.
 fn is_unspelled(data_type: &Type) -> bool {
-    matches!(data_type, Type::Char(None) | Type::Interval | Type::Other { .. })
+    matches!(
+        data_type,
+        Type::Char(None) | Type::Interval | Type::Other { .. }
+    )
 }
 
-/// Where the results of an aggregate lie over the at most `rows` rows of one unit; chooses clips only.
+/// Where the results of an aggregate lie over the at most `rows` rows of one unit; chooses clips
+/// only.
 pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> Interval {
     let rows = rows as f64;
     match &aggregate.operation {
         // A group that nobody is in is no group.
         Operation::CountRows if aggregate.filter.is_none() => Interval::new(1.0, rows),
-        Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => Interval::new(0.0, rows),
-        Operation::Sum(value) | Operation::Unlike { value, moment: Moment::Sum } => sum_of(ranges.of(value), rows),
-        Operation::Average(value) | Operation::Unlike { value, moment: Moment::Mean } | Operation::Extreme { value, end: _ } => ranges.of(value),
-        Operation::Quantile { value, .. } | Operation::Mode { value, descending: _ } => ranges.of(value),
-        Operation::Variance { value, kind } | Operation::Unlike { value, moment: Moment::Spread(kind) } => {
+        Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => {
+            Interval::new(0.0, rows)
+        }
+        Operation::Sum(value)
+        | Operation::Unlike {
+            value,
+            moment: Moment::Sum,
+        } => sum_of(ranges.of(value), rows),
+        Operation::Average(value)
+        | Operation::Unlike {
+            value,
+            moment: Moment::Mean,
+        }
+        | Operation::Extreme { value, end: _ } => ranges.of(value),
+        Operation::Quantile { value, .. }
+        | Operation::Mode {
+            value,
+            descending: _,
+        } => ranges.of(value),
+        Operation::Variance { value, kind }
+        | Operation::Unlike {
+            value,
+            moment: Moment::Spread(kind),
+        } => {
             let one = ranges.of(value);
             let variance = Interval::new(0.0, most_variance(one));
             match kind {
@@ -111,10 +191,14 @@ pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> In
 }
 
 fn sum_of(one: Interval, rows: f64) -> Interval {
-    Interval::new(if one.lo < 0.0 { one.lo * rows } else { one.lo }, if one.hi > 0.0 { one.hi * rows } else { one.hi })
+    Interval::new(
+        if one.lo < 0.0 { one.lo * rows } else { one.lo },
+        if one.hi > 0.0 { one.hi * rows } else { one.hi },
+    )
 }
 
-/// Values within an interval have at most this variance: a quarter of its width squared (Popoviciu 1935).
+/// Values within an interval have at most this variance: a quarter of its width squared (Popoviciu
+/// 1935).
 fn most_variance(one: Interval) -> f64 {
     let spread = one.hi - one.lo;
     spread * spread / 4.0
@@ -147,5 +231,7 @@ fn has_uncompared(values: &Distinct) -> bool {
         Distinct::Value(value) => std::slice::from_ref(value),
         Distinct::Row(values) => values,
     };
-    values.iter().any(|e| matches!(e.data_type, Type::Other { .. }))
+    values
+        .iter()
+        .any(|e| matches!(e.data_type, Type::Other { .. }))
 }

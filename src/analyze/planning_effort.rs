@@ -1,5 +1,6 @@
-//! How long the lists of a statement's keys, its emitted statements, and its sums of stored answers may take to make. Whoever plans pays nothing, and what is planned for
-//! one session keeps others waiting.
+//! How long the lists of a statement's keys, its emitted statements, and its sums of stored answers
+//! may take to make. Whoever plans pays nothing, and what is planned for one session keeps others
+//! waiting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,11 +8,13 @@ use crate::ir::Expr;
 use crate::ir::evaluate::weight;
 use crate::refusal::{Refusal, sqlstate};
 
-/// Most steps of one statement, each node of an expression taking its [`weight`] when it is evaluated once: about a second of work on usual values, and a few on the longest
-/// texts. A list of 50,000 values of a usual key takes a twentieth.
+/// Most steps of one statement, each node of an expression taking its [`weight`] when it is
+/// evaluated once: about a second of work on usual values, and a few on the longest texts. A list
+/// of 50,000 values of a usual key takes a twentieth.
 const STEPS_MAX: u64 = 20_000_000;
 
-/// Steps of a statement that is planned at once, and not when it is the role's turn: some 50 ms, and some megabytes.
+/// Steps of a statement that is planned at once, and not when it is the role's turn: some 50 ms,
+/// and some megabytes.
 const SMALL_STEPS: u64 = 1_000_000;
 
 /// The steps that were taken so far, and the most that may be.
@@ -25,25 +28,35 @@ pub struct Effort {
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { evaluated: AtomicU64::new(0), emitted: AtomicU64::new(0), most: STEPS_MAX }
+        Self {
+            evaluated: AtomicU64::new(0),
+            emitted: AtomicU64::new(0),
+            most: STEPS_MAX,
+        }
     }
 }
 
 impl Effort {
     /// For what is to be little work.
     pub fn small() -> Self {
-        Self { most: SMALL_STEPS, ..Self::default() }
+        Self {
+            most: SMALL_STEPS,
+            ..Self::default()
+        }
     }
 
     /// Whether more was asked for than there is: something was refused, or made less of.
     pub fn is_spent(&self) -> bool {
-        [&self.evaluated, &self.emitted].into_iter().any(|taken| taken.load(Ordering::Relaxed) > self.most)
+        [&self.evaluated, &self.emitted]
+            .into_iter()
+            .any(|taken| taken.load(Ordering::Relaxed) > self.most)
     }
 
     /// Counts the expressions, each to be evaluated so many times; `None` where that is too much.
     pub fn spend<'e>(&self, times: usize, of: impl IntoIterator<Item = &'e Expr>) -> Option<()> {
         let mut each = 0u64;
-        of.into_iter().for_each(|expr| expr.walk(&mut |node| each = each.saturating_add(weight(node))));
+        of.into_iter()
+            .for_each(|expr| expr.walk(&mut |node| each = each.saturating_add(weight(node))));
         self.take(each.saturating_mul(times as u64))
     }
 
@@ -59,7 +72,10 @@ impl Effort {
 
     fn count(&self, taken: &AtomicU64, steps: u64) -> Option<()> {
         // What was refused once stays refused: a step past the limit is enough.
-        let spent = taken.load(Ordering::Relaxed).saturating_add(steps).min(self.most + 1);
+        let spent = taken
+            .load(Ordering::Relaxed)
+            .saturating_add(steps)
+            .min(self.most + 1);
         taken.store(spent, Ordering::Relaxed);
         (spent <= self.most).then_some(())
     }
@@ -70,11 +86,20 @@ impl Effort {
         if self.evaluated.load(Ordering::Relaxed) <= self.most {
             return Ok(());
         }
-        Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "listing the values of the group keys and of what is counted takes too long")
-            .detail(
-                "Values of keys, of COUNT(DISTINCT ...) and of MODE() are computed from the listed values of their columns before any row is read.",
-            )
-            .hint("Shorten these expressions, narrow their columns with WHERE, or ask for fewer of them at once."))
+        Err(Refusal::new(
+            sqlstate::STATEMENT_TOO_COMPLEX,
+            "listing the values of the group keys \
+            and \
+            of what is counted takes too long",
+        )
+        .detail(
+            "Values of keys, of COUNT(DISTINCT ...) and of MODE() are computed from the listed \
+                    values of their columns before any row is read.",
+        )
+        .hint(
+            "Shorten these expressions, narrow their columns with WHERE, or ask for fewer of \
+                them at once.",
+        ))
     }
 }
 
@@ -84,7 +109,10 @@ mod tests {
 
     #[test]
     fn little_work_is_told_from_much() {
-        for (effort, most) in [(Effort::small(), SMALL_STEPS), (Effort::default(), STEPS_MAX)] {
+        for (effort, most) in [
+            (Effort::small(), SMALL_STEPS),
+            (Effort::default(), STEPS_MAX),
+        ] {
             assert_eq!([effort.take(most), effort.emit(most)], [Some(()); 2]);
             assert!(!effort.is_spent() && effort.within().is_ok());
             assert_eq!(effort.take(1), None);

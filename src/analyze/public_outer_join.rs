@@ -1,48 +1,89 @@
-//! An outer join that keeps every row of a public table, grouped by that table's columns: the same release as the inner join, whose keys are known without the
-//! data, since no aggregate that is let in counts a row without a match.
+//! An outer join that keeps every row of a public table, grouped by that table's columns: the same
+//! release as the inner join, whose keys are known without the data, since no aggregate that is let
+//! in counts a row without a match.
 
 use super::keys::{KeyRule, Keys};
 use super::row_facts::always_true;
 use crate::ir::functions::Function;
-use crate::ir::{Aggregate, ColumnId, Distinct, Expr, JoinKind, Node, Operation, Relation, Release};
+use crate::ir::{
+    Aggregate, ColumnId, Distinct, Expr, JoinKind, Node, Operation, Relation, Release,
+};
 use crate::policy::{Policy, Protection};
 use crate::refusal::Refusal;
 
 /// The release over the inner join; `None` where it keeps no public rows.
 ///
 /// # Errors
-/// 0A000 where the outer join's answer is another than the inner join's over the public table's keys.
+/// 0A000 where the outer join's answer is another than the inner join's over the public table's
+/// keys.
 pub(super) fn over_matches(release: &Release, policy: &Policy) -> Result<Option<Release>, Refusal> {
     let mut conditions: Vec<&Expr> = Vec::new();
     let mut input = &release.input;
-    while let Relation::Filter { input: below, predicate } = input {
+    while let Relation::Filter {
+        input: below,
+        predicate,
+    } = input
+    {
         conditions.extend(predicate.conjuncts());
         input = below;
     }
-    let Relation::Join { kind: JoinKind::Left, left, right, on } = input else { return Ok(None) };
+    let Relation::Join {
+        kind: JoinKind::Left,
+        left,
+        right,
+        on,
+    } = input
+    else {
+        return Ok(None);
+    };
     let is_private = |relation: &Relation| {
-        super::row_facts::scanned_tables(relation).iter().any(|id| matches!(policy.tables[id.0].protection, Protection::Private(_)))
+        super::row_facts::scanned_tables(relation)
+            .iter()
+            .any(|id| matches!(policy.tables[id.0].protection, Protection::Private(_)))
     };
     if is_private(left) || !is_private(right) || left.only_scan().is_none() {
         return Ok(None);
     }
     let private = right.made_at_any_depth();
     let reads = |e: &Expr, columns: &[ColumnId]| e.columns().iter().any(|id| columns.contains(id));
-    if conditions.iter().any(|c| reads(c, &private) || !c.relations().is_empty()) {
-        return Err(refused("a WHERE condition on the private side").hint("Move the condition on the private table into ON."));
+    if conditions
+        .iter()
+        .any(|c| reads(c, &private) || !c.relations().is_empty())
+    {
+        return Err(refused("a WHERE condition on the private side")
+            .hint("Move the condition on the private table into ON."));
     }
-    let on_public = on.iter().flat_map(Expr::conjuncts).any(|c| !reads(c, &private));
-    if on_public || release.keys.is_empty() || release.keys.iter().any(|key| reads(&key.expr, &private) || key.expr.columns().is_empty()) {
-        return Err(refused("keys or conditions of ON that are not its own side's")
-            .hint("Group by columns of the public table; ON ties it to the private one."));
+    let on_public = on
+        .iter()
+        .flat_map(Expr::conjuncts)
+        .any(|c| !reads(c, &private));
+    if on_public
+        || release.keys.is_empty()
+        || release
+            .keys
+            .iter()
+            .any(|key| reads(&key.expr, &private) || key.expr.columns().is_empty())
+    {
+        return Err(
+            refused("keys or conditions of ON that are not its own side's")
+                .hint("Group by columns of the public table; ON ties it to the private one."),
+        );
     }
-    if !release.aggregates.iter().all(|aggregate| ignores_missing(aggregate, &private)) {
+    if !release
+        .aggregates
+        .iter()
+        .all(|aggregate| ignores_missing(aggregate, &private))
+    {
         return Err(refused("an aggregate that counts rows without a match")
             .hint("Write count(column) with a column of the private table instead of count(*)."));
     }
     let mut over = release.clone();
     let mut node = &mut over.input;
-    while let Relation::Filter { input, predicate: _ } = node {
+    while let Relation::Filter {
+        input,
+        predicate: _,
+    } = node
+    {
         node = input;
     }
     if let Relation::Join { kind, .. } = node {
@@ -51,10 +92,14 @@ pub(super) fn over_matches(release: &Release, policy: &Policy) -> Result<Option<
     Ok(Some(over))
 }
 
-/// What WHERE and the public side itself ask of the public rows: what the private side asks of its own leaves none of them out.
+/// What WHERE and the public side itself ask of the public rows: what the private side asks of its
+/// own leaves none of them out.
 pub(super) fn conditions(input: &Relation) -> Vec<Expr> {
     match input {
-        Relation::Filter { input, predicate } => conditions(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect(),
+        Relation::Filter { input, predicate } => conditions(input)
+            .into_iter()
+            .chain(predicate.conjuncts().into_iter().cloned())
+            .collect(),
         Relation::Join { left, .. } => always_true(left),
         other => always_true(other),
     }
@@ -67,28 +112,42 @@ pub(super) fn conditions(input: &Relation) -> Vec<Expr> {
 fn check_rule(rule: &KeyRule) -> Result<(), Refusal> {
     match rule {
         KeyRule::Domain(_) => Ok(()),
-        KeyRule::Threshold => {
-            Err(refused("a key of too many values").hint("Group by a column of the public table with at most 1000 values, or use an inner join."))
-        }
+        KeyRule::Threshold => Err(refused("a key of too many values").hint(
+            "Group by a column of the public table with at most 1000 values, or use an inner join.",
+        )),
     }
 }
 
-/// Of the public table's groups those must be shown that have a row which WHERE keeps, and no others.
+/// Of the public table's groups those must be shown that have a row which WHERE keeps, and no
+/// others.
 ///
 /// # Errors
 /// 0A000 where the policy does not tell which these are.
-pub(super) fn check_groups(ruled: &Keys<'_>, keys: &[(Expr, KeyRule)], input: &Relation) -> Result<(), Refusal> {
+pub(super) fn check_groups(
+    ruled: &Keys<'_>,
+    keys: &[(Expr, KeyRule)],
+    input: &Relation,
+) -> Result<(), Refusal> {
     keys.iter().try_for_each(|(_, rule)| check_rule(rule))?;
     if ruled.are_held(keys, input) {
         return Ok(());
     }
     Err(refused("groups that are not known to have a row")
-        .detail("Which groups there are is told by the policy's lists of the public table's values, as far as conditions on them are computed without the database.")
-        .hint("In WHERE, compare the columns of GROUP BY with constants by =, <>, IN, LIKE or IS NOT NULL, or use an inner join."))
+        .detail(
+            "Which groups there are is told by the policy's lists of the public table's \
+            values, \
+            as far as conditions on them are computed without the database.",
+        )
+        .hint(
+            "In WHERE, compare the columns of GROUP BY with constants by =, <>, IN, LIKE or IS \
+            NOT NULL, or use an inner join.",
+        ))
 }
 
 fn refused(what: &str) -> Refusal {
-    Refusal::unsupported(format!("an outer join that keeps every row of a public table, with {what},"))
+    Refusal::unsupported(format!(
+        "an outer join that keeps every row of a public table, with {what},"
+    ))
 }
 
 /// A row of NULLs on the private side adds nothing.
@@ -96,10 +155,24 @@ fn ignores_missing(aggregate: &Aggregate, private: &[ColumnId]) -> bool {
     let strict = |e: &Expr| is_strict(e, private);
     match &aggregate.operation {
         Operation::CountRows | Operation::Distinct(Distinct::Row(_)) => false,
-        Operation::Count(e) | Operation::Sum(e) | Operation::Average(e) | Operation::Distinct(Distinct::Value(e)) => strict(e),
-        Operation::Mode { value, descending: _ } | Operation::Unlike { value, moment: _ } => strict(value),
-        Operation::Variance { value, kind: _ } | Operation::Extreme { value, end: _ } | Operation::Truth { value, of: _ } => strict(value),
-        Operation::Quantile { value, fractions: _, continuous: _, descending: _ } => strict(value),
+        Operation::Count(e)
+        | Operation::Sum(e)
+        | Operation::Average(e)
+        | Operation::Distinct(Distinct::Value(e)) => strict(e),
+        Operation::Mode {
+            value,
+            descending: _,
+        }
+        | Operation::Unlike { value, moment: _ } => strict(value),
+        Operation::Variance { value, kind: _ }
+        | Operation::Extreme { value, end: _ }
+        | Operation::Truth { value, of: _ } => strict(value),
+        Operation::Quantile {
+            value,
+            fractions: _,
+            continuous: _,
+            descending: _,
+        } => strict(value),
         Operation::Paired { y, x, kind: _ } => strict(y) || strict(x),
     }
 }
@@ -109,10 +182,16 @@ fn is_strict(expr: &Expr, private: &[ColumnId]) -> bool {
     match &expr.node {
         Node::Column(id) => private.contains(id),
         Node::Cast(inner) => is_strict(inner, private),
-        Node::Call { function, arguments } => match function {
-            Function::Add | Function::Subtract | Function::Multiply | Function::Divide | Function::Negate | Function::Abs => {
-                arguments.iter().any(|a| is_strict(a, private))
-            }
+        Node::Call {
+            function,
+            arguments,
+        } => match function {
+            Function::Add
+            | Function::Subtract
+            | Function::Multiply
+            | Function::Divide
+            | Function::Negate
+            | Function::Abs => arguments.iter().any(|a| is_strict(a, private)),
             _ => false,
         },
         Node::Literal(_) | Node::Constant(_) | Node::Case { .. } | Node::Exists { .. } => false,

@@ -1,4 +1,5 @@
-//! Ranges of expressions: what WHERE, policy bounds and arithmetic say a value will be. A range chooses a clip; it never replaces one.
+//! Ranges of expressions: what WHERE, policy bounds and arithmetic say a value will be. A range
+//! chooses a clip; it never replaces one.
 
 use super::interval::{Interval, apply, date_part, of_constant, of_type, scalar};
 use crate::catalog::Type;
@@ -6,7 +7,8 @@ use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, Node};
 use crate::policy::{Policy, Scalar};
 
-/// Most branches of a CASE that are known not to be met where a later one is: each is looked at for each part of it.
+/// Most branches of a CASE that are known not to be met where a later one is: each is looked at for
+/// each part of it.
 const EXCLUDED_MAX: usize = 100;
 
 /// Everything that narrows ranges at one point of a query.
@@ -23,8 +25,8 @@ pub struct Ranges<'a> {
     pub excluded: Vec<&'a Expr>,
 }
 
-/// What is known of a condition: that it is true (or false), or only that it is not false (or not true). Beside a NULL a comparison is unknown, and tells nothing of its
-/// other side.
+/// What is known of a condition: that it is true (or false), or only that it is not false (or not
+/// true). Beside a NULL a comparison is unknown, and tells nothing of its other side.
 #[derive(Clone, Copy)]
 enum Truth {
     Known,
@@ -32,21 +34,27 @@ enum Truth {
 }
 
 impl Truth {
-    /// A comparison with this side says something of its other side: it is not unknown for this one's sake.
+    /// A comparison with this side says something of its other side: it is not unknown for this
+    /// one's sake.
     fn is_told_beside(self, side: &Expr) -> bool {
         matches!(self, Self::Known) || side.as_literal().is_some()
     }
 }
 
 impl Ranges<'_> {
-    /// Where the expression's values lie for rows that meet the conditions; [`Interval::ALL`] where nothing is known.
+    /// Where the expression's values lie for rows that meet the conditions; [`Interval::ALL`] where
+    /// nothing is known.
     pub fn of(&self, expr: &Expr) -> Interval {
         let own = self.structural(expr);
         if expr.as_literal().is_some() {
             return own;
         }
-        let met = self.conditions.iter().fold(own, |range, condition| range.meet(self.narrowed(expr, condition, Truth::Known)));
-        self.excluded.iter().fold(met, |range, condition| range.meet(self.outside(expr, condition, Truth::MayBeUnknown)))
+        let met = self.conditions.iter().fold(own, |range, condition| {
+            range.meet(self.narrowed(expr, condition, Truth::Known))
+        });
+        self.excluded.iter().fold(met, |range, condition| {
+            range.meet(self.outside(expr, condition, Truth::MayBeUnknown))
+        })
     }
 
     fn structural(&self, expr: &Expr) -> Interval {
@@ -56,26 +64,53 @@ impl Ranges<'_> {
             Node::Constant(_) => of_unbounded(&expr.data_type),
             Node::Exists { .. } => Interval::ALL,
             Node::Cast(inner) => cast(self.of(inner), &inner.data_type, &expr.data_type),
-            Node::Case { branches, otherwise } => self.case(branches, otherwise.as_deref()),
-            Node::Call { function, arguments } => self.call(*function, arguments, &expr.data_type),
+            Node::Case {
+                branches,
+                otherwise,
+            } => self.case(branches, otherwise.as_deref()),
+            Node::Call {
+                function,
+                arguments,
+            } => self.call(*function, arguments, &expr.data_type),
         }
     }
 
-    /// Each result for rows that meet its own condition and none of those before it that are looked at.
+    /// Each result for rows that meet its own condition and none of those before it that are looked
+    /// at.
     fn case(&self, branches: &[(Expr, Expr)], otherwise: Option<&Expr>) -> Interval {
         let under = |at: usize| Ranges {
             policy: self.policy,
             columns: self.columns,
             computed: self.computed,
             opaque: self.opaque,
-            conditions: self.conditions.iter().copied().chain(branches.get(at).map(|(condition, _)| condition)).collect(),
-            excluded: self.excluded.iter().copied().chain(branches[..at.min(EXCLUDED_MAX)].iter().map(|(condition, _)| condition)).collect(),
+            conditions: self
+                .conditions
+                .iter()
+                .copied()
+                .chain(branches.get(at).map(|(condition, _)| condition))
+                .collect(),
+            excluded: self
+                .excluded
+                .iter()
+                .copied()
+                .chain(
+                    branches[..at.min(EXCLUDED_MAX)]
+                        .iter()
+                        .map(|(condition, _)| condition),
+                )
+                .collect(),
         };
-        let results = branches.iter().map(|(_, result)| result).chain(otherwise).enumerate();
-        let ranges = results.filter(|(_, result)| result.node != Node::Literal(None)).map(|(at, result)| match &result.node {
-            Node::Literal(Some(value)) => of_constant(value),
-            _ => under(at).of(result),
-        });
+        let results = branches
+            .iter()
+            .map(|(_, result)| result)
+            .chain(otherwise)
+            .enumerate();
+        let ranges = results
+            .filter(|(_, result)| result.node != Node::Literal(None))
+            .map(|(at, result)| match &result.node {
+                Node::Literal(Some(value)) => of_constant(value),
+                _ => under(at).of(result),
+            });
         ranges.reduce(Interval::hull).unwrap_or(Interval::ALL)
     }
 
@@ -83,7 +118,9 @@ impl Ranges<'_> {
         if matches!(function, Function::Extract | Function::DatePart)
             && let Some(Scalar::Text(field)) = arguments.first().and_then(Expr::as_literal)
         {
-            let Some(operand) = arguments.get(1) else { return Interval::ALL };
+            let Some(operand) = arguments.get(1) else {
+                return Interval::ALL;
+            };
             return date_part(field, self.of(operand), &operand.data_type);
         }
         if let (Function::DateTrunc, [field, operand]) = (function, arguments)
@@ -92,11 +129,17 @@ impl Ranges<'_> {
             return truncated(field, self.of(operand));
         }
         if let (Function::Length | Function::OctetLength, [text]) = (function, arguments) {
-            let most = self.longest(text) * if function == Function::OctetLength { 4.0 } else { 1.0 };
+            let most = self.longest(text)
+                * if function == Function::OctetLength {
+                    4.0
+                } else {
+                    1.0
+                };
             return apply(function, &[], result).meet(Interval::new(0.0, most));
         }
         if matches!(function, Function::Least | Function::Greatest) {
-            // An inline clamp: LEAST(GREATEST(x, lo), hi). A NULL argument is ignored, so each bound holds on its own side only.
+            // An inline clamp: LEAST(GREATEST(x, lo), hi). A NULL argument is ignored, so each
+            // bound holds on its own side only.
             return self.clamp(function, arguments);
         }
         let ranges: Vec<Interval> = arguments.iter().map(|a| self.of(a)).collect();
@@ -104,10 +147,18 @@ impl Ranges<'_> {
     }
 
     fn clamp(&self, function: Function, arguments: &[Expr]) -> Interval {
-        let constants = arguments.iter().filter_map(|a| a.as_literal().and_then(scalar));
-        let ranges = arguments.iter().map(|a| self.of(a)).reduce(Interval::hull).unwrap_or(Interval::ALL);
+        let constants = arguments
+            .iter()
+            .filter_map(|a| a.as_literal().and_then(scalar));
+        let ranges = arguments
+            .iter()
+            .map(|a| self.of(a))
+            .reduce(Interval::hull)
+            .unwrap_or(Interval::ALL);
         match function {
-            Function::Least => constants.fold(ranges, |r, c| Interval::new(r.lo.min(c), r.hi.min(c))),
+            Function::Least => {
+                constants.fold(ranges, |r, c| Interval::new(r.lo.min(c), r.hi.min(c)))
+            }
             _ => constants.fold(ranges, |r, c| Interval::new(r.lo.max(c), r.hi.max(c))),
         }
     }
@@ -120,26 +171,36 @@ impl Ranges<'_> {
             return *range;
         }
         let info = &self.columns[id.0 as usize];
-        let Some((table, position)) = info.origin else { return of_unbounded(&info.data_type) };
+        let Some((table, position)) = info.origin else {
+            return of_unbounded(&info.data_type);
+        };
         let column = &self.policy.tables[table.0].columns[position];
         if let Some(bounds) = column.bounds.as_ref().or(column.extent.as_ref())
             && let (Some(lo), Some(hi)) = (scalar(&bounds.lower), scalar(&bounds.upper))
         {
             return Interval::new(lo, hi);
         }
-        let values = column.domain.iter().flatten().map(scalar).collect::<Option<Vec<_>>>();
+        let values = column
+            .domain
+            .iter()
+            .flatten()
+            .map(scalar)
+            .collect::<Option<Vec<_>>>();
         match values.as_deref() {
-            Some([first, rest @ ..]) => rest.iter().fold(Interval::point(*first), |r, v| r.hull(Interval::point(*v))),
+            Some([first, rest @ ..]) => rest
+                .iter()
+                .fold(Interval::point(*first), |r, v| r.hull(Interval::point(*v))),
             _ => of_unbounded(&info.data_type),
         }
     }
 
     /// Most characters of a text.
     fn longest(&self, expr: &Expr) -> f64 {
-        let count = |at: usize, arguments: &[Expr]| match arguments.get(at).and_then(Expr::as_literal) {
-            Some(Scalar::Int(count)) if *count >= 0 => *count as f64,
-            _ => f64::INFINITY,
-        };
+        let count =
+            |at: usize, arguments: &[Expr]| match arguments.get(at).and_then(Expr::as_literal) {
+                Some(Scalar::Int(count)) if *count >= 0 => *count as f64,
+                _ => f64::INFINITY,
+            };
         let characters = |value: &Scalar| match value {
             Scalar::Text(text) => text.chars().count() as f64,
             _ => f64::INFINITY,
@@ -152,34 +213,72 @@ impl Ranges<'_> {
             Node::Literal(Some(value)) => characters(value),
             Node::Cast(inner) if inner.data_type.is_string() => self.longest(inner),
             Node::Column(id) => match self.columns[id.0 as usize].origin {
-                Some((table, position)) => match &self.policy.tables[table.0].columns[position].domain {
-                    Some(values) if !values.is_empty() => values.iter().map(characters).fold(0.0, f64::max),
-                    _ => f64::INFINITY,
-                },
-                None => self.computed.iter().find(|(computed, _)| computed == id).map_or(f64::INFINITY, |(_, definition)| self.longest(definition)),
+                Some((table, position)) => {
+                    match &self.policy.tables[table.0].columns[position].domain {
+                        Some(values) if !values.is_empty() => {
+                            values.iter().map(characters).fold(0.0, f64::max)
+                        }
+                        _ => f64::INFINITY,
+                    }
+                }
+                None => self
+                    .computed
+                    .iter()
+                    .find(|(computed, _)| computed == id)
+                    .map_or(f64::INFINITY, |(_, definition)| self.longest(definition)),
             },
-            Node::Call { function: Function::Left | Function::Right, arguments } => self.longest(&arguments[0]).min(count(1, arguments)),
-            Node::Call { function: Function::SubstringFor, arguments } => self.longest(&arguments[0]).min(count(2, arguments)),
-            Node::Call { function: Function::Trim | Function::TrimLeft | Function::TrimRight | Function::Reverse, arguments } => {
-                self.longest(&arguments[0])
-            }
-            Node::Literal(None) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => f64::INFINITY,
+            Node::Call {
+                function: Function::Left | Function::Right,
+                arguments,
+            } => self.longest(&arguments[0]).min(count(1, arguments)),
+            Node::Call {
+                function: Function::SubstringFor,
+                arguments,
+            } => self.longest(&arguments[0]).min(count(2, arguments)),
+            Node::Call {
+                function:
+                    Function::Trim | Function::TrimLeft | Function::TrimRight | Function::Reverse,
+                arguments,
+            } => self.longest(&arguments[0]),
+            Node::Literal(None)
+            | Node::Constant(_)
+            | Node::Call { .. }
+            | Node::Cast(_)
+            | Node::Case { .. }
+            | Node::Exists { .. } => f64::INFINITY,
         };
         own.min(declared)
     }
 
     /// What one condition says of an expression that it compares with a constant.
     fn narrowed(&self, expr: &Expr, condition: &Expr, truth: Truth) -> Interval {
-        let Node::Call { function, arguments } = &condition.node else { return Interval::ALL };
+        let Node::Call {
+            function,
+            arguments,
+        } = &condition.node
+        else {
+            return Interval::ALL;
+        };
         match (function, arguments.as_slice()) {
-            (Function::And, all) => all.iter().fold(Interval::ALL, |range, c| range.meet(self.narrowed(expr, c, truth))),
-            (Function::Or, any) => any.iter().map(|c| self.narrowed(expr, c, truth)).reduce(Interval::hull).unwrap_or(Interval::ALL),
+            (Function::And, all) => all.iter().fold(Interval::ALL, |range, c| {
+                range.meet(self.narrowed(expr, c, truth))
+            }),
+            (Function::Or, any) => any
+                .iter()
+                .map(|c| self.narrowed(expr, c, truth))
+                .reduce(Interval::hull)
+                .unwrap_or(Interval::ALL),
             (Function::IsTrue, [condition]) => self.narrowed(expr, condition, Truth::Known),
             (Function::IsFalse, [condition]) => self.outside(expr, condition, Truth::Known),
             (Function::Not, [condition]) => self.outside(expr, condition, truth),
             (Function::In, [subject, list @ ..]) if same_value(subject, expr) => {
-                let values = list.iter().map(|e| self.constant(e).filter(|_| truth.is_told_beside(e))).collect::<Option<Vec<_>>>();
-                values.and_then(|values| values.into_iter().reduce(Interval::hull)).unwrap_or(Interval::ALL)
+                let values = list
+                    .iter()
+                    .map(|e| self.constant(e).filter(|_| truth.is_told_beside(e)))
+                    .collect::<Option<Vec<_>>>();
+                values
+                    .and_then(|values| values.into_iter().reduce(Interval::hull))
+                    .unwrap_or(Interval::ALL)
             }
             (function, [left, right]) => self.compared(expr, *function, left, right, truth),
             _ => Interval::ALL,
@@ -188,19 +287,46 @@ impl Ranges<'_> {
 
     /// What it says that a condition does not hold.
     fn outside(&self, expr: &Expr, condition: &Expr, truth: Truth) -> Interval {
-        let Node::Call { function, arguments } = &condition.node else { return Interval::ALL };
+        let Node::Call {
+            function,
+            arguments,
+        } = &condition.node
+        else {
+            return Interval::ALL;
+        };
         match (function, arguments.as_slice()) {
-            (Function::Or, any) => any.iter().fold(Interval::ALL, |range, c| range.meet(self.outside(expr, c, truth))),
-            (Function::And, all) => all.iter().map(|c| self.outside(expr, c, truth)).reduce(Interval::hull).unwrap_or(Interval::ALL),
+            (Function::Or, any) => any.iter().fold(Interval::ALL, |range, c| {
+                range.meet(self.outside(expr, c, truth))
+            }),
+            (Function::And, all) => all
+                .iter()
+                .map(|c| self.outside(expr, c, truth))
+                .reduce(Interval::hull)
+                .unwrap_or(Interval::ALL),
             (Function::IsTrue, [condition]) => self.outside(expr, condition, Truth::MayBeUnknown),
             (Function::Not, [condition]) => self.narrowed(expr, condition, truth),
-            (function, [left, right]) => self.compared(expr, negated(*function), left, right, truth),
+            (function, [left, right]) => {
+                self.compared(expr, negated(*function), left, right, truth)
+            }
             _ => Interval::ALL,
         }
     }
 
-    fn compared(&self, expr: &Expr, function: Function, left: &Expr, right: &Expr, truth: Truth) -> Interval {
-        let other = |side: &Expr| if truth.is_told_beside(side) { self.other(side) } else { Interval::ALL };
+    fn compared(
+        &self,
+        expr: &Expr,
+        function: Function,
+        left: &Expr,
+        right: &Expr,
+        truth: Truth,
+    ) -> Interval {
+        let other = |side: &Expr| {
+            if truth.is_told_beside(side) {
+                self.other(side)
+            } else {
+                Interval::ALL
+            }
+        };
         if same_value(left, expr) {
             return compared(function, other(right));
         }
@@ -210,13 +336,29 @@ impl Ranges<'_> {
         Interval::ALL
     }
 
-    /// Where the other side of a comparison lies, whatever the conditions: a constant, or what is declared of its columns.
+    /// Where the other side of a comparison lies, whatever the conditions: a constant, or what is
+    /// declared of its columns.
     fn other(&self, expr: &Expr) -> Interval {
         if expr.columns().is_empty() {
             return self.constant(expr).unwrap_or(Interval::ALL);
         }
-        let Self { policy, columns, computed, opaque, conditions: _, excluded: _ } = self;
-        Ranges { policy, columns, computed, opaque, conditions: Vec::new(), excluded: Vec::new() }.of(expr)
+        let Self {
+            policy,
+            columns,
+            computed,
+            opaque,
+            conditions: _,
+            excluded: _,
+        } = self;
+        Ranges {
+            policy,
+            columns,
+            computed,
+            opaque,
+            conditions: Vec::new(),
+            excluded: Vec::new(),
+        }
+        .of(expr)
     }
 
     /// Where an expression of constants lies.
@@ -224,9 +366,21 @@ impl Ranges<'_> {
         let mut is_constant = true;
         expr.walk(&mut |e| is_constant &= !matches!(e.node, Node::Column(_) | Node::Constant(_)));
         let alone = || {
-            Ranges { policy: self.policy, columns: self.columns, computed: &[], opaque: &[], conditions: Vec::new(), excluded: Vec::new() }.of(expr)
+            Ranges {
+                policy: self.policy,
+                columns: self.columns,
+                computed: &[],
+                opaque: &[],
+                conditions: Vec::new(),
+                excluded: Vec::new(),
+            }
+            .of(expr)
         };
-        if is_constant { Some(alone()).filter(|range| range.is_finite()) } else { None }
+        if is_constant {
+            Some(alone()).filter(|range| range.is_finite())
+        } else {
+            None
+        }
     }
 }
 
@@ -253,9 +407,18 @@ fn same_value(subject: &Expr, expr: &Expr) -> bool {
     };
     match (&subject.node, &expr.node) {
         (a, b) if a == b => true,
-        (Node::Cast(inner), _) if widening(&inner.data_type, &subject.data_type) => same_value(inner, expr),
-        (_, Node::Cast(inner)) if widening(&inner.data_type, &expr.data_type) => same_value(subject, inner),
-        (Node::Cast(inner), _) if matches!((&inner.data_type, &subject.data_type), (Type::Numeric(_), Type::Numeric(None))) => {
+        (Node::Cast(inner), _) if widening(&inner.data_type, &subject.data_type) => {
+            same_value(inner, expr)
+        }
+        (_, Node::Cast(inner)) if widening(&inner.data_type, &expr.data_type) => {
+            same_value(subject, inner)
+        }
+        (Node::Cast(inner), _)
+            if matches!(
+                (&inner.data_type, &subject.data_type),
+                (Type::Numeric(_), Type::Numeric(None))
+            ) =>
+        {
             same_value(inner, expr)
         }
         _ => false,
@@ -283,7 +446,10 @@ fn truncated(field: &str, operand: Interval) -> Interval {
         "millennium" => 365_250.0,
         _ => 1.0,
     };
-    Interval::new(operand.lo - days * super::interval::MICROS_PER_DAY as f64, operand.hi)
+    Interval::new(
+        operand.lo - days * super::interval::MICROS_PER_DAY as f64,
+        operand.hi,
+    )
 }
 
 /// The comparison that holds where this one is false.
@@ -313,22 +479,35 @@ fn mirrored(function: Function) -> Function {
 pub fn cast(from: Interval, source: &Type, target: &Type) -> Interval {
     let micros = super::interval::MICROS_PER_DAY as f64;
     match (source, target) {
-        (Type::Date, Type::Timestamp | Type::Timestamptz) => Interval::new(from.lo * micros, from.hi * micros),
-        (Type::Timestamp | Type::Timestamptz, Type::Date) => Interval::new((from.lo / micros).floor(), (from.hi / micros).floor()),
+        (Type::Date, Type::Timestamp | Type::Timestamptz) => {
+            Interval::new(from.lo * micros, from.hi * micros)
+        }
+        (Type::Timestamp | Type::Timestamptz, Type::Date) => {
+            Interval::new((from.lo / micros).floor(), (from.hi / micros).floor())
+        }
         (Type::Bool, _) => Interval::new(0.0, 1.0),
         // A text's number is not that of what it was printed from: days are no microseconds.
         (source, to) if source.is_string() && !to.is_string() => of_unbounded(to),
         // A float rounds halves to even, a numeric away from zero.
         (Type::Float4 | Type::Float8, Type::Int2 | Type::Int4 | Type::Int8) if from.is_finite() => {
-            Interval::new(from.lo.round_ties_even(), from.hi.round_ties_even()).meet(of_type(target))
+            Interval::new(from.lo.round_ties_even(), from.hi.round_ties_even())
+                .meet(of_type(target))
         }
         (_, Type::Int2 | Type::Int4 | Type::Int8) => {
             let rounded = Interval::new(from.lo.round(), from.hi.round());
-            if from.is_finite() { rounded.meet(of_type(target)) } else { from }
+            if from.is_finite() {
+                rounded.meet(of_type(target))
+            } else {
+                from
+            }
         }
         (_, Type::Numeric(Some((_, scale)))) if from.is_finite() => {
             let unit = 10f64.powi(i32::from(*scale));
-            Interval::new((from.lo * unit).floor() / unit, (from.hi * unit).ceil() / unit).meet(of_type(target))
+            Interval::new(
+                (from.lo * unit).floor() / unit,
+                (from.hi * unit).ceil() / unit,
+            )
+            .meet(of_type(target))
         }
         _ => from,
     }
@@ -352,10 +531,19 @@ mod tests {
     fn days_become_microseconds_but_by_no_text() {
         let day = super::super::interval::MICROS_PER_DAY as f64;
         let of = |source: &Type, target: &Type| cast(Interval::new(-2.0, 3.0), source, target);
-        assert_eq!(of(&Type::Date, &Type::Timestamp), Interval::new(-2.0 * day, 3.0 * day));
-        assert_eq!(cast(Interval::new(-1.0, day), &Type::Timestamp, &Type::Date), Interval::new(-1.0, 1.0));
+        assert_eq!(
+            of(&Type::Date, &Type::Timestamp),
+            Interval::new(-2.0 * day, 3.0 * day)
+        );
+        assert_eq!(
+            cast(Interval::new(-1.0, day), &Type::Timestamp, &Type::Date),
+            Interval::new(-1.0, 1.0)
+        );
         assert_eq!(of(&Type::Text, &Type::Timestamp), of_type(&Type::Timestamp));
         assert_eq!(of(&Type::Text, &Type::Numeric(None)), Interval::ALL);
-        assert_eq!(of(&Type::Varchar(Some(3)), &Type::Text), Interval::new(-2.0, 3.0));
+        assert_eq!(
+            of(&Type::Varchar(Some(3)), &Type::Text),
+            Interval::new(-2.0, 3.0)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What holds for every row of a relation: definitions, conditions, NULLs of outer joins, tables read.
+//! What holds for every row of a relation: definitions, conditions, NULLs of outer joins, tables
+//! read.
 
 use super::keys::KeyRule;
 use super::label::{Lineage, only_scan, unit_of};
@@ -9,10 +10,18 @@ use crate::policy::{Policy, Protection};
 
 /// Definitions of the columns that derived tables compute of the row alone.
 pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
-    let mut found: Vec<(ColumnId, Expr)> = relation.inputs().into_iter().flat_map(computed_columns).collect();
+    let mut found: Vec<(ColumnId, Expr)> = relation
+        .inputs()
+        .into_iter()
+        .flat_map(computed_columns)
+        .collect();
     match relation {
         Relation::Project { input: _, columns } => found.extend(columns.iter().cloned()),
-        Relation::Scan(_) | Relation::Constants(_) | Relation::Filter { .. } | Relation::Join { .. } | Relation::Group { .. } => {}
+        Relation::Scan(_)
+        | Relation::Constants(_)
+        | Relation::Filter { .. }
+        | Relation::Join { .. }
+        | Relation::Group { .. } => {}
         Relation::Window { .. } | Relation::Union { .. } | Relation::Bounded { .. } => {}
     }
     found
@@ -20,16 +29,39 @@ pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
 
 /// Columns that an outer join may fill with NULL.
 pub(super) fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId> {
-    let mut found = if extended { relation.made() } else { Vec::new() };
+    let mut found = if extended {
+        relation.made()
+    } else {
+        Vec::new()
+    };
     match relation {
-        Relation::Join { kind, left, right, on: _ } => {
+        Relation::Join {
+            kind,
+            left,
+            right,
+            on: _,
+        } => {
             found.extend(null_extended(left, extended));
             found.extend(null_extended(right, extended || *kind == JoinKind::Left));
         }
-        Relation::Scan(_) | Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Group { .. } => {
-            found.extend(relation.inputs().into_iter().flat_map(|input| null_extended(input, extended)));
+        Relation::Scan(_)
+        | Relation::Constants(_)
+        | Relation::Filter { .. }
+        | Relation::Project { .. }
+        | Relation::Group { .. } => {
+            found.extend(
+                relation
+                    .inputs()
+                    .into_iter()
+                    .flat_map(|input| null_extended(input, extended)),
+            );
         }
-        Relation::Window { input, columns: _ } | Relation::Bounded { input, unit: _, rows: _ } => found.extend(null_extended(input, extended)),
+        Relation::Window { input, columns: _ }
+        | Relation::Bounded {
+            input,
+            unit: _,
+            rows: _,
+        } => found.extend(null_extended(input, extended)),
         // Its columns may hold NULL anyway, and nobody above reads those of its arms.
         Relation::Union { .. } => {}
     }
@@ -40,13 +72,32 @@ pub(super) fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId
 pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
     match relation {
         Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
-        Relation::Filter { input, predicate } => always_true(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect(),
+        Relation::Filter { input, predicate } => always_true(input)
+            .into_iter()
+            .chain(predicate.conjuncts().into_iter().cloned())
+            .collect(),
         // What holds for every row of a group holds for the group's keys.
-        Relation::Project { input, columns: _ } | Relation::Window { input, columns: _ } => always_true(input),
-        Relation::Group { input, keys: _, aggregates: _ } | Relation::Bounded { input, unit: _, rows: _ } => always_true(input),
+        Relation::Project { input, columns: _ } | Relation::Window { input, columns: _ } => {
+            always_true(input)
+        }
+        Relation::Group {
+            input,
+            keys: _,
+            aggregates: _,
+        }
+        | Relation::Bounded {
+            input,
+            unit: _,
+            rows: _,
+        } => always_true(input),
         // What holds in one arm need not hold in the other.
         Relation::Union { .. } => Vec::new(),
-        Relation::Join { kind, left, right, on } => {
+        Relation::Join {
+            kind,
+            left,
+            right,
+            on,
+        } => {
             let mut all = always_true(left);
             if *kind == JoinKind::Inner {
                 all.extend(always_true(right));
@@ -58,15 +109,29 @@ pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
 }
 
 /// Columns of one side that the condition equates with what reads no column of that side.
-pub(super) fn equated_apart<'a>(condition: &'a Expr, own: &[ColumnId]) -> impl Iterator<Item = (ColumnId, &'a Expr)> {
+pub(super) fn equated_apart<'a>(
+    condition: &'a Expr,
+    own: &[ColumnId],
+) -> impl Iterator<Item = (ColumnId, &'a Expr)> {
     let sides = match &condition.node {
-        Node::Call { function: Function::Equal, arguments } => arguments.as_slice(),
+        Node::Call {
+            function: Function::Equal,
+            arguments,
+        } => arguments.as_slice(),
         _ => &[],
     };
-    let pairs = if let [a, b] = sides { vec![(a, b), (b, a)] } else { Vec::new() };
+    let pairs = if let [a, b] = sides {
+        vec![(a, b), (b, a)]
+    } else {
+        Vec::new()
+    };
     pairs.into_iter().filter_map(|(one, other)| {
         let id = one.as_column().filter(|id| own.contains(id))?;
-        other.columns().iter().all(|c| !own.contains(c)).then_some((id, other))
+        other
+            .columns()
+            .iter()
+            .all(|c| !own.contains(c))
+            .then_some((id, other))
     })
 }
 
@@ -74,17 +139,36 @@ pub(super) fn equated_apart<'a>(condition: &'a Expr, own: &[ColumnId]) -> impl I
 pub(super) fn scanned_tables(relation: &Relation) -> Vec<TableId> {
     let own = match relation {
         Relation::Scan(scan) => Some(scan.table),
-        Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } => None,
-        Relation::Group { .. } | Relation::Window { .. } | Relation::Union { .. } | Relation::Bounded { .. } => None,
+        Relation::Constants(_)
+        | Relation::Filter { .. }
+        | Relation::Project { .. }
+        | Relation::Join { .. } => None,
+        Relation::Group { .. }
+        | Relation::Window { .. }
+        | Relation::Union { .. }
+        | Relation::Bounded { .. } => None,
     };
-    let subqueries = relation.expressions().into_iter().flat_map(Expr::own_relations);
-    let below = relation.inputs().into_iter().chain(subqueries).flat_map(scanned_tables);
+    let subqueries = relation
+        .expressions()
+        .into_iter()
+        .flat_map(Expr::own_relations);
+    let below = relation
+        .inputs()
+        .into_iter()
+        .chain(subqueries)
+        .flat_map(scanned_tables);
     own.into_iter().chain(below).collect()
 }
 
 /// One private table is read, and a whole unique key of it is among the columns that `holds` names.
-pub(super) fn holds_unique_key(input: &Relation, policy: &Policy, holds: impl Fn(ColumnId) -> bool) -> bool {
-    let Some(scan) = only_scan(input) else { return false };
+pub(super) fn holds_unique_key(
+    input: &Relation,
+    policy: &Policy,
+    holds: impl Fn(ColumnId) -> bool,
+) -> bool {
+    let Some(scan) = only_scan(input) else {
+        return false;
+    };
     let table = &policy.tables[scan.table.0];
     if !matches!(table.protection, Protection::Private(_)) {
         return false;
@@ -97,11 +181,18 @@ pub(super) fn holds_unique_key(input: &Relation, policy: &Policy, holds: impl Fn
     })
 }
 
-/// Most rows of one unit in all listed groups together: so many as the listed values of a unique key have combinations. `None` where no key proves it.
+/// Most rows of one unit in all listed groups together: so many as the listed values of a unique
+/// key have combinations. `None` where no key proves it.
 ///
 /// # Requires
 /// The statement leaves out rows whose keys are not listed.
-pub(super) fn cells(input: &Relation, lineage: &Lineage, policy: &Policy, columns: &[ColumnInfo], keys: &[(Expr, KeyRule)]) -> Option<u64> {
+pub(super) fn cells(
+    input: &Relation,
+    lineage: &Lineage,
+    policy: &Policy,
+    columns: &[ColumnInfo],
+    keys: &[(Expr, KeyRule)],
+) -> Option<u64> {
     let scan = only_scan(input)?;
     let table = &policy.tables[scan.table.0];
     if !matches!(table.protection, Protection::Private(_)) {
@@ -115,27 +206,56 @@ pub(super) fn cells(input: &Relation, lineage: &Lineage, policy: &Policy, column
         let column = &policy.tables[table.0].columns[at];
         // A clamp would make one key of two values.
         let is_bare = match &column.data_type {
-            Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid => column.bounds.is_none(),
-            Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => false,
+            Type::Bool
+            | Type::Int2
+            | Type::Int4
+            | Type::Int8
+            | Type::Text
+            | Type::Varchar(_)
+            | Type::Char(_)
+            | Type::Uuid => column.bounds.is_none(),
+            Type::Numeric(_)
+            | Type::Float4
+            | Type::Float8
+            | Type::Date
+            | Type::Timestamp
+            | Type::Timestamptz => false,
             Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => false,
         };
         match rule {
-            KeyRule::Domain(values) if column.domain.is_some() && is_bare && !info.nullable => Some(values.len() as u64),
+            KeyRule::Domain(values) if column.domain.is_some() && is_bare && !info.nullable => {
+                Some(values.len() as u64)
+            }
             KeyRule::Domain(_) | KeyRule::Threshold => None,
         }
     };
     let cells = |key: &UniqueKey| {
         key.names().try_fold(1u64, |cells, name| {
             let id = scan.columns[table.columns.iter().position(|c| c.name == name)?];
-            if lineage.units.contains(&id) { Some(cells) } else { cells.checked_mul(values(id)?) }
+            if lineage.units.contains(&id) {
+                Some(cells)
+            } else {
+                cells.checked_mul(values(id)?)
+            }
         })
     };
-    table.unique_keys.iter().filter(|key| key.tells_apart(|_| Some(Equality::Own))).filter_map(cells).min()
+    table
+        .unique_keys
+        .iter()
+        .filter(|key| key.tells_apart(|_| Some(Equality::Own)))
+        .filter_map(cells)
+        .min()
 }
 
-/// The key, over rows (not by definitions that an outer join may undo row by row), is a function of the unit: it reads columns of tables whose primary key the
-/// unit is, as they stand in rows that hold that unit.
-pub(super) fn told_by_unit(input: &Relation, lineage: &Lineage, policy: &Policy, key: &Expr) -> bool {
+/// The key, over rows (not by definitions that an outer join may undo row by row), is a function of
+/// the unit: it reads columns of tables whose primary key the unit is, as they stand in rows that
+/// hold that unit.
+pub(super) fn told_by_unit(
+    input: &Relation,
+    lineage: &Lineage,
+    policy: &Policy,
+    key: &Expr,
+) -> bool {
     let mut told = Vec::new();
     unit_columns(input, lineage, policy, &mut told);
     key.relations().is_empty() && key.columns().iter().all(|id| told.contains(id))
@@ -147,20 +267,44 @@ fn unit_columns(relation: &Relation, lineage: &Lineage, policy: &Policy, told: &
         if let Some(unit) = unit_of(table)
             && unit.is_primary_key
             && unit.path.is_empty()
-            && table.columns.iter().zip(&scan.columns).any(|(column, id)| column.name == unit.column && lineage.units.contains(id))
+            && table
+                .columns
+                .iter()
+                .zip(&scan.columns)
+                .any(|(column, id)| column.name == unit.column && lineage.units.contains(id))
         {
             told.extend(&scan.columns);
         }
     }
-    relation.inputs().into_iter().for_each(|input| unit_columns(input, lineage, policy, told));
+    relation
+        .inputs()
+        .into_iter()
+        .for_each(|input| unit_columns(input, lineage, policy, told));
 }
 
-/// One row a unit by construction: the last step groups by the unit alone, and nothing above it multiplies rows.
+/// One row a unit by construction: the last step groups by the unit alone, and nothing above it
+/// multiplies rows.
 pub(super) fn grouped_by_unit(relation: &Relation, lineage: &Lineage) -> bool {
     match relation {
-        Relation::Group { input: _, keys, aggregates: _ } => matches!(keys.as_slice(), [key] if lineage.units.contains(key)),
-        Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => grouped_by_unit(input, lineage),
-        Relation::Window { input, columns: _ } | Relation::Bounded { input, unit: _, rows: _ } => grouped_by_unit(input, lineage),
-        Relation::Scan(_) | Relation::Constants(_) | Relation::Join { .. } | Relation::Union { .. } => false,
+        Relation::Group {
+            input: _,
+            keys,
+            aggregates: _,
+        } => matches!(keys.as_slice(), [key] if lineage.units.contains(key)),
+        Relation::Filter {
+            input,
+            predicate: _,
+        }
+        | Relation::Project { input, columns: _ } => grouped_by_unit(input, lineage),
+        Relation::Window { input, columns: _ }
+        | Relation::Bounded {
+            input,
+            unit: _,
+            rows: _,
+        } => grouped_by_unit(input, lineage),
+        Relation::Scan(_)
+        | Relation::Constants(_)
+        | Relation::Join { .. }
+        | Relation::Union { .. } => false,
     }
 }

@@ -1,4 +1,5 @@
-//! One unit's influence on a release, measured exactly: the emitted statement over the rows, and over those without the unit, subtracted in integers.
+//! One unit's influence on a release, measured exactly: the emitted statement over the rows, and
+//! over those without the unit, subtracted in integers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,12 +40,21 @@ pub async fn influence(
     release: &ReleasePlan,
     units: usize,
 ) -> Result<Option<Influence>, tokio_postgres::Error> {
-    let (Some(sql), Some(price)) = (release.sql(), release.price()) else { return Ok(None) };
+    let (Some(sql), Some(price)) = (release.sql(), release.price()) else {
+        return Ok(None);
+    };
     let whole = groups(client, sql, release.key_columns()).await?;
-    let mut found = Influence { share: 0.0, holds: true, is_read: true, units: 0 };
+    let mut found = Influence {
+        share: 0.0,
+        holds: true,
+        is_read: true,
+        units: 0,
+    };
     for unit in 0..units.min(Population::units()) {
         client.batch_execute("BEGIN").await?;
-        client.batch_execute(&population.statements(Some(unit)).join(";\n")).await?;
+        client
+            .batch_execute(&population.statements(Some(unit)).join(";\n"))
+            .await?;
         let rest = groups(client, sql, release.key_columns()).await;
         client.batch_execute("ROLLBACK").await?;
         let rest = rest?;
@@ -63,7 +73,9 @@ pub async fn influence(
 async fn groups(client: &Client, sql: &str, keys: usize) -> Result<Groups, tokio_postgres::Error> {
     let mut groups = Groups::new();
     for message in client.simple_query(sql).await? {
-        let SimpleQueryMessage::Row(row) = message else { continue };
+        let SimpleQueryMessage::Row(row) = message else {
+            continue;
+        };
         let key = (0..keys).map(|at| row.get(at).map(str::to_owned)).collect();
         groups.insert(key, read((keys..row.len()).map(|at| row.get(at))));
     }
@@ -75,7 +87,8 @@ fn read<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> Option<Vec<BigI
     texts.into_iter().map(|text| text?.parse().ok()).collect()
 }
 
-/// The difference's norm beside the clip: squared under Gaussian noise. Integers of a refined release are on finer lattices already.
+/// The difference's norm beside the clip: squared under Gaussian noise. Integers of a refined
+/// release are on finer lattices already.
 fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) -> (f64, bool) {
     let finest = price.calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
     let zeros = vec![BigInt::ZERO; price.weights.len()];
@@ -84,10 +97,18 @@ fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) ->
         let (here, there) = (whole.get(key), rest.get(key));
         appears |= here.is_none();
         touched += u32::from(here != there);
-        let or_zeros = |values: Option<&Option<Vec<BigInt>>>| values.and_then(Clone::clone).unwrap_or_else(|| zeros.clone());
+        let or_zeros = |values: Option<&Option<Vec<BigInt>>>| {
+            values
+                .and_then(Clone::clone)
+                .unwrap_or_else(|| zeros.clone())
+        };
         let (here, there) = (or_zeros(here), or_zeros(there));
         for (at, weight) in price.weights.iter().enumerate() {
-            let finer = if release.is_refined() { finest - price.calibrated[at].refine } else { finest };
+            let finer = if release.is_refined() {
+                finest - price.calibrated[at].refine
+            } else {
+                finest
+            };
             let moved = ((&here[at] - &there[at]).magnitude() * weight) << finer;
             norm += match price.mechanism {
                 Mechanism::Gaussian => &moved * &moved,
@@ -100,7 +121,8 @@ fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) ->
         Mechanism::Gaussian => (&limit * &limit, 0.5),
         Mechanism::Laplace => (limit, 1.0),
     };
-    let within = norm <= limit && !appears && price.groups_per_unit.is_none_or(|most| touched <= most);
+    let within =
+        norm <= limit && !appears && price.groups_per_unit.is_none_or(|most| touched <= most);
     (ratio(&norm, &limit).powf(root), within)
 }
 
@@ -117,7 +139,10 @@ mod tests {
 
     #[test]
     fn what_is_no_integer_is_not_zero() {
-        assert_eq!(read([Some("7"), Some("-2")]), Some(vec![BigInt::from(7), BigInt::from(-2)]));
+        assert_eq!(
+            read([Some("7"), Some("-2")]),
+            Some(vec![BigInt::from(7), BigInt::from(-2)])
+        );
         for text in [None, Some("NaN"), Some("1.5"), Some("")] {
             assert_eq!(read([Some("7"), text]), None, "{text:?}");
         }

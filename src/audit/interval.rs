@@ -7,7 +7,8 @@ const MARGIN: f64 = 1e-7;
 /// Terms below this share of their sum add nothing.
 const NEGLIGIBLE: f64 = 1e-17;
 
-/// The largest chance under which so few hits still come with probability `alarm`: it lies above the true chance but for that probability.
+/// The largest chance under which so few hits still come with probability `alarm`: it lies above
+/// the true chance but for that probability.
 ///
 /// # Requires
 /// `hits <= trials`; independent trials of one chance; `alarm` in (0, 1), chosen before the trials.
@@ -41,7 +42,9 @@ fn at_most(hits: u64, trials: u64, chance: f64) -> f64 {
     if chance >= 1.0 {
         return 0.0;
     }
-    let log = libm::lgamma(n + 1.0) - libm::lgamma(k + 1.0) - libm::lgamma(n - k + 1.0) + k * chance.ln() + (n - k) * (-chance).ln_1p();
+    let log = libm::lgamma(n + 1.0) - libm::lgamma(k + 1.0) - libm::lgamma(n - k + 1.0)
+        + k * chance.ln()
+        + (n - k) * (-chance).ln_1p();
     let (mut term, mut sum) = (1.0, 0.0);
     let odds = (1.0 - chance) / chance;
     for at in (0..=hits).rev() {
@@ -66,8 +69,14 @@ mod tests {
     #[test]
     fn bounds_are_clopper_and_pearsons() {
         for (trials, alarm) in [(10, 0.025), (500, 1e-6), (100_000, 1e-3)] {
-            close(upper(0, trials, alarm), 1.0 - alarm.powf(1.0 / trials as f64));
-            close(lower(trials, trials, alarm), alarm.powf(1.0 / trials as f64));
+            close(
+                upper(0, trials, alarm),
+                1.0 - alarm.powf(1.0 / trials as f64),
+            );
+            close(
+                lower(trials, trials, alarm),
+                alarm.powf(1.0 / trials as f64),
+            );
         }
         close(upper(5, 10, 0.025), 0.812_913_9);
         close(lower(5, 10, 0.025), 0.187_086_1);

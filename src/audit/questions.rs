@@ -1,4 +1,5 @@
-//! What is asked of each private table: the questions that tell most of one unit, and what must be refused.
+//! What is asked of each private table: the questions that tell most of one unit, and what must be
+//! refused.
 
 use super::population::Population;
 use super::values::{extreme, listed};
@@ -46,28 +47,70 @@ pub fn questions(policy: &Policy, population: &Population) -> Vec<Question> {
 }
 
 fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<Question> {
-    let (name, shown) = (qualified(&table.schema, &table.name), format!("{}.{}", table.schema, table.name));
-    let whose = unit.path.first().map_or(unit.column.as_str(), |step| step.column.as_str());
-    let free = |column: &&Column| column.name != whose && !table.unique_keys.iter().any(|key| key.names().any(|name| name == column.name));
-    let mut all = vec![Question { name: format!("count of {shown}"), sql: format!("SELECT count(*) FROM {name}"), shows: Shows::Row }];
-    let summed = table.columns.iter().filter(free).find(|column| column.bounds.is_some() && is_number(&column.data_type) && listed(column).is_none());
+    let (name, shown) = (
+        qualified(&table.schema, &table.name),
+        format!("{}.{}", table.schema, table.name),
+    );
+    let whose = unit
+        .path
+        .first()
+        .map_or(unit.column.as_str(), |step| step.column.as_str());
+    let free = |column: &&Column| {
+        column.name != whose
+            && !table
+                .unique_keys
+                .iter()
+                .any(|key| key.names().any(|name| name == column.name))
+    };
+    let mut all = vec![Question {
+        name: format!("count of {shown}"),
+        sql: format!("SELECT count(*) FROM {name}"),
+        shows: Shows::Row,
+    }];
+    let summed = table.columns.iter().filter(free).find(|column| {
+        column.bounds.is_some() && is_number(&column.data_type) && listed(column).is_none()
+    });
     if let Some(column) = summed {
         let (of, quoted) = (&column.name, identifier(&column.name));
-        all.push(Question { name: format!("sum of {shown}.{of}"), sql: format!("SELECT count(*), sum({quoted}) FROM {name}"), shows: Shows::Row });
-        let keyed = table.columns.iter().filter(free).find_map(|key| extreme(key).filter(|_| listed(key).is_some()).map(|value| (key, value)));
+        all.push(Question {
+            name: format!("sum of {shown}.{of}"),
+            sql: format!("SELECT count(*), sum({quoted}) FROM {name}"),
+            shows: Shows::Row,
+        });
+        let keyed = table.columns.iter().filter(free).find_map(|key| {
+            extreme(key)
+                .filter(|_| listed(key).is_some())
+                .map(|value| (key, value))
+        });
         if let Some((key, value)) = keyed {
             let by = identifier(&key.name);
-            let sql = format!("SELECT {by}::text, count(*), avg({quoted}) FROM {name} GROUP BY {by}");
-            all.push(Question { name: format!("average of {of} by {}", key.name), sql, shows: Shows::Group(value) });
+            let sql =
+                format!("SELECT {by}::text, count(*), avg({quoted}) FROM {name} GROUP BY {by}");
+            all.push(Question {
+                name: format!("average of {of} by {}", key.name),
+                sql,
+                shows: Shows::Group(value),
+            });
         }
     }
-    // Pure accounting shows no key by threshold. A key without bounds is the hardest case: nothing is known of its values.
-    let alone = table.columns.iter().filter(free).filter(|column| listed(column).is_none() && is_plain(&column.data_type));
-    let alone = alone.min_by_key(|column| column.bounds.is_some()).filter(|_| accounting != Accounting::Pure);
+    // Pure accounting shows no key by threshold. A key without bounds is the hardest case: nothing
+    // is known of its values.
+    let alone = table
+        .columns
+        .iter()
+        .filter(free)
+        .filter(|column| listed(column).is_none() && is_plain(&column.data_type));
+    let alone = alone
+        .min_by_key(|column| column.bounds.is_some())
+        .filter(|_| accounting != Accounting::Pure);
     if let Some((key, value)) = alone.and_then(|key| extreme(key).map(|value| (key, value))) {
         let by = identifier(&key.name);
         let sql = format!("SELECT {by}::text, count(*) FROM {name} GROUP BY {by}");
-        all.push(Question { name: format!("keys of {shown}.{} by threshold", key.name), sql, shows: Shows::Presence(value) });
+        all.push(Question {
+            name: format!("keys of {shown}.{} by threshold", key.name),
+            sql,
+            shows: Shows::Presence(value),
+        });
     }
     all
 }
@@ -78,7 +121,10 @@ pub fn attempts(policy: &Policy, population: &Population) -> Vec<String> {
     private
         .flat_map(|table| {
             let name = qualified(&table.schema, &table.name);
-            let column = table.columns.first().map_or("1".to_owned(), |column| identifier(&column.name));
+            let column = table
+                .columns
+                .first()
+                .map_or("1".to_owned(), |column| identifier(&column.name));
             [
                 format!("SELECT * FROM {name}"),
                 format!("SELECT {column} FROM {name} ORDER BY 1 LIMIT 1"),
@@ -95,10 +141,16 @@ pub fn attempts(policy: &Policy, population: &Population) -> Vec<String> {
 }
 
 fn is_number(data_type: &Type) -> bool {
-    matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8)
+    matches!(
+        data_type,
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8
+    )
 }
 
 /// Values that print as they are written.
 fn is_plain(data_type: &Type) -> bool {
-    matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(None))
+    matches!(
+        data_type,
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(None)
+    )
 }

@@ -5,7 +5,8 @@ use crate::policy::{Finding, Scalar, Sought};
 use crate::rewrite::emit::sql;
 use crate::rewrite::{ReleasePlan, measure_deviation};
 
-/// Probability, over a whole search, that an end beyond every unit's values is taken for one that units reach.
+/// Probability, over a whole search, that an end beyond every unit's values is taken for one that
+/// units reach.
 pub const BETA: f64 = 1e-4;
 
 /// What was chosen, and how many of the sought ends nobody was seen near.
@@ -18,18 +19,34 @@ pub struct Chosen {
 /// The noisy count that a cell must pass to be taken for one with units in it.
 ///
 /// # Guarantee
-/// Of all cells of the release, none that holds no unit passes, but with probability [`BETA`]: each passes with probability `1 - (1 - BETA)^(1/cells)` at most, and the
-/// draws are independent. Whether a cell with units passes shows nothing beyond the noisy counts.
+/// Of all cells of the release, none that holds no unit passes, but with probability [`BETA`]: each
+/// passes with probability `1 - (1 - BETA)^(1/cells)` at most, and the draws are independent.
+/// Whether a cell with units passes shows nothing beyond the noisy counts.
 ///
 /// # Reference
-/// Wilson et al. 2020 (arXiv 1909.01917), section 5.1.1, for Laplace noise: `-ln(2 - 2 (1 - beta)^(1/B)) / epsilon`; the same for a Gaussian by its own tail.
+/// Wilson et al. 2020 (arXiv 1909.01917), section 5.1.1, for Laplace noise:
+/// `-ln(2 - 2 (1 - beta)^(1/B)) / epsilon`; the same for a Gaussian by its own tail.
 pub fn threshold(release: &ReleasePlan) -> f64 {
     let cells: usize = match release.sets() {
-        [] => release.keys().iter().map(|(_, rule)| listed(rule)).product(),
-        sets => sets.iter().flatten().map(|at| listed(&release.keys()[*at].1)).sum(),
+        [] => release
+            .keys()
+            .iter()
+            .map(|(_, rule)| listed(rule))
+            .product(),
+        sets => sets
+            .iter()
+            .flatten()
+            .map(|at| listed(&release.keys()[*at].1))
+            .sum(),
     };
-    let deviation = release.measures().first().and_then(|measure| measure_deviation(release, measure)).unwrap_or(f64::INFINITY);
-    let mechanism = release.price().map_or(Mechanism::Gaussian, |price| price.mechanism);
+    let deviation = release
+        .measures()
+        .first()
+        .and_then(|measure| measure_deviation(release, measure))
+        .unwrap_or(f64::INFINITY);
+    let mechanism = release
+        .price()
+        .map_or(Mechanism::Gaussian, |price| price.mechanism);
     passing(cells, mechanism, deviation)
 }
 
@@ -51,13 +68,21 @@ fn listed(rule: &crate::analyze::KeyRule) -> usize {
 
 /// The outermost edges that enough units reach.
 ///
-/// `lowest[k]` counts the units whose least value is at or above edge k and below the next, `highest[k]` those whose greatest value is at or below edge k and above the one
-/// before; the values beyond the outermost edges are counted at those. An end that nobody is seen near stays at the outermost edge; rows of a unit then stay at
-/// `rows_limit`.
+/// `lowest[k]` counts the units whose least value is at or above edge k and below the next,
+/// `highest[k]` those whose greatest value is at or below edge k and above the one before; the
+/// values beyond the outermost edges are counted at those. An end that nobody is seen near stays at
+/// the outermost edge; rows of a unit then stay at `rows_limit`.
 ///
 /// # Requires
 /// `edges` ascend, at least two.
-pub fn chosen(sought: &Sought, edges: &[Scalar], lowest: &[f64], highest: &[f64], threshold: f64, rows_limit: u32) -> Chosen {
+pub fn chosen(
+    sought: &Sought,
+    edges: &[Scalar],
+    lowest: &[f64],
+    highest: &[f64],
+    threshold: f64,
+    rows_limit: u32,
+) -> Chosen {
     let last = edges.len().saturating_sub(1);
     let passes = |count: &f64| *count > threshold;
     let top = highest.iter().rposition(passes).map(|at| at.min(last));
@@ -67,25 +92,53 @@ pub fn chosen(sought: &Sought, edges: &[Scalar], lowest: &[f64], highest: &[f64]
                 Some(Scalar::Int(rows)) => u32::try_from(*rows).ok(),
                 _ => None,
             });
-            return Chosen { finding: Finding::Rows(rows.unwrap_or(rows_limit)), unseen: u8::from(rows.is_none()) };
+            return Chosen {
+                finding: Finding::Rows(rows.unwrap_or(rows_limit)),
+                unseen: u8::from(rows.is_none()),
+            };
         }
-        Sought::Bounds { column: _, lower, upper } => (lower, upper),
+        Sought::Bounds {
+            column: _,
+            lower,
+            upper,
+        } => (lower, upper),
     };
-    // An end that is written stands at its edge already; one that is found leaves room for the other.
-    let mut low = if lower.is_some() { Some(0) } else { lowest.iter().position(passes).map(|at| at.min(last.saturating_sub(1))) };
-    let mut high = if upper.is_some() { Some(last) } else { top.map(|at| at.max(1)) };
+    // An end that is written stands at its edge already; one that is found leaves room for the
+    // other.
+    let mut low = if lower.is_some() {
+        Some(0)
+    } else {
+        lowest
+            .iter()
+            .position(passes)
+            .map(|at| at.min(last.saturating_sub(1)))
+    };
+    let mut high = if upper.is_some() {
+        Some(last)
+    } else {
+        top.map(|at| at.max(1))
+    };
     if let (Some(a), Some(b)) = (low, high) {
         if a == b {
             // All values are one edge, which needs a neighbour for a range.
             high = Some(b + 1);
         } else if a > b {
             // One of both is an accident of the noise.
-            (low, high) = (lower.is_some().then_some(0), upper.is_some().then_some(last));
+            (low, high) = (
+                lower.is_some().then_some(0),
+                upper.is_some().then_some(last),
+            );
         }
     }
     let text = |at: usize| edges.get(at).map_or_else(String::new, sql::scalar_text);
-    let finding = Finding::Bounds { lower: text(low.unwrap_or(0)), upper: text(high.unwrap_or(last)) };
-    Chosen { finding, unseen: u8::from(low.is_none()) + u8::from(high.is_none()) }
+    let finding = Finding::Bounds {
+        lower: text(low.unwrap_or(0)),
+        upper: text(high.unwrap_or(last)),
+    };
+    Chosen {
+        finding,
+        unseen: u8::from(low.is_none()) + u8::from(high.is_none()),
+    }
 }
 
 #[cfg(test)]
@@ -96,11 +149,22 @@ mod tests {
     use crate::mechanism::{Noise, Randomness};
     use crate::policy::Search;
 
-    fn bounds(lower: Option<i64>, upper: Option<i64>, lowest: &[f64], highest: &[f64]) -> (String, String, u8) {
+    fn bounds(
+        lower: Option<i64>,
+        upper: Option<i64>,
+        lowest: &[f64],
+        highest: &[f64],
+    ) -> (String, String, u8) {
         let edges: Vec<Scalar> = [-4, -2, -1, 0, 1, 2, 4].map(Scalar::Int).to_vec();
-        let sought = Sought::Bounds { column: 0, lower: lower.map(Scalar::Int), upper: upper.map(Scalar::Int) };
+        let sought = Sought::Bounds {
+            column: 0,
+            lower: lower.map(Scalar::Int),
+            upper: upper.map(Scalar::Int),
+        };
         let Chosen { finding, unseen } = chosen(&sought, &edges, lowest, highest, 10.0, 7);
-        let Finding::Bounds { lower, upper } = finding else { panic!("{finding:?}") };
+        let Finding::Bounds { lower, upper } = finding else {
+            panic!("{finding:?}")
+        };
         (lower, upper, unseen)
     }
 
@@ -112,52 +176,137 @@ mod tests {
             cells.iter().for_each(|cell| counts[*cell] = 50.0);
             counts
         };
-        assert_eq!(bounds(None, None, &at(&[3]), &at(&[4, 5])), ("0".to_owned(), "2".to_owned(), 0));
-        assert_eq!(bounds(None, None, &at(&[1, 5]), &at(&[2])), ("-2".to_owned(), "-1".to_owned(), 0));
-        assert_eq!(bounds(None, None, &none, &at(&[4])), ("-4".to_owned(), "1".to_owned(), 1));
-        assert_eq!(bounds(None, None, &none, &none), ("-4".to_owned(), "4".to_owned(), 2));
+        assert_eq!(
+            bounds(None, None, &at(&[3]), &at(&[4, 5])),
+            ("0".to_owned(), "2".to_owned(), 0)
+        );
+        assert_eq!(
+            bounds(None, None, &at(&[1, 5]), &at(&[2])),
+            ("-2".to_owned(), "-1".to_owned(), 0)
+        );
+        assert_eq!(
+            bounds(None, None, &none, &at(&[4])),
+            ("-4".to_owned(), "1".to_owned(), 1)
+        );
+        assert_eq!(
+            bounds(None, None, &none, &none),
+            ("-4".to_owned(), "4".to_owned(), 2)
+        );
         // All zeros: a range has two ends.
-        assert_eq!(bounds(None, None, &at(&[3]), &at(&[3])), ("0".to_owned(), "1".to_owned(), 0));
-        assert_eq!(bounds(None, None, &at(&[6]), &at(&[6])), ("2".to_owned(), "4".to_owned(), 0));
+        assert_eq!(
+            bounds(None, None, &at(&[3]), &at(&[3])),
+            ("0".to_owned(), "1".to_owned(), 0)
+        );
+        assert_eq!(
+            bounds(None, None, &at(&[6]), &at(&[6])),
+            ("2".to_owned(), "4".to_owned(), 0)
+        );
         // Noise alone puts the least above the greatest.
-        assert_eq!(bounds(None, None, &at(&[5]), &at(&[2])), ("-4".to_owned(), "4".to_owned(), 2));
-        assert_eq!(bounds(Some(-4), None, &[], &at(&[1])), ("-4".to_owned(), "-2".to_owned(), 0));
-        assert_eq!(bounds(None, Some(4), &at(&[2]), &[]), ("-1".to_owned(), "4".to_owned(), 0));
-        assert_eq!(bounds(None, Some(4), &none, &[]), ("-4".to_owned(), "4".to_owned(), 1));
+        assert_eq!(
+            bounds(None, None, &at(&[5]), &at(&[2])),
+            ("-4".to_owned(), "4".to_owned(), 2)
+        );
+        assert_eq!(
+            bounds(Some(-4), None, &[], &at(&[1])),
+            ("-4".to_owned(), "-2".to_owned(), 0)
+        );
+        assert_eq!(
+            bounds(None, Some(4), &at(&[2]), &[]),
+            ("-1".to_owned(), "4".to_owned(), 0)
+        );
+        assert_eq!(
+            bounds(None, Some(4), &none, &[]),
+            ("-4".to_owned(), "4".to_owned(), 1)
+        );
     }
 
     #[test]
     fn rows_fall_back_to_the_limit() {
         let edges: Vec<Scalar> = [1, 2, 4, 8].map(Scalar::Int).to_vec();
         let rows = |counts: &[f64]| chosen(&Sought::Rows, &edges, &[], counts, 10.0, 7);
-        assert_eq!(rows(&[500.0, 0.0, 11.0, 9.0]), Chosen { finding: Finding::Rows(4), unseen: 0 });
-        assert_eq!(rows(&[0.0; 4]), Chosen { finding: Finding::Rows(7), unseen: 1 });
+        assert_eq!(
+            rows(&[500.0, 0.0, 11.0, 9.0]),
+            Chosen {
+                finding: Finding::Rows(4),
+                unseen: 0
+            }
+        );
+        assert_eq!(
+            rows(&[0.0; 4]),
+            Chosen {
+                finding: Finding::Rows(7),
+                unseen: 1
+            }
+        );
     }
 
-    /// Sums of 20,000 units with a heavy tail, asked at epsilon 0.2, of which a fifth is the search's: the known range (0 to 2^20) alone gives a relative error of 0.81, the
-    /// best clip 0.02, R2T 0.37. The seed decides every draw; the error is the root mean square of a hundred runs, 0.12 in the long run with a spread of 0.001.
+    /// Sums of 20,000 units with a heavy tail, asked at epsilon 0.2, of which a fifth is the
+    /// search's: the known range (0 to 2^20) alone gives a relative error of 0.81, the best clip
+    /// 0.02, R2T 0.37. The seed decides every draw; the error is the root mean square of a hundred
+    /// runs, 0.12 in the long run with a spread of 0.001.
     #[test]
     fn a_fifth_of_the_budget_finds_a_clip_that_beats_the_declared_one() {
         const UNITS: usize = 20_000;
         let mut random = Seeded::new(20_261_121);
         let mut uniform = || (random.next_u64().unwrap() >> 11) as f64 / (1u64 << 53) as f64;
-        let mut normal = || (-2.0 * (1.0 - uniform()).ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
-        let sums: Vec<f64> = (0..UNITS).map(|_| (457f64.ln() - 1.125 + 1.5 * normal()).exp().min(1_048_576.0)).collect();
-        let search = Search { table: 0, sought: Sought::Bounds { column: 0, lower: Some(Scalar::Int(0)), upper: Some(Scalar::Int(1 << 20)) } };
+        let mut normal =
+            || (-2.0 * (1.0 - uniform()).ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
+        let sums: Vec<f64> = (0..UNITS)
+            .map(|_| {
+                (457f64.ln() - 1.125 + 1.5 * normal())
+                    .exp()
+                    .min(1_048_576.0)
+            })
+            .collect();
+        let search = Search {
+            table: 0,
+            sought: Sought::Bounds {
+                column: 0,
+                lower: Some(Scalar::Int(0)),
+                upper: Some(Scalar::Int(1 << 20)),
+            },
+        };
         let edges = search.edges(&Type::Int4);
-        let sought = Sought::Bounds { column: 0, lower: Some(Scalar::Int(0)), upper: None };
-        let value = |edge: &Scalar| if let Scalar::Int(value) = edge { *value as f64 } else { panic!("{edge:?}") };
+        let sought = Sought::Bounds {
+            column: 0,
+            lower: Some(Scalar::Int(0)),
+            upper: None,
+        };
+        let value = |edge: &Scalar| {
+            if let Scalar::Int(value) = edge {
+                *value as f64
+            } else {
+                panic!("{edge:?}")
+            }
+        };
         let mut counts = vec![0i128; edges.len()];
-        sums.iter().for_each(|sum| counts[edges.iter().position(|edge| *sum <= value(edge)).unwrap()] += 1);
+        sums.iter().for_each(|sum| {
+            counts[edges.iter().position(|edge| *sum <= value(edge)).unwrap()] += 1
+        });
         let total: f64 = sums.iter().sum();
-        let (noise, passing) = (Noise::Laplace { scale: 25 }, passing(edges.len(), Mechanism::Laplace, 25.0 * std::f64::consts::SQRT_2));
+        let (noise, passing) = (
+            Noise::Laplace { scale: 25 },
+            passing(
+                edges.len(),
+                Mechanism::Laplace,
+                25.0 * std::f64::consts::SQRT_2,
+            ),
+        );
         let mut squares = 0.0;
         for _ in 0..100 {
-            let noisy: Vec<f64> = counts.iter().map(|count| (count + noise.sample(&mut random).unwrap()) as f64).collect();
-            let Finding::Bounds { upper, .. } = chosen(&sought, &edges, &[], &noisy, passing, 1).finding else { panic!("no bounds") };
+            let noisy: Vec<f64> = counts
+                .iter()
+                .map(|count| (count + noise.sample(&mut random).unwrap()) as f64)
+                .collect();
+            let Finding::Bounds { upper, .. } =
+                chosen(&sought, &edges, &[], &noisy, passing, 1).finding
+            else {
+                panic!("no bounds")
+            };
             let clip: f64 = upper.parse().unwrap();
             let scale = (clip / 0.16) as u64;
-            let answer = sums.iter().map(|sum| sum.min(clip)).sum::<f64>() + Noise::Laplace { scale }.sample(&mut random).unwrap() as f64;
+            let answer = sums.iter().map(|sum| sum.min(clip)).sum::<f64>()
+                + Noise::Laplace { scale }.sample(&mut random).unwrap() as f64;
             squares += (answer / total - 1.0).powi(2);
         }
         let error = (squares / 100.0).sqrt();
@@ -166,12 +315,20 @@ mod tests {
 
     #[test]
     fn thresholds_are_those_of_the_laws() {
-        // Wilson et al.: -ln(2 - 2 (1 - beta)^(1/B)) / epsilon, of a Laplace law whose deviation is sqrt 2 / epsilon.
+        // Wilson et al.: -ln(2 - 2 (1 - beta)^(1/B)) / epsilon, of a Laplace law whose deviation is
+        // sqrt 2 / epsilon.
         let (epsilon, cells) = (0.04f64, 20usize);
         let wanted = -(2.0 - 2.0 * (1.0 - BETA).powf(1.0 / cells as f64)).ln() / epsilon;
-        let got = passing(cells, Mechanism::Laplace, std::f64::consts::SQRT_2 / epsilon) - 1.0;
+        let got = passing(
+            cells,
+            Mechanism::Laplace,
+            std::f64::consts::SQRT_2 / epsilon,
+        ) - 1.0;
         assert!((got / wanted - 1.0).abs() < 1e-6, "{got} {wanted}");
         let tail = 1.0 - normal::cdf((passing(cells, Mechanism::Gaussian, 30.0) - 1.0) / 30.0);
-        assert!(((1.0 - tail).powi(20) - (1.0 - BETA)).abs() < 1e-9, "{tail}");
+        assert!(
+            ((1.0 - tail).powi(20) - (1.0 - BETA)).abs() < 1e-9,
+            "{tail}"
+        );
     }
 }

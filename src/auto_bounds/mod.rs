@@ -1,24 +1,33 @@
-//! Finds what a policy leaves to `auto`: once, privately, at a price. What was found is kept in the ledger and is part of the policy from then on.
+//! Finds what a policy leaves to `auto`: once, privately, at a price. What was found is kept in the
+//! ledger and is part of the policy from then on.
 //!
-//! A search is a question like any other. [`question`] writes it as SQL: of each unit the least and the greatest value, or its number of rows; of those, how many units
-//! lie between two powers of two. It takes the road of every statement (parse to rewrite, a charge, one emitted statement in a snapshot, noise), and [`choice`] takes the
-//! outermost powers that enough units reach: post-processing.
+//! A search is a question like any other. [`question`] writes it as SQL: of each unit the least and
+//! the greatest value, or its number of rows; of those, how many units lie between two powers of
+//! two. It takes the road of every statement (parse to rewrite, a charge, one emitted statement in
+//! a snapshot, noise), and [`choice`] takes the outermost powers that enough units reach:
+//! post-processing.
 //!
 //! # Guarantee
-//! Each unit is counted once among the greatest values and once among the least, or once among the numbers of rows, because the rows are grouped by the unit alone before
-//! they are counted. For neighbours that differ in all rows of one unit the vector of counts moves by at most 2 in L1 and the square root of 2 in L2 where both ends are
-//! sought, by 1 in both where one end or the number of rows is. The road derives these bounds itself and prices the noise by them.
+//! Each unit is counted once among the greatest values and once among the least, or once among the
+//! numbers of rows, because the rows are grouped by the unit alone before they are counted. For
+//! neighbours that differ in all rows of one unit the vector of counts moves by at most 2 in L1 and
+//! the square root of 2 in L2 where both ends are sought, by 1 in both where one end or the number
+//! of rows is. The road derives these bounds itself and prices the noise by them.
 //!
 //! # Who pays
-//! The owner's total pays when the search is made, and with it the role under whose name it stands in the ledger. What was found decides the noise and the clips of every
-//! later answer, and `pgveil.columns` shows it, so that every role's transcript holds it: each role pays the same loss once, before its first question under a policy that
-//! rests on it ([`crate::engine::Engine::resting_on`]), and is told nothing that depends on it until it has. The loss counts against the role's own budget like an answer that was made for
-//! another role. A crash between the debit and the keeping costs a second search; it never gives one away.
+//! The owner's total pays when the search is made, and with it the role under whose name it stands
+//! in the ledger. What was found decides the noise and the clips of every later answer, and
+//! `pgveil.columns` shows it, so that every role's transcript holds it: each role pays the same
+//! loss once, before its first question under a policy that rests on it
+//! ([`crate::engine::Engine::resting_on`]), and is told nothing that depends on it until it has.
+//! The loss counts against the role's own budget like an answer that was made for another role. A
+//! crash between the debit and the keeping costs a second search; it never gives one away.
 //!
 //! # How long it holds
-//! A bound is a choice of clip, not a fact that ages: what was found stays in force for new versions of the data, until the owner searches again. It is found again by a
-//! digest of the definitions of its table, of the path to the unit and of its column, so that another policy on the same ledger shares it; where one of these changes, a
-//! new search is due.
+//! A bound is a choice of clip, not a fact that ages: what was found stays in force for new
+//! versions of the data, until the owner searches again. It is found again by a digest of the
+//! definitions of its table, of the path to the unit and of its column, so that another policy on
+//! the same ledger shares it; where one of these changes, a new search is due.
 
 mod choice;
 mod question;
@@ -46,7 +55,8 @@ const OWNER: &str = "";
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Kept {
     pub finding: Finding,
-    /// Ends that too few units were counted near: what stands there is as wide as the type, or the policy's limit.
+    /// Ends that too few units were counted near: what stands there is as wide as the type, or the
+    /// policy's limit.
     pub unseen: u8,
     /// What the search was asked at.
     pub epsilon: f64,
@@ -94,11 +104,15 @@ pub async fn found(policy: &Policy, ledger: &Ledger) -> Result<Vec<Option<(Kept,
     Ok(all)
 }
 
-/// The policy that rests on what was found, and what each role is to pay for it; `Err` names the searches that are due.
+/// The policy that rests on what was found, and what each role is to pay for it; `Err` names the
+/// searches that are due.
 ///
 /// # Errors
 /// As [`found`].
-pub async fn settle(policy: &Policy, ledger: &Ledger) -> Result<Result<(Policy, Vec<Found>), Vec<String>>, Error> {
+pub async fn settle(
+    policy: &Policy,
+    ledger: &Ledger,
+) -> Result<Result<(Policy, Vec<Found>), Vec<String>>, Error> {
     let (mut findings, mut paid, mut due) = (Vec::new(), Vec::new(), Vec::new());
     for (search, found) in policy.searches.iter().zip(found(policy, ledger).await?) {
         match found {
@@ -112,7 +126,9 @@ pub async fn settle(policy: &Policy, ledger: &Ledger) -> Result<Result<(Policy, 
     if !due.is_empty() {
         return Ok(Err(due));
     }
-    let settled = policy.settled(&findings).ok_or_else(|| Error::Unreadable("its columns".to_owned()))?;
+    let settled = policy
+        .settled(&findings)
+        .ok_or_else(|| Error::Unreadable("its columns".to_owned()))?;
     Ok(Ok((settled, paid)))
 }
 
@@ -125,10 +141,24 @@ pub fn name(policy: &Policy, search: &Search) -> String {
 ///
 /// # Errors
 /// [`Error::Refused`] where no noise fits.
-pub fn plan(policy: &Policy, search: &Search, epsilon: f64, accounts: Vec<Standing>) -> Result<Plan, Error> {
+pub fn plan(
+    policy: &Policy,
+    search: &Search,
+    epsilon: f64,
+    accounts: Vec<Standing>,
+) -> Result<Plan, Error> {
     // One loss for all roles: that of the smallest delta.
-    let delta = policy.roles.iter().map(|role| role.budget.delta).fold(policy.privacy.budget.delta, f64::min);
-    let terms = Terms { epsilon, delta, accounts, wishes: Default::default() };
+    let delta = policy
+        .roles
+        .iter()
+        .map(|role| role.budget.delta)
+        .fold(policy.privacy.budget.delta, f64::min);
+    let terms = Terms {
+        epsilon,
+        delta,
+        accounts,
+        wishes: Default::default(),
+    };
     Ok(Question::new(policy, search).plan(&terms)?)
 }
 
@@ -142,7 +172,8 @@ pub struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// The plan of a search, priced for all accounts that will pay it, whatever they have spent. Free.
+    /// The plan of a search, priced for all accounts that will pay it, whatever they have spent.
+    /// Free.
     ///
     /// # Errors
     /// [`Error::Refused`] where no noise fits; [`Error::Ledger`].
@@ -150,8 +181,12 @@ impl Maker<'_> {
         let mut accounts = Vec::new();
         for role in &self.policy.roles {
             let balances = self.ledger.balances(&role.name).await?;
-            // By the budgets alone: each role is told the price, and what others have left is not its to know.
-            accounts.extend([balances.role, balances.owner].map(|balance| Standing { cap: balance.cap, spent: Loss::ZERO }));
+            // By the budgets alone: each role is told the price, and what others have left is not
+            // its to know.
+            accounts.extend([balances.role, balances.owner].map(|balance| Standing {
+                cap: balance.cap,
+                spent: Loss::ZERO,
+            }));
         }
         plan(self.policy, search, self.epsilon, accounts)
     }
@@ -159,20 +194,43 @@ impl Maker<'_> {
     /// Makes a search, whether or not one was made before, and keeps what it found.
     ///
     /// # Guarantee
-    /// The debit is durable before the database sees the statement, and is never refunded. What is kept is a function of noisy counts alone.
+    /// The debit is durable before the database sees the statement, and is never refunded. What is
+    /// kept is a function of noisy counts alone.
     ///
     /// # Errors
-    /// [`Error::Refused`]: nothing was charged. [`Error::Awaited`]: neither. After the others a charge may stand.
-    pub async fn make(&self, search: &Search, sampler: &mut (dyn Sampler + Send), cancel: &CancellationToken) -> Result<Kept, Error> {
+    /// [`Error::Refused`]: nothing was charged. [`Error::Awaited`]: neither. After the others a
+    /// charge may stand.
+    pub async fn make(
+        &self,
+        search: &Search,
+        sampler: &mut (dyn Sampler + Send),
+        cancel: &CancellationToken,
+    ) -> Result<Kept, Error> {
         let question = Question::new(self.policy, search);
         let plan = self.plan(search).await?;
-        let [release] = plan.releases() else { return Err(Error::Refused(Refusal::unsupported("this search"))) };
-        let (Some(loss), Some(price)) = (release.loss(), release.price()) else { return Err(Error::Refused(Refusal::unsupported("this search"))) };
-        let kept_as = ledger::Question { digest: question.digest(), accuracy: price.accuracy, loss, family: None };
+        let [release] = plan.releases() else {
+            return Err(Error::Refused(Refusal::unsupported("this search")));
+        };
+        let (Some(loss), Some(price)) = (release.loss(), release.price()) else {
+            return Err(Error::Refused(Refusal::unsupported("this search")));
+        };
+        let kept_as = ledger::Question {
+            digest: question.digest(),
+            accuracy: price.accuracy,
+            loss,
+            family: None,
+        };
         // A search that is made again waits for nobody: what there is does not answer it.
-        let claimed = if self.ledger.found(question.digest()).await?.is_some() { Vec::new() } else { vec![kept_as] };
+        let claimed = if self.ledger.found(question.digest()).await?.is_some() {
+            Vec::new()
+        } else {
+            vec![kept_as]
+        };
         let part = plan.part(|_| true);
-        let snapshot = self.backend.snapshot(&part, OWNER, self.policy.limits.statement_timeout, cancel).await?;
+        let snapshot = self
+            .backend
+            .snapshot(&part, OWNER, self.policy.limits.statement_timeout, cancel)
+            .await?;
         let purchase = Purchase {
             buyer: Buyer::Owner,
             fresh: loss,
@@ -186,12 +244,18 @@ impl Maker<'_> {
         let making = async {
             snapshot.allow().await?;
             let mut releasing = Releasing::new(part, Released::before(&plan), charge);
-            let rows = snapshot.run(releasing.part(), 0, &[], releasing.charge(), cancel).await?;
+            let rows = snapshot
+                .run(releasing.part(), 0, &[], releasing.charge(), cancel)
+                .await?;
             releasing.release(0, rows, sampler)?;
             let released = releasing.into_released();
             let table = released.table(0).ok_or(release::Error::Mismatch)?;
             let chosen = question.chosen(table, threshold(release));
-            let kept = Kept { finding: chosen.finding, unseen: chosen.unseen, epsilon: self.epsilon };
+            let kept = Kept {
+                finding: chosen.finding,
+                unseen: chosen.unseen,
+                epsilon: self.epsilon,
+            };
             let stored = serde_json::to_vec(&kept).map_err(|_| release::Error::Unreadable)?;
             self.ledger.keep(&role, kept_as, stored).await?;
             snapshot.close().await?;

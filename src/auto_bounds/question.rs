@@ -1,4 +1,5 @@
-//! A search as SQL over a small policy of its own, so that nothing but what it is about decides what it is known by.
+//! A search as SQL over a small policy of its own, so that nothing but what it is about decides
+//! what it is known by.
 
 use std::collections::HashMap;
 
@@ -8,7 +9,10 @@ use super::choice::{Chosen, chosen};
 use crate::engine::plan;
 use crate::error::Error;
 use crate::parse::{Statement, parse};
-use crate::policy::{Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, ROWS_MAX, Scalar, Search, Sought, Step, Table, Unit};
+use crate::policy::{
+    Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, ROWS_MAX, Scalar,
+    Search, Sought, Step, Table, Unit,
+};
 use crate::postgres::{identifier, qualified};
 use crate::refusal::Refusal;
 use crate::release::ReleasedTable;
@@ -30,10 +34,25 @@ pub struct Question {
 }
 
 pub(super) fn name(policy: &Policy, search: &Search) -> String {
-    let Some(Table { schema, name, columns, .. }) = policy.tables.get(search.table) else { return String::new() };
+    let Some(Table {
+        schema,
+        name,
+        columns,
+        ..
+    }) = policy.tables.get(search.table)
+    else {
+        return String::new();
+    };
     match &search.sought {
         Sought::Rows => format!("rows of {schema}.{name}"),
-        Sought::Bounds { column, lower: _, upper: _ } => format!("{schema}.{name}.{}", columns.get(*column).map_or("", |c| &c.name)),
+        Sought::Bounds {
+            column,
+            lower: _,
+            upper: _,
+        } => format!(
+            "{schema}.{name}.{}",
+            columns.get(*column).map_or("", |c| &c.name)
+        ),
     }
 }
 
@@ -44,19 +63,35 @@ impl Question {
         let table = &policy.tables[search.table];
         let column = match &search.sought {
             Sought::Rows => None,
-            Sought::Bounds { column, lower: _, upper: _ } => Some(&table.columns[*column]),
+            Sought::Bounds {
+                column,
+                lower: _,
+                upper: _,
+            } => Some(&table.columns[*column]),
         };
-        let edges = search.edges(column.map_or(&crate::catalog::Type::Int8, |column| &column.data_type));
+        let edges =
+            search.edges(column.map_or(&crate::catalog::Type::Int8, |column| &column.data_type));
         let unit = match &table.protection {
             Protection::Private(unit) => unit.clone(),
-            // The policy's check makes searches of private tables alone; of no unit's rows there is nothing to find.
-            Protection::Public => {
-                Unit { path: Vec::new(), column: String::new(), data_type: crate::catalog::Type::Int8, is_primary_key: false, rows_per_unit: 1 }
-            }
+            // The policy's check makes searches of private tables alone; of no unit's rows there is
+            // nothing to find.
+            Protection::Public => Unit {
+                path: Vec::new(),
+                column: String::new(),
+                data_type: crate::catalog::Type::Int8,
+                is_primary_key: false,
+                rows_per_unit: 1,
+            },
         };
         let sql = text(table, &unit, column, &search.sought, &edges);
         let policy_of_its_own = ground(policy, table, &unit, column);
-        Self { policy: policy_of_its_own, sql, sought: search.sought.clone(), edges, rows_limit: policy.limits.rows_per_unit }
+        Self {
+            policy: policy_of_its_own,
+            sql,
+            sought: search.sought.clone(),
+            edges,
+            rows_limit: policy.limits.rows_per_unit,
+        }
     }
 
     /// The statement, as an analyst would write it.
@@ -64,7 +99,8 @@ impl Question {
         &self.sql
     }
 
-    /// What its answer is known by in the ledger: the definitions that it rests on, and what is asked of them.
+    /// What its answer is known by in the ledger: the definitions that it rests on, and what is
+    /// asked of them.
     pub fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         digest.update("pgveil search 1\n");
@@ -77,9 +113,24 @@ impl Question {
     /// Those of the planning stages: where a column cannot be read totally, or no noise fits.
     pub fn plan(&self, terms: &Terms) -> Result<Plan, Error> {
         let statements = parse(&self.sql).map_err(Error::Parse)?;
-        let [Statement::Query(query)] = statements.as_slice() else { return Err(Error::Parse(Refusal::unsupported("this search"))) };
-        let constants = Constants { now: 0, role: String::new(), is_utc: true, signs_each: true, prints_plainly: true, session: Default::default() };
-        plan(query, &self.policy, &["public".to_owned()], &constants, terms)
+        let [Statement::Query(query)] = statements.as_slice() else {
+            return Err(Error::Parse(Refusal::unsupported("this search")));
+        };
+        let constants = Constants {
+            now: 0,
+            role: String::new(),
+            is_utc: true,
+            signs_each: true,
+            prints_plainly: true,
+            session: Default::default(),
+        };
+        plan(
+            query,
+            &self.policy,
+            &["public".to_owned()],
+            &constants,
+            terms,
+        )
     }
 
     /// What the noisy counts say.
@@ -87,10 +138,22 @@ impl Question {
         let mut sides = [vec![0.0; self.edges.len()], vec![0.0; self.edges.len()]];
         let places = self.sides();
         for (key, measures) in table.keys.iter().zip(&table.measures) {
-            let count: f64 = measures.first().and_then(|text| text.parse().ok()).unwrap_or(0.0);
+            let count: f64 = measures
+                .first()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0.0);
             // Of two sides the first column tells which one a row is of.
-            let side = if places.len() == 2 { number(key.first()).and_then(|set| places.get(set)) } else { places.first() };
-            let cell = key.iter().skip(usize::from(places.len() == 2)).flatten().next().and_then(|text| text.parse::<usize>().ok());
+            let side = if places.len() == 2 {
+                number(key.first()).and_then(|set| places.get(set))
+            } else {
+                places.first()
+            };
+            let cell = key
+                .iter()
+                .skip(usize::from(places.len() == 2))
+                .flatten()
+                .next()
+                .and_then(|text| text.parse::<usize>().ok());
             if let (Some(side), Some(cell)) = (side, cell)
                 && let Some(place) = sides[*side as usize].get_mut(cell)
             {
@@ -98,7 +161,14 @@ impl Question {
             }
         }
         let [lowest, highest] = &sides;
-        chosen(&self.sought, &self.edges, lowest, highest, threshold, self.rows_limit)
+        chosen(
+            &self.sought,
+            &self.edges,
+            lowest,
+            highest,
+            threshold,
+            self.rows_limit,
+        )
     }
 
     fn sides(&self) -> Vec<Side> {
@@ -107,7 +177,8 @@ impl Question {
 }
 
 fn number(key: Option<&Option<String>>) -> Option<usize> {
-    key.and_then(Option::as_ref).and_then(|text| text.parse().ok())
+    key.and_then(Option::as_ref)
+        .and_then(|text| text.parse().ok())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,14 +190,22 @@ enum Side {
 fn sides(sought: &Sought) -> Vec<Side> {
     match sought {
         Sought::Rows => vec![Side::Highest],
-        Sought::Bounds { column: _, lower, upper } => {
+        Sought::Bounds {
+            column: _,
+            lower,
+            upper,
+        } => {
             let lowest = lower.is_none().then_some(Side::Lowest);
-            lowest.into_iter().chain(upper.is_none().then_some(Side::Highest)).collect()
+            lowest
+                .into_iter()
+                .chain(upper.is_none().then_some(Side::Highest))
+                .collect()
         }
     }
 }
 
-/// The cell that a unit is counted in, by the edges: a CASE of constants, whose values are known without the data.
+/// The cell that a unit is counted in, by the edges: a CASE of constants, whose values are known
+/// without the data.
 fn cell(side: Side, edges: &[Scalar]) -> String {
     let last = edges.len().saturating_sub(1);
     // What lies beyond the outermost edge is counted at it.
@@ -138,49 +217,115 @@ fn cell(side: Side, edges: &[Scalar]) -> String {
         Side::Highest => ("highest", "<="),
         Side::Lowest => ("lowest", ">="),
     };
-    let branches: Vec<String> = inner.iter().map(|at| format!("WHEN {of} {order} {} THEN {at}", sql::scalar_text(&edges[*at]))).collect();
+    let branches: Vec<String> = inner
+        .iter()
+        .map(|at| {
+            format!(
+                "WHEN {of} {order} {} THEN {at}",
+                sql::scalar_text(&edges[*at])
+            )
+        })
+        .collect();
     format!("CASE {} ELSE {beyond} END", branches.join(" "))
 }
 
 /// Of each unit one row, then how many units are in each cell of each side.
-fn text(table: &Table, unit: &Unit, column: Option<&Column>, sought: &Sought, edges: &[Scalar]) -> String {
+fn text(
+    table: &Table,
+    unit: &Unit,
+    column: Option<&Column>,
+    sought: &Sought,
+    edges: &[Scalar],
+) -> String {
     let (from, of_unit) = rows(table, unit);
     let (values, condition) = match column {
         None => ("count(*) AS highest".to_owned(), String::new()),
         Some(column) => {
             let value = format!("t0.{}", identifier(&column.name));
-            let is_whole = matches!(column.data_type, crate::catalog::Type::Int2 | crate::catalog::Type::Int4 | crate::catalog::Type::Int8);
-            let known = if is_whole { format!("{value} IS NOT NULL") } else { format!("{value} >= -{FINITE} AND {value} <= {FINITE}") };
-            (format!("min({value}) AS lowest, max({value}) AS highest"), format!(" WHERE {known}"))
+            let is_whole = matches!(
+                column.data_type,
+                crate::catalog::Type::Int2
+                    | crate::catalog::Type::Int4
+                    | crate::catalog::Type::Int8
+            );
+            let known = if is_whole {
+                format!("{value} IS NOT NULL")
+            } else {
+                format!("{value} >= -{FINITE} AND {value} <= {FINITE}")
+            };
+            (
+                format!("min({value}) AS lowest, max({value}) AS highest"),
+                format!(" WHERE {known}"),
+            )
         }
     };
     let of_units = format!("SELECT {values} FROM {from}{condition} GROUP BY {of_unit}");
     let sides = sides(sought);
-    let cells: Vec<String> = sides.iter().enumerate().map(|(at, side)| format!("{} AS cell{at}", cell(*side, edges))).collect();
+    let cells: Vec<String> = sides
+        .iter()
+        .enumerate()
+        .map(|(at, side)| format!("{} AS cell{at}", cell(*side, edges)))
+        .collect();
     let names: Vec<String> = (0..sides.len()).map(|at| format!("cell{at}")).collect();
-    let grouped = if sides.len() == 2 { "GROUPING SETS ((cell0), (cell1))".to_owned() } else { "cell0".to_owned() };
-    format!("SELECT {}, count(*) FROM (SELECT {} FROM ({of_units}) AS units) AS cells GROUP BY {grouped}", names.join(", "), cells.join(", "))
+    let grouped = if sides.len() == 2 {
+        "GROUPING SETS ((cell0), (cell1))".to_owned()
+    } else {
+        "cell0".to_owned()
+    };
+    format!(
+        "SELECT {}, count(*) FROM (SELECT {} FROM ({of_units}) AS units) AS cells GROUP BY \
+            {grouped}",
+        names.join(", "),
+        cells.join(", ")
+    )
 }
 
-/// The table joined along the path to its unit, as far as that is read, and the column that is the unit there.
+/// The table joined along the path to its unit, as far as that is read, and the column that is the
+/// unit there.
 fn rows(table: &Table, unit: &Unit) -> (String, String) {
     let mut from = format!("{} AS t0", qualified(&table.schema, &table.name));
-    for (at, Step { column, schema, table, referenced }) in unit.path.iter().enumerate() {
+    for (
+        at,
+        Step {
+            column,
+            schema,
+            table,
+            referenced,
+        },
+    ) in unit.path.iter().enumerate()
+    {
         if at + 1 == unit.path.len() && *referenced == unit.column {
             return (from, format!("t{at}.{}", identifier(column)));
         }
         let next = at + 1;
-        from += &format!(" JOIN {} AS t{next} ON t{at}.{} = t{next}.{}", qualified(schema, table), identifier(column), identifier(referenced));
+        from += &format!(
+            " JOIN {} AS t{next} ON t{at}.{} = t{next}.{}",
+            qualified(schema, table),
+            identifier(column),
+            identifier(referenced)
+        );
     }
-    (from, format!("t{}.{}", unit.path.len(), identifier(&unit.column)))
+    (
+        from,
+        format!("t{}.{}", unit.path.len(), identifier(&unit.column)),
+    )
 }
 
-/// The policy of a search: its table and those on the path, of each the columns that are read, and nothing that the owner decides about other questions.
+/// The policy of a search: its table and those on the path, of each the columns that are read, and
+/// nothing that the owner decides about other questions.
 fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) -> Policy {
     let mut read: HashMap<(&str, &str), Vec<&str>> = HashMap::new();
     let mut at = (table.schema.as_str(), table.name.as_str());
-    read.entry(at).or_default().extend(column.map(|column| column.name.as_str()));
-    for Step { column, schema, table, referenced } in &unit.path {
+    read.entry(at)
+        .or_default()
+        .extend(column.map(|column| column.name.as_str()));
+    for Step {
+        column,
+        schema,
+        table,
+        referenced,
+    } in &unit.path
+    {
         read.entry(at).or_default().push(column);
         at = (schema, table);
         read.entry(at).or_default().push(referenced);
@@ -188,19 +333,49 @@ fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) 
     read.entry(at).or_default().push(&unit.column);
     let tables = policy.tables.iter().filter_map(|table| {
         let columns = read.get(&(table.schema.as_str(), table.name.as_str()))?;
-        let kept = table.columns.iter().filter(|column| columns.contains(&column.name.as_str()));
-        let columns: Vec<Column> =
-            kept.map(|column| Column { bounds: None, domain: None, is_complete: false, extent: None, ..column.clone() }).collect();
+        let kept = table
+            .columns
+            .iter()
+            .filter(|column| columns.contains(&column.name.as_str()));
+        let columns: Vec<Column> = kept
+            .map(|column| Column {
+                bounds: None,
+                domain: None,
+                is_complete: false,
+                extent: None,
+                ..column.clone()
+            })
+            .collect();
         let protection = match &table.protection {
             Protection::Public => Protection::Public,
-            Protection::Private(unit) => Protection::Private(Unit { rows_per_unit: ROWS_MAX, ..unit.clone() }),
+            Protection::Private(unit) => Protection::Private(Unit {
+                rows_per_unit: ROWS_MAX,
+                ..unit.clone()
+            }),
         };
-        let unique_keys = table.unique_keys.iter().filter(|key| key.names().all(|name| columns.iter().any(|c| c.name == name))).cloned();
+        let unique_keys = table
+            .unique_keys
+            .iter()
+            .filter(|key| {
+                key.names()
+                    .all(|name| columns.iter().any(|c| c.name == name))
+            })
+            .cloned();
         let unique_keys = unique_keys.collect();
-        Some(Table { protection, columns, unique_keys, foreign_keys: Vec::new(), listing: None, ..table.clone() })
+        Some(Table {
+            protection,
+            columns,
+            unique_keys,
+            foreign_keys: Vec::new(),
+            listing: None,
+            ..table.clone()
+        })
     });
     let tables = tables.collect();
-    let budget = Budget { epsilon: 1.0, delta: 0.0 };
+    let budget = Budget {
+        epsilon: 1.0,
+        delta: 0.0,
+    };
     let unit = policy.privacy.unit.clone();
     let mut own = Policy {
         version: String::new(),
@@ -222,7 +397,12 @@ fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) 
         tables,
         searches: Vec::new(),
         types: Vec::new(),
-        limits: Limits { groups_per_unit: 1, rows_per_unit: ROWS_MAX, groups: 100_000, ..policy.limits.clone() },
+        limits: Limits {
+            groups_per_unit: 1,
+            rows_per_unit: ROWS_MAX,
+            groups: 100_000,
+            ..policy.limits.clone()
+        },
         previews: Previews::Refused,
         quantum: None,
         time_grain: None,

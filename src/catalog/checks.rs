@@ -1,4 +1,5 @@
-//! What a CHECK says of one column alone, where it says it plainly. It may warn; nothing is ever proved by it.
+//! What a CHECK says of one column alone, where it says it plainly. It may warn; nothing is ever
+//! proved by it.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 use sqlparser::dialect::PostgreSqlDialect;
@@ -6,19 +7,50 @@ use sqlparser::parser::Parser;
 
 use super::{Column, Table, Type};
 
-/// Reads a CHECK's expression, as `pg_get_expr` prints it: comparisons of a column with a constant, joined by AND. Whatever else it says is left out.
+/// Reads a CHECK's expression, as `pg_get_expr` prints it: comparisons of a column with a constant,
+/// joined by AND. Whatever else it says is left out.
 pub(super) fn read(table: &mut Table, expression: &str) {
-    let Ok(parsed) = Parser::new(&PostgreSqlDialect {}).try_with_sql(expression).and_then(|mut parser| parser.parse_expr()) else { return };
+    let Ok(parsed) = Parser::new(&PostgreSqlDialect {})
+        .try_with_sql(expression)
+        .and_then(|mut parser| parser.parse_expr())
+    else {
+        return;
+    };
     let mut open = vec![&parsed];
     while let Some(expr) = open.pop() {
         match expr {
             ast::Expr::Nested(inner) => open.push(inner),
-            ast::Expr::BinaryOp { left, op: B::And, right } => open.extend([&**left, &**right]),
-            ast::Expr::BinaryOp { left, op: B::LtEq, right } => ordered(table, left, right, 0),
-            ast::Expr::BinaryOp { left, op: B::GtEq, right } => ordered(table, right, left, 0),
-            ast::Expr::BinaryOp { left, op: B::Lt, right } => ordered(table, left, right, 1),
-            ast::Expr::BinaryOp { left, op: B::Gt, right } => ordered(table, right, left, 1),
-            ast::Expr::Between { expr, negated: false, low, high } => {
+            ast::Expr::BinaryOp {
+                left,
+                op: B::And,
+                right,
+            } => open.extend([&**left, &**right]),
+            ast::Expr::BinaryOp {
+                left,
+                op: B::LtEq,
+                right,
+            } => ordered(table, left, right, 0),
+            ast::Expr::BinaryOp {
+                left,
+                op: B::GtEq,
+                right,
+            } => ordered(table, right, left, 0),
+            ast::Expr::BinaryOp {
+                left,
+                op: B::Lt,
+                right,
+            } => ordered(table, left, right, 1),
+            ast::Expr::BinaryOp {
+                left,
+                op: B::Gt,
+                right,
+            } => ordered(table, right, left, 1),
+            ast::Expr::Between {
+                expr,
+                negated: false,
+                low,
+                high,
+            } => {
                 ordered(table, low, expr, 0);
                 ordered(table, expr, high, 0);
             }
@@ -30,22 +62,38 @@ pub(super) fn read(table: &mut Table, expression: &str) {
 /// One side is a column and the other a constant, and integers are at least `apart`.
 fn ordered(table: &mut Table, smaller: &ast::Expr, larger: &ast::Expr, apart: i64) {
     if let (Some(column), Some(text)) = (named(table, smaller), text(larger)) {
-        column.allowed.upper.push(moved(&column.data_type, text, -apart));
+        column
+            .allowed
+            .upper
+            .push(moved(&column.data_type, text, -apart));
     }
     if let (Some(column), Some(text)) = (named(table, larger), text(smaller)) {
-        column.allowed.lower.push(moved(&column.data_type, text, apart));
+        column
+            .allowed
+            .lower
+            .push(moved(&column.data_type, text, apart));
     }
 }
 
 fn moved(data_type: &Type, text: String, by: i64) -> String {
     let is_integer = matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8);
-    let moved = text.parse::<i64>().ok().filter(|_| is_integer).and_then(|value| value.checked_add(by));
+    let moved = text
+        .parse::<i64>()
+        .ok()
+        .filter(|_| is_integer)
+        .and_then(|value| value.checked_add(by));
     moved.map_or(text, |value| value.to_string())
 }
 
 fn named<'t>(table: &'t mut Table, column: &ast::Expr) -> Option<&'t mut Column> {
-    let ast::Expr::Identifier(name) = number(column) else { return None };
-    let name = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
+    let ast::Expr::Identifier(name) = number(column) else {
+        return None;
+    };
+    let name = if name.quote_style.is_some() {
+        name.value.clone()
+    } else {
+        name.value.to_lowercase()
+    };
     table.columns.iter_mut().find(|c| c.name == name)
 }
 
@@ -54,8 +102,20 @@ fn number(expr: &ast::Expr) -> &ast::Expr {
     use ast::DataType as T;
     match expr {
         ast::Expr::Nested(inner) => number(inner),
-        cast @ ast::Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => match data_type {
-            T::SmallInt(_) | T::Int(_) | T::Integer(_) | T::BigInt(_) | T::Numeric(_) | T::Decimal(_) | T::Real | T::DoublePrecision => number(expr),
+        cast @ ast::Expr::Cast {
+            kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+            expr,
+            data_type,
+            format: None,
+        } => match data_type {
+            T::SmallInt(_)
+            | T::Int(_)
+            | T::Integer(_)
+            | T::BigInt(_)
+            | T::Numeric(_)
+            | T::Decimal(_)
+            | T::Real
+            | T::DoublePrecision => number(expr),
             _ => cast,
         },
         other => other,
@@ -66,18 +126,30 @@ fn number(expr: &ast::Expr) -> &ast::Expr {
 fn bare(expr: &ast::Expr) -> &ast::Expr {
     match expr {
         ast::Expr::Nested(inner) => bare(inner),
-        ast::Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type: _, format: None } => bare(expr),
+        ast::Expr::Cast {
+            kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+            expr,
+            data_type: _,
+            format: None,
+        } => bare(expr),
         other => other,
     }
 }
 
 fn text(constant: &ast::Expr) -> Option<String> {
     match bare(constant) {
-        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, _) | ast::Value::SingleQuotedString(text), span: _ }) => {
-            Some(text.clone())
-        }
-        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match bare(expr) {
-            ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, _), span: _ }) => Some(format!("-{text}")),
+        ast::Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::Number(text, _) | ast::Value::SingleQuotedString(text),
+            span: _,
+        }) => Some(text.clone()),
+        ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::Minus,
+            expr,
+        } => match bare(expr) {
+            ast::Expr::Value(ast::ValueWithSpan {
+                value: ast::Value::Number(text, _),
+                span: _,
+            }) => Some(format!("-{text}")),
             _ => None,
         },
         _ => None,

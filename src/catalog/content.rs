@@ -1,15 +1,18 @@
-//! What the rows of a public table are, as one digest: lists of keys and copies are made when a policy is loaded, and know nothing of what came after.
+//! What the rows of a public table are, as one digest: lists of keys and copies are made when a
+//! policy is loaded, and know nothing of what came after.
 
 use serde::{Deserialize, Serialize};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::Error;
 
-/// Tables of at most so many rows are small enough to be looked at beside each question: it takes a few milliseconds, and some 5 s for a million rows.
+/// Tables of at most so many rows are small enough to be looked at beside each question: it takes a
+/// few milliseconds, and some 5 s for a million rows.
 const SMALL: u64 = 1_000;
 
 /// How values are printed wherever they are compared or listed.
-pub const PRINTED: &str = "SET LOCAL search_path = pg_catalog; SET LOCAL \"TimeZone\" = 'UTC'; SET LOCAL \"DateStyle\" = 'ISO, MDY'; \
+pub const PRINTED: &str = "SET LOCAL search_path = pg_catalog; SET LOCAL \"TimeZone\" = 'UTC'; SET \
+    LOCAL \"DateStyle\" = 'ISO, MDY'; \
      SET LOCAL \"IntervalStyle\" = 'postgres'; SET LOCAL extra_float_digits = 1";
 
 /// The rows of a public table at one moment, whatever their order.
@@ -29,12 +32,19 @@ impl Content {
     ///
     /// # Errors
     /// What the backend says.
-    pub async fn read(client: &Client, schema: &str, table: &str, columns: &[&str], most: u64) -> Result<Option<Self>, Error> {
+    pub async fn read(
+        client: &Client,
+        schema: &str,
+        table: &str,
+        columns: &[&str],
+        most: u64,
+    ) -> Result<Option<Self>, Error> {
         let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let columns: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
         let limit = most.saturating_add(1).min(i64::MAX as u64);
         let sql = format!(
-            "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtextextended(pg_catalog.concat(r), 0)) \
+            "SELECT pg_catalog.count(*), \
+                pg_catalog.sum(pg_catalog.hashtextextended(pg_catalog.concat(r), 0)) \
              FROM (SELECT ROW({}) AS r FROM {}.{} LIMIT {limit}) AS t",
             columns.join(", "),
             quoted(schema),
@@ -62,7 +72,17 @@ impl Content {
 /// How many rows there are, and the sum of their hashes.
 async fn digest(client: &Client, sql: &str) -> Result<(u64, String), tokio_postgres::Error> {
     let messages = client.simple_query(sql).await?;
-    let row = messages.iter().find_map(|message| if let SimpleQueryMessage::Row(row) = message { Some(row) } else { None });
-    let text = |at| row.and_then(|row| row.get(at)).unwrap_or_default().to_owned();
+    let row = messages.iter().find_map(|message| {
+        if let SimpleQueryMessage::Row(row) = message {
+            Some(row)
+        } else {
+            None
+        }
+    });
+    let text = |at| {
+        row.and_then(|row| row.get(at))
+            .unwrap_or_default()
+            .to_owned()
+    };
     Ok((text(0).parse().unwrap_or(u64::MAX), text(1)))
 }

@@ -1,4 +1,5 @@
-//! Which server of a Citus cluster holds a row: its own catalog says more than PostgreSQL's, whose keys of a table nobody may enforce.
+//! Which server of a Citus cluster holds a row: its own catalog says more than PostgreSQL's, whose
+//! keys of a table nobody may enforce.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ use super::{Error, Table, UniqueKey};
 /// How the rows of a table lie on servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Distribution {
-    /// All on the server that is asked: plain PostgreSQL, and what Citus leaves alone or manages in place.
+    /// All on the server that is asked: plain PostgreSQL, and what Citus leaves alone or manages in
+    /// place.
     #[default]
     Local,
     /// All rows on every server.
@@ -19,7 +21,8 @@ pub enum Distribution {
     Single,
     /// A row's place is told by the hash of one column.
     Hash(Hash),
-    /// In shards that do not tell where a row must be: by append, by ranges, or in a way that is not known. No key holds across them.
+    /// In shards that do not tell where a row must be: by append, by ranges, or in a way that is
+    /// not known. No key holds across them.
     Unenforced(String),
 }
 
@@ -44,9 +47,19 @@ struct Partition {
 
 impl Partition {
     fn distribution(self) -> Distribution {
-        let Self { method, column, colocation, replication, shards } = self;
+        let Self {
+            method,
+            column,
+            colocation,
+            replication,
+            shards,
+        } = self;
         match (method.as_str(), column, replication.as_str()) {
-            ("h", Some(column), _) => Distribution::Hash(Hash { column, colocation, tiles: tile(&shards) }),
+            ("h", Some(column), _) => Distribution::Hash(Hash {
+                column,
+                colocation,
+                tiles: tile(&shards),
+            }),
             ("n", None, "t") => Distribution::Reference,
             ("n", None, "s") if colocation == 0 => Distribution::Local,
             ("n", None, "s") if shards.len() == 1 => Distribution::Single,
@@ -57,10 +70,15 @@ impl Partition {
     }
 }
 
-/// Whether the ranges of hashes follow each other from the least to the greatest, without gap or overlap.
+/// Whether the ranges of hashes follow each other from the least to the greatest, without gap or
+/// overlap.
 fn tile(shards: &[(Option<String>, Option<String>)]) -> bool {
     let number = |text: &Option<String>| text.as_ref()?.parse::<i32>().ok().map(i64::from);
-    let Some(mut ranges) = shards.iter().map(|(least, greatest)| Some((number(least)?, number(greatest)?))).collect::<Option<Vec<_>>>() else {
+    let Some(mut ranges) = shards
+        .iter()
+        .map(|(least, greatest)| Some((number(least)?, number(greatest)?)))
+        .collect::<Option<Vec<_>>>()
+    else {
         return false;
     };
     ranges.sort_unstable();
@@ -84,8 +102,12 @@ FROM pg_catalog.pg_dist_partition p LEFT JOIN pg_catalog.pg_attribute a
 
 /// Whether the database has the catalogs of Citus.
 pub async fn is_citus(client: &Client) -> Result<bool, tokio_postgres::Error> {
-    let messages = client.simple_query("SELECT pg_catalog.to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL").await?;
-    Ok(messages.iter().any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"))))
+    let messages = client
+        .simple_query("SELECT pg_catalog.to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL")
+        .await?;
+    Ok(messages
+        .iter()
+        .any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"))))
 }
 
 /// Reads how tables are distributed, where Citus is there, and leaves them the keys that hold.
@@ -94,8 +116,13 @@ pub(super) async fn read(client: &Client, tables: &mut BTreeMap<u32, Table>) -> 
         return Ok(());
     }
     for row in client.query(PARTITIONS_SQL, &[]).await? {
-        let Some(table) = tables.get_mut(&row.try_get(0)?) else { continue };
-        let (least, greatest) = (row.try_get::<_, Vec<Option<String>>>(5)?, row.try_get::<_, Vec<Option<String>>>(6)?);
+        let Some(table) = tables.get_mut(&row.try_get(0)?) else {
+            continue;
+        };
+        let (least, greatest) = (
+            row.try_get::<_, Vec<Option<String>>>(5)?,
+            row.try_get::<_, Vec<Option<String>>>(6)?,
+        );
         let partition = Partition {
             method: row.try_get(1)?,
             column: row.try_get(2)?,
@@ -113,7 +140,9 @@ pub(super) async fn read(client: &Client, tables: &mut BTreeMap<u32, Table>) -> 
 fn keep(distribution: &Distribution, keys: &mut Vec<UniqueKey>) {
     match distribution {
         Distribution::Local | Distribution::Reference | Distribution::Single => {}
-        Distribution::Hash(hash) if hash.tiles => keys.retain(|key| key.names().any(|name| name == hash.column)),
+        Distribution::Hash(hash) if hash.tiles => {
+            keys.retain(|key| key.names().any(|name| name == hash.column))
+        }
         Distribution::Hash(_) | Distribution::Unenforced(_) => keys.clear(),
     }
 }
@@ -123,7 +152,10 @@ mod tests {
     use super::*;
 
     fn shards(ranges: &[(i64, i64)]) -> Vec<(Option<String>, Option<String>)> {
-        ranges.iter().map(|(least, greatest)| (Some(least.to_string()), Some(greatest.to_string()))).collect()
+        ranges
+            .iter()
+            .map(|(least, greatest)| (Some(least.to_string()), Some(greatest.to_string())))
+            .collect()
     }
 
     const LEAST: i64 = i32::MIN as i64;
@@ -131,8 +163,13 @@ mod tests {
 
     #[test]
     fn shards_tile_the_hashes_or_not() {
-        assert!(tile(&shards(&[(LEAST, GREATEST)])) && tile(&shards(&[(0, GREATEST), (LEAST, -1)])));
-        assert!(tile(&shards(&[(LEAST, -1), (0, 0), (1, GREATEST)])), "a tenant by itself");
+        assert!(
+            tile(&shards(&[(LEAST, GREATEST)])) && tile(&shards(&[(0, GREATEST), (LEAST, -1)]))
+        );
+        assert!(
+            tile(&shards(&[(LEAST, -1), (0, 0), (1, GREATEST)])),
+            "a tenant by itself"
+        );
         for broken in [
             &[][..],
             &[(LEAST, -1), (1, GREATEST)],
@@ -150,14 +187,38 @@ mod tests {
 
     #[test]
     fn methods_are_told_apart() {
-        let of = |method: &str, column: Option<&str>, colocation, replication: &str, ranges: &[(i64, i64)]| {
-            let (method, column, replication) = (method.to_owned(), column.map(str::to_owned), replication.to_owned());
-            Partition { method, column, colocation, replication, shards: shards(ranges) }.distribution()
+        let of = |method: &str,
+                  column: Option<&str>,
+                  colocation,
+                  replication: &str,
+                  ranges: &[(i64, i64)]| {
+            let (method, column, replication) = (
+                method.to_owned(),
+                column.map(str::to_owned),
+                replication.to_owned(),
+            );
+            Partition {
+                method,
+                column,
+                colocation,
+                replication,
+                shards: shards(ranges),
+            }
+            .distribution()
         };
         let whole = [(LEAST, GREATEST)];
-        let hash = |colocation, tiles| Distribution::Hash(Hash { column: "uid".to_owned(), colocation, tiles });
+        let hash = |colocation, tiles| {
+            Distribution::Hash(Hash {
+                column: "uid".to_owned(),
+                colocation,
+                tiles,
+            })
+        };
         assert_eq!(of("h", Some("uid"), 3, "s", &whole), hash(3, true));
-        assert_eq!(of("h", Some("uid"), 3, "c", &[(0, GREATEST)]), hash(3, false));
+        assert_eq!(
+            of("h", Some("uid"), 3, "c", &[(0, GREATEST)]),
+            hash(3, false)
+        );
         assert_eq!(of("n", None, 4, "t", &[(0, 0)]), Distribution::Reference);
         assert_eq!(of("n", None, 0, "s", &[(0, 0)]), Distribution::Local);
         assert_eq!(of("n", None, 5, "s", &[(0, 0)]), Distribution::Single);
@@ -171,24 +232,44 @@ mod tests {
             ("n", Some("uid"), 1, "s"),
         ] {
             let found = of(method, column, colocation, replication, &whole);
-            assert!(matches!(found, Distribution::Unenforced(_)), "{method} {column:?}: {found:?}");
+            assert!(
+                matches!(found, Distribution::Unenforced(_)),
+                "{method} {column:?}: {found:?}"
+            );
         }
-        assert!(matches!(of("n", None, 5, "s", &[(0, 0), (1, 1)]), Distribution::Unenforced(_)));
+        assert!(matches!(
+            of("n", None, 5, "s", &[(0, 0), (1, 1)]),
+            Distribution::Unenforced(_)
+        ));
     }
 
     #[test]
     fn keys_hold_where_equal_ones_lie_in_one_shard() {
         let keys = |distribution: Distribution| {
-            let mut keys = vec![UniqueKey::plain(["uid", "n"], true), UniqueKey::plain(["n"], false)];
+            let mut keys = vec![
+                UniqueKey::plain(["uid", "n"], true),
+                UniqueKey::plain(["n"], false),
+            ];
             keep(&distribution, &mut keys);
-            keys.iter().map(|key| key.names().count()).collect::<Vec<_>>()
+            keys.iter()
+                .map(|key| key.names().count())
+                .collect::<Vec<_>>()
         };
-        let hash = |tiles| Distribution::Hash(Hash { column: "uid".to_owned(), colocation: 1, tiles });
+        let hash = |tiles| {
+            Distribution::Hash(Hash {
+                column: "uid".to_owned(),
+                colocation: 1,
+                tiles,
+            })
+        };
         assert_eq!(keys(Distribution::Local), [2, 1]);
         assert_eq!(keys(Distribution::Reference), [2, 1]);
         assert_eq!(keys(Distribution::Single), [2, 1]);
         assert_eq!(keys(hash(true)), [2]);
         assert_eq!(keys(hash(false)), [0usize; 0]);
-        assert_eq!(keys(Distribution::Unenforced("append".to_owned())), [0usize; 0]);
+        assert_eq!(
+            keys(Distribution::Unenforced("append".to_owned())),
+            [0usize; 0]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The digest of a table's catalog rows, made by PostgreSQL itself, so that a release can compare it inside its own transaction.
+//! The digest of a table's catalog rows, made by PostgreSQL itself, so that a release can compare
+//! it inside its own transaction.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +7,17 @@ use tokio_postgres::{Client, Statement};
 
 use super::Error;
 
-/// One parameter, `oid[]`; one row `(oid oid, fingerprint text)` for each of the tables that still exists.
+/// One parameter, `oid[]`; one row `(oid oid, fingerprint text)` for each of the tables that still
+/// exists.
 ///
-/// It covers what plans rely on: kind, columns with types and collations, valid unique keys, other constraints but CHECK, parents, the kinds of all
-/// descendants, row security, policies and rules, and on Citus how rows are distributed. Nothing in it depends on rows, statistics, storage, privileges or
-/// plain indexes, nor on where Citus has put a shard, and a new partition of a kind that is already there leaves it alone: rotating partitions is daily work.
+/// It covers what plans rely on: kind, columns with types and collations, valid unique keys, other
+/// constraints but CHECK, parents, the kinds of all descendants, row security, policies and rules,
+/// and on Citus how rows are distributed. Nothing in it depends on rows, statistics, storage,
+/// privileges or plain indexes, nor on where Citus has put a shard, and a new partition of a kind
+/// that is already there leaves it alone: rotating partitions is daily work.
 ///
-/// The catalog of Citus is named in a text that is run only where it is there: one statement holds for all servers, also after CREATE EXTENSION.
+/// The catalog of Citus is named in a text that is run only where it is there: one statement holds
+/// for all servers, also after CREATE EXTENSION.
 pub const FINGERPRINT_SQL: &str = r#"
 WITH RECURSIVE wanted AS (SELECT DISTINCT o FROM pg_catalog.unnest($1::oid[]) AS u(o)),
 tree(root, relid) AS (
@@ -48,8 +53,15 @@ pub async fn fingerprints(client: &Client, tables: &[u32]) -> Result<BTreeMap<u3
     fingerprints_prepared(client, &client.prepare(FINGERPRINT_SQL).await?, tables).await
 }
 
-/// The same by [`FINGERPRINT_SQL`] as this client has prepared it: planning it takes longer than running it.
-pub async fn fingerprints_prepared(client: &Client, statement: &Statement, tables: &[u32]) -> Result<BTreeMap<u32, String>, Error> {
+/// The same by [`FINGERPRINT_SQL`] as this client has prepared it: planning it takes longer than
+/// running it.
+pub async fn fingerprints_prepared(
+    client: &Client,
+    statement: &Statement,
+    tables: &[u32],
+) -> Result<BTreeMap<u32, String>, Error> {
     let rows = client.query(statement, &[&tables]).await?;
-    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    rows.iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! Unique keys, and what they prove: a key tells rows apart only by comparisons that are as strict as its index.
+//! Unique keys, and what they prove: a key tells rows apart only by comparisons that are as strict
+//! as its index.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +8,8 @@ use super::Collation;
 /// What a comparison of a column's values calls equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Equality {
-    /// What the column by itself calls equal, by its own type and collation: GROUP BY, PARTITION BY, DISTINCT.
+    /// What the column by itself calls equal, by its own type and collation: GROUP BY, PARTITION
+    /// BY, DISTINCT.
     Own,
     /// `=` of the column's type, texts byte for byte. All deterministic collations agree on it.
     Exact,
@@ -15,7 +17,8 @@ pub enum Equality {
     Under(Collation),
 }
 
-/// A unique or primary key that PostgreSQL enforces for every row: valid, immediate, not partial, over plain columns, by `=` of each column's type.
+/// A unique or primary key that PostgreSQL enforces for every row: valid, immediate, not partial,
+/// over plain columns, by `=` of each column's type.
 ///
 /// A column of it may still be NULL, and then the row is unique to nothing: see `Column::not_null`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,8 +54,15 @@ impl UniqueKey {
 
     /// A key whose index is of its columns' own collations, all of them deterministic.
     pub fn plain<I: IntoIterator<Item: Into<String>>>(names: I, primary: bool) -> Self {
-        let column = |name: I::Item| KeyColumn { name: name.into(), covers_own: true, collation: None };
-        Self { columns: names.into_iter().map(column).collect(), primary }
+        let column = |name: I::Item| KeyColumn {
+            name: name.into(),
+            covers_own: true,
+            collation: None,
+        };
+        Self {
+            columns: names.into_iter().map(column).collect(),
+            primary,
+        }
     }
 
     /// The names of its columns. They prove nothing: see [`UniqueKey::tells_apart`].
@@ -60,9 +70,17 @@ impl UniqueKey {
         self.columns.iter().map(|column| column.name.as_str())
     }
 
-    /// Whether at most one row agrees with given values in all its columns, where `compared` says by what each column is compared: by one of these, or not at all.
-    pub fn tells_apart<I: IntoIterator<Item = Equality>>(&self, compared: impl Fn(&str) -> I) -> bool {
-        self.columns.iter().all(|column| compared(&column.name).into_iter().any(|equality| column.covers(&equality)))
+    /// Whether at most one row agrees with given values in all its columns, where `compared` says
+    /// by what each column is compared: by one of these, or not at all.
+    pub fn tells_apart<I: IntoIterator<Item = Equality>>(
+        &self,
+        compared: impl Fn(&str) -> I,
+    ) -> bool {
+        self.columns.iter().all(|column| {
+            compared(&column.name)
+                .into_iter()
+                .any(|equality| column.covers(&equality))
+        })
     }
 
     /// The same for columns of which these are compared, all by one equality.
@@ -86,18 +104,32 @@ mod tests {
     use super::*;
 
     fn collation(name: &str) -> Collation {
-        Collation { schema: "s".to_owned(), name: name.to_owned() }
+        Collation {
+            schema: "s".to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     #[test]
     fn a_key_is_one_by_comparisons_as_strict_as_its_index() {
-        let column = |covers_own, of: Option<&str>| KeyColumn { name: "a".to_owned(), covers_own, collation: of.map(collation) };
+        let column = |covers_own, of: Option<&str>| KeyColumn {
+            name: "a".to_owned(),
+            covers_own,
+            collation: of.map(collation),
+        };
         let by = |column: &KeyColumn| {
             let key = UniqueKey::of(vec![column.clone()], false);
             let under = |name| Equality::Under(collation(name));
-            [Equality::Own, Equality::Exact, under("loose"), under("looser")].map(|equality| key.is_within(&["a"], &equality))
+            [
+                Equality::Own,
+                Equality::Exact,
+                under("loose"),
+                under("looser"),
+            ]
+            .map(|equality| key.is_within(&["a"], &equality))
         };
-        // Of the column's own collation, deterministic or not; bytewise over a loose column; loose over a bytewise column.
+        // Of the column's own collation, deterministic or not; bytewise over a loose column; loose
+        // over a bytewise column.
         assert_eq!(by(&column(true, None)), [true, true, false, false]);
         assert_eq!(by(&column(true, Some("loose"))), [true, true, true, false]);
         assert_eq!(by(&column(false, None)), [false, true, false, false]);
@@ -106,10 +138,16 @@ mod tests {
     #[test]
     fn every_column_is_compared() {
         let key = UniqueKey::plain(["a", "b"], true);
-        assert!(key.is_within(&["b", "a", "c"], &Equality::Own) && !key.is_within(&["a"], &Equality::Own));
+        assert!(
+            key.is_within(&["b", "a", "c"], &Equality::Own)
+                && !key.is_within(&["a"], &Equality::Own)
+        );
         // One of several comparisons is enough.
         let loose = Equality::Under(collation("loose"));
-        assert!(key.tells_apart(|_| [loose.clone(), Equality::Exact]) && !key.tells_apart(|_| [loose.clone()]));
+        assert!(
+            key.tells_apart(|_| [loose.clone(), Equality::Exact])
+                && !key.tells_apart(|_| [loose.clone()])
+        );
         assert!(!key.tells_apart(|_| None));
     }
 }

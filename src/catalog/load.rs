@@ -7,8 +7,8 @@ use tokio_postgres::{Client, Row};
 use super::key::KeyColumn;
 use super::type_of::{beneath, type_of};
 use super::{
-    Allowed, Catalog, Collation, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind, Power, Table, Type, UniqueKey, UserType,
-    fingerprints,
+    Allowed, Catalog, Collation, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind,
+    Power, Table, Type, UniqueKey, UserType, fingerprints,
 };
 use super::{checks, distribution};
 
@@ -17,7 +17,9 @@ use super::{checks, distribution};
 /// # Requires
 /// The client is outside a transaction: the snapshot opens a read-only one of its own and ends it.
 pub async fn load(client: &Client) -> Result<Catalog, Error> {
-    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    client
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        .await?;
     let catalog = read(client).await;
     // Nothing was written, so ROLLBACK ends it in either case; the first error is the one to tell.
     let ended = client.batch_execute("ROLLBACK").await;
@@ -57,7 +59,12 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
     }
     distribution::read(client, &mut tables).await?;
     for row in client.query(FOREIGN_KEYS_SQL, &[]).await? {
-        let key = ForeignKey { columns: row.try_get(1)?, schema: row.try_get(2)?, table: row.try_get(3)?, referenced: row.try_get(4)? };
+        let key = ForeignKey {
+            columns: row.try_get(1)?,
+            schema: row.try_get(2)?,
+            table: row.try_get(3)?,
+            referenced: row.try_get(4)?,
+        };
         if let Some(table) = tables.get_mut(&row.try_get(0)?)
             && !table.foreign_keys.contains(&key)
         {
@@ -75,7 +82,12 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
     }
     link(&mut tables, &edges);
 
-    let types = client.query(TYPES_SQL, &[]).await?.iter().map(user_type).collect::<Result<Vec<_>, _>>()?;
+    let types = client
+        .query(TYPES_SQL, &[])
+        .await?
+        .iter()
+        .map(user_type)
+        .collect::<Result<Vec<_>, _>>()?;
     look_into(&mut tables, &types);
     let oids: Vec<u32> = tables.keys().copied().collect();
     for (oid, fingerprint) in fingerprints(client, &oids).await? {
@@ -87,7 +99,15 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
     tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
     let powers = powers(&client.query_one(POWERS_SQL, &[]).await?)?;
     let (server_encoding, database) = (server.try_get(2)?, server.try_get(3)?);
-    Ok(Catalog { server_version, server_version_num: number, server_encoding, database, powers, tables, types })
+    Ok(Catalog {
+        server_version,
+        server_version_num: number,
+        server_encoding,
+        database,
+        powers,
+        tables,
+        types,
+    })
 }
 
 /// A superuser's other powers are not told: they follow.
@@ -96,35 +116,80 @@ fn powers(row: &Row) -> Result<Vec<Power>, Error> {
         return Ok(vec![Power::Superuser]);
     }
     let mut powers = Vec::new();
-    for (at, power) in [Power::PassRowSecurity, Power::MakeRoles, Power::MakeDatabases, Power::Replicate, Power::MakeSchemas].into_iter().enumerate()
+    for (at, power) in [
+        Power::PassRowSecurity,
+        Power::MakeRoles,
+        Power::MakeDatabases,
+        Power::Replicate,
+        Power::MakeSchemas,
+    ]
+    .into_iter()
+    .enumerate()
     {
         if row.try_get(at + 1)? {
             powers.push(power);
         }
     }
-    powers.extend(row.try_get::<_, Vec<String>>(6)?.into_iter().map(Power::Predefined));
-    powers.extend(row.try_get::<_, Vec<String>>(7)?.into_iter().map(Power::Become));
-    powers.extend(row.try_get::<_, Vec<String>>(8)?.into_iter().map(Power::MakeObjects));
+    powers.extend(
+        row.try_get::<_, Vec<String>>(6)?
+            .into_iter()
+            .map(Power::Predefined),
+    );
+    powers.extend(
+        row.try_get::<_, Vec<String>>(7)?
+            .into_iter()
+            .map(Power::Become),
+    );
+    powers.extend(
+        row.try_get::<_, Vec<String>>(8)?
+            .into_iter()
+            .map(Power::MakeObjects),
+    );
     Ok(powers)
 }
 
 fn user_type(row: &Row) -> Result<UserType, Error> {
     let definition = match row.try_get(3)? {
         "enum" => Definition::Enum(row.try_get(4)?),
-        "domain" => Definition::Domain { base: row.try_get(5)?, not_null: row.try_get(6)? },
+        "domain" => Definition::Domain {
+            base: row.try_get(5)?,
+            not_null: row.try_get(6)?,
+        },
         _ => Definition::Opaque,
     };
-    Ok(UserType { oid: row.try_get(0)?, schema: row.try_get(1)?, name: row.try_get(2)?, array: row.try_get(7)?, definition })
+    Ok(UserType {
+        oid: row.try_get(0)?,
+        schema: row.try_get(1)?,
+        name: row.try_get(2)?,
+        array: row.try_get(7)?,
+        definition,
+    })
 }
 
 /// Columns of enums know their labels, and those of domains the type beneath.
 fn look_into(tables: &mut BTreeMap<u32, Table>, types: &[UserType]) {
     for column in tables.values_mut().flat_map(|table| &mut table.columns) {
-        let Type::Other { oid: of, name: _ } = &column.data_type else { continue };
-        let Some(UserType { oid, schema, name, array: _, definition }) = types.iter().find(|made| made.oid == *of) else { continue };
+        let Type::Other { oid: of, name: _ } = &column.data_type else {
+            continue;
+        };
+        let Some(UserType {
+            oid,
+            schema,
+            name,
+            array: _,
+            definition,
+        }) = types.iter().find(|made| made.oid == *of)
+        else {
+            continue;
+        };
         match definition {
             Definition::Enum(labels) => {
-                let made = Enum { oid: *oid, schema: schema.clone(), name: name.clone(), labels: labels.clone() };
+                let made = Enum {
+                    oid: *oid,
+                    schema: schema.clone(),
+                    name: name.clone(),
+                    labels: labels.clone(),
+                };
                 column.data_type = Type::Enum(Box::new(made));
             }
             Definition::Domain { base, not_null: _ } => column.over = beneath(base),
@@ -168,7 +233,10 @@ fn column(row: &Row) -> Result<Column, Error> {
         data_type: type_of(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?),
         not_null: row.try_get(6)?,
         deterministic_collation: row.try_get(7)?,
-        collation: row.try_get::<_, Option<String>>(11)?.zip(row.try_get(12)?).map(|(schema, name)| Collation { schema, name }),
+        collation: row
+            .try_get::<_, Option<String>>(11)?
+            .zip(row.try_get(12)?)
+            .map(|(schema, name)| Collation { schema, name }),
         is_virtual: row.try_get(8)?,
         is_domain: row.try_get(9)?,
         over: None,
@@ -178,28 +246,52 @@ fn column(row: &Row) -> Result<Column, Error> {
 }
 
 fn key(row: &Row) -> Result<UniqueKey, Error> {
-    let names = row.try_get::<_, Vec<String>>(2)?.into_iter().zip(row.try_get::<_, Vec<bool>>(3)?);
-    let collations = row.try_get::<_, Vec<Option<String>>>(4)?.into_iter().zip(row.try_get::<_, Vec<Option<String>>>(5)?);
-    let columns = names.zip(collations).map(|((name, covers_own), (schema, collation))| {
-        let collation = schema.zip(collation).map(|(schema, name)| Collation { schema, name });
-        KeyColumn { name, covers_own, collation }
-    });
+    let names = row
+        .try_get::<_, Vec<String>>(2)?
+        .into_iter()
+        .zip(row.try_get::<_, Vec<bool>>(3)?);
+    let collations = row
+        .try_get::<_, Vec<Option<String>>>(4)?
+        .into_iter()
+        .zip(row.try_get::<_, Vec<Option<String>>>(5)?);
+    let columns = names
+        .zip(collations)
+        .map(|((name, covers_own), (schema, collation))| {
+            let collation = schema
+                .zip(collation)
+                .map(|(schema, name)| Collation { schema, name });
+            KeyColumn {
+                name,
+                covers_own,
+                collation,
+            }
+        });
     Ok(UniqueKey::of(columns.collect(), row.try_get(1)?))
 }
 
 fn add_key(table: &mut Table, key: UniqueKey) {
-    match table.unique_keys.iter_mut().find(|known| known.is_like(&key)) {
+    match table
+        .unique_keys
+        .iter_mut()
+        .find(|known| known.is_like(&key))
+    {
         Some(known) => known.primary |= key.primary,
         None => table.unique_keys.push(key),
     }
 }
 
-/// Marks inheritance, and takes NOT NULL away where a foreign table, which enforces nothing, may hold some of the rows.
+/// Marks inheritance, and takes NOT NULL away where a foreign table, which enforces nothing, may
+/// hold some of the rows.
 fn link(tables: &mut BTreeMap<u32, Table>, edges: &[(u32, u32)]) {
     let kinds: BTreeMap<u32, Kind> = tables.iter().map(|(oid, t)| (*oid, t.kind)).collect();
-    let mut unenforced: BTreeSet<u32> = kinds.iter().filter(|(_, k)| **k == Kind::Foreign).map(|(oid, _)| *oid).collect();
+    let mut unenforced: BTreeSet<u32> = kinds
+        .iter()
+        .filter(|(_, k)| **k == Kind::Foreign)
+        .map(|(oid, _)| *oid)
+        .collect();
     for (child, parent) in edges {
-        // A parent outside the snapshot (another session's, or dropped this moment) counts as plain inheritance: nothing is proved.
+        // A parent outside the snapshot (another session's, or dropped this moment) counts as plain
+        // inheritance: nothing is proved.
         let declarative = kinds.get(parent) == Some(&Kind::Partitioned);
         for oid in [child, parent] {
             if let Some(table) = tables.get_mut(oid) {
@@ -212,17 +304,27 @@ fn link(tables: &mut BTreeMap<u32, Table>, edges: &[(u32, u32)]) {
     }
     loop {
         let known = unenforced.len();
-        unenforced.extend(edges.iter().filter(|(child, _)| unenforced.contains(child)).map(|(_, parent)| *parent).collect::<Vec<_>>());
+        unenforced.extend(
+            edges
+                .iter()
+                .filter(|(child, _)| unenforced.contains(child))
+                .map(|(_, parent)| *parent)
+                .collect::<Vec<_>>(),
+        );
         if unenforced.len() == known {
             break;
         }
     }
-    for (_, table) in tables.iter_mut().filter(|(oid, _)| unenforced.contains(oid)) {
+    for (_, table) in tables
+        .iter_mut()
+        .filter(|(oid, _)| unenforced.contains(oid))
+    {
         table.columns.iter_mut().for_each(|c| c.not_null = false);
     }
 }
 
-const SERVER_SQL: &str = "SELECT pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_version_num')::int4, \
+const SERVER_SQL: &str = "SELECT pg_catalog.current_setting('server_version'), \
+    pg_catalog.current_setting('server_version_num')::int4, \
     pg_catalog.current_setting('server_encoding'), pg_catalog.current_database()::text";
 
 // Roles below 16384 are PostgreSQL's own.
@@ -238,7 +340,8 @@ SELECT r.rolsuper, r.rolbypassrls, r.rolcreaterole, r.rolcreatedb, r.rolreplicat
              WHERE pg_catalog.left(n.nspname, 3) <> 'pg_' AND pg_catalog.has_schema_privilege(n.oid, 'CREATE') ORDER BY 1)
 FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"#;
 
-// Schemas named pg_* are PostgreSQL's own: catalog, toast and the temporary ones of sessions. Views of Citus show no rows of tables.
+// Schemas named pg_* are PostgreSQL's own: catalog, toast and the temporary ones of sessions. Views
+// of Citus show no rows of tables.
 const TABLES_SQL: &str = r#"
 SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relrowsecurity OR c.relforcerowsecurity,
        EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid),
@@ -251,7 +354,8 @@ WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND pg_catalog.left(n.nspname, 3) <
                       WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND d.deptype = 'e'
                             AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND e.extname = 'citus')"#;
 
-// Since 18 attnotnull is also set by a NOT NULL constraint that is NOT VALID. A string type from an extension (citext) has its own idea of equality.
+// Since 18 attnotnull is also set by a NOT NULL constraint that is NOT VALID. A string type from an
+// extension (citext) has its own idea of equality.
 const COLUMNS_SQL: &str = r#"
 SELECT a.attrelid, a.attnum, a.attname::text, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod),
        a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint o
@@ -266,9 +370,10 @@ WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'f', 'v', 
       AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
 ORDER BY a.attrelid, a.attnum"#;
 
-// A key only by btree, by an operator class whose equality is that of the default one of the column's type (or of arrays, rows, enums and ranges; varchar has
-// text's). A class of another type that the column's type is cast to without a function (text for citext) may be stricter. WITHOUT OVERLAPS of 18 is unique
-// *and* an exclusion.
+// A key only by btree, by an operator class whose equality is that of the default one of the
+// column's type (or of arrays, rows, enums and ranges; varchar has text's). A class of another type
+// that the column's type is cast to without a function (text for citext) may be stricter. WITHOUT
+// OVERLAPS of 18 is unique *and* an exclusion.
 const KEYS_SQL: &str = r#"
 SELECT x.indrelid, x.indisprimary, k.names, k.covers_own, k.schemas, k.collations
 FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam
@@ -322,4 +427,5 @@ WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND t.typcategory <>
       AND (t.typtype <> 'c' OR EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = t.typrelid AND c.relkind = 'c'))
 ORDER BY t.oid"#;
 
-const INHERITS_SQL: &str = "SELECT inhrelid, inhparent FROM pg_catalog.pg_inherits ORDER BY inhrelid, inhseqno";
+const INHERITS_SQL: &str =
+    "SELECT inhrelid, inhparent FROM pg_catalog.pg_inherits ORDER BY inhrelid, inhseqno";

@@ -1,4 +1,5 @@
-//! Knows which tables, columns, keys and types the backing PostgreSQL has. A snapshot: plain data, read once and on reload.
+//! Knows which tables, columns, keys and types the backing PostgreSQL has. A snapshot: plain data,
+//! read once and on reload.
 
 mod checks;
 mod content;
@@ -44,7 +45,8 @@ pub enum Type {
     Text,
     /// `varchar(n)` where declared.
     Varchar(Option<u32>),
-    /// `char(n)`, `bpchar` without a length: blanks at the end play no part where two values are compared.
+    /// `char(n)`, `bpchar` without a length: blanks at the end play no part where two values are
+    /// compared.
     Char(Option<u32>),
     Uuid,
     Date,
@@ -64,7 +66,11 @@ pub enum Type {
 impl Type {
     /// A numeric without its digits; another type as it is.
     pub fn without_digits(&self) -> Self {
-        if matches!(self, Self::Numeric(_)) { Self::Numeric(None) } else { self.clone() }
+        if matches!(self, Self::Numeric(_)) {
+            Self::Numeric(None)
+        } else {
+            self.clone()
+        }
     }
 
     /// Text, `varchar` or `char`.
@@ -125,14 +131,16 @@ pub struct Column {
     pub allowed: Allowed,
 }
 
-/// Constants that a column's values are not below or not above by a valid CHECK, as PostgreSQL prints them. They serve to warn the owner and prove nothing.
+/// Constants that a column's values are not below or not above by a valid CHECK, as PostgreSQL
+/// prints them. They serve to warn the owner and prove nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowed {
     pub lower: Vec<String>,
     pub upper: Vec<String>,
 }
 
-/// A validated foreign key, deferrable or not. It proves nothing about rows; it only says what the owner of the schema means.
+/// A validated foreign key, deferrable or not. It proves nothing about rows; it only says what the
+/// owner of the schema means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
     pub columns: Vec<String>,
@@ -161,7 +169,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     pub unique_keys: Vec<UniqueKey>,
     pub foreign_keys: Vec<ForeignKey>,
-    /// Has inheritance children that are not declarative partitions, or is such a child, so that keys of the parent prove nothing.
+    /// Has inheritance children that are not declarative partitions, or is such a child, so that
+    /// keys of the parent prove nothing.
     pub inherits: bool,
     /// Direct parents by inheritance or partitioning, by OID.
     pub parents: Vec<u32>,
@@ -169,10 +178,12 @@ pub struct Table {
     pub distribution: Distribution,
     pub row_security: bool,
     pub has_rules: bool,
-    /// Whether the connected role may SELECT it (or at least one column of it), and whether it may do anything else to it.
+    /// Whether the connected role may SELECT it (or at least one column of it), and whether it may
+    /// do anything else to it.
     pub selectable: bool,
     pub writable: bool,
-    /// Digest of the catalog rows that this description was read from; re-read by a release before it runs.
+    /// Digest of the catalog rows that this description was read from; re-read by a release before
+    /// it runs.
     pub fingerprint: String,
 }
 
@@ -184,7 +195,9 @@ impl Table {
 
     /// Whether no two rows agree in these columns, compared like this.
     pub fn is_unique(&self, columns: &[&str], equality: &Equality) -> bool {
-        self.unique_keys.iter().any(|key| key.is_within(columns, equality))
+        self.unique_keys
+            .iter()
+            .any(|key| key.is_within(columns, equality))
     }
 }
 
@@ -205,7 +218,8 @@ pub enum Definition {
     Enum(Vec<String>),
     /// Over a built-in type, as `format_type` prints it. Its conditions are not read.
     Domain { base: String, not_null: bool },
-    /// Any other: a composite or range type, one of an extension, a domain over one of these. Of its values it is known only whether there are any.
+    /// Any other: a composite or range type, one of an extension, a domain over one of these. Of
+    /// its values it is known only whether there are any.
     Opaque,
 }
 
@@ -250,7 +264,9 @@ pub struct Catalog {
 
 impl Catalog {
     pub fn table(&self, schema: &str, name: &str) -> Option<&Table> {
-        self.tables.iter().find(|t| t.schema == schema && t.name == name)
+        self.tables
+            .iter()
+            .find(|t| t.schema == schema && t.name == name)
     }
 
     /// The table of this OID.

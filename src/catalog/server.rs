@@ -16,7 +16,8 @@ pub struct Server {
     pub version: String,
     /// When it started, as a timestamptz in UTC.
     pub started: Option<String>,
-    /// What a session of the backing role starts with: of the server's file, ALTER DATABASE or ALTER ROLE.
+    /// What a session of the backing role starts with: of the server's file, ALTER DATABASE or
+    /// ALTER ROLE.
     search_path: String,
     /// What ALTER ROLE says for roles of the server, in this database or in all.
     search_paths: HashMap<String, String>,
@@ -25,7 +26,12 @@ pub struct Server {
 impl Server {
     /// One that says nothing but its version.
     pub fn new(version: impl Into<String>) -> Self {
-        Self { version: version.into(), started: None, search_path: SEARCH_PATH.to_owned(), search_paths: HashMap::new() }
+        Self {
+            version: version.into(),
+            started: None,
+            search_path: SEARCH_PATH.to_owned(),
+            search_paths: HashMap::new(),
+        }
     }
 
     /// Asks it, and the settings that its catalogs keep.
@@ -38,7 +44,12 @@ impl Server {
         for row in client.query(ROLES_SQL, &[]).await? {
             search_paths.insert(row.try_get(0)?, row.try_get(1)?);
         }
-        Ok(Self { version: own.try_get(0)?, started: Some(own.try_get(1)?), search_path: own.try_get(2)?, search_paths })
+        Ok(Self {
+            version: own.try_get(0)?,
+            started: Some(own.try_get(1)?),
+            search_path: own.try_get(2)?,
+            search_paths,
+        })
     }
 
     /// The search_path that a session of this name starts with on the server itself.
@@ -48,7 +59,8 @@ impl Server {
 }
 
 const OWN_SQL: &str = "
-    SELECT pg_catalog.version(), pg_catalog.to_char(pg_catalog.timezone('UTC', pg_catalog.pg_postmaster_start_time()), 'YYYY-MM-DD HH24:MI:SS.US') || '+00',
+    SELECT pg_catalog.version(), pg_catalog.to_char(pg_catalog.timezone('UTC', \
+    pg_catalog.pg_postmaster_start_time()), 'YYYY-MM-DD HH24:MI:SS.US') || '+00',
       (SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'search_path')";
 
 /// The setting of one database comes after that of all, and so in its place.

@@ -21,7 +21,10 @@ pub fn type_of(oid: u32, modifier: i32, name: &str) -> Type {
         1186 => Type::Interval,
         1083 => Type::Time,
         1042 => Type::Char(length(modifier)),
-        _ => Type::Other { oid, name: name.to_owned() },
+        _ => Type::Other {
+            oid,
+            name: name.to_owned(),
+        },
     }
 }
 
@@ -51,7 +54,9 @@ pub fn oid_of(data_type: &Type) -> u32 {
 
 /// The type of an array's elements, where those are plain values.
 pub fn element_of(data_type: &Type) -> Option<Type> {
-    let Type::Other { oid, name: _ } = data_type else { return None };
+    let Type::Other { oid, name: _ } = data_type else {
+        return None;
+    };
     let element = match oid {
         1000 => 16,
         1005 => 21,
@@ -84,7 +89,10 @@ pub fn beneath(base: &str) -> Option<Type> {
         ("numeric", "") => (1700, -1),
         ("numeric", digits) => {
             let (precision, scale) = digits.split_once(',')?;
-            let (precision, scale): (i32, i32) = (precision.parse().ok()?, scale.parse().ok().filter(|scale| *scale >= 0)?);
+            let (precision, scale): (i32, i32) = (
+                precision.parse().ok()?,
+                scale.parse().ok().filter(|scale| *scale >= 0)?,
+            );
             (1700, (precision << 16 | scale) + 4)
         }
         ("real", "") => (700, -1),
@@ -152,15 +160,24 @@ mod tests {
 
     #[test]
     fn modifiers_are_read_as_postgresql_writes_them() {
-        assert_eq!(type_of(1700, (7 << 16 | 2) + 4, ""), Type::Numeric(Some((7, 2))));
-        assert_eq!(type_of(1700, (3 << 16 | (-2 & 0x7ff)) + 4, ""), Type::Numeric(Some((3, -2))));
+        assert_eq!(
+            type_of(1700, (7 << 16 | 2) + 4, ""),
+            Type::Numeric(Some((7, 2)))
+        );
+        assert_eq!(
+            type_of(1700, (3 << 16 | (-2 & 0x7ff)) + 4, ""),
+            Type::Numeric(Some((3, -2)))
+        );
         assert_eq!(type_of(1700, -1, ""), Type::Numeric(None));
         assert_eq!(type_of(1043, 24, ""), Type::Varchar(Some(20)));
         assert_eq!(type_of(1042, 5, ""), Type::Char(Some(1)));
         assert_eq!(type_of(1042, -1, "bpchar"), Type::Char(None));
         assert_eq!(beneath("character(3)"), Some(Type::Char(Some(3))));
         assert_eq!(beneath("numeric(10,2)"), Some(Type::Numeric(Some((10, 2)))));
-        assert_eq!(beneath("character varying(5)"), Some(Type::Varchar(Some(5))));
+        assert_eq!(
+            beneath("character varying(5)"),
+            Some(Type::Varchar(Some(5)))
+        );
         assert_eq!(beneath("timestamp(3) without time zone"), None);
     }
 }

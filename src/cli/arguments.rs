@@ -9,14 +9,17 @@ use crate::policy::Secret;
 
 const EXAMPLES: &str = "\
 Examples:
-  pgveil demo                                   a database of survey data, a proxy before it, and questions to ask
+  pgveil demo                                   a database of survey data, a proxy before it, and \
+  questions to ask
   pgveil demo --once 'SELECT count(*) FROM nls.women'
   pgveil password                               the password line of a role in a policy
   pgveil check policies/shop.yaml               does the policy hold for its database?
-  pgveil bounds policies/shop.yaml              find what the policy leaves to `auto`, once and at a price
+  pgveil bounds policies/shop.yaml              find what the policy leaves to `auto`, once and at \
+  a price
   pgveil explain --policy policies/shop.yaml 'SELECT avg(price) FROM shop.orders'
   pgveil audit policies/shop.yaml               is more lost than is charged?
-  pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key key.pem
+  pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key \
+  key.pem
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold.";
 
@@ -33,21 +36,27 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start a throw-away database with survey data and a proxy before it; nothing to install, nothing is left behind
+    /// Start a throw-away database with survey data and a proxy before it; nothing to install,
+    /// nothing is left behind
     #[command(after_help = "\
 Examples:
-  pgveil demo                                               then paste the psql command that it prints
+  pgveil demo                                               then paste the psql command that it \
+  prints
   pgveil demo --listen 127.0.0.1:7000
-  pgveil demo --once 'SELECT race, avg(hourly_wage) FROM nls.women JOIN nls.interviews USING (woman_id) GROUP BY race'
-  pgveil demo --database postgresql://me@localhost/test     loads the data into schema nls of that database")]
+  pgveil demo --once 'SELECT race, avg(hourly_wage) FROM nls.women JOIN nls.interviews USING \
+  (woman_id) GROUP BY race'
+  pgveil demo --database postgresql://me@localhost/test     loads the data into schema nls of that \
+  database")]
     Demo(DemoOptions),
     /// Serve clients under a policy until SIGTERM or Ctrl-C
     #[command(after_help = "\
 Examples:
   DATABASE_URL=postgresql://reader@db/shop pgveil serve --policy policies/shop.yaml
-  pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key key.pem
+  pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key \
+  key.pem
 
-SIGHUP reloads the policy: one that does not hold changes nothing. Logs go to stderr, as JSON with PGVEIL_LOG_FORMAT=json; PGVEIL_LOG=debug
+SIGHUP reloads the policy: one that does not hold changes nothing. Logs go to stderr, as JSON with \
+PGVEIL_LOG_FORMAT=json; PGVEIL_LOG=debug
 (or RUST_LOG) shows more. They hold no SQL and no value.")]
     Serve(ServeOptions),
     /// Verify a policy file against its database, and say what it means
@@ -60,26 +69,32 @@ Every error is printed at once as file:line:column: message; the exit code is th
         /// The policy file
         file: PathBuf,
     },
-    /// Find privately what a policy leaves to `auto`: bounds of columns, rows of a unit; charged once and kept in the ledger
+    /// Find privately what a policy leaves to `auto`: bounds of columns, rows of a unit; charged
+    /// once and kept in the ledger
     #[command(after_help = "\
 Examples:
   pgveil bounds policies/shop.yaml                  makes the searches that are due
   pgveil bounds policies/shop.yaml --epsilon 0.05   at less each, for tables of many units
-  pgveil bounds policies/shop.yaml --again          makes all of them anew, after the data have changed a lot
+  pgveil bounds policies/shop.yaml --again          makes all of them anew, after the data have \
+  changed a lot
 
-Each search is charged to the owner's total and to the role it is made for; every other role pays the same before its first question. What
-was found decides clips and noise and is part of the policy from then on: restart or reload pgveil serve.")]
+Each search is charged to the owner's total and to the role it is made for; every other role pays \
+the same before its first question. What
+was found decides clips and noise and is part of the policy from then on: restart or reload pgveil \
+serve.")]
     Bounds {
         /// The policy file
         file: PathBuf,
         /// What one search costs
         #[arg(long, value_name = "NUMBER", default_value_t = SEARCH_EPSILON)]
         epsilon: f64,
-        /// Also those whose results are in the ledger; they are paid again, by every role that asks on
+        /// Also those whose results are in the ledger; they are paid again, by every role that asks
+        /// on
         #[arg(long)]
         again: bool,
     },
-    /// Show how a query would be answered and what it would cost; spends nothing and reads no private row
+    /// Show how a query would be answered and what it would cost; spends nothing and reads no
+    /// private row
     #[command(after_help = "\
 Example:
   pgveil explain --policy policies/shop.yaml 'SELECT avg(price) FROM shop.orders'
@@ -95,37 +110,50 @@ The cost is that of a role that has spent nothing yet.")]
         /// One or more SELECT statements
         sql: String,
     },
-    /// Attack a policy's tables, filled with made-up rows: is more lost than is charged? Reads the schema and public tables, never a private row
+    /// Attack a policy's tables, filled with made-up rows: is more lost than is charged? Reads the
+    /// schema and public tables, never a private row
     #[command(after_help = "\
 Examples:
   DATABASE_URL=postgresql://reader@db/shop pgveil audit policies/shop.yaml
   pgveil audit policies/shop.yaml --trials 2000 --json > audit.json
 
-A throw-away PostgreSQL gets the tables of the policy and rows that are made up, within the bounds and beyond them. One unit, the canary, has extreme
-values and more rows than count. Then each table is asked for a count, a sum, averages by a key and keys by threshold, through a proxy of its own with a
-budget of its own, many times with the canary and many times without. Whoever sees the answers guesses which; how often the guess is right bounds from below
+A throw-away PostgreSQL gets the tables of the policy and rows that are made up, within the bounds \
+and beyond them. One unit, the canary, has extreme
+values and more rows than count. Then each table is asked for a count, a sum, averages by a key \
+and \
+keys by threshold, through a proxy of its own with a
+budget of its own, many times with the canary and many times without. Whoever sees the answers \
+guesses which; how often the guess is right bounds from below
 what was really lost. That is compared with what was charged:
 
-  found at least   the loss that the attack proves, at a confidence of 99.9 % over all questions. Above the charge: a finding.
-                   Far below the charge proves little: take more --trials. 300 find Gaussian noise of half the scale, 2000 also Laplace noise.
-  measured         how far leaving units moved the exact sums, of what is declared, subtracted in integers. Above 100 %: a finding.
+  found at least   the loss that the attack proves, at a confidence of 99.9 % over all questions. \
+  Above the charge: a finding.
+                   Far below the charge proves little: take more --trials. 300 find Gaussian noise \
+                   of half the scale, 2000 also Laplace noise.
+  measured         how far leaving units moved the exact sums, of what is declared, subtracted in \
+  integers. Above 100 %: a finding.
 
-Noise is drawn as it is for analysts, at a larger epsilon, where few trials tell much. Nothing is spent of any budget, and nothing is left behind.
+Noise is drawn as it is for analysts, at a larger epsilon, where few trials tell much. Nothing is \
+spent of any budget, and nothing is left behind.
 
 Exit codes: 0 no finding, 1 a finding or a failure, 2 wrong usage, 3 the policy does not hold.")]
     Audit(AuditOptions),
-    /// Show what has been spent, raise or freeze accounts, and export the record of statements; by the ledger alone, also while pgveil serves
+    /// Show what has been spent, raise or freeze accounts, and export the record of statements; by
+    /// the ledger alone, also while pgveil serves
     #[command(after_help = "\
 Examples:
   pgveil budget --policy policies/shop.yaml             what is left of each account
-  pgveil budget history --policy policies/shop.yaml     every debit and every decision of the owner, newest first
-  pgveil budget grant --policy policies/shop.yaml --role analyst --epsilon 0.5 --why 'quarterly report'
+  pgveil budget history --policy policies/shop.yaml     every debit and every decision of the \
+  owner, newest first
+  pgveil budget grant --policy policies/shop.yaml --role analyst --epsilon 0.5 --why 'quarterly \
+  report'
   pgveil budget freeze --policy policies/shop.yaml --role analyst --why 'contract ended'
   pgveil budget freeze --policy policies/shop.yaml --all --why 'incident 12'
   pgveil budget unfreeze --policy policies/shop.yaml --all --why 'incident 12 is over'
   pgveil budget export --policy policies/shop.yaml > statements.jsonl
 
-Epsilon is a dash where Gaussian noise was used, which has no pure epsilon; mu then counts. \"left\" is of the current period where a budget is
+Epsilon is a dash where Gaussian noise was used, which has no pure epsilon; mu then \
+counts. \"left\" is of the current period where a budget is
 renewed; what was spent is of the account's whole life.")]
     Budget {
         #[command(subcommand)]
@@ -148,12 +176,15 @@ pub enum BudgetQuestion {
     Show,
     /// Every debit and every decision of the owner, newest first
     History,
-    /// Raise a role's budget: for good, or to the end of its period where it is renewed; never past the owner's total
+    /// Raise a role's budget: for good, or to the end of its period where it is renewed; never past
+    /// the owner's total
     #[command(after_help = "\
 Example:
-  pgveil budget grant --policy policies/shop.yaml --role analyst --epsilon 0.5 --delta 1e-8 --why 'quarterly report'
+  pgveil budget grant --policy policies/shop.yaml --role analyst --epsilon 0.5 --delta 1e-8 --why \
+  'quarterly report'
 
-The owner's total (privacy.budget) stays as it is: it is raised in the policy alone. The grant holds from the role's next question on.")]
+The owner's total (privacy.budget) stays as it is: it is raised in the policy alone. The grant \
+holds from the role's next question on.")]
     Grant {
         /// Whose budget
         #[arg(long, value_name = "NAME")]
@@ -183,8 +214,10 @@ The owner's total (privacy.budget) stays as it is: it is raised in the policy al
     },
     /// Print the record of every statement as JSON lines, oldest first
     #[command(after_help = "\
-Each line: number, time, role, statement (a digest, never the text), verdict (answered, reused, explained, refused, failed), sqlstate, and what
-was charged. Records are written within a second of the answer; the newest million are kept. --after continues from a line's number.")]
+Each line: number, time, role, statement (a digest, never the text), verdict (answered, reused, \
+explained, refused, failed), sqlstate, and what
+was charged. Records are written within a second of the answer; the newest million are kept. \
+--after continues from a line's number.")]
     Export {
         /// Only records after this number
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -232,7 +265,8 @@ pub struct DemoOptions {
 pub struct AuditOptions {
     /// The policy file
     pub file: PathBuf,
-    /// Answers bought of each question with the canary, and as many without; half of them teach the attack, half judge it
+    /// Answers bought of each question with the canary, and as many without; half of them teach the
+    /// attack, half judge it
     #[arg(long, value_name = "NUMBER", default_value_t = 300, value_parser = clap::value_parser!(u32).range(20..=1_000_000))]
     pub trials: u32,
     /// Print the report as JSON
@@ -254,7 +288,8 @@ pub struct ServeOptions {
     /// Private key of the certificate in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Authorities in PEM whose certificates clients may show; roles with `certificate: required` must
+    /// Authorities in PEM whose certificates clients may show; roles with `certificate: required`
+    /// must
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
     /// Where /healthz, /readyz and /metrics are served by HTTP, to the operator alone

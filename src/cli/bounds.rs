@@ -1,4 +1,5 @@
-//! `pgveil bounds`: makes the searches that a policy leaves to `auto`, and reads out what they found.
+//! `pgveil bounds`: makes the searches that a policy leaves to `auto`, and reads out what they
+//! found.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -16,7 +17,9 @@ const BAR: usize = 20;
 
 pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> {
     if !(epsilon > 0.0 && epsilon <= 100.0) {
-        return Err(Failure::Usage(format!("--epsilon must be a number above 0 and at most 100, such as 0.1, not {epsilon}")));
+        return Err(Failure::Usage(format!(
+            "--epsilon must be a number above 0 and at most 100, such as 0.1, not {epsilon}"
+        )));
     }
     let cancel = signal::token()?;
     let file = start::read(path)?;
@@ -25,13 +28,24 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
     opened.connected.close().await;
     let policy = opened.policy;
     if policy.searches.is_empty() {
-        println!("{}: nothing is left to a search; `bounds: auto` of a column or `rows_per_unit: auto` of a table would be", path.display());
+        println!(
+            "{}: nothing is left to a search; `bounds: auto` of a column or `rows_per_unit: auto` \
+                of a table would be",
+            path.display()
+        );
         return Ok(());
     }
     let (owner, roles) = start::accounts(&policy.privacy, &policy.roles)?;
-    let ledger = Ledger::open(ledger.expose(), owner, &roles).await.map_err(Failure::new)?;
+    let ledger = Ledger::open(ledger.expose(), owner, &roles)
+        .await
+        .map_err(Failure::new)?;
     let backend = Backend::new(database, 1);
-    let maker = Maker { policy: &policy, backend: &backend, ledger: &ledger, epsilon };
+    let maker = Maker {
+        policy: &policy,
+        backend: &backend,
+        ledger: &ledger,
+        epsilon,
+    };
     let known = auto_bounds::found(&policy, &ledger).await.map_err(failed)?;
     let due: Vec<bool> = known.iter().map(|found| again || found.is_none()).collect();
     announce(&maker, &due).await?;
@@ -42,7 +56,10 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
             Some((kept, _)) if !due => (kept, "known"),
             Some(_) | None => {
                 progress(done, count, &auto_bounds::name(&policy, search));
-                let kept = maker.make(search, &mut OsRandomness::new(), &cancel).await.map_err(failed)?;
+                let kept = maker
+                    .make(search, &mut OsRandomness::new(), &cancel)
+                    .await
+                    .map_err(failed)?;
                 done += 1;
                 (kept, "new")
             }
@@ -59,17 +76,40 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
 /// Says what will be charged, before it is.
 async fn announce(maker: &Maker<'_>, due: &[bool]) -> Result<(), Failure> {
     let mut sum = Loss::ZERO;
-    for (search, _) in maker.policy.searches.iter().zip(due).filter(|(_, due)| **due) {
+    for (search, _) in maker
+        .policy
+        .searches
+        .iter()
+        .zip(due)
+        .filter(|(_, due)| **due)
+    {
         let plan = maker.plan(search).await.map_err(failed)?;
-        println!("{}: will cost {}", auto_bounds::name(maker.policy, search), price(&plan.loss()));
-        sum = sum.compose(plan.loss()).ok_or_else(|| Failure::new("the searches cost more than can be counted"))?;
+        println!(
+            "{}: will cost {}",
+            auto_bounds::name(maker.policy, search),
+            price(&plan.loss())
+        );
+        sum = sum
+            .compose(plan.loss())
+            .ok_or_else(|| Failure::new("the searches cost more than can be counted"))?;
     }
     if !sum.is_zero() {
-        let cap = maker.ledger.balance_owner().await.map_err(Failure::new)?.cap;
+        let cap = maker
+            .ledger
+            .balance_owner()
+            .await
+            .map_err(Failure::new)?
+            .cap;
         let share = 100.0 * sum.mu_squared.to_f64() / cap.mu_squared().to_f64();
-        let of_total = if cap.mu_squared() > Fixed::ZERO { format!(" ({share:.2} % of it in mu squared)") } else { String::new() };
+        let of_total = if cap.mu_squared() > Fixed::ZERO {
+            format!(" ({share:.2} % of it in mu squared)")
+        } else {
+            String::new()
+        };
         println!(
-            "All of it is charged to the owner's total{of_total} and to the role that the search is made for; each other role pays the same once."
+            "All of it is charged to the owner's total{of_total} and to the role that the search \
+                is \
+                made for; each other role pays the same once."
         );
     }
     Ok(())
@@ -78,7 +118,9 @@ async fn announce(maker: &Maker<'_>, due: &[bool]) -> Result<(), Failure> {
 /// What a search costs, or did, in each currency that has a number.
 pub fn price(loss: &Loss) -> String {
     let mu = format!("mu {:.4}", loss.mu_squared.to_f64().sqrt());
-    loss.epsilon.map_or(mu.clone(), |epsilon| format!("epsilon {:.4}, {mu}", epsilon.to_f64()))
+    loss.epsilon.map_or(mu.clone(), |epsilon| {
+        format!("epsilon {:.4}, {mu}", epsilon.to_f64())
+    })
 }
 
 /// What was found, as one would say it.
@@ -93,18 +135,26 @@ pub fn read_out(policy: &Policy, search: &Search, kept: &Kept, told: &str) -> St
     let unseen = match kept.unseen {
         0 => String::new(),
         _ => format!(
-            "; too few {unit}s to see more: what was not seen stays as wide as it may be, so write it in the policy or search at a larger epsilon"
+            "; too few {unit}s to see more: what was not seen stays as wide as it may be, so write \
+                it in the policy or search at a larger epsilon"
         ),
     };
-    format!("{name}: {found} ({told}, searched at epsilon {}){unseen}", kept.epsilon)
+    format!(
+        "{name}: {found} ({told}, searched at epsilon {}){unseen}",
+        kept.epsilon
+    )
 }
 
 fn failed(error: auto_bounds::Error) -> Failure {
     match error {
-        auto_bounds::Error::Awaited => Failure::with_remedy(error, "Run the command again in a moment: what the other one found is used."),
-        auto_bounds::Error::Backend(_) => {
-            Failure::with_remedy(error, "What was charged stays charged; run the command again once the database answers.")
-        }
+        auto_bounds::Error::Awaited => Failure::with_remedy(
+            error,
+            "Run the command again in a moment: what the other one found is used.",
+        ),
+        auto_bounds::Error::Backend(_) => Failure::with_remedy(
+            error,
+            "What was charged stays charged; run the command again once the database answers.",
+        ),
         error => Failure::new(error),
     }
 }
@@ -112,7 +162,12 @@ fn failed(error: auto_bounds::Error) -> Failure {
 fn progress(done: usize, count: usize, name: &str) {
     if std::io::stderr().is_terminal() {
         let full = BAR * done / count.max(1);
-        eprint!("[{}{}] {}/{count} {name}", "#".repeat(full), ".".repeat(BAR - full), done + 1);
+        eprint!(
+            "[{}{}] {}/{count} {name}",
+            "#".repeat(full),
+            ".".repeat(BAR - full),
+            done + 1
+        );
         // A bar that cannot be shown is no failure.
         let _ = std::io::stderr().flush();
     }

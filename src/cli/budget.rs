@@ -1,4 +1,5 @@
-//! `pgveil budget`: what has been spent of every account, by which queries, and what the owner decides about it. By the ledger alone; no database is asked.
+//! `pgveil budget`: what has been spent of every account, by which queries, and what the owner
+//! decides about it. By the ledger alone; no database is asked.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,19 +18,48 @@ const PAGE: u32 = 10_000;
 
 pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Result<(), Failure> {
     let Some(path) = path else {
-        return Err(Failure::Usage("name the policy whose ledger is meant: --policy FILE".to_owned()));
+        return Err(Failure::Usage(
+            "name the policy whose ledger is meant: --policy FILE".to_owned(),
+        ));
     };
     let file = start::read(path)?;
     let ledger = open(&file).await?;
     let lines = match question.unwrap_or(BudgetQuestion::Show) {
         BudgetQuestion::Show => balances(&file, &ledger).await?,
         BudgetQuestion::History => history(&file, &ledger).await?,
-        BudgetQuestion::Grant { role, epsilon, delta, reason } => {
-            let act = Act::Grant { role: named(&file, role)?, epsilon: granted("--epsilon", epsilon)?, delta: granted("--delta", delta)? };
+        BudgetQuestion::Grant {
+            role,
+            epsilon,
+            delta,
+            reason,
+        } => {
+            let act = Act::Grant {
+                role: named(&file, role)?,
+                epsilon: granted("--epsilon", epsilon)?,
+                delta: granted("--delta", delta)?,
+            };
             return decide(&ledger, act, reason).await;
         }
-        BudgetQuestion::Freeze { whom, reason } => return decide(&ledger, Act::Freeze { role: whose(&file, whom)? }, reason).await,
-        BudgetQuestion::Unfreeze { whom, reason } => return decide(&ledger, Act::Unfreeze { role: whose(&file, whom)? }, reason).await,
+        BudgetQuestion::Freeze { whom, reason } => {
+            return decide(
+                &ledger,
+                Act::Freeze {
+                    role: whose(&file, whom)?,
+                },
+                reason,
+            )
+            .await;
+        }
+        BudgetQuestion::Unfreeze { whom, reason } => {
+            return decide(
+                &ledger,
+                Act::Unfreeze {
+                    role: whose(&file, whom)?,
+                },
+                reason,
+            )
+            .await;
+        }
         BudgetQuestion::Export { after } => return export(&ledger, after).await,
     };
     for line in aligned(&lines) {
@@ -41,13 +71,21 @@ pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Resul
 /// The ledger that the policy names, if there is one: a wrong name must not make a fresh one.
 async fn open(file: &File) -> Result<Ledger, Failure> {
     let Some(url) = &file.ledger_url else {
-        return Err(Failure::with_remedy(format_args!("{} names no ledger", file.name), "Add `ledger: {url: sqlite:///path}`."));
+        return Err(Failure::with_remedy(
+            format_args!("{} names no ledger", file.name),
+            "Add `ledger: {url: sqlite:///path}`.",
+        ));
     };
     let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
-    Ledger::open_existing(url.expose(), owner, &roles).await.map_err(|error| match error {
-        Error::Missing { .. } => Failure::with_remedy(error, "It is made when `pgveil serve` starts for the first time."),
-        error => Failure::new(error),
-    })
+    Ledger::open_existing(url.expose(), owner, &roles)
+        .await
+        .map_err(|error| match error {
+            Error::Missing { .. } => Failure::with_remedy(
+                error,
+                "It is made when `pgveil serve` starts for the first time.",
+            ),
+            error => Failure::new(error),
+        })
 }
 
 fn named(file: &File, role: String) -> Result<String, Failure> {
@@ -55,7 +93,10 @@ fn named(file: &File, role: String) -> Result<String, Failure> {
         return Ok(role);
     }
     let names: Vec<&str> = file.roles.iter().map(|role| role.name.as_str()).collect();
-    Err(Failure::Usage(format!("the policy has no role \"{role}\"; its roles are {}", names.join(", "))))
+    Err(Failure::Usage(format!(
+        "the policy has no role \"{role}\"; its roles are {}",
+        names.join(", ")
+    )))
 }
 
 fn whose(file: &File, whom: Whom) -> Result<Option<String>, Failure> {
@@ -67,15 +108,29 @@ fn granted(what: &str, value: f64) -> Result<Fixed, Failure> {
     if value.is_finite() && (0.0..1e9).contains(&value) {
         return Ok(Fixed::round_down(value));
     }
-    Err(Failure::Usage(format!("{what} must be a number from 0, such as 0.5, not {value}")))
+    Err(Failure::Usage(format!(
+        "{what} must be a number from 0, such as 0.5, not {value}"
+    )))
 }
 
 async fn decide(ledger: &Ledger, act: Act, reason: Reason) -> Result<(), Failure> {
-    let user = || ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "unknown".to_owned());
-    let decision = Decision { act, who: reason.who.unwrap_or_else(user), why: reason.why };
+    let user = || {
+        ["USER", "LOGNAME"]
+            .iter()
+            .find_map(|name| std::env::var(name).ok())
+            .unwrap_or_else(|| "unknown".to_owned())
+    };
+    let decision = Decision {
+        act,
+        who: reason.who.unwrap_or_else(user),
+        why: reason.why,
+    };
     let told = told(&decision.act);
     ledger.decide(decision).await.map_err(|error| match error {
-        Error::Decision(_) => Failure::with_remedy(error, "Nothing was changed. `pgveil budget show` tells what each account has."),
+        Error::Decision(_) => Failure::with_remedy(
+            error,
+            "Nothing was changed. `pgveil budget show` tells what each account has.",
+        ),
         error => Failure::new(error),
     })?;
     println!("recorded: {told}");
@@ -85,25 +140,59 @@ async fn decide(ledger: &Ledger, act: Act, reason: Reason) -> Result<(), Failure
 fn told(act: &Act) -> String {
     let whom = |role: &Option<String>| role.clone().unwrap_or_else(|| "(all)".to_owned());
     match act {
-        Act::Grant { role, epsilon, delta } => format!("grant {role} epsilon {} delta {}", epsilon.to_f64(), delta.to_f64()),
+        Act::Grant {
+            role,
+            epsilon,
+            delta,
+        } => format!(
+            "grant {role} epsilon {} delta {}",
+            epsilon.to_f64(),
+            delta.to_f64()
+        ),
         Act::Freeze { role } => format!("freeze {}", whom(role)),
         Act::Unfreeze { role } => format!("unfreeze {}", whom(role)),
     }
 }
 
 async fn balances(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failure> {
-    let header = ["account", "left", "epsilon spent", "mu spent", "delta spent", "failed queries", "renewed", "granted", ""];
+    let header = [
+        "account",
+        "left",
+        "epsilon spent",
+        "mu spent",
+        "delta spent",
+        "failed queries",
+        "renewed",
+        "granted",
+        "",
+    ];
     let owner = ledger.balance_owner().await.map_err(Failure::new)?;
-    let mut lines = vec![header.map(str::to_owned).to_vec(), balance("(owner)", &owner, String::new())];
+    let mut lines = vec![
+        header.map(str::to_owned).to_vec(),
+        balance("(owner)", &owner, String::new()),
+    ];
     for role in &file.roles {
         let failures = ledger.failures(&role.name).await.map_err(Failure::new)?;
-        lines.push(balance(&role.name, &ledger.balance(&role.name).await.map_err(Failure::new)?, failures.to_string()));
+        lines.push(balance(
+            &role.name,
+            &ledger.balance(&role.name).await.map_err(Failure::new)?,
+            failures.to_string(),
+        ));
     }
     Ok(lines)
 }
 
 fn balance(name: &str, balance: &Balance, failures: String) -> Vec<String> {
-    let Balance { cap: _, spent: _, lifetime, renew, renews_at: _, granted: (granted, granted_delta), frozen, closed } = balance;
+    let Balance {
+        cap: _,
+        spent: _,
+        lifetime,
+        renew,
+        renews_at: _,
+        granted: (granted, granted_delta),
+        frozen,
+        closed,
+    } = balance;
     let left = format!("{:.2} %", balance.fraction_left() * 100.0);
     let renewed = renew.name();
     let granted = match (*granted, *granted_delta) {
@@ -115,37 +204,94 @@ fn balance(name: &str, balance: &Balance, failures: String) -> Vec<String> {
         (false, true) => "refused by the total",
         (false, false) => "",
     };
-    let spent = [epsilon(lifetime.epsilon), mu(lifetime.mu_squared), delta(lifetime.delta)];
-    [vec![name.to_owned(), left], spent.to_vec(), vec![failures, renewed.to_owned(), granted, state.to_owned()]].concat()
+    let spent = [
+        epsilon(lifetime.epsilon),
+        mu(lifetime.mu_squared),
+        delta(lifetime.delta),
+    ];
+    [
+        vec![name.to_owned(), left],
+        spent.to_vec(),
+        vec![failures, renewed.to_owned(), granted, state.to_owned()],
+    ]
+    .concat()
 }
 
 async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failure> {
     let mut lines: Vec<(i64, Vec<String>)> = Vec::new();
     for role in &file.roles {
-        let entries = ledger.history(&role.name, HISTORY_MAX).await.map_err(Failure::new)?;
-        lines.extend(entries.into_iter().map(|Entry { loss, microseconds, fingerprint }| {
-            (
-                microseconds,
-                vec![time(microseconds), role.name.clone(), epsilon(loss.epsilon), mu(loss.mu_squared), delta(loss.delta), fingerprint.short()],
-            )
-        }));
+        let entries = ledger
+            .history(&role.name, HISTORY_MAX)
+            .await
+            .map_err(Failure::new)?;
+        lines.extend(entries.into_iter().map(
+            |Entry {
+                 loss,
+                 microseconds,
+                 fingerprint,
+             }| {
+                (
+                    microseconds,
+                    vec![
+                        time(microseconds),
+                        role.name.clone(),
+                        epsilon(loss.epsilon),
+                        mu(loss.mu_squared),
+                        delta(loss.delta),
+                        fingerprint.short(),
+                    ],
+                )
+            },
+        ));
     }
-    for Decided { id: _, microseconds, decision: Decision { act, who, why } } in ledger.decisions().await.map_err(Failure::new)? {
+    for Decided {
+        id: _,
+        microseconds,
+        decision: Decision { act, who, why },
+    } in ledger.decisions().await.map_err(Failure::new)?
+    {
         let dash = || "-".to_owned();
-        lines.push((microseconds, vec![time(microseconds), "(owner)".to_owned(), dash(), dash(), dash(), format!("{} by {who}: {why}", told(&act))]));
+        lines.push((
+            microseconds,
+            vec![
+                time(microseconds),
+                "(owner)".to_owned(),
+                dash(),
+                dash(),
+                dash(),
+                format!("{} by {who}: {why}", told(&act)),
+            ],
+        ));
     }
     lines.sort_by_key(|(microseconds, _)| std::cmp::Reverse(*microseconds));
-    let header = ["time (UTC)", "role", "epsilon", "mu", "delta", "plan"].map(str::to_owned).to_vec();
-    Ok(std::iter::once(header).chain(lines.into_iter().map(|(_, line)| line)).collect())
+    let header = ["time (UTC)", "role", "epsilon", "mu", "delta", "plan"]
+        .map(str::to_owned)
+        .to_vec();
+    Ok(std::iter::once(header)
+        .chain(lines.into_iter().map(|(_, line)| line))
+        .collect())
 }
 
 async fn export(ledger: &Ledger, mut after: i64) -> Result<(), Failure> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     loop {
         let records = ledger.records(after, PAGE).await.map_err(Failure::new)?;
-        let Some((last, _)) = records.last() else { break };
+        let Some((last, _)) = records.last() else {
+            break;
+        };
         after = *last;
-        for (number, Record { microseconds, role, fingerprint, verdict, sqlstate, loss }) in records {
+        for (
+            number,
+            Record {
+                microseconds,
+                role,
+                fingerprint,
+                verdict,
+                sqlstate,
+                loss,
+            },
+        ) in records
+        {
             let line = serde_json::json!({
                 "number": number,
                 "time": format!("{}Z", time(microseconds).replace(' ', "T")),
@@ -181,12 +327,31 @@ fn mu(mu_squared: Fixed) -> String {
 }
 
 fn delta(delta: Fixed) -> String {
-    if delta == Fixed::ZERO { "0".to_owned() } else { format!("{:.1e}", delta.to_f64()) }
+    if delta == Fixed::ZERO {
+        "0".to_owned()
+    } else {
+        format!("{:.1e}", delta.to_f64())
+    }
 }
 
 /// Columns under each other, two blanks between.
 fn aligned(rows: &[Vec<String>]) -> Vec<String> {
-    let widths: Vec<usize> = (0..rows[0].len()).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| row.iter().zip(&widths).map(|(text, width)| format!("{text:<width$}")).collect::<Vec<_>>().join("  ");
-    rows.iter().map(|row| line(row).trim_end().to_owned()).collect()
+    let widths: Vec<usize> = (0..rows[0].len())
+        .map(|at| {
+            rows.iter()
+                .map(|row| row[at].chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let line = |row: &Vec<String>| {
+        row.iter()
+            .zip(&widths)
+            .map(|(text, width)| format!("{text:<width$}"))
+            .collect::<Vec<_>>()
+            .join("  ")
+    };
+    rows.iter()
+        .map(|row| line(row).trim_end().to_owned())
+        .collect()
 }

@@ -26,7 +26,11 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
         println!("warning: {warning}");
     }
     if due > 0 {
-        println!("warning: {due} searches are due; run `pgveil bounds {}`, or pgveil serve will not start", path.display());
+        println!(
+            "warning: {due} searches are due; run `pgveil bounds {}`, or pgveil serve will not \
+                start",
+            path.display()
+        );
     }
     let warnings = opened.warnings.len() + usize::from(due > 0);
     let ending = match warnings {
@@ -34,27 +38,53 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
         1 => ", with 1 warning".to_owned(),
         _ => format!(", with {warnings} warnings"),
     };
-    println!("{}: the policy holds for database {} (PostgreSQL {}){ending}", path.display(), opened.catalog.database, opened.catalog.server_version);
+    println!(
+        "{}: the policy holds for database {} (PostgreSQL {}){ending}",
+        path.display(),
+        opened.catalog.database,
+        opened.catalog.server_version
+    );
     Ok(())
 }
 
 /// What is left to searches, what they found or would cost, and how many are due.
 async fn searches(file: &File, policy: &Policy) -> Result<(Vec<String>, usize), Failure> {
     let known = match start::found_by(file, policy).await? {
-        Some(ledger) => auto_bounds::found(policy, &ledger).await.map_err(Failure::new)?,
+        Some(ledger) => auto_bounds::found(policy, &ledger)
+            .await
+            .map_err(Failure::new)?,
         None => policy.searches.iter().map(|_| None).collect(),
     };
     let (owner, roles) = start::accounts(&policy.privacy, &policy.roles)?;
-    let accounts: Vec<Standing> = roles.iter().chain([&owner]).map(|account| Standing { cap: account.cap, spent: Loss::ZERO }).collect();
-    let mut lines: Vec<String> = (!known.is_empty()).then(|| "Searches:".to_owned()).into_iter().collect();
+    let accounts: Vec<Standing> = roles
+        .iter()
+        .chain([&owner])
+        .map(|account| Standing {
+            cap: account.cap,
+            spent: Loss::ZERO,
+        })
+        .collect();
+    let mut lines: Vec<String> = (!known.is_empty())
+        .then(|| "Searches:".to_owned())
+        .into_iter()
+        .collect();
     for (search, found) in policy.searches.iter().zip(&known) {
         lines.push(match found {
             Some((kept, found)) => {
-                format!("  {}; {} for each role", bounds::read_out(policy, search, kept, "in the ledger"), bounds::price(&found.loss))
+                format!(
+                    "  {}; {} for each role",
+                    bounds::read_out(policy, search, kept, "in the ledger"),
+                    bounds::price(&found.loss)
+                )
             }
             None => {
-                let plan = auto_bounds::plan(policy, search, SEARCH_EPSILON, accounts.clone()).map_err(Failure::new)?;
-                format!("  {}: due; at epsilon {SEARCH_EPSILON} it costs {}", auto_bounds::name(policy, search), bounds::price(&plan.loss()))
+                let plan = auto_bounds::plan(policy, search, SEARCH_EPSILON, accounts.clone())
+                    .map_err(Failure::new)?;
+                format!(
+                    "  {}: due; at epsilon {SEARCH_EPSILON} it costs {}",
+                    auto_bounds::name(policy, search),
+                    bounds::price(&plan.loss())
+                )
             }
         });
     }
@@ -68,8 +98,14 @@ fn summary(policy: &Policy, owner: &AccountSpec, roles: &[AccountSpec]) -> Vec<S
     let budget = privacy.budget;
     let mut lines = vec![
         format!("Protected: one {}, with everything about it", privacy.unit),
-        format!("Owner's budget, all roles together: epsilon {}, delta {:e}, accounted by {accounting}", budget.epsilon, budget.delta),
-        format!("One query: epsilon {} by default, at most {}, at least {}", privacy.epsilon_default, privacy.epsilon_max, privacy.epsilon_min),
+        format!(
+            "Owner's budget, all roles together: epsilon {}, delta {:e}, accounted by {accounting}",
+            budget.epsilon, budget.delta
+        ),
+        format!(
+            "One query: epsilon {} by default, at most {}, at least {}",
+            privacy.epsilon_default, privacy.epsilon_max, privacy.epsilon_min
+        ),
         "Roles:".to_owned(),
     ];
     lines.extend(roles.iter().map(|role| budgeted(role, owner, policy)));
@@ -82,17 +118,32 @@ fn summary(policy: &Policy, owner: &AccountSpec, roles: &[AccountSpec]) -> Vec<S
 
 /// A role's budget, and what its failures may tell beside it.
 fn budgeted(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> String {
-    let AccountSpec { name, budget, threshold_share: _, cap, renew } = role;
+    let AccountSpec {
+        name,
+        budget,
+        threshold_share: _,
+        cap,
+        renew,
+    } = role;
     // All periods together are within the owner's total.
     let cap = match renew {
         Renew::Never => cap,
         Renew::Weekly | Renew::Monthly => &owner.cap,
     };
-    let questions = cap.questions(Fixed::round_down(policy.privacy.epsilon_min), Fixed::round_down(budget.delta));
+    let questions = cap.questions(
+        Fixed::round_down(policy.privacy.epsilon_min),
+        Fixed::round_down(budget.delta),
+    );
     let failures = policy.limits.failures;
-    let (epsilon, delta, told) = (budget.epsilon, budget.delta, bits(questions, failures).ceil());
+    let (epsilon, delta, told) = (
+        budget.epsilon,
+        budget.delta,
+        bits(questions, failures).ceil(),
+    );
     format!(
-        "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged questions: which of them fail, {failures} at most, may tell {told} bits beside that"
+        "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged questions: \
+            which \
+            of them fail, {failures} at most, may tell {told} bits beside that"
     )
 }
 
@@ -102,8 +153,17 @@ fn described(table: &Table, word: &str) -> Vec<String> {
         Protection::Public => vec![format!("{name}: public")],
         Protection::Private(unit) => {
             let mut lines = vec![format!("{name}: private, {}", rows(unit, word))];
-            let wide = table.columns.iter().map(|column| column.name.chars().count()).max().unwrap_or(0);
-            lines.extend(table.columns.iter().map(|column| format!("    {:wide$}  {}", column.name, knowledge(column, unit))));
+            let wide = table
+                .columns
+                .iter()
+                .map(|column| column.name.chars().count())
+                .max()
+                .unwrap_or(0);
+            lines.extend(
+                table.columns.iter().map(|column| {
+                    format!("    {:wide$}  {}", column.name, knowledge(column, unit))
+                }),
+            );
             lines
         }
     }
@@ -113,9 +173,20 @@ fn rows(unit: &Unit, word: &str) -> String {
     if unit.is_primary_key && unit.path.is_empty() {
         return format!("one row a {word} (its primary key {})", unit.column);
     }
-    let path: Vec<String> = unit.path.iter().map(|s| format!("{} -> {}.{}.{}", s.column, s.schema, s.table, s.referenced)).collect();
-    let by = if path.is_empty() { unit.column.clone() } else { path.join(", ") };
-    format!("at most {} rows a {word} count (by {by})", unit.rows_per_unit)
+    let path: Vec<String> = unit
+        .path
+        .iter()
+        .map(|s| format!("{} -> {}.{}.{}", s.column, s.schema, s.table, s.referenced))
+        .collect();
+    let by = if path.is_empty() {
+        unit.column.clone()
+    } else {
+        path.join(", ")
+    };
+    format!(
+        "at most {} rows a {word} count (by {by})",
+        unit.rows_per_unit
+    )
 }
 
 fn knowledge(column: &Column, unit: &Unit) -> String {
@@ -126,10 +197,26 @@ fn knowledge(column: &Column, unit: &Unit) -> String {
         }
         format!("values {}", shown.join(", "))
     });
-    let bounds = column.bounds.as_ref().map(|b| format!("from {} to {}", text(&b.lower), text(&b.upper)));
-    let is_unit = if unit.path.is_empty() { column.name == unit.column } else { unit.path.first().is_some_and(|s| s.column == column.name) };
-    let known: Vec<String> = is_unit.then(|| "the unit".to_owned()).into_iter().chain(values).chain(bounds).collect();
-    if known.is_empty() { "no bounds, no values: for WHERE, and for groups above a threshold".to_owned() } else { known.join("; ") }
+    let bounds = column
+        .bounds
+        .as_ref()
+        .map(|b| format!("from {} to {}", text(&b.lower), text(&b.upper)));
+    let is_unit = if unit.path.is_empty() {
+        column.name == unit.column
+    } else {
+        unit.path.first().is_some_and(|s| s.column == column.name)
+    };
+    let known: Vec<String> = is_unit
+        .then(|| "the unit".to_owned())
+        .into_iter()
+        .chain(values)
+        .chain(bounds)
+        .collect();
+    if known.is_empty() {
+        "no bounds, no values: for WHERE, and for groups above a threshold".to_owned()
+    } else {
+        known.join("; ")
+    }
 }
 
 fn text(scalar: &Scalar) -> String {
@@ -137,6 +224,8 @@ fn text(scalar: &Scalar) -> String {
         Scalar::Bool(value) => value.to_string(),
         Scalar::Int(value) => value.to_string(),
         Scalar::Decimal(value) | Scalar::Text(value) => value.clone(),
-        Scalar::Date(_) | Scalar::Timestamp(_) | Scalar::Interval { .. } => crate::rewrite::emit::sql::scalar_text(scalar),
+        Scalar::Date(_) | Scalar::Timestamp(_) | Scalar::Interval { .. } => {
+            crate::rewrite::emit::sql::scalar_text(scalar)
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! `pgveil explain`: the plan of a query and its price. Needs the catalog; spends nothing, reads no private row, opens the ledger for what searches found alone.
+//! `pgveil explain`: the plan of a query and its price. Needs the catalog; spends nothing, reads no
+//! private row, opens the ledger for what searches found alone.
 
 use std::path::Path;
 
@@ -13,24 +14,51 @@ use crate::rewrite::Terms;
 pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failure> {
     let file = start::read(path)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
-    let server = Server::of(&opened.connected.client).await.map_err(Failure::new)?;
+    let server = Server::of(&opened.connected.client)
+        .await
+        .map_err(Failure::new)?;
     opened.connected.close().await;
     let policy = start::as_found(&file, opened.policy).await?;
     let terms = terms(&policy, role)?;
-    let role = role.or(policy.roles.first().map(|role| role.name.as_str())).unwrap_or_default().to_owned();
+    let role = role
+        .or(policy.roles.first().map(|role| role.name.as_str()))
+        .unwrap_or_default()
+        .to_owned();
     let search_path = schemas(&start_path(&policy, &server, &role), &role);
-    let wishes = policy.role(&role).map_or_else(Wishes::default, |r| r.wishes);
-    let terms = Terms { epsilon: wishes.epsilon.unwrap_or(terms.epsilon), wishes, ..terms };
-    let asker = Asker { role, wishes, settings: Vec::new(), search_path, process: 0, share: Share::default() };
+    let wishes = policy
+        .role(&role)
+        .map_or_else(Wishes::default, |r| r.wishes);
+    let terms = Terms {
+        epsilon: wishes.epsilon.unwrap_or(terms.epsilon),
+        wishes,
+        ..terms
+    };
+    let asker = Asker {
+        role,
+        wishes,
+        settings: Vec::new(),
+        search_path,
+        process: 0,
+        share: Share::default(),
+    };
     let refused = |refusal| {
         table::print_refusal(&refusal, sql);
         Failure::Shown
     };
     for statement in parse(sql).map_err(refused)? {
         let (Statement::Query(query) | Statement::Explain(query, _)) = statement else {
-            return Err(Failure::Usage("only queries can be explained; leave SET, BEGIN and the like out".to_owned()));
+            return Err(Failure::Usage(
+                "only queries can be explained; leave SET, BEGIN and the like out".to_owned(),
+            ));
         };
-        let planned = plan(&query, &policy, &asker.search_path, &constants(&asker, &policy), &terms).map_err(|e| refused(e.report()))?;
+        let planned = plan(
+            &query,
+            &policy,
+            &asker.search_path,
+            &constants(&asker, &policy),
+            &terms,
+        )
+        .map_err(|e| refused(e.report()))?;
         for line in describe_plan(&planned, terms.delta) {
             println!("{line}");
         }
@@ -47,9 +75,27 @@ fn terms(policy: &Policy, role: Option<&str>) -> Result<Terms, Failure> {
     };
     let Some(spec) = spec else {
         let names: Vec<&str> = policy.roles.iter().map(|role| role.name.as_str()).collect();
-        return Err(Failure::Usage(format!("the policy has no such role; its roles are {}", names.join(", "))));
+        return Err(Failure::Usage(format!(
+            "the policy has no such role; its roles are {}",
+            names.join(", ")
+        )));
     };
-    let nothing = Loss { epsilon: Some(Fixed::ZERO), rho: Fixed::ZERO, mu_squared: Fixed::ZERO, delta: Fixed::ZERO };
-    let accounts = [spec.cap, owner.cap].map(|cap| Standing { cap, spent: nothing }).to_vec();
-    Ok(Terms { epsilon: policy.privacy.epsilon_default, delta: spec.budget.delta, accounts, wishes: Wishes::default() })
+    let nothing = Loss {
+        epsilon: Some(Fixed::ZERO),
+        rho: Fixed::ZERO,
+        mu_squared: Fixed::ZERO,
+        delta: Fixed::ZERO,
+    };
+    let accounts = [spec.cap, owner.cap]
+        .map(|cap| Standing {
+            cap,
+            spent: nothing,
+        })
+        .to_vec();
+    Ok(Terms {
+        epsilon: policy.privacy.epsilon_default,
+        delta: spec.budget.delta,
+        accounts,
+        wishes: Wishes::default(),
+    })
 }

@@ -12,7 +12,10 @@ pub enum Failure {
     /// The policy does not hold: exit code 3.
     Policy(Vec<PolicyError>),
     /// Anything else: exit code 1. `remedy` is a sentence that says what to do.
-    Runtime { message: String, remedy: Option<String> },
+    Runtime {
+        message: String,
+        remedy: Option<String>,
+    },
     /// What went wrong stands on the screen already: exit code 1.
     Shown,
     /// Ctrl-C or SIGTERM came before the work was done: exit code 1.
@@ -22,20 +25,34 @@ pub enum Failure {
 impl Failure {
     /// A failure without a remedy of ours: the message says it all.
     pub fn new(message: impl std::fmt::Display) -> Self {
-        Self::Runtime { message: message.to_string(), remedy: None }
+        Self::Runtime {
+            message: message.to_string(),
+            remedy: None,
+        }
     }
 
     /// A failure and what to do about it.
     pub fn with_remedy(message: impl std::fmt::Display, remedy: impl Into<String>) -> Self {
-        Self::Runtime { message: message.to_string(), remedy: Some(remedy.into()) }
+        Self::Runtime {
+            message: message.to_string(),
+            remedy: Some(remedy.into()),
+        }
     }
 
     /// In one line, for the log.
     pub fn in_a_line(&self) -> String {
         match self {
             Self::Usage(message) => message.clone(),
-            Self::Policy(errors) => errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
-            Self::Runtime { message, remedy } => format!("{message}. {}", remedy.as_deref().unwrap_or_default()).trim_end().to_owned(),
+            Self::Policy(errors) => errors
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; "),
+            Self::Runtime { message, remedy } => {
+                format!("{message}. {}", remedy.as_deref().unwrap_or_default())
+                    .trim_end()
+                    .to_owned()
+            }
             Self::Shown | Self::Interrupted => "interrupted".to_owned(),
         }
     }
@@ -49,7 +66,10 @@ impl Failure {
                     eprintln!("{error}");
                 }
                 let errors = errors.len();
-                eprintln!("error: the policy does not hold ({errors} error{})", if errors == 1 { "" } else { "s" });
+                eprintln!(
+                    "error: the policy does not hold ({errors} error{})",
+                    if errors == 1 { "" } else { "s" }
+                );
             }
             Self::Runtime { message, remedy } => {
                 eprintln!("error: {message}");

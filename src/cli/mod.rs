@@ -31,18 +31,27 @@ pub use failure::Failure;
 /// How long threads that cannot be interrupted (the embedded engine's) may hold up the end.
 const END_WAIT: Duration = Duration::from_secs(5);
 
-/// Runs the command line of this process. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold.
+/// Runs the command line of this process. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy
+/// does not hold.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Thousands of answers of an audit are no events.
-    log::start(if let Command::Audit(_) = arguments.command { "warn" } else { "info" });
+    log::start(if let Command::Audit(_) = arguments.command {
+        "warn"
+    } else {
+        "info"
+    });
     process::tell_panics_by_place();
     if let Err(failure) = process::close() {
         failure.print();
         return failure.exit_code();
     }
     // Stacks are only reserved: what no statement reaches takes no memory.
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(4 * crate::parse::STACK_BYTES).build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(4 * crate::parse::STACK_BYTES)
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: the runtime did not start: {error}");
@@ -65,9 +74,15 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(options).await,
         Command::Serve(options) => serve::run(options).await,
         Command::Check { file } => check::run(&file).await,
-        Command::Bounds { file, epsilon, again } => bounds::run(&file, epsilon, again).await,
+        Command::Bounds {
+            file,
+            epsilon,
+            again,
+        } => bounds::run(&file, epsilon, again).await,
         Command::Audit(options) => audit::run(options).await,
-        Command::Explain { policy, role, sql } => explain::run(&policy, role.as_deref(), &sql).await,
+        Command::Explain { policy, role, sql } => {
+            explain::run(&policy, role.as_deref(), &sql).await
+        }
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
         Command::Password => password::run(),
     }

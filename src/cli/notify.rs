@@ -1,4 +1,5 @@
-//! Tells systemd how far the service is, where it asks: one datagram each to the socket that NOTIFY_SOCKET names (sd_notify(3)).
+//! Tells systemd how far the service is, where it asks: one datagram each to the socket that
+//! NOTIFY_SOCKET names (sd_notify(3)).
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -17,7 +18,9 @@ pub fn stopping() {
 
 /// Nobody depends on it being heard.
 fn say(state: &str) {
-    let Ok(path) = std::env::var("NOTIFY_SOCKET") else { return };
+    let Ok(path) = std::env::var("NOTIFY_SOCKET") else {
+        return;
+    };
     let address = match path.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name),
         None => SocketAddr::from_pathname(&path),

@@ -11,7 +11,11 @@ use crate::wire::scram::make_verifier;
 const BYTES_MAX: u64 = 1024;
 
 pub fn run() -> Result<(), Failure> {
-    let password = if std::io::stdin().is_terminal() { asked()? } else { piped()? };
+    let password = if std::io::stdin().is_terminal() {
+        asked()?
+    } else {
+        piped()?
+    };
     if password.is_empty() {
         return Err(Failure::Usage("the password is empty; give one".to_owned()));
     }
@@ -21,11 +25,15 @@ pub fn run() -> Result<(), Failure> {
 
 fn asked() -> Result<Zeroizing<String>, Failure> {
     let ask = |prompt| {
-        rpassword::prompt_password(prompt).map(Zeroizing::new).map_err(|e| Failure::new(format_args!("the password could not be read: {e}")))
+        rpassword::prompt_password(prompt)
+            .map(Zeroizing::new)
+            .map_err(|e| Failure::new(format_args!("the password could not be read: {e}")))
     };
     let password = ask("Password: ")?;
     if password != ask("Again: ")? {
-        return Err(Failure::Usage("the two passwords differ; nothing was made, try again".to_owned()));
+        return Err(Failure::Usage(
+            "the two passwords differ; nothing was made, try again".to_owned(),
+        ));
     }
     Ok(password)
 }
@@ -33,11 +41,24 @@ fn asked() -> Result<Zeroizing<String>, Failure> {
 /// One line, without its end.
 fn piped() -> Result<Zeroizing<String>, Failure> {
     // Room for all of it: a text that grows leaves copies behind.
-    let mut text = Zeroizing::new(String::with_capacity(usize::try_from(BYTES_MAX).unwrap_or_default() + 1));
-    let read = std::io::stdin().lock().take(BYTES_MAX + 1).read_to_string(&mut text);
-    read.map_err(|e| Failure::new(format_args!("the password could not be read from standard input: {e}")))?;
+    let mut text = Zeroizing::new(String::with_capacity(
+        usize::try_from(BYTES_MAX).unwrap_or_default() + 1,
+    ));
+    let read = std::io::stdin()
+        .lock()
+        .take(BYTES_MAX + 1)
+        .read_to_string(&mut text);
+    read.map_err(|e| {
+        Failure::new(format_args!(
+            "the password could not be read from standard input: {e}"
+        ))
+    })?;
     if text.len() as u64 > BYTES_MAX {
-        return Err(Failure::Usage(format!("the password is longer than {BYTES_MAX} bytes")));
+        return Err(Failure::Usage(format!(
+            "the password is longer than {BYTES_MAX} bytes"
+        )));
     }
-    Ok(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned()))
+    Ok(Zeroizing::new(
+        text.lines().next().unwrap_or_default().to_owned(),
+    ))
 }

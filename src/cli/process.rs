@@ -1,24 +1,39 @@
-//! What others may learn from this process beside what it says: core dumps, its memory and environment, the text of a panic.
+//! What others may learn from this process beside what it says: core dumps, its memory and
+//! environment, the text of a panic.
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit,
+};
 
 use super::Failure;
 
-/// No core dumps, of this process and of the servers that it starts, and no other process of the same user reads its memory or environment (prctl(2),
-/// PR_SET_DUMPABLE): both may hold private rows and the database's password.
+/// No core dumps, of this process and of the servers that it starts, and no other process of the
+/// same user reads its memory or environment (prctl(2), PR_SET_DUMPABLE): both may hold private
+/// rows and the database's password.
 ///
 /// # Errors
 /// Where the operating system does not grant it; nothing private was read by then.
 pub fn close() -> Result<(), Failure> {
-    let failed = |error: rustix::io::Errno| Failure::new(format_args!("core dumps could not be turned off: {error}"));
-    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).map_err(failed)?;
+    let failed = |error: rustix::io::Errno| {
+        Failure::new(format_args!("core dumps could not be turned off: {error}"))
+    };
+    setrlimit(
+        Resource::Core,
+        Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        },
+    )
+    .map_err(failed)?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed)
 }
 
 /// A panic is logged by its place alone: its text may quote a statement or a row.
 pub fn tell_panics_by_place() {
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map_or_else(String::new, ToString::to_string);
+        let place = panic
+            .location()
+            .map_or_else(String::new, ToString::to_string);
         tracing::error!(place, "a panic, whose text is not told");
     }));
 }
@@ -44,7 +59,14 @@ mod tests {
     fn child(name: &str) -> std::process::Output {
         let this = std::env::current_exe().unwrap();
         let mut command = Command::new(this);
-        command.args(["--exact", &format!("cli::process::tests::{name}"), "--nocapture"]).env(CHILD, "1").env("PGVEIL_LOG", "trace");
+        command
+            .args([
+                "--exact",
+                &format!("cli::process::tests::{name}"),
+                "--nocapture",
+            ])
+            .env(CHILD, "1")
+            .env("PGVEIL_LOG", "trace");
         command.env("RUST_BACKTRACE", "full").output().unwrap()
     }
 
@@ -63,9 +85,15 @@ mod tests {
             panic!("{CANARY}");
         }
         let output = child("a_panic_tells_its_place_alone");
-        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        let said = [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .concat();
         assert!(!output.status.success());
-        assert_eq!(said.matches("a panic, whose text is not told").count(), 2, "{said}");
+        assert_eq!(
+            said.matches("a panic, whose text is not told").count(),
+            2,
+            "{said}"
+        );
         assert_eq!(said.matches("src/cli/process.rs:").count(), 2, "{said}");
         assert!(!said.contains(CANARY), "{said}");
     }
@@ -74,12 +102,21 @@ mod tests {
     fn a_closed_process_is_not_dumped() {
         if is_child() {
             close().unwrap();
-            assert_eq!(getrlimit(Resource::Core), Rlimit { current: Some(0), maximum: Some(0) });
+            assert_eq!(
+                getrlimit(Resource::Core),
+                Rlimit {
+                    current: Some(0),
+                    maximum: Some(0)
+                }
+            );
             assert_eq!(dumpable_behavior(), Ok(DumpableBehavior::NotDumpable));
             return;
         }
         let output = child("a_closed_process_is_not_dumped");
         assert!(output.status.success(), "{output:?}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+        assert!(
+            String::from_utf8_lossy(&output.stdout).contains("1 passed"),
+            "{output:?}"
+        );
     }
 }

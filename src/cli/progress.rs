@@ -1,4 +1,5 @@
-//! Says on stderr what a command does: a line that moves where that is a terminal, else a line of the log for each step.
+//! Says on stderr what a command does: a line that moves where that is a terminal, else a line of
+//! the log for each step.
 
 use std::io::{IsTerminal, Write};
 use std::sync::LazyLock;
@@ -24,24 +25,38 @@ impl Step {
     pub fn begin(what: &str) -> Self {
         if !std::io::stderr().is_terminal() {
             tracing::info!("{what}");
-            return Self { bar: None, begun: Instant::now() };
+            return Self {
+                bar: None,
+                begun: Instant::now(),
+            };
         }
         let bar = LINE.add(ProgressBar::new_spinner().with_message(what.to_owned()));
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
             bar.set_style(style);
         }
         bar.enable_steady_tick(TICK);
-        Self { bar: Some(bar), begun: Instant::now() }
+        Self {
+            bar: Some(bar),
+            begun: Instant::now(),
+        }
     }
 
     /// How far the copying of public tables has come.
     pub fn copying(&self, now: Copying<'_>) {
-        let Copying { schema, table, rows, of } = now;
+        let Copying {
+            schema,
+            table,
+            rows,
+            of,
+        } = now;
         let of = of.map(|of| format!("about {} rows", grouped(of)));
         match (&self.bar, rows) {
             (Some(bar), _) => {
                 let of = of.map_or_else(|| "rows".to_owned(), |of| format!("of {of}"));
-                bar.set_message(format!("copying public table {schema}.{table} into the shadow: {} {of}", grouped(rows)));
+                bar.set_message(format!(
+                    "copying public table {schema}.{table} into the shadow: {} {of}",
+                    grouped(rows)
+                ));
             }
             (None, 0) => {
                 let of = of.map_or_else(String::new, |of| format!(", {of}"));
@@ -55,7 +70,10 @@ impl Step {
     pub fn copied(&self, mirrored: &[Mirrored]) {
         let rows = grouped(mirrored.iter().filter_map(|table| table.rows).sum());
         let seconds = self.begun.elapsed().as_secs_f64();
-        tracing::info!("copied {rows} rows of {} public tables in {seconds:.1} s", mirrored.len());
+        tracing::info!(
+            "copied {rows} rows of {} public tables in {seconds:.1} s",
+            mirrored.len()
+        );
     }
 }
 
@@ -100,6 +118,9 @@ mod tests {
 
     #[test]
     fn thousands_are_set_apart() {
-        assert_eq!([0, 999, 1000, 92331, 1234567].map(grouped), ["0", "999", "1,000", "92,331", "1,234,567"]);
+        assert_eq!(
+            [0, 999, 1000, 92331, 1234567].map(grouped),
+            ["0", "999", "1,000", "92,331", "1,234,567"]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! SIGHUP: the policy file is read and checked again. A policy that holds replaces the one in force at one moment; one that does not changes nothing.
+//! SIGHUP: the policy file is read and checked again. A policy that holds replaces the one in force
+//! at one moment; one that does not changes nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,12 @@ use crate::shadow::ShadowSource;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Reloads at each signal, for as long as it is polled.
-pub async fn on_hangup(mut signals: tokio::signal::unix::Signal, path: &Path, started_with: File, exchange: &Exchange) {
+pub async fn on_hangup(
+    mut signals: tokio::signal::unix::Signal,
+    path: &Path,
+    started_with: File,
+    exchange: &Exchange,
+) {
     loop {
         // `None` never comes: signals are received until the process ends.
         if signals.recv().await.is_none() {
@@ -29,12 +35,18 @@ pub async fn on_hangup(mut signals: tokio::signal::unix::Signal, path: &Path, st
 }
 
 /// # Errors
-/// Where the policy does not hold, or changes what only a restart can change. Nothing has changed then.
+/// Where the policy does not hold, or changes what only a restart can change. Nothing has changed
+/// then.
 pub async fn reload(path: &Path, started_with: &File, exchange: &Exchange) -> Result<(), Failure> {
     let file = start::read(path)?;
-    let Some(ledger) = file.ledger_url.clone().filter(|_| same_server(&file, started_with)) else {
+    let Some(ledger) = file
+        .ledger_url
+        .clone()
+        .filter(|_| same_server(&file, started_with))
+    else {
         return Err(Failure::with_remedy(
-            "database.url, ledger.url, shadow.url and limits.failures cannot change while pgveil runs",
+            "database.url, ledger.url, shadow.url and limits.failures cannot change while pgveil \
+                runs",
             "Restart pgveil.",
         ));
     };
@@ -44,19 +56,34 @@ pub async fn reload(path: &Path, started_with: &File, exchange: &Exchange) -> Re
         tracing::warn!("{warning}");
     }
     let before = exchange.current();
-    let source = file.shadow_url.clone().map_or(ShadowSource::Local, ShadowSource::Url);
+    let source = file
+        .shadow_url
+        .clone()
+        .map_or(ShadowSource::Local, ShadowSource::Url);
     // A named shadow is rebuilt in its place: no question may stand on it meanwhile.
     let quiet = match &source {
         ShadowSource::Url(_) => Some(exchange.quiet().await),
         ShadowSource::Local | ShadowSource::LocalEngine(_) => None,
     };
-    let started = match start::engine(opened, database.clone(), source.clone(), ledger.expose(), start::CONNECTIONS, Some(&before)).await {
+    let started = match start::engine(
+        opened,
+        database.clone(),
+        source.clone(),
+        ledger.expose(),
+        start::CONNECTIONS,
+        Some(&before),
+    )
+    .await
+    {
         Ok(started) => started,
         Err(failure) => {
             if quiet.is_some()
                 && let Err(second) = start::shadow_again(&before, &database, source).await
             {
-                tracing::error!("the shadow of the policy in force could not be put back, restart pgveil: {}", second.in_a_line());
+                tracing::error!(
+                    "the shadow of the policy in force could not be put back, restart pgveil: {}",
+                    second.in_a_line()
+                );
             }
             return Err(failure);
         }

@@ -20,20 +20,36 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
     let database = start::database(&file)?;
     let ledger = start::ledger_url(&file)?.clone();
     let tls = match (&options.tls_cert, &options.tls_key) {
-        (Some(certificate), Some(key)) => Some(tls::from_files(certificate, key, options.tls_client_ca.as_deref())?),
+        (Some(certificate), Some(key)) => Some(tls::from_files(
+            certificate,
+            key,
+            options.tls_client_ca.as_deref(),
+        )?),
         (None, _) | (_, None) => None,
     };
     if process::is_root() {
-        tracing::warn!("pgveil runs as root: give it a user of its own, who may write the ledger and nothing else");
+        tracing::warn!(
+            "pgveil runs as root: give it a user of its own, who may write the ledger and nothing \
+                else"
+        );
     }
     if tls.is_none() && !options.listen.ip().is_loopback() {
-        tracing::warn!("clients connect without TLS, so answers and metadata can be read on the way: give --tls-cert and --tls-key");
+        tracing::warn!(
+            "clients connect without TLS, so answers and metadata can be read on the way: give \
+                --tls-cert and --tls-key"
+        );
     }
     if options.tls_client_ca.is_none()
-        && let Some(role) = file.roles.iter().find(|role| role.certificate == Certificate::Required)
+        && let Some(role) = file
+            .roles
+            .iter()
+            .find(|role| role.certificate == Certificate::Required)
     {
         return Err(Failure::with_remedy(
-            format_args!("role \"{}\" needs a certificate, and no authority is named", role.name),
+            format_args!(
+                "role \"{}\" needs a certificate, and no authority is named",
+                role.name
+            ),
             "Give the authorities that sign clients' certificates by --tls-client-ca.",
         ));
     }
@@ -42,7 +58,10 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
         Some(address) => Some(listen(address).await?),
         None => None,
     };
-    let source = file.shadow_url.clone().map_or(ShadowSource::Local, ShadowSource::Url);
+    let source = file
+        .shadow_url
+        .clone()
+        .map_or(ShadowSource::Local, ShadowSource::Url);
     if matches!(source, ShadowSource::Local) {
         tokio::spawn(LocalPostgres::prepare());
     }
@@ -51,11 +70,23 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
         for warning in &opened.warnings {
             tracing::warn!("{warning}");
         }
-        start::engine(opened, database.clone(), source, ledger.expose(), start::CONNECTIONS, None).await
+        start::engine(
+            opened,
+            database.clone(),
+            source,
+            ledger.expose(),
+            start::CONNECTIONS,
+            None,
+        )
+        .await
     });
     let started = started.await?;
     for table in started.mirrored.iter().filter(|table| table.rows.is_none()) {
-        tracing::warn!("public table {}.{} has more rows than limits.mirror_rows and is not mirrored", table.schema, table.table);
+        tracing::warn!(
+            "public table {}.{} has more rows than limits.mirror_rows and is not mirrored",
+            table.schema,
+            table.table
+        );
     }
     let address = listener.local_addr().map_err(Failure::new)?;
     let exchange = Arc::new(Exchange::new(started.engine));
@@ -86,7 +117,10 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|e| {
         Failure::with_remedy(
             format_args!("cannot listen on {address}: {e}"),
-            format!("Choose another address, for example --listen 127.0.0.1:{}.", address.port().checked_add(1).unwrap_or(7000)),
+            format!(
+                "Choose another address, for example --listen 127.0.0.1:{}.",
+                address.port().checked_add(1).unwrap_or(7000)
+            ),
         )
     })
 }

@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first asks for a graceful end, the second ends at once (the watchdogs clean up then).
+//! Ctrl-C and SIGTERM: the first asks for a graceful end, the second ends at once (the watchdogs
+//! clean up then).
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -7,8 +8,13 @@ use super::Failure;
 
 /// A token that the first signal cancels.
 pub fn token() -> Result<CancellationToken, Failure> {
-    let listen = |kind| signal(kind).map_err(|e| Failure::new(format_args!("signals cannot be received: {e}")));
-    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let listen = |kind| {
+        signal(kind).map_err(|e| Failure::new(format_args!("signals cannot be received: {e}")))
+    };
+    let (mut interrupt, mut terminate) = (
+        listen(SignalKind::interrupt())?,
+        listen(SignalKind::terminate())?,
+    );
     let token = CancellationToken::new();
     let cancelled = token.clone();
     tokio::spawn(async move {
@@ -29,11 +35,15 @@ pub fn token() -> Result<CancellationToken, Failure> {
 
 /// SIGHUP, which would end the process otherwise.
 pub fn hangups() -> Result<tokio::signal::unix::Signal, Failure> {
-    signal(SignalKind::hangup()).map_err(|e| Failure::new(format_args!("signals cannot be received: {e}")))
+    signal(SignalKind::hangup())
+        .map_err(|e| Failure::new(format_args!("signals cannot be received: {e}")))
 }
 
 /// The work's outcome, unless a signal comes first.
-pub async fn unless<T>(token: &CancellationToken, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub async fn unless<T>(
+    token: &CancellationToken,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     tokio::select! {
         outcome = work => outcome,
         () = token.cancelled() => Err(Failure::Interrupted),

@@ -8,30 +8,57 @@ const RIGHT: [u32; 8] = [20, 21, 23, 26, 700, 701, 790, 1700];
 
 /// The aligned table of an answer in text format, with header and row count.
 pub fn aligned(answer: &Answer) -> Vec<String> {
-    let rows: Vec<Vec<String>> = answer.rows.iter().map(|row| row.iter().map(|value| shown(value.as_deref())).collect()).collect();
+    let rows: Vec<Vec<String>> = answer
+        .rows
+        .iter()
+        .map(|row| row.iter().map(|value| shown(value.as_deref())).collect())
+        .collect();
     let width = |at: usize, column: &ColumnDescription| {
-        rows.iter().filter_map(|row| row.get(at)).map(|text| text.chars().count()).chain([column.name.chars().count()]).max().unwrap_or(0)
+        rows.iter()
+            .filter_map(|row| row.get(at))
+            .map(|text| text.chars().count())
+            .chain([column.name.chars().count()])
+            .max()
+            .unwrap_or(0)
     };
-    let widths: Vec<usize> = answer.columns.iter().enumerate().map(|(at, column)| width(at, column)).collect();
-    let header: Vec<String> = answer.columns.iter().zip(&widths).map(|(column, width)| format!(" {:^width$} ", column.name)).collect();
+    let widths: Vec<usize> = answer
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(at, column)| width(at, column))
+        .collect();
+    let header: Vec<String> = answer
+        .columns
+        .iter()
+        .zip(&widths)
+        .map(|(column, width)| format!(" {:^width$} ", column.name))
+        .collect();
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(width + 2)).collect();
     let mut lines = vec![header.join("|"), rule.join("+")];
     for row in &rows {
         let cells = row.iter().zip(&answer.columns).zip(&widths);
-        let cells = cells.map(
-            |((text, column), width)| {
-                if RIGHT.contains(&column.type_oid) { format!(" {text:>width$} ") } else { format!(" {text:<width$} ") }
-            },
-        );
+        let cells = cells.map(|((text, column), width)| {
+            if RIGHT.contains(&column.type_oid) {
+                format!(" {text:>width$} ")
+            } else {
+                format!(" {text:<width$} ")
+            }
+        });
         lines.push(cells.collect::<Vec<_>>().join("|").trim_end().to_owned());
     }
-    lines.push(if rows.len() == 1 { "(1 row)".to_owned() } else { format!("({} rows)", rows.len()) });
+    lines.push(if rows.len() == 1 {
+        "(1 row)".to_owned()
+    } else {
+        format!("({} rows)", rows.len())
+    });
     lines
 }
 
 /// NULL is empty, as in psql. Line ends and tabs would break the table.
 fn shown(value: Option<&[u8]>) -> String {
-    String::from_utf8_lossy(value.unwrap_or_default()).replace('\n', "\\n").replace('\t', "\\t")
+    String::from_utf8_lossy(value.unwrap_or_default())
+        .replace('\n', "\\n")
+        .replace('\t', "\\t")
 }
 
 /// `ERROR:`, `LINE n:` with its caret, `DETAIL:` and `HINT:` on stderr.
@@ -43,8 +70,19 @@ pub fn print_refusal(refusal: &Refusal, sql: &str) {
 
 fn refused(refusal: &Refusal, sql: &str) -> Vec<String> {
     let mut lines = vec![format!("ERROR:  {}", refusal.message)];
-    lines.extend(refusal.position.and_then(|position| pointed(position, sql)).into_iter().flatten());
-    lines.extend(refusal.detail.iter().map(|detail| format!("DETAIL:  {detail}")));
+    lines.extend(
+        refusal
+            .position
+            .and_then(|position| pointed(position, sql))
+            .into_iter()
+            .flatten(),
+    );
+    lines.extend(
+        refusal
+            .detail
+            .iter()
+            .map(|detail| format!("DETAIL:  {detail}")),
+    );
     lines.extend(refusal.hint.iter().map(|hint| format!("HINT:  {hint}")));
     lines
 }
@@ -56,7 +94,10 @@ fn pointed(position: u32, sql: &str) -> Option<[String; 2]> {
         let length = line.chars().count();
         if left <= length {
             let head = format!("LINE {}: ", number + 1);
-            return Some([format!("{head}{line}"), format!("{}^", " ".repeat(head.len() + left))]);
+            return Some([
+                format!("{head}{line}"),
+                format!("{}^", " ".repeat(head.len() + left)),
+            ]);
         }
         left -= length + 1;
     }
@@ -71,21 +112,52 @@ mod tests {
     use crate::engine::Share;
 
     fn column(name: &str, type_oid: u32) -> ColumnDescription {
-        ColumnDescription { name: name.to_owned(), type_oid, type_size: -1, type_modifier: -1 }
+        ColumnDescription {
+            name: name.to_owned(),
+            type_oid,
+            type_size: -1,
+            type_modifier: -1,
+        }
     }
 
     #[test]
     fn tables_look_like_psql() {
-        let row = |race: &'static str, count: Option<&'static str>| vec![Some(Bytes::from(race)), count.map(Bytes::from)];
+        let row = |race: &'static str, count: Option<&'static str>| {
+            vec![Some(Bytes::from(race)), count.map(Bytes::from)]
+        };
         let rows = vec![row("white", Some("12")), row("x", None)];
-        let answer =
-            Answer { columns: vec![column("race", 25), column("n", 20)], rows, notices: vec![], warnings: vec![], held: Share::default().begin() };
-        assert_eq!(aligned(&answer), [" race  | n  ", "-------+----", " white | 12", " x     |", "(2 rows)"]);
+        let answer = Answer {
+            columns: vec![column("race", 25), column("n", 20)],
+            rows,
+            notices: vec![],
+            warnings: vec![],
+            held: Share::default().begin(),
+        };
+        assert_eq!(
+            aligned(&answer),
+            [
+                " race  | n  ",
+                "-------+----",
+                " white | 12",
+                " x     |",
+                "(2 rows)"
+            ]
+        );
     }
 
     #[test]
     fn errors_point_at_the_word() {
-        let refusal = Refusal::new("42601", "syntax error").at(Some(10)).hint("Do.");
-        assert_eq!(refused(&refusal, "SELECT 1\nFROM"), ["ERROR:  syntax error", "LINE 2: FROM", "        ^", "HINT:  Do."]);
+        let refusal = Refusal::new("42601", "syntax error")
+            .at(Some(10))
+            .hint("Do.");
+        assert_eq!(
+            refused(&refusal, "SELECT 1\nFROM"),
+            [
+                "ERROR:  syntax error",
+                "LINE 2: FROM",
+                "        ^",
+                "HINT:  Do."
+            ]
+        );
     }
 }

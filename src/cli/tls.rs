@@ -12,14 +12,19 @@ use rustls::{RootCertStore, ServerConfig};
 use super::Failure;
 
 /// Reads the chain and the key, and the authorities whose certificates clients may show.
-pub fn from_files(certificate: &Path, key: &Path, client_authorities: Option<&Path>) -> Result<Arc<ServerConfig>, Failure> {
+pub fn from_files(
+    certificate: &Path,
+    key: &Path,
+    client_authorities: Option<&Path>,
+) -> Result<Arc<ServerConfig>, Failure> {
     let bad = |path: &Path, error: &dyn std::fmt::Display| {
         Failure::with_remedy(
             format_args!("{}: {error}", path.display()),
             "Give a certificate chain and its private key in PEM by --tls-cert and --tls-key.",
         )
     };
-    let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let chain =
+        CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = chain.map_err(|e| bad(certificate, &e))?;
     if chain.is_empty() {
         return Err(bad(certificate, &"no certificate in this file"));
@@ -32,21 +37,36 @@ pub fn from_files(certificate: &Path, key: &Path, client_authorities: Option<&Pa
 /// A client that shows no certificate is let through: whether its role needs one, the policy says.
 fn verifier(authorities: &Path) -> Result<Arc<dyn ClientCertVerifier>, Failure> {
     let bad = |error: &dyn std::fmt::Display| {
-        Failure::with_remedy(format_args!("{}: {error}", authorities.display()), "Give the authorities' certificates in PEM by --tls-client-ca.")
+        Failure::with_remedy(
+            format_args!("{}: {error}", authorities.display()),
+            "Give the authorities' certificates in PEM by --tls-client-ca.",
+        )
     };
     let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(authorities).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(|e| bad(&e))?;
+    let certificates = CertificateDer::pem_file_iter(authorities)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|e| bad(&e))?;
     for certificate in certificates {
         roots.add(certificate).map_err(|e| bad(&e))?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).allow_unauthenticated().build().map_err(|e| bad(&e))
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .allow_unauthenticated()
+        .build()
+        .map_err(|e| bad(&e))
 }
 
-/// A certificate for this machine that nobody vouches for: `sslmode=require` works, `verify-full` does not.
+/// A certificate for this machine that nobody vouches for: `sslmode=require` works, `verify-full`
+/// does not.
 pub fn self_signed() -> Result<Arc<ServerConfig>, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format_args!("the demo's certificate could not be made: {error}"));
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).map_err(|e| failed(&e))?;
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(format_args!(
+            "the demo's certificate could not be made: {error}"
+        ))
+    };
+    let made =
+        rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()])
+            .map_err(|e| failed(&e))?;
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     configured(vec![made.cert.der().clone()], key, None).map_err(|e| failed(&e))
 }
@@ -57,7 +77,8 @@ fn configured(
     verifier: Option<Arc<dyn ClientCertVerifier>>,
 ) -> Result<Arc<ServerConfig>, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let builder = match verifier {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),

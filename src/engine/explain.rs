@@ -1,4 +1,5 @@
-//! EXPLAIN: the plan of a query, its noise and its price, as text and as JSON. Free; public facts only.
+//! EXPLAIN: the plan of a query, its noise and its price, as text and as JSON. Free; public facts
+//! only.
 
 use super::notice::{cost, describe, left, noise};
 use super::reuse::Recalled;
@@ -21,48 +22,98 @@ pub(super) struct Due {
 impl Due {
     /// What was made for other roles is due like what was never made.
     pub fn of(plan: &Plan, recalled: Recalled) -> Self {
-        let Recalled { released, offered: _, count: _, summed, open: _, held: _ } = recalled;
+        let Recalled {
+            released,
+            offered: _,
+            count: _,
+            summed,
+            open: _,
+            held: _,
+        } = recalled;
         let is_summed = |release: usize| summed.iter().any(|made| made.release == release);
         let is_asked = |release: usize| !plan.releases()[release].statements().is_empty();
-        let same = (0..plan.releases().len()).filter(|at| released.table(*at).is_some() && is_asked(*at) && !is_summed(*at)).collect();
-        let loss = plan.part(|release| released.table(release).is_none()).loss();
+        let same = (0..plan.releases().len())
+            .filter(|at| released.table(*at).is_some() && is_asked(*at) && !is_summed(*at))
+            .collect();
+        let loss = plan
+            .part(|release| released.table(release).is_none())
+            .loss();
         Self { same, summed, loss }
     }
 }
 
-/// The lines of EXPLAIN: each release's tree, SQL, sensitivity and noise; the settings that shape it; the cost, and what of it is paid; what the role has left before
-/// and after.
-pub(super) fn text(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, (delta, policy): (f64, &Policy)) -> Vec<String> {
+/// The lines of EXPLAIN: each release's tree, SQL, sensitivity and noise; the settings that shape
+/// it; the cost, and what of it is paid; what the role has left before and after.
+pub(super) fn text(
+    plan: &Plan,
+    wishes: &Wishes,
+    due: &Due,
+    balance: &Balance,
+    (delta, policy): (f64, &Policy),
+) -> Vec<String> {
     let mut lines = describe(plan, delta);
-    let wished: Vec<String> = set(wishes).map(|(name, value)| format!("{name} = {value}")).collect();
+    let wished: Vec<String> = set(wishes)
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
     if !wished.is_empty() {
         lines.push(format!("Settings: {}", wished.join(", ")));
     }
-    let which = |release: usize| if plan.releases().len() == 1 { String::new() } else { format!("release {}: ", release + 1) };
-    lines.extend(due.same.iter().map(|release| format!("Reuse: {}the same was released before, and is shown again", which(*release))));
-    lines.extend(due.summed.iter().map(|summed| format!("Reuse: {}{}", which(summed.release), summed.told(policy))));
+    let which = |release: usize| {
+        if plan.releases().len() == 1 {
+            String::new()
+        } else {
+            format!("release {}: ", release + 1)
+        }
+    };
+    lines.extend(due.same.iter().map(|release| {
+        format!(
+            "Reuse: {}the same was released before, and is shown again",
+            which(*release)
+        )
+    }));
+    lines.extend(
+        due.summed
+            .iter()
+            .map(|summed| format!("Reuse: {}{}", which(summed.release), summed.told(policy))),
+    );
     if !due.same.is_empty() || !due.summed.is_empty() {
         lines.push(format!("Cost now: {}", price(&due.loss, delta)));
     }
     lines.push(match after(balance, due.loss) {
         _ if due.loss.is_zero() => format!("Budget: {}", left(balance)),
-        Some(after) => format!("Budget: {}; after this query {:.2} %", left(balance), after * 100.0),
+        Some(after) => format!(
+            "Budget: {}; after this query {:.2} %",
+            left(balance),
+            after * 100.0
+        ),
         None => format!("Budget: {}; this query does not fit it", left(balance)),
     });
     lines
 }
 
-/// EXPLAIN (FORMAT JSON): an array of one document. Keys are never renamed; later versions may add some.
+/// EXPLAIN (FORMAT JSON): an array of one document. Keys are never renamed; later versions may add
+/// some.
 ///
-/// `releases` (each with `unit`: its name, `columns` and `rows`; `tables`: `name`, `protection`, for private ones `rows_per_unit` and the `path` to the unit;
-/// `keys`; `aggregates`; `sums`: `what`, `lower`, `upper`, `standard_deviation`; `sensitivity` in rows and its `norm`; `mechanism`, `groups_per_unit`,
-/// `description`, `sql`, `noise`), `middle_queries`, `outer_query`, `public`,
-/// `settings`, `cost` (`epsilon` null where there is no pure one), `cost_text`, `reuse` (each release that is paid for: its number from 0 as `release`; `from`: `same` or
-/// `finer`; of a finer one the most groups that are summed, `groups`, how many times a bought answer's error its own is, `error_ratio`, and for `aggregates` the
-/// `standard_deviation` that they have and would have, `bought`), `cost_now` (as `cost`, of what is not paid for), `budget_left` and `budget_left_after` (fractions;
-/// null: does not fit).
-pub(super) fn json(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, (delta, policy): (f64, &Policy)) -> Vec<String> {
-    let settings: serde_json::Map<String, serde_json::Value> = set(wishes).map(|(name, value)| (name.to_owned(), value.into())).collect();
+/// `releases` (each with `unit`: its name, `columns` and `rows`; `tables`: `name`, `protection`,
+/// for private ones `rows_per_unit` and the `path` to the unit; `keys`; `aggregates`; `sums`:
+/// `what`, `lower`, `upper`, `standard_deviation`; `sensitivity` in rows and its `norm`;
+/// `mechanism`, `groups_per_unit`, `description`, `sql`, `noise`), `middle_queries`, `outer_query`,
+/// `public`, `settings`, `cost` (`epsilon` null where there is no pure one), `cost_text`, `reuse`
+/// (each release that is paid for: its number from 0 as `release`; `from`: `same` or `finer`; of a
+/// finer one the most groups that are summed, `groups`, how many times a bought answer's error its
+/// own is, `error_ratio`, and for `aggregates` the `standard_deviation` that they have and would
+/// have, `bought`), `cost_now` (as `cost`, of what is not paid for), `budget_left` and
+/// `budget_left_after` (fractions; null: does not fit).
+pub(super) fn json(
+    plan: &Plan,
+    wishes: &Wishes,
+    due: &Due,
+    balance: &Balance,
+    (delta, policy): (f64, &Policy),
+) -> Vec<String> {
+    let settings: serde_json::Map<String, serde_json::Value> = set(wishes)
+        .map(|(name, value)| (name.to_owned(), value.into()))
+        .collect();
     let document = serde_json::json!([{
         "releases": plan.releases().iter().map(|r| release(r, policy)).collect::<Vec<_>>(),
         "middle_queries": plan.middles().iter().map(|m| m.query.to_string()).collect::<Vec<_>>(),
@@ -80,11 +131,21 @@ pub(super) fn json(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, (
 }
 
 fn price(loss: &Loss, delta: f64) -> String {
-    if loss.is_zero() { "nothing".to_owned() } else { cost(loss, delta) }
+    if loss.is_zero() {
+        "nothing".to_owned()
+    } else {
+        cost(loss, delta)
+    }
 }
 
 fn summed_up(summed: &FromFiner) -> serde_json::Value {
-    let FromFiner { release, groups, worse, errors, rows_per_unit: _ } = summed;
+    let FromFiner {
+        release,
+        groups,
+        worse,
+        errors,
+        rows_per_unit: _,
+    } = summed;
     let error = |(at, own, bought): &(usize, f64, f64)| serde_json::json!({ "aggregate": at, "standard_deviation": own, "bought": bought });
     let aggregates: Vec<_> = errors.iter().map(error).collect();
     serde_json::json!({ "release": release, "from": "finer", "groups": groups, "error_ratio": worse, "aggregates": aggregates })
@@ -128,18 +189,30 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
 }
 
 fn summed(summed: &Summed) -> serde_json::Value {
-    let Summed { what, bounds, standard_deviation } = summed;
+    let Summed {
+        what,
+        bounds,
+        standard_deviation,
+    } = summed;
     serde_json::json!({ "what": what, "lower": bounds.map(|b| b.0), "upper": bounds.map(|b| b.1), "standard_deviation": standard_deviation })
 }
 
 /// A table that the plan relies on, and how its rows lead to their unit.
 fn table(schema: &str, name: &str, policy: &Policy) -> Option<serde_json::Value> {
-    let table = policy.tables.iter().find(|table| table.schema == schema && table.name == name)?;
+    let table = policy
+        .tables
+        .iter()
+        .find(|table| table.schema == schema && table.name == name)?;
     let full = format!("{schema}.{name}");
     Some(match &table.protection {
         Protection::Public => serde_json::json!({ "name": full, "protection": "public" }),
         Protection::Private(unit) => {
-            let step = |step: &Step| format!("{} -> {}.{}.{}", step.column, step.schema, step.table, step.referenced);
+            let step = |step: &Step| {
+                format!(
+                    "{} -> {}.{}.{}",
+                    step.column, step.schema, step.table, step.referenced
+                )
+            };
             let path: Vec<String> = unit.path.iter().map(step).collect();
             serde_json::json!({ "name": full, "protection": "private", "unit": unit.column, "path": path, "rows_per_unit": unit.rows_per_unit })
         }
@@ -150,23 +223,37 @@ fn table(schema: &str, name: &str, policy: &Policy) -> Option<serde_json::Value>
 fn deviation(plan: &ReleasePlan, output: &Output) -> Option<f64> {
     match output {
         Output::Measure(at) => measure_deviation(plan, plan.measures().get(*at)?),
-        Output::Average { .. } | Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
+        Output::Average { .. }
+        | Output::Dispersion { .. }
+        | Output::Joint { .. }
+        | Output::Truth { .. } => None,
         Output::Part { .. } | Output::Unlike { .. } => None,
     }
 }
 
 /// The settings that differ from their defaults.
 fn set(wishes: &Wishes) -> impl Iterator<Item = (&'static str, String)> {
-    WISHES.iter().map(|wish| (wish, wishes.show(wish.name))).filter(|(wish, value)| *value != wish.default).map(|(wish, value)| (wish.name, value))
+    WISHES
+        .iter()
+        .map(|wish| (wish, wishes.show(wish.name)))
+        .filter(|(wish, value)| *value != wish.default)
+        .map(|(wish, value)| (wish.name, value))
 }
 
-/// The fraction of the role's budget that is left after a loss; `None` where it does not fit. The owner's total is not told of.
+/// The fraction of the role's budget that is left after a loss; `None` where it does not fit. The
+/// owner's total is not told of.
 fn after(balance: &Balance, loss: Loss) -> Option<f64> {
     if !balance.cap.admits(&balance.spent, &loss) {
         return None;
     }
     let spent = balance.spent.compose(loss)?;
-    Some(Balance { spent, ..balance.clone() }.fraction_left())
+    Some(
+        Balance {
+            spent,
+            ..balance.clone()
+        }
+        .fraction_left(),
+    )
 }
 
 fn components(loss: &Loss) -> serde_json::Value {

@@ -9,7 +9,8 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use crate::ledger;
 use crate::ledger::Ledger;
 
-/// Places for questions that run, by role: as many as the role has failures left, so that all of them may fail without passing the limit.
+/// Places for questions that run, by role: as many as the role has failures left, so that all of
+/// them may fail without passing the limit.
 #[derive(Default)]
 pub struct Failures {
     places: Mutex<HashMap<String, Arc<Places>>>,
@@ -22,7 +23,8 @@ struct Places {
     left: AtomicU32,
 }
 
-/// The place of one question that runs; free again when it is dropped, gone for ever where the question failed.
+/// The place of one question that runs; free again when it is dropped, gone for ever where the
+/// question failed.
 pub struct Place {
     places: Arc<Places>,
     place: OwnedSemaphorePermit,
@@ -32,19 +34,28 @@ impl Failures {
     /// Waits for a place; `None` where the role has no failure left.
     ///
     /// # Guarantee
-    /// Failures recorded by [`Place::failed`] never exceed `limit` on one proxy. Of several on one ledger, each sees the others' failures before its next
-    /// question; only those that run at that moment may come on top.
+    /// Failures recorded by [`Place::failed`] never exceed `limit` on one proxy. Of several on one
+    /// ledger, each sees the others' failures before its next question; only those that run at that
+    /// moment may come on top.
     ///
     /// # Errors
     /// Where the ledger cannot be read.
-    pub async fn enter(&self, ledger: &Ledger, role: &str, limit: u32) -> Result<Option<Place>, ledger::Error> {
+    pub async fn enter(
+        &self,
+        ledger: &Ledger,
+        role: &str,
+        limit: u32,
+    ) -> Result<Option<Place>, ledger::Error> {
         let places = {
             let mut all = self.places.lock().await;
             match all.get(role) {
                 Some(places) => Arc::clone(places),
                 None => {
                     let left = ledger.failures_left(role, limit).await?;
-                    let places = Arc::new(Places { free: Arc::new(Semaphore::new(left as usize)), left: AtomicU32::new(left) });
+                    let places = Arc::new(Places {
+                        free: Arc::new(Semaphore::new(left as usize)),
+                        left: AtomicU32::new(left),
+                    });
                     if left == 0 {
                         places.free.close();
                     }
@@ -57,16 +68,26 @@ impl Failures {
             places.free.close();
         }
         // Closed when the last failure was used up, here or on another proxy.
-        Ok(Arc::clone(&places.free).acquire_owned().await.ok().map(|place| Place { places, place }))
+        Ok(Arc::clone(&places.free)
+            .acquire_owned()
+            .await
+            .ok()
+            .map(|place| Place { places, place }))
     }
 }
 
 impl Place {
-    /// Records the failure, durably. Nobody takes the place again, whatever becomes of the record: the failure shows.
+    /// Records the failure, durably. Nobody takes the place again, whatever becomes of the record:
+    /// the failure shows.
     ///
     /// # Errors
     /// Where the ledger cannot be written.
-    pub async fn failed(self, ledger: &Ledger, role: &str, limit: u32) -> Result<(), ledger::Error> {
+    pub async fn failed(
+        self,
+        ledger: &Ledger,
+        role: &str,
+        limit: u32,
+    ) -> Result<(), ledger::Error> {
         self.place.forget();
         if self.places.left.fetch_sub(1, Ordering::SeqCst) <= 1 {
             self.places.free.close();
@@ -86,17 +107,46 @@ mod tests {
     use crate::policy::{Budget, Renew};
 
     fn account(name: &str) -> AccountSpec {
-        let cap = Cap::new(Fixed::round_down(1.0), Fixed::round_down(1e-6), Fixed::round_down(0.5), Accounting::Gdp).unwrap();
-        AccountSpec { name: name.to_owned(), budget: Budget { epsilon: 1.0, delta: 1e-6 }, threshold_share: 0.5, cap, renew: Renew::Never }
+        let cap = Cap::new(
+            Fixed::round_down(1.0),
+            Fixed::round_down(1e-6),
+            Fixed::round_down(0.5),
+            Accounting::Gdp,
+        )
+        .unwrap();
+        AccountSpec {
+            name: name.to_owned(),
+            budget: Budget {
+                epsilon: 1.0,
+                delta: 1e-6,
+            },
+            threshold_share: 0.5,
+            cap,
+            renew: Renew::Never,
+        }
     }
 
-    /// A failure that cannot be written down shows as well: its place is gone, and with the last one the role asks no more.
+    /// A failure that cannot be written down shows as well: its place is gone, and with the last
+    /// one the role asks no more.
     #[tokio::test]
     async fn a_failure_that_is_not_recorded_takes_its_place() {
-        let path = std::path::PathBuf::from(format!("/tmp/pgveil-failures-{:x}.db", rand::random::<u64>()));
-        let ledger = Ledger::open(&format!("sqlite://{}", path.display()), account("owner"), &[account("ann")]).await.unwrap();
+        let path = std::path::PathBuf::from(format!(
+            "/tmp/pgveil-failures-{:x}.db",
+            rand::random::<u64>()
+        ));
+        let ledger = Ledger::open(
+            &format!("sqlite://{}", path.display()),
+            account("owner"),
+            &[account("ann")],
+        )
+        .await
+        .unwrap();
         let other = rusqlite::Connection::open(&path).unwrap();
-        other.execute_batch("CREATE TRIGGER deny BEFORE UPDATE ON account BEGIN SELECT RAISE(ABORT, 'no'); END").unwrap();
+        other
+            .execute_batch(
+                "CREATE TRIGGER deny BEFORE UPDATE ON account BEGIN SELECT RAISE(ABORT, 'no'); END",
+            )
+            .unwrap();
         let failures = Failures::default();
         for _ in 0..2 {
             let place = failures.enter(&ledger, "ann", 2).await.unwrap().unwrap();

@@ -1,4 +1,5 @@
-//! What a running proxy counts for its operator: questions by how they ended, time by stage, sessions. Never a text, a name or a value.
+//! What a running proxy counts for its operator: questions by how they ended, time by stage,
+//! sessions. Never a text, a name or a value.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +7,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Upper edges of the histograms, in seconds.
-const EDGES: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, f64::INFINITY];
+const EDGES: [f64; 14] = [
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    10.0,
+    60.0,
+    f64::INFINITY,
+];
 
 #[derive(Debug, Clone, Default)]
 struct Histogram {
@@ -37,12 +53,18 @@ impl Meter {
     /// A question has ended; its SQLSTATE says how.
     pub fn question(&self, kind: &'static str, sqlstate: &str, took: Duration) {
         let mut counts = self.lock();
-        *counts.questions.entry((kind, sqlstate.to_owned())).or_default() += 1;
+        *counts
+            .questions
+            .entry((kind, sqlstate.to_owned()))
+            .or_default() += 1;
         counts.by_kind.entry(kind).or_default().add(took);
     }
 
     pub fn laps(&self) -> Laps<'_> {
-        Laps { meter: self, since: Instant::now() }
+        Laps {
+            meter: self,
+            since: Instant::now(),
+        }
     }
 
     pub fn session_opened(&self) {
@@ -58,15 +80,29 @@ impl Meter {
     pub fn print(&self) -> String {
         let counts = self.lock();
         let mut text = String::new();
-        line(&mut text, format_args!("# TYPE pgveil_sessions gauge\npgveil_sessions {}", counts.sessions));
+        line(
+            &mut text,
+            format_args!(
+                "# TYPE pgveil_sessions gauge\npgveil_sessions {}",
+                counts.sessions
+            ),
+        );
         line(&mut text, format_args!("# TYPE pgveil_questions counter"));
         for ((kind, sqlstate), count) in &counts.questions {
             line(
                 &mut text,
-                format_args!("pgveil_questions_total{{kind=\"{kind}\",verdict=\"{}\",sqlstate=\"{sqlstate}\"}} {count}", verdict(sqlstate)),
+                format_args!(
+                    "pgveil_questions_total{{kind=\"{kind}\",verdict=\"{}\",sqlstate=\"{sqlstate}\"}} {count}",
+                    verdict(sqlstate)
+                ),
             );
         }
-        histograms(&mut text, "pgveil_question_seconds", "kind", &counts.by_kind);
+        histograms(
+            &mut text,
+            "pgveil_question_seconds",
+            "kind",
+            &counts.by_kind,
+        );
         histograms(&mut text, "pgveil_stage_seconds", "stage", &counts.by_stage);
         text
     }
@@ -81,7 +117,12 @@ impl Laps<'_> {
     /// The stage that has just ended.
     pub fn lap(&mut self, stage: &'static str) {
         let now = Instant::now();
-        self.meter.lock().by_stage.entry(stage).or_default().add(now - self.since);
+        self.meter
+            .lock()
+            .by_stage
+            .entry(stage)
+            .or_default()
+            .add(now - self.since);
         self.since = now;
     }
 }
@@ -89,7 +130,10 @@ impl Laps<'_> {
 impl Histogram {
     fn add(&mut self, took: Duration) {
         let seconds = took.as_secs_f64();
-        let at = EDGES.iter().position(|edge| seconds <= *edge).unwrap_or(EDGES.len() - 1);
+        let at = EDGES
+            .iter()
+            .position(|edge| seconds <= *edge)
+            .unwrap_or(EDGES.len() - 1);
         self.counts[at] += 1;
         self.seconds += seconds;
     }
@@ -107,15 +151,31 @@ fn verdict(sqlstate: &str) -> &'static str {
 }
 
 fn histograms(text: &mut String, name: &str, label: &str, all: &BTreeMap<&'static str, Histogram>) {
-    line(text, format_args!("# TYPE {name} histogram\n# UNIT {name} seconds"));
+    line(
+        text,
+        format_args!("# TYPE {name} histogram\n# UNIT {name} seconds"),
+    );
     for (value, Histogram { counts, seconds }) in all {
         let mut below = 0;
         for (edge, count) in EDGES.iter().zip(counts) {
             below += count;
-            let edge = if edge.is_finite() { edge.to_string() } else { "+Inf".to_owned() };
-            line(text, format_args!("{name}_bucket{{{label}=\"{value}\",le=\"{edge}\"}} {below}"));
+            let edge = if edge.is_finite() {
+                edge.to_string()
+            } else {
+                "+Inf".to_owned()
+            };
+            line(
+                text,
+                format_args!("{name}_bucket{{{label}=\"{value}\",le=\"{edge}\"}} {below}"),
+            );
         }
-        line(text, format_args!("{name}_count{{{label}=\"{value}\"}} {below}\n{name}_sum{{{label}=\"{value}\"}} {seconds}"));
+        line(
+            text,
+            format_args!(
+                "{name}_count{{{label}=\"{value}\"}} {below}\n{name}_sum{{{label}=\"{value}\"}} \
+                    {seconds}"
+            ),
+        );
     }
 }
 
@@ -145,7 +205,10 @@ mod tests {
             "pgveil_question_seconds_bucket{kind=\"answer\",le=\"+Inf\"} 5",
             "pgveil_question_seconds_count{kind=\"answer\"} 5",
         ] {
-            assert!(text.lines().any(|line| line == wanted), "{wanted} in\n{text}");
+            assert!(
+                text.lines().any(|line| line == wanted),
+                "{wanted} in\n{text}"
+            );
         }
     }
 }

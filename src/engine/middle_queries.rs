@@ -24,7 +24,8 @@ pub(super) struct Middles<'a> {
     held: Vec<Held>,
 }
 
-/// Most values that a row may be held against, in all lists of a release's statements together: 50 ns each. A longer text counts as several.
+/// Most values that a row may be held against, in all lists of a release's statements together: 50
+/// ns each. A longer text counts as several.
 const SEARCHED_MAX: u64 = 400_000;
 
 /// Nanoseconds that one row may take beside public rows that no equality picks.
@@ -35,14 +36,26 @@ const BYTES_MAX: usize = 64 << 20;
 
 impl<'a> Middles<'a> {
     pub fn new(engine: &'a Engine, asker: &Asker, plan: &'a Plan) -> Self {
-        Self { engine, asker: asker.clone().printing_plainly(), plan, known: vec![None; plan.middles().len()], bytes: 0, held: Vec::new() }
+        Self {
+            engine,
+            asker: asker.clone().printing_plainly(),
+            plan,
+            known: vec![None; plan.middles().len()],
+            bytes: 0,
+            held: Vec::new(),
+        }
     }
 
     /// The constants of a release's statement, in the order of its parameters.
     ///
     /// # Errors
-    /// What goes wrong with a middle query speaks of released values only. XX000 where a release that it reads was not made yet.
-    pub async fn constants(&mut self, release: usize, released: &Released) -> Result<Vec<Column>, Error> {
+    /// What goes wrong with a middle query speaks of released values only. XX000 where a release
+    /// that it reads was not made yet.
+    pub async fn constants(
+        &mut self,
+        release: usize,
+        released: &Released,
+    ) -> Result<Vec<Column>, Error> {
         let mut constants = Vec::new();
         let mut searched = 0u64;
         let plan = &self.plan.releases()[release];
@@ -51,11 +64,19 @@ impl<'a> Middles<'a> {
                 Some(columns) => columns,
                 None => self.run(*middle, released).await?,
             };
-            let values: u64 = columns[*column].iter().map(|value| 1 + value.as_ref().map_or(0, String::len) as u64 / 50).sum();
+            let values: u64 = columns[*column]
+                .iter()
+                .map(|value| 1 + value.as_ref().map_or(0, String::len) as u64 / 50)
+                .sum();
             searched = searched.saturating_add(values.saturating_mul(*times));
             if searched > SEARCHED_MAX {
-                let message = format!("a row would be compared with more than {SEARCHED_MAX} values of subqueries");
-                return Err(Error::Shadow(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message).hint("Write the subquery once, or narrow it.")));
+                let message = format!(
+                    "a row would be compared with more than {SEARCHED_MAX} values of subqueries"
+                );
+                return Err(Error::Shadow(
+                    Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message)
+                        .hint("Write the subquery once, or narrow it."),
+                ));
             }
             constants.push(columns[*column].clone());
             self.known[*middle] = Some(columns);
@@ -66,35 +87,81 @@ impl<'a> Middles<'a> {
 
     /// What is computed of a row beside every public one takes as long as there are of these.
     fn check_pairs(&self, plan: &ReleasePlan) -> Result<(), Error> {
-        let table = |id: &TableId| self.engine.mirrored.get(id).map_or(1, |rows| rows.unwrap_or(self.engine.policy.limits.mirror_rows));
-        let middle = |at: &usize| self.known[*at].as_ref().and_then(|columns| columns.first()).map_or(1, |values| values.len() as u64);
-        let pairs = plan.beside().iter().flat_map(|(tables, middles)| tables.iter().map(table).chain(middles.iter().map(middle)));
+        let table = |id: &TableId| {
+            self.engine.mirrored.get(id).map_or(1, |rows| {
+                rows.unwrap_or(self.engine.policy.limits.mirror_rows)
+            })
+        };
+        let middle = |at: &usize| {
+            self.known[*at]
+                .as_ref()
+                .and_then(|columns| columns.first())
+                .map_or(1, |values| values.len() as u64)
+        };
+        let pairs = plan.beside().iter().flat_map(|(tables, middles)| {
+            tables.iter().map(table).chain(middles.iter().map(middle))
+        });
         let nanoseconds = pairs.fold(plan.work(), |all, rows| all.saturating_mul(rows.max(1)));
         if plan.beside().is_empty() || nanoseconds <= PAIRS_NANOSECONDS_MAX {
             return Ok(());
         }
         let limit = PAIRS_NANOSECONDS_MAX / 1_000_000_000;
-        let message = format!("one row could keep this query busy for more than {limit} s, beside all the public rows that it meets");
-        let refusal = Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, message).detail("The time of an answer must tell little about any row.");
-        Err(Error::Rewrite(refusal.hint("Join the public rows by an equality, or compute less of each pair.")))
+        let message = format!(
+            "one row could keep this query busy for more than {limit} s, beside all the public \
+                rows \
+                that it meets"
+        );
+        let refusal = Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, message)
+            .detail("The time of an answer must tell little about any row.");
+        Err(Error::Rewrite(refusal.hint(
+            "Join the public rows by an equality, or compute less of each pair.",
+        )))
     }
 
     async fn run(&mut self, number: usize, released: &Released) -> Result<Vec<Column>, Error> {
         let rows_max = self.engine.policy.limits.groups;
-        let statement = finish::middle(self.plan, number, rows_max, released).map_err(Error::Rewrite)?;
+        let statement =
+            finish::middle(self.plan, number, rows_max, released).map_err(Error::Rewrite)?;
         let types = &self.plan.middles()[number].columns;
-        let column = |data_type| ColumnDescription { name: String::new(), type_oid: oid_of(data_type), type_size: 0, type_modifier: -1 };
-        let expected = Description { parameters: Vec::new(), columns: types.iter().map(column).collect() };
-        let Weighed { rows, held } = self.engine.shadow.run(&self.asker, &statement, &expected, &[Format::Text]).await.map_err(shadow_error)?;
+        let column = |data_type| ColumnDescription {
+            name: String::new(),
+            type_oid: oid_of(data_type),
+            type_size: 0,
+            type_modifier: -1,
+        };
+        let expected = Description {
+            parameters: Vec::new(),
+            columns: types.iter().map(column).collect(),
+        };
+        let Weighed { rows, held } = self
+            .engine
+            .shadow
+            .run(&self.asker, &statement, &expected, &[Format::Text])
+            .await
+            .map_err(shadow_error)?;
         if rows.len() > rows_max as usize {
             let message = format!("a subquery over private rows gives more than {rows_max} rows");
-            return Err(Error::Shadow(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message).hint("Add a LIMIT to the subquery.")));
+            return Err(Error::Shadow(
+                Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message)
+                    .hint("Add a LIMIT to the subquery."),
+            ));
         }
         self.held.push(held);
-        self.bytes += rows.iter().flatten().flatten().map(bytes::Bytes::len).sum::<usize>();
+        self.bytes += rows
+            .iter()
+            .flatten()
+            .flatten()
+            .map(bytes::Bytes::len)
+            .sum::<usize>();
         if self.bytes > BYTES_MAX {
-            let message = format!("subqueries over private rows give more than {} MB", BYTES_MAX >> 20);
-            return Err(Error::Shadow(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message).hint("Leave out long texts.")));
+            let message = format!(
+                "subqueries over private rows give more than {} MB",
+                BYTES_MAX >> 20
+            );
+            return Err(Error::Shadow(
+                Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message)
+                    .hint("Leave out long texts."),
+            ));
         }
         let mut columns: Vec<Column> = vec![Vec::with_capacity(rows.len()); types.len()];
         for row in rows {
@@ -108,30 +175,59 @@ impl<'a> Middles<'a> {
 }
 
 impl Engine {
-    /// The middle queries have the types that the releases were planned with, and the outer query gives exactly the columns that PostgreSQL promised for the
-    /// analyst's own text.
-    pub(super) async fn check_shape(&self, asker: &Asker, plan: &Plan, description: &Description) -> Result<(), Error> {
+    /// The middle queries have the types that the releases were planned with, and the outer query
+    /// gives exactly the columns that PostgreSQL promised for the analyst's own text.
+    pub(super) async fn check_shape(
+        &self,
+        asker: &Asker,
+        plan: &Plan,
+        description: &Description,
+    ) -> Result<(), Error> {
         for (number, middle) in plan.middles().iter().enumerate() {
-            let shape = finish::middle_shape(plan, number, self.policy.limits.groups).map_err(Error::Rewrite)?;
-            let found = self.shadow.describe(asker, &shape, &[]).await.map_err(shadow_error)?;
-            if !found.columns.iter().map(|c| c.type_oid).eq(middle.columns.iter().map(oid_of)) {
+            let shape = finish::middle_shape(plan, number, self.policy.limits.groups)
+                .map_err(Error::Rewrite)?;
+            let found = self
+                .shadow
+                .describe(asker, &shape, &[])
+                .await
+                .map_err(shadow_error)?;
+            if !found
+                .columns
+                .iter()
+                .map(|c| c.type_oid)
+                .eq(middle.columns.iter().map(oid_of))
+            {
                 return Err(Error::Rewrite(
-                    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "cannot determine the types of a subquery's columns")
-                        .detail("Nothing was charged.")
-                        .hint("Cast the columns of the subquery explicitly."),
+                    Refusal::new(
+                        sqlstate::FEATURE_NOT_SUPPORTED,
+                        "cannot determine the types of a subquery's columns",
+                    )
+                    .detail("Nothing was charged.")
+                    .hint("Cast the columns of the subquery explicitly."),
                 ));
             }
         }
         let shape = finish::shape(plan).map_err(Error::Rewrite)?;
-        let found = self.shadow.describe(asker, &shape, &[]).await.map_err(shadow_error)?;
+        let found = self
+            .shadow
+            .describe(asker, &shape, &[])
+            .await
+            .map_err(shadow_error)?;
         let types = |d: &Description| d.columns.iter().map(|c| c.type_oid).collect::<Vec<_>>();
         if types(&found) == types(description) {
             return Ok(());
         }
         Err(Error::Rewrite(
-            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "cannot determine the types of this query's columns")
-                .detail("The private answer would have other column types than PostgreSQL gives. Nothing was charged.")
-                .hint("Cast the arguments of the aggregates explicitly."),
+            Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "cannot determine the types of this \
+                query's columns",
+            )
+            .detail(
+                "The private answer would have other column types than PostgreSQL gives. \
+                    Nothing was charged.",
+            )
+            .hint("Cast the arguments of the aggregates explicitly."),
         ))
     }
 }

@@ -1,4 +1,5 @@
-//! plan() and answer(): the road of one query on one screen. The wire and the command line enter here only.
+//! plan() and answer(): the road of one query on one screen. The wire and the command line enter
+//! here only.
 
 mod explain;
 mod failures;
@@ -99,8 +100,21 @@ pub struct Engine {
 ///
 /// # Errors
 /// One variant a stage; every text depends on the SQL, the policy and the terms only.
-pub fn plan(query: &Query, policy: &Policy, search_path: &[String], constants: &Constants, terms: &Terms) -> Result<Plan, Error> {
-    plan_within(query, policy, search_path, constants, terms, &Arc::default())
+pub fn plan(
+    query: &Query,
+    policy: &Policy,
+    search_path: &[String],
+    constants: &Constants,
+    terms: &Terms,
+) -> Result<Plan, Error> {
+    plan_within(
+        query,
+        policy,
+        search_path,
+        constants,
+        terms,
+        &Arc::default(),
+    )
 }
 
 /// The same, refused with 54001 where it takes more than what is left of `effort`.
@@ -129,7 +143,14 @@ enum Opened {
 
 impl Engine {
     /// Noise comes from the operating system's CSPRNG.
-    pub fn new(policy: Policy, backend: Backend, shadow: Shadow, ledger: Ledger, database: String, server_version: String) -> Self {
+    pub fn new(
+        policy: Policy,
+        backend: Backend,
+        shadow: Shadow,
+        ledger: Ledger,
+        database: String,
+        server_version: String,
+    ) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
         let (failures, turns, meter, lane) = Default::default();
         let (plans, admission, mirrored, changed_rows) = Default::default();
@@ -159,30 +180,61 @@ impl Engine {
         Self { server, ..self }
     }
 
-    /// The same as the successor of another engine over the same ledger, which may still have questions that run: failures, turns and the operator's counts go on.
+    /// The same as the successor of another engine over the same ledger, which may still have
+    /// questions that run: failures, turns and the operator's counts go on.
     ///
     /// # Requires
     /// Both policies have one `limits.failures`.
     pub fn succeeding(self, before: &Self) -> Self {
-        assert_eq!(self.policy.limits.failures, before.policy.limits.failures, "places are counted against one limit");
-        let Self { failures, turns, meter, lane, .. } = before;
-        Self { failures: Arc::clone(failures), turns: Arc::clone(turns), meter: Arc::clone(meter), lane: Arc::clone(lane), ..self }
+        assert_eq!(
+            self.policy.limits.failures, before.policy.limits.failures,
+            "places are counted against one limit"
+        );
+        let Self {
+            failures,
+            turns,
+            meter,
+            lane,
+            ..
+        } = before;
+        Self {
+            failures: Arc::clone(failures),
+            turns: Arc::clone(turns),
+            meter: Arc::clone(meter),
+            lane: Arc::clone(lane),
+            ..self
+        }
     }
 
     /// The same, knowing which public tables the shadow has the rows of.
     pub fn mirroring(self, mirrored: &[Mirrored]) -> Self {
-        let rows = |table: &Table| mirrored.iter().find(|m| m.schema == table.schema && m.table == table.name).map(|m| m.rows);
-        let known = self.policy.tables.iter().enumerate().filter_map(|(at, table)| Some((TableId(at), rows(table)?)));
+        let rows = |table: &Table| {
+            mirrored
+                .iter()
+                .find(|m| m.schema == table.schema && m.table == table.name)
+                .map(|m| m.rows)
+        };
+        let known = self
+            .policy
+            .tables
+            .iter()
+            .enumerate()
+            .filter_map(|(at, table)| Some((TableId(at), rows(table)?)));
         let mirrored = known.collect();
         Self { mirrored, ..self }
     }
 
-    /// The same, over a policy that rests on what searches found: each role pays for these before its first question.
+    /// The same, over a policy that rests on what searches found: each role pays for these before
+    /// its first question.
     pub fn resting_on(self, found: Vec<Found>) -> Self {
-        Self { admission: Admission::new(found), ..self }
+        Self {
+            admission: Admission::new(found),
+            ..self
+        }
     }
 
-    /// The same with another noise source: for tests, which hold it up against PostgreSQL without noise. No command, setting or feature leads here.
+    /// The same with another noise source: for tests, which hold it up against PostgreSQL without
+    /// noise. No command, setting or feature leads here.
     pub fn with_sampler(self, sampler: MakeSampler) -> Self {
         Self { sampler, ..self }
     }
@@ -206,23 +258,42 @@ impl Engine {
         if !self.shadow.answers().await {
             return Err("the shadow");
         }
-        self.ledger.balance_owner().await.map(drop).map_err(|_| "the ledger")
+        self.ledger
+            .balance_owner()
+            .await
+            .map(drop)
+            .map_err(|_| "the ledger")
     }
 
-    /// Tables of the policy whose definition is no longer what the policy was checked against: questions of them are refused until it is reloaded.
+    /// Tables of the policy whose definition is no longer what the policy was checked against:
+    /// questions of them are refused until it is reloaded.
     ///
     /// # Errors
     /// Where the database cannot be asked; the text is for the operator.
     pub async fn changed_tables(&self) -> Result<Vec<String>, String> {
-        let known: Vec<(u32, &str)> = self.policy.tables.iter().map(|table| (table.oid, table.fingerprint.as_str())).collect();
+        let known: Vec<(u32, &str)> = self
+            .policy
+            .tables
+            .iter()
+            .map(|table| (table.oid, table.fingerprint.as_str()))
+            .collect();
         let changed = self.backend.changed(&known).await?;
-        let tables = self.policy.tables.iter().filter(|table| changed.contains(&table.oid));
-        Ok(tables.map(|table| format!("{}.{}", table.schema, table.name)).collect())
+        let tables = self
+            .policy
+            .tables
+            .iter()
+            .filter(|table| changed.contains(&table.oid));
+        Ok(tables
+            .map(|table| format!("{}.{}", table.schema, table.name))
+            .collect())
     }
 
     /// Connections in use and at most, towards the database and in the shadow.
     pub fn pools(&self) -> [(&'static str, (usize, usize)); 2] {
-        [("database", self.backend.used()), ("shadow", self.shadow.used())]
+        [
+            ("database", self.backend.used()),
+            ("shadow", self.shadow.used()),
+        ]
     }
 
     /// Stops what the engine started; the ledger needs no goodbye.
@@ -230,15 +301,19 @@ impl Engine {
         self.shadow.stop().await;
     }
 
-    /// Plans for a role as its accounts stand now; the plan of a question like in everything is that question's. Free, but for what the policy's searches found, which a
-    /// role pays once.
+    /// Plans for a role as its accounts stand now; the plan of a question like in everything is
+    /// that question's. Free, but for what the policy's searches found, which a role pays once.
     ///
     /// # Errors
-    /// As [`plan`]; 53400 where the role cannot pay for what the policy rests on; 22023 for an epsilon above the policy's ceiling.
+    /// As [`plan`]; 53400 where the role cannot pay for what the policy rests on; 22023 for an
+    /// epsilon above the policy's ceiling.
     pub async fn plan(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, Balances), Error> {
         let planned = self.planned(asker, query).await;
         // An error too may tell what was found.
-        if !planned.as_ref().is_ok_and(|(plan, _)| search_payment::tells_nothing(plan)) {
+        if !planned
+            .as_ref()
+            .is_ok_and(|(plan, _)| search_payment::tells_nothing(plan))
+        {
             self.admitted(&asker.role).await?;
         }
         planned.and_then(|(plan, balances)| self.check_mirrored(&plan).map(|()| (plan, balances)))
@@ -246,21 +321,51 @@ impl Engine {
 
     /// A table that is empty in the shadow is not answered from there.
     fn check_mirrored(&self, plan: &Plan) -> Result<(), Error> {
-        let Some(id) = plan.public_tables().iter().find(|id| self.mirrored.get(id) == Some(&None)) else { return Ok(()) };
+        let Some(id) = plan
+            .public_tables()
+            .iter()
+            .find(|id| self.mirrored.get(id) == Some(&None))
+        else {
+            return Ok(());
+        };
         let Table { schema, name, .. } = &self.policy.tables[id.0];
         Err(Error::Resolve(
-            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("public table {schema}.{name} has more rows than the policy's limits.mirror_rows"))
-                .detail("Alone, and beside released values, public tables are answered from a copy.")
-                .hint("Join it to the private rows, or ask the data owner to raise limits.mirror_rows."),
+            Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!(
+                    "public table {schema}.{name} \
+                has \
+                more rows than the policy's limits.mirror_rows"
+                ),
+            )
+            .detail(
+                "Alone, and beside released values, public tables are answered from a \
+                    copy.",
+            )
+            .hint(
+                "Join it to the private rows, or ask the data owner to raise \
+                    limits.mirror_rows.",
+            ),
         ))
     }
 
     async fn planned(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, Balances), Error> {
         asker.wishes.within(&self.policy).map_err(Error::Rewrite)?;
-        let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let role = Standing { cap: balances.role.cap, spent: balances.role.spent };
-        // Of the owner's account its cap alone: which noise is drawn is shown, and what all have spent is not.
-        let owner = Standing { cap: balances.owner.cap, spent: Loss::ZERO };
+        let balances = self
+            .ledger
+            .balances(&asker.role)
+            .await
+            .map_err(|e| internal("ledger", &e))?;
+        let role = Standing {
+            cap: balances.role.cap,
+            spent: balances.role.spent,
+        };
+        // Of the owner's account its cap alone: which noise is drawn is shown, and what all have
+        // spent is not.
+        let owner = Standing {
+            cap: balances.owner.cap,
+            spent: Loss::ZERO,
+        };
         let asked = self.asked(asker, query, vec![role, owner]);
         let free = || self.plans.find(&self.asked(asker, query, Vec::new()));
         if let Some(plan) = free().or_else(|| self.plans.find(&asked)) {
@@ -271,9 +376,24 @@ impl Engine {
         Ok((plan, balances))
     }
 
-    /// Plans a short statement at once where that is little work. Whatever the text, more waits for the role's turn, and is held in the common stock of memory.
-    async fn planned_in_turn(&self, asker: &Asker, query: &Query, asked: &Asked) -> Result<Plan, Error> {
-        let plan = |effort: &Arc<Effort>| plan_within(query, &self.policy, &asker.search_path, &asked.constants, &asked.terms, effort);
+    /// Plans a short statement at once where that is little work. Whatever the text, more waits for
+    /// the role's turn, and is held in the common stock of memory.
+    async fn planned_in_turn(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        asked: &Asked,
+    ) -> Result<Plan, Error> {
+        let plan = |effort: &Arc<Effort>| {
+            plan_within(
+                query,
+                &self.policy,
+                &asker.search_path,
+                &asked.constants,
+                &asked.terms,
+                effort,
+            )
+        };
         if Size::of(query) == Size::Small {
             let effort = Arc::new(Effort::small());
             // The others' work does not wait on this thread for it.
@@ -287,50 +407,106 @@ impl Engine {
         turn.work(|| plan(&Arc::default()))
     }
 
-    /// The plan, where the question was planned before and costs nothing however the accounts stand.
+    /// The plan, where the question was planned before and costs nothing however the accounts
+    /// stand.
     fn planned_free(&self, asker: &Asker, query: &Query) -> Option<Arc<Plan>> {
         asker.wishes.within(&self.policy).ok()?;
-        self.plans.find(&self.asked(asker, query, Vec::new())).filter(|plan| search_payment::tells_nothing(plan) && self.check_mirrored(plan).is_ok())
+        self.plans
+            .find(&self.asked(asker, query, Vec::new()))
+            .filter(|plan| search_payment::tells_nothing(plan) && self.check_mirrored(plan).is_ok())
     }
 
     fn delta(&self, role: &str) -> f64 {
-        self.policy.role(role).map_or(self.policy.privacy.budget.delta, |r| r.budget.delta)
+        self.policy
+            .role(role)
+            .map_or(self.policy.privacy.budget.delta, |r| r.budget.delta)
     }
 
     fn asked(&self, asker: &Asker, query: &Query, accounts: Vec<Standing>) -> Asked {
-        let epsilon = asker.wishes.epsilon.unwrap_or(self.policy.privacy.epsilon_default);
-        let terms = Terms { epsilon, delta: self.delta(&asker.role), accounts, wishes: asker.wishes };
-        let constants = Constants { session: self.session(asker), ..constants(asker, &self.policy) };
+        let epsilon = asker
+            .wishes
+            .epsilon
+            .unwrap_or(self.policy.privacy.epsilon_default);
+        let terms = Terms {
+            epsilon,
+            delta: self.delta(&asker.role),
+            accounts,
+            wishes: asker.wishes,
+        };
+        let constants = Constants {
+            session: self.session(asker),
+            ..constants(asker, &self.policy)
+        };
         Asked::new(query, &asker.search_path, constants, terms)
     }
 
     /// What a session is told of itself and of the server.
     fn session(&self, asker: &Asker) -> Session {
-        let Server { version, started, .. } = &self.server;
-        Session { process: asker.process, database: self.database.clone(), version: version.clone(), started: started.clone() }
+        let Server {
+            version, started, ..
+        } = &self.server;
+        Session {
+            process: asker.process,
+            database: self.database.clone(),
+            version: version.clone(),
+            started: started.clone(),
+        }
     }
 
-    /// Parameters as constants of their types, read by PostgreSQL itself; with what they take of memory.
-    async fn bound(&self, asker: &Asker, query: &Query, parameters: &[u32], arguments: &[Argument]) -> Result<(Query, Held), Error> {
+    /// Parameters as constants of their types, read by PostgreSQL itself; with what they take of
+    /// memory.
+    async fn bound(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+        arguments: &[Argument],
+    ) -> Result<(Query, Held), Error> {
         if parameters.len() != arguments.len() {
-            let counts = format!("bind message supplies {} parameters, but the statement requires {}", arguments.len(), parameters.len());
+            let counts = format!(
+                "bind message supplies {} parameters, but the statement requires {}",
+                arguments.len(),
+                parameters.len()
+            );
             return Err(Error::Parse(Refusal::new("08P01", counts)));
         }
         if parameters.is_empty() {
             return Ok((query.clone(), asker.share.begin()));
         }
-        let texts = self.shadow.normalize_arguments(asker, parameters, arguments).await.map_err(shadow_error)?;
+        let texts = self
+            .shadow
+            .normalize_arguments(asker, parameters, arguments)
+            .await
+            .map_err(shadow_error)?;
         let bytes: usize = texts.iter().flatten().map(String::len).sum();
         let held = asker.share.hold(COPIES * bytes).map_err(Error::Parse)?;
-        let bound =
-            parameters.iter().zip(texts).map(|(oid, text)| Ok(Bound { data_type: parameter_type(*oid)?, text })).collect::<Result<Vec<_>, _>>();
+        let bound = parameters
+            .iter()
+            .zip(texts)
+            .map(|(oid, text)| {
+                Ok(Bound {
+                    data_type: parameter_type(*oid)?,
+                    text,
+                })
+            })
+            .collect::<Result<Vec<_>, _>>();
         let bound = bound.map_err(Error::Parse)?;
-        let turn = self.lane.turn(&asker.role, Size::of(query).max(Size::of_bytes(bytes))).await;
-        turn.work(|| query.bind(&bound)).map(|query| (query, held)).map_err(Error::Parse)
+        let turn = self
+            .lane
+            .turn(&asker.role, Size::of(query).max(Size::of_bytes(bytes)))
+            .await;
+        turn.work(|| query.bind(&bound))
+            .map(|query| (query, held))
+            .map_err(Error::Parse)
     }
 
     /// Tells statements about the catalogs from questions, which PostgreSQL reads once.
-    async fn opened(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Opened, Error> {
+    async fn opened(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+    ) -> Result<Opened, Error> {
         let size = Size::of(query);
         let opening = self.lane.turn(&asker.role, size).await;
         let query = opening.work(|| {
@@ -346,13 +522,24 @@ impl Engine {
         };
         match self.shadow.describe(asker, &sql, parameters).await {
             Ok(description) => Ok(Opened::Question(query, description)),
-            Err(error) => Err(self.lane.turn(&asker.role, size).await.work(|| described(&query, error))),
+            Err(error) => Err(self
+                .lane
+                .turn(&asker.role, size)
+                .await
+                .work(|| described(&query, error))),
         }
     }
 
-    async fn described(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+    async fn described(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+    ) -> Result<Description, Error> {
         let (query, description) = match self.opened(asker, query, parameters).await? {
-            Opened::Catalogs(statement) => return self.describe_catalogs(asker, &statement, parameters).await,
+            Opened::Catalogs(statement) => {
+                return self.describe_catalogs(asker, &statement, parameters).await;
+            }
             Opened::Question(query, description) => (query, description),
         };
         if !query.has_parameters() {
@@ -374,7 +561,9 @@ impl Engine {
         let planning = async {
             let (query, description) = match self.opened(asker, query, parameters).await? {
                 Opened::Catalogs(statement) => {
-                    let answer = self.answer_catalogs(asker, &statement, parameters, arguments, formats).await?;
+                    let answer = self
+                        .answer_catalogs(asker, &statement, parameters, arguments, formats)
+                        .await?;
                     return Ok(ControlFlow::Break((answer, Verdict::Answered)));
                 }
                 Opened::Question(query, description) => (query, description),
@@ -382,9 +571,15 @@ impl Engine {
             let (bound, _held) = self.bound(asker, &query, parameters, arguments).await?;
             let (plan, is_preview) = self.plan_or_preview(asker, &bound).await?;
             self.check_shape(asker, &plan, &description).await?;
-            Ok(ControlFlow::Continue((query, description, plan, is_preview)))
+            Ok(ControlFlow::Continue((
+                query,
+                description,
+                plan,
+                is_preview,
+            )))
         };
-        // Nothing of the question is charged yet (what a role pays once for searches stays paid), and no private row read.
+        // Nothing of the question is charged yet (what a role pays once for searches stays paid),
+        // and no private row read.
         let planned: ControlFlow<_, _> = tokio::select! {
             planned = planning => planned?,
             () = pace.asked().cancelled() => return Err(Error::Cancelled),
@@ -397,7 +592,8 @@ impl Engine {
         let answered = pace.run(self.answered(asker, &plan, pace, tally)).await?;
         laps.lap("release");
         let views = self.views(asker, &plan).await?;
-        let statement = aside(|| finish::finish(&plan, &answered.released, &views)).map_err(Error::Rewrite)?;
+        let statement =
+            aside(|| finish::finish(&plan, &answered.released, &views)).map_err(Error::Rewrite)?;
         let Weighed { rows, held } = tokio::select! {
             weighed = self.shadow.run(asker, &statement, &description, formats) => weighed.map_err(shadow_error)?,
             () = pace.asked().cancelled() => return Err(Error::Cancelled),
@@ -405,16 +601,39 @@ impl Engine {
         laps.lap("finish");
         let mut notices = Vec::new();
         if asker.wishes.notices != Notices::Off && !plan.loss().is_zero() {
-            let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-            notices.extend(notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, (self.delta(&asker.role), &self.policy)));
+            let balances = self
+                .ledger
+                .balances(&asker.role)
+                .await
+                .map_err(|e| internal("ledger", &e))?;
+            notices.extend(notice::of_answer(
+                &plan,
+                &answered,
+                asker.wishes.notices,
+                &balances,
+                (self.delta(&asker.role), &self.policy),
+            ));
         }
         if asker.wishes.notices != Notices::Off {
             notices.extend(notice::of_clock(&plan, &query, &self.policy));
         }
         notices.extend(is_preview.then(preview::notice));
-        let verdict = if !plan.loss().is_zero() && answered.paid.is_zero() { Verdict::Reused } else { Verdict::Answered };
+        let verdict = if !plan.loss().is_zero() && answered.paid.is_zero() {
+            Verdict::Reused
+        } else {
+            Verdict::Answered
+        };
         let warnings = self.of_changed_rows(&plan);
-        Ok((Answer { columns: description.columns, rows, notices, warnings, held }, verdict))
+        Ok((
+            Answer {
+                columns: description.columns,
+                rows,
+                notices,
+                warnings,
+                held,
+            },
+            verdict,
+        ))
     }
 
     async fn explained(
@@ -426,7 +645,8 @@ impl Engine {
     ) -> Result<Vec<String>, Error> {
         let (query, description) = match self.opened(asker, query, parameters).await? {
             Opened::Catalogs(statement) => {
-                self.describe_catalogs(asker, &statement, parameters).await?;
+                self.describe_catalogs(asker, &statement, parameters)
+                    .await?;
                 return Ok(system_catalog::explain(json));
             }
             Opened::Question(query, description) => (query, description),
@@ -434,9 +654,17 @@ impl Engine {
         let (query, _held) = self.bound(asker, &query, parameters, arguments).await?;
         let (plan, balances) = self.plan(asker, &query).await?;
         self.check_shape(asker, &plan, &description).await?;
-        let recalled = self.recall(asker, &plan, &mut Middles::new(self, asker, &plan)).await?;
+        let recalled = self
+            .recall(asker, &plan, &mut Middles::new(self, asker, &plan))
+            .await?;
         let told = if json { explain::json } else { explain::text };
-        Ok(told(&plan, &asker.wishes, &explain::Due::of(&plan, recalled), &balances.role, (self.delta(&asker.role), &self.policy)))
+        Ok(told(
+            &plan,
+            &asker.wishes,
+            &explain::Due::of(&plan, recalled),
+            &balances.role,
+            (self.delta(&asker.role), &self.policy),
+        ))
     }
 }
 
@@ -458,11 +686,15 @@ impl Service for Engine {
     }
 
     fn wishes(&self, role: &str) -> Wishes {
-        self.policy.role(role).map_or_else(Wishes::default, |r| r.wishes)
+        self.policy
+            .role(role)
+            .map_or_else(Wishes::default, |r| r.wishes)
     }
 
     fn certificate(&self, role: &str) -> Certificate {
-        self.policy.role(role).map_or(Certificate::Optional, |r| r.certificate)
+        self.policy
+            .role(role)
+            .map_or(Certificate::Optional, |r| r.certificate)
     }
 
     fn admits(&self, wishes: &Wishes) -> Result<(), Refusal> {
@@ -475,7 +707,11 @@ impl Service for Engine {
 
     fn places(&self) -> Places {
         let limits = &self.policy.limits;
-        Places { total: limits.connections, per_role: limits.connections_per_role, per_address: limits.connections_per_address }
+        Places {
+            total: limits.connections,
+            per_role: limits.connections_per_role,
+            per_address: limits.connections_per_address,
+        }
     }
 
     fn quantum(&self) -> Option<Duration> {
@@ -490,11 +726,23 @@ impl Service for Engine {
         Arc::clone(&self.lane)
     }
 
-    async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+    async fn describe(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+    ) -> Result<Description, Error> {
         let described = self.described(asker, query, parameters).await;
         if described.is_err() {
             // Else it is recorded when it is answered.
-            self.recorded(&asker.role, Some(query), Verdict::Answered, described.as_ref(), &Tally::new()).await;
+            self.recorded(
+                &asker.role,
+                Some(query),
+                Verdict::Answered,
+                described.as_ref(),
+                &Tally::new(),
+            )
+            .await;
         }
         described
     }
@@ -509,41 +757,86 @@ impl Service for Engine {
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
         let (pace, tally) = (Pace::new(self.policy.quantum, cancel), Tally::new());
-        let answered = self.answer_question(asker, query, (parameters, arguments, formats), &pace, &tally).await;
-        let verdict = answered.as_ref().map_or(Verdict::Answered, |(_, verdict)| *verdict);
-        self.recorded(&asker.role, Some(query), verdict, answered.as_ref(), &tally).await;
+        let answered = self
+            .answer_question(
+                asker,
+                query,
+                (parameters, arguments, formats),
+                &pace,
+                &tally,
+            )
+            .await;
+        let verdict = answered
+            .as_ref()
+            .map_or(Verdict::Answered, |(_, verdict)| *verdict);
+        self.recorded(&asker.role, Some(query), verdict, answered.as_ref(), &tally)
+            .await;
         answered.map(|(answer, _)| answer)
     }
 
-    async fn to_binary(&self, asker: &Asker, oids: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
-        self.shadow.to_binary(asker, oids, rows).await.map_err(shadow_error)
+    async fn to_binary(
+        &self,
+        asker: &Asker,
+        oids: &[u32],
+        rows: Vec<Vec<Option<Bytes>>>,
+    ) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
+        self.shadow
+            .to_binary(asker, oids, rows)
+            .await
+            .map_err(shadow_error)
     }
 
-    async fn explain(&self, asker: &Asker, query: &Query, parameters: &[u32], arguments: &[Argument], json: bool) -> Result<Vec<String>, Error> {
-        let explained = self.explained(asker, query, (parameters, arguments), json).await;
-        self.recorded(&asker.role, Some(query), Verdict::Explained, explained.as_ref(), &Tally::new()).await;
+    async fn explain(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+        arguments: &[Argument],
+        json: bool,
+    ) -> Result<Vec<String>, Error> {
+        let explained = self
+            .explained(asker, query, (parameters, arguments), json)
+            .await;
+        self.recorded(
+            &asker.role,
+            Some(query),
+            Verdict::Explained,
+            explained.as_ref(),
+            &Tally::new(),
+        )
+        .await;
         explained
     }
 
     async fn unread(&self, role: &str, refusal: &Refusal) {
         let refused = Error::Parse(refusal.clone());
-        self.recorded::<()>(role, None, Verdict::Refused, Err(&refused), &Tally::new()).await;
+        self.recorded::<()>(role, None, Verdict::Refused, Err(&refused), &Tally::new())
+            .await;
     }
 }
 
 /// The session's constants, the clock read once a statement and rounded down to the policy's grain.
 pub fn constants(asker: &Asker, policy: &Policy) -> Constants {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
-    let grain = policy.time_grain.map_or(1, |grain| grain.as_micros().max(1));
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_micros();
+    let grain = policy
+        .time_grain
+        .map_or(1, |grain| grain.as_micros().max(1));
     let since_1970 = since_1970 - since_1970 % grain;
     let zone = asker.setting("TimeZone").unwrap_or("UTC");
-    let is_utc = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"].iter().any(|known| known.eq_ignore_ascii_case(zone));
+    let is_utc = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(zone));
     Constants {
         now: i64::try_from(since_1970).unwrap_or(i64::MAX) - FROM_1970_US,
         role: asker.role.clone(),
         session: Session::default(),
         is_utc,
-        signs_each: asker.setting("IntervalStyle").is_none_or(|style| !style.eq_ignore_ascii_case("sql_standard")),
+        signs_each: asker
+            .setting("IntervalStyle")
+            .is_none_or(|style| !style.eq_ignore_ascii_case("sql_standard")),
         prints_plainly: asker.prints_plainly(),
     }
 }
@@ -552,7 +845,9 @@ pub fn constants(asker: &Asker, policy: &Policy) -> Constants {
 fn described(query: &Query, error: ShadowError) -> Error {
     match error {
         ShadowError::Refusal(refusal) => {
-            let place = refusal.position.and_then(|printed| crate::parse::with_room(|| query.place_of_printed(printed)));
+            let place = refusal
+                .position
+                .and_then(|printed| crate::parse::with_room(|| query.place_of_printed(printed)));
             Error::Shadow(refusal.at(place))
         }
         other => shadow_error(other),
@@ -563,7 +858,9 @@ fn shadow_error(error: ShadowError) -> Error {
     match error {
         // The position is one in our own printing of the statement, not in the client's text.
         ShadowError::Refusal(refusal) => Error::Shadow(refusal.at(None)),
-        other @ (ShadowError::Lost(_) | ShadowError::Failed(_) | ShadowError::Start(_)) => internal("shadow", &other),
+        other @ (ShadowError::Lost(_) | ShadowError::Failed(_) | ShadowError::Start(_)) => {
+            internal("shadow", &other)
+        }
     }
 }
 

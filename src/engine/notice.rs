@@ -1,4 +1,5 @@
-//! What a plan costs and how far off its answers may be, in words. Public facts and released values only.
+//! What a plan costs and how far off its answers may be, in words. Public facts and released values
+//! only.
 
 use std::time::Duration;
 
@@ -12,26 +13,50 @@ use crate::policy::{Notices, Policy};
 use crate::release::{Drawn, ReleasedTable};
 use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, measure_deviation, part_noise};
 
-/// The notices of an answer, as many as the session wishes: one line of its cost, then how far off each aggregate may be.
-pub(super) fn of_answer(plan: &Plan, answered: &Answered, wished: Notices, balances: &Balances, (delta, policy): (f64, &Policy)) -> Vec<String> {
-    let Answered { released, paid, recalled, summed, _held: _ } = answered;
+/// The notices of an answer, as many as the session wishes: one line of its cost, then how far off
+/// each aggregate may be.
+pub(super) fn of_answer(
+    plan: &Plan,
+    answered: &Answered,
+    wished: Notices,
+    balances: &Balances,
+    (delta, policy): (f64, &Policy),
+) -> Vec<String> {
+    let Answered {
+        released,
+        paid,
+        recalled,
+        summed,
+        _held: _,
+    } = answered;
     let left = left(&balances.role);
     let recalled = recalled + summed.len();
     let cost = match (paid.is_zero(), recalled) {
-        (true, _) if !summed.is_empty() => format!("privacy cost: nothing, a finer answer was released before; {left}"),
+        (true, _) if !summed.is_empty() => {
+            format!("privacy cost: nothing, a finer answer was released before; {left}")
+        }
         (true, _) => format!("privacy cost: nothing, the same was released before; {left}"),
         (false, 0) => format!("privacy cost: {}; {left}", cost(paid, delta)),
         (false, recalled) => {
-            format!("privacy cost: {}, {recalled} of {} releases were made before; {left}", cost(paid, delta), plan.releases().len())
+            format!(
+                "privacy cost: {}, {recalled} of {} releases were made before; {left}",
+                cost(paid, delta),
+                plan.releases().len()
+            )
         }
     };
-    // Said wherever anything is: the answer is less accurate than the session's settings would make it.
+    // Said wherever anything is: the answer is less accurate than the session's settings would make
+    // it.
     let cost = std::iter::once(cost).chain(summed.iter().map(|summed| summed.told(policy)));
     match wished {
         Notices::Off => Vec::new(),
         Notices::Cost => cost.collect(),
         Notices::Full => {
-            let noise = plan.releases().iter().enumerate().flat_map(|(at, release)| noise_released(release, released.table(at)));
+            let noise = plan
+                .releases()
+                .iter()
+                .enumerate()
+                .flat_map(|(at, release)| noise_released(release, released.table(at)));
             let cautions = plan.releases().iter().flat_map(cautions);
             cost.chain(noise).chain(cautions).collect()
         }
@@ -40,13 +65,22 @@ pub(super) fn of_answer(plan: &Plan, answered: &Answered, wished: Notices, balan
 
 /// Where a release's answers are likely to come out too low.
 fn cautions(release: &ReleasePlan) -> impl Iterator<Item = String> {
-    release.description().iter().filter_map(|line| line.trim_start().strip_prefix(CAUTION)).map(str::to_owned)
+    release
+        .description()
+        .iter()
+        .filter_map(|line| line.trim_start().strip_prefix(CAUTION))
+        .map(str::to_owned)
 }
 
 /// Said where the clock stands in a query of private rows and the policy rounds it.
 pub fn of_clock(plan: &Plan, query: &Query, policy: &Policy) -> Option<String> {
     let grain = policy.time_grain?;
-    let told = || format!("now() is rounded down to a multiple of {} in conditions on private rows", span(grain));
+    let told = || {
+        format!(
+            "now() is rounded down to a multiple of {} in conditions on private rows",
+            span(grain)
+        )
+    };
     (!plan.releases().is_empty() && query.reads_clock()).then(told)
 }
 
@@ -54,7 +88,12 @@ pub fn of_clock(plan: &Plan, query: &Query, policy: &Policy) -> Option<String> {
 fn span(time: Duration) -> String {
     let ms = time.as_millis();
     let units = [(3_600_000, "h"), (60_000, "min"), (1_000, "s")];
-    units.iter().find(|(scale, _)| ms.is_multiple_of(*scale)).map_or(format!("{ms}ms"), |(scale, unit)| format!("{}{unit}", ms / scale))
+    units
+        .iter()
+        .find(|(scale, _)| ms.is_multiple_of(*scale))
+        .map_or(format!("{ms}ms"), |(scale, unit)| {
+            format!("{}{unit}", ms / scale)
+        })
 }
 
 /// The plan alone, as `pgveil explain` and the golden files show it, for a role of that delta.
@@ -62,9 +101,19 @@ pub fn describe(plan: &Plan, delta: f64) -> Vec<String> {
     let mut lines = Vec::new();
     for release in plan.releases() {
         lines.extend(release.description().iter().cloned());
-        lines.extend(release.statements().iter().map(|statement| format!("  SQL: {}", statement.sql())));
+        lines.extend(
+            release
+                .statements()
+                .iter()
+                .map(|statement| format!("  SQL: {}", statement.sql())),
+        );
         for (parameter, (middle, column)) in release.constants().iter().enumerate() {
-            lines.push(format!("  ${}: column {} of middle query {}", parameter + 1, column + 1, middle + 1));
+            lines.push(format!(
+                "  ${}: column {} of middle query {}",
+                parameter + 1,
+                column + 1,
+                middle + 1
+            ));
         }
     }
     for (number, middle) in plan.middles().iter().enumerate() {
@@ -74,45 +123,80 @@ pub fn describe(plan: &Plan, delta: f64) -> Vec<String> {
     if plan.releases().is_empty() {
         lines.push("Public: answered exactly".to_owned());
     }
-    lines.push(format!("Cost: {}", if plan.loss().is_zero() { "nothing".to_owned() } else { cost(&plan.loss(), delta) }));
+    lines.push(format!(
+        "Cost: {}",
+        if plan.loss().is_zero() {
+            "nothing".to_owned()
+        } else {
+            cost(&plan.loss(), delta)
+        }
+    ));
     lines
 }
 
-/// A loss in words: pure epsilon where there is one, else mu and the epsilon it stands for at the role's delta, which mu was chosen by.
+/// A loss in words: pure epsilon where there is one, else mu and the epsilon it stands for at the
+/// role's delta, which mu was chosen by.
 pub(super) fn cost(loss: &Loss, delta: f64) -> String {
-    let threshold = if loss.delta == Fixed::ZERO { String::new() } else { format!(" and delta {:.1e}", loss.delta.to_f64()) };
+    let threshold = if loss.delta == Fixed::ZERO {
+        String::new()
+    } else {
+        format!(" and delta {:.1e}", loss.delta.to_f64())
+    };
     match loss.epsilon {
         Some(epsilon) => format!("epsilon {:.4} (pure){threshold}", epsilon.to_f64()),
         None => {
             let alone = epsilon_of_mu(loss.mu_squared, Fixed::round_down(delta))
-                .map_or(String::new(), |e| format!(", alone epsilon {:.3} at delta {delta:e}", e.to_f64()));
-            format!("mu {:.4} (Gaussian{alone}){threshold}", loss.mu_squared.to_f64().sqrt())
+                .map_or(String::new(), |e| {
+                    format!(", alone epsilon {:.3} at delta {delta:e}", e.to_f64())
+                });
+            format!(
+                "mu {:.4} (Gaussian{alone}){threshold}",
+                loss.mu_squared.to_f64().sqrt()
+            )
         }
     }
 }
 
 pub(super) fn left(balance: &Balance) -> String {
-    let renewed = balance.renewal_date().map_or(String::new(), |date| format!(" until {date}"));
-    format!("{:.2} % of your budget is left{renewed}", balance.fraction_left() * 100.0)
+    let renewed = balance
+        .renewal_date()
+        .map_or(String::new(), |date| format!(" until {date}"));
+    format!(
+        "{:.2} % of your budget is left{renewed}",
+        balance.fraction_left() * 100.0
+    )
 }
 
-/// The noise of every aggregate: half of the 95 % interval, over the released groups where it depends on what is released.
+/// The noise of every aggregate: half of the 95 % interval, over the released groups where it
+/// depends on what is released.
 fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<String> {
     let mut lines = noise(release, table.and_then(|table| table.drawn.as_ref()));
     for (at, (output, _)) in release.outputs().iter().enumerate() {
         let prefix = format!("noise of aggregate {}:", at + 1);
-        let groups = table.into_iter().flat_map(|table| (0..table.measures.len()).map(move |group| (table, group)));
-        let halves = groups.filter_map(|(table, group)| spread(release, &Formula::Aggregate(at), table, group)).map(|s| (s.high - s.low) / 2.0);
-        let (least, most) = halves.fold((f64::INFINITY, 0f64), |(least, most), half| (least.min(half), most.max(half)));
+        let groups = table
+            .into_iter()
+            .flat_map(|table| (0..table.measures.len()).map(move |group| (table, group)));
+        let halves = groups
+            .filter_map(|(table, group)| spread(release, &Formula::Aggregate(at), table, group))
+            .map(|s| (s.high - s.low) / 2.0);
+        let (least, most) = halves.fold((f64::INFINITY, 0f64), |(least, most), half| {
+            (least.min(half), most.max(half))
+        });
         let depends = match output {
-            Output::Average { .. } | Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } | Output::Unlike { .. } => true,
+            Output::Average { .. }
+            | Output::Dispersion { .. }
+            | Output::Joint { .. }
+            | Output::Truth { .. }
+            | Output::Unlike { .. } => true,
             Output::Measure(_) | Output::Part { .. } => false,
         };
         if depends && least.is_finite() {
             let within = match (shown(least) == shown(most), most.is_finite()) {
                 (true, _) => format!("within ±{}", shown(least)),
                 (false, true) => format!("within ±{} to ±{}, by group", shown(least), shown(most)),
-                (false, false) => format!("within ±{} or more, unknown in some groups", shown(least)),
+                (false, false) => {
+                    format!("within ±{} or more, unknown in some groups", shown(least))
+                }
             };
             let line = format!("{prefix} 95 % {within}");
             match lines.iter_mut().find(|l| l.starts_with(&prefix)) {
@@ -124,35 +208,67 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
     lines
 }
 
-/// A line for each aggregate: the standard deviation of its noise, and what that means. Of noise that was drawn, else of what the plan would draw.
+/// A line for each aggregate: the standard deviation of its noise, and what that means. Of noise
+/// that was drawn, else of what the plan would draw.
 pub(super) fn noise(release: &ReleasePlan, drawn: Option<&Drawn>) -> Vec<String> {
     let mut lines = Vec::new();
-    let mechanism = drawn.map(Drawn::mechanism).or(release.price().map(|price| price.mechanism));
+    let mechanism = drawn
+        .map(Drawn::mechanism)
+        .or(release.price().map(|price| price.mechanism));
     let deviation_of = |measure: usize| {
         let measure = &release.measures()[measure];
-        drawn.map_or_else(|| measure_deviation(release, measure), |drawn| Some(drawn.deviation(measure)))
+        drawn.map_or_else(
+            || measure_deviation(release, measure),
+            |drawn| Some(drawn.deviation(measure)),
+        )
     };
     for (at, (output, _)) in release.outputs().iter().enumerate() {
         let number = at + 1;
         let line = match output {
-            Output::Measure(measure) => deviation_of(*measure).zip(mechanism).map(|(deviation, mechanism)| {
-                let half = deviation * quantile_95(mechanism);
-                format!("noise of aggregate {number}: standard deviation {}, 95 % within ±{}", shown(deviation), shown(half))
-            }),
-            Output::Average { sum, count, range } => deviation_of(*count).zip(deviation_of(*sum)).map(|(count, _)| {
-                let half = (range.hi - range.lo) / 2.0;
-                format!(
-                    "noise of aggregate {number}: an average of n rows has standard deviation about {} / n for values near the middle of [{}, {}]",
-                    shown(half * count),
-                    range.lo,
-                    range.hi
-                )
-            }),
-            Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
-            Output::Unlike { part, range: _, moment: _ } => {
-                Some(format!("noise of aggregate {number}: {}", part_noise(&release.parts()[*part], &[Degree::SUM])))
+            Output::Measure(measure) => {
+                deviation_of(*measure)
+                    .zip(mechanism)
+                    .map(|(deviation, mechanism)| {
+                        let half = deviation * quantile_95(mechanism);
+                        format!(
+                            "noise of aggregate {number}: standard deviation {}, 95 % within ±{}",
+                            shown(deviation),
+                            shown(half)
+                        )
+                    })
             }
-            Output::Part { part, draws, is_array: _ } => Some(format!("noise of aggregate {number}: {}", part_noise(&release.parts()[*part], draws))),
+            Output::Average { sum, count, range } => deviation_of(*count)
+                .zip(deviation_of(*sum))
+                .map(|(count, _)| {
+                    let half = (range.hi - range.lo) / 2.0;
+                    format!(
+                        "noise of aggregate {number}: an average of n rows has standard deviation \
+                        about \
+                        {} / n for values near the middle of [{}, {}]",
+                        shown(half * count),
+                        range.lo,
+                        range.hi
+                    )
+                }),
+            Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
+            Output::Unlike {
+                part,
+                range: _,
+                moment: _,
+            } => Some(format!(
+                "noise of aggregate {number}: {}",
+                part_noise(&release.parts()[*part], &[Degree::SUM])
+            )),
+            Output::Part {
+                part,
+                draws,
+                is_array: _,
+            } => Some(format!(
+                "noise of aggregate \
+                {number}: \
+                {}",
+                part_noise(&release.parts()[*part], draws)
+            )),
         };
         lines.extend(line);
     }
@@ -160,5 +276,9 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&Drawn>) -> Vec<String>
 }
 
 fn shown(value: f64) -> String {
-    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+    if value >= 100.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.2}")
+    }
 }

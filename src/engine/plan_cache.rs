@@ -1,4 +1,5 @@
-//! Plans of the last questions: a client's Describe and its Execute are one question, and so is a dashboard's next refresh while no account has moved.
+//! Plans of the last questions: a client's Describe and its Execute are one question, and so is a
+//! dashboard's next refresh while no account has moved.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +15,8 @@ const BYTES_MAX: usize = 200_000;
 /// The same of all that are kept: each byte may stand for a hundred of a tree.
 const BYTES_ALL_MAX: usize = 1_000_000;
 
-/// Everything that [`super::plan`] reads, but for the policy, which an engine has one of. No row of any table is among it.
+/// Everything that [`super::plan`] reads, but for the policy, which an engine has one of. No row of
+/// any table is among it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Asked {
     pub query: Query,
@@ -25,10 +27,32 @@ pub(super) struct Asked {
 
 impl Asked {
     /// The question without what it does not read.
-    pub(super) fn new(query: &Query, search_path: &[String], constants: Constants, terms: Terms) -> Self {
-        let now = if query.reads_clock() { constants.now } else { 0 };
-        let session = if query.names_session() { constants.session } else { Session::default() };
-        Self { query: query.clone(), search_path: search_path.to_vec(), constants: Constants { now, session, ..constants }, terms }
+    pub(super) fn new(
+        query: &Query,
+        search_path: &[String],
+        constants: Constants,
+        terms: Terms,
+    ) -> Self {
+        let now = if query.reads_clock() {
+            constants.now
+        } else {
+            0
+        };
+        let session = if query.names_session() {
+            constants.session
+        } else {
+            Session::default()
+        };
+        Self {
+            query: query.clone(),
+            search_path: search_path.to_vec(),
+            constants: Constants {
+                now,
+                session,
+                ..constants
+            },
+            terms,
+        }
     }
 }
 
@@ -46,23 +70,49 @@ pub(super) struct Plans(Mutex<VecDeque<Kept>>);
 impl Plans {
     pub(super) fn find(&self, asked: &Asked) -> Option<Arc<Plan>> {
         let plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.iter().find(|kept| kept.asked == *asked).map(|kept| Arc::clone(&kept.plan))
+        plans
+            .iter()
+            .find(|kept| kept.asked == *asked)
+            .map(|kept| Arc::clone(&kept.plan))
     }
 
     pub(super) fn keep(&self, asked: Asked, plan: &Arc<Plan>) {
-        let Some(question) = asked.query.printed_within(BYTES_MAX) else { return };
-        let bytes =
-            question.len() + plan.releases().iter().flat_map(|release| release.statements()).map(|statement| statement.sql().len()).sum::<usize>();
+        let Some(question) = asked.query.printed_within(BYTES_MAX) else {
+            return;
+        };
+        let bytes = question.len()
+            + plan
+                .releases()
+                .iter()
+                .flat_map(|release| release.statements())
+                .map(|statement| statement.sql().len())
+                .sum::<usize>();
         if bytes > BYTES_MAX {
             return;
         }
         // Accounts choose the noise of what is paid for, and nothing else.
-        let accounts = if plan.loss().is_zero() { Vec::new() } else { asked.terms.accounts };
-        let asked = Asked { terms: Terms { accounts, ..asked.terms }, ..asked };
+        let accounts = if plan.loss().is_zero() {
+            Vec::new()
+        } else {
+            asked.terms.accounts
+        };
+        let asked = Asked {
+            terms: Terms {
+                accounts,
+                ..asked.terms
+            },
+            ..asked
+        };
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         plans.retain(|kept| kept.asked != asked);
-        plans.push_front(Kept { asked, plan: Arc::clone(plan), bytes });
-        while plans.len() > KEPT || plans.iter().map(|kept| kept.bytes).sum::<usize>() > BYTES_ALL_MAX {
+        plans.push_front(Kept {
+            asked,
+            plan: Arc::clone(plan),
+            bytes,
+        });
+        while plans.len() > KEPT
+            || plans.iter().map(|kept| kept.bytes).sum::<usize>() > BYTES_ALL_MAX
+        {
             plans.pop_back();
         }
     }

@@ -1,5 +1,6 @@
-//! Turns of large statements: reading and planning one takes a processor for long, so only so many do at a time that a processor is left for everything else, and none of
-//! them keeps the others of its thread waiting.
+//! Turns of large statements: reading and planning one takes a processor for long, so only so many
+//! do at a time that a processor is left for everything else, and none of them keeps the others of
+//! its thread waiting.
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -10,7 +11,8 @@ use crate::postgres::Shares;
 
 /// From this length on a text is large. What is shorter takes milliseconds.
 const LARGE_BYTES: usize = 8 << 10;
-/// Most large statements at a time, however many processors there are: each takes memory as well, up to about 200 MB.
+/// Most large statements at a time, however many processors there are: each takes memory as well,
+/// up to about 200 MB.
 const PLACES_MAX: usize = 4;
 
 /// One for all that serves, also from one policy to the next.
@@ -35,12 +37,20 @@ pub struct Turn(Option<[OwnedSemaphorePermit; 2]>);
 impl Size {
     /// Of a text of so many bytes.
     pub fn of_bytes(bytes: usize) -> Self {
-        if bytes > LARGE_BYTES { Self::Large } else { Self::Small }
+        if bytes > LARGE_BYTES {
+            Self::Large
+        } else {
+            Self::Small
+        }
     }
 
     /// Of the statement as it is printed.
     pub fn of(query: &Query) -> Self {
-        if query.printed_within(LARGE_BYTES).is_none() { Self::Large } else { Self::Small }
+        if query.printed_within(LARGE_BYTES).is_none() {
+            Self::Large
+        } else {
+            Self::Small
+        }
     }
 }
 
@@ -54,7 +64,10 @@ impl Default for Lane {
 
 impl Lane {
     fn of(places: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(places)), shares: Shares::new(places) }
+        Self {
+            places: Arc::new(Semaphore::new(places)),
+            shares: Shares::new(places),
+        }
     }
 
     /// Turns that one role may have at a time.
@@ -62,7 +75,8 @@ impl Lane {
         self.shares.each()
     }
 
-    /// Waits until the role has the turn for work on a statement of this size: first among its own, then among the roles' next.
+    /// Waits until the role has the turn for work on a statement of this size: first among its own,
+    /// then among the roles' next.
     pub async fn turn(&self, role: &str, size: Size) -> Turn {
         match size {
             Size::Small => Turn::at_once(),
@@ -94,7 +108,8 @@ impl Turn {
     }
 }
 
-/// Runs what may take long without a pause, as choosing among many candidates does: on a runtime of several threads the others' work moves on to another one first.
+/// Runs what may take long without a pause, as choosing among many candidates does: on a runtime of
+/// several threads the others' work moves on to another one first.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     match tokio::runtime::Handle::current().runtime_flavor() {
         tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
@@ -115,19 +130,37 @@ mod tests {
             [Statement::Query(query)] => Size::of(query),
             other => panic!("{other:?}"),
         };
-        assert_eq!([Size::of_bytes(LARGE_BYTES), Size::of_bytes(LARGE_BYTES + 1)], [Size::Small, Size::Large]);
-        assert_eq!(size(&format!("SELECT   1 /* {} */", "x".repeat(LARGE_BYTES))), Size::Small);
-        assert_eq!(size(&format!("SELECT '{}'", "x".repeat(LARGE_BYTES - 9))), Size::Small);
-        assert_eq!(size(&format!("SELECT '{}'", "x".repeat(LARGE_BYTES - 8))), Size::Large);
-        assert_eq!(size(&format!("SELECT 1{}", ", 1".repeat(LARGE_BYTES))), Size::Large);
+        assert_eq!(
+            [Size::of_bytes(LARGE_BYTES), Size::of_bytes(LARGE_BYTES + 1)],
+            [Size::Small, Size::Large]
+        );
+        assert_eq!(
+            size(&format!("SELECT   1 /* {} */", "x".repeat(LARGE_BYTES))),
+            Size::Small
+        );
+        assert_eq!(
+            size(&format!("SELECT '{}'", "x".repeat(LARGE_BYTES - 9))),
+            Size::Small
+        );
+        assert_eq!(
+            size(&format!("SELECT '{}'", "x".repeat(LARGE_BYTES - 8))),
+            Size::Large
+        );
+        assert_eq!(
+            size(&format!("SELECT 1{}", ", 1".repeat(LARGE_BYTES))),
+            Size::Large
+        );
     }
 
-    /// One that waits behind many of another role is next, small ones wait for nobody, and who gives up leaves the row.
+    /// One that waits behind many of another role is next, small ones wait for nobody, and who
+    /// gives up leaves the row.
     #[tokio::test]
     async fn roles_take_turns_and_small_ones_wait_for_nobody() {
         let lane = Lane::of(1);
         let first = lane.turn("greedy", Size::Large).await;
-        let mut queue: Vec<_> = (0..20).map(|_| Box::pin(lane.turn("greedy", Size::Large))).collect();
+        let mut queue: Vec<_> = (0..20)
+            .map(|_| Box::pin(lane.turn("greedy", Size::Large)))
+            .collect();
         for waiting in &mut queue {
             assert!(poll!(waiting).is_pending());
         }

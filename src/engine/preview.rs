@@ -1,4 +1,5 @@
-//! Row previews under `previews: empty`: the statement with `LIMIT 0`, so that a tool sees the columns and the analyst is told why there is no row.
+//! Row previews under `previews: empty`: the statement with `LIMIT 0`, so that a tool sees the
+//! columns and the analyst is told why there is no row.
 
 use std::sync::Arc;
 
@@ -11,15 +12,22 @@ use crate::rewrite::Plan;
 use crate::shadow::Asker;
 
 impl Engine {
-    /// The plan; or, where the statement was refused for showing rows alone and the policy has previews empty, that of its shape. The plan of a shape has no
-    /// release: nothing is read and nothing charged.
-    pub(super) async fn plan_or_preview(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, bool), Error> {
+    /// The plan; or, where the statement was refused for showing rows alone and the policy has
+    /// previews empty, that of its shape. The plan of a shape has no release: nothing is read and
+    /// nothing charged.
+    pub(super) async fn plan_or_preview(
+        &self,
+        asker: &Asker,
+        query: &Query,
+    ) -> Result<(Arc<Plan>, bool), Error> {
         if let Some(plan) = self.planned_free(asker, query) {
             return Ok((plan, false));
         }
         let refused = match (self.plan(asker, query).await, self.policy.previews) {
             (Ok((plan, _)), _) => return Ok((plan, false)),
-            (Err(Error::Resolve(refusal)), Previews::Empty) if is_preview(query, &refusal) => Error::Resolve(refusal),
+            (Err(Error::Resolve(refusal)), Previews::Empty) if is_preview(query, &refusal) => {
+                Error::Resolve(refusal)
+            }
             (Err(error), Previews::Empty | Previews::Refused) => return Err(error),
         };
         match self.plan(asker, &query.emptied()).await {
@@ -31,5 +39,7 @@ impl Engine {
 
 /// What the client is told beside no row.
 pub(super) fn notice() -> String {
-    "rows of a private table are not shown, so there are none; aggregate them, as in SELECT count(*) FROM the same table".to_owned()
+    "rows of a private table are not shown, so there are none; aggregate them, as in SELECT \
+        count(*) FROM the same table"
+        .to_owned()
 }

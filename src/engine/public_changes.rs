@@ -1,4 +1,5 @@
-//! Public tables whose rows are no longer those that the policy was loaded with: lists of keys, bounds and copies are of the old ones.
+//! Public tables whose rows are no longer those that the policy was loaded with: lists of keys,
+//! bounds and copies are of the old ones.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -16,48 +17,89 @@ use crate::rewrite::{Plan, ReleasePlan};
 const WARNING: &str = "01000";
 
 impl Engine {
-    /// Compares the small tables of the plan with what was loaded, in the snapshot that its rows are read from. Of public tables alone.
+    /// Compares the small tables of the plan with what was loaded, in the snapshot that its rows
+    /// are read from. Of public tables alone.
     ///
     /// # Errors
     /// As [`Snapshot::changed`].
-    pub(super) async fn compare_rows(&self, plan: &Plan, snapshot: &Snapshot) -> Result<(), execute::Error> {
-        let known = self.rows_of(plan).into_iter().filter_map(|id| Some((id, self.content(id)?)));
-        let small: Vec<(TableId, &Content)> = known.filter(|(_, content)| content.is_small()).collect();
+    pub(super) async fn compare_rows(
+        &self,
+        plan: &Plan,
+        snapshot: &Snapshot,
+    ) -> Result<(), execute::Error> {
+        let known = self
+            .rows_of(plan)
+            .into_iter()
+            .filter_map(|id| Some((id, self.content(id)?)));
+        let small: Vec<(TableId, &Content)> =
+            known.filter(|(_, content)| content.is_small()).collect();
         let contents: Vec<&Content> = small.iter().map(|(_, content)| *content).collect();
         let changed = snapshot.changed(&contents).await?;
         self.note_rows(small.iter().map(|(id, _)| *id).zip(changed));
         Ok(())
     }
 
-    /// What an answer by this plan says of tables that have changed, whatever the session wishes to be told.
+    /// What an answer by this plan says of tables that have changed, whatever the session wishes to
+    /// be told.
     pub(super) fn of_changed_rows(&self, plan: &Plan) -> Vec<Refusal> {
-        let changed = self.changed_rows.lock().unwrap_or_else(PoisonError::into_inner);
-        let tables = self.rows_of(plan).into_iter().filter(|id| changed.contains(id)).map(|id| &self.policy.tables[id.0]);
+        let changed = self
+            .changed_rows
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let tables = self
+            .rows_of(plan)
+            .into_iter()
+            .filter(|id| changed.contains(id))
+            .map(|id| &self.policy.tables[id.0]);
         let warning = |table: &Table| {
             let Table { schema, name, .. } = table;
-            Refusal::new(WARNING, format!("public table {schema}.{name} has changed since it was loaded"))
-                .detail("Its groups, bounds and copied rows are those of the load; its rows beside private ones are those of now.")
-                .hint("Ask the data owner to reload the policy (SIGHUP to pgveil serve).")
+            Refusal::new(
+                WARNING,
+                format!(
+                    "public table {schema}.{name} has changed since it was \
+                loaded"
+                ),
+            )
+            .detail(
+                "Its groups, bounds and copied rows are those of the load; its rows beside \
+                    private ones are those of now.",
+            )
+            .hint("Ask the data owner to reload the policy (SIGHUP to pgveil serve).")
         };
         tables.map(warning).collect()
     }
 
-    /// Looks at all public tables; those of many rows only where that is asked for. The names of the ones that have changed.
+    /// Looks at all public tables; those of many rows only where that is asked for. The names of
+    /// the ones that have changed.
     ///
     /// # Errors
     /// Where the database cannot be asked; the text is for the operator.
     pub async fn changed_contents(&self, large_too: bool) -> Result<Vec<String>, String> {
-        let all = (0..self.policy.tables.len()).map(TableId).filter_map(|id| Some((id, self.content(id)?)));
-        let looked_at: Vec<(TableId, &Content)> = all.filter(|(_, content)| large_too || content.is_small()).collect();
+        let all = (0..self.policy.tables.len())
+            .map(TableId)
+            .filter_map(|id| Some((id, self.content(id)?)));
+        let looked_at: Vec<(TableId, &Content)> = all
+            .filter(|(_, content)| large_too || content.is_small())
+            .collect();
         let contents: Vec<&Content> = looked_at.iter().map(|(_, content)| *content).collect();
         let changed = self.backend.changed_contents(&contents).await?;
         self.note_rows(looked_at.iter().map(|(id, _)| *id).zip(changed));
-        let changed = self.changed_rows.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(changed.iter().map(|id| &self.policy.tables[id.0]).map(|table| format!("{}.{}", table.schema, table.name)).collect())
+        let changed = self
+            .changed_rows
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok(changed
+            .iter()
+            .map(|id| &self.policy.tables[id.0])
+            .map(|table| format!("{}.{}", table.schema, table.name))
+            .collect())
     }
 
     fn note_rows(&self, found: impl Iterator<Item = (TableId, bool)>) {
-        let mut changed = self.changed_rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = self
+            .changed_rows
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for (id, has_changed) in found {
             if has_changed {
                 changed.insert(id);
@@ -73,15 +115,35 @@ impl Engine {
 
     /// The public tables whose rows the answer shows, joins, or takes the groups from.
     fn rows_of(&self, plan: &Plan) -> BTreeSet<TableId> {
-        let find = |schema: &str, name: &str| self.policy.tables.iter().position(|t| t.schema == schema && t.name == name).map(TableId);
+        let find = |schema: &str, name: &str| {
+            self.policy
+                .tables
+                .iter()
+                .position(|t| t.schema == schema && t.name == name)
+                .map(TableId)
+        };
         let of_release = |release: &ReleasePlan| {
-            let tables: Vec<TableId> = release.relied_on().iter().filter_map(|(_, schema, name, _)| find(schema, name)).collect();
+            let tables: Vec<TableId> = release
+                .relied_on()
+                .iter()
+                .filter_map(|(_, schema, name, _)| find(schema, name))
+                .collect();
             let has_keys = !release.keys().is_empty();
-            let lists = tables.iter().filter(|_| has_keys).flat_map(|id| &self.policy.tables[id.0].lists_from);
-            let lists: Vec<TableId> = lists.filter_map(|(schema, name)| find(schema, name)).collect();
+            let lists = tables
+                .iter()
+                .filter(|_| has_keys)
+                .flat_map(|id| &self.policy.tables[id.0].lists_from);
+            let lists: Vec<TableId> = lists
+                .filter_map(|(schema, name)| find(schema, name))
+                .collect();
             [tables, lists].concat()
         };
-        let all = plan.releases().iter().flat_map(of_release).chain(plan.public_tables().iter().copied());
-        all.filter(|id| self.policy.tables[id.0].protection == Protection::Public).collect()
+        let all = plan
+            .releases()
+            .iter()
+            .flat_map(of_release)
+            .chain(plan.public_tables().iter().copied());
+        all.filter(|id| self.policy.tables[id.0].protection == Protection::Public)
+            .collect()
     }
 }

@@ -1,4 +1,5 @@
-//! The engine in force, which a reload of the policy replaces at one moment: questions that run finish under the engine that they began with.
+//! The engine in force, which a reload of the policy replaces at one moment: questions that run
+//! finish under the engine that they began with.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -14,22 +15,32 @@ use crate::refusal::Refusal;
 
 pub struct Exchange {
     current: RwLock<Arc<Engine>>,
-    /// Each question passes it; a reload that changes what questions stand on waits until none is on its way.
+    /// Each question passes it; a reload that changes what questions stand on waits until none is
+    /// on its way.
     gate: tokio::sync::RwLock<()>,
 }
 
 impl Exchange {
     pub fn new(engine: Arc<Engine>) -> Self {
-        Self { current: RwLock::new(engine), gate: tokio::sync::RwLock::default() }
+        Self {
+            current: RwLock::new(engine),
+            gate: tokio::sync::RwLock::default(),
+        }
     }
 
     pub fn current(&self) -> Arc<Engine> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// From now on questions go to `next`; gives the engine before it.
     pub fn replace(&self, next: Arc<Engine>) -> Arc<Engine> {
-        std::mem::replace(&mut *self.current.write().unwrap_or_else(PoisonError::into_inner), next)
+        std::mem::replace(
+            &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
+            next,
+        )
     }
 
     /// Waits for the questions that run, and lets no other begin while the guard lives.
@@ -43,8 +54,13 @@ impl Exchange {
         if engine.policy().role(&asker.role).is_some() {
             return Ok(engine);
         }
-        let refusal = Refusal::denied(format!("role \"{}\" is no longer in the policy", asker.role));
-        Err(Error::Rewrite(refusal.detail("The policy was reloaded since this session began.")))
+        let refusal = Refusal::denied(format!(
+            "role \"{}\" is no longer in the policy",
+            asker.role
+        ));
+        Err(Error::Rewrite(refusal.detail(
+            "The policy was reloaded since this session began.",
+        )))
     }
 }
 
@@ -93,7 +109,12 @@ impl Service for Exchange {
         self.current().lane()
     }
 
-    async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+    async fn describe(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+    ) -> Result<Description, Error> {
         let _passing = self.gate.read().await;
         self.engine(asker)?.describe(asker, query, parameters).await
     }
@@ -108,17 +129,33 @@ impl Service for Exchange {
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
         let _passing = self.gate.read().await;
-        self.engine(asker)?.answer(asker, query, parameters, arguments, formats, cancel).await
+        self.engine(asker)?
+            .answer(asker, query, parameters, arguments, formats, cancel)
+            .await
     }
 
-    async fn to_binary(&self, asker: &Asker, oids: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
+    async fn to_binary(
+        &self,
+        asker: &Asker,
+        oids: &[u32],
+        rows: Vec<Vec<Option<Bytes>>>,
+    ) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
         let _passing = self.gate.read().await;
         self.engine(asker)?.to_binary(asker, oids, rows).await
     }
 
-    async fn explain(&self, asker: &Asker, query: &Query, parameters: &[u32], arguments: &[Argument], json: bool) -> Result<Vec<String>, Error> {
+    async fn explain(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+        arguments: &[Argument],
+        json: bool,
+    ) -> Result<Vec<String>, Error> {
         let _passing = self.gate.read().await;
-        self.engine(asker)?.explain(asker, query, parameters, arguments, json).await
+        self.engine(asker)?
+            .explain(asker, query, parameters, arguments, json)
+            .await
     }
 
     async fn unread(&self, role: &str, refusal: &Refusal) {

@@ -1,4 +1,5 @@
-//! Answers that were released before: the same question again gets the same values, and is paid once by each role that sees them.
+//! Answers that were released before: the same question again gets the same values, and is paid
+//! once by each role that sees them.
 
 use sha2::{Digest, Sha256};
 
@@ -47,27 +48,58 @@ impl Engine {
         self.reuse(asker) != Reuse::Off
     }
 
-    /// Looks for stored answers, release by release. Constants are made of answers that the role holds already, so that nothing is read before it is paid.
-    pub(super) async fn recall(&self, asker: &Asker, plan: &Plan, middles: &mut Middles<'_>) -> Result<Recalled, Error> {
+    /// Looks for stored answers, release by release. Constants are made of answers that the role
+    /// holds already, so that nothing is read before it is paid.
+    pub(super) async fn recall(
+        &self,
+        asker: &Asker,
+        plan: &Plan,
+        middles: &mut Middles<'_>,
+    ) -> Result<Recalled, Error> {
         let (released, held) = (Released::before(plan), asker.share.begin());
-        let mut recalled = Recalled { released, offered: Vec::new(), count: 0, summed: Vec::new(), open: Vec::new(), held };
+        let mut recalled = Recalled {
+            released,
+            offered: Vec::new(),
+            count: 0,
+            summed: Vec::new(),
+            open: Vec::new(),
+            held,
+        };
         if !self.recalls(asker) {
             return Ok(recalled);
         }
         // Nobody pays for it, so it is bounded.
         let effort = Effort::default();
         for release in plan.order() {
-            let known = |(middle, _): &(usize, usize)| plan.middles()[*middle].releases.iter().all(|r| recalled.released.table(*r).is_some());
-            if recalled.released.table(release).is_some() || !plan.releases()[release].constants().iter().all(known) {
+            let known = |(middle, _): &(usize, usize)| {
+                plan.middles()[*middle]
+                    .releases
+                    .iter()
+                    .all(|r| recalled.released.table(*r).is_some())
+            };
+            if recalled.released.table(release).is_some()
+                || !plan.releases()[release].constants().iter().all(known)
+            {
                 continue;
             }
             let constants = middles.constants(release, &recalled.released).await?;
-            let Some(question) = question(plan, release, &constants) else { continue };
+            let Some(question) = question(plan, release, &constants) else {
+                continue;
+            };
             let taken = recalled.offered.iter().map(|offer| offer.answer).collect();
-            match self.ledger.find_beside(&asker.role, question, taken).await.map_err(|e| internal("ledger", &e))? {
+            match self
+                .ledger
+                .find_beside(&asker.role, question, taken)
+                .await
+                .map_err(|e| internal("ledger", &e))?
+            {
                 Some(Stored::Held(values)) => {
-                    recalled.held.add(OPENED.saturating_mul(values.len())).map_err(Error::Ledger)?;
-                    aside(|| recalled.released.recall(plan, release, &values)).map_err(|e| internal("release", &e))?;
+                    recalled
+                        .held
+                        .add(OPENED.saturating_mul(values.len()))
+                        .map_err(Error::Ledger)?;
+                    aside(|| recalled.released.recall(plan, release, &values))
+                        .map_err(|e| internal("release", &e))?;
                     recalled.count += 1;
                 }
                 other => match (self.summed(asker, plan, release, &effort).await?, other) {
@@ -75,7 +107,11 @@ impl Engine {
                         recalled.released.take(release, made);
                         recalled.summed.push(summed);
                     }
-                    (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer { release, answer, loss: question.loss }),
+                    (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer {
+                        release,
+                        answer,
+                        loss: question.loss,
+                    }),
                     (None, Some(Stored::Held(_)) | None) => recalled.open.push((release, question)),
                 },
             }
@@ -83,7 +119,8 @@ impl Engine {
         Ok(recalled)
     }
 
-    /// One debit for the part to be made and for what is offered. `None`: another process answers one of the questions, or just has; nothing was charged.
+    /// One debit for the part to be made and for what is offered. `None`: another process answers
+    /// one of the questions, or just has; nothing was charged.
     pub(super) async fn charge(
         &self,
         asker: &Asker,
@@ -92,7 +129,9 @@ impl Engine {
         questions: &[Question],
         tally: &Tally,
     ) -> Result<Option<Charge>, Error> {
-        let is_bought = |release| part.contains(release) || offered.iter().any(|offer| offer.release == release);
+        let is_bought = |release| {
+            part.contains(release) || offered.iter().any(|offer| offer.release == release)
+        };
         let purchase = Purchase {
             buyer: Buyer::Role,
             fresh: part.loss(),
@@ -102,7 +141,10 @@ impl Engine {
             bought: Fingerprint::new(part.plan().part(is_bought).fingerprint()),
             questions: questions.to_vec(),
         };
-        let loss = purchase.fresh.compose(purchase.offered).unwrap_or(purchase.fresh);
+        let loss = purchase
+            .fresh
+            .compose(purchase.offered)
+            .unwrap_or(purchase.fresh);
         match self.ledger.purchase(&asker.role, purchase).await {
             Ok(charge) => {
                 tally.add(loss);
@@ -117,19 +159,35 @@ impl Engine {
     }
 
     /// Reads what was offered and is paid for now.
-    pub(super) async fn receive(&self, asker: &Asker, plan: &Plan, offered: &[Offer], released: &mut Released) -> Result<(), Error> {
+    pub(super) async fn receive(
+        &self,
+        asker: &Asker,
+        plan: &Plan,
+        offered: &[Offer],
+        released: &mut Released,
+    ) -> Result<(), Error> {
         for offer in offered {
-            let values = self.ledger.held(&asker.role, offer.answer).await.map_err(|e| internal("ledger", &e))?;
+            let values = self
+                .ledger
+                .held(&asker.role, offer.answer)
+                .await
+                .map_err(|e| internal("ledger", &e))?;
             let values = values.ok_or_else(|| internal("ledger", &"a paid answer is gone"))?;
-            released.recall(plan, offer.release, &values).map_err(|e| internal("release", &e))?;
+            released
+                .recall(plan, offer.release, &values)
+                .map_err(|e| internal("release", &e))?;
         }
         Ok(())
     }
 
-    /// Stores releases before anything of them is shown: an error further on cannot lose what was paid.
+    /// Stores releases before anything of them is shown: an error further on cannot lose what was
+    /// paid.
     pub(super) async fn keep(&self, asker: &Asker, fresh: Vec<Fresh>) -> Result<(), Error> {
         for Fresh { question, values } in fresh {
-            self.ledger.keep(&asker.role, question, values).await.map_err(|e| internal("ledger", &e))?;
+            self.ledger
+                .keep(&asker.role, question, values)
+                .await
+                .map_err(|e| internal("ledger", &e))?;
         }
         Ok(())
     }
@@ -143,21 +201,37 @@ pub(super) struct Fresh {
 
 impl Fresh {
     /// `None` where nothing was asked of the data.
-    pub(super) fn of(plan: &Plan, release: usize, constants: &[Column], released: &Released) -> Option<Self> {
-        let (question, table) = (question(plan, release, constants)?, released.table(release)?);
-        Some(Self { question, values: table.stored() })
+    pub(super) fn of(
+        plan: &Plan,
+        release: usize,
+        constants: &[Column],
+        released: &Released,
+    ) -> Option<Self> {
+        let (question, table) = (
+            question(plan, release, constants)?,
+            released.table(release)?,
+        );
+        Some(Self {
+            question,
+            values: table.stored(),
+        })
     }
 }
 
 /// The price of all offers; counted like any other sum of losses.
 pub(super) fn sum(offered: &[Offer]) -> Loss {
-    offered.iter().fold(Loss::ZERO, |sum, offer| sum.compose(offer.loss).unwrap_or(sum))
+    offered.iter().fold(Loss::ZERO, |sum, offer| {
+        sum.compose(offer.loss).unwrap_or(sum)
+    })
 }
 
-/// What a stored answer to this release would be known by; `None` where nothing is asked of the data.
+/// What a stored answer to this release would be known by; `None` where nothing is asked of the
+/// data.
 fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<Question> {
     let release = &plan.releases()[release];
-    let loss = release.loss().filter(|_| !release.statements().is_empty())?;
+    let loss = release
+        .loss()
+        .filter(|_| !release.statements().is_empty())?;
     // The noise of parts is in the question itself.
     let accuracy = release.price().map_or(1.0, |price| price.accuracy);
     let mut digest = Sha256::new();
@@ -177,5 +251,10 @@ fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<Questio
     }
     // Without constants, or it has none.
     let family = release.family().map(|family| family.digest);
-    Some(Question { digest: digest.finalize().into(), family, accuracy, loss })
+    Some(Question {
+        digest: digest.finalize().into(),
+        family,
+        accuracy,
+        loss,
+    })
 }

@@ -1,4 +1,5 @@
-//! Coarser questions answered by sums of a finer answer that the role has paid for: when that serves, and what is said of it.
+//! Coarser questions answered by sums of a finer answer that the role has paid for: when that
+//! serves, and what is said of it.
 
 use super::planning_limit::aside;
 use super::{Engine, internal};
@@ -9,8 +10,9 @@ use crate::release::{Coarser, coarser};
 use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation};
 use crate::shadow::Asker;
 
-/// How many times the error of a bought answer a sum's may be. At this limit a bought answer of the same error would cost a hundredth; what is free can still be bought
-/// afterwards, what is bought cannot be given back.
+/// How many times the error of a bought answer a sum's may be. At this limit a bought answer of the
+/// same error would cost a hundredth; what is free can still be bought afterwards, what is bought
+/// cannot be given back.
 const WORSE_MAX: f64 = 10.0;
 
 /// Two errors that differ less are one.
@@ -24,36 +26,58 @@ pub(super) struct FromFiner {
     pub groups: usize,
     /// Its error is at most so many times that of a bought answer.
     pub worse: f64,
-    /// Standard errors of aggregates that have one whatever the data are: the aggregate's number, what it has, what it would have if bought.
+    /// Standard errors of aggregates that have one whatever the data are: the aggregate's number,
+    /// what it has, what it would have if bought.
     pub errors: Vec<(usize, f64, f64)>,
-    /// The clip cuts off what units have above so many rows, otherwise over finer groups than over coarse ones; `None` where it cuts nothing.
+    /// The clip cuts off what units have above so many rows, otherwise over finer groups than over
+    /// coarse ones; `None` where it cuts nothing.
     pub rows_per_unit: Option<u64>,
 }
 
 impl Engine {
     /// What the session, or the role's policy, says of stored answers.
     pub(super) fn reuse(&self, asker: &Asker) -> Reuse {
-        let always = self.policy.role(&asker.role).is_some_and(|role| role.reuse == RoleReuse::Always);
+        let always = self
+            .policy
+            .role(&asker.role)
+            .is_some_and(|role| role.reuse == RoleReuse::Always);
         match asker.wishes.reuse {
             Reuse::Off if always => Reuse::On,
             chosen => chosen,
         }
     }
 
-    /// The release's groups as sums of a finer answer that the role holds: of several the one with the least error. `None` where none serves: where a wanted error is not
-    /// met, or, where none is wanted, if the answer was asked at less epsilon than this session wishes to spend or the error is [`WORSE_MAX`] times that of a bought one.
-    /// `effort`: the statement's.
-    pub(super) async fn summed(&self, asker: &Asker, plan: &Plan, release: usize, effort: &Effort) -> Result<Option<(Coarser, FromFiner)>, Error> {
+    /// The release's groups as sums of a finer answer that the role holds: of several the one with
+    /// the least error. `None` where none serves: where a wanted error is not met, or, where none
+    /// is wanted, if the answer was asked at less epsilon than this session wishes to spend or the
+    /// error is [`WORSE_MAX`] times that of a bought one. `effort`: the statement's.
+    pub(super) async fn summed(
+        &self,
+        asker: &Asker,
+        plan: &Plan,
+        release: usize,
+        effort: &Effort,
+    ) -> Result<Option<(Coarser, FromFiner)>, Error> {
         let shape = &plan.releases()[release];
-        let Some(family) = shape.family().filter(|_| self.reuse(asker) == Reuse::On) else { return Ok(None) };
-        let relatives = self.ledger.relatives(&asker.role, family.digest).await.map_err(|e| internal("ledger", &e))?;
+        let Some(family) = shape.family().filter(|_| self.reuse(asker) == Reuse::On) else {
+            return Ok(None);
+        };
+        let relatives = self
+            .ledger
+            .relatives(&asker.role, family.digest)
+            .await
+            .map_err(|e| internal("ledger", &e))?;
         let is_wanted = asker.wishes.target_error.is_some();
         let serves = |made: &Coarser| {
             let most = if is_wanted { 1.0 } else { WORSE_MAX };
-            made.worse <= most * (1.0 + SLACK) && (is_wanted || made.epsilon >= family.epsilon * (1.0 - SLACK))
+            made.worse <= most * (1.0 + SLACK)
+                && (is_wanted || made.epsilon >= family.epsilon * (1.0 - SLACK))
         };
         let best = aside(|| {
-            let made = relatives.iter().filter_map(|stored| coarser(shape, stored, effort)).filter(serves);
+            let made = relatives
+                .iter()
+                .filter_map(|stored| coarser(shape, stored, effort))
+                .filter(serves);
             made.min_by(|a, b| a.worse.total_cmp(&b.worse))
         });
         Ok(best.map(|made| {
@@ -65,31 +89,70 @@ impl Engine {
 
 impl FromFiner {
     fn of(release: usize, plan: &ReleasePlan, made: &Coarser) -> Self {
-        let own = |measure| made.table.drawn.as_ref().map(|drawn| drawn.deviation(measure));
+        let own = |measure| {
+            made.table
+                .drawn
+                .as_ref()
+                .map(|drawn| drawn.deviation(measure))
+        };
         let error = |(at, (output, _)): (usize, &(Output, _))| {
-            let Output::Measure(measure) = output else { return None };
+            let Output::Measure(measure) = output else {
+                return None;
+            };
             let measure = plan.measures().get(*measure)?;
             Some((at, own(measure)?, measure_deviation(plan, measure)?))
         };
-        let errors = plan.outputs().iter().enumerate().filter_map(error).collect();
+        let errors = plan
+            .outputs()
+            .iter()
+            .enumerate()
+            .filter_map(error)
+            .collect();
         let is_cut = plan.price().is_some_and(|price| !price.within_clip);
         let rows_per_unit = is_cut.then_some(plan.facts().rows_per_unit);
-        Self { release, groups: made.summed, worse: made.worse, errors, rows_per_unit }
+        Self {
+            release,
+            groups: made.summed,
+            worse: made.worse,
+            errors,
+            rows_per_unit,
+        }
     }
 
     /// In words: what it is, how far off it may be, and how a better one is had.
     pub fn told(&self, policy: &Policy) -> String {
-        let of = if self.groups == 1 { "groups".to_owned() } else { format!("sums of up to {} groups", self.groups) };
+        let of = if self.groups == 1 {
+            "groups".to_owned()
+        } else {
+            format!("sums of up to {} groups", self.groups)
+        };
         let mut text = format!("answered by {of} of a finer answer that is paid for");
-        let shown = |value: f64| if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") };
+        let shown = |value: f64| {
+            if value >= 100.0 {
+                format!("{value:.0}")
+            } else {
+                format!("{value:.2}")
+            }
+        };
         for (at, own, bought) in &self.errors {
-            text += &format!("; aggregate {}: standard error {}, {} if bought", at + 1, shown(*own), shown(*bought));
+            text += &format!(
+                "; aggregate {}: standard error {}, {} if bought",
+                at + 1,
+                shown(*own),
+                shown(*bought)
+            );
         }
         if self.errors.is_empty() {
-            text += &format!("; its standard error is at most {} times that of a bought one", shown(self.worse));
+            text += &format!(
+                "; its standard error is at most {} times that of a bought one",
+                shown(self.worse)
+            );
         }
         if let Some(rows) = self.rows_per_unit {
-            text += &format!("; rows of one {} above {rows} weigh as they do in the finer answer", policy.privacy.unit);
+            text += &format!(
+                "; rows of one {} above {rows} weigh as they do in the finer answer",
+                policy.privacy.unit
+            );
         }
         text + "; SET pgveil.reuse = exact buys it"
     }

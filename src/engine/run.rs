@@ -1,4 +1,5 @@
-//! From a plan to released values: recall what is answered, pay for the rest, then release by release, the middle queries between them.
+//! From a plan to released values: recall what is answered, pay for the rest, then release by
+//! release, the middle queries between them.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -40,11 +41,25 @@ pub(super) struct Answered {
 }
 
 impl Engine {
-    /// What is answered already is recalled. For the rest one debit, in the whole before the first statement runs; then each release in turn, in one snapshot.
-    pub(super) async fn answered(&self, asker: &Asker, plan: &Plan, pace: &Pace, tally: &Tally) -> Result<Answered, Error> {
+    /// What is answered already is recalled. For the rest one debit, in the whole before the first
+    /// statement runs; then each release in turn, in one snapshot.
+    pub(super) async fn answered(
+        &self,
+        asker: &Asker,
+        plan: &Plan,
+        pace: &Pace,
+        tally: &Tally,
+    ) -> Result<Answered, Error> {
         let timeout = self.policy.limits.statement_timeout;
-        // Who wants noise of its own finds nothing by waiting. Nor may one role keep others from a question, by asking it behind many slow ones of its own.
-        let turns = async { if self.recalls(asker) { self.turns.wait(plan, &asker.role, timeout).await } else { Vec::new() } };
+        // Who wants noise of its own finds nothing by waiting. Nor may one role keep others from a
+        // question, by asking it behind many slow ones of its own.
+        let turns = async {
+            if self.recalls(asker) {
+                self.turns.wait(plan, &asker.role, timeout).await
+            } else {
+                Vec::new()
+            }
+        };
         let _turns = tokio::select! {
             biased;
             turns = turns => turns,
@@ -52,7 +67,10 @@ impl Engine {
         };
         let patience = Instant::now() + timeout;
         loop {
-            match self.attempt(asker, plan, pace, tally, Instant::now() < patience).await? {
+            match self
+                .attempt(asker, plan, pace, tally, Instant::now() < patience)
+                .await?
+            {
                 Attempt::Answered(answered) => return Ok(answered),
                 Attempt::Awaited(questions) => self.wait_for(&questions, patience, pace).await?,
             }
@@ -60,8 +78,19 @@ impl Engine {
     }
 
     /// Until no other process answers the questions; what it answered is found then.
-    async fn wait_for(&self, questions: &[[u8; 32]], patience: Instant, pace: &Pace) -> Result<(), Error> {
-        while Instant::now() < patience && self.ledger.is_claimed(questions).await.map_err(|e| internal("ledger", &e))? {
+    async fn wait_for(
+        &self,
+        questions: &[[u8; 32]],
+        patience: Instant,
+        pace: &Pace,
+    ) -> Result<(), Error> {
+        while Instant::now() < patience
+            && self
+                .ledger
+                .is_claimed(questions)
+                .await
+                .map_err(|e| internal("ledger", &e))?
+        {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
                 () = pace.cancel().cancelled() => return Err(Error::Cancelled),
@@ -70,42 +99,103 @@ impl Engine {
         Ok(())
     }
 
-    /// `waits`: whether a question that another process is answering is waited for, or bought once more.
-    async fn attempt(&self, asker: &Asker, plan: &Plan, pace: &Pace, tally: &Tally, waits: bool) -> Result<Attempt, Error> {
+    /// `waits`: whether a question that another process is answering is waited for, or bought once
+    /// more.
+    async fn attempt(
+        &self,
+        asker: &Asker,
+        plan: &Plan,
+        pace: &Pace,
+        tally: &Tally,
+        waits: bool,
+    ) -> Result<Attempt, Error> {
         let mut middles = Middles::new(self, asker, plan);
-        let Recalled { mut released, offered, count, summed, open, held } = self.recall(asker, plan, &mut middles).await?;
-        let part = plan.part(|release| released.table(release).is_none() && offered.iter().all(|offer| offer.release != release));
+        let Recalled {
+            mut released,
+            offered,
+            count,
+            summed,
+            open,
+            held,
+        } = self.recall(asker, plan, &mut middles).await?;
+        let part = plan.part(|release| {
+            released.table(release).is_none()
+                && offered.iter().all(|offer| offer.release != release)
+        });
         let paid = part.loss().compose(sum(&offered)).unwrap_or(plan.loss());
-        let answered = |released| Attempt::Answered(Answered { released, paid, recalled: count, summed, _held: held });
+        let answered = |released| {
+            Attempt::Answered(Answered {
+                released,
+                paid,
+                recalled: count,
+                summed,
+                _held: held,
+            })
+        };
         if part.releases().next().is_none() {
-            // Where a new answer would be refused for too many failures, or wait, one that was made for others is and does too.
-            let _place = if offered.is_empty() { None } else { Some(self.place_or_cancel(asker, pace).await?) };
+            // Where a new answer would be refused for too many failures, or wait, one that was made
+            // for others is and does too.
+            let _place = if offered.is_empty() {
+                None
+            } else {
+                Some(self.place_or_cancel(asker, pace).await?)
+            };
             // Nothing runs under this charge, and no question is claimed by it.
             let _charge = self.charge(asker, &part, &offered, &[], tally).await?;
             self.receive(asker, plan, &offered, &mut released).await?;
             return Ok(answered(released));
         }
-        let questions: Vec<Question> = open.iter().filter(|_| waits).map(|(_, question)| *question).collect();
+        let questions: Vec<Question> = open
+            .iter()
+            .filter(|_| waits)
+            .map(|(_, question)| *question)
+            .collect();
         let claimed: Vec<[u8; 32]> = questions.iter().map(|question| question.digest).collect();
         let place = self.place_or_cancel(asker, pace).await?;
-        let snapshot = self.backend.snapshot(&part, &asker.role, self.policy.limits.statement_timeout, pace.cancel()).await.map_err(before_charge)?;
-        self.compare_rows(plan, &snapshot).await.map_err(before_charge)?;
-        let Some(charge) = self.charge(asker, &part, &offered, &questions, tally).await? else {
+        let snapshot = self
+            .backend
+            .snapshot(
+                &part,
+                &asker.role,
+                self.policy.limits.statement_timeout,
+                pace.cancel(),
+            )
+            .await
+            .map_err(before_charge)?;
+        self.compare_rows(plan, &snapshot)
+            .await
+            .map_err(before_charge)?;
+        let Some(charge) = self
+            .charge(asker, &part, &offered, &questions, tally)
+            .await?
+        else {
             return Ok(Attempt::Awaited(claimed));
         };
         let making = async {
             self.receive(asker, plan, &offered, &mut released).await?;
             let mut fresh = Vec::new();
-            let making = self.made(&snapshot, Releasing::new(part, released, charge), &mut middles, &mut fresh, pace);
+            let making = self.made(
+                &snapshot,
+                Releasing::new(part, released, charge),
+                &mut middles,
+                &mut fresh,
+                pace,
+            );
             let made = match AssertUnwindSafe(making).catch_unwind().await {
                 Ok(made) => made,
                 Err(_) => {
                     pace.rest().await;
-                    Err(Fault::Backend(execute::Error::Backend("it panicked".to_owned())))
+                    Err(Fault::Backend(execute::Error::Backend(
+                        "it panicked".to_owned(),
+                    )))
                 }
             };
             // After a failure the connection is in a state that nobody knows: it is not kept.
-            let closed = if made.is_ok() { snapshot.close().await } else { Ok(()) };
+            let closed = if made.is_ok() {
+                snapshot.close().await
+            } else {
+                Ok(())
+            };
             let kept = self.keep(asker, fresh).await;
             let released = made?;
             closed.map_err(Fault::Backend)?;
@@ -126,8 +216,8 @@ impl Engine {
 
     /// Makes the part's releases. What was made is in `fresh` also where a later one fails.
     ///
-    /// Until a statement's rest is over nobody sees that the rows were read: not the client, nor who waits for the same answer, here or on another proxy, nor who waits for
-    /// the connection.
+    /// Until a statement's rest is over nobody sees that the rows were read: not the client, nor
+    /// who waits for the same answer, here or on another proxy, nor who waits for the connection.
     async fn made(
         &self,
         snapshot: &Snapshot,
@@ -145,9 +235,18 @@ impl Engine {
             }
             let constants = middles.constants(release, releasing.released()).await?;
             pace.begin();
-            let read = snapshot.run(releasing.part(), release, &constants, releasing.charge(), pace.cancel()).await;
+            let read = snapshot
+                .run(
+                    releasing.part(),
+                    release,
+                    &constants,
+                    releasing.charge(),
+                    pace.cancel(),
+                )
+                .await;
             let drawn = read.and_then(|rows| {
-                aside(|| releasing.release(release, rows, &mut *sampler)).map_err(|e| execute::Error::Backend(format!("the release failed: {e}")))
+                aside(|| releasing.release(release, rows, &mut *sampler))
+                    .map_err(|e| execute::Error::Backend(format!("the release failed: {e}")))
             });
             pace.rest().await;
             drawn.map_err(Fault::Backend)?;
@@ -156,9 +255,18 @@ impl Engine {
         Ok(releasing.into_released())
     }
 
-    /// A failure after the charge shows, so it may tell one bit of the data: it is counted, durably.
-    async fn failed(&self, asker: &Asker, place: Place, error: execute::Error) -> Result<Error, Error> {
-        place.failed(&self.ledger, &asker.role, self.policy.limits.failures).await.map_err(|e| internal("ledger", &e))?;
+    /// A failure after the charge shows, so it may tell one bit of the data: it is counted,
+    /// durably.
+    async fn failed(
+        &self,
+        asker: &Asker,
+        place: Place,
+        error: execute::Error,
+    ) -> Result<Error, Error> {
+        place
+            .failed(&self.ledger, &asker.role, self.policy.limits.failures)
+            .await
+            .map_err(|e| internal("ledger", &e))?;
         Ok(internal("execute", &error))
     }
 
@@ -172,11 +280,21 @@ impl Engine {
 
     /// A place among the role's running questions, while it has failures left.
     async fn place(&self, asker: &Asker) -> Result<Place, Error> {
-        let place = self.failures.enter(&self.ledger, &asker.role, self.policy.limits.failures).await.map_err(|e| internal("ledger", &e))?;
+        let place = self
+            .failures
+            .enter(&self.ledger, &asker.role, self.policy.limits.failures)
+            .await
+            .map_err(|e| internal("ledger", &e))?;
         place.ok_or_else(|| {
             Error::Ledger(
-                Refusal::denied("this role may ask no more: too many of its queries have failed on the database")
-                    .detail("Each visible failure can tell a little of the data, so they are counted and limited. Ask the data owner."),
+                Refusal::denied(
+                    "this role may ask no more: too many of its queries have failed on \
+                    the database",
+                )
+                .detail(
+                    "Each visible failure can tell a little of the data, so they are \
+                        counted and limited. Ask the data owner.",
+                ),
             )
         })
     }
@@ -204,12 +322,20 @@ impl From<Error> for Fault {
 fn before_charge(error: execute::Error) -> Error {
     match error {
         execute::Error::Stale(table) => Error::Rewrite(
-            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("the definition of {table} has changed since the policy was loaded"))
-                .detail("Nothing was charged. The policy has to be checked against the new definition.")
-                .hint("Ask the data owner to reload the policy."),
+            Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!("the definition of {table} has changed since the policy was loaded"),
+            )
+            .detail("Nothing was charged. The policy has to be checked against the new definition.")
+            .hint("Ask the data owner to reload the policy."),
         ),
         execute::Error::Locked => Error::Rewrite(
-            Refusal::new("55P03", "a table of this query is locked by another session").detail("Nothing was charged.").hint("Ask again later."),
+            Refusal::new(
+                "55P03",
+                "a table of this query is locked by another session",
+            )
+            .detail("Nothing was charged.")
+            .hint("Ask again later."),
         ),
         execute::Error::Cancelled => Error::Cancelled,
         execute::Error::Backend(text) => internal("execute", &text),

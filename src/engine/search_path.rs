@@ -3,15 +3,20 @@
 use crate::catalog::Server;
 use crate::policy::{Policy, path_of, schemas};
 
-/// The policy's own for the role, else what a session of the role's name has on the server itself. Where none of the policy's tables is in reach by that, their
-/// schemas follow: unqualified names would find nothing.
+/// The policy's own for the role, else what a session of the role's name has on the server itself.
+/// Where none of the policy's tables is in reach by that, their schemas follow: unqualified names
+/// would find nothing.
 pub fn start_path(policy: &Policy, server: &Server, role: &str) -> String {
     if let Some(path) = policy.role(role).and_then(|role| role.search_path.clone()) {
         return path;
     }
     let path = server.search_path(role);
     let reached = schemas(path, role);
-    if policy.tables.iter().any(|table| reached.contains(&table.schema)) {
+    if policy
+        .tables
+        .iter()
+        .any(|table| reached.contains(&table.schema))
+    {
         return path.to_owned();
     }
     let mut shown: Vec<String> = Vec::new();
@@ -20,5 +25,9 @@ pub fn start_path(policy: &Policy, server: &Server, role: &str) -> String {
             shown.push(table.schema.clone());
         }
     }
-    [path.to_owned(), path_of(&shown)].into_iter().filter(|part| !part.trim().is_empty()).collect::<Vec<_>>().join(", ")
+    [path.to_owned(), path_of(&shown)]
+        .into_iter()
+        .filter(|part| !part.trim().is_empty())
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -1,4 +1,5 @@
-//! What the policy's searches found is told to a role by every plan over private rows, so a role is shown none before it has paid for it, once.
+//! What the policy's searches found is told to a role by every plan over private rows, so a role is
+//! shown none before it has paid for it, once.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,10 @@ pub struct Admission {
 
 impl Admission {
     pub fn new(found: Vec<Found>) -> Self {
-        Self { found, admitted: Mutex::default() }
+        Self {
+            found,
+            admitted: Mutex::default(),
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -26,7 +30,8 @@ impl Admission {
     }
 }
 
-/// The plan reads no private row and shows nothing of the policy: it is the same whatever was found.
+/// The plan reads no private row and shows nothing of the policy: it is the same whatever was
+/// found.
 pub fn tells_nothing(plan: &Plan) -> bool {
     let is_of_the_role = |view: &ViewKind| match view {
         ViewKind::Budget | ViewKind::History => true,
@@ -36,7 +41,8 @@ pub fn tells_nothing(plan: &Plan) -> bool {
 }
 
 impl Engine {
-    /// Has the role pay what it has not paid yet. One that cannot is refused until it can: a grant of the owner's counts at the next question.
+    /// Has the role pay what it has not paid yet. One that cannot is refused until it can: a grant
+    /// of the owner's counts at the next question.
     ///
     /// # Errors
     /// 53400 where an account does not cover it; nothing was told then.
@@ -51,8 +57,10 @@ impl Engine {
         for found in &self.admission.found {
             self.ledger.receive(role, found).await.map_err(|error| match error.refusal() {
                 Some(refusal) => {
-                    let what = "The policy leaves bounds to a private search (auto), whose price every role pays once, before its first question.";
-                    Error::Ledger(refusal.detail(what).hint("Ask the data owner for a larger budget, or to write the bounds in the policy."))
+                    let what = "The policy leaves bounds to a private search (auto), whose price \
+                        every role pays once, before its first question.";
+                    Error::Ledger(refusal.detail(what).hint("Ask the data owner for a larger \
+                        budget, or to write the bounds in the policy."))
                 }
                 None => internal("ledger", &error),
             })?;

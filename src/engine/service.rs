@@ -37,9 +37,11 @@ pub struct Places {
     pub per_address: u32,
 }
 
-/// What the wire needs of the engine. Two implementations: [`super::Engine`] and the double of the wire tests.
+/// What the wire needs of the engine. Two implementations: [`super::Engine`] and the double of the
+/// wire tests.
 pub trait Service: Send + Sync + 'static {
-    /// SCRAM verifier of a role (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`); `None` for an unknown role.
+    /// SCRAM verifier of a role (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`); `None` for
+    /// an unknown role.
     fn verifier(&self, role: &str) -> Option<Secret>;
     /// The database name that clients may connect to.
     fn database(&self) -> String;
@@ -64,9 +66,16 @@ pub trait Service: Send + Sync + 'static {
     fn meter(&self) -> Arc<Meter>;
     /// Where large statements take turns.
     fn lane(&self) -> Arc<Lane>;
-    /// Parameter and column types; `parameters` holds type OIDs the client declared (0 or missing: to be inferred).
-    fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> impl Future<Output = Result<Description, Error>> + Send;
-    /// Plans, charges, runs and releases. `formats`: none (all text), one for all, or one a column. `parameters` are the OIDs `describe` returned.
+    /// Parameter and column types; `parameters` holds type OIDs the client declared (0 or missing:
+    /// to be inferred).
+    fn describe(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+    ) -> impl Future<Output = Result<Description, Error>> + Send;
+    /// Plans, charges, runs and releases. `formats`: none (all text), one for all, or one a column.
+    /// `parameters` are the OIDs `describe` returned.
     fn answer(
         &self,
         asker: &Asker,
@@ -76,7 +85,8 @@ pub trait Service: Send + Sync + 'static {
         formats: &[Format],
         cancel: CancellationToken,
     ) -> impl Future<Output = Result<Answer, Error>> + Send;
-    /// Released values as they were printed for this asker, in PostgreSQL's binary format. `oids` are the types of a row's values.
+    /// Released values as they were printed for this asker, in PostgreSQL's binary format. `oids`
+    /// are the types of a row's values.
     fn to_binary(
         &self,
         asker: &Asker,

@@ -1,4 +1,5 @@
-//! Turns of equal questions: the second of two that ask the same at once waits for the first, and finds its answer.
+//! Turns of equal questions: the second of two that ask the same at once waits for the first, and
+//! finds its answer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, Weak};
@@ -20,25 +21,39 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Waits until no other session of the role asks any of the plan's questions, then for other roles' sessions, these for `most` only. The turns end when the guards
-    /// are dropped.
+    /// Waits until no other session of the role asks any of the plan's questions, then for other
+    /// roles' sessions, these for `most` only. The turns end when the guards are dropped.
     ///
-    /// Behind itself a role waits for as long as it takes: it would pay for the same answer again. Who waits for other roles has all turns of its own role, and nobody
-    /// who has one of theirs waits for any of these: there is no circle.
+    /// Behind itself a role waits for as long as it takes: it would pay for the same answer again.
+    /// Who waits for other roles has all turns of its own role, and nobody who has one of theirs
+    /// waits for any of these: there is no circle.
     pub async fn wait(&self, plan: &Plan, role: &str, most: Duration) -> Vec<OwnedMutexGuard<()>> {
         let mut guards = self.all(plan, Some(role)).await;
-        guards.extend(tokio::time::timeout(most, self.all(plan, None)).await.unwrap_or_default());
+        guards.extend(
+            tokio::time::timeout(most, self.all(plan, None))
+                .await
+                .unwrap_or_default(),
+        );
         guards
     }
 
     async fn all(&self, plan: &Plan, of: Option<&str>) -> Vec<OwnedMutexGuard<()>> {
-        let mut questions: Vec<[u8; 32]> = plan.releases().iter().filter(|r| !r.statements().is_empty()).map(|r| r.question()).collect();
+        let mut questions: Vec<[u8; 32]> = plan
+            .releases()
+            .iter()
+            .filter(|r| !r.statements().is_empty())
+            .map(|r| r.question())
+            .collect();
         // In one order for everybody, so that no two wait for each other.
         questions.sort_unstable();
         questions.dedup();
         let mut guards = Vec::with_capacity(questions.len());
         for question in questions {
-            guards.push(self.turn((question, of.map(str::to_owned))).lock_owned().await);
+            guards.push(
+                self.turn((question, of.map(str::to_owned)))
+                    .lock_owned()
+                    .await,
+            );
         }
         guards
     }

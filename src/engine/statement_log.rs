@@ -1,4 +1,5 @@
-//! What becomes of each statement, for the owner's record: who asked, which statement, how it ended and what it cost. Never its text.
+//! What becomes of each statement, for the owner's record: who asked, which statement, how it ended
+//! and what it cost. Never its text.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -31,26 +32,57 @@ impl Tally {
 
 impl Engine {
     /// Records how a statement ended. `None`: it could not be read as one.
-    pub(super) async fn recorded<T>(&self, role: &str, query: Option<&Query>, ended: Verdict, outcome: Result<&T, &Error>, tally: &Tally) {
+    pub(super) async fn recorded<T>(
+        &self,
+        role: &str,
+        query: Option<&Query>,
+        ended: Verdict,
+        outcome: Result<&T, &Error>,
+        tally: &Tally,
+    ) {
         let loss = tally.sum();
         let (verdict, sqlstate) = match outcome {
             Ok(_) => (ended, "00000".to_owned()),
             Err(error) => (verdict_of(error, &loss), error.report().sqlstate),
         };
         let digest = query.map_or([0; 32], |query| Sha256::digest(query.to_sql()).into());
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+        let since_1970 = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_micros();
         let microseconds = i64::try_from(since_1970).unwrap_or(i64::MAX);
-        self.ledger.record(Record { microseconds, role: role.to_owned(), fingerprint: Fingerprint::new(digest), verdict, sqlstate, loss }).await;
+        self.ledger
+            .record(Record {
+                microseconds,
+                role: role.to_owned(),
+                fingerprint: Fingerprint::new(digest),
+                verdict,
+                sqlstate,
+                loss,
+            })
+            .await;
     }
 }
 
 /// A refusal after something was charged is a failure: what was charged stays charged.
 fn verdict_of(error: &Error, charged: &Loss) -> Verdict {
     match error {
-        Error::Parse(_) | Error::Resolve(_) | Error::Analyze(_) | Error::Rewrite(_) | Error::Ledger(_) | Error::Shadow(_) if charged.is_zero() => {
+        Error::Parse(_)
+        | Error::Resolve(_)
+        | Error::Analyze(_)
+        | Error::Rewrite(_)
+        | Error::Ledger(_)
+        | Error::Shadow(_)
+            if charged.is_zero() =>
+        {
             Verdict::Refused
         }
-        Error::Parse(_) | Error::Resolve(_) | Error::Analyze(_) | Error::Rewrite(_) | Error::Ledger(_) | Error::Shadow(_) => Verdict::Failed,
+        Error::Parse(_)
+        | Error::Resolve(_)
+        | Error::Analyze(_)
+        | Error::Rewrite(_)
+        | Error::Ledger(_)
+        | Error::Shadow(_) => Verdict::Failed,
         Error::Cancelled | Error::Internal { .. } => Verdict::Failed,
     }
 }

@@ -1,6 +1,9 @@
-//! Statements about the catalogs: free, and answered by the shadow alone. They leave the road before it is resolved.
+//! Statements about the catalogs: free, and answered by the shadow alone. They leave the road
+//! before it is resolved.
 
-use super::{Answer, Argument, Asker, Description, Engine, Format, Weighed, described, shadow_error};
+use super::{
+    Answer, Argument, Asker, Description, Engine, Format, Weighed, described, shadow_error,
+};
 use crate::error::Error;
 use crate::parse::{Query, with_room};
 use crate::policy::WISHES;
@@ -9,13 +12,29 @@ use crate::system_catalog::{Facts, catalogs};
 impl Engine {
     /// What the shadow is asked, where the statement is about the catalogs.
     pub(super) fn catalogs(&self, asker: &Asker, query: &Query) -> Result<Option<Query>, Error> {
-        let wishes = WISHES.iter().map(|wish| (wish.name, asker.wishes.in_force(wish.name, &self.policy))).collect();
-        let facts = Facts { server_version: self.server_version.clone(), session: self.session(asker), wishes };
-        with_room(|| catalogs(query, &self.policy, &asker.search_path, &facts)).map_err(Error::Resolve)
+        let wishes = WISHES
+            .iter()
+            .map(|wish| (wish.name, asker.wishes.in_force(wish.name, &self.policy)))
+            .collect();
+        let facts = Facts {
+            server_version: self.server_version.clone(),
+            session: self.session(asker),
+            wishes,
+        };
+        with_room(|| catalogs(query, &self.policy, &asker.search_path, &facts))
+            .map_err(Error::Resolve)
     }
 
-    pub(super) async fn describe_catalogs(&self, asker: &Asker, statement: &Query, parameters: &[u32]) -> Result<Description, Error> {
-        self.shadow.describe_catalogs(asker, &statement.to_sql(), parameters).await.map_err(|e| described(statement, e))
+    pub(super) async fn describe_catalogs(
+        &self,
+        asker: &Asker,
+        statement: &Query,
+        parameters: &[u32],
+    ) -> Result<Description, Error> {
+        self.shadow
+            .describe_catalogs(asker, &statement.to_sql(), parameters)
+            .await
+            .map_err(|e| described(statement, e))
     }
 
     pub(super) async fn answer_catalogs(
@@ -28,13 +47,29 @@ impl Engine {
     ) -> Result<Answer, Error> {
         let columns = self.describe_catalogs(asker, statement, parameters).await?;
         let (bound, _held) = self.bound(asker, statement, parameters, arguments).await?;
-        let Weighed { rows, held } = self.shadow.run_catalogs(asker, &bound.to_sql(), &columns, formats).await.map_err(shadow_error)?;
-        Ok(Answer { columns: columns.columns, rows, notices: Vec::new(), warnings: Vec::new(), held })
+        let Weighed { rows, held } = self
+            .shadow
+            .run_catalogs(asker, &bound.to_sql(), &columns, formats)
+            .await
+            .map_err(shadow_error)?;
+        Ok(Answer {
+            columns: columns.columns,
+            rows,
+            notices: Vec::new(),
+            warnings: Vec::new(),
+            held,
+        })
     }
 }
 
 /// What EXPLAIN says of such a statement.
 pub(super) fn explain(json: bool) -> Vec<String> {
-    let text = "Statement about the catalogs: answered from the schema that the policy shows, free, without any table's rows.";
-    vec![if json { serde_json::json!([{ "Plan": { "Node Type": "Catalogs", "Note": text } }]).to_string() } else { text.to_owned() }]
+    let text = "Statement about the catalogs: answered from the schema that the policy shows, \
+        free, \
+        without any table's rows.";
+    vec![if json {
+        serde_json::json!([{ "Plan": { "Node Type": "Catalogs", "Note": text } }]).to_string()
+    } else {
+        text.to_owned()
+    }]
 }

@@ -1,9 +1,10 @@
-//! When a statement that reads private rows may be seen to have ended: at multiples of the policy's quantum from when it began. The time that it takes tells which
-//! multiple it was, and no more.
+//! When a statement that reads private rows may be seen to have ended: at multiples of the policy's
+//! quantum from when it began. The time that it takes tells which multiple it was, and no more.
 //!
-//! Only what reads private rows is paced, each such statement by itself: plans, catalogs, public tables, queries between two releases, stored answers and refusals before the
-//! charge take a time that no private row has a part in. Were it counted in, an analyst could have it end just before a multiple, and tell a private statement of
-//! milliseconds from a shorter one.
+//! Only what reads private rows is paced, each such statement by itself: plans, catalogs, public
+//! tables, queries between two releases, stored answers and refusals before the charge take a time
+//! that no private row has a part in. Were it counted in, an analyst could have it end just before
+//! a multiple, and tell a private statement of milliseconds from a shorter one.
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
@@ -23,10 +24,16 @@ pub(super) struct Pace {
 impl Pace {
     /// Begins now. Without a quantum any moment will do. `cancel` is the client's.
     pub(super) fn new(quantum: Option<Duration>, cancel: CancellationToken) -> Self {
-        Self { began: Mutex::new(Instant::now()), quantum, asked: cancel, acting: CancellationToken::new() }
+        Self {
+            began: Mutex::new(Instant::now()),
+            quantum,
+            asked: cancel,
+            acting: CancellationToken::new(),
+        }
     }
 
-    /// Ends the statement: the client's cancel, but at the end of a quantum only. One that acted between two would tell whether the rows had been read by then.
+    /// Ends the statement: the client's cancel, but at the end of a quantum only. One that acted
+    /// between two would tell whether the rows had been read by then.
     pub(super) fn cancel(&self) -> &CancellationToken {
         &self.acting
     }
@@ -75,8 +82,8 @@ impl Pace {
     }
 }
 
-/// When a client's own timeout ends its wait, counted from its statement: a quantum after the one that the timeout falls in, so that an answer which was there in
-/// time has had its rest.
+/// When a client's own timeout ends its wait, counted from its statement: a quantum after the one
+/// that the timeout falls in, so that an answer which was there in time has had its rest.
 pub fn patience(timeout: Duration, quantum: Option<Duration>) -> Duration {
     match quantum {
         None => timeout,
@@ -99,8 +106,20 @@ mod tests {
 
     #[test]
     fn times_are_rounded_up_to_multiples() {
-        for (passed, wanted) in [(0, 100), (1, 100), (99_999, 100), (100_000, 100), (100_001, 200), (250_000, 300), (60_000_000, 60_000)] {
-            assert_eq!(whole(Duration::from_micros(passed), Q), Duration::from_millis(wanted), "{passed}");
+        for (passed, wanted) in [
+            (0, 100),
+            (1, 100),
+            (99_999, 100),
+            (100_000, 100),
+            (100_001, 200),
+            (250_000, 300),
+            (60_000_000, 60_000),
+        ] {
+            assert_eq!(
+                whole(Duration::from_micros(passed), Q),
+                Duration::from_millis(wanted),
+                "{passed}"
+            );
         }
         assert_eq!(whole(Duration::MAX, Q), Duration::from_nanos(u64::MAX));
     }
@@ -109,7 +128,11 @@ mod tests {
     fn a_timeout_leaves_time_for_the_rest() {
         let milliseconds = Duration::from_millis;
         for (timeout, wanted) in [(1, 200), (100, 200), (101, 300), (60_000, 60_100)] {
-            assert_eq!(patience(milliseconds(timeout), Some(Q)), milliseconds(wanted), "{timeout}");
+            assert_eq!(
+                patience(milliseconds(timeout), Some(Q)),
+                milliseconds(wanted),
+                "{timeout}"
+            );
         }
         assert_eq!(patience(milliseconds(7), None), milliseconds(7));
     }

@@ -1,4 +1,5 @@
-//! The rows of pgveil's own views for one role: facts of the policy, the session and the role's own account. No owner's balance, no other role's anything.
+//! The rows of pgveil's own views for one role: facts of the policy, the session and the role's own
+//! account. No owner's balance, no other role's anything.
 
 use super::{Engine, internal};
 use crate::analyze::values_between;
@@ -7,7 +8,9 @@ use crate::error::Error;
 use crate::finish::ViewRows;
 use crate::ledger::Entry;
 use crate::mechanism::Fixed;
-use crate::policy::{Column, FROM_1970_US, Policy, Protection, Scalar, Table, ViewKind, WISHES, Wishes};
+use crate::policy::{
+    Column, FROM_1970_US, Policy, Protection, Scalar, Table, ViewKind, WISHES, Wishes,
+};
 use crate::rewrite::Plan;
 use crate::rewrite::emit::sql;
 use crate::shadow::Asker;
@@ -25,10 +28,19 @@ impl Engine {
             let rows = match kind {
                 ViewKind::Budget => vec![self.budget(asker).await?],
                 ViewKind::History => {
-                    let entries = self.ledger.history(&asker.role, HISTORY_MAX).await.map_err(|e| internal("ledger", &e))?;
+                    let entries = self
+                        .ledger
+                        .history(&asker.role, HISTORY_MAX)
+                        .await
+                        .map_err(|e| internal("ledger", &e))?;
                     entries.iter().map(debit).collect()
                 }
-                ViewKind::Tables => self.policy.tables.iter().map(|table| table_row(table, &self.policy)).collect(),
+                ViewKind::Tables => self
+                    .policy
+                    .tables
+                    .iter()
+                    .map(|table| table_row(table, &self.policy))
+                    .collect(),
                 ViewKind::Columns => self.policy.tables.iter().flat_map(column_rows).collect(),
                 ViewKind::Settings => settings(&asker.wishes, &self.policy),
             };
@@ -38,9 +50,20 @@ impl Engine {
     }
 
     async fn budget(&self, asker: &Asker) -> Result<Row, Error> {
-        let balance = self.ledger.balance(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let failures = self.ledger.failures(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let budget = self.policy.role(&asker.role).map_or(self.policy.privacy.budget, |role| role.budget);
+        let balance = self
+            .ledger
+            .balance(&asker.role)
+            .await
+            .map_err(|e| internal("ledger", &e))?;
+        let failures = self
+            .ledger
+            .failures(&asker.role)
+            .await
+            .map_err(|e| internal("ledger", &e))?;
+        let budget = self
+            .policy
+            .role(&asker.role)
+            .map_or(self.policy.privacy.budget, |role| role.budget);
         let accounting = balance.cap.accounting().name();
         let renew = balance.renew.name();
         Ok(vec![
@@ -78,13 +101,27 @@ fn fixed(value: Fixed) -> Option<String> {
 
 /// Microseconds since 1970 as a timestamptz.
 fn time(microseconds: i64) -> String {
-    format!("{}+00", sql::scalar_text(&Scalar::Timestamp(microseconds - FROM_1970_US)))
+    format!(
+        "{}+00",
+        sql::scalar_text(&Scalar::Timestamp(microseconds - FROM_1970_US))
+    )
 }
 
 fn debit(entry: &Entry) -> Row {
-    let Entry { loss, microseconds, fingerprint } = entry;
+    let Entry {
+        loss,
+        microseconds,
+        fingerprint,
+    } = entry;
     let (mu, delta) = (number(loss.mu_squared.to_f64().sqrt()), fixed(loss.delta));
-    vec![Some(time(*microseconds)), loss.epsilon.and_then(fixed), mu, fixed(loss.rho), delta, Some(fingerprint.short())]
+    vec![
+        Some(time(*microseconds)),
+        loss.epsilon.and_then(fixed),
+        mu,
+        fixed(loss.rho),
+        delta,
+        Some(fingerprint.short()),
+    ]
 }
 
 fn table_row(table: &Table, policy: &Policy) -> Row {
@@ -92,7 +129,9 @@ fn table_row(table: &Table, policy: &Policy) -> Row {
     row.extend(match &table.protection {
         Protection::Public => vec![Some("false".to_owned()), None, None, None, None],
         Protection::Private(unit) => {
-            let step = |s: &crate::policy::Step| format!("{} -> {}.{}.{}", s.column, s.schema, s.table, s.referenced);
+            let step = |s: &crate::policy::Step| {
+                format!("{} -> {}.{}.{}", s.column, s.schema, s.table, s.referenced)
+            };
             let path: Vec<String> = unit.path.iter().map(step).collect();
             vec![
                 Some("true".to_owned()),
@@ -109,14 +148,29 @@ fn table_row(table: &Table, policy: &Policy) -> Row {
 fn column_rows(table: &Table) -> impl Iterator<Item = Row> {
     let is_public = table.protection == Protection::Public;
     table.columns.iter().enumerate().map(move |(at, column)| {
-        let Column { name, data_type, declared: _, not_null, deterministic_collation, collation: _, bounds, domain, is_complete: _, extent: _ } =
-            column;
+        let Column {
+            name,
+            data_type,
+            declared: _,
+            not_null,
+            deterministic_collation,
+            collation: _,
+            bounds,
+            domain,
+            is_complete: _,
+            extent: _,
+        } = column;
         let text = |value: &Scalar| match data_type {
             Type::Char(_) => sql::scalar_text(value).trim_end_matches(' ').to_owned(),
             _ => sql::scalar_text(value),
         };
-        let domain = domain.as_ref().map(|values| values.iter().map(text).collect::<Vec<_>>());
-        let within = bounds.as_ref().and_then(|bounds| values_between(bounds, data_type)).filter(|_| !is_public);
+        let domain = domain
+            .as_ref()
+            .map(|values| values.iter().map(text).collect::<Vec<_>>());
+        let within = bounds
+            .as_ref()
+            .and_then(|bounds| values_between(bounds, data_type))
+            .filter(|_| !is_public);
         let values_known = domain.as_ref().map(Vec::len).or(within);
         vec![
             Some(table.schema.clone()),
@@ -128,9 +182,19 @@ fn column_rows(table: &Table) -> impl Iterator<Item = Row> {
             bounds.as_ref().map(|b| sql::scalar_text(&b.lower)),
             bounds.as_ref().map(|b| sql::scalar_text(&b.upper)),
             values_known.map(|count| count.to_string()),
-            domain.as_ref().and_then(|values| serde_json::to_string(values).ok()),
-            Some(is_summed(data_type, is_public || bounds.is_some() || domain.is_some()).to_string()),
-            grouped(data_type, is_public, values_known.is_some(), *deterministic_collation).map(str::to_owned),
+            domain
+                .as_ref()
+                .and_then(|values| serde_json::to_string(values).ok()),
+            Some(
+                is_summed(data_type, is_public || bounds.is_some() || domain.is_some()).to_string(),
+            ),
+            grouped(
+                data_type,
+                is_public,
+                values_known.is_some(),
+                *deterministic_collation,
+            )
+            .map(str::to_owned),
         ]
     })
 }
@@ -145,13 +209,21 @@ fn is_summed(data_type: &Type, is_bounded: bool) -> bool {
     }
 }
 
-/// How the column's values become known where a query groups by it: `exact`, `listed`, `threshold`; nothing where they cannot.
-fn grouped(data_type: &Type, is_public: bool, is_listed: bool, deterministic: bool) -> Option<&'static str> {
+/// How the column's values become known where a query groups by it: `exact`, `listed`, `threshold`;
+/// nothing where they cannot.
+fn grouped(
+    data_type: &Type,
+    is_public: bool,
+    is_listed: bool,
+    deterministic: bool,
+) -> Option<&'static str> {
     match data_type {
         _ if is_public => Some("exact"),
         _ if is_listed => Some("listed"),
         Type::Bool => Some("listed"),
-        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Some("threshold"),
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => {
+            Some("threshold")
+        }
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time => Some("threshold"),
         Type::Enum(_) => Some("listed"),
         Type::Text | Type::Varchar(_) | Type::Char(_) => deterministic.then_some("threshold"),
@@ -167,7 +239,12 @@ fn settings(wishes: &Wishes, policy: &Policy) -> Vec<Row> {
             "pgveil.max_rows_per_unit" => Some(policy.rows_per_unit_max().to_string()),
             _ => None,
         };
-        vec![Some(wish.name.to_owned()), Some(wishes.in_force(wish.name, policy)), most, Some(wish.description.to_owned())]
+        vec![
+            Some(wish.name.to_owned()),
+            Some(wishes.in_force(wish.name, policy)),
+            most,
+            Some(wish.description.to_owned()),
+        ]
     };
     WISHES.iter().map(row).collect()
 }

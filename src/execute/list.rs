@@ -6,12 +6,17 @@ use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use crate::postgres::array_text;
 use crate::rewrite::Statement;
 
-/// A parameter in text, of the array type that the statement casts it to: read once, when it is bound, and not once a row.
+/// A parameter in text, of the array type that the statement casts it to: read once, when it is
+/// bound, and not once a row.
 #[derive(Debug)]
 pub struct List<'a>(pub &'a [Option<String>]);
 
 impl ToSql for List<'_> {
-    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         out.extend_from_slice(array_text(self.0.iter().map(Option::as_deref)).as_bytes());
         Ok(IsNull::No)
     }
@@ -27,7 +32,12 @@ impl ToSql for List<'_> {
     to_sql_checked!();
 }
 
-/// The type that a parameter is declared of: none where the statement says it by a cast, and any where this statement of several does not read it.
+/// The type that a parameter is declared of: none where the statement says it by a cast, and any
+/// where this statement of several does not read it.
 pub fn type_of(statement: &Statement, number: u32) -> Type {
-    if statement.reads(number) { Type::UNKNOWN } else { Type::TEXT_ARRAY }
+    if statement.reads(number) {
+        Type::UNKNOWN
+    } else {
+        Type::TEXT_ARRAY
+    }
 }

@@ -1,4 +1,5 @@
-//! Stage 5: Plan + Charge → [`Sealed`] rows, in one read-only snapshot with pinned settings and a timeout.
+//! Stage 5: Plan + Charge → [`Sealed`] rows, in one read-only snapshot with pinned settings and a
+//! timeout.
 
 mod list;
 mod pool;
@@ -23,7 +24,8 @@ use crate::ledger::Charge;
 use crate::postgres::qualified;
 use crate::rewrite::{Part, ReleasePlan, Statement};
 
-/// For what reads no table of a plan: to begin and to end. The server's own limits are shorter; this one holds where it hangs, or the network is gone.
+/// For what reads no table of a plan: to begin and to end. The server's own limits are shorter;
+/// this one holds where it hangs, or the network is gone.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Why a plan was not run to its end. Backend text stays in here, for the operator's log.
@@ -45,7 +47,8 @@ pub enum Error {
 /// The rows of one release: keys, then coordinates, all as text.
 pub type Rows = Vec<Vec<Option<String>>>;
 
-/// An open snapshot in which the plan's tables are locked against change and found to be what the plan relied on.
+/// An open snapshot in which the plan's tables are locked against change and found to be what the
+/// plan relied on.
 pub struct Snapshot {
     /// `None` where the plan asks nothing of the data.
     lease: Option<pool::Lease>,
@@ -59,18 +62,34 @@ impl Backend {
     /// Opens the snapshot of a part of a plan, for this role. Reads the catalog alone.
     ///
     /// # Errors
-    /// [`Error::Stale`] where a table's definition differs, [`Error::Locked`] where it stays locked, [`Error::Cancelled`],
-    /// [`Error::Backend`] where the database cannot be reached.
-    pub async fn snapshot(&self, part: &Part<'_>, role: &str, timeout: Duration, cancel: &CancellationToken) -> Result<Snapshot, Error> {
+    /// [`Error::Stale`] where a table's definition differs, [`Error::Locked`] where it stays
+    /// locked, [`Error::Cancelled`], [`Error::Backend`] where the database cannot be reached.
+    pub async fn snapshot(
+        &self,
+        part: &Part<'_>,
+        role: &str,
+        timeout: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Snapshot, Error> {
         let config = self.config().clone();
         if part.releases().next().is_none() {
-            return Ok(Snapshot { lease: None, _share: None, config, timeout });
+            return Ok(Snapshot {
+                lease: None,
+                _share: None,
+                config,
+                timeout,
+            });
         }
         let share = tokio::select! {
             share = self.share(role) => share,
             () = cancel.cancelled() => return Err(Error::Cancelled),
         };
-        let mut snapshot = Snapshot { lease: None, _share: share, config, timeout };
+        let mut snapshot = Snapshot {
+            lease: None,
+            _share: share,
+            config,
+            timeout,
+        };
         loop {
             let lease = tokio::select! {
                 lease = self.lease() => lease.map_err(Error::Backend)?,
@@ -86,9 +105,11 @@ impl Backend {
                 }
             };
             match pinned {
-                // What died or fell silent while it was idle says nothing of the database: the next connection is a new one. What the database said, it would say again.
+                // What died or fell silent while it was idle says nothing of the database: the next
+                // connection is a new one. What the database said, it would say again.
                 Err(Unpinned { is_lost: true, .. }) if was_idle => {
-                    // Its place is given back first: who holds one and waits for another could wait for ever.
+                    // Its place is given back first: who holds one and waits for another could wait
+                    // for ever.
                     snapshot.lease = None;
                     self.forget_idle();
                 }
@@ -100,32 +121,53 @@ impl Backend {
 
 impl Snapshot {
     fn lease(&self) -> Result<&pool::Lease, Error> {
-        self.lease.as_ref().ok_or_else(|| Error::Backend("no connection was opened".to_owned()))
+        self.lease
+            .as_ref()
+            .ok_or_else(|| Error::Backend("no connection was opened".to_owned()))
     }
 
     fn client(&self) -> Result<&tokio_postgres::Client, Error> {
         self.lease().map(pool::Lease::client)
     }
 
-    /// Opens the transaction, locks the tables against change and compares them with what the plan relied on.
+    /// Opens the transaction, locks the tables against change and compares them with what the plan
+    /// relied on.
     async fn pin(&self, part: &Part<'_>) -> Result<(), Unpinned> {
         let lease = self.lease()?;
-        let mut tables: Vec<&(u32, String, String, String)> = part.releases().flat_map(ReleasePlan::relied_on).collect();
+        let mut tables: Vec<&(u32, String, String, String)> =
+            part.releases().flat_map(ReleasePlan::relied_on).collect();
         tables.sort();
         tables.dedup();
-        let lock =
-            |(_, schema, name, _): &&(u32, String, String, String)| format!("LOCK TABLE ONLY {} IN ACCESS SHARE MODE", qualified(schema, name));
+        let lock = |(_, schema, name, _): &&(u32, String, String, String)| {
+            format!(
+                "LOCK TABLE ONLY {} IN ACCESS SHARE MODE",
+                qualified(schema, name)
+            )
+        };
         let locks: Vec<String> = tables.iter().map(lock).collect();
-        lease.pin(&locks.join("; ")).await.map_err(|e| match e.code() {
-            // The shorter of lock_timeout and statement_timeout.
-            Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => Error::Locked.into(),
-            Some(&SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME) => {
-                Error::Stale(tables.iter().map(|(_, schema, name, _)| format!("{schema}.{name}")).collect::<Vec<_>>().join(" or ")).into()
-            }
-            _ => Unpinned::from(&e),
-        })?;
+        lease
+            .pin(&locks.join("; "))
+            .await
+            .map_err(|e| match e.code() {
+                // The shorter of lock_timeout and statement_timeout.
+                Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => {
+                    Error::Locked.into()
+                }
+                Some(&SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME) => Error::Stale(
+                    tables
+                        .iter()
+                        .map(|(_, schema, name, _)| format!("{schema}.{name}"))
+                        .collect::<Vec<_>>()
+                        .join(" or "),
+                )
+                .into(),
+                _ => Unpinned::from(&e),
+            })?;
         let oids: Vec<u32> = tables.iter().map(|(oid, ..)| *oid).collect();
-        let current = lease.fingerprints(&oids).await.map_err(|e| Unpinned::read(&e))?;
+        let current = lease
+            .fingerprints(&oids)
+            .await
+            .map_err(|e| Unpinned::read(&e))?;
         for (oid, schema, name, fingerprint) in &tables {
             if current.get(oid) != Some(fingerprint) {
                 return Err(Error::Stale(format!("{schema}.{name}")).into());
@@ -139,8 +181,15 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Backend`].
     pub async fn changed(&self, contents: &[&Content]) -> Result<Vec<bool>, Error> {
-        let Some(lease) = &self.lease else { return Ok(vec![false; contents.len()]) };
-        patiently(async { pool::changed(lease.client(), contents).await.map_err(|e| backend(&e)) }).await
+        let Some(lease) = &self.lease else {
+            return Ok(vec![false; contents.len()]);
+        };
+        patiently(async {
+            pool::changed(lease.client(), contents)
+                .await
+                .map_err(|e| backend(&e))
+        })
+        .await
     }
 
     /// Allows statements as long as the policy says: the catalog was read under a limit of its own.
@@ -148,12 +197,21 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Backend`].
     pub async fn allow(&self) -> Result<(), Error> {
-        let Some(lease) = &self.lease else { return Ok(()) };
+        let Some(lease) = &self.lease else {
+            return Ok(());
+        };
         let limit = format!("SET LOCAL statement_timeout = {}", self.timeout.as_millis());
-        patiently(async { lease.set([limit.as_str(), "SET LOCAL plan_cache_mode = auto"]).await.map_err(|e| backend(&e)) }).await
+        patiently(async {
+            lease
+                .set([limit.as_str(), "SET LOCAL plan_cache_mode = auto"])
+                .await
+                .map_err(|e| backend(&e))
+        })
+        .await
     }
 
-    /// Runs the statements of one release, with its constants: for each parameter an array of texts.
+    /// Runs the statements of one release, with its constants: for each parameter an array of
+    /// texts.
     ///
     /// # Requires
     /// `paid` covers the part: it was made durable before this call.
@@ -168,9 +226,14 @@ impl Snapshot {
         paid: &Charge,
         cancel: &CancellationToken,
     ) -> Result<Sealed<Vec<Rows>>, Error> {
-        assert!(paid.covers(&crate::ledger::Fingerprint::new(part.fingerprint())), "a plan runs under its own charge only");
+        assert!(
+            paid.covers(&crate::ledger::Fingerprint::new(part.fingerprint())),
+            "a plan runs under its own charge only"
+        );
         if !part.contains(release) {
-            return Err(Error::Backend("a statement that was not paid for".to_owned()));
+            return Err(Error::Backend(
+                "a statement that was not paid for".to_owned(),
+            ));
         }
         // Overwritten, too, where a later statement fails.
         let mut all = Zeroizing::new(Vec::new());
@@ -180,7 +243,12 @@ impl Snapshot {
         Ok(Sealed::new(std::mem::take(&mut *all)))
     }
 
-    async fn statement(&self, statement: &Statement, constants: &[Vec<Option<String>>], cancel: &CancellationToken) -> Result<Rows, Error> {
+    async fn statement(
+        &self,
+        statement: &Statement,
+        constants: &[Vec<Option<String>>],
+        cancel: &CancellationToken,
+    ) -> Result<Rows, Error> {
         let client = self.client()?;
         // An engine that knows no statement_timeout is left to itself a little later.
         let limit = self.timeout + Duration::from_secs(5);
@@ -206,7 +274,14 @@ impl Snapshot {
     /// [`Error::Backend`].
     pub async fn close(self) -> Result<(), Error> {
         if let Some(lease) = self.lease {
-            patiently(async { lease.client().batch_execute("COMMIT").await.map_err(|e| backend(&e)) }).await?;
+            patiently(async {
+                lease
+                    .client()
+                    .batch_execute("COMMIT")
+                    .await
+                    .map_err(|e| backend(&e))
+            })
+            .await?;
             lease.keep();
         }
         Ok(())
@@ -223,14 +298,17 @@ impl Snapshot {
 }
 
 async fn patiently<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(silent()))
+    tokio::time::timeout(PATIENCE, work)
+        .await
+        .unwrap_or_else(|_| Err(silent()))
 }
 
 fn silent() -> Error {
     Error::Backend("no answer in time".to_owned())
 }
 
-/// Why a snapshot was not pinned, and whether that is the connection's end and no word of the database.
+/// Why a snapshot was not pinned, and whether that is the connection's end and no word of the
+/// database.
 struct Unpinned {
     error: Error,
     is_lost: bool,
@@ -248,35 +326,62 @@ impl Unpinned {
     fn read(error: &crate::catalog::Error) -> Self {
         match error {
             crate::catalog::Error::Backend(error) => Self::from(error),
-            crate::catalog::Error::TooOld(_) => Self { error: Error::Backend(error.to_string()), is_lost: false },
+            crate::catalog::Error::TooOld(_) => Self {
+                error: Error::Backend(error.to_string()),
+                is_lost: false,
+            },
         }
     }
 }
 
 impl From<&tokio_postgres::Error> for Unpinned {
     fn from(error: &tokio_postgres::Error) -> Self {
-        // Class 57P0x: the server ends the session. 26000: it is another one than the connection's, behind a pool that changes them.
-        let ends = |code: &SqlState| code.code().starts_with("57P0") || *code == SqlState::INVALID_SQL_STATEMENT_NAME;
-        Self { error: backend(error), is_lost: error.code().is_none_or(ends) }
+        // Class 57P0x: the server ends the session. 26000: it is another one than the connection's,
+        // behind a pool that changes them.
+        let ends = |code: &SqlState| {
+            code.code().starts_with("57P0") || *code == SqlState::INVALID_SQL_STATEMENT_NAME
+        };
+        Self {
+            error: backend(error),
+            is_lost: error.code().is_none_or(ends),
+        }
     }
 }
 
 /// Every column of a release's statement is text.
-async fn rows(client: &tokio_postgres::Client, statement: &Statement, constants: &[Vec<Option<String>>]) -> Result<Rows, tokio_postgres::Error> {
+async fn rows(
+    client: &tokio_postgres::Client,
+    statement: &Statement,
+    constants: &[Vec<Option<String>>],
+) -> Result<Rows, tokio_postgres::Error> {
     let mut rows = Vec::new();
     if constants.is_empty() {
         for message in client.simple_query(statement.sql()).await? {
             if let SimpleQueryMessage::Row(row) = message {
-                rows.push((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect());
+                rows.push(
+                    (0..row.len())
+                        .map(|i| row.get(i).map(str::to_owned))
+                        .collect(),
+                );
             }
         }
         return Ok(rows);
     }
     let lists: Vec<List> = constants.iter().map(|values| List(values)).collect();
-    let types = (1..).take(lists.len()).map(|number| list::type_of(statement, number));
-    let parameters: Vec<(&(dyn ToSql + Sync), Type)> = lists.iter().map(|list| list as &(dyn ToSql + Sync)).zip(types).collect();
+    let types = (1..)
+        .take(lists.len())
+        .map(|number| list::type_of(statement, number));
+    let parameters: Vec<(&(dyn ToSql + Sync), Type)> = lists
+        .iter()
+        .map(|list| list as &(dyn ToSql + Sync))
+        .zip(types)
+        .collect();
     for row in client.query_typed(statement.sql(), &parameters).await? {
-        rows.push((0..row.len()).map(|i| row.try_get(i)).collect::<Result<_, _>>()?);
+        rows.push(
+            (0..row.len())
+                .map(|i| row.try_get(i))
+                .collect::<Result<_, _>>()?,
+        );
     }
     Ok(rows)
 }

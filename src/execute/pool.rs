@@ -1,4 +1,5 @@
-//! Connections to the backing database: a fixed number, kept between statements, thrown away after any error.
+//! Connections to the backing database: a fixed number, kept between statements, thrown away after
+//! any error.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,8 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// To a coordinator of Citus: its workers hear of what is set from here on.
 const HAND_ON: &str = "SET LOCAL citus.propagate_set_commands = 'local'";
 
-/// Settings that could change how a value is read or printed are pinned, so that one statement means one thing.
+/// Settings that could change how a value is read or printed are pinned, so that one statement
+/// means one thing.
 const PINS: [&str; 14] = [
     "SET LOCAL search_path = pg_catalog",
     "SET LOCAL \"TimeZone\" = 'UTC'",
@@ -47,7 +49,8 @@ pub struct Backend {
 struct Connection {
     connected: Connected,
     fingerprints: Statement,
-    /// Another server has become one of Citus only where fingerprints of tables tell, too: then nothing is read before the policy is loaded anew.
+    /// Another server has become one of Citus only where fingerprints of tables tell, too: then
+    /// nothing is read before the policy is loaded anew.
     is_citus: bool,
 }
 
@@ -64,7 +67,13 @@ impl Backend {
     /// `connections` at most are open at a time; an embedded engine bears one.
     pub fn new(config: tokio_postgres::Config, connections: usize) -> Self {
         let size = connections.max(1);
-        Self { config, size, places: Arc::new(Semaphore::new(size)), idle: Arc::default(), shares: Shares::new(size) }
+        Self {
+            config,
+            size,
+            places: Arc::new(Semaphore::new(size)),
+            idle: Arc::default(),
+            shares: Shares::new(size),
+        }
     }
 
     pub(super) fn config(&self) -> &tokio_postgres::Config {
@@ -73,7 +82,10 @@ impl Backend {
 
     /// Connections in use, and how many there may be.
     pub fn used(&self) -> (usize, usize) {
-        (self.size.saturating_sub(self.places.available_permits()), self.size)
+        (
+            self.size.saturating_sub(self.places.available_permits()),
+            self.size,
+        )
     }
 
     /// Whether the database answers; while all connections are in use, it does.
@@ -81,7 +93,9 @@ impl Backend {
         if self.places.available_permits() == 0 {
             return true;
         }
-        let Ok(lease) = self.lease().await else { return false };
+        let Ok(lease) = self.lease().await else {
+            return false;
+        };
         let answered = lease.client().simple_query("SELECT 1").await.is_ok();
         if answered {
             lease.keep();
@@ -89,7 +103,8 @@ impl Backend {
         answered
     }
 
-    /// Those of these tables (OID and fingerprint) whose definition is another now, or that are gone.
+    /// Those of these tables (OID and fingerprint) whose definition is another now, or that are
+    /// gone.
     ///
     /// # Errors
     /// Where the database cannot be asked; the text is for the operator.
@@ -97,9 +112,13 @@ impl Backend {
         let lease = self.lease().await?;
         let oids: Vec<u32> = tables.iter().map(|(oid, _)| *oid).collect();
         let current = tokio::time::timeout(super::PATIENCE, lease.fingerprints(&oids)).await;
-        let current = current.map_err(|_| "no answer in time".to_owned())?.map_err(|e| e.to_string())?;
+        let current = current
+            .map_err(|_| "no answer in time".to_owned())?
+            .map_err(|e| e.to_string())?;
         lease.keep();
-        let differs = |(oid, fingerprint): &&(u32, &str)| current.get(oid).map(String::as_str) != Some(*fingerprint);
+        let differs = |(oid, fingerprint): &&(u32, &str)| {
+            current.get(oid).map(String::as_str) != Some(*fingerprint)
+        };
         Ok(tables.iter().filter(differs).map(|(oid, _)| *oid).collect())
     }
 
@@ -113,9 +132,19 @@ impl Backend {
         }
         let lease = self.lease().await?;
         let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {PRINTED}");
-        lease.client().batch_execute(&begin).await.map_err(|e| e.to_string())?;
-        let changed = changed(lease.client(), contents).await.map_err(|e| e.to_string())?;
-        lease.client().batch_execute("COMMIT").await.map_err(|e| e.to_string())?;
+        lease
+            .client()
+            .batch_execute(&begin)
+            .await
+            .map_err(|e| e.to_string())?;
+        let changed = changed(lease.client(), contents)
+            .await
+            .map_err(|e| e.to_string())?;
+        lease
+            .client()
+            .batch_execute("COMMIT")
+            .await
+            .map_err(|e| e.to_string())?;
         lease.keep();
         Ok(changed)
     }
@@ -127,34 +156,62 @@ impl Backend {
 
     /// Closes the connections that nobody uses.
     pub(super) fn forget_idle(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     pub(super) async fn lease(&self) -> Result<Lease, String> {
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|e| e.to_string())?;
-        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let place = Arc::clone(&self.places)
+            .acquire_owned()
+            .await
+            .map_err(|e| e.to_string())?;
+        let kept = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         let kept = kept.filter(|c| !c.connected.client.is_closed());
         let was_idle = kept.is_some();
         let connection = match kept {
             Some(connection) => connection,
             None => {
-                let connected = postgres::connect(&self.config).await.map_err(|e| e.to_string())?;
+                let connected = postgres::connect(&self.config)
+                    .await
+                    .map_err(|e| e.to_string())?;
                 let known = tokio::time::timeout(super::PATIENCE, known(&connected.client)).await;
-                let (fingerprints, is_citus) = known.map_err(|_| "no answer in time".to_owned())?.map_err(|e| e.to_string())?;
-                Connection { connected, fingerprints, is_citus }
+                let (fingerprints, is_citus) = known
+                    .map_err(|_| "no answer in time".to_owned())?
+                    .map_err(|e| e.to_string())?;
+                Connection {
+                    connected,
+                    fingerprints,
+                    is_citus,
+                }
             }
         };
-        Ok(Lease { connection, was_idle, idle: Arc::clone(&self.idle), _place: place })
+        Ok(Lease {
+            connection,
+            was_idle,
+            idle: Arc::clone(&self.idle),
+            _place: place,
+        })
     }
 }
 
 /// The statement that plans are checked by, and whether the server is one of Citus.
-async fn known(client: &tokio_postgres::Client) -> Result<(Statement, bool), tokio_postgres::Error> {
+async fn known(
+    client: &tokio_postgres::Client,
+) -> Result<(Statement, bool), tokio_postgres::Error> {
     let fingerprints = client.prepare(catalog::FINGERPRINT_SQL).await?;
     Ok((fingerprints, catalog::is_citus(client).await?))
 }
 
-pub(super) async fn changed(client: &tokio_postgres::Client, contents: &[&Content]) -> Result<Vec<bool>, tokio_postgres::Error> {
+pub(super) async fn changed(
+    client: &tokio_postgres::Client,
+    contents: &[&Content],
+) -> Result<Vec<bool>, tokio_postgres::Error> {
     let mut changed = Vec::new();
     for content in contents {
         changed.push(content.has_changed(client).await?);
@@ -166,11 +223,22 @@ impl Lease {
     /// Begins a snapshot under the pins and takes these locks.
     pub(super) async fn pin(&self, locks: &str) -> Result<(), tokio_postgres::Error> {
         let hand_on = self.connection.is_citus.then_some(HAND_ON);
-        self.set([BEGIN].into_iter().chain(hand_on).chain(PINS).chain((!locks.is_empty()).then_some(locks))).await
+        self.set(
+            [BEGIN]
+                .into_iter()
+                .chain(hand_on)
+                .chain(PINS)
+                .chain((!locks.is_empty()).then_some(locks)),
+        )
+        .await
     }
 
-    /// Runs statements that set something, at once. Citus hands each on in all the text that it came in: there each comes by itself.
-    pub(super) async fn set<'s>(&self, statements: impl IntoIterator<Item = &'s str>) -> Result<(), tokio_postgres::Error> {
+    /// Runs statements that set something, at once. Citus hands each on in all the text that it
+    /// came in: there each comes by itself.
+    pub(super) async fn set<'s>(
+        &self,
+        statements: impl IntoIterator<Item = &'s str>,
+    ) -> Result<(), tokio_postgres::Error> {
         let statements: Vec<&str> = statements.into_iter().collect();
         if !self.connection.is_citus {
             return self.client().batch_execute(&statements.join("; ")).await;
@@ -185,14 +253,25 @@ impl Lease {
         &self.connection.connected.client
     }
 
-    /// The definitions of these tables as the session sees them now; a table that is gone is missing.
-    pub(super) async fn fingerprints(&self, tables: &[u32]) -> Result<BTreeMap<u32, String>, catalog::Error> {
+    /// The definitions of these tables as the session sees them now; a table that is gone is
+    /// missing.
+    pub(super) async fn fingerprints(
+        &self,
+        tables: &[u32],
+    ) -> Result<BTreeMap<u32, String>, catalog::Error> {
         catalog::fingerprints_prepared(self.client(), &self.connection.fingerprints, tables).await
     }
 
     /// Puts the connection back for the next statement.
     pub(super) fn keep(self) {
-        let Self { connection, was_idle: _, idle, _place } = self;
-        idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        let Self {
+            connection,
+            was_idle: _,
+            idle,
+            _place,
+        } = self;
+        idle.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(connection);
     }
 }

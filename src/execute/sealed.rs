@@ -2,7 +2,8 @@
 
 use zeroize::{Zeroize, Zeroizing};
 
-/// Holds what was read of private tables, and overwrites it when it is dropped, opened or not. Has no Display, Serialize, Clone or Deref; Debug shows nothing.
+/// Holds what was read of private tables, and overwrites it when it is dropped, opened or not. Has
+/// no Display, Serialize, Clone or Deref; Debug shows nothing.
 pub struct Sealed<T: Zeroize>(Zeroizing<T>);
 
 impl<T: Zeroize> Sealed<T> {

@@ -1,6 +1,8 @@
-//! Arithmetic of values with known noise: first-order propagation over shared, independent draws, Fieller's interval for quotients. Post-processing.
+//! Arithmetic of values with known noise: first-order propagation over shared, independent draws,
+//! Fieller's interval for quotients. Post-processing.
 
-/// A value, what each independent draw adds to it (signed standard deviations), and an interval that holds the exact value in at least 95 of 100 cases.
+/// A value, what each independent draw adds to it (signed standard deviations), and an interval
+/// that holds the exact value in at least 95 of 100 cases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
     pub value: f64,
@@ -13,18 +15,37 @@ pub struct Estimate {
 
 impl Estimate {
     pub fn exact(value: f64) -> Self {
-        Self { value, noise: Vec::new(), rest: 0.0, low: value, high: value }
+        Self {
+            value,
+            noise: Vec::new(),
+            rest: 0.0,
+            low: value,
+            high: value,
+        }
     }
 
     /// A value whose interval reaches `z` standard errors to each side.
     pub fn new(value: f64, noise: Vec<f64>, z: f64) -> Self {
-        Self { value, noise, rest: 0.0, low: value, high: value }.around(z)
+        Self {
+            value,
+            noise,
+            rest: 0.0,
+            low: value,
+            high: value,
+        }
+        .around(z)
     }
 
     /// Known by its bounds only: half their distance passes for its error.
     pub fn bounded(low: f64, high: f64) -> Self {
         let half = (high - low) / 2.0;
-        Self { value: low + half, noise: Vec::new(), rest: half * half, low, high }
+        Self {
+            value: low + half,
+            noise: Vec::new(),
+            rest: half * half,
+            low,
+            high,
+        }
     }
 
     /// The standard error.
@@ -37,7 +58,11 @@ impl Estimate {
     }
 
     fn covariance(&self, other: &Self) -> f64 {
-        self.noise.iter().zip(&other.noise).map(|(a, b)| a * b).sum()
+        self.noise
+            .iter()
+            .zip(&other.noise)
+            .map(|(a, b)| a * b)
+            .sum()
     }
 
     pub fn is_exact(&self) -> bool {
@@ -47,7 +72,11 @@ impl Estimate {
     /// With the normal interval of its error.
     fn around(self, z: f64) -> Self {
         let half = z * self.error();
-        Self { low: self.value - half, high: self.value + half, ..self }
+        Self {
+            low: self.value - half,
+            high: self.value + half,
+            ..self
+        }
     }
 
     /// With another interval.
@@ -58,12 +87,22 @@ impl Estimate {
     /// Neither value nor interval outside what is possible.
     pub fn within(self, low: f64, high: f64) -> Self {
         let clamp = |v: f64| v.max(low).min(high);
-        Self { value: clamp(self.value), low: clamp(self.low), high: clamp(self.high), ..self }
+        Self {
+            value: clamp(self.value),
+            low: clamp(self.low),
+            high: clamp(self.high),
+            ..self
+        }
     }
 
     /// A growing function, applied to value and interval alone.
     pub fn mapped(self, grow: impl Fn(f64) -> f64) -> Self {
-        Self { value: grow(self.value), low: grow(self.low), high: grow(self.high), ..self }
+        Self {
+            value: grow(self.value),
+            low: grow(self.low),
+            high: grow(self.high),
+            ..self
+        }
     }
 
     pub fn shifted(self, by: f64) -> Self {
@@ -90,10 +129,17 @@ impl Estimate {
             return other.clone().scaled(factor).shifted(self.value);
         }
         let rest = self.rest + factor * factor * other.rest;
-        Self { value: self.value + factor * other.value, noise: combined(&self.noise, 1.0, &other.noise, factor), rest, ..self.clone() }.around(z)
+        Self {
+            value: self.value + factor * other.value,
+            noise: combined(&self.noise, 1.0, &other.noise, factor),
+            rest,
+            ..self.clone()
+        }
+        .around(z)
     }
 
-    /// A product's error to second order: Var(ab) = Var(b da + a db) + Var a Var b + Cov(a, b)^2 for normal errors.
+    /// A product's error to second order: Var(ab) = Var(b da + a db) + Var a Var b + Cov(a, b)^2
+    /// for normal errors.
     pub fn times(&self, other: &Self, z: f64) -> Self {
         if other.is_exact() {
             return self.clone().scaled(other.value);
@@ -104,10 +150,17 @@ impl Estimate {
         let noise = combined(&self.noise, other.value, &other.noise, self.value);
         let first = other.value.powi(2) * self.rest + self.value.powi(2) * other.rest;
         let rest = first + self.variance() * other.variance() + self.covariance(other).powi(2);
-        Self { value: self.value * other.value, noise, rest, ..self.clone() }.around(z)
+        Self {
+            value: self.value * other.value,
+            noise,
+            rest,
+            ..self.clone()
+        }
+        .around(z)
     }
 
-    /// A quotient A / B: the error by the delta method, the interval Fieller's, all t with (A - t B)^2 <= z^2 Var(A - t B); without ends where B may be 0.
+    /// A quotient A / B: the error by the delta method, the interval Fieller's, all t with (A - t
+    /// B)^2 <= z^2 Var(A - t B); without ends where B may be 0.
     ///
     /// # Reference
     /// Fieller 1954, "Some problems in interval estimation", section 3.
@@ -119,31 +172,54 @@ impl Estimate {
             return Some(self.clone().scaled(1.0 / other.value));
         }
         let ratio = self.value / other.value;
-        let noise = combined(&self.noise, 1.0 / other.value, &other.noise, -ratio / other.value);
+        let noise = combined(
+            &self.noise,
+            1.0 / other.value,
+            &other.noise,
+            -ratio / other.value,
+        );
         let rest = (self.rest + ratio * ratio * other.rest) / other.value.powi(2);
-        let (a, b, both) = (z * z * self.variance(), z * z * other.variance(), z * z * self.covariance(other));
+        let (a, b, both) = (
+            z * z * self.variance(),
+            z * z * other.variance(),
+            z * z * self.covariance(other),
+        );
         let lead = other.value.powi(2) - b;
         let (low, high) = if lead > 0.0 {
             let middle = self.value * other.value - both;
-            let root = (middle * middle - lead * (self.value.powi(2) - a)).max(0.0).sqrt();
+            let root = (middle * middle - lead * (self.value.powi(2) - a))
+                .max(0.0)
+                .sqrt();
             ((middle - root) / lead, (middle + root) / lead)
         } else {
             (f64::NEG_INFINITY, f64::INFINITY)
         };
-        Some(Self { value: ratio, noise, rest, low, high })
+        Some(Self {
+            value: ratio,
+            noise,
+            rest,
+            low,
+            high,
+        })
     }
 
     /// The square root; of what is negative, 0.
     pub fn root(self) -> Self {
         let slope = 0.5 / self.value.max(self.error()).max(f64::MIN_POSITIVE).sqrt();
         let noise = self.noise.iter().map(|n| n * slope).collect();
-        Self { noise, rest: self.rest * slope * slope, ..self.mapped(|v| v.max(0.0).sqrt()) }
+        Self {
+            noise,
+            rest: self.rest * slope * slope,
+            ..self.mapped(|v| v.max(0.0).sqrt())
+        }
     }
 }
 
 fn combined(a: &[f64], by_a: f64, b: &[f64], by_b: f64) -> Vec<f64> {
     let at = |list: &[f64], i: usize| list.get(i).copied().unwrap_or(0.0);
-    (0..a.len().max(b.len())).map(|i| at(a, i) * by_a + at(b, i) * by_b).collect()
+    (0..a.len().max(b.len()))
+        .map(|i| at(a, i) * by_a + at(b, i) * by_b)
+        .collect()
 }
 
 #[cfg(test)]
@@ -154,7 +230,10 @@ mod tests {
 
     #[test]
     fn draws_that_two_values_share_cancel() {
-        let (a, b) = (Estimate::new(10.0, vec![3.0, 0.0], Z), Estimate::new(4.0, vec![3.0, 4.0], Z));
+        let (a, b) = (
+            Estimate::new(10.0, vec![3.0, 0.0], Z),
+            Estimate::new(4.0, vec![3.0, 4.0], Z),
+        );
         assert_eq!(a.plus(-1.0, &b, Z).error(), 4.0);
         assert_eq!(a.plus(1.0, &b, Z).error(), 6f64.hypot(4.0));
         assert!(a.over(&a, Z).unwrap().error() < 1e-12);
@@ -162,27 +241,44 @@ mod tests {
 
     #[test]
     fn quotients_by_what_may_be_zero_have_no_ends() {
-        let found = Estimate::new(5.0, vec![1.0, 0.0], Z).over(&Estimate::new(1.0, vec![0.0, 1.0], Z), Z).unwrap();
+        let found = Estimate::new(5.0, vec![1.0, 0.0], Z)
+            .over(&Estimate::new(1.0, vec![0.0, 1.0], Z), Z)
+            .unwrap();
         assert_eq!((found.low, found.high), (f64::NEG_INFINITY, f64::INFINITY));
-        assert!(Estimate::new(5.0, vec![1.0], Z).over(&Estimate::exact(0.0), Z).is_none());
+        assert!(
+            Estimate::new(5.0, vec![1.0], Z)
+                .over(&Estimate::exact(0.0), Z)
+                .is_none()
+        );
     }
 
     #[test]
     fn known_numbers_move_and_stretch_an_interval() {
-        let found = Estimate::new(5.0, vec![1.0], 2.0).over(&Estimate::exact(-0.5), 2.0).unwrap().plus(-1.0, &Estimate::exact(3.0), 2.0);
-        assert_eq!((found.value, found.error(), found.low, found.high), (-13.0, 2.0, -17.0, -9.0));
+        let found = Estimate::new(5.0, vec![1.0], 2.0)
+            .over(&Estimate::exact(-0.5), 2.0)
+            .unwrap()
+            .plus(-1.0, &Estimate::exact(3.0), 2.0);
+        assert_eq!(
+            (found.value, found.error(), found.low, found.high),
+            (-13.0, 2.0, -17.0, -9.0)
+        );
     }
 
-    /// A grid of standard normal quantiles stands for the draws: Fieller's interval covers where the delta method's is off.
+    /// A grid of standard normal quantiles stands for the draws: Fieller's interval covers where
+    /// the delta method's is off.
     #[test]
     fn the_interval_of_a_quotient_covers_as_promised() {
-        let quantiles: Vec<f64> = (0..200).map(|i| crate::mechanism::normal::quantile((f64::from(i) + 0.5) / 200.0)).collect();
+        let quantiles: Vec<f64> = (0..200)
+            .map(|i| crate::mechanism::normal::quantile((f64::from(i) + 0.5) / 200.0))
+            .collect();
         let (total, rows, shared) = (600.0, 200.0, 30.0);
         let (mut covered, mut asked) = (0u32, 0u32);
         for x in &quantiles {
             for y in &quantiles {
                 let a = Estimate::new(total + 120.0 * x + shared * y, vec![120.0, shared], Z);
-                let found = a.over(&Estimate::new(rows + 40.0 * y, vec![0.0, 40.0], Z), Z).unwrap();
+                let found = a
+                    .over(&Estimate::new(rows + 40.0 * y, vec![0.0, 40.0], Z), Z)
+                    .unwrap();
                 asked += 1;
                 covered += u32::from((found.low..=found.high).contains(&(total / rows)));
             }

@@ -1,4 +1,5 @@
-//! Stage 7: Released → the statement that answers the analyst: their own outer query over released rows, as one text for the shadow.
+//! Stage 7: Released → the statement that answers the analyst: their own outer query over released
+//! rows, as one text for the shadow.
 
 mod estimate;
 mod output;
@@ -12,7 +13,9 @@ pub use uncertainty::{Spread, quantile_95, spread};
 
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
-use crate::ir::{Middle, MiddleRows, SET_COLUMN, aggregate_column, key_column, release_alias, view_alias};
+use crate::ir::{
+    Middle, MiddleRows, SET_COLUMN, aggregate_column, key_column, release_alias, view_alias,
+};
 use crate::policy::ViewKind;
 use crate::postgres::array_text;
 use crate::refusal::{Refusal, sqlstate};
@@ -20,17 +23,21 @@ use crate::release::{Released, ReleasedTable};
 use crate::rewrite::emit::sql;
 use crate::rewrite::{Measure, PartPlan, Plan, ReleasePlan, Subject, key_text};
 
-/// The outer query with every release as a table of constants. With `released` empty tables, it serves to check column types before anything is charged.
+/// The outer query with every release as a table of constants. With `released` empty tables, it
+/// serves to check column types before anything is charged.
 ///
 /// # Errors
 /// XX000 where the statement does not survive printing.
 pub fn finish(plan: &Plan, released: &Released, views: &[ViewRows]) -> Result<String, Refusal> {
     let all: Vec<usize> = (0..plan.releases().len()).collect();
     let views = views.iter().map(view_cte).collect();
-    build(plan.outer().clone(), plan, &all, views, |release| released.table(release))
+    build(plan.outer().clone(), plan, &all, views, |release| {
+        released.table(release)
+    })
 }
 
-/// What a view of pgveil's own holds for the role that asks, as PostgreSQL reads it; columns as the view's.
+/// What a view of pgveil's own holds for the role that asks, as PostgreSQL reads it; columns as the
+/// view's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewRows {
     pub kind: ViewKind,
@@ -40,17 +47,42 @@ pub struct ViewRows {
 /// `SELECT v.* FROM unnest(typed arrays) AS v(columns)`.
 fn view_cte(view: &ViewRows) -> ast::Cte {
     let columns = view.kind.view().columns;
-    let arrays =
-        columns.iter().enumerate().map(|(at, (_, data_type))| array(view.rows.iter().map(|row| row.get(at).and_then(Option::as_deref)), data_type));
+    let arrays = columns.iter().enumerate().map(|(at, (_, data_type))| {
+        array(
+            view.rows
+                .iter()
+                .map(|row| row.get(at).and_then(Option::as_deref)),
+            data_type,
+        )
+    });
     let names: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
     let all = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
-    cte(&view_alias(view.kind), sql::select(vec![all], vec![sql::tables(unnested("v", &names, arrays.collect()))], None, Vec::new()))
+    cte(
+        &view_alias(view.kind),
+        sql::select(
+            vec![all],
+            vec![sql::tables(unnested("v", &names, arrays.collect()))],
+            None,
+            Vec::new(),
+        ),
+    )
 }
 
 fn unnested(alias: &str, names: &[String], array_exprs: Vec<ast::Expr>) -> ast::TableFactor {
-    let columns = names.iter().map(|n| ast::TableAliasColumnDef { name: sql::ident(n), data_type: None }).collect();
+    let columns = names
+        .iter()
+        .map(|n| ast::TableAliasColumnDef {
+            name: sql::ident(n),
+            data_type: None,
+        })
+        .collect();
     ast::TableFactor::UNNEST {
-        alias: Some(ast::TableAlias { explicit: true, name: sql::ident(alias), columns, at: None }),
+        alias: Some(ast::TableAlias {
+            explicit: true,
+            name: sql::ident(alias),
+            columns,
+            at: None,
+        }),
         array_exprs,
         with_offset: false,
         with_offset_alias: None,
@@ -62,9 +94,20 @@ fn unnested(alias: &str, names: &[String], array_exprs: Vec<ast::Expr>) -> ast::
 ///
 /// # Errors
 /// XX000 where one of its releases was not made yet, or the statement does not survive printing.
-pub fn middle(plan: &Plan, number: usize, rows_max: u32, released: &Released) -> Result<String, Refusal> {
+pub fn middle(
+    plan: &Plan,
+    number: usize,
+    rows_max: u32,
+    released: &Released,
+) -> Result<String, Refusal> {
     let middle = &plan.middles()[number];
-    build(limited(middle, rows_max), plan, &middle.releases, Vec::new(), |release| released.table(release))
+    build(
+        limited(middle, rows_max),
+        plan,
+        &middle.releases,
+        Vec::new(),
+        |release| released.table(release),
+    )
 }
 
 /// The middle query over releases without rows: same types.
@@ -74,25 +117,46 @@ pub fn middle(plan: &Plan, number: usize, rows_max: u32, released: &Released) ->
 pub fn middle_shape(plan: &Plan, number: usize, rows_max: u32) -> Result<String, Refusal> {
     let empty = ReleasedTable::default();
     let middle = &plan.middles()[number];
-    build(limited(middle, rows_max), plan, &middle.releases, Vec::new(), |_| Some(&empty))
+    build(
+        limited(middle, rows_max),
+        plan,
+        &middle.releases,
+        Vec::new(),
+        |_| Some(&empty),
+    )
 }
 
-/// `SELECT * FROM (the middle query) AS q (c0, c1, …) LIMIT rows_max + 1`: one row too many shows that there are too many.
+/// `SELECT * FROM (the middle query) AS q (c0, c1, …) LIMIT rows_max + 1`: one row too many shows
+/// that there are too many.
 fn limited(middle: &Middle, rows_max: u32) -> ast::Query {
     if middle.rows == MiddleRows::One {
         return (*middle.query).clone();
     }
-    let columns = (0..middle.columns.len()).map(|at| ast::TableAliasColumnDef { name: sql::ident(&format!("c{at}")), data_type: None }).collect();
+    let columns = (0..middle.columns.len())
+        .map(|at| ast::TableAliasColumnDef {
+            name: sql::ident(&format!("c{at}")),
+            data_type: None,
+        })
+        .collect();
     let derived = ast::TableFactor::Derived {
         lateral: false,
         subquery: middle.query.clone(),
-        alias: Some(ast::TableAlias { explicit: true, name: sql::ident("q"), columns, at: None }),
+        alias: Some(ast::TableAlias {
+            explicit: true,
+            name: sql::ident("q"),
+            columns,
+            at: None,
+        }),
         sample: None,
     };
     let all = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
     let mut query = sql::select(vec![all], vec![sql::tables(derived)], None, Vec::new());
     let limit = Some(sql::number(&(u64::from(rows_max) + 1).to_string()));
-    query.limit_clause = Some(ast::LimitClause::LimitOffset { limit, offset: None, limit_by: Vec::new() });
+    query.limit_clause = Some(ast::LimitClause::LimitOffset {
+        limit,
+        offset: None,
+        limit_by: Vec::new(),
+    });
     query
 }
 
@@ -103,7 +167,16 @@ fn limited(middle: &Middle, rows_max: u32) -> ast::Query {
 pub fn shape(plan: &Plan) -> Result<String, Refusal> {
     let empty = ReleasedTable::default();
     let all: Vec<usize> = (0..plan.releases().len()).collect();
-    let views = plan.views().iter().map(|kind| view_cte(&ViewRows { kind: *kind, rows: Vec::new() })).collect();
+    let views = plan
+        .views()
+        .iter()
+        .map(|kind| {
+            view_cte(&ViewRows {
+                kind: *kind,
+                rows: Vec::new(),
+            })
+        })
+        .collect();
     build(plan.outer().clone(), plan, &all, views, |_| Some(&empty))
 }
 
@@ -117,20 +190,39 @@ fn build<'t>(
     if !releases.is_empty() || !views.is_empty() {
         let mut ctes = views;
         for release in releases {
-            let table = table(*release).ok_or_else(|| Refusal::new(sqlstate::INTERNAL_ERROR, "a release is read before it was made"))?;
-            ctes.push(cte(&release_alias(*release), table_query(&plan.releases()[*release], table)));
+            let table = table(*release).ok_or_else(|| {
+                Refusal::new(
+                    sqlstate::INTERNAL_ERROR,
+                    "a release is read before it was made",
+                )
+            })?;
+            ctes.push(cte(
+                &release_alias(*release),
+                table_query(&plan.releases()[*release], table),
+            ));
         }
         let with_token = ast::helpers::attached_token::AttachedToken::empty();
-        let (recursive, own) = query.with.take().map(|w| (w.recursive, w.cte_tables)).unwrap_or_default();
+        let (recursive, own) = query
+            .with
+            .take()
+            .map(|w| (w.recursive, w.cte_tables))
+            .unwrap_or_default();
         ctes.extend(own);
-        query.with = Some(ast::With { with_token, recursive, cte_tables: ctes });
+        query.with = Some(ast::With {
+            with_token,
+            recursive,
+            cte_tables: ctes,
+        });
     }
     sql::print(&query)
 }
 
 fn cte(name: &str, query: ast::Query) -> ast::Cte {
     ast::Cte {
-        alias: ast::TableAlias { explicit: false, ..sql::alias(name) },
+        alias: ast::TableAlias {
+            explicit: false,
+            ..sql::alias(name)
+        },
         query: Box::new(query),
         from: None,
         materialized: None,
@@ -143,14 +235,21 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
     let mut arrays = Vec::new();
     let mut names = Vec::new();
     if !release.sets().is_empty() {
-        arrays.push(array(table.keys.iter().map(|row| row[0].as_deref()), &Type::Int4));
+        arrays.push(array(
+            table.keys.iter().map(|row| row[0].as_deref()),
+            &Type::Int4,
+        ));
         names.push(SET_COLUMN.to_owned());
     }
     let first = names.len();
     for (at, (data_type, rule)) in release.keys().iter().enumerate() {
         let listed = listed(data_type, rule);
         let shown = |text: &'_ str| listed.get(text).cloned().unwrap_or_else(|| text.to_owned());
-        let texts: Vec<Option<String>> = table.keys.iter().map(|row| row[first + at].as_deref().map(shown)).collect();
+        let texts: Vec<Option<String>> = table
+            .keys
+            .iter()
+            .map(|row| row[first + at].as_deref().map(shown))
+            .collect();
         arrays.push(array(texts.iter().map(Option::as_deref), data_type));
         names.push(key_column(at));
     }
@@ -158,49 +257,90 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
     for (at, measure) in release.measures().iter().enumerate() {
         let data_type = match measure {
             Measure::Count(_) => Type::Int8,
-            Measure::Sum { .. } | Measure::Centred { .. } | Measure::Squares { .. } | Measure::Products { .. } => Type::Numeric(None),
+            Measure::Sum { .. }
+            | Measure::Centred { .. }
+            | Measure::Squares { .. }
+            | Measure::Products { .. } => Type::Numeric(None),
         };
-        arrays.push(array(table.measures.iter().map(|row| row.get(at).map(String::as_str)), &data_type));
+        arrays.push(array(
+            table
+                .measures
+                .iter()
+                .map(|row| row.get(at).map(String::as_str)),
+            &data_type,
+        ));
         names.push(format!("m{at}"));
     }
     for data_type in part_types(release) {
         let at = names.len() - groups.len();
-        arrays.push(array(table.measures.iter().map(|row| row.get(at).map(String::as_str)), &data_type));
+        arrays.push(array(
+            table
+                .measures
+                .iter()
+                .map(|row| row.get(at).map(String::as_str)),
+            &data_type,
+        ));
         names.push(format!("m{at}"));
     }
     // Aggregates that share a measure, and releases of bare keys, need a row count all the same.
     arrays.push(array(table.keys.iter().map(|_| None), &Type::Bool));
     names.push("r".to_owned());
     for (at, uncertainty) in release.uncertainties().iter().enumerate() {
-        let known = |group: usize| spread(release, &uncertainty.formula, table, group).and_then(|s| s.of(uncertainty.statistic));
-        let values: Vec<Option<String>> = (0..table.measures.len()).map(|group| known(group).map(float)).collect();
+        let known = |group: usize| {
+            spread(release, &uncertainty.formula, table, group)
+                .and_then(|s| s.of(uncertainty.statistic))
+        };
+        let values: Vec<Option<String>> = (0..table.measures.len())
+            .map(|group| known(group).map(float))
+            .collect();
         arrays.push(array(values.iter().map(Option::as_deref), &Type::Float8));
         names.push(uncertainty.column(at));
     }
     let from = unnested("r", &names, arrays);
-    let collated = |value: ast::Expr, name: &str| match release.collations().iter().find(|(column, _)| column == name) {
-        Some((_, of)) => ast::Expr::Collate { expr: Box::new(sql::nested(value)), collation: sql::name(&[&of.schema, &of.name]) },
+    let collated = |value: ast::Expr, name: &str| match release
+        .collations()
+        .iter()
+        .find(|(column, _)| column == name)
+    {
+        Some((_, of)) => ast::Expr::Collate {
+            expr: Box::new(sql::nested(value)),
+            collation: sql::name(&[&of.schema, &of.name]),
+        },
         None => value,
     };
-    let keys = groups.iter().map(|name| sql::aliased(collated(sql::column("r", name), name), name));
+    let keys = groups
+        .iter()
+        .map(|name| sql::aliased(collated(sql::column("r", name), name), name));
     let outputs = release
         .outputs()
         .iter()
         .enumerate()
-        .map(|(at, (output, data_type))| (output::value(release, table.drawn.as_ref(), output, data_type), aggregate_column(at)))
+        .map(|(at, (output, data_type))| {
+            (
+                output::value(release, table.drawn.as_ref(), output, data_type),
+                aggregate_column(at),
+            )
+        })
         .map(|(value, name)| sql::aliased(collated(value, &name), &name));
-    let told = release.uncertainties().iter().enumerate().map(|(at, uncertainty)| uncertainty.column(at));
+    let told = release
+        .uncertainties()
+        .iter()
+        .enumerate()
+        .map(|(at, uncertainty)| uncertainty.column(at));
     let uncertainties = told.map(|name| sql::aliased(sql::column("r", &name), &name));
     let projection: Vec<ast::SelectItem> = keys.chain(outputs).chain(uncertainties).collect();
     sql::select(projection, vec![sql::tables(from)], None, Vec::new())
 }
 
-/// How the listed values of a `bpchar` are written, by what the statement prints of them: without the blanks at their end.
+/// How the listed values of a `bpchar` are written, by what the statement prints of them: without
+/// the blanks at their end.
 fn listed(data_type: &Type, rule: &KeyRule) -> HashMap<String, String> {
     match (data_type, rule) {
-        (Type::Char(None), KeyRule::Domain(values)) => {
-            values.iter().flatten().map(|value| (key_text(value, data_type), sql::scalar_text(value))).collect()
-        }
+        (Type::Char(None), KeyRule::Domain(values)) => values
+            .iter()
+            .flatten()
+            .map(|value| (key_text(value, data_type), sql::scalar_text(value)))
+            .collect(),
         (_, KeyRule::Domain(_) | KeyRule::Threshold) => HashMap::new(),
     }
 }
@@ -217,11 +357,18 @@ fn float(value: f64) -> String {
 /// The types of the parts' columns, which follow the measures.
 fn part_types(release: &ReleasePlan) -> Vec<Type> {
     let columns = |part: &PartPlan| match &part.question.subject {
-        Subject::Distinct { values: _, per_unit_max: _, degree } => {
-            std::iter::once(Type::Int8).chain(std::iter::repeat_n(Type::Numeric(None), degree.width() - 1)).collect::<Vec<_>>()
-        }
+        Subject::Distinct {
+            values: _,
+            per_unit_max: _,
+            degree,
+        } => std::iter::once(Type::Int8)
+            .chain(std::iter::repeat_n(Type::Numeric(None), degree.width() - 1))
+            .collect::<Vec<_>>(),
         // The last candidate of a numeric(3,2) is 10, which its type does not hold.
-        Subject::Value { value, candidates: _ } => vec![value.data_type.without_digits(); part.question.width()],
+        Subject::Value {
+            value,
+            candidates: _,
+        } => vec![value.data_type.without_digits(); part.question.width()],
     };
     release.parts().iter().flat_map(columns).collect()
 }
@@ -232,7 +379,10 @@ fn array<'t>(values: impl Iterator<Item = Option<&'t str>>, data_type: &Type) ->
     ast::Expr::Cast {
         kind: ast::CastKind::Cast,
         expr: Box::new(sql::text(&array_text(values))),
-        data_type: ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(Box::new(element), None)),
+        data_type: ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(
+            Box::new(element),
+            None,
+        )),
         format: None,
     }
 }

@@ -1,5 +1,5 @@
-//! Aggregates from their measures, in PostgreSQL's own arithmetic and types. Post-processing: whatever the noise made of a measure, there is a value or NULL,
-//! never an error.
+//! Aggregates from their measures, in PostgreSQL's own arithmetic and types. Post-processing:
+//! whatever the noise made of a measure, there is a value or NULL, never an error.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -14,29 +14,75 @@ use crate::rewrite::{Centred, Degree, Output, ReleasePlan, measure_deviation};
 /// Standard deviations of its noise that a count may show though nothing is there.
 const DOUBT: f64 = 2.0;
 
-/// The aggregate over one row of measures, `r`. `drawn`: their noise, which is another than the plan's where the answer was stored.
-pub fn value(release: &ReleasePlan, drawn: Option<&Drawn>, output: &Output, data_type: &Type) -> ast::Expr {
+/// The aggregate over one row of measures, `r`. `drawn`: their noise, which is another than the
+/// plan's where the answer was stored.
+pub fn value(
+    release: &ReleasePlan,
+    drawn: Option<&Drawn>,
+    output: &Output,
+    data_type: &Type,
+) -> ast::Expr {
     let exact = match output {
         Output::Measure(at) => measure(*at),
         Output::Average { sum, count, range } => average(measure(*sum), measure(*count), *range),
-        Output::Dispersion { count, sum, squares, range, kind } => {
-            dispersion(measure(*count), Centred { sum: *sum, squares: *squares, range: *range }, *kind)
-        }
-        Output::Joint { count, y, x, products, kind } => joint(measure(*count), *y, *x, measure(*products), *kind),
+        Output::Dispersion {
+            count,
+            sum,
+            squares,
+            range,
+            kind,
+        } => dispersion(
+            measure(*count),
+            Centred {
+                sum: *sum,
+                squares: *squares,
+                range: *range,
+            },
+            *kind,
+        ),
+        Output::Joint {
+            count,
+            y,
+            x,
+            products,
+            kind,
+        } => joint(measure(*count), *y, *x, measure(*products), *kind),
         Output::Truth { count, of } => {
             let measure_of = &release.measures()[*count];
-            let deviation = drawn.map(|drawn| drawn.deviation(measure_of)).or_else(|| measure_deviation(release, measure_of)).unwrap_or(0.0);
+            let deviation = drawn
+                .map(|drawn| drawn.deviation(measure_of))
+                .or_else(|| measure_deviation(release, measure_of))
+                .unwrap_or(0.0);
             let comparison = match of {
                 Quantifier::All => B::LtEq,
                 Quantifier::Any => B::Gt,
             };
-            sql::binary(measure(*count), comparison, number((DOUBT * deviation).ceil()))
+            sql::binary(
+                measure(*count),
+                comparison,
+                number((DOUBT * deviation).ceil()),
+            )
         }
-        Output::Part { part, draws, is_array } => part_value(release, *part, draws, *is_array),
-        Output::Unlike { part, range, moment } => unlike(first_column(release, *part), *range, *moment),
+        Output::Part {
+            part,
+            draws,
+            is_array,
+        } => part_value(release, *part, draws, *is_array),
+        Output::Unlike {
+            part,
+            range,
+            moment,
+        } => unlike(first_column(release, *part), *range, *moment),
     };
     // What the noise of little epsilon adds to a sum may be past its type.
-    let is_sum = matches!(output, Output::Measure(_) | Output::Unlike { moment: Moment::Sum, .. });
+    let is_sum = matches!(
+        output,
+        Output::Measure(_)
+            | Output::Unlike {
+                moment: Moment::Sum,
+                ..
+            }
+    );
     let exact = match ends(data_type) {
         Some((lo, hi)) if is_sum => within(exact, lo, hi),
         Some(_) | None => exact,
@@ -47,7 +93,10 @@ pub fn value(release: &ReleasePlan, drawn: Option<&Drawn>, output: &Output, data
 /// The least and the greatest value of a type that sums have, if there are such.
 fn ends(data_type: &Type) -> Option<(ast::Expr, ast::Expr)> {
     match data_type {
-        Type::Int8 => Some((sql::number(&i64::MIN.to_string()), sql::number(&i64::MAX.to_string()))),
+        Type::Int8 => Some((
+            sql::number(&i64::MIN.to_string()),
+            sql::number(&i64::MAX.to_string()),
+        )),
         // Printed in the whole, so read as numeric, and rounded to the same float.
         Type::Float4 => Some((number(-f64::from(f32::MAX)), number(f64::from(f32::MAX)))),
         Type::Float8 => Some((number(-f64::MAX), number(f64::MAX))),
@@ -73,7 +122,10 @@ fn ends(data_type: &Type) -> Option<(ast::Expr, ast::Expr)> {
 fn average(sum: ast::Expr, count: ast::Expr, range: Interval) -> ast::Expr {
     let ratio = sql::binary(sum, B::Divide, count.clone());
     let some = sql::binary(count, B::Gt, sql::number("0"));
-    sql::case(vec![(some, within(ratio, number(range.lo), number(range.hi)))], Some(number(middle(range))))
+    sql::case(
+        vec![(some, within(ratio, number(range.lo), number(range.hi)))],
+        Some(number(middle(range))),
+    )
 }
 
 /// Of a part's unlike values, whose columns start there.
@@ -82,7 +134,11 @@ fn unlike(first: usize, range: Interval, moment: Moment) -> ast::Expr {
         Moment::Sum => measure(first + Degree::SUM),
         Moment::Mean => average(measure(first + Degree::SUM), measure(first), range),
         Moment::Spread(kind) => {
-            let value = Centred { sum: first + Degree::CENTRED, squares: first + Degree::SQUARES, range };
+            let value = Centred {
+                sum: first + Degree::CENTRED,
+                squares: first + Degree::SQUARES,
+                range,
+            };
             dispersion(measure(first), value, Dispersion::Spread(kind))
         }
     }
@@ -90,7 +146,11 @@ fn unlike(first: usize, range: Interval, moment: Moment) -> ast::Expr {
 
 /// A part's columns come after the measures, those of earlier parts first.
 fn first_column(release: &ReleasePlan, part: usize) -> usize {
-    release.measures().len() + release.parts()[..part].iter().map(|p| p.question.width()).sum::<usize>()
+    release.measures().len()
+        + release.parts()[..part]
+            .iter()
+            .map(|p| p.question.width())
+            .sum::<usize>()
 }
 
 fn part_value(release: &ReleasePlan, part: usize, draws: &[usize], is_array: bool) -> ast::Expr {
@@ -98,7 +158,10 @@ fn part_value(release: &ReleasePlan, part: usize, draws: &[usize], is_array: boo
     match draws {
         [] => measure(first),
         [draw] if !is_array => measure(first + draw),
-        draws => ast::Expr::Array(ast::Array { elem: draws.iter().map(|draw| measure(first + draw)).collect(), named: true }),
+        draws => ast::Expr::Array(ast::Array {
+            elem: draws.iter().map(|draw| measure(first + draw)).collect(),
+            named: true,
+        }),
     }
 }
 
@@ -135,12 +198,18 @@ fn above(value: ast::Expr, limit: &str) -> ast::Expr {
     sql::binary(value, B::Gt, sql::number(limit))
 }
 
-/// What so many rows can have of at most so much each; in numeric, for which no product is too large.
+/// What so many rows can have of at most so much each; in numeric, for which no product is too
+/// large.
 fn most(count: &ast::Expr, each: f64) -> ast::Expr {
-    sql::binary(sql::cast(count.clone(), &Type::Numeric(None)), B::Multiply, number(each))
+    sql::binary(
+        sql::cast(count.clone(), &Type::Numeric(None)),
+        B::Multiply,
+        number(each),
+    )
 }
 
-/// Sum of squared distances from the mean, `sum of squares - sum^2 / n`, within what n values of the range can have.
+/// Sum of squared distances from the mean, `sum of squares - sum^2 / n`, within what n values of
+/// the range can have.
 fn squares(count: &ast::Expr, value: Centred) -> ast::Expr {
     let own = sql::binary(measure(value.sum), B::Multiply, measure(value.sum));
     let about_mean = sql::binary(measure(value.squares), B::Minus, ratio(own, count.clone()));
@@ -151,8 +220,18 @@ fn squares(count: &ast::Expr, value: Centred) -> ast::Expr {
 /// NULL where PostgreSQL has NULL: for no row, and of a sample for one.
 fn dispersion(count: ast::Expr, value: Centred, kind: Dispersion) -> ast::Expr {
     let squares = squares(&count, value);
-    let population = || when(above(count.clone(), "0"), ratio(squares.clone(), count.clone()));
-    let sample = || when(above(count.clone(), "1"), ratio(squares.clone(), less_one(&count)));
+    let population = || {
+        when(
+            above(count.clone(), "0"),
+            ratio(squares.clone(), count.clone()),
+        )
+    };
+    let sample = || {
+        when(
+            above(count.clone(), "1"),
+            ratio(squares.clone(), less_one(&count)),
+        )
+    };
     match kind {
         Dispersion::Squares => when(above(count.clone(), "0"), squares.clone()),
         Dispersion::Spread(Spread::VariancePopulation) => population(),
@@ -166,7 +245,8 @@ fn less_one(count: &ast::Expr) -> ast::Expr {
     sql::binary(count.clone(), B::Minus, sql::number("1"))
 }
 
-/// Plug-in estimates. Where the noise leaves no spread of x, NULL, as PostgreSQL has where there is none.
+/// Plug-in estimates. Where the noise leaves no spread of x, NULL, as PostgreSQL has where there is
+/// none.
 fn joint(count: ast::Expr, y: Centred, x: Centred, products: ast::Expr, kind: Joint) -> ast::Expr {
     let own = sql::binary(measure(y.sum), B::Multiply, measure(x.sum));
     let about_means = sql::binary(products, B::Minus, ratio(own, count.clone()));
@@ -178,7 +258,9 @@ fn joint(count: ast::Expr, y: Centred, x: Centred, products: ast::Expr, kind: Jo
     let some = above(count.clone(), "0");
     match kind {
         Joint::CovariancePopulation => when(some, ratio(products, count)),
-        Joint::CovarianceSample => when(above(count.clone(), "1"), ratio(products, less_one(&count))),
+        Joint::CovarianceSample => {
+            when(above(count.clone(), "1"), ratio(products, less_one(&count)))
+        }
         Joint::Products => when(some, products),
         Joint::Correlation => {
             let spread = sql::call("sqrt", vec![sql::binary(y_squares, B::Multiply, x_squares)]);
@@ -186,13 +268,31 @@ fn joint(count: ast::Expr, y: Centred, x: Centred, products: ast::Expr, kind: Jo
         }
         Joint::Slope => when(some, slope),
         Joint::Intercept => {
-            let x_mean = sql::binary(ratio(measure(x.sum), count.clone()), B::Plus, number(middle(x.range)));
-            let y_mean = sql::binary(ratio(measure(y.sum), count), B::Plus, number(middle(y.range)));
-            when(some, sql::binary(y_mean, B::Minus, sql::binary(slope, B::Multiply, x_mean)))
+            let x_mean = sql::binary(
+                ratio(measure(x.sum), count.clone()),
+                B::Plus,
+                number(middle(x.range)),
+            );
+            let y_mean = sql::binary(
+                ratio(measure(y.sum), count),
+                B::Plus,
+                number(middle(y.range)),
+            );
+            when(
+                some,
+                sql::binary(y_mean, B::Minus, sql::binary(slope, B::Multiply, x_mean)),
+            )
         }
         Joint::Determination => {
             let squared = sql::binary(products.clone(), B::Multiply, products);
-            let explained = bounded(ratio(squared, sql::binary(x_squares.clone(), B::Multiply, y_squares.clone())), 0.0, 1.0);
+            let explained = bounded(
+                ratio(
+                    squared,
+                    sql::binary(x_squares.clone(), B::Multiply, y_squares.clone()),
+                ),
+                0.0,
+                1.0,
+            );
             let flat = sql::binary(y_squares, B::Eq, sql::number("0"));
             let otherwise = sql::case(vec![(flat, sql::number("1"))], Some(explained));
             when(above(x_squares, "0"), otherwise)

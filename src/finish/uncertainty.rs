@@ -1,4 +1,5 @@
-//! How far a released value may be from the exact one of the clipped rows: from the noise that was drawn and the released measures alone.
+//! How far a released value may be from the exact one of the clipped rows: from the noise that was
+//! drawn and the released measures alone.
 
 use super::estimate::Estimate;
 use crate::analyze::interval::Interval;
@@ -8,7 +9,10 @@ use crate::ir::{Formula, Statistic};
 use crate::ir::{Moment, Quantifier, Spread as Kind};
 use crate::mechanism::{Mechanism, Noise, normal};
 use crate::release::{Drawn, ReleasedTable};
-use crate::rewrite::{Centred, Degree, Measure, Output, PartKind, PartPlan, ReleasePlan, Side, Subject, Target, measure_noise, product_step};
+use crate::rewrite::{
+    Centred, Degree, Measure, Output, PartKind, PartPlan, ReleasePlan, Side, Subject, Target,
+    measure_noise, product_step,
+};
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,10 +33,12 @@ impl Spread {
     }
 }
 
-/// What is divided by fewer rows than this many standard errors of their number is known by its bounds only.
+/// What is divided by fewer rows than this many standard errors of their number is known by its
+/// bounds only.
 const ROWS_MIN: f64 = 3.0;
 
-/// Half the width of a 95 % interval, in standard errors. A Laplace tail is e^(-x / b) with b = error / sqrt 2; sums of such noises are closer to normal.
+/// Half the width of a 95 % interval, in standard errors. A Laplace tail is e^(-x / b) with b =
+/// error / sqrt 2; sums of such noises are closer to normal.
 pub fn quantile_95(mechanism: Mechanism) -> f64 {
     match mechanism {
         Mechanism::Gaussian => 1.959_964,
@@ -40,35 +46,74 @@ pub fn quantile_95(mechanism: Mechanism) -> f64 {
     }
 }
 
-/// The spread of arithmetic over the aggregates of one group; `None` where none is known. The interval is about noise: what clipping to bounds cut off is not in it.
+/// The spread of arithmetic over the aggregates of one group; `None` where none is known. The
+/// interval is about noise: what clipping to bounds cut off is not in it.
 ///
-/// Counts and sums have the noise's own standard error, what is computed of them has it by the delta method over the noise's independent draws, with quotients' intervals by Fieller
-/// 1954. A value that is chosen (a percentile, MIN, MAX) has an error of ranks, which are not released: the ends of its interval are chosen beside it, and its standard error is that of
-/// the rank times the values' distance to a rank between those ends. An extreme has one such end, towards the middle; the other is that of the range.
-pub fn spread(release: &ReleasePlan, formula: &Formula, table: &ReleasedTable, group: usize) -> Option<Spread> {
-    let row = Row { release, measures: table.measures.get(group)?, drawn: table.drawn.as_ref(), group, z: widest(release, table.drawn.as_ref()) };
+/// Counts and sums have the noise's own standard error, what is computed of them has it by the
+/// delta method over the noise's independent draws, with quotients' intervals by Fieller
+/// 1954. A value that is chosen (a percentile, MIN, MAX) has an error of ranks, which are not
+///       released: the ends of its interval are chosen beside it, and its standard error is that of
+///       the rank times the values' distance to a rank between those ends. An extreme has one such
+///       end, towards the middle; the other is that of the range.
+pub fn spread(
+    release: &ReleasePlan,
+    formula: &Formula,
+    table: &ReleasedTable,
+    group: usize,
+) -> Option<Spread> {
+    let row = Row {
+        release,
+        measures: table.measures.get(group)?,
+        drawn: table.drawn.as_ref(),
+        group,
+        z: widest(release, table.drawn.as_ref()),
+    };
     if let Formula::Aggregate(at) = formula
-        && let Some((Output::Part { part, draws, is_array: false }, _)) = release.outputs().get(*at)
+        && let Some((
+            Output::Part {
+                part,
+                draws,
+                is_array: false,
+            },
+            _,
+        )) = release.outputs().get(*at)
         && let [draw] = draws.as_slice()
     {
         return row.chosen(*part, *draw).map(|Chosen { spread, .. }| spread);
     }
-    let Known { estimate, is_integer: _ } = row.formula(formula)?;
-    let known = Spread { error: Some(estimate.error()), low: estimate.low, high: estimate.high };
+    let Known {
+        estimate,
+        is_integer: _,
+    } = row.formula(formula)?;
+    let known = Spread {
+        error: Some(estimate.error()),
+        low: estimate.low,
+        high: estimate.high,
+    };
     (!estimate.error().is_nan() && !known.low.is_nan() && !known.high.is_nan()).then_some(known)
 }
 
 /// Standard errors to each side: of the noise with the heaviest tail in the release.
 fn widest(release: &ReleasePlan, drawn: Option<&Drawn>) -> f64 {
-    let vector = drawn.map(Drawn::mechanism).or(release.price().map(|price| price.mechanism));
+    let vector = drawn
+        .map(Drawn::mechanism)
+        .or(release.price().map(|price| price.mechanism));
     let parts = release.parts().iter().filter_map(|part| match &part.kind {
-        PartKind::Count { calibrated, weights: _, clip: _ } => calibrated.first().map(|c| match c.noise {
+        PartKind::Count {
+            calibrated,
+            weights: _,
+            clip: _,
+        } => calibrated.first().map(|c| match c.noise {
             Noise::Laplace { .. } => Mechanism::Laplace,
             Noise::Gaussian { .. } => Mechanism::Gaussian,
         }),
         PartKind::Choice { .. } => None,
     });
-    vector.into_iter().chain(parts).map(quantile_95).fold(quantile_95(Mechanism::Gaussian), f64::max)
+    vector
+        .into_iter()
+        .chain(parts)
+        .map(quantile_95)
+        .fold(quantile_95(Mechanism::Gaussian), f64::max)
 }
 
 /// A value out of known candidates.
@@ -94,35 +139,67 @@ struct Row<'r> {
 
 impl Row<'_> {
     fn formula(&self, formula: &Formula) -> Option<Known> {
-        let both = |a: &Formula, b: &Formula, join: &dyn Fn(&Estimate, &Estimate) -> Option<Estimate>| {
-            let (a, b) = (self.formula(a)?, self.formula(b)?);
-            Some(Known { estimate: join(&a.estimate, &b.estimate)?, is_integer: a.is_integer && b.is_integer })
-        };
+        let both =
+            |a: &Formula, b: &Formula, join: &dyn Fn(&Estimate, &Estimate) -> Option<Estimate>| {
+                let (a, b) = (self.formula(a)?, self.formula(b)?);
+                Some(Known {
+                    estimate: join(&a.estimate, &b.estimate)?,
+                    is_integer: a.is_integer && b.is_integer,
+                })
+            };
         let mapped = |of: &Formula, map: &dyn Fn(Estimate) -> Estimate| {
-            let Known { estimate, is_integer } = self.formula(of)?;
-            Some(Known { estimate: map(estimate), is_integer })
+            let Known {
+                estimate,
+                is_integer,
+            } = self.formula(of)?;
+            Some(Known {
+                estimate: map(estimate),
+                is_integer,
+            })
         };
         match formula {
             Formula::Aggregate(at) => {
                 let (output, data_type) = self.release.outputs().get(*at)?;
                 let is_integer = matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8);
-                Some(Known { estimate: self.output(output)?, is_integer })
+                Some(Known {
+                    estimate: self.output(output)?,
+                    is_integer,
+                })
             }
-            Formula::Number { value, is_integer } => Some(Known { estimate: Estimate::exact(*value), is_integer: *is_integer }),
+            Formula::Number { value, is_integer } => Some(Known {
+                estimate: Estimate::exact(*value),
+                is_integer: *is_integer,
+            }),
             Formula::Negated(of) => mapped(of, &|e| e.scaled(-1.0)),
             Formula::Sum(a, b) => both(a, b, &|a, b| Some(a.plus(1.0, b, self.z))),
             Formula::Difference(a, b) => both(a, b, &|a, b| Some(a.plus(-1.0, b, self.z))),
             Formula::Product(a, b) => both(a, b, &|a, b| Some(a.times(b, self.z))),
             Formula::Quotient(a, b) => {
-                let Known { estimate, is_integer } = both(a, b, &|a, b| a.over(b, self.z))?;
-                Some(Known { estimate: if is_integer { estimate.mapped(f64::trunc) } else { estimate }, is_integer })
+                let Known {
+                    estimate,
+                    is_integer,
+                } = both(a, b, &|a, b| a.over(b, self.z))?;
+                Some(Known {
+                    estimate: if is_integer {
+                        estimate.mapped(f64::trunc)
+                    } else {
+                        estimate
+                    },
+                    is_integer,
+                })
             }
-            Formula::Root(of) => mapped(of, &Estimate::root).map(|known| Known { is_integer: false, ..known }),
+            Formula::Root(of) => mapped(of, &Estimate::root).map(|known| Known {
+                is_integer: false,
+                ..known
+            }),
             Formula::Rounded(of, decimals) => {
                 let unit = 10f64.powi(*decimals);
                 mapped(of, &|e| e.mapped(|v| (v * unit).round() / unit))
             }
-            Formula::Real(of) => mapped(of, &|e| e).map(|known| Known { is_integer: false, ..known }),
+            Formula::Real(of) => mapped(of, &|e| e).map(|known| Known {
+                is_integer: false,
+                ..known
+            }),
         }
     }
 
@@ -131,21 +208,65 @@ impl Row<'_> {
             Output::Measure(at) => {
                 let found = self.measure(*at)?;
                 let is_count = matches!(self.release.measures()[*at], Measure::Count(_));
-                Some(if is_count { found.within(0.0, f64::INFINITY) } else { found })
+                Some(if is_count {
+                    found.within(0.0, f64::INFINITY)
+                } else {
+                    found
+                })
             }
             Output::Average { sum, count, range } => self.average(*sum, *count, *range),
-            Output::Dispersion { count, sum, squares, range, kind } => {
+            Output::Dispersion {
+                count,
+                sum,
+                squares,
+                range,
+                kind,
+            } => {
                 let rows = self.measure(*count)?;
-                Some(self.dispersion(&rows, self.variance(&rows, Centred { sum: *sum, squares: *squares, range: *range })?, *range, *kind))
+                Some(self.dispersion(
+                    &rows,
+                    self.variance(
+                        &rows,
+                        Centred {
+                            sum: *sum,
+                            squares: *squares,
+                            range: *range,
+                        },
+                    )?,
+                    *range,
+                    *kind,
+                ))
             }
-            Output::Joint { count, y, x, products, kind } => {
+            Output::Joint {
+                count,
+                y,
+                x,
+                products,
+                kind,
+            } => {
                 let rows = self.measure(*count)?;
-                if self.are_few(&rows) { Some(joint_bounds(*y, *x, *kind)) } else { self.joint(&rows, *y, *x, *products, *kind) }
+                if self.are_few(&rows) {
+                    Some(joint_bounds(*y, *x, *kind))
+                } else {
+                    self.joint(&rows, *y, *x, *products, *kind)
+                }
             }
             Output::Truth { count, of } => Some(truth(&self.measure(*count)?, *of)),
-            Output::Part { part, draws, is_array: false } if draws.len() == 1 => self.quantile(*part, draws[0]),
-            Output::Part { part, draws: _, is_array: _ } => self.part(*part),
-            Output::Unlike { part, range, moment } => self.unlike(*part, *range, *moment),
+            Output::Part {
+                part,
+                draws,
+                is_array: false,
+            } if draws.len() == 1 => self.quantile(*part, draws[0]),
+            Output::Part {
+                part,
+                draws: _,
+                is_array: _,
+            } => self.part(*part),
+            Output::Unlike {
+                part,
+                range,
+                moment,
+            } => self.unlike(*part, *range, *moment),
         }
     }
 
@@ -161,15 +282,33 @@ impl Row<'_> {
 
     /// A part's count: its draws come after those of the coordinates.
     fn part(&self, part: usize) -> Option<Estimate> {
-        Some(self.part_column(part, 0, [1.0, 0.0, 0.0])?.within(0.0, f64::INFINITY))
+        Some(
+            self.part_column(part, 0, [1.0, 0.0, 0.0])?
+                .within(0.0, f64::INFINITY),
+        )
     }
 
-    /// A chosen value, where its error is known. In arithmetic its error is that of its interval, the wider side's: what is made of it is never known better than its drawn ends.
+    /// A chosen value, where its error is known. In arithmetic its error is that of its interval,
+    /// the wider side's: what is made of it is never known better than its drawn ends.
     fn quantile(&self, part: usize, draw: usize) -> Option<Estimate> {
-        let Chosen { value, spread: Spread { error: Some(_), low, high } } = self.chosen(part, draw)? else { return None };
+        let Chosen {
+            value,
+            spread:
+                Spread {
+                    error: Some(_),
+                    low,
+                    high,
+                },
+        } = self.chosen(part, draw)?
+        else {
+            return None;
+        };
         // Its draw comes after all noise that is added, and after those of other choices.
         let added = self.release.coordinates().len() + 3 * self.release.parts().len();
-        let earlier: usize = self.release.parts()[..part].iter().map(|p| p.question.width()).sum();
+        let earlier: usize = self.release.parts()[..part]
+            .iter()
+            .map(|p| p.question.width())
+            .sum();
         let mut noise = vec![0.0; added + earlier + draw];
         noise.push((high - value).max(value - low) / self.z);
         Some(Estimate::new(value, noise, self.z).between(low, high))
@@ -177,45 +316,106 @@ impl Row<'_> {
 
     fn chosen(&self, part: usize, draw: usize) -> Option<Chosen> {
         let PartPlan { question, kind, .. } = &self.release.parts()[part];
-        let (PartKind::Choice { draws, halving, weight_max: _, row_weight }, Subject::Value { value: _, candidates }) = (kind, &question.subject)
+        let (
+            PartKind::Choice {
+                draws,
+                halving,
+                weight_max: _,
+                row_weight,
+            },
+            Subject::Value {
+                value: _,
+                candidates,
+            },
+        ) = (kind, &question.subject)
         else {
             return None;
         };
         let (target, range) = (question.targets.get(draw)?, candidates.ends()?);
-        let released = |at: usize| self.measures.get(self.first_column(part) + at)?.parse::<f64>().ok();
+        let released = |at: usize| {
+            self.measures
+                .get(self.first_column(part) + at)?
+                .parse::<f64>()
+                .ok()
+        };
         let value = released(draw)?;
-        let side = |wanted: Side| target.sides().into_iter().find(|t| matches!(t, Target::Beyond(_, side) if *side == wanted));
-        let end = |wanted: Side| side(wanted).and_then(|side| question.targets.iter().position(|t| *t == side)).and_then(released);
+        let side = |wanted: Side| {
+            target
+                .sides()
+                .into_iter()
+                .find(|t| matches!(t, Target::Beyond(_, side) if *side == wanted))
+        };
+        let end = |wanted: Side| {
+            side(wanted)
+                .and_then(|side| question.targets.iter().position(|t| *t == side))
+                .and_then(released)
+        };
         let (low, high) = (end(Side::Low), end(Side::High));
         // Chosen together with others, a rank is off by theirs too.
         let is_alone = halving.is_none() || !matches!(target, Target::Fraction(_));
         let error = low.zip(high).filter(|_| is_alone).and_then(|(low, high)| {
             let draw = draws.get(draw)?;
-            Some((high - low).max(0.0) / 2.0 * target.deviation(draw) / target.reach(draw, candidates.count(), *row_weight))
+            Some(
+                (high - low).max(0.0) / 2.0 * target.deviation(draw)
+                    / target.reach(draw, candidates.count(), *row_weight),
+            )
         });
         Some(Chosen {
             value,
-            spread: Spread { error, low: low.map_or(range.0, |low| low.min(value)), high: high.map_or(range.1, |high| high.max(value)) },
+            spread: Spread {
+                error,
+                low: low.map_or(range.0, |low| low.min(value)),
+                high: high.map_or(range.1, |high| high.max(value)),
+            },
         })
     }
 
     /// A part's columns come after the measures, those of earlier parts first.
     fn first_column(&self, part: usize) -> usize {
-        self.release.measures().len() + self.release.parts()[..part].iter().map(|p| p.question.width()).sum::<usize>()
+        self.release.measures().len()
+            + self.release.parts()[..part]
+                .iter()
+                .map(|p| p.question.width())
+                .sum::<usize>()
     }
 
     /// A part's column, of whose count, sum and squares the noises are so many times in it.
     fn part_column(&self, part: usize, column: usize, factors: [f64; 3]) -> Option<Estimate> {
         let parts = self.release.parts();
-        let PartKind::Count { calibrated, weights: _, clip: _ } = &parts[part].kind else { return None };
+        let PartKind::Count {
+            calibrated,
+            weights: _,
+            clip: _,
+        } = &parts[part].kind
+        else {
+            return None;
+        };
         let mut noise = vec![0.0; self.release.coordinates().len() + factors.len() * part];
-        noise.extend(calibrated.iter().zip(factors).map(|(c, factor)| factor * c.noise.standard_deviation() / 2f64.powi(c.refine as i32)));
-        Some(Estimate::new(self.measures.get(self.first_column(part) + column)?.parse().ok()?, noise, self.z))
+        noise.extend(
+            calibrated.iter().zip(factors).map(|(c, factor)| {
+                factor * c.noise.standard_deviation() / 2f64.powi(c.refine as i32)
+            }),
+        );
+        Some(Estimate::new(
+            self.measures
+                .get(self.first_column(part) + column)?
+                .parse()
+                .ok()?,
+            noise,
+            self.z,
+        ))
     }
 
     /// Moments of unlike values, as a part counts them.
     fn unlike(&self, part: usize, range: Interval, moment: Moment) -> Option<Estimate> {
-        let Subject::Distinct { values: _, per_unit_max: _, degree } = &self.release.parts()[part].question.subject else { return None };
+        let Subject::Distinct {
+            values: _,
+            per_unit_max: _,
+            degree,
+        } = &self.release.parts()[part].question.subject
+        else {
+            return None;
+        };
         let lattice = degree.lattice()?;
         let (step, ends) = (lattice.step.size(), lattice.ends());
         let centre = lattice.centre_twice() as f64 * step / 2.0;
@@ -224,11 +424,24 @@ impl Row<'_> {
         let apart = sum.plus(-centre, &rows, self.z);
         match moment {
             Moment::Sum => Some(sum),
-            Moment::Mean if rows.value <= ROWS_MIN * rows.error() => Some(Estimate::bounded(range.lo, range.hi)),
-            Moment::Mean => Some(apart.over(&rows, self.z)?.shifted(centre).within(range.lo, range.hi)),
+            Moment::Mean if rows.value <= ROWS_MIN * rows.error() => {
+                Some(Estimate::bounded(range.lo, range.hi))
+            }
+            Moment::Mean => Some(
+                apart
+                    .over(&rows, self.z)?
+                    .shifted(centre)
+                    .within(range.lo, range.hi),
+            ),
             Moment::Spread(kind) => {
-                let squares = self.part_column(part, Degree::SQUARES, [half(ends).powi(2), 0.0, -product_step(lattice, lattice)])?;
-                let variance = self.about_means(&rows, &squares, (&apart, &apart))?.within(0.0, half(ends).powi(2));
+                let squares = self.part_column(
+                    part,
+                    Degree::SQUARES,
+                    [half(ends).powi(2), 0.0, -product_step(lattice, lattice)],
+                )?;
+                let variance = self
+                    .about_means(&rows, &squares, (&apart, &apart))?
+                    .within(0.0, half(ends).powi(2));
                 Some(self.dispersion(&rows, variance, ends, Dispersion::Spread(kind)))
             }
         }
@@ -238,42 +451,89 @@ impl Row<'_> {
         rows.value <= ROWS_MIN * rows.error() || rows.value < 2.0
     }
 
-    /// An average is its centre and the quotient of what the sum is apart from it by the number of rows.
+    /// An average is its centre and the quotient of what the sum is apart from it by the number of
+    /// rows.
     fn average(&self, sum: usize, count: usize, range: Interval) -> Option<Estimate> {
-        let Measure::Sum { values: _, count: centred_on, lattice } = &self.release.measures()[sum] else { return None };
-        let centre = if centred_on.is_some() { lattice.centre_twice() as f64 * lattice.step.size() / 2.0 } else { 0.0 };
+        let Measure::Sum {
+            values: _,
+            count: centred_on,
+            lattice,
+        } = &self.release.measures()[sum]
+        else {
+            return None;
+        };
+        let centre = if centred_on.is_some() {
+            lattice.centre_twice() as f64 * lattice.step.size() / 2.0
+        } else {
+            0.0
+        };
         let rows = self.measure(count)?;
         if rows.value <= ROWS_MIN * rows.error() {
             return Some(Estimate::bounded(range.lo, range.hi));
         }
         let apart = self.measure(sum)?.plus(-centre, &rows, self.z);
-        Some(apart.over(&rows, self.z)?.shifted(centre).within(range.lo, range.hi))
+        Some(
+            apart
+                .over(&rows, self.z)?
+                .shifted(centre)
+                .within(range.lo, range.hi),
+        )
     }
 
     /// The mean of products, less the product of the means.
-    fn about_means(&self, rows: &Estimate, products: &Estimate, (y, x): (&Estimate, &Estimate)) -> Option<Estimate> {
+    fn about_means(
+        &self,
+        rows: &Estimate,
+        products: &Estimate,
+        (y, x): (&Estimate, &Estimate),
+    ) -> Option<Estimate> {
         let mean = |sum: &Estimate| sum.over(rows, self.z);
         Some(mean(products)?.plus(-1.0, &mean(y)?.times(&mean(x)?, self.z), self.z))
     }
 
     fn moment(&self, rows: &Estimate, products: usize, (y, x): (usize, usize)) -> Option<Estimate> {
-        self.about_means(rows, &self.measure(products)?, (&self.measure(y)?, &self.measure(x)?))
+        self.about_means(
+            rows,
+            &self.measure(products)?,
+            (&self.measure(y)?, &self.measure(x)?),
+        )
     }
 
     fn variance(&self, rows: &Estimate, value: Centred) -> Option<Estimate> {
         if rows.value == 0.0 {
             return Some(Estimate::bounded(0.0, half(value.range).powi(2)));
         }
-        Some(self.moment(rows, value.squares, (value.sum, value.sum))?.within(0.0, half(value.range).powi(2)))
+        Some(
+            self.moment(rows, value.squares, (value.sum, value.sum))?
+                .within(0.0, half(value.range).powi(2)),
+        )
     }
 
-    fn dispersion(&self, rows: &Estimate, variance: Estimate, range: Interval, kind: Dispersion) -> Estimate {
+    fn dispersion(
+        &self,
+        rows: &Estimate,
+        variance: Estimate,
+        range: Interval,
+        kind: Dispersion,
+    ) -> Estimate {
         let most = half(range).powi(2);
-        let population = if self.are_few(rows) { Estimate::bounded(0.0, most) } else { variance };
+        let population = if self.are_few(rows) {
+            Estimate::bounded(0.0, most)
+        } else {
+            variance
+        };
         // Of two rows of a sample the variance is twice that of a population.
-        let sample = |e: Estimate| if self.are_few(rows) { e.scaled(2.0) } else { e.scaled(rows.value / (rows.value - 1.0)) };
+        let sample = |e: Estimate| {
+            if self.are_few(rows) {
+                e.scaled(2.0)
+            } else {
+                e.scaled(rows.value / (rows.value - 1.0))
+            }
+        };
         match kind {
-            Dispersion::Squares => population.times(&rows.clone().within(0.0, f64::INFINITY), self.z).within(0.0, most * rows.high.max(0.0)),
+            Dispersion::Squares => population
+                .times(&rows.clone().within(0.0, f64::INFINITY), self.z)
+                .within(0.0, most * rows.high.max(0.0)),
             Dispersion::Spread(Kind::VariancePopulation) => population,
             Dispersion::Spread(Kind::VarianceSample) => sample(population),
             Dispersion::Spread(Kind::DeviationPopulation) => population.root(),
@@ -281,9 +541,18 @@ impl Row<'_> {
         }
     }
 
-    fn joint(&self, rows: &Estimate, y: Centred, x: Centred, products: usize, kind: Joint) -> Option<Estimate> {
+    fn joint(
+        &self,
+        rows: &Estimate,
+        y: Centred,
+        x: Centred,
+        products: usize,
+        kind: Joint,
+    ) -> Option<Estimate> {
         let most = half(y.range) * half(x.range);
-        let together = self.moment(rows, products, (y.sum, x.sum))?.within(-most, most);
+        let together = self
+            .moment(rows, products, (y.sum, x.sum))?
+            .within(-most, most);
         let (y_spread, x_spread) = (self.variance(rows, y)?, self.variance(rows, x)?);
         let slope = || together.over(&x_spread, self.z);
         // A quotient by a spread that may be none is not known.
@@ -291,7 +560,9 @@ impl Row<'_> {
             let both = y_spread.times(&x_spread, self.z);
             let is_sure = y_spread.low > 0.0 && x_spread.low > 0.0;
             match is_sure {
-                true => together.over(&both.root(), self.z).map(|e| Estimate::exact(0.0).plus(1.0, &e, self.z).within(-1.0, 1.0)),
+                true => together
+                    .over(&both.root(), self.z)
+                    .map(|e| Estimate::exact(0.0).plus(1.0, &e, self.z).within(-1.0, 1.0)),
                 false => Some(Estimate::bounded(-1.0, 1.0)),
             }
         };
@@ -302,15 +573,29 @@ impl Row<'_> {
             Joint::Correlation => correlation(),
             Joint::Slope => slope(),
             Joint::Intercept => {
-                let mean = |value: Centred| Some(self.measure(value.sum)?.over(rows, self.z)?.shifted(middle(value.range)));
+                let mean = |value: Centred| {
+                    Some(
+                        self.measure(value.sum)?
+                            .over(rows, self.z)?
+                            .shifted(middle(value.range)),
+                    )
+                };
                 let slope = slope()?;
                 let found = mean(y)?.plus(-1.0, &slope.times(&mean(x)?, self.z), self.z);
                 let is_known = slope.low.is_finite();
-                Some(if is_known { found } else { found.between(f64::NEG_INFINITY, f64::INFINITY) })
+                Some(if is_known {
+                    found
+                } else {
+                    found.between(f64::NEG_INFINITY, f64::INFINITY)
+                })
             }
             Joint::Determination => correlation().map(|r| {
                 let (low, high) = (r.low.abs().min(r.high.abs()), r.low.abs().max(r.high.abs()));
-                let least = if r.low <= 0.0 && r.high >= 0.0 { 0.0 } else { low * low };
+                let least = if r.low <= 0.0 && r.high >= 0.0 {
+                    0.0
+                } else {
+                    low * low
+                };
                 r.times(&r, self.z).between(least, high * high)
             }),
         }
@@ -324,11 +609,14 @@ fn joint_bounds(y: Centred, x: Centred, kind: Joint) -> Estimate {
         Joint::CovarianceSample => Estimate::bounded(-2.0 * most, 2.0 * most),
         Joint::Correlation => Estimate::bounded(-1.0, 1.0),
         Joint::Determination => Estimate::bounded(0.0, 1.0),
-        Joint::Products | Joint::Slope | Joint::Intercept => Estimate::bounded(-most, most).between(f64::NEG_INFINITY, f64::INFINITY),
+        Joint::Products | Joint::Slope | Joint::Intercept => {
+            Estimate::bounded(-most, most).between(f64::NEG_INFINITY, f64::INFINITY)
+        }
     }
 }
 
-/// 1 for true: whether no row (All) or some row (Any) is of the kind that was counted. The error is that of a coin with the chance that the normal law gives to a row.
+/// 1 for true: whether no row (All) or some row (Any) is of the kind that was counted. The error is
+/// that of a coin with the chance that the normal law gives to a row.
 fn truth(rows: &Estimate, of: Quantifier) -> Estimate {
     let chance = normal::cdf((rows.value - 0.5) / rows.error().max(f64::MIN_POSITIVE));
     let some = |rows: f64| f64::from(u8::from(rows >= 0.5));
@@ -359,7 +647,10 @@ mod tests {
 
     #[test]
     fn the_laplace_quantile_leaves_a_twentieth_outside() {
-        let (b, half) = (1.0, quantile_95(Mechanism::Laplace) * std::f64::consts::SQRT_2);
+        let (b, half) = (
+            1.0,
+            quantile_95(Mechanism::Laplace) * std::f64::consts::SQRT_2,
+        );
         assert!(((-half / b).exp() - 0.05f64).abs() < 1e-12);
     }
 

@@ -1,4 +1,5 @@
-//! Aggregates in our own tree: what is computed of which expressions, under which filter, with PostgreSQL's result type.
+//! Aggregates in our own tree: what is computed of which expressions, under which filter, with
+//! PostgreSQL's result type.
 
 use super::relation::Expr;
 use crate::catalog::Type;
@@ -107,7 +108,8 @@ pub enum Quantifier {
     Any,
 }
 
-/// Which quantiles: one, or an array of them. In millionths (a finer fraction is rounded), counted from where the order begins.
+/// Which quantiles: one, or an array of them. In millionths (a finer fraction is rounded), counted
+/// from where the order begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fractions {
     One(u32),
@@ -122,7 +124,9 @@ impl Fractions {
     pub fn turned(&self) -> Self {
         match self {
             Self::One(fraction) => Self::One(MILLIONTHS - fraction),
-            Self::Array(fractions) => Self::Array(fractions.iter().map(|f| MILLIONTHS - f).collect()),
+            Self::Array(fractions) => {
+                Self::Array(fractions.iter().map(|f| MILLIONTHS - f).collect())
+            }
         }
     }
 
@@ -141,11 +145,22 @@ impl Operation {
         match self {
             Self::CountRows => Vec::new(),
             Self::Count(value) | Self::Sum(value) | Self::Average(value) => vec![value],
-            Self::Mode { value, descending: _ } | Self::Unlike { value, moment: _ } => vec![value],
+            Self::Mode {
+                value,
+                descending: _,
+            }
+            | Self::Unlike { value, moment: _ } => vec![value],
             Self::Distinct(Distinct::Value(value)) => vec![value],
             Self::Distinct(Distinct::Row(values)) => values.iter().collect(),
-            Self::Variance { value, kind: _ } | Self::Extreme { value, end: _ } | Self::Truth { value, of: _ } => vec![value],
-            Self::Quantile { value, fractions: _, continuous: _, descending: _ } => vec![value],
+            Self::Variance { value, kind: _ }
+            | Self::Extreme { value, end: _ }
+            | Self::Truth { value, of: _ } => vec![value],
+            Self::Quantile {
+                value,
+                fractions: _,
+                continuous: _,
+                descending: _,
+            } => vec![value],
             Self::Paired { y, x, kind: _ } => vec![y, x],
         }
     }
@@ -164,7 +179,12 @@ pub struct Aggregate {
 impl Aggregate {
     /// Every expression that it reads, its FILTER among them.
     pub fn reads(&self) -> Vec<&Expr> {
-        let Self { operation, filter, data_type: _, place: _ } = self;
+        let Self {
+            operation,
+            filter,
+            data_type: _,
+            place: _,
+        } = self;
         operation.arguments().into_iter().chain(filter).collect()
     }
 }

@@ -1,11 +1,18 @@
-//! By what a column is compared where it is equated with something: unique keys prove nothing by a comparison that is less strict than their index.
+//! By what a column is compared where it is equated with something: unique keys prove nothing by a
+//! comparison that is less strict than their index.
 
 use super::relation::{ColumnId, ColumnInfo, Expr};
 use crate::catalog::{Collation, Equality, Type};
 use crate::policy::Policy;
 
-/// What `column = other` calls equal; `None` where that is not known to be as strict as `=` of the column's own type.
-pub fn equality(column: ColumnId, other: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> Option<Equality> {
+/// What `column = other` calls equal; `None` where that is not known to be as strict as `=` of the
+/// column's own type.
+pub fn equality(
+    column: ColumnId,
+    other: &Expr,
+    policy: &Policy,
+    columns: &[ColumnInfo],
+) -> Option<Equality> {
     let own = &columns[column.0 as usize].data_type;
     if !is_as_strict(own, &other.data_type) {
         return None;
@@ -19,7 +26,9 @@ pub fn equality(column: ColumnId, other: &Expr, policy: &Policy, columns: &[Colu
             Collated::Loosely(_) => return None,
         }
     }
-    Some(loose.map_or(Equality::Exact, |collation| Equality::Under(collation.clone())))
+    Some(loose.map_or(Equality::Exact, |collation| {
+        Equality::Under(collation.clone())
+    }))
 }
 
 enum Collated<'a> {
@@ -34,7 +43,11 @@ fn collation<'a>(info: &ColumnInfo, policy: &'a Policy) -> Option<Collated<'a>> 
         return Some(Collated::Strictly);
     }
     let Some((table, at)) = info.origin else {
-        let all_strict = policy.tables.iter().flat_map(|table| &table.columns).all(|column| column.deterministic_collation);
+        let all_strict = policy
+            .tables
+            .iter()
+            .flat_map(|table| &table.columns)
+            .all(|column| column.deterministic_collation);
         return all_strict.then_some(Collated::Strictly);
     };
     let column = &policy.tables[table.0].columns[at];
@@ -42,31 +55,58 @@ fn collation<'a>(info: &ColumnInfo, policy: &'a Policy) -> Option<Collated<'a>> 
         return Some(Collated::Strictly);
     }
     // A type with its own idea of equality (citext) is of no use here.
-    let is_text = matches!(info.data_type, Type::Text | Type::Varchar(_) | Type::Char(_));
-    column.collation.as_ref().filter(|_| is_text).map(Collated::Loosely)
+    let is_text = matches!(
+        info.data_type,
+        Type::Text | Type::Varchar(_) | Type::Char(_)
+    );
+    column
+        .collation
+        .as_ref()
+        .filter(|_| is_text)
+        .map(Collated::Loosely)
 }
 
 fn may_be_loose(data_type: &Type) -> bool {
     match data_type {
         Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Other { .. } => true,
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => false,
-        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) => false,
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Numeric(_)
+        | Type::Float4
+        | Type::Float8 => false,
+        Type::Uuid
+        | Type::Date
+        | Type::Timestamp
+        | Type::Timestamptz
+        | Type::Interval
+        | Type::Time
+        | Type::Enum(_) => false,
     }
 }
 
 /// Whether two values of the column's type that both equal one of the other type equal each other.
 fn is_as_strict(own: &Type, other: &Type) -> bool {
     match own {
-        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) => matches!(other, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_)),
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) => matches!(
+            other,
+            Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_)
+        ),
         Type::Float4 | Type::Float8 => matches!(other, Type::Float4 | Type::Float8),
         // Beside a padded text a text is compared without its last blanks.
         Type::Text | Type::Varchar(_) => matches!(other, Type::Text | Type::Varchar(_)),
         Type::Char(_) => matches!(other, Type::Char(_) | Type::Text | Type::Varchar(_)),
         Type::Date => matches!(other, Type::Date | Type::Timestamp),
         // Beside a timestamptz, two timestamps are one where clocks are put forward.
-        Type::Bool | Type::Uuid | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => {
-            own == other
-        }
+        Type::Bool
+        | Type::Uuid
+        | Type::Timestamp
+        | Type::Timestamptz
+        | Type::Interval
+        | Type::Time
+        | Type::Enum(_)
+        | Type::Other { .. } => own == other,
     }
 }
 
@@ -77,9 +117,18 @@ mod tests {
     #[test]
     fn types_are_compared_as_strictly_or_not() {
         let numeric = Type::Numeric(Some((9, 2)));
-        let strict =
-            [(Type::Int4, numeric.clone()), (Type::Varchar(Some(3)), Type::Text), (Type::Char(Some(3)), Type::Text), (Type::Float4, Type::Float8)];
-        let loose = [(Type::Int8, Type::Float8), (numeric, Type::Float8), (Type::Text, Type::Char(Some(3))), (Type::Timestamp, Type::Timestamptz)];
+        let strict = [
+            (Type::Int4, numeric.clone()),
+            (Type::Varchar(Some(3)), Type::Text),
+            (Type::Char(Some(3)), Type::Text),
+            (Type::Float4, Type::Float8),
+        ];
+        let loose = [
+            (Type::Int8, Type::Float8),
+            (numeric, Type::Float8),
+            (Type::Text, Type::Char(Some(3))),
+            (Type::Timestamp, Type::Timestamptz),
+        ];
         assert!(strict.iter().all(|(own, other)| is_as_strict(own, other)));
         assert!(!loose.iter().any(|(own, other)| is_as_strict(own, other)));
     }

@@ -1,6 +1,8 @@
-//! Values of an expression for known values of its columns: how constants fold, and how the domain of a group key is listed without the data.
+//! Values of an expression for known values of its columns: how constants fold, and how the domain
+//! of a group key is listed without the data.
 //!
-//! Follows what the emitted SQL computes. Whatever is not certain to agree is not evaluated: a constant then stays an expression, and a key is released by threshold.
+//! Follows what the emitted SQL computes. Whatever is not certain to agree is not evaluated: a
+//! constant then stays an expression, and a key is released by threshold.
 
 mod calendar;
 mod cost;
@@ -31,22 +33,44 @@ type Value = Option<Scalar>;
 /// Where the value is not certain to be PostgreSQL's.
 pub fn evaluate(expr: &Expr, assignment: &[(ColumnId, Value)]) -> Result<Value, NotEvaluable> {
     match &expr.node {
-        Node::Column(id) => assignment.iter().find(|(column, _)| column == id).map(|(_, value)| value.clone()).ok_or(NotEvaluable),
+        Node::Column(id) => assignment
+            .iter()
+            .find(|(column, _)| column == id)
+            .map(|(_, value)| value.clone())
+            .ok_or(NotEvaluable),
         Node::Literal(value) => Ok(value.clone()),
         // Not known when the plan is made.
         Node::Constant(_) | Node::Exists { .. } => Err(NotEvaluable),
-        Node::Cast(inner) => cast(evaluate(inner, assignment)?, &inner.data_type, &expr.data_type),
-        Node::Case { branches, otherwise } => {
+        Node::Cast(inner) => cast(
+            evaluate(inner, assignment)?,
+            &inner.data_type,
+            &expr.data_type,
+        ),
+        Node::Case {
+            branches,
+            otherwise,
+        } => {
             for (condition, result) in branches {
                 if evaluate(condition, assignment)? == Some(Scalar::Bool(true)) {
                     return evaluate(result, assignment);
                 }
             }
-            otherwise.as_ref().map_or(Ok(None), |e| evaluate(e, assignment))
+            otherwise
+                .as_ref()
+                .map_or(Ok(None), |e| evaluate(e, assignment))
         }
-        Node::Call { function: Function::In, arguments } => is_in(arguments, assignment),
-        Node::Call { function, arguments } => {
-            let values = arguments.iter().map(|a| evaluate(a, assignment)).collect::<Result<Vec<_>, _>>()?;
+        Node::Call {
+            function: Function::In,
+            arguments,
+        } => is_in(arguments, assignment),
+        Node::Call {
+            function,
+            arguments,
+        } => {
+            let values = arguments
+                .iter()
+                .map(|a| evaluate(a, assignment))
+                .collect::<Result<Vec<_>, _>>()?;
             call(*function, &values, &expr.data_type)
         }
     }
@@ -54,17 +78,31 @@ pub fn evaluate(expr: &Expr, assignment: &[(ColumnId, Value)]) -> Result<Value, 
 
 /// `subject IN (item, …)`; a long list is not copied for each subject.
 fn is_in(arguments: &[Expr], assignment: &[(ColumnId, Value)]) -> Result<Value, NotEvaluable> {
-    let [subject, items @ ..] = arguments else { return Err(NotEvaluable) };
+    let [subject, items @ ..] = arguments else {
+        return Err(NotEvaluable);
+    };
     let subject = evaluate(subject, assignment)?;
-    let others = items.iter().filter(|item| !matches!(item.node, Node::Literal(_)));
-    let made = others.map(|item| evaluate(item, assignment)).collect::<Result<Vec<_>, _>>()?;
-    let Some(subject) = subject else { return Ok(None) };
+    let others = items
+        .iter()
+        .filter(|item| !matches!(item.node, Node::Literal(_)));
+    let made = others
+        .map(|item| evaluate(item, assignment))
+        .collect::<Result<Vec<_>, _>>()?;
+    let Some(subject) = subject else {
+        return Ok(None);
+    };
     let mut made = made.iter();
     let mut unknown = false;
     for item in items {
-        let item = if let Node::Literal(value) = &item.node { value.as_ref() } else { made.next().and_then(Option::as_ref) };
+        let item = if let Node::Literal(value) = &item.node {
+            value.as_ref()
+        } else {
+            made.next().and_then(Option::as_ref)
+        };
         match item {
-            Some(item) if compare(&subject, item, true)?.is_eq() => return Ok(Some(Scalar::Bool(true))),
+            Some(item) if compare(&subject, item, true)?.is_eq() => {
+                return Ok(Some(Scalar::Bool(true)));
+            }
             Some(_) => {}
             None => unknown = true,
         }
@@ -72,14 +110,26 @@ fn is_in(arguments: &[Expr], assignment: &[(ColumnId, Value)]) -> Result<Value, 
     Ok((!unknown).then_some(Scalar::Bool(false)))
 }
 
-/// The expression as a constant where it reads no column and its value is certain. Numerics and floats stay as they are written: their scale and digits are PostgreSQL's.
+/// The expression as a constant where it reads no column and its value is certain. Numerics and
+/// floats stay as they are written: their scale and digits are PostgreSQL's.
 pub fn folded(expr: Expr) -> Expr {
     let is_exact = match &expr.data_type {
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(None) | Type::Char(_) => true,
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Text
+        | Type::Varchar(None)
+        | Type::Char(_) => true,
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => true,
-        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Varchar(Some(_)) | Type::Uuid | Type::Time | Type::Enum(_) | Type::Other { .. } => {
-            false
-        }
+        Type::Numeric(_)
+        | Type::Float4
+        | Type::Float8
+        | Type::Varchar(Some(_))
+        | Type::Uuid
+        | Type::Time
+        | Type::Enum(_)
+        | Type::Other { .. } => false,
     };
     if !is_exact || matches!(expr.node, Node::Literal(_) | Node::Column(_)) {
         return expr;
@@ -117,7 +167,9 @@ fn call(function: Function, values: &[Value], result: &Type) -> Result<Value, No
             (a, _) => Ok(a.clone()),
         },
         F::Concat | F::ConcatSeparated => text::joined(function, values),
-        F::CountNulls => Ok(Some(Scalar::Int(values.iter().filter(|v| v.is_none()).count() as i64))),
+        F::CountNulls => Ok(Some(Scalar::Int(
+            values.iter().filter(|v| v.is_none()).count() as i64,
+        ))),
         F::CountNonNulls => Ok(Some(Scalar::Int(values.iter().flatten().count() as i64))),
         _ if values.iter().any(Option::is_none) => Ok(None),
         _ => {
@@ -129,7 +181,11 @@ fn call(function: Function, values: &[Value], result: &Type) -> Result<Value, No
 
 /// The largest or smallest value that is not NULL.
 fn extreme(function: Function, values: &[Value]) -> Result<Value, NotEvaluable> {
-    let wanted = if function == Function::Greatest { Ordering::Greater } else { Ordering::Less };
+    let wanted = if function == Function::Greatest {
+        Ordering::Greater
+    } else {
+        Ordering::Less
+    };
     let mut best: Option<&Scalar> = None;
     for value in values.iter().flatten() {
         best = match best {
@@ -151,19 +207,41 @@ fn strict(function: Function, values: &[&Scalar], result: &Type) -> Result<Value
         F::LessOrEqual => boolean(compare(values[0], values[1], false)?.is_le()),
         F::Greater => boolean(compare(values[0], values[1], false)?.is_gt()),
         F::GreaterOrEqual => boolean(compare(values[0], values[1], false)?.is_ge()),
-        F::Add | F::Subtract | F::Multiply | F::Divide | F::Modulo | F::Negate | F::Abs | F::Sign => number::arithmetic(function, values, result),
-        F::Floor | F::Ceiling | F::Truncate | F::Round | F::RoundTo | F::TruncateTo => number::rounded(function, values, result),
+        F::Add
+        | F::Subtract
+        | F::Multiply
+        | F::Divide
+        | F::Modulo
+        | F::Negate
+        | F::Abs
+        | F::Sign => number::arithmetic(function, values, result),
+        F::Floor | F::Ceiling | F::Truncate | F::Round | F::RoundTo | F::TruncateTo => {
+            number::rounded(function, values, result)
+        }
         F::TrimScale => Ok(Some(values[0].clone())),
         F::Thresholds => {
-            let reached = values[1..].iter().map(|limit| Ok(compare(values[0], limit, false)?.is_ge())).collect::<Result<Vec<_>, NotEvaluable>>()?;
-            Ok(Some(Scalar::Int(reached.into_iter().filter(|is_reached| *is_reached).count() as i64)))
+            let reached = values[1..]
+                .iter()
+                .map(|limit| Ok(compare(values[0], limit, false)?.is_ge()))
+                .collect::<Result<Vec<_>, NotEvaluable>>()?;
+            Ok(Some(Scalar::Int(
+                reached.into_iter().filter(|is_reached| *is_reached).count() as i64,
+            )))
         }
-        F::AddIntervals | F::SubtractIntervals | F::NegateInterval => calendar::combined(function, values),
+        F::AddIntervals | F::SubtractIntervals | F::NegateInterval => {
+            calendar::combined(function, values)
+        }
         F::Extract | F::DatePart => calendar::part(values),
-        F::DateTrunc | F::DateDifference | F::DatePlusDays | F::DateMinusDays | F::Later | F::Earlier | F::Elapsed => {
-            calendar::moved(function, values, result)
+        F::DateTrunc
+        | F::DateDifference
+        | F::DatePlusDays
+        | F::DateMinusDays
+        | F::Later
+        | F::Earlier
+        | F::Elapsed => calendar::moved(function, values, result),
+        F::TimesInterval | F::AtZone | F::MakeDate | F::FromEpoch => {
+            calendar::made(function, values)
         }
-        F::TimesInterval | F::AtZone | F::MakeDate | F::FromEpoch => calendar::made(function, values),
         F::Formatted => calendar::formatted(values),
         _ => text::strict(function, values),
     }
@@ -190,7 +268,8 @@ fn fold(values: &[Value], absorbing: bool) -> Result<Option<bool>, NotEvaluable>
     Ok(result)
 }
 
-/// Order of two constants of one type. Texts are only told equal or not: their order is the collation's.
+/// Order of two constants of one type. Texts are only told equal or not: their order is the
+/// collation's.
 fn compare(a: &Scalar, b: &Scalar, equality_only: bool) -> Result<Ordering, NotEvaluable> {
     match (a, b) {
         (Scalar::Int(a), Scalar::Int(b)) => Ok(a.cmp(b)),
@@ -198,7 +277,9 @@ fn compare(a: &Scalar, b: &Scalar, equality_only: bool) -> Result<Ordering, NotE
         (Scalar::Date(a), Scalar::Date(b)) => Ok(a.cmp(b)),
         (Scalar::Timestamp(a), Scalar::Timestamp(b)) => Ok(a.cmp(b)),
         (Scalar::Text(a), Scalar::Text(b)) if equality_only => Ok(a.cmp(b)),
-        (Scalar::Decimal(_) | Scalar::Int(_), Scalar::Decimal(_) | Scalar::Int(_)) => Decimal::of(a)?.order(&Decimal::of(b)?),
+        (Scalar::Decimal(_) | Scalar::Int(_), Scalar::Decimal(_) | Scalar::Int(_)) => {
+            Decimal::of(a)?.order(&Decimal::of(b)?)
+        }
         _ => Err(NotEvaluable),
     }
 }
@@ -209,43 +290,73 @@ fn cast(value: Value, from: &Type, to: &Type) -> Result<Value, NotEvaluable> {
     if is_beyond(&value) && from != to {
         return Err(NotEvaluable);
     }
-    let day = |micros: i64| i32::try_from(micros.div_euclid(MICROS_PER_DAY)).map_err(|_| NotEvaluable);
+    let day =
+        |micros: i64| i32::try_from(micros.div_euclid(MICROS_PER_DAY)).map_err(|_| NotEvaluable);
     match (value, to) {
         (Scalar::Int(v), to) if is_integer(to) => {
             let (lower, upper) = integer_range(to).ok_or(NotEvaluable)?;
-            if (lower..=upper).contains(&v) { Ok(Some(Scalar::Int(v))) } else { Err(NotEvaluable) }
+            if (lower..=upper).contains(&v) {
+                Ok(Some(Scalar::Int(v)))
+            } else {
+                Err(NotEvaluable)
+            }
         }
-        (Scalar::Int(v), Type::Float8 | Type::Numeric(None)) if v.unsigned_abs() < 1 << 50 => Ok(Some(Scalar::Decimal(v.to_string()))),
+        (Scalar::Int(v), Type::Float8 | Type::Numeric(None)) if v.unsigned_abs() < 1 << 50 => {
+            Ok(Some(Scalar::Decimal(v.to_string())))
+        }
         (Scalar::Int(v), Type::Text | Type::Varchar(None)) => Ok(Some(Scalar::Text(v.to_string()))),
         (Scalar::Int(v), Type::Bool) => Ok(Some(Scalar::Bool(v != 0))),
         (Scalar::Bool(v), Type::Int4) => Ok(Some(Scalar::Int(i64::from(v)))),
         (Scalar::Bool(v), Type::Text) => Ok(Some(Scalar::Text(v.to_string()))),
-        (Scalar::Text(v), to) if to.is_string() => strings(v, from, to).map(|text| Some(Scalar::Text(text))),
+        (Scalar::Text(v), to) if to.is_string() => {
+            strings(v, from, to).map(|text| Some(Scalar::Text(text)))
+        }
         (Scalar::Decimal(v), Type::Float8) if *from == Type::Float8 => Ok(Some(Scalar::Decimal(v))),
-        (Scalar::Decimal(v), Type::Numeric(None)) if matches!(from, Type::Numeric(_)) => Ok(Some(Scalar::Decimal(v))),
-        (Scalar::Decimal(v), Type::Numeric(None) | Type::Float8) if Decimal::of(&Scalar::Decimal(v.clone()))?.is_whole() => {
+        (Scalar::Decimal(v), Type::Numeric(None)) if matches!(from, Type::Numeric(_)) => {
+            Ok(Some(Scalar::Decimal(v)))
+        }
+        (Scalar::Decimal(v), Type::Numeric(None) | Type::Float8)
+            if Decimal::of(&Scalar::Decimal(v.clone()))?.is_whole() =>
+        {
             Ok(Some(Scalar::Decimal(v)))
         }
         // Numerics round halves away from zero, floats to even.
         (Scalar::Decimal(v), to) if is_integer(to) => {
             let exact = Decimal::of(&Scalar::Decimal(v))?;
-            let rounded = if matches!(from, Type::Numeric(_)) { exact.round_to(0)? } else { exact };
-            cast(Some(Scalar::Int(rounded.whole().ok_or(NotEvaluable)?)), &Type::Int8, to)
+            let rounded = if matches!(from, Type::Numeric(_)) {
+                exact.round_to(0)?
+            } else {
+                exact
+            };
+            cast(
+                Some(Scalar::Int(rounded.whole().ok_or(NotEvaluable)?)),
+                &Type::Int8,
+                to,
+            )
         }
-        (Scalar::Date(v), Type::Timestamp | Type::Timestamptz) => Ok(Some(Scalar::Timestamp(i64::from(v) * MICROS_PER_DAY))),
-        (Scalar::Timestamp(v), Type::Timestamp | Type::Timestamptz) => Ok(Some(Scalar::Timestamp(v))),
+        (Scalar::Date(v), Type::Timestamp | Type::Timestamptz) => {
+            Ok(Some(Scalar::Timestamp(i64::from(v) * MICROS_PER_DAY)))
+        }
+        (Scalar::Timestamp(v), Type::Timestamp | Type::Timestamptz) => {
+            Ok(Some(Scalar::Timestamp(v)))
+        }
         (Scalar::Timestamp(v), Type::Date) => Ok(Some(Scalar::Date(day(v)?))),
         (Scalar::Date(v), Type::Text) => Ok(Some(Scalar::Text(calendar::date_text(v)))),
         _ => Err(NotEvaluable),
     }
 }
 
-/// A text as another type of texts: one of `char` loses the blanks at its end, or gets those of another length.
+/// A text as another type of texts: one of `char` loses the blanks at its end, or gets those of
+/// another length.
 fn strings(text: String, from: &Type, to: &Type) -> Result<String, NotEvaluable> {
     match (from, to) {
-        (Type::Char(_), Type::Text | Type::Varchar(None)) => Ok(text.trim_end_matches(' ').to_owned()),
+        (Type::Char(_), Type::Text | Type::Varchar(None)) => {
+            Ok(text.trim_end_matches(' ').to_owned())
+        }
         (_, Type::Text | Type::Varchar(None) | Type::Char(None)) => Ok(text),
-        (_, Type::Char(Some(length))) => Ok(to.stored(text.chars().take(*length as usize).collect())),
+        (_, Type::Char(Some(length))) => {
+            Ok(to.stored(text.chars().take(*length as usize).collect()))
+        }
         _ => Err(NotEvaluable),
     }
 }
@@ -256,7 +367,10 @@ mod tests {
     use Function as F;
 
     fn of(function: Function, arguments: &[Scalar], result: Type) -> Result<Value, NotEvaluable> {
-        let arguments = arguments.iter().map(|a| Expr::literal(Some(a.clone()), Type::Text)).collect();
+        let arguments = arguments
+            .iter()
+            .map(|a| Expr::literal(Some(a.clone()), Type::Text))
+            .collect();
         evaluate(&Expr::call(function, arguments, result), &[])
     }
 
@@ -282,15 +396,25 @@ mod tests {
             (F::RoundTo, vec![decimal("151"), Scalar::Int(-2)], "200"),
             (F::TruncateTo, vec![decimal("2.789"), Scalar::Int(1)], "2.7"),
         ] {
-            assert_eq!(of(function, &arguments, numeric()), Ok(Some(decimal(wanted))), "{function:?} {arguments:?}");
+            assert_eq!(
+                of(function, &arguments, numeric()),
+                Ok(Some(decimal(wanted))),
+                "{function:?} {arguments:?}"
+            );
         }
-        assert_eq!(of(F::Divide, &[decimal("1"), decimal("3")], numeric()), Err(NotEvaluable));
+        assert_eq!(
+            of(F::Divide, &[decimal("1"), decimal("3")], numeric()),
+            Err(NotEvaluable)
+        );
     }
 
     #[test]
     fn parts_of_dates_are_postgresqls() {
         // 2024-12-30 10:11:12.5 lies in week 1 of 2025.
-        let instant = Scalar::Timestamp((i64::from(days("2024-12-30")) * 86_400 + 10 * 3600 + 11 * 60 + 12) * 1_000_000 + 500_000);
+        let instant = Scalar::Timestamp(
+            (i64::from(days("2024-12-30")) * 86_400 + 10 * 3600 + 11 * 60 + 12) * 1_000_000
+                + 500_000,
+        );
         for (field, wanted) in [
             ("week", "1"),
             ("isoyear", "2025"),
@@ -301,13 +425,45 @@ mod tests {
             ("second", "12.5"),
             ("epoch", "1735553472.5"),
         ] {
-            assert_eq!(of(F::Extract, &[text(field), instant.clone()], Type::Numeric(None)), Ok(Some(decimal(wanted))), "{field}");
+            assert_eq!(
+                of(
+                    F::Extract,
+                    &[text(field), instant.clone()],
+                    Type::Numeric(None)
+                ),
+                Ok(Some(decimal(wanted))),
+                "{field}"
+            );
         }
-        let month = |months| Scalar::Interval { months, days: 0, micros: 0 };
-        let later = of(F::Later, &[Scalar::Date(days("2024-01-31")), month(1)], Type::Timestamp);
-        assert_eq!(later, Ok(Some(Scalar::Timestamp(i64::from(days("2024-02-29")) * MICROS_PER_DAY))));
-        assert_eq!(of(F::Later, &[Scalar::Date(days("9999-12-31")), month(1)], Type::Timestamp), Err(NotEvaluable));
-        let shown = of(F::Formatted, &[Scalar::Date(days("2024-02-03")), text("YYYY-MM")], Type::Text);
+        let month = |months| Scalar::Interval {
+            months,
+            days: 0,
+            micros: 0,
+        };
+        let later = of(
+            F::Later,
+            &[Scalar::Date(days("2024-01-31")), month(1)],
+            Type::Timestamp,
+        );
+        assert_eq!(
+            later,
+            Ok(Some(Scalar::Timestamp(
+                i64::from(days("2024-02-29")) * MICROS_PER_DAY
+            )))
+        );
+        assert_eq!(
+            of(
+                F::Later,
+                &[Scalar::Date(days("9999-12-31")), month(1)],
+                Type::Timestamp
+            ),
+            Err(NotEvaluable)
+        );
+        let shown = of(
+            F::Formatted,
+            &[Scalar::Date(days("2024-02-03")), text("YYYY-MM")],
+            Type::Text,
+        );
         assert_eq!(shown, Ok(Some(text("2024-02"))));
     }
 
@@ -319,18 +475,38 @@ mod tests {
     fn long_texts_are_neither_compared_nor_made() {
         let long = |unit: &str, times| text(&unit.repeat(times));
         for (function, arguments) in [
-            (F::Like, vec![long("a", 1000), text(&format!("%{}b%", "a".repeat(500)))]),
+            (
+                F::Like,
+                vec![long("a", 1000), text(&format!("%{}b%", "a".repeat(500)))],
+            ),
             (F::Trim, vec![long("b", 1000), long("é", 500)]),
-            (F::Replace, vec![long("a", 1000), text("a"), long("b", 1000)]),
+            (
+                F::Replace,
+                vec![long("a", 1000), text("a"), long("b", 1000)],
+            ),
             (F::Repeat, vec![long("a", 1000), Scalar::Int(100)]),
             (F::Concat, vec![long("a", 600); 2]),
             (F::Concatenate, vec![long("a", 600); 2]),
             (F::Formatted, vec![Scalar::Date(0), long("YYYY", 16)]),
         ] {
-            assert_eq!(of(function, &arguments, Type::Text), Err(NotEvaluable), "{function:?}");
+            assert_eq!(
+                of(function, &arguments, Type::Text),
+                Err(NotEvaluable),
+                "{function:?}"
+            );
         }
-        assert_eq!(of(F::Like, &[long("a", 100), text("%aab%")], Type::Bool), Ok(Some(Scalar::Bool(false))));
-        assert_eq!(of(F::Replace, &[long("ab", 500), text("ab"), text("cd")], Type::Text), Ok(Some(long("cd", 500))));
+        assert_eq!(
+            of(F::Like, &[long("a", 100), text("%aab%")], Type::Bool),
+            Ok(Some(Scalar::Bool(false)))
+        );
+        assert_eq!(
+            of(
+                F::Replace,
+                &[long("ab", 500), text("ab"), text("cd")],
+                Type::Text
+            ),
+            Ok(Some(long("cd", 500)))
+        );
     }
 
     #[test]
@@ -338,17 +514,35 @@ mod tests {
         for (function, arguments, wanted) in [
             (F::Left, vec![text("abcdef"), Scalar::Int(-2)], "abcd"),
             (F::Right, vec![text("abcdef"), Scalar::Int(-2)], "cdef"),
-            (F::SubstringFor, vec![text("abcdef"), Scalar::Int(-1), Scalar::Int(4)], "ab"),
+            (
+                F::SubstringFor,
+                vec![text("abcdef"), Scalar::Int(-1), Scalar::Int(4)],
+                "ab",
+            ),
             (F::Initcap, vec![text("hello wORLD-x9a")], "Hello World-X9a"),
-            (F::SplitPart, vec![text("a,b,c"), text(","), Scalar::Int(2)], "b"),
-            (F::PadLeft, vec![text("7"), Scalar::Int(3), text("0")], "007"),
+            (
+                F::SplitPart,
+                vec![text("a,b,c"), text(","), Scalar::Int(2)],
+                "b",
+            ),
+            (
+                F::PadLeft,
+                vec![text("7"), Scalar::Int(3), text("0")],
+                "007",
+            ),
             (F::PadRight, vec![text("abcd"), Scalar::Int(2)], "ab"),
             (F::TrimLeft, vec![text("xxaxx"), text("x")], "axx"),
             (F::Replace, vec![text("aabb"), text("a"), text("c")], "ccbb"),
         ] {
-            assert_eq!(of(function, &arguments, Type::Text), Ok(Some(text(wanted))), "{function:?} {arguments:?}");
+            assert_eq!(
+                of(function, &arguments, Type::Text),
+                Ok(Some(text(wanted))),
+                "{function:?} {arguments:?}"
+            );
         }
-        let like = |subject: &str, pattern: &str| of(F::Like, &[text(subject), text(pattern)], Type::Bool) == Ok(Some(Scalar::Bool(true)));
+        let like = |subject: &str, pattern: &str| {
+            of(F::Like, &[text(subject), text(pattern)], Type::Bool) == Ok(Some(Scalar::Bool(true)))
+        };
         assert!(like("a%b", "a\\%_") && like("", "%") && !like("ab", "a") && !like("axb", "a\\_b"));
     }
 }

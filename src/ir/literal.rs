@@ -18,25 +18,38 @@ const DIGITS_MAX: usize = 60;
 
 /// How a boolean may be spelled, in lower case.
 pub const TRUE: &[&str] = &["t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"];
-pub const FALSE: &[&str] = &["f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"];
+pub const FALSE: &[&str] = &[
+    "f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0",
+];
 
 /// What to write instead of an interval that is not read.
-pub const INTERVAL_HINT: &str = "Write whole numbers of units, such as '1 year 2 months' or '36 hours', within 4000 years.";
+pub const INTERVAL_HINT: &str =
+    "Write whole numbers of units, such as '1 year 2 months' or '36 hours', within 4000 years.";
 
 /// The type of a string literal or NULL before its context gives it one.
 pub fn unknown() -> Type {
-    Type::Other { oid: 705, name: "unknown".to_owned() }
+    Type::Other {
+        oid: 705,
+        name: "unknown".to_owned(),
+    }
 }
 
-/// Marks of a text in a session whose TimeZone is not UTC: read as a timestamptz, it must name its zone; and in one whose IntervalStyle is sql_standard: read as an
-/// interval, it must sign each number.
+/// Marks of a text in a session whose TimeZone is not UTC: read as a timestamptz, it must name its
+/// zone; and in one whose IntervalStyle is sql_standard: read as an interval, it must sign each
+/// number.
 const OUTSIDE_UTC: &str = " outside UTC";
 const SQL_STANDARD: &str = " under sql_standard";
 
 /// The same in a session of these settings.
 pub fn unknown_under(is_utc: bool, signs_each: bool) -> Type {
-    let marks = [if is_utc { "" } else { OUTSIDE_UTC }, if signs_each { "" } else { SQL_STANDARD }];
-    Type::Other { oid: 705, name: format!("unknown{}", marks.concat()) }
+    let marks = [
+        if is_utc { "" } else { OUTSIDE_UTC },
+        if signs_each { "" } else { SQL_STANDARD },
+    ];
+    Type::Other {
+        oid: 705,
+        name: format!("unknown{}", marks.concat()),
+    }
 }
 
 /// A text with this mark.
@@ -53,15 +66,30 @@ pub fn number(text: &str) -> Result<Expr, Refusal> {
     if let Ok(value) = text.parse::<i64>()
         && value > i64::MIN
     {
-        let data_type = if value.unsigned_abs() <= i32::MAX.unsigned_abs().into() { Type::Int4 } else { Type::Int8 };
+        let data_type = if value.unsigned_abs() <= i32::MAX.unsigned_abs().into() {
+            Type::Int4
+        } else {
+            Type::Int8
+        };
         return Ok(Expr::literal(Some(Scalar::Int(value)), data_type));
     }
-    Ok(Expr::literal(Some(Scalar::Decimal(plain_decimal(text)?)), Type::Numeric(None)))
+    Ok(Expr::literal(
+        Some(Scalar::Decimal(plain_decimal(text)?)),
+        Type::Numeric(None),
+    ))
 }
 
 /// A decimal without exponent: `1.5e2` becomes `150`.
 fn plain_decimal(text: &str) -> Result<String, Refusal> {
-    let invalid = || Refusal::new("22P02", format!("invalid input syntax for type numeric: \"{}\"", text.chars().take(80).collect::<String>()));
+    let invalid = || {
+        Refusal::new(
+            "22P02",
+            format!(
+                "invalid input syntax for type numeric: \"{}\"",
+                text.chars().take(80).collect::<String>()
+            ),
+        )
+    };
     let (sign, unsigned) = match text.trim().strip_prefix('-') {
         Some(rest) => ("-", rest),
         None => ("", text.trim().strip_prefix('+').unwrap_or(text.trim())),
@@ -77,7 +105,9 @@ fn plain_decimal(text: &str) -> Result<String, Refusal> {
     }
     let point = i64::try_from(whole.len()).map_err(|_| invalid())? + i64::from(exponent);
     if digits.len() > DIGITS_MAX || point.abs() > DIGITS_MAX as i64 {
-        return Err(Refusal::unsupported(format!("a numeric constant of more than {DIGITS_MAX} digits")));
+        return Err(Refusal::unsupported(format!(
+            "a numeric constant of more than {DIGITS_MAX} digits"
+        )));
     }
     let count = digits.len() as i64;
     let plain = if point <= 0 {
@@ -85,29 +115,54 @@ fn plain_decimal(text: &str) -> Result<String, Refusal> {
     } else if point >= count {
         format!("{digits}{}", "0".repeat((point - count) as usize))
     } else {
-        format!("{}.{}", &digits[..point as usize], &digits[point as usize..])
+        format!(
+            "{}.{}",
+            &digits[..point as usize],
+            &digits[point as usize..]
+        )
     };
     let trimmed = plain.trim_start_matches('0');
-    let plain = if trimmed.is_empty() || trimmed.starts_with('.') { format!("0{trimmed}") } else { trimmed.to_owned() };
+    let plain = if trimmed.is_empty() || trimmed.starts_with('.') {
+        format!("0{trimmed}")
+    } else {
+        trimmed.to_owned()
+    };
     Ok(format!("{sign}{plain}"))
 }
 
 /// Reads `text` as a constant of `to`.
 ///
 /// # Errors
-/// PostgreSQL's 22P02, 22007 or 22008 for malformed text; 0A000 for a type whose constants are not read here.
+/// PostgreSQL's 22P02, 22007 or 22008 for malformed text; 0A000 for a type whose constants are not
+/// read here.
 pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
-    let invalid =
-        || Refusal::new("22P02", format!("invalid input syntax for type {}: \"{}\"", type_name(to), text.chars().take(80).collect::<String>()));
+    let invalid = || {
+        Refusal::new(
+            "22P02",
+            format!(
+                "invalid input syntax for type {}: \"{}\"",
+                type_name(to),
+                text.chars().take(80).collect::<String>()
+            ),
+        )
+    };
     match to {
-        Type::Text | Type::Varchar(_) | Type::Uuid => {
-            Ok(Scalar::Text(if *to == Type::Uuid { uuid(text).ok_or_else(invalid)? } else { text.to_owned() }))
-        }
+        Type::Text | Type::Varchar(_) | Type::Uuid => Ok(Scalar::Text(if *to == Type::Uuid {
+            uuid(text).ok_or_else(invalid)?
+        } else {
+            text.to_owned()
+        })),
         Type::Int2 | Type::Int4 | Type::Int8 => {
             let value: i64 = text.trim().parse().map_err(|_| invalid())?;
             let (lower, upper) = integer_range(to).ok_or_else(invalid)?;
             if value < lower || value > upper {
-                return Err(Refusal::new("22003", format!("value \"{text}\" is out of range for type {}", type_name(to))));
+                return Err(Refusal::new(
+                    "22003",
+                    format!(
+                        "value \"{text}\" is out of range for type {}",
+                        type_name(to)
+                    ),
+                ));
             }
             Ok(Scalar::Int(value))
         }
@@ -119,12 +174,17 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
             let is_zero = plain.bytes().all(|b| matches!(b, b'-' | b'0' | b'.'));
             let held = |magnitude: f64| is_zero || (magnitude > 0.0 && magnitude.is_finite());
             let is_held = match to {
-                Type::Float4 => plain.parse::<f32>().is_ok_and(|value| held(f64::from(value.abs()))),
+                Type::Float4 => plain
+                    .parse::<f32>()
+                    .is_ok_and(|value| held(f64::from(value.abs()))),
                 Type::Float8 => plain.parse::<f64>().is_ok_and(|value| held(value.abs())),
                 _ => true,
             };
             if !is_held {
-                return Err(Refusal::new("22003", format!("\"{text}\" is out of range for type {}", type_name(to))));
+                return Err(Refusal::new(
+                    "22003",
+                    format!("\"{text}\" is out of range for type {}", type_name(to)),
+                ));
             }
             Ok(Scalar::Decimal(plain))
         }
@@ -133,18 +193,34 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
             word if FALSE.contains(&word) => Ok(Scalar::Bool(false)),
             _ => Err(invalid()),
         },
-        Type::Date => instant::date_of(text).map(Scalar::Date).ok_or_else(|| not_iso("date", text)),
-        Type::Timestamp => instant::local(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp", text)),
-        Type::Timestamptz => instant::in_utc(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp with time zone", text)),
+        Type::Date => instant::date_of(text)
+            .map(Scalar::Date)
+            .ok_or_else(|| not_iso("date", text)),
+        Type::Timestamp => instant::local(text)
+            .map(Scalar::Timestamp)
+            .ok_or_else(|| not_iso("timestamp", text)),
+        Type::Timestamptz => instant::in_utc(text)
+            .map(Scalar::Timestamp)
+            .ok_or_else(|| not_iso("timestamp with time zone", text)),
         Type::Interval => interval_of(text, Fields::Any, true),
-        Type::Time => instant::time_of(text).map(Scalar::Text).ok_or_else(|| not_iso("time", text)),
-        Type::Enum(made) if made.labels.iter().any(|label| label == text) => Ok(Scalar::Text(text.to_owned())),
+        Type::Time => instant::time_of(text)
+            .map(Scalar::Text)
+            .ok_or_else(|| not_iso("time", text)),
+        Type::Enum(made) if made.labels.iter().any(|label| label == text) => {
+            Ok(Scalar::Text(text.to_owned()))
+        }
         Type::Enum(made) => {
             let shown: String = text.chars().take(80).collect();
-            Err(Refusal::new("22P02", format!("invalid input value for enum {}: \"{shown}\"", made.name)))
+            Err(Refusal::new(
+                "22P02",
+                format!("invalid input value for enum {}: \"{shown}\"", made.name),
+            ))
         }
         Type::Char(_) => Ok(Scalar::Text(to.stored(text.to_owned()))),
-        Type::Other { .. } => Err(Refusal::unsupported(format!("a constant of type {}", type_name(to)))),
+        Type::Other { .. } => Err(Refusal::unsupported(format!(
+            "a constant of type {}",
+            type_name(to)
+        ))),
     }
 }
 
@@ -158,8 +234,8 @@ fn unbounded(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Past what values are held to where they are computed with: NaN and infinities, and days outside of the years 1 to 9999. Stored values are compared with it as
-/// they are.
+/// Past what values are held to where they are computed with: NaN and infinities, and days outside
+/// of the years 1 to 9999. Stored values are compared with it as they are.
 pub fn is_beyond(value: &Scalar) -> bool {
     match value {
         Scalar::Decimal(text) => is_unbounded(text),
@@ -183,31 +259,57 @@ pub fn held(value: &Scalar) -> Scalar {
     }
 }
 
-/// An interval, with trailing fields or without, in a session that lets each number have a sign of its own, or not.
+/// An interval, with trailing fields or without, in a session that lets each number have a sign of
+/// its own, or not.
 ///
 /// # Errors
-/// 0A000 where it is not read, or where the first sign stands for all numbers: what that means of two numbers of one part is not the same in every version.
+/// 0A000 where it is not read, or where the first sign stands for all numbers: what that means of
+/// two numbers of one part is not the same in every version.
 pub fn interval_of(text: &str, fields: Fields, signs_each: bool) -> Result<Scalar, Refusal> {
     if !signs_each && interval::signs_all(text) {
-        return Err(Refusal::unsupported("an interval constant with one sign before several numbers under IntervalStyle sql_standard")
-            .hint("Write the sign of each number, or send SET IntervalStyle = 'postgres' first."));
+        return Err(Refusal::unsupported(
+            "an interval constant with one sign before several numbers \
+            under IntervalStyle sql_standard",
+        )
+        .hint("Write the sign of each number, or send SET IntervalStyle = 'postgres' first."));
     }
-    interval(text, fields).ok_or_else(|| Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT))
+    interval(text, fields).ok_or_else(|| {
+        Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT)
+    })
 }
 
 fn not_iso(name: &str, text: &str) -> Refusal {
     let shown: String = text.chars().take(80).collect();
-    Refusal::new("22007", format!("invalid input syntax for type {name}: \"{shown}\""))
-        .hint("Write dates as YYYY-MM-DD and timestamps as YYYY-MM-DD HH:MM:SS; words such as 'today' are not read.")
+    Refusal::new(
+        "22007",
+        format!("invalid input syntax for type {name}: \"{shown}\""),
+    )
+    .hint(
+        "Write dates as YYYY-MM-DD and timestamps as YYYY-MM-DD HH:MM:SS; words such as \
+            'today' are not read.",
+    )
 }
 
 fn uuid(text: &str) -> Option<String> {
-    let hex: String = text.trim().trim_start_matches('{').trim_end_matches('}').chars().filter(|c| *c != '-').collect();
+    let hex: String = text
+        .trim()
+        .trim_start_matches('{')
+        .trim_end_matches('}')
+        .chars()
+        .filter(|c| *c != '-')
+        .collect();
     if hex.len() != 32 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }
     let hex = hex.to_ascii_lowercase();
-    Some(format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]))
+    Some(format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    ))
 }
 
 /// Smallest and largest value of an integer type.
@@ -216,15 +318,25 @@ pub fn integer_range(data_type: &Type) -> Option<(i64, i64)> {
         Type::Int2 => Some((i64::from(i16::MIN), i64::from(i16::MAX))),
         Type::Int4 => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
         Type::Int8 => Some((i64::MIN, i64::MAX)),
-        Type::Bool | Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid => None,
+        Type::Bool
+        | Type::Numeric(_)
+        | Type::Float4
+        | Type::Float8
+        | Type::Text
+        | Type::Varchar(_)
+        | Type::Char(_)
+        | Type::Uuid => None,
         Type::Time | Type::Enum(_) => None,
-        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => None,
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => {
+            None
+        }
     }
 }
 
 /// Whether an instant, in microseconds from 2000-01-01, lies in the years 0001 to 9999.
 pub fn in_calendar(micros: i64) -> bool {
-    i32::try_from(micros.div_euclid(MICROS_PER_DAY)).is_ok_and(|day| (1..=9999).contains(&civil_from_days(day).0))
+    i32::try_from(micros.div_euclid(MICROS_PER_DAY))
+        .is_ok_and(|day| (1..=9999).contains(&civil_from_days(day).0))
 }
 
 /// Days from 2000-01-01 of an ISO date of years 0001 to 9999.
@@ -234,12 +346,19 @@ pub fn date(text: &str) -> Option<i32> {
     if parts.next().is_some() || year.len() != 4 || month.len() > 2 || day.len() > 2 {
         return None;
     }
-    let all_digits = [year, month, day].iter().all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+    let all_digits = [year, month, day]
+        .iter()
+        .all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
     if !all_digits {
         return None;
     }
-    let (year, month, day): (i32, u32, u32) = (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
-    if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
+    let (year, month, day): (i32, u32, u32) =
+        (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
+    if !(1..=9999).contains(&year)
+        || !(1..=12).contains(&month)
+        || day < 1
+        || day > days_in_month(year, month)
+    {
         return None;
     }
     Some(days_from_civil(year, month, day))
@@ -249,7 +368,8 @@ pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 /// The first day of the year 1 and the last of 9999, as days from 2000-01-01.
 pub const DAYS: (i32, i32) = (-730_119, 2_921_939);
 
-/// A constant that has a place on the line of numbers: dates in days, timestamps in microseconds, as they are [`held`].
+/// A constant that has a place on the line of numbers: dates in days, timestamps in microseconds,
+/// as they are [`held`].
 pub fn as_number(value: &Scalar) -> Option<f64> {
     match held(value) {
         Scalar::Int(value) => Some(value as f64),
@@ -274,8 +394,11 @@ pub fn days_from_civil(year: i32, month: u32, day: u32) -> i32 {
     let y = if month <= 2 { year - 1 } else { year };
     let era = y.div_euclid(400);
     let year_of_era = y.rem_euclid(400);
-    let day_of_year = (153 * (month as i32 + if month > 2 { -3 } else { 9 }) + 2) / 5 + day as i32 - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468 - 10_957
+    let day_of_year =
+        (153 * (month as i32 + if month > 2 { -3 } else { 9 }) + 2) / 5 + day as i32 - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year
+        - 719_468
+        - 10_957
 }
 
 /// Year, month and day of a count of days from 2000-01-01.
@@ -283,7 +406,8 @@ pub fn civil_from_days(days: i32) -> (i32, u32, u32) {
     let z = days + 10_957 + 719_468;
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let mp = (5 * day_of_year + 2) / 153;
     let day = (day_of_year - (153 * mp + 2) / 5 + 1) as u32;
@@ -315,7 +439,8 @@ pub fn type_name(data_type: &Type) -> &str {
     }
 }
 
-/// Gives an expression the type its context asks for: constants are read anew, a numeric's as they are written, anything else gets a cast node.
+/// Gives an expression the type its context asks for: constants are read anew, a numeric's as they
+/// are written, anything else gets a cast node.
 pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     if &expr.data_type == to {
         return Ok(expr);
@@ -324,16 +449,30 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         return match expr.node {
             Node::Literal(None) => Ok(Expr::literal(None, to.clone())),
             // What is written is not rounded to the digits of what it stands beside.
-            Node::Literal(Some(_)) if matches!(to, Type::Numeric(Some(_))) => coerce(expr, &Type::Numeric(None)),
+            Node::Literal(Some(_)) if matches!(to, Type::Numeric(Some(_))) => {
+                coerce(expr, &Type::Numeric(None))
+            }
             Node::Literal(Some(Scalar::Text(text)))
-                if *to == Type::Timestamptz && is_marked(&expr.data_type, OUTSIDE_UTC) && !instant::names_zone(&text) =>
+                if *to == Type::Timestamptz
+                    && is_marked(&expr.data_type, OUTSIDE_UTC)
+                    && !instant::names_zone(&text) =>
             {
-                Err(Refusal::unsupported("a timestamp with time zone without its zone in a session whose TimeZone is not UTC")
-                    .hint("Write the zone, as in '2024-01-01 00:00:00+00', or send SET TimeZone = 'UTC' first."))
+                Err(Refusal::unsupported(
+                    "a timestamp with time zone without its zone in a session \
+                    whose TimeZone is not UTC",
+                )
+                .hint(
+                    "Write the zone, as in '2024-01-01 00:00:00+00', or send SET TimeZone = \
+                        'UTC' first.",
+                ))
             }
             Node::Literal(Some(Scalar::Text(text))) => {
                 let signs_each = !is_marked(&expr.data_type, SQL_STANDARD);
-                let value = if *to == Type::Interval { interval_of(&text, Fields::Any, signs_each)? } else { parse(&text, to)? };
+                let value = if *to == Type::Interval {
+                    interval_of(&text, Fields::Any, signs_each)?
+                } else {
+                    parse(&text, to)?
+                };
                 Ok(Expr::literal(Some(value), to.clone()))
             }
             Node::Literal(Some(_))
@@ -347,11 +486,16 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     }
     if let Node::Literal(Some(Scalar::Int(value))) = &expr.node {
         match to {
-            Type::Int2 | Type::Int4 | Type::Int8 if integer_range(to).is_some_and(|(l, u)| (l..=u).contains(value)) => {
+            Type::Int2 | Type::Int4 | Type::Int8
+                if integer_range(to).is_some_and(|(l, u)| (l..=u).contains(value)) =>
+            {
                 return Ok(Expr::literal(Some(Scalar::Int(*value)), to.clone()));
             }
             Type::Numeric(None) | Type::Float8 if value.unsigned_abs() < 1 << 53 => {
-                return Ok(Expr::literal(Some(Scalar::Decimal(value.to_string())), to.clone()));
+                return Ok(Expr::literal(
+                    Some(Scalar::Decimal(value.to_string())),
+                    to.clone(),
+                ));
             }
             _ => {}
         }
@@ -359,14 +503,21 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     if let (Node::Literal(Some(Scalar::Decimal(text))), Type::Float8) = (&expr.node, to)
         && expr.data_type != Type::Float4
     {
-        return Ok(Expr::literal(Some(Scalar::Decimal(text.clone())), Type::Float8));
+        return Ok(Expr::literal(
+            Some(Scalar::Decimal(text.clone())),
+            Type::Float8,
+        ));
     }
     Ok(expr.cast(to.clone()))
 }
 
-/// The one type that two operands are compared or merged in, as PostgreSQL promotes them; `None` where it would not, or where we do not follow it.
+/// The one type that two operands are compared or merged in, as PostgreSQL promotes them; `None`
+/// where it would not, or where we do not follow it.
 pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
-    use Type::{Bool, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz, Uuid, Varchar};
+    use Type::{
+        Bool, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time,
+        Timestamp, Timestamptz, Uuid, Varchar,
+    };
     let integer_rank = |t: &Type| match t {
         Int2 => Some(2),
         Int4 => Some(4),
@@ -377,9 +528,13 @@ pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
         (a, b) if is_unknown(a) && is_unknown(b) => Some(a.clone()),
         (a, b) if is_unknown(a) => Some(b.clone()),
         (a, b) if is_unknown(b) => Some(a.clone()),
-        (Bool, Bool) | (Uuid, Uuid) | (Date, Date) | (Timestamp, Timestamp) | (Timestamptz, Timestamptz) | (Interval, Interval) | (Time, Time) => {
-            Some(a.clone())
-        }
+        (Bool, Bool)
+        | (Uuid, Uuid)
+        | (Date, Date)
+        | (Timestamp, Timestamp)
+        | (Timestamptz, Timestamptz)
+        | (Interval, Interval)
+        | (Time, Time) => Some(a.clone()),
         (Enum(x), Enum(y)) if x.oid == y.oid => Some(a.clone()),
         (Date | Timestamp, Timestamptz) | (Timestamptz, Date | Timestamp) => Some(Timestamptz),
         (Text | Varchar(_), Text | Varchar(_)) => Some(if a == b { a.clone() } else { Text }),
@@ -396,7 +551,13 @@ pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
             (None, Some(_)) if matches!(a, Numeric(_)) => Some(Numeric(None)),
             (Some(_), None) if matches!(b, Float4 | Float8) => Some(Float8),
             (None, Some(_)) if matches!(a, Float4 | Float8) => Some(Float8),
-            _ if matches!((a, b), (Numeric(_) | Float4 | Float8, Numeric(_) | Float4 | Float8)) => Some(Float8),
+            _ if matches!(
+                (a, b),
+                (Numeric(_) | Float4 | Float8, Numeric(_) | Float4 | Float8)
+            ) =>
+            {
+                Some(Float8)
+            }
             _ => None,
         },
     }

@@ -1,4 +1,5 @@
-//! The intermediate representation: relations, expressions, aggregates, functions and literals, as all stages after `resolve` read them.
+//! The intermediate representation: relations, expressions, aggregates, functions and literals, as
+//! all stages after `resolve` read them.
 
 pub mod aggregate;
 pub mod equality;
@@ -9,11 +10,14 @@ pub mod relation;
 pub mod uncertainty;
 pub mod window;
 
-pub use aggregate::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};
+pub use aggregate::{
+    Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread,
+};
 pub use equality::equality;
 pub use relation::{
-    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,
-    TableId, aggregate_column, key_column, release_alias, view_alias,
+    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node,
+    Query, Relation, Release, SET_COLUMN, Scan, TableId, aggregate_column, key_column,
+    release_alias, view_alias,
 };
 pub use uncertainty::{Formula, Statistic, Uncertainty};
 pub use window::{Edge, Frame, FrameMode, Order, Position, Ranked, Window};

@@ -1,4 +1,5 @@
-//! Our own small tree: relations over private rows, typed expressions, and the releases cut out of a query.
+//! Our own small tree: relations over private rows, typed expressions, and the releases cut out of
+//! a query.
 
 use sqlparser::ast;
 
@@ -18,7 +19,8 @@ pub struct ColumnId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableId(pub usize);
 
-/// One column of a middle query, bound to a release as constants; an index into [`Query::constants`].
+/// One column of a middle query, bound to a release as constants; an index into
+/// [`Query::constants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConstantId(pub u32);
 
@@ -52,7 +54,8 @@ pub enum Relation {
         right: Box<Relation>,
         on: Option<Expr>,
     },
-    /// One row for each combination of the keys, all of one unit: `analyze` adds the unit to the keys where it is not among them.
+    /// One row for each combination of the keys, all of one unit: `analyze` adds the unit to the
+    /// keys where it is not among them.
     Group {
         input: Box<Relation>,
         keys: Vec<ColumnId>,
@@ -68,7 +71,8 @@ pub enum Relation {
         columns: Vec<ColumnId>,
         arms: Vec<(Relation, Vec<ColumnId>)>,
     },
-    /// At most so many rows of each unit, by an order that is a function of the set of its rows. `analyze` puts it below what would multiply them.
+    /// At most so many rows of each unit, by an order that is a function of the set of its rows.
+    /// `analyze` puts it below what would multiply them.
     Bounded {
         input: Box<Relation>,
         unit: ColumnId,
@@ -82,9 +86,28 @@ impl Relation {
     pub fn inputs(&self) -> Vec<&Relation> {
         match self {
             Self::Scan(_) | Self::Constants(_) => Vec::new(),
-            Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } | Self::Group { input, keys: _, aggregates: _ } => vec![input],
-            Self::Window { input, columns: _ } | Self::Bounded { input, unit: _, rows: _ } => vec![input],
-            Self::Join { kind: _, left, right, on: _ } => vec![left, right],
+            Self::Filter {
+                input,
+                predicate: _,
+            }
+            | Self::Project { input, columns: _ }
+            | Self::Group {
+                input,
+                keys: _,
+                aggregates: _,
+            } => vec![input],
+            Self::Window { input, columns: _ }
+            | Self::Bounded {
+                input,
+                unit: _,
+                rows: _,
+            } => vec![input],
+            Self::Join {
+                kind: _,
+                left,
+                right,
+                on: _,
+            } => vec![left, right],
             Self::Union { columns: _, arms } => arms.iter().map(|(arm, _)| arm).collect(),
         }
     }
@@ -92,19 +115,41 @@ impl Relation {
     /// The expressions that it evaluates itself.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            Self::Scan(_) | Self::Constants(_) | Self::Union { .. } | Self::Bounded { .. } => Vec::new(),
-            Self::Window { input: _, columns } => columns.iter().flat_map(|(_, window)| window.reads()).collect(),
-            Self::Filter { input: _, predicate } => vec![predicate],
+            Self::Scan(_) | Self::Constants(_) | Self::Union { .. } | Self::Bounded { .. } => {
+                Vec::new()
+            }
+            Self::Window { input: _, columns } => columns
+                .iter()
+                .flat_map(|(_, window)| window.reads())
+                .collect(),
+            Self::Filter {
+                input: _,
+                predicate,
+            } => vec![predicate],
             Self::Project { input: _, columns } => columns.iter().map(|(_, expr)| expr).collect(),
-            Self::Join { kind: _, left: _, right: _, on } => on.iter().collect(),
-            Self::Group { input: _, keys: _, aggregates } => aggregates.iter().flat_map(|(_, aggregate)| aggregate.reads()).collect(),
+            Self::Join {
+                kind: _,
+                left: _,
+                right: _,
+                on,
+            } => on.iter().collect(),
+            Self::Group {
+                input: _,
+                keys: _,
+                aggregates,
+            } => aggregates
+                .iter()
+                .flat_map(|(_, aggregate)| aggregate.reads())
+                .collect(),
         }
     }
 
     /// The columns that come into being here or in the relations it is made of.
     pub fn made_at_any_depth(&self) -> Vec<ColumnId> {
         let mut made = self.made();
-        self.inputs().into_iter().for_each(|input| made.extend(input.made_at_any_depth()));
+        self.inputs()
+            .into_iter()
+            .for_each(|input| made.extend(input.made_at_any_depth()));
         made
     }
 
@@ -113,14 +158,20 @@ impl Relation {
         for expr in self.expressions() {
             expr.walk(visit);
         }
-        self.inputs().into_iter().for_each(|input| input.walk_expressions(visit));
+        self.inputs()
+            .into_iter()
+            .for_each(|input| input.walk_expressions(visit));
     }
 
     /// An outer join in it may fill columns with NULL.
     pub fn is_extended(&self) -> bool {
         let own = match self {
             Self::Join { kind, .. } => *kind == JoinKind::Left,
-            Self::Scan(_) | Self::Constants(_) | Self::Filter { .. } | Self::Project { .. } | Self::Group { .. } => false,
+            Self::Scan(_)
+            | Self::Constants(_)
+            | Self::Filter { .. }
+            | Self::Project { .. }
+            | Self::Group { .. } => false,
             Self::Window { .. } | Self::Union { .. } | Self::Bounded { .. } => false,
         };
         own || self.inputs().into_iter().any(Relation::is_extended)
@@ -130,8 +181,17 @@ impl Relation {
     pub fn only_scan(&self) -> Option<&Scan> {
         match self {
             Self::Scan(scan) => Some(scan),
-            Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } => input.only_scan(),
-            Self::Join { .. } | Self::Group { .. } | Self::Window { .. } | Self::Union { .. } | Self::Bounded { .. } | Self::Constants(_) => None,
+            Self::Filter {
+                input,
+                predicate: _,
+            }
+            | Self::Project { input, columns: _ } => input.only_scan(),
+            Self::Join { .. }
+            | Self::Group { .. }
+            | Self::Window { .. }
+            | Self::Union { .. }
+            | Self::Bounded { .. }
+            | Self::Constants(_) => None,
         }
     }
 
@@ -144,7 +204,11 @@ impl Relation {
             Self::Project { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
             Self::Window { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
             Self::Union { columns, arms: _ } => columns.clone(),
-            Self::Group { input: _, keys: _, aggregates } => aggregates.iter().map(|(id, _)| *id).collect(),
+            Self::Group {
+                input: _,
+                keys: _,
+                aggregates,
+            } => aggregates.iter().map(|(id, _)| *id).collect(),
         }
     }
 }
@@ -155,7 +219,8 @@ pub struct ConstantRows {
     /// Parallel to `columns`.
     pub constants: Vec<ConstantId>,
     pub columns: Vec<ColumnId>,
-    /// Columns whose values name a row, where that is known by construction: at most one row matches all of them.
+    /// Columns whose values name a row, where that is known by construction: at most one row
+    /// matches all of them.
     pub unique: Option<Vec<ColumnId>>,
     /// Numbered with the scans.
     pub number: usize,
@@ -201,7 +266,8 @@ pub enum Node {
         branches: Vec<(Expr, Expr)>,
         otherwise: Option<Box<Expr>>,
     },
-    /// Some row of the relation meets the condition, which also reads the row around it. Never NULL.
+    /// Some row of the relation meets the condition, which also reads the row around it. Never
+    /// NULL.
     Exists {
         relation: Box<Relation>,
         condition: Option<Box<Expr>>,
@@ -210,20 +276,39 @@ pub enum Node {
 
 impl Expr {
     pub fn column(id: ColumnId, data_type: Type) -> Self {
-        Self { node: Node::Column(id), data_type }
+        Self {
+            node: Node::Column(id),
+            data_type,
+        }
     }
 
     pub fn literal(value: Option<Scalar>, data_type: Type) -> Self {
-        Self { node: Node::Literal(value), data_type }
+        Self {
+            node: Node::Literal(value),
+            data_type,
+        }
     }
 
     pub fn call(function: Function, arguments: Vec<Expr>, data_type: Type) -> Self {
-        Self { node: Node::Call { function, arguments }, data_type }
+        Self {
+            node: Node::Call {
+                function,
+                arguments,
+            },
+            data_type,
+        }
     }
 
     /// Casts unless the type is that already.
     pub fn cast(self, to: Type) -> Self {
-        if self.data_type == to { self } else { Self { node: Node::Cast(Box::new(self)), data_type: to } }
+        if self.data_type == to {
+            self
+        } else {
+            Self {
+                node: Node::Cast(Box::new(self)),
+                data_type: to,
+            }
+        }
     }
 
     pub fn and(conjuncts: Vec<Expr>) -> Option<Self> {
@@ -238,8 +323,17 @@ impl Expr {
     /// The top-level conjuncts of a condition.
     pub fn conjuncts(&self) -> Vec<&Expr> {
         match &self.node {
-            Node::Call { function: Function::And, arguments } => arguments.iter().flat_map(Expr::conjuncts).collect(),
-            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
+            Node::Call {
+                function: Function::And,
+                arguments,
+            } => arguments.iter().flat_map(Expr::conjuncts).collect(),
+            Node::Call { .. }
+            | Node::Column(_)
+            | Node::Literal(_)
+            | Node::Constant(_)
+            | Node::Cast(_)
+            | Node::Case { .. }
+            | Node::Exists { .. } => {
                 vec![self]
             }
         }
@@ -250,9 +344,15 @@ impl Expr {
         visit(self);
         match &self.node {
             Node::Column(_) | Node::Literal(_) | Node::Constant(_) => {}
-            Node::Call { function: _, arguments } => arguments.iter().for_each(|a| a.walk(visit)),
+            Node::Call {
+                function: _,
+                arguments,
+            } => arguments.iter().for_each(|a| a.walk(visit)),
             Node::Cast(expr) => expr.walk(visit),
-            Node::Case { branches, otherwise } => {
+            Node::Case {
+                branches,
+                otherwise,
+            } => {
                 for (condition, result) in branches {
                     condition.walk(visit);
                     result.walk(visit);
@@ -261,7 +361,10 @@ impl Expr {
                     expr.walk(visit);
                 }
             }
-            Node::Exists { relation, condition } => {
+            Node::Exists {
+                relation,
+                condition,
+            } => {
                 relation.walk_expressions(visit);
                 if let Some(expr) = condition {
                     expr.walk(visit);
@@ -287,7 +390,11 @@ impl Expr {
     pub fn relations(&self) -> Vec<&Relation> {
         let mut found = Vec::new();
         self.walk(&mut |e| {
-            if let Node::Exists { relation, condition: _ } = &e.node {
+            if let Node::Exists {
+                relation,
+                condition: _,
+            } = &e.node
+            {
                 found.push(relation.as_ref());
             }
         });
@@ -298,22 +405,42 @@ impl Expr {
     pub fn own_relations(&self) -> Vec<&Relation> {
         match &self.node {
             Node::Column(_) | Node::Literal(_) | Node::Constant(_) => Vec::new(),
-            Node::Call { function: _, arguments } => arguments.iter().flat_map(Expr::own_relations).collect(),
+            Node::Call {
+                function: _,
+                arguments,
+            } => arguments.iter().flat_map(Expr::own_relations).collect(),
             Node::Cast(inner) => inner.own_relations(),
-            Node::Case { branches, otherwise } => {
-                let all = branches.iter().flat_map(|(c, r)| [c, r]).chain(otherwise.as_deref());
+            Node::Case {
+                branches,
+                otherwise,
+            } => {
+                let all = branches
+                    .iter()
+                    .flat_map(|(c, r)| [c, r])
+                    .chain(otherwise.as_deref());
                 all.flat_map(Expr::own_relations).collect()
             }
-            Node::Exists { relation, condition } => {
-                std::iter::once(relation.as_ref()).chain(condition.iter().flat_map(|c| c.own_relations())).collect()
-            }
+            Node::Exists {
+                relation,
+                condition,
+            } => std::iter::once(relation.as_ref())
+                .chain(condition.iter().flat_map(|c| c.own_relations()))
+                .collect(),
         }
     }
 
-    /// The columns that it reads of the row it stands in: those of its subqueries' own rows are not among them.
+    /// The columns that it reads of the row it stands in: those of its subqueries' own rows are not
+    /// among them.
     pub fn free_columns(&self) -> Vec<ColumnId> {
-        let inner: Vec<ColumnId> = self.relations().into_iter().flat_map(Relation::made_at_any_depth).collect();
-        self.columns().into_iter().filter(|id| !inner.contains(id)).collect()
+        let inner: Vec<ColumnId> = self
+            .relations()
+            .into_iter()
+            .flat_map(Relation::made_at_any_depth)
+            .collect();
+        self.columns()
+            .into_iter()
+            .filter(|id| !inner.contains(id))
+            .collect()
     }
 
     /// The expression with each part that `replace` knows replaced, the outermost first.
@@ -325,13 +452,31 @@ impl Expr {
         let boxed = |e: Box<Expr>| Box::new(e.mapped(replace));
         let node = match node {
             Node::Column(_) | Node::Literal(_) | Node::Constant(_) => node,
-            Node::Call { function, arguments } => Node::Call { function, arguments: arguments.into_iter().map(|a| a.mapped(replace)).collect() },
+            Node::Call {
+                function,
+                arguments,
+            } => Node::Call {
+                function,
+                arguments: arguments.into_iter().map(|a| a.mapped(replace)).collect(),
+            },
             Node::Cast(inner) => Node::Cast(boxed(inner)),
-            Node::Case { branches, otherwise } => Node::Case {
-                branches: branches.into_iter().map(|(c, r)| (c.mapped(replace), r.mapped(replace))).collect(),
+            Node::Case {
+                branches,
+                otherwise,
+            } => Node::Case {
+                branches: branches
+                    .into_iter()
+                    .map(|(c, r)| (c.mapped(replace), r.mapped(replace)))
+                    .collect(),
                 otherwise: otherwise.map(boxed),
             },
-            Node::Exists { relation, condition } => Node::Exists { relation, condition: condition.map(boxed) },
+            Node::Exists {
+                relation,
+                condition,
+            } => Node::Exists {
+                relation,
+                condition: condition.map(boxed),
+            },
         };
         Self { node, data_type }
     }
@@ -340,14 +485,24 @@ impl Expr {
     pub fn as_column(&self) -> Option<ColumnId> {
         match self.node {
             Node::Column(id) => Some(id),
-            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => None,
+            Node::Literal(_)
+            | Node::Constant(_)
+            | Node::Call { .. }
+            | Node::Cast(_)
+            | Node::Case { .. }
+            | Node::Exists { .. } => None,
         }
     }
 
     pub fn as_literal(&self) -> Option<&Scalar> {
         match &self.node {
             Node::Literal(value) => value.as_ref(),
-            Node::Column(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => None,
+            Node::Column(_)
+            | Node::Constant(_)
+            | Node::Call { .. }
+            | Node::Cast(_)
+            | Node::Case { .. }
+            | Node::Exists { .. } => None,
         }
     }
 }
@@ -366,14 +521,16 @@ pub struct Key {
 pub struct Release {
     pub input: Relation,
     pub keys: Vec<Key>,
-    /// GROUPING SETS, ROLLUP and CUBE: the keys of each set, no set twice; empty for a plain GROUP BY of all keys.
+    /// GROUPING SETS, ROLLUP and CUBE: the keys of each set, no set twice; empty for a plain GROUP
+    /// BY of all keys.
     pub sets: Vec<Vec<usize>>,
     pub aggregates: Vec<Aggregate>,
     /// Further columns, computed of what is released.
     pub uncertainties: Vec<Uncertainty>,
 }
 
-/// The analyst's SQL between two releases: over released and public rows, its own rows constants of a later release.
+/// The analyst's SQL between two releases: over released and public rows, its own rows constants of
+/// a later release.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Middle {
     /// Names releases as the outer query does.
@@ -395,7 +552,8 @@ pub enum MiddleRows {
 /// The analyst's query with every release replaced by a table of released rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
-    /// Names releases as `"pgveil_0"`, `"pgveil_1"`, …; key columns `"k0"`, …; aggregates as [`aggregate_column`].
+    /// Names releases as `"pgveil_0"`, `"pgveil_1"`, …; key columns `"k0"`, …; aggregates as
+    /// [`aggregate_column`].
     pub(crate) outer: Box<ast::Query>,
     pub(crate) releases: Vec<Release>,
     pub(crate) columns: Vec<ColumnInfo>,

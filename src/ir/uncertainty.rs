@@ -1,4 +1,5 @@
-//! The error of an answer, as an analyst may ask for it: a standard error, or an end of an interval.
+//! The error of an answer, as an analyst may ask for it: a standard error, or an end of an
+//! interval.
 
 /// What is told of a value's noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +38,13 @@ impl Formula {
         match self {
             Self::Aggregate(at) => vec![*at],
             Self::Number { .. } => Vec::new(),
-            Self::Negated(of) | Self::Root(of) | Self::Rounded(of, _) | Self::Real(of) => of.aggregates(),
-            Self::Sum(a, b) | Self::Difference(a, b) | Self::Product(a, b) | Self::Quotient(a, b) => [a.aggregates(), b.aggregates()].concat(),
+            Self::Negated(of) | Self::Root(of) | Self::Rounded(of, _) | Self::Real(of) => {
+                of.aggregates()
+            }
+            Self::Sum(a, b)
+            | Self::Difference(a, b)
+            | Self::Product(a, b)
+            | Self::Quotient(a, b) => [a.aggregates(), b.aggregates()].concat(),
         }
     }
 }

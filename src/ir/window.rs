@@ -10,7 +10,8 @@ pub struct Window {
     pub ranked: Ranked,
     pub partition: Vec<Expr>,
     pub order: Vec<Order>,
-    /// `None` is the default: up to the last row that ties with this one, or all where nothing orders them.
+    /// `None` is the default: up to the last row that ties with this one, or all where nothing
+    /// orders them.
     pub frame: Option<Frame>,
     /// PostgreSQL's result type, but for floats that are added as numerics.
     pub data_type: Type,
@@ -64,7 +65,8 @@ pub enum FrameMode {
     Groups,
 }
 
-/// An end of a frame; offsets are constants, never negative, of the type that the frame's mode takes.
+/// An end of a frame; offsets are constants, never negative, of the type that the frame's mode
+/// takes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edge {
     First,
@@ -77,7 +79,10 @@ pub enum Edge {
 impl Frame {
     /// Distances are measured in the ordering value itself.
     pub fn measures(&self) -> bool {
-        self.mode == FrameMode::Range && [&self.start, &self.end].into_iter().any(|edge| matches!(edge, Edge::Before(_) | Edge::After(_)))
+        self.mode == FrameMode::Range
+            && [&self.start, &self.end]
+                .into_iter()
+                .any(|edge| matches!(edge, Edge::Before(_) | Edge::After(_)))
     }
 }
 
@@ -93,11 +98,21 @@ impl Window {
     /// Every expression that it reads.
     pub fn reads(&self) -> Vec<&Expr> {
         let own = match &self.ranked {
-            Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::PercentRank | Ranked::Share | Ranked::Tile(_) => Vec::new(),
-            Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } => vec![value],
+            Ranked::RowNumber
+            | Ranked::Rank
+            | Ranked::DenseRank
+            | Ranked::PercentRank
+            | Ranked::Share
+            | Ranked::Tile(_) => Vec::new(),
+            Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } => {
+                vec![value]
+            }
             Ranked::Aggregate(aggregate) => aggregate.reads(),
         };
-        own.into_iter().chain(&self.partition).chain(self.order.iter().map(|o| &o.expr)).collect()
+        own.into_iter()
+            .chain(&self.partition)
+            .chain(self.order.iter().map(|o| &o.expr))
+            .collect()
     }
 
     /// The call with every expression mapped.
@@ -106,32 +121,90 @@ impl Window {
     /// Those of `map`.
     pub fn try_map<E>(self, map: &mut impl FnMut(Expr) -> Result<Expr, E>) -> Result<Self, E> {
         let ranked = match self.ranked {
-            other @ (Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::PercentRank | Ranked::Share | Ranked::Tile(_)) => other,
-            Ranked::Neighbour { value, offset } => Ranked::Neighbour { value: map(value)?, offset },
-            Ranked::Placed { value, place } => Ranked::Placed { value: map(value)?, place },
-            Ranked::Aggregate(Aggregate { operation, filter, data_type, place }) => {
+            other @ (Ranked::RowNumber
+            | Ranked::Rank
+            | Ranked::DenseRank
+            | Ranked::PercentRank
+            | Ranked::Share
+            | Ranked::Tile(_)) => other,
+            Ranked::Neighbour { value, offset } => Ranked::Neighbour {
+                value: map(value)?,
+                offset,
+            },
+            Ranked::Placed { value, place } => Ranked::Placed {
+                value: map(value)?,
+                place,
+            },
+            Ranked::Aggregate(Aggregate {
+                operation,
+                filter,
+                data_type,
+                place,
+            }) => {
                 let operation = mapped(operation, map)?;
-                Ranked::Aggregate(Aggregate { operation, filter: filter.map(&mut *map).transpose()?, data_type, place })
+                Ranked::Aggregate(Aggregate {
+                    operation,
+                    filter: filter.map(&mut *map).transpose()?,
+                    data_type,
+                    place,
+                })
             }
         };
-        let partition = self.partition.into_iter().map(&mut *map).collect::<Result<_, E>>()?;
-        let order = self.order.into_iter().map(|o| Ok(Order { expr: map(o.expr)?, ..o })).collect::<Result<_, E>>()?;
-        Ok(Self { ranked, partition, order, frame: self.frame, data_type: self.data_type })
+        let partition = self
+            .partition
+            .into_iter()
+            .map(&mut *map)
+            .collect::<Result<_, E>>()?;
+        let order = self
+            .order
+            .into_iter()
+            .map(|o| {
+                Ok(Order {
+                    expr: map(o.expr)?,
+                    ..o
+                })
+            })
+            .collect::<Result<_, E>>()?;
+        Ok(Self {
+            ranked,
+            partition,
+            order,
+            frame: self.frame,
+            data_type: self.data_type,
+        })
     }
 }
 
-fn mapped<E>(operation: Operation, map: &mut impl FnMut(Expr) -> Result<Expr, E>) -> Result<Operation, E> {
+fn mapped<E>(
+    operation: Operation,
+    map: &mut impl FnMut(Expr) -> Result<Expr, E>,
+) -> Result<Operation, E> {
     Ok(match operation {
         Operation::Count(e) => Operation::Count(map(e)?),
         Operation::Sum(e) => Operation::Sum(map(e)?),
         Operation::Average(e) => Operation::Average(map(e)?),
-        Operation::Variance { value, kind } => Operation::Variance { value: map(value)?, kind },
-        Operation::Extreme { value, end } => Operation::Extreme { value: map(value)?, end },
-        Operation::Truth { value, of } => Operation::Truth { value: map(value)?, of },
-        Operation::Paired { y, x, kind } => Operation::Paired { y: map(y)?, x: map(x)?, kind },
+        Operation::Variance { value, kind } => Operation::Variance {
+            value: map(value)?,
+            kind,
+        },
+        Operation::Extreme { value, end } => Operation::Extreme {
+            value: map(value)?,
+            end,
+        },
+        Operation::Truth { value, of } => Operation::Truth {
+            value: map(value)?,
+            of,
+        },
+        Operation::Paired { y, x, kind } => Operation::Paired {
+            y: map(y)?,
+            x: map(x)?,
+            kind,
+        },
         // No window call, as it was resolved.
-        other @ (Operation::CountRows | Operation::Distinct(_) | Operation::Unlike { .. } | Operation::Mode { .. } | Operation::Quantile { .. }) => {
-            other
-        }
+        other @ (Operation::CountRows
+        | Operation::Distinct(_)
+        | Operation::Unlike { .. }
+        | Operation::Mode { .. }
+        | Operation::Quantile { .. }) => other,
     })
 }

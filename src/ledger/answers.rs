@@ -1,4 +1,5 @@
-//! Released answers, kept beside the debits that paid for them: the same question again costs nothing, and shows the same values. And who is making one now.
+//! Released answers, kept beside the debits that paid for them: the same question again costs
+//! nothing, and shows the same values. And who is making one now.
 
 use super::charge::Fingerprint;
 use super::error::{DebitError, Error};
@@ -11,7 +12,8 @@ use crate::mechanism::Loss;
 pub struct Question {
     /// A SHA-256 digest of all that decides the values, but for the noise.
     pub digest: [u8; 32],
-    /// What it has in common with the questions that an answer to it may be summed for; `None` where there are none.
+    /// What it has in common with the questions that an answer to it may be summed for; `None`
+    /// where there are none.
     pub family: Option<[u8; 32]>,
     /// Grows as noise shrinks; comparable among answers of one question.
     pub accuracy: f64,
@@ -24,14 +26,16 @@ pub struct Question {
 pub enum Stored {
     /// Paid by the role: its to see again.
     Held(Vec<u8>),
-    /// Made for another role, at the very loss of the question; to be seen once this role has paid that.
+    /// Made for another role, at the very loss of the question; to be seen once this role has paid
+    /// that.
     Offered(AnswerId),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerId(i64);
 
-/// What a search of the owner's found, whoever stands for it in the ledger. A role is shown nothing that rests on it before it has paid: [`super::Ledger::receive`].
+/// What a search of the owner's found, whoever stands for it in the ledger. A role is shown nothing
+/// that rests on it before it has paid: [`super::Ledger::receive`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub answer: AnswerId,
@@ -45,7 +49,8 @@ pub struct Found {
 pub enum Buyer {
     /// The role, by a question. What the total says of it is told to the role.
     Role,
-    /// The owner, in a role's name: a search, or its price for a role that is shown what rests on it.
+    /// The owner, in a role's name: a search, or its price for a role that is shown what rests on
+    /// it.
     Owner,
 }
 
@@ -61,9 +66,11 @@ pub struct Purchase {
     pub answers: Vec<AnswerId>,
     /// What the charge covers: the part that is made.
     pub fingerprint: Fingerprint,
-    /// What the history says was bought: the same whether it was made before for another role or not.
+    /// What the history says was bought: the same whether it was made before for another role or
+    /// not.
     pub bought: Fingerprint,
-    /// The questions of the fresh part that nobody else is to answer meanwhile; none where the role wants noise of its own.
+    /// The questions of the fresh part that nobody else is to answer meanwhile; none where the role
+    /// wants noise of its own.
     pub questions: Vec<Question>,
 }
 
@@ -73,43 +80,95 @@ const SLACK: f64 = 1e-9;
 /// Most answers of one family that are looked through: the newest.
 const RELATIVES_MAX: i64 = 8;
 
-/// Longest answer that is ever summed, in bytes: every question, and EXPLAIN, which is free, reads the relatives.
+/// Longest answer that is ever summed, in bytes: every question, and EXPLAIN, which is free, reads
+/// the relatives.
 const RELATIVE_BYTES_MAX: i64 = 262_144;
 
-/// How long a claim stands unless it is renewed: after that its process is taken for dead. In microseconds.
+/// How long a claim stands unless it is renewed: after that its process is taken for dead. In
+/// microseconds.
 pub(super) const LEASE: i64 = 15_000_000;
 
 impl Books {
-    /// The most accurate answer that the role holds and that is accurate enough; else one of exactly the question's loss, and none of those taken.
-    pub(super) fn find(&mut self, role: &str, question: &Question, taken: &[AnswerId]) -> Result<Option<Stored>, Error> {
+    /// The most accurate answer that the role holds and that is accurate enough; else one of
+    /// exactly the question's loss, and none of those taken.
+    pub(super) fn find(
+        &mut self,
+        role: &str,
+        question: &Question,
+        taken: &[AnswerId],
+    ) -> Result<Option<Stored>, Error> {
         let role = self.role(role)?.id;
         self.find_for(role, question, taken)
     }
 
-    fn find_for(&mut self, role: i64, question: &Question, taken: &[AnswerId]) -> Result<Option<Stored>, Error> {
-        let Question { digest, family: _, accuracy, loss } = question;
+    fn find_for(
+        &mut self,
+        role: i64,
+        question: &Question,
+        taken: &[AnswerId],
+    ) -> Result<Option<Stored>, Error> {
+        let Question {
+            digest,
+            family: _,
+            accuracy,
+            loss,
+        } = question;
         let least = Value::Real(accuracy * (1.0 - SLACK));
-        let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id AND holder.role = $1
+        let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id AND \
+            holder.role = $1
                    WHERE question = $2 AND accuracy >= $3 ORDER BY accuracy DESC, id DESC LIMIT 1";
-        let held = self.store.query(sql, &[Value::Int(role), blob(digest), least.clone()])?;
+        let held = self
+            .store
+            .query(sql, &[Value::Int(role), blob(digest), least.clone()])?;
         if let Some(row) = held.first() {
             return Ok(Some(Stored::Held(row.blob(0)?.to_vec())));
         }
         // Any other loss would tell the role that somebody has asked before.
         let [epsilon, rho, mu_squared, delta] = columns(loss);
-        let sql = "SELECT id FROM answer WHERE question = $1 AND accuracy >= $2 AND epsilon IS NOT DISTINCT FROM $3 AND rho = $4 AND mu_squared = $5 AND delta = $6
+        let sql =
+            "SELECT id FROM answer WHERE question = $1 AND accuracy >= $2 AND epsilon IS NOT \
+            DISTINCT FROM $3 AND rho = $4 AND mu_squared = $5 AND delta = $6
                    ORDER BY id DESC LIMIT $7";
-        let rows_max = Value::Int(i64::try_from(taken.len()).unwrap_or(i64::MAX).saturating_add(1));
-        let found = self.store.query(sql, &[blob(digest), least, epsilon, rho, mu_squared, delta, rows_max])?;
-        let answers = found.iter().map(|row| row.int(0).map(AnswerId)).collect::<Result<Vec<_>, _>>()?;
-        Ok(answers.into_iter().find(|answer| !taken.contains(answer)).map(Stored::Offered))
+        let rows_max = Value::Int(
+            i64::try_from(taken.len())
+                .unwrap_or(i64::MAX)
+                .saturating_add(1),
+        );
+        let found = self.store.query(
+            sql,
+            &[
+                blob(digest),
+                least,
+                epsilon,
+                rho,
+                mu_squared,
+                delta,
+                rows_max,
+            ],
+        )?;
+        let answers = found
+            .iter()
+            .map(|row| row.int(0).map(AnswerId))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(answers
+            .into_iter()
+            .find(|answer| !taken.contains(answer))
+            .map(Stored::Offered))
     }
 
     /// The newest answer to the question, at whatever loss and for whatever role it was made.
     pub(super) fn found(&mut self, question: [u8; 32]) -> Result<Option<Found>, Error> {
-        let sql = "SELECT id, epsilon, rho, mu_squared, delta, released FROM answer WHERE question = $1 ORDER BY id DESC LIMIT 1";
+        let sql = "SELECT id, epsilon, rho, mu_squared, delta, released FROM answer WHERE question \
+            = $1 ORDER BY id DESC LIMIT 1";
         let rows = self.store.query(sql, &[blob(&question)])?;
-        let found = |row: &Row| Ok(Found { answer: AnswerId(row.int(0)?), question, loss: row.loss(1)?, released: row.blob(5)?.to_vec() });
+        let found = |row: &Row| {
+            Ok(Found {
+                answer: AnswerId(row.int(0)?),
+                question,
+                loss: row.loss(1)?,
+                released: row.blob(5)?.to_vec(),
+            })
+        };
         rows.first().map(found).transpose()
     }
 
@@ -118,30 +177,65 @@ impl Books {
     /// # Requires
     ///
     /// A `Write` transaction is open.
-    pub(super) fn receive(&mut self, role: &str, found: &Found) -> Result<Result<(), DebitError>, Error> {
+    pub(super) fn receive(
+        &mut self,
+        role: &str,
+        found: &Found,
+    ) -> Result<Result<(), DebitError>, Error> {
         if self.held(role, found.answer)?.is_some() {
             return Ok(Ok(()));
         }
         let fingerprint = Fingerprint::new(found.question);
         let (buyer, fresh, answers) = (Buyer::Owner, Loss::ZERO, vec![found.answer]);
-        let purchase = Purchase { buyer, fresh, offered: found.loss, answers, fingerprint, bought: fingerprint, questions: Vec::new() };
+        let purchase = Purchase {
+            buyer,
+            fresh,
+            offered: found.loss,
+            answers,
+            fingerprint,
+            bought: fingerprint,
+            questions: Vec::new(),
+        };
         self.purchase(role, &purchase)
     }
 
     /// The values of an answer that the role holds.
     pub(super) fn held(&mut self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
-        let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id WHERE holder.role = $1 AND answer.id = $2";
-        let rows = self.store.query(sql, &[Value::Int(self.role(role)?.id), Value::Int(answer.0)])?;
-        rows.first().map(|row| row.blob(0).map(<[u8]>::to_vec)).transpose()
+        let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id WHERE \
+            holder.role = $1 AND answer.id = $2";
+        let rows = self.store.query(
+            sql,
+            &[Value::Int(self.role(role)?.id), Value::Int(answer.0)],
+        )?;
+        rows.first()
+            .map(|row| row.blob(0).map(<[u8]>::to_vec))
+            .transpose()
     }
 
-    /// The values of the newest answers of a family that the role holds, newest first. Those of other roles are no part of it, nor are large ones, which are never summed.
-    pub(super) fn relatives(&mut self, role: &str, family: [u8; 32]) -> Result<Vec<Vec<u8>>, Error> {
-        let sql = "SELECT released FROM family JOIN answer ON answer.id = family.answer JOIN holder ON holder.answer = answer.id
-                   WHERE family.digest = $1 AND holder.role = $2 AND length(answer.released) <= CAST($3 AS bigint) ORDER BY answer.id DESC LIMIT $4";
-        let rows =
-            self.store.query(sql, &[blob(&family), Value::Int(self.role(role)?.id), Value::Int(RELATIVE_BYTES_MAX), Value::Int(RELATIVES_MAX)])?;
-        rows.iter().map(|row| row.blob(0).map(<[u8]>::to_vec)).collect()
+    /// The values of the newest answers of a family that the role holds, newest first. Those of
+    /// other roles are no part of it, nor are large ones, which are never summed.
+    pub(super) fn relatives(
+        &mut self,
+        role: &str,
+        family: [u8; 32],
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let sql = "SELECT released FROM family JOIN answer ON answer.id = family.answer JOIN \
+            holder \
+            ON holder.answer = answer.id
+                   WHERE family.digest = $1 AND holder.role = $2 AND length(answer.released) <= \
+                   CAST($3 AS bigint) ORDER BY answer.id DESC LIMIT $4";
+        let rows = self.store.query(
+            sql,
+            &[
+                blob(&family),
+                Value::Int(self.role(role)?.id),
+                Value::Int(RELATIVE_BYTES_MAX),
+                Value::Int(RELATIVES_MAX),
+            ],
+        )?;
+        rows.iter()
+            .map(|row| row.blob(0).map(<[u8]>::to_vec))
+            .collect()
     }
 
     /// Keeps an answer that the role has paid for. Nobody claims its question any more.
@@ -149,29 +243,65 @@ impl Books {
     /// # Requires
     ///
     /// A `Write` transaction is open.
-    pub(super) fn keep(&mut self, role: &str, question: &Question, released: &[u8]) -> Result<(), Error> {
-        let Question { digest, family, accuracy, loss } = question;
+    pub(super) fn keep(
+        &mut self,
+        role: &str,
+        question: &Question,
+        released: &[u8],
+    ) -> Result<(), Error> {
+        let Question {
+            digest,
+            family,
+            accuracy,
+            loss,
+        } = question;
         let (role, now) = (self.role(role)?.id, self.clock.now());
         let [epsilon, rho, mu_squared, delta] = columns(loss);
-        let sql = "INSERT INTO answer (id, question, accuracy, microseconds, epsilon, rho, mu_squared, delta, released)
-                   VALUES ((SELECT coalesce(max(id), 0) + 1 FROM answer), $1, $2, $3, $4, $5, $6, $7, $8) RETURNING id";
-        let made =
-            self.store.query(sql, &[blob(digest), Value::Real(*accuracy), Value::Int(now), epsilon, rho, mu_squared, delta, blob(released)])?;
+        let sql = "INSERT INTO answer (id, question, accuracy, microseconds, epsilon, rho, \
+            mu_squared, delta, released)
+                   VALUES ((SELECT coalesce(max(id), 0) + 1 FROM answer), $1, $2, $3, $4, $5, $6, \
+                   $7, $8) RETURNING id";
+        let made = self.store.query(
+            sql,
+            &[
+                blob(digest),
+                Value::Real(*accuracy),
+                Value::Int(now),
+                epsilon,
+                rho,
+                mu_squared,
+                delta,
+                blob(released),
+            ],
+        )?;
         let answer = AnswerId(first(&made)?.int(0)?);
         if let Some(family) = family {
-            self.store.query("INSERT INTO family (answer, digest) VALUES ($1, $2)", &[Value::Int(answer.0), blob(family)])?;
+            self.store.query(
+                "INSERT INTO family (answer, digest) VALUES ($1, $2)",
+                &[Value::Int(answer.0), blob(family)],
+            )?;
         }
         self.release(&[*digest])?;
         self.hold(role, answer)
     }
 
     pub(super) fn hold(&mut self, role: i64, answer: AnswerId) -> Result<(), Error> {
-        self.store.query("INSERT INTO holder (role, answer) VALUES ($1, $2) ON CONFLICT DO NOTHING", &[Value::Int(role), Value::Int(answer.0)])?;
+        self.store.query(
+            "INSERT INTO holder (role, answer) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            &[Value::Int(role), Value::Int(answer.0)],
+        )?;
         Ok(())
     }
 
-    /// Whether one of the questions has been answered since it was looked for, or is being answered by another process.
-    pub(super) fn is_awaited(&mut self, role: i64, questions: &[Question], taken: &[AnswerId], now: i64) -> Result<bool, Error> {
+    /// Whether one of the questions has been answered since it was looked for, or is being answered
+    /// by another process.
+    pub(super) fn is_awaited(
+        &mut self,
+        role: i64,
+        questions: &[Question],
+        taken: &[AnswerId],
+        now: i64,
+    ) -> Result<bool, Error> {
         for question in questions {
             if self.find_for(role, question, taken)?.is_some() {
                 return Ok(true);
@@ -185,9 +315,16 @@ impl Books {
     pub(super) fn is_claimed(&mut self, questions: &[[u8; 32]], now: i64) -> Result<bool, Error> {
         for question in questions {
             let sql = "SELECT until FROM claim WHERE question = $1 AND holder <> $2";
-            let claims = self.store.query(sql, &[blob(question), blob(&self.holder)])?;
+            let claims = self
+                .store
+                .query(sql, &[blob(question), blob(&self.holder)])?;
             // A claim far in the future was made by a clock that is wrong.
-            if claims.first().map(|row| row.int(0)).transpose()?.is_some_and(|until| now < until && until <= now.saturating_add(2 * LEASE)) {
+            if claims
+                .first()
+                .map(|row| row.int(0))
+                .transpose()?
+                .is_some_and(|until| now < until && until <= now.saturating_add(2 * LEASE))
+            {
                 return Ok(true);
             }
         }
@@ -198,8 +335,16 @@ impl Books {
     pub(super) fn claim(&mut self, questions: &[Question], now: i64) -> Result<(), Error> {
         for question in questions {
             let sql = "INSERT INTO claim (question, holder, until) VALUES ($1, $2, $3)
-                       ON CONFLICT (question) DO UPDATE SET holder = excluded.holder, until = excluded.until";
-            self.store.query(sql, &[blob(&question.digest), blob(&self.holder), Value::Int(now.saturating_add(LEASE))])?;
+                       ON CONFLICT (question) DO UPDATE SET holder = excluded.holder, until = \
+                       excluded.until";
+            self.store.query(
+                sql,
+                &[
+                    blob(&question.digest),
+                    blob(&self.holder),
+                    Value::Int(now.saturating_add(LEASE)),
+                ],
+            )?;
         }
         Ok(())
     }
@@ -207,7 +352,10 @@ impl Books {
     /// Gives back what this process claims of the questions.
     pub(super) fn release(&mut self, questions: &[[u8; 32]]) -> Result<(), Error> {
         for question in questions {
-            self.store.query("DELETE FROM claim WHERE question = $1 AND holder = $2", &[blob(question), blob(&self.holder)])?;
+            self.store.query(
+                "DELETE FROM claim WHERE question = $1 AND holder = $2",
+                &[blob(question), blob(&self.holder)],
+            )?;
         }
         Ok(())
     }
@@ -217,7 +365,8 @@ impl Books {
         let until = Value::Int(self.clock.now().saturating_add(LEASE));
         for question in questions {
             let sql = "UPDATE claim SET until = $1 WHERE question = $2 AND holder = $3";
-            self.store.query(sql, &[until.clone(), blob(question), blob(&self.holder)])?;
+            self.store
+                .query(sql, &[until.clone(), blob(question), blob(&self.holder)])?;
         }
         Ok(())
     }

@@ -4,12 +4,14 @@ use super::clock::date;
 use crate::mechanism::{Accounting, Cap, Fixed, Loss};
 use crate::policy::Renew;
 
-/// One account at one moment. A role's is the role's to see; the owner's is for the operator and the planner.
+/// One account at one moment. A role's is the role's to see; the owner's is for the operator and
+/// the planner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Balance {
     /// What the account may spend under the policy in force, with what the owner granted since.
     pub cap: Cap,
-    /// Sum of the debits that count against the cap: those of the current period, or all. May exceed the cap after the policy lowered it.
+    /// Sum of the debits that count against the cap: those of the current period, or all. May
+    /// exceed the cap after the policy lowered it.
     pub spent: Loss,
     /// Sum of all debits ever. What was learnt adds up, whatever is renewed.
     pub lifetime: Loss,
@@ -20,14 +22,24 @@ pub struct Balance {
     pub granted: (Fixed, Fixed),
     /// Whether the owner has frozen the account, or all of them.
     pub frozen: bool,
-    /// Whether the owner's total has refused the account, and the owner has not acted since: nothing more is charged.
+    /// Whether the owner's total has refused the account, and the owner has not acted since:
+    /// nothing more is charged.
     pub closed: bool,
 }
 
 impl Balance {
     /// Of an account that is never renewed, raised or frozen.
     pub fn lasting(cap: Cap, spent: Loss) -> Self {
-        Self { cap, spent, lifetime: spent, renew: Renew::Never, renews_at: None, granted: (Fixed::ZERO, Fixed::ZERO), frozen: false, closed: false }
+        Self {
+            cap,
+            spent,
+            lifetime: spent,
+            renew: Renew::Never,
+            renews_at: None,
+            granted: (Fixed::ZERO, Fixed::ZERO),
+            frozen: false,
+            closed: false,
+        }
     }
 
     /// The day (UTC) on which the budget begins anew.
@@ -35,14 +47,19 @@ impl Balance {
         self.renews_at.map(date)
     }
 
-    /// Whether a pure loss could still be admitted by its epsilon: nothing without a pure bound was charged, and epsilon is left.
+    /// Whether a pure loss could still be admitted by its epsilon: nothing without a pure bound was
+    /// charged, and epsilon is left.
     pub fn pure_open(&self) -> bool {
-        self.spent.epsilon.is_some_and(|spent| spent < self.cap.epsilon())
+        self.spent
+            .epsilon
+            .is_some_and(|spent| spent < self.cap.epsilon())
     }
 
     /// What is left of epsilon on the pure branch; zero once that is closed.
     pub fn epsilon_left(&self) -> Fixed {
-        self.spent.epsilon.map_or(Fixed::ZERO, |spent| left(self.cap.epsilon(), spent))
+        self.spent
+            .epsilon
+            .map_or(Fixed::ZERO, |spent| left(self.cap.epsilon(), spent))
     }
 
     /// What is left of mu^2, in which `gdp` adds up Gaussians.
@@ -60,7 +77,8 @@ impl Balance {
         left(self.cap.delta(), self.spent.delta)
     }
 
-    /// What is left of the whole, from 0 to 1, in the currency that has more left. For display only.
+    /// What is left of the whole, from 0 to 1, in the currency that has more left. For display
+    /// only.
     pub fn fraction_left(&self) -> f64 {
         let pure = ratio(self.epsilon_left(), self.cap.epsilon());
         match self.cap.accounting() {
@@ -85,5 +103,9 @@ fn left(cap: Fixed, spent: Fixed) -> Fixed {
 
 /// `part / whole` for display; 0 where there is no whole.
 pub(super) fn ratio(part: Fixed, whole: Fixed) -> f64 {
-    if whole == Fixed::ZERO { 0.0 } else { part.to_f64() / whole.to_f64() }
+    if whole == Fixed::ZERO {
+        0.0
+    } else {
+        part.to_f64() / whole.to_f64()
+    }
 }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::mechanism::Loss;
 
-/// Which plan a debit pays for: a SHA-256 digest of the plan, made by the caller. It names no literal and no SQL.
+/// Which plan a debit pays for: a SHA-256 digest of the plan, made by the caller. It names no
+/// literal and no SQL.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 32]);
 
@@ -21,7 +22,11 @@ impl Fingerprint {
 
     /// Its first eight bytes, for people to tell plans apart by.
     pub fn short(&self) -> String {
-        self.0.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        self.0
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 }
 
@@ -42,8 +47,10 @@ impl fmt::Debug for Fingerprint {
 ///
 /// # Guarantee
 ///
-/// A `Charge` exists only after the commit of its debit returned (or for a loss of zero, which shows nothing private). It can neither be copied nor be
-/// made elsewhere: running a plan borrows it, releasing the plan's rows consumes it. A debit is never refunded, also when its charge is dropped unused.
+/// A `Charge` exists only after the commit of its debit returned (or for a loss of zero, which
+/// shows nothing private). It can neither be copied nor be made elsewhere: running a plan borrows
+/// it, releasing the plan's rows consumes it. A debit is never refunded, also when its charge is
+/// dropped unused.
 #[derive(Debug)]
 #[must_use = "a charge is paid for; run the plan it covers"]
 pub struct Charge {

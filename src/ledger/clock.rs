@@ -1,4 +1,5 @@
-//! Time, as the ledger counts it: microseconds since 1970 (UTC), and the beginnings of weeks and months.
+//! Time, as the ledger counts it: microseconds since 1970 (UTC), and the beginnings of weeks and
+//! months.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,13 @@ pub struct Clock(Arc<dyn Fn() -> i64 + Send + Sync>);
 impl Clock {
     /// The machine's.
     pub fn system() -> Self {
-        Self::new(|| SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX)))
+        Self::new(|| {
+            SystemTime::now()
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, |since| {
+                    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+                })
+        })
     }
 
     /// Another one, in microseconds since 1970: for tests of renewal.
@@ -34,7 +41,8 @@ impl fmt::Debug for Clock {
 
 const DAY: i64 = 86_400_000_000;
 
-/// When the period that holds `now` began: Monday or the first of the month, 00:00 UTC. `None` where nothing is ever renewed.
+/// When the period that holds `now` began: Monday or the first of the month, 00:00 UTC. `None`
+/// where nothing is ever renewed.
 pub(super) fn period_start(renew: Renew, now: i64) -> Option<i64> {
     let day = now.div_euclid(DAY);
     let before = match renew {
@@ -64,15 +72,24 @@ pub(super) fn date(microseconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Year, month and day, from days since 1970: years are counted from March in cycles of 400, so that the leap day is the last.
+/// Year, month and day, from days since 1970: years are counted from March in cycles of 400, so
+/// that the leap day is the last.
 fn civil(day: i64) -> (i64, i64, i64) {
     let shifted = day + 719_468;
     let (cycle, day_of_cycle) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
+    let year =
+        (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
     let day_of_year = day_of_cycle - (365 * year + year / 4 - year / 100);
     let month = (5 * day_of_year + 2) / 153;
-    let (of_month, number) = (day_of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    (cycle * 400 + year + i64::from(number <= 2), number, of_month)
+    let (of_month, number) = (
+        day_of_year - (153 * month + 2) / 5 + 1,
+        if month < 10 { month + 3 } else { month - 9 },
+    );
+    (
+        cycle * 400 + year + i64::from(number <= 2),
+        number,
+        of_month,
+    )
 }
 
 #[cfg(test)]
@@ -90,11 +107,23 @@ mod tests {
         assert_eq!(period_end(Renew::Monthly, now), Some(20_788 * DAY));
         assert_eq!(period_start(Renew::Never, now), None);
         // 2024-02-29 and 2024-03-01, 1969-12-31.
-        assert_eq!(period_start(Renew::Monthly, 19_782 * DAY), Some(19_754 * DAY));
-        assert_eq!(period_start(Renew::Monthly, 19_783 * DAY), Some(19_783 * DAY));
+        assert_eq!(
+            period_start(Renew::Monthly, 19_782 * DAY),
+            Some(19_754 * DAY)
+        );
+        assert_eq!(
+            period_start(Renew::Monthly, 19_783 * DAY),
+            Some(19_783 * DAY)
+        );
         assert_eq!(period_start(Renew::Monthly, -1), Some(-31 * DAY));
         assert_eq!(period_start(Renew::Weekly, -1), Some(-3 * DAY));
-        for (day, text) in [(20_778, "2026-11-21"), (0, "1970-01-01"), (-1, "1969-12-31"), (19_782, "2024-02-29"), (11_016, "2000-02-29")] {
+        for (day, text) in [
+            (20_778, "2026-11-21"),
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (19_782, "2024-02-29"),
+            (11_016, "2000-02-29"),
+        ] {
             assert_eq!(date(day * DAY + hour), text);
         }
     }

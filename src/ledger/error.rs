@@ -8,12 +8,19 @@ use super::refuse;
 use crate::mechanism::Loss;
 use crate::refusal::Refusal;
 
-/// The ledger could not be opened, read or written. For the operator: it names files, so it never goes to a client.
+/// The ledger could not be opened, read or written. For the operator: it names files, so it never
+/// goes to a client.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    #[error("ledger url {url:?} is not supported: give sqlite:///absolute/path/of/ledger.db or postgres://user@host/database")]
+    #[error(
+        "ledger url {url:?} is not supported: give sqlite:///absolute/path/of/ledger.db or \
+            postgres://user@host/database"
+    )]
     Url { url: String },
-    #[error("directory {directory:?} of the ledger does not exist: create it, owned by the user that runs pgveil")]
+    #[error(
+        "directory {directory:?} of the ledger does not exist: create it, owned by the user that \
+            runs pgveil"
+    )]
     NoDirectory { directory: PathBuf },
     /// Where a ledger must be, none is; none was made.
     #[error("there is no ledger at {place}")]
@@ -21,23 +28,46 @@ pub enum Error {
     /// Written by something else; left as it is.
     #[error("{ledger} is not a pgveil ledger ({reason}): it was left as it is, name another one")]
     Foreign { ledger: String, reason: String },
-    #[error("{ledger} has format {found} and this pgveil knows up to {known}: it was left as it is, run a newer pgveil")]
-    Newer { ledger: String, found: i64, known: i64 },
-    /// Truncated, altered, or its sums disagree with its history. Starting afresh would hand out spent budget again, so only a person may decide.
-    #[error("{ledger} is damaged ({reason}): it was left as it is, restore it from a copy that holds every debit made since")]
+    #[error(
+        "{ledger} has format {found} and this pgveil knows up to {known}: it was left as it is, \
+            run \
+            a newer pgveil"
+    )]
+    Newer {
+        ledger: String,
+        found: i64,
+        known: i64,
+    },
+    /// Truncated, altered, or its sums disagree with its history. Starting afresh would hand out
+    /// spent budget again, so only a person may decide.
+    #[error(
+        "{ledger} is damaged ({reason}): it was left as it is, restore it from a copy that holds \
+            every debit made since"
+    )]
     Damaged { ledger: String, reason: String },
     #[error(
-        "ledger {path:?} is missing and {leftover:?} remains of an earlier one: put the ledger back, or remove the remains to start from nothing"
+        "ledger {path:?} is missing and {leftover:?} remains of an earlier one: put the ledger \
+            back, or remove the remains to start from nothing"
     )]
     Leftover { path: PathBuf, leftover: PathBuf },
     /// What the server is set to would lose debits that were relied on.
-    #[error("the ledger's server runs with {setting}: a debit would not survive a crash; set it back")]
+    #[error(
+        "the ledger's server runs with {setting}: a debit would not survive a crash; set it back"
+    )]
     Unsafe { setting: String },
     #[error("role {name:?} is named twice")]
     NamedTwice { name: String },
     /// What the proof of the filter needs fixed for the life of an account.
-    #[error("{account} was opened with {what} {fixed}, which is fixed for ever, and the policy says {wanted}: set it back, or use a new ledger")]
-    Fixed { account: String, what: &'static str, fixed: String, wanted: String },
+    #[error(
+        "{account} was opened with {what} {fixed}, which is fixed for ever, and the policy says \
+            {wanted}: set it back, or use a new ledger"
+    )]
+    Fixed {
+        account: String,
+        what: &'static str,
+        fixed: String,
+        wanted: String,
+    },
     #[error("no account of role {role:?} in the ledger")]
     UnknownRole { role: String },
     /// The owner asked for what the ledger does not grant.
@@ -48,7 +78,10 @@ pub enum Error {
     /// The debits of this moment may or may not stand; none was acknowledged.
     #[error("the ledger could not be read or written: {0}")]
     Storage(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    #[error("the ledger's thread has ended; nothing is charged or answered until pgveil is started again")]
+    #[error(
+        "the ledger's thread has ended; nothing is charged or answered until pgveil is started \
+            again"
+    )]
     Stopped,
 }
 
@@ -70,22 +103,30 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// A debit that was not made. Nothing was charged, but for [`DebitError::Ledger`], after which it is not known.
+/// A debit that was not made. Nothing was charged, but for [`DebitError::Ledger`], after which it
+/// is not known.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DebitError {
     /// The role's own account does not admit the loss; both numbers are the role's to see.
     #[error("the budget of role {role:?} is exhausted")]
-    Exhausted { role: String, needs: Loss, balance: Box<Balance> },
-    /// The role's account admits it, the owner's total over all roles does not. Carries no balance: roles see none of the owner's.
+    Exhausted {
+        role: String,
+        needs: Loss,
+        balance: Box<Balance>,
+    },
+    /// The role's account admits it, the owner's total over all roles does not. Carries no balance:
+    /// roles see none of the owner's.
     #[error("the total budget is exhausted for a debit of role {role:?}")]
     TotalExhausted { role: String },
-    /// The owner's total has refused an earlier debit of the role, and the owner has not acted since.
+    /// The owner's total has refused an earlier debit of the role, and the owner has not acted
+    /// since.
     #[error("the account of role {role:?} is closed by the total budget")]
     Closed { role: String },
     /// The owner has frozen the role's account, or all of them.
     #[error("the account of role {role:?} is frozen")]
     Frozen { role: String },
-    /// Another process is making an answer to the same question, or has just made one: look for it again in a moment.
+    /// Another process is making an answer to the same question, or has just made one: look for it
+    /// again in a moment.
     #[error("the same question is being answered by another process")]
     Awaited,
     #[error(transparent)]
@@ -93,10 +134,15 @@ pub enum DebitError {
 }
 
 impl DebitError {
-    /// What the client is told; `None` where the failure is not the client's to see (an internal error with an incident number).
+    /// What the client is told; `None` where the failure is not the client's to see (an internal
+    /// error with an incident number).
     pub fn refusal(&self) -> Option<Refusal> {
         match self {
-            Self::Exhausted { role: _, needs, balance } => Some(refuse::exhausted(needs, balance)),
+            Self::Exhausted {
+                role: _,
+                needs,
+                balance,
+            } => Some(refuse::exhausted(needs, balance)),
             Self::TotalExhausted { role: _ } => Some(refuse::total_exhausted()),
             Self::Closed { role: _ } => Some(refuse::closed()),
             Self::Frozen { role: _ } => Some(refuse::frozen()),

@@ -1,4 +1,5 @@
-//! The owner's decisions about accounts while a policy is in force: grants and freezes, each recorded with who made it, why and when.
+//! The owner's decisions about accounts while a policy is in force: grants and freezes, each
+//! recorded with who made it, why and when.
 
 use super::error::Error;
 use super::rules::Books;
@@ -8,8 +9,13 @@ use crate::mechanism::{Cap, Fixed, Loss};
 /// What the owner decides.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
-    /// Raises the role's budget by epsilon and delta, to the end of its period; for good where it is never renewed.
-    Grant { role: String, epsilon: Fixed, delta: Fixed },
+    /// Raises the role's budget by epsilon and delta, to the end of its period; for good where it
+    /// is never renewed.
+    Grant {
+        role: String,
+        epsilon: Fixed,
+        delta: Fixed,
+    },
     /// Nothing more is charged to the role; `None`: to any role.
     Freeze { role: Option<String> },
     /// Takes the last freeze of the role back; `None`: that of all.
@@ -42,33 +48,80 @@ impl Books {
         let Decision { act, who, why } = decision;
         let now = self.clock.now();
         let (account, kind, epsilon, delta) = match act {
-            Act::Grant { role, epsilon, delta } => {
+            Act::Grant {
+                role,
+                epsilon,
+                delta,
+            } => {
                 let account = self.role(role)?;
                 let (mine, total) = self.standings(account, now)?;
                 let balance = &mine.balance;
-                let sum = |policy: Fixed, granted: Fixed, more: Fixed| policy.checked_add(granted).and_then(|sum| sum.checked_add(more));
-                let granted = sum(balance.granted.0, *epsilon, Fixed::ZERO).zip(sum(balance.granted.1, *delta, Fixed::ZERO));
-                let raised = sum(account.terms.epsilon, balance.granted.0, *epsilon).zip(sum(account.terms.delta, balance.granted.1, *delta));
+                let sum = |policy: Fixed, granted: Fixed, more: Fixed| {
+                    policy
+                        .checked_add(granted)
+                        .and_then(|sum| sum.checked_add(more))
+                };
+                let granted = sum(balance.granted.0, *epsilon, Fixed::ZERO).zip(sum(
+                    balance.granted.1,
+                    *delta,
+                    Fixed::ZERO,
+                ));
+                let raised = sum(account.terms.epsilon, balance.granted.0, *epsilon).zip(sum(
+                    account.terms.delta,
+                    balance.granted.1,
+                    *delta,
+                ));
                 let owner = &self.owner.terms;
-                let of_owner = (owner.epsilon.checked_add(total.balance.granted.0), owner.delta.checked_add(total.balance.granted.1));
-                let fits = raised.is_some_and(|(epsilon, delta)| Some(epsilon) <= of_owner.0 && Some(delta) <= of_owner.1);
+                let of_owner = (
+                    owner.epsilon.checked_add(total.balance.granted.0),
+                    owner.delta.checked_add(total.balance.granted.1),
+                );
+                let fits = raised.is_some_and(|(epsilon, delta)| {
+                    Some(epsilon) <= of_owner.0 && Some(delta) <= of_owner.1
+                });
                 let (Some(granted), true) = (granted, fits) else {
-                    let why = format!("role {role:?} would have more than the owner's whole budget, which covers every role together: grant less");
+                    let why = format!(
+                        "role {role:?} would have more than the owner's whole budget, which covers \
+                            every role together: grant less"
+                    );
                     return Ok(Err(Error::Decision(why)));
                 };
                 if !grows(&balance.cap, &self.cap(account, granted)) {
-                    return Ok(Err(Error::Decision("that epsilon and delta raise nothing: grant more of one of them".to_owned())));
+                    return Ok(Err(Error::Decision(
+                        "that epsilon and delta raise nothing: grant more of one of them"
+                            .to_owned(),
+                    )));
                 }
                 // A grant belongs to the period it is made in.
                 self.set_role(account.id, &mine, &balance.lifetime, &Loss::ZERO)?;
                 (account.id, "grant", *epsilon, *delta)
             }
-            Act::Freeze { role } => (self.account_of(role.as_deref())?, "freeze", Fixed::ZERO, Fixed::ZERO),
-            Act::Unfreeze { role } => (self.account_of(role.as_deref())?, "unfreeze", Fixed::ZERO, Fixed::ZERO),
+            Act::Freeze { role } => (
+                self.account_of(role.as_deref())?,
+                "freeze",
+                Fixed::ZERO,
+                Fixed::ZERO,
+            ),
+            Act::Unfreeze { role } => (
+                self.account_of(role.as_deref())?,
+                "unfreeze",
+                Fixed::ZERO,
+                Fixed::ZERO,
+            ),
         };
         let sql = "INSERT INTO decision (id, account, microseconds, kind, epsilon, delta, who, why)
-                   VALUES ((SELECT coalesce(max(id), 0) + 1 FROM decision), $1, $2, $3, $4, $5, $6, $7)";
-        let values = [Value::Int(account), Value::Int(now), text(kind), fixed(epsilon), fixed(delta), text(who), text(why)];
+                   VALUES ((SELECT coalesce(max(id), 0) + 1 FROM decision), $1, $2, $3, $4, $5, \
+                   $6, \
+                   $7)";
+        let values = [
+            Value::Int(account),
+            Value::Int(now),
+            text(kind),
+            fixed(epsilon),
+            fixed(delta),
+            text(who),
+            text(why),
+        ];
         self.store.query(sql, &values)?;
         Ok(Ok(()))
     }
@@ -82,28 +135,49 @@ impl Books {
 
     /// Every decision, oldest first.
     pub(super) fn decisions(&mut self) -> Result<Vec<Decided>, Error> {
-        let sql = "SELECT d.id, d.microseconds, d.kind, d.epsilon, d.delta, d.who, d.why, a.kind, a.name
+        let sql =
+            "SELECT d.id, d.microseconds, d.kind, d.epsilon, d.delta, d.who, d.why, a.kind, a.name
                    FROM decision AS d JOIN account AS a ON a.id = d.account ORDER BY d.id";
         self.store.query(sql, &[])?.iter().map(decided).collect()
     }
 }
 
 fn decided(row: &Row) -> Result<Decided, Error> {
-    let role = if row.text(7)? == "owner" { None } else { Some(row.text(8)?.to_owned()) };
+    let role = if row.text(7)? == "owner" {
+        None
+    } else {
+        Some(row.text(8)?.to_owned())
+    };
     let act = match row.text(2)? {
-        "grant" => Act::Grant { role: role.unwrap_or_default(), epsilon: row.fixed(3)?, delta: row.fixed(4)? },
+        "grant" => Act::Grant {
+            role: role.unwrap_or_default(),
+            epsilon: row.fixed(3)?,
+            delta: row.fixed(4)?,
+        },
         "freeze" => Act::Freeze { role },
         _ => Act::Unfreeze { role },
     };
-    let decision = Decision { act, who: row.text(5)?.to_owned(), why: row.text(6)?.to_owned() };
-    Ok(Decided { id: row.int(0)?, microseconds: row.int(1)?, decision })
+    let decision = Decision {
+        act,
+        who: row.text(5)?.to_owned(),
+        why: row.text(6)?.to_owned(),
+    };
+    Ok(Decided {
+        id: row.int(0)?,
+        microseconds: row.int(1)?,
+        decision,
+    })
 }
 
 /// Whether a cap admits more in some currency than before, and less in none.
 fn grows(before: &Cap, after: &Cap) -> bool {
     let parts = |cap: &Cap| [cap.epsilon(), cap.rho(), cap.mu_squared(), cap.delta()];
     let (before, after) = (parts(before), parts(after));
-    before != after && before.iter().zip(&after).all(|(before, after)| before <= after)
+    before != after
+        && before
+            .iter()
+            .zip(&after)
+            .all(|(before, after)| before <= after)
 }
 
 #[cfg(test)]
@@ -114,10 +188,20 @@ mod tests {
     #[test]
     fn a_grant_takes_nothing_away() {
         let cap = |epsilon: f64, delta: f64| {
-            Cap::new(Fixed::round_down(epsilon), Fixed::round_down(delta), Fixed::round_down(0.005), Accounting::Gdp).unwrap()
+            Cap::new(
+                Fixed::round_down(epsilon),
+                Fixed::round_down(delta),
+                Fixed::round_down(0.005),
+                Accounting::Gdp,
+            )
+            .unwrap()
         };
         let before = cap(1.0, 1e-6);
         assert!(grows(&before, &cap(2.0, 1e-6)) && grows(&before, &cap(2.0, 2e-6)));
-        assert!(!grows(&before, &before) && !grows(&before, &cap(2.0, 1e-7)) && !grows(&before, &cap(0.5, 1e-6)));
+        assert!(
+            !grows(&before, &before)
+                && !grows(&before, &cap(2.0, 1e-7))
+                && !grows(&before, &cap(0.5, 1e-6))
+        );
     }
 }

@@ -1,16 +1,21 @@
 //! Records every debit durably before it is relied on, and refuses what the budgets do not cover.
 //!
-//! Two accounts pay for each debit: the owner's, which binds all roles together for ever, and the role's own. [`Ledger::debit`] charges both or neither and
-//! returns a [`Charge`] only after the debit is durable; without a charge nothing can run. Nothing is ever refunded, no lifetime's sum ever shrinks, and a ledger
-//! that is not whole is refused, never started afresh. Several processes may share one: each debit reads the sums and writes them under one lock.
+//! Two accounts pay for each debit: the owner's, which binds all roles together for ever, and the
+//! role's own. [`Ledger::debit`] charges both or neither and returns a [`Charge`] only after the
+//! debit is durable; without a charge nothing can run. Nothing is ever refunded, no lifetime's sum
+//! ever shrinks, and a ledger that is not whole is refused, never started afresh. Several processes
+//! may share one: each debit reads the sums and writes them under one lock.
 //!
-//! The rules stand in `books` and what it calls, once; a [`Store`] is a file of SQLite, for one machine, or a schema of PostgreSQL, for many proxies.
+//! The rules stand in `books` and what it calls, once; a [`Store`] is a file of SQLite, for one
+//! machine, or a schema of PostgreSQL, for many proxies.
 //!
-//! Stored of a debit: role, time, the four components of the loss, a digest of the plan. Never SQL, never a literal. Stored of an answer: a digest of its question,
-//! who has paid for it, and the released values: what those roles were shown, and the noisy sums that it was
-//! computed of. Of every statement: who, when, its digest, what became of it.
+//! Stored of a debit: role, time, the four components of the loss, a digest of the plan. Never SQL,
+//! never a literal. Stored of an answer: a digest of its question, who has paid for it, and the
+//! released values: what those roles were shown, and the noisy sums that it was computed of. Of
+//! every statement: who, when, its digest, what became of it.
 //!
-//! What the ledger cannot defend against is whoever may replace it: a restored older copy is a whole ledger in which less was spent.
+//! What the ledger cannot defend against is whoever may replace it: a restored older copy is a
+//! whole ledger in which less was spent.
 
 mod answers;
 mod balance;
@@ -54,9 +59,11 @@ const RENEW_EVERY: Duration = Duration::from_micros(answers::LEASE as u64 / 3);
 pub struct AccountSpec {
     /// The role; for the owner's account, of which a ledger has one, a label.
     pub name: String,
-    /// What the owner wrote; stored for the operator to read. A policy may change it: the cap then changes, the sums stay.
+    /// What the owner wrote; stored for the operator to read. A policy may change it: the cap then
+    /// changes, the sums stay.
     pub budget: Budget,
-    /// Share of delta that is kept for keys released by threshold. Fixed for ever when the account opens, as is the cap's accounting.
+    /// Share of delta that is kept for keys released by threshold. Fixed for ever when the account
+    /// opens, as is the cap's accounting.
     pub threshold_share: f64,
     /// The budget and the share in the currencies of the filter.
     pub cap: Cap,
@@ -73,7 +80,8 @@ pub struct Entry {
     pub fingerprint: Fingerprint,
 }
 
-/// An open ledger. Safe to share among tasks; dropping it lets queued work finish and closes the store.
+/// An open ledger. Safe to share among tasks; dropping it lets queued work finish and closes the
+/// store.
 #[derive(Debug)]
 pub struct Ledger {
     worker: Worker,
@@ -81,8 +89,9 @@ pub struct Ledger {
     roles: HashSet<String>,
 }
 
-/// Opens the store of a URL: `sqlite:///path` (or a bare path), or `postgres://…`. One that is missing is made: the file readable by its owner only, its directory
-/// must exist; the schema `pgveil_ledger` in a database that must exist. One that is there is verified, whole.
+/// Opens the store of a URL: `sqlite:///path` (or a bare path), or `postgres://…`. One that is
+/// missing is made: the file readable by its owner only, its directory must exist; the schema
+/// `pgveil_ledger` in a database that must exist. One that is there is verified, whole.
 ///
 /// # Errors
 ///
@@ -106,33 +115,49 @@ fn store_at(url: &str, absent: Absent) -> Result<Box<dyn Store>, Error> {
 }
 
 impl Ledger {
-    /// Opens the ledger at a URL as [`open_store`] does, and opens the accounts of the policy in it. Accounts that no policy names any more are kept.
+    /// Opens the ledger at a URL as [`open_store`] does, and opens the accounts of the policy in
+    /// it. Accounts that no policy names any more are kept.
     ///
     /// # Guarantee
     ///
-    /// While the budgets stay as they are, all answers paid from one account are (epsilon, delta)-differentially private for its budget. Where a policy or a grant
-    /// changed a budget, the same holds for the larger epsilon and the larger delta of all that were ever in force. Where a role's budget is renewed, it holds
-    /// for each period by itself; k periods add up to k times the budget, and all of them to no more than the owner's, which is never renewed.
+    /// While the budgets stay as they are, all answers paid from one account are (epsilon,
+    /// delta)-differentially private for its budget. Where a policy or a grant changed a budget,
+    /// the same holds for the larger epsilon and the larger delta of all that were ever in force.
+    /// Where a role's budget is renewed, it holds for each period by itself; k periods add up to k
+    /// times the budget, and all of them to no more than the owner's, which is never renewed.
     ///
     /// # Errors
     ///
-    /// Those of [`open_store`]; another `threshold_share` or accounting than an account was opened with is refused.
+    /// Those of [`open_store`]; another `threshold_share` or accounting than an account was opened
+    /// with is refused.
     pub async fn open(url: &str, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
         let url = url.to_owned();
         Self::on(move || open_store(&url), Clock::system(), owner, roles).await
     }
 
-    /// Opens a ledger that must be there: for whoever looks at it, so that a wrong name makes no fresh one.
+    /// Opens a ledger that must be there: for whoever looks at it, so that a wrong name makes no
+    /// fresh one.
     ///
     /// # Errors
     ///
     /// As [`Ledger::open`]; [`Error::Missing`].
-    pub async fn open_existing(url: &str, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
+    pub async fn open_existing(
+        url: &str,
+        owner: AccountSpec,
+        roles: &[AccountSpec],
+    ) -> Result<Self, Error> {
         let url = url.to_owned();
-        Self::on(move || store_at(&url, Absent::Refuse), Clock::system(), owner, roles).await
+        Self::on(
+            move || store_at(&url, Absent::Refuse),
+            Clock::system(),
+            owner,
+            roles,
+        )
+        .await
     }
 
-    /// Opens the ledger on a store and a clock: for tests, which break the one and turn the other. No command, setting or feature leads here.
+    /// Opens the ledger on a store and a clock: for tests, which break the one and turn the other.
+    /// No command, setting or feature leads here.
     ///
     /// # Errors
     ///
@@ -146,7 +171,11 @@ impl Ledger {
         let specs = roles.to_vec();
         let worker = Worker::start(move || Books::open(store()?, clock, &owner, &specs)).await?;
         let audit = Audit::start(worker.clone());
-        Ok(Self { worker, audit, roles: roles.iter().map(|role| role.name.clone()).collect() })
+        Ok(Self {
+            worker,
+            audit,
+            roles: roles.iter().map(|role| role.name.clone()).collect(),
+        })
     }
 
     /// Debits `loss` to the role's and the owner's account for the plan of that fingerprint.
@@ -155,37 +184,63 @@ impl Ledger {
     ///
     /// # Guarantee
     ///
-    /// When this returns a charge, the debit survives a crash of the process and a loss of power, and both accounts admitted it, whatever other tasks and
-    /// processes did meanwhile. Dropping the future may leave a debit without a charge, never a charge without a debit.
+    /// When this returns a charge, the debit survives a crash of the process and a loss of power,
+    /// and both accounts admitted it, whatever other tasks and processes did meanwhile. Dropping
+    /// the future may leave a debit without a charge, never a charge without a debit.
     ///
     /// # Errors
     ///
-    /// [`DebitError::Exhausted`], [`DebitError::TotalExhausted`], [`DebitError::Closed`] and [`DebitError::Frozen`]: nothing was charged. [`DebitError::Ledger`]: unknown role, or storage failed; then the
-    /// debit may or may not stand, and is not acknowledged.
-    pub async fn debit(&self, role: &str, loss: Loss, fingerprint: Fingerprint) -> Result<Charge, DebitError> {
+    /// [`DebitError::Exhausted`], [`DebitError::TotalExhausted`], [`DebitError::Closed`] and
+    /// [`DebitError::Frozen`]: nothing was charged. [`DebitError::Ledger`]: unknown role, or
+    /// storage failed; then the debit may or may not stand, and is not acknowledged.
+    pub async fn debit(
+        &self,
+        role: &str,
+        loss: Loss,
+        fingerprint: Fingerprint,
+    ) -> Result<Charge, DebitError> {
         let (buyer, answers, questions) = (Buyer::Role, Vec::new(), Vec::new());
-        self.purchase(role, Purchase { buyer, fresh: loss, offered: Loss::ZERO, answers, fingerprint, bought: fingerprint, questions }).await
+        self.purchase(
+            role,
+            Purchase {
+                buyer,
+                fresh: loss,
+                offered: Loss::ZERO,
+                answers,
+                fingerprint,
+                bought: fingerprint,
+                questions,
+            },
+        )
+        .await
     }
 
-    /// Debits a purchase: what is fresh to the role's and the owner's account, what was made for other roles to the role's alone.
+    /// Debits a purchase: what is fresh to the role's and the owner's account, what was made for
+    /// other roles to the role's alone.
     ///
     /// # Guarantee
     ///
-    /// As [`Ledger::debit`]. The charge covers the fresh part. Of a role's own purchase the owner's total must cover the whole, also what was made for other roles and
-    /// is not charged to it again: whether it is refused does not tell what others have asked. Where the total does not cover it the role's account is closed, durably,
-    /// before the role is told, and refuses whatever the role would pay until the owner acts: of all its questions a role learns of one at most, for each act of the
-    /// owner, that the total did not cover it.
+    /// As [`Ledger::debit`]. The charge covers the fresh part. Of a role's own purchase the owner's
+    /// total must cover the whole, also what was made for other roles and is not charged to it
+    /// again: whether it is refused does not tell what others have asked. Where the total does not
+    /// cover it the role's account is closed, durably, before the role is told, and refuses
+    /// whatever the role would pay until the owner acts: of all its questions a role learns of one
+    /// at most, for each act of the owner, that the total did not cover it.
     ///
-    /// The questions of the fresh part are claimed with it, for a while, so that no other process answers them meanwhile; see [`Ledger::holding`].
+    /// The questions of the fresh part are claimed with it, for a while, so that no other process
+    /// answers them meanwhile; see [`Ledger::holding`].
     ///
     /// # Errors
     ///
-    /// As [`Ledger::debit`]; [`DebitError::Awaited`], after which nothing was charged and an answer is or will be there to be found.
+    /// As [`Ledger::debit`]; [`DebitError::Awaited`], after which nothing was charged and an answer
+    /// is or will be there to be found.
     pub async fn purchase(&self, role: &str, purchase: Purchase) -> Result<Charge, DebitError> {
         let role = self.known(role)?;
         let (loss, fingerprint) = (purchase.fresh, purchase.fingerprint);
         if !loss.is_zero() || !purchase.answers.is_empty() {
-            self.worker.call(Access::Write, move |books| books.purchase(&role, &purchase)).await??;
+            self.worker
+                .call(Access::Write, move |books| books.purchase(&role, &purchase))
+                .await??;
         }
         Ok(Charge::paid(loss, fingerprint))
     }
@@ -199,34 +254,50 @@ impl Ledger {
         self.find_beside(role, question, Vec::new()).await
     }
 
-    /// The same for a purchase that takes these answers already: one that was made for another role is sold once in it, as a new one would be.
+    /// The same for a purchase that takes these answers already: one that was made for another role
+    /// is sold once in it, as a new one would be.
     ///
     /// # Errors
     ///
     /// [`Error`].
-    pub async fn find_beside(&self, role: &str, question: Question, taken: Vec<AnswerId>) -> Result<Option<Stored>, Error> {
+    pub async fn find_beside(
+        &self,
+        role: &str,
+        question: Question,
+        taken: Vec<AnswerId>,
+    ) -> Result<Option<Stored>, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |books| books.find(&role, &question, &taken)).await
+        self.worker
+            .call(Access::Read, move |books| {
+                books.find(&role, &question, &taken)
+            })
+            .await
     }
 
-    /// The newest answer to a question that the owner asked for all roles: what stands in the policy since. For the policy alone; a role that is shown what rests on it
-    /// pays first, by [`Ledger::receive`].
+    /// The newest answer to a question that the owner asked for all roles: what stands in the
+    /// policy since. For the policy alone; a role that is shown what rests on it pays first, by
+    /// [`Ledger::receive`].
     ///
     /// # Errors
     ///
     /// [`Error`].
     pub async fn found(&self, question: [u8; 32]) -> Result<Option<Found>, Error> {
-        self.worker.call(Access::Read, move |books| books.found(question)).await
+        self.worker
+            .call(Access::Read, move |books| books.found(question))
+            .await
     }
 
-    /// Has the role pay what was found, unless it has: the owner has paid. Never twice, whatever other tasks and processes do meanwhile.
+    /// Has the role pay what was found, unless it has: the owner has paid. Never twice, whatever
+    /// other tasks and processes do meanwhile.
     ///
     /// # Errors
     ///
     /// As [`Ledger::debit`].
     pub async fn receive(&self, role: &str, found: &Found) -> Result<(), DebitError> {
         let (role, found) = (self.known(role)?, found.clone());
-        self.worker.call(Access::Write, move |books| books.receive(&role, &found)).await?
+        self.worker
+            .call(Access::Write, move |books| books.receive(&role, &found))
+            .await?
     }
 
     /// The values of an answer that the role holds.
@@ -236,17 +307,22 @@ impl Ledger {
     /// [`Error`].
     pub async fn held(&self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |books| books.held(&role, answer)).await
+        self.worker
+            .call(Access::Read, move |books| books.held(&role, answer))
+            .await
     }
 
-    /// The values of the newest answers of a family that the role holds, newest first: what it has paid for and may make more of.
+    /// The values of the newest answers of a family that the role holds, newest first: what it has
+    /// paid for and may make more of.
     ///
     /// # Errors
     ///
     /// [`Error`].
     pub async fn relatives(&self, role: &str, family: [u8; 32]) -> Result<Vec<Vec<u8>>, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |books| books.relatives(&role, family)).await
+        self.worker
+            .call(Access::Read, move |books| books.relatives(&role, family))
+            .await
     }
 
     /// Keeps released values, durably, as an answer that the role has paid for.
@@ -254,9 +330,18 @@ impl Ledger {
     /// # Errors
     ///
     /// [`Error`].
-    pub async fn keep(&self, role: &str, question: Question, released: Vec<u8>) -> Result<(), Error> {
+    pub async fn keep(
+        &self,
+        role: &str,
+        question: Question,
+        released: Vec<u8>,
+    ) -> Result<(), Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Write, move |books| books.keep(&role, &question, &released)).await
+        self.worker
+            .call(Access::Write, move |books| {
+                books.keep(&role, &question, &released)
+            })
+            .await
     }
 
     /// The role's account: for the role itself.
@@ -268,14 +353,17 @@ impl Ledger {
         self.balances(role).await.map(|both| both.role)
     }
 
-    /// Both accounts that the role's debits touch, read at one moment: for the planner. The owner's is not the role's to see.
+    /// Both accounts that the role's debits touch, read at one moment: for the planner. The owner's
+    /// is not the role's to see.
     ///
     /// # Errors
     ///
     /// [`Error`].
     pub async fn balances(&self, role: &str) -> Result<Balances, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |books| books.balances(&role)).await
+        self.worker
+            .call(Access::Read, move |books| books.balances(&role))
+            .await
     }
 
     /// The owner's account, over every role: for the operator.
@@ -287,15 +375,18 @@ impl Ledger {
         self.worker.call(Access::Read, Books::balance_owner).await
     }
 
-    /// Counts one failure that showed the role something of private rows (a timeout, a backend error), durably, and returns how many there are. They are
-    /// never renewed. Call it before the role is told.
+    /// Counts one failure that showed the role something of private rows (a timeout, a backend
+    /// error), durably, and returns how many there are. They are never renewed. Call it before the
+    /// role is told.
     ///
     /// # Errors
     ///
     /// [`Error`].
     pub async fn record_failure(&self, role: &str) -> Result<u32, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Write, move |books| books.record_failure(&role)).await
+        self.worker
+            .call(Access::Write, move |books| books.record_failure(&role))
+            .await
     }
 
     /// How many failures of the role were counted.
@@ -305,10 +396,13 @@ impl Ledger {
     /// [`Error`].
     pub async fn failures(&self, role: &str) -> Result<u32, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |books| books.failures(&role)).await
+        self.worker
+            .call(Access::Read, move |books| books.failures(&role))
+            .await
     }
 
-    /// How many more failures the role may see under `limits.failures`; at zero the engine refuses to run its plans.
+    /// How many more failures the role may see under `limits.failures`; at zero the engine refuses
+    /// to run its plans.
     ///
     /// # Errors
     ///
@@ -324,10 +418,13 @@ impl Ledger {
     /// [`Error`].
     pub async fn history(&self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |books| books.history(&role, rows_max)).await
+        self.worker
+            .call(Access::Read, move |books| books.history(&role, rows_max))
+            .await
     }
 
-    /// Does work whose questions this process claims: renews the claims while it lasts. [`Ledger::keep`] gives each back; [`Ledger::release`] those without answer.
+    /// Does work whose questions this process claims: renews the claims while it lasts.
+    /// [`Ledger::keep`] gives each back; [`Ledger::release`] those without answer.
     pub async fn holding<T>(&self, questions: &[[u8; 32]], work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
@@ -337,7 +434,9 @@ impl Ledger {
                 Err(_) => {
                     let questions = questions.to_vec();
                     // A claim that is lost costs a second answer, nothing else.
-                    let renewed = self.worker.call(Access::Write, move |books| books.renew_claims(&questions));
+                    let renewed = self
+                        .worker
+                        .call(Access::Write, move |books| books.renew_claims(&questions));
                     tokio::select! {
                         done = &mut work => return done,
                         _ = renewed => {}
@@ -354,7 +453,11 @@ impl Ledger {
     /// [`Error`].
     pub async fn is_claimed(&self, questions: &[[u8; 32]]) -> Result<bool, Error> {
         let questions = questions.to_vec();
-        self.worker.call(Access::Read, move |books| books.is_claimed(&questions, books.clock.now())).await
+        self.worker
+            .call(Access::Read, move |books| {
+                books.is_claimed(&questions, books.clock.now())
+            })
+            .await
     }
 
     /// Gives back claims of questions that got no answer.
@@ -363,21 +466,32 @@ impl Ledger {
             return;
         }
         let questions = questions.to_vec();
-        if let Err(error) = self.worker.call(Access::Write, move |books| books.release(&questions)).await {
+        if let Err(error) = self
+            .worker
+            .call(Access::Write, move |books| books.release(&questions))
+            .await
+        {
             tracing::warn!(%error, "claims were not given back; they end by themselves");
         }
     }
 
-    /// Records a decision of the owner; every process on this ledger obeys it from the next debit on.
+    /// Records a decision of the owner; every process on this ledger obeys it from the next debit
+    /// on.
     ///
     /// # Errors
     ///
-    /// [`Error::Decision`] for a grant past the owner's total; [`Error::UnknownRole`]; those of the store.
+    /// [`Error::Decision`] for a grant past the owner's total; [`Error::UnknownRole`]; those of the
+    /// store.
     pub async fn decide(&self, decision: Decision) -> Result<(), Error> {
-        if let Act::Grant { role, .. } | Act::Freeze { role: Some(role) } | Act::Unfreeze { role: Some(role) } = &decision.act {
+        if let Act::Grant { role, .. }
+        | Act::Freeze { role: Some(role) }
+        | Act::Unfreeze { role: Some(role) } = &decision.act
+        {
             self.known(role)?;
         }
-        self.worker.call(Access::Write, move |books| books.decide(&decision)).await?
+        self.worker
+            .call(Access::Write, move |books| books.decide(&decision))
+            .await?
     }
 
     /// Every decision of the owner, oldest first.
@@ -399,16 +513,24 @@ impl Ledger {
         self.audit.flush().await;
     }
 
-    /// Records of statements after the one of that number, oldest first, each with its number; of the newest [`STATEMENTS_KEPT`].
+    /// Records of statements after the one of that number, oldest first, each with its number; of
+    /// the newest [`STATEMENTS_KEPT`].
     ///
     /// # Errors
     ///
     /// [`Error`].
     pub async fn records(&self, after: i64, rows_max: u32) -> Result<Vec<(i64, Record)>, Error> {
-        self.worker.call(Access::Read, move |books| books.records(after, rows_max)).await
+        self.worker
+            .call(Access::Read, move |books| books.records(after, rows_max))
+            .await
     }
 
     fn known(&self, role: &str) -> Result<String, Error> {
-        self.roles.get(role).cloned().ok_or_else(|| Error::UnknownRole { role: role.to_owned() })
+        self.roles
+            .get(role)
+            .cloned()
+            .ok_or_else(|| Error::UnknownRole {
+                role: role.to_owned(),
+            })
     }
 }

@@ -1,12 +1,15 @@
-//! The words in which an exhausted budget is told to a role: what the query needs, what is left, and what can be done.
+//! The words in which an exhausted budget is told to a role: what the query needs, what is left,
+//! and what can be done.
 
 use super::balance::{Balance, ratio};
 use crate::mechanism::{Accounting, Fixed, Loss};
 use crate::refusal::{Refusal, sqlstate};
 
-const REMEDY: &str = "Nothing was charged. A lower pgveil.epsilon makes a query cheaper; a larger budget is the data owner's to give.";
+const REMEDY: &str = "Nothing was charged. A lower pgveil.epsilon makes a query cheaper; a larger \
+    budget is the data owner's to give.";
 
-/// The role's own account does not admit the loss. One line names the currency that is nearest to fitting; the detail names the other.
+/// The role's own account does not admit the loss. One line names the currency that is nearest to
+/// fitting; the detail names the other.
 pub(super) fn exhausted(needs: &Loss, balance: &Balance) -> Refusal {
     let refusal = nearest(needs, balance);
     match balance.renewal_date() {
@@ -18,8 +21,14 @@ pub(super) fn exhausted(needs: &Loss, balance: &Balance) -> Refusal {
 fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
     if needs.delta > balance.delta_left() {
         return refusal(
-            format!("privacy budget exhausted: this query needs delta {} and {} is left", needed(needs.delta), remaining(balance.delta_left())),
-            "Delta pays for group keys that are shown by threshold. Nothing was charged. Group by a column whose values the policy lists, which needs none.",
+            format!(
+                "privacy budget exhausted: this query needs delta {} and {} is left",
+                needed(needs.delta),
+                remaining(balance.delta_left())
+            ),
+            "Delta pays for group keys that are shown by threshold. Nothing was charged. Group by \
+                a \
+                column whose values the policy lists, which needs none.",
         );
     }
     let pure = needs.epsilon.map(|epsilon| in_epsilon(epsilon, balance));
@@ -29,12 +38,17 @@ fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
         Accounting::Pure => None,
     };
     match (pure, gaussian) {
-        (Some(pure), Some(gaussian)) if balance.pure_open() => {
-            refusal(format!("privacy budget exhausted: {pure}"), &format!("Counted together with Gaussian noise, {gaussian}. {REMEDY}"))
-        }
+        (Some(pure), Some(gaussian)) if balance.pure_open() => refusal(
+            format!("privacy budget exhausted: {pure}"),
+            &format!("Counted together with Gaussian noise, {gaussian}. {REMEDY}"),
+        ),
         (Some(_), Some(gaussian)) => refusal(
             format!("privacy budget exhausted: {gaussian}"),
-            &format!("Epsilons alone no longer count, since an earlier query used Gaussian noise or they are spent. {REMEDY}"),
+            &format!(
+                "Epsilons alone no longer count, since an earlier query used Gaussian noise or \
+                    they \
+                    are spent. {REMEDY}"
+            ),
         ),
         (Some(pure), None) => refusal(format!("privacy budget exhausted: {pure}"), REMEDY),
         (None, Some(gaussian)) => refusal(format!("privacy budget exhausted: {gaussian}"), REMEDY),
@@ -49,7 +63,8 @@ fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
 pub(super) fn total_exhausted() -> Refusal {
     refusal(
         "privacy budget exhausted: the total over all roles does not cover this query".to_owned(),
-        "Nothing was charged, and the role's own budget is as it was. Until the data owner raises the total or lets the role ask again, it is refused whatever it would \
+        "Nothing was charged, and the role's own budget is as it was. Until the data owner raises \
+            the total or lets the role ask again, it is refused whatever it would \
          pay for. Answers that it has paid for are still shown.",
     )
 }
@@ -57,8 +72,10 @@ pub(super) fn total_exhausted() -> Refusal {
 /// The owner's total refused before, and the role is told no more of it.
 pub(super) fn closed() -> Refusal {
     refusal(
-        "privacy budget exhausted: the total over all roles did not cover an earlier query of this role".to_owned(),
-        "Nothing was charged. Answers that the role has paid for are still shown. The data owner can raise the total, or let the role ask again.",
+        "privacy budget exhausted: the total over all roles did not cover an earlier query of this \
+            role".to_owned(),
+        "Nothing was charged. Answers that the role has paid for are still shown. The data owner \
+            can raise the total, or let the role ask again.",
     )
 }
 
@@ -66,7 +83,8 @@ pub(super) fn closed() -> Refusal {
 pub(super) fn frozen() -> Refusal {
     refusal(
         "the privacy budget is frozen".to_owned(),
-        "Nothing was charged. Answers that the role has paid for are still shown. The data owner froze the account and can unfreeze it.",
+        "Nothing was charged. Answers that the role has paid for are still shown. The data owner \
+            froze the account and can unfreeze it.",
     )
 }
 
@@ -75,20 +93,36 @@ fn refusal(message: String, detail: &str) -> Refusal {
 }
 
 fn in_epsilon(needs: Fixed, balance: &Balance) -> String {
-    format!("this query needs epsilon {} and {} is left", needed(needs), remaining(balance.epsilon_left()))
+    format!(
+        "this query needs epsilon {} and {} is left",
+        needed(needs),
+        remaining(balance.epsilon_left())
+    )
 }
 
 /// In mu, which is what a query's noise is set by, and in percent of mu^2, which adds up.
 fn in_mu(needs: Fixed, balance: &Balance) -> String {
     let (left, whole) = (balance.mu_squared_left(), balance.cap.mu_squared());
-    let mu_left = if left == Fixed::ZERO { "nothing".to_owned() } else { significant(left.to_f64().sqrt(), Direction::Down) };
+    let mu_left = if left == Fixed::ZERO {
+        "nothing".to_owned()
+    } else {
+        significant(left.to_f64().sqrt(), Direction::Down)
+    };
     let mu_needs = significant(needs.to_f64().sqrt(), Direction::Up);
-    format!("this query needs mu {mu_needs} and {mu_left} is left ({})", shares(needs, left, whole))
+    format!(
+        "this query needs mu {mu_needs} and {mu_left} is left ({})",
+        shares(needs, left, whole)
+    )
 }
 
 fn in_rho(needs: Fixed, balance: &Balance) -> String {
     let (left, whole) = (balance.rho_left(), balance.cap.rho());
-    format!("this query needs rho {} and {} is left ({})", needed(needs), remaining(left), shares(needs, left, whole))
+    format!(
+        "this query needs rho {} and {} is left ({})",
+        needed(needs),
+        remaining(left),
+        shares(needs, left, whole)
+    )
 }
 
 fn shares(needs: Fixed, left: Fixed, whole: Fixed) -> String {
@@ -102,7 +136,11 @@ fn needed(value: Fixed) -> String {
 }
 
 fn remaining(value: Fixed) -> String {
-    if value == Fixed::ZERO { "nothing".to_owned() } else { significant(value.to_f64(), Direction::Down) }
+    if value == Fixed::ZERO {
+        "nothing".to_owned()
+    } else {
+        significant(value.to_f64(), Direction::Down)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -111,7 +149,8 @@ enum Direction {
     Down,
 }
 
-/// Three significant digits, rounded so that what is needed never looks smaller, nor what is left larger, than it is; but 0.1 plus a unit of 2^-60 is 0.1.
+/// Three significant digits, rounded so that what is needed never looks smaller, nor what is left
+/// larger, than it is; but 0.1 plus a unit of 2^-60 is 0.1.
 fn significant(value: f64, direction: Direction) -> String {
     if value <= 0.0 {
         return "0".to_owned();
@@ -122,8 +161,14 @@ fn significant(value: f64, direction: Direction) -> String {
         Direction::Down => (value / 10f64.powi(exponent - 2) * (1.0 + 1e-9)).floor(),
     };
     // Printed and parsed again in decimal, so that no digit beyond the three appears.
-    let decimal = format!("{digits}e{}", exponent - 2).parse::<f64>().unwrap_or(value);
-    if (1e-4..1e6).contains(&decimal) { format!("{decimal}") } else { format!("{decimal:e}") }
+    let decimal = format!("{digits}e{}", exponent - 2)
+        .parse::<f64>()
+        .unwrap_or(value);
+    if (1e-4..1e6).contains(&decimal) {
+        format!("{decimal}")
+    } else {
+        format!("{decimal:e}")
+    }
 }
 
 #[cfg(test)]
@@ -133,54 +178,103 @@ mod tests {
 
     fn balance(accounting: Accounting, spent: Loss) -> Balance {
         let fixed = Fixed::round_down;
-        Balance::lasting(Cap::new(fixed(1.0), fixed(1e-6), fixed(0.005), accounting).unwrap(), spent)
+        Balance::lasting(
+            Cap::new(fixed(1.0), fixed(1e-6), fixed(0.005), accounting).unwrap(),
+            spent,
+        )
     }
 
     fn laplace(epsilon: f64) -> Loss {
         let mu_squared = Fixed::round_up(1.6 * epsilon * epsilon);
-        Loss { epsilon: Some(Fixed::round_up(epsilon)), rho: Fixed::round_up(epsilon * epsilon), mu_squared, delta: Fixed::ZERO }
+        Loss {
+            epsilon: Some(Fixed::round_up(epsilon)),
+            rho: Fixed::round_up(epsilon * epsilon),
+            mu_squared,
+            delta: Fixed::ZERO,
+        }
     }
 
     fn gaussian(mu: f64) -> Loss {
-        Loss { epsilon: None, rho: Fixed::round_up(mu * mu / 2.0), mu_squared: Fixed::round_up(mu * mu), delta: Fixed::ZERO }
+        Loss {
+            epsilon: None,
+            rho: Fixed::round_up(mu * mu / 2.0),
+            mu_squared: Fixed::round_up(mu * mu),
+            delta: Fixed::ZERO,
+        }
     }
 
     #[test]
     fn pure_names_epsilon() {
         let refused = exhausted(&laplace(0.1), &balance(Accounting::Pure, laplace(0.96)));
         assert_eq!(refused.sqlstate, "53400");
-        assert_eq!(refused.message, "privacy budget exhausted: this query needs epsilon 0.1 and 0.04 is left");
+        assert_eq!(
+            refused.message,
+            "privacy budget exhausted: this query needs epsilon 0.1 and 0.04 is left"
+        );
         assert!(refused.detail.is_some_and(|d| d.contains("pgveil.epsilon")));
         let refused = exhausted(&laplace(0.1), &balance(Accounting::Pure, laplace(1.0)));
-        assert_eq!(refused.message, "privacy budget exhausted: this query needs epsilon 0.1 and nothing is left");
+        assert_eq!(
+            refused.message,
+            "privacy budget exhausted: this query needs epsilon 0.1 and nothing is left"
+        );
     }
 
     #[test]
     fn gdp_names_both_currencies() {
         let refused = exhausted(&laplace(0.1), &balance(Accounting::Gdp, laplace(0.96)));
-        assert_eq!(refused.message, "privacy budget exhausted: this query needs epsilon 0.1 and 0.04 is left");
-        assert!(
-            refused.detail.is_some_and(|d| d.starts_with("Counted together with Gaussian noise, this query needs mu 0.127 and nothing is left ("))
+        assert_eq!(
+            refused.message,
+            "privacy budget exhausted: this query needs epsilon 0.1 and 0.04 is left"
         );
+        assert!(refused.detail.is_some_and(|d| d.starts_with(
+            "Counted together with Gaussian noise, this query needs mu 0.127 and nothing is left ("
+        )));
         let refused = exhausted(&gaussian(0.1), &balance(Accounting::Gdp, gaussian(5.0)));
-        assert!(refused.message.starts_with("privacy budget exhausted: this query needs mu 0.1 and nothing is left ("), "{}", refused.message);
+        assert!(
+            refused.message.starts_with(
+                "privacy budget exhausted: this query needs mu 0.1 and nothing is left ("
+            ),
+            "{}",
+            refused.message
+        );
         let refused = exhausted(&gaussian(0.1), &balance(Accounting::Zcdp, gaussian(5.0)));
-        assert!(refused.message.starts_with("privacy budget exhausted: this query needs rho 0.005 and nothing is left ("), "{}", refused.message);
+        assert!(
+            refused.message.starts_with(
+                "privacy budget exhausted: this query needs rho 0.005 and nothing is left ("
+            ),
+            "{}",
+            refused.message
+        );
     }
 
     #[test]
     fn shares_and_the_day_of_renewal_are_told() {
         let fixed = Fixed::round_up;
-        assert_eq!(shares(fixed(0.1), fixed(0.5), fixed(1.0)), "10 % and 50 % of the budget");
-        let renewed = Balance { renews_at: Some(1_793_491_200_000_000), ..balance(Accounting::Pure, laplace(1.0)) };
-        assert_eq!(exhausted(&laplace(0.1), &renewed).hint.as_deref(), Some("The budget is renewed on 2026-11-01 (UTC)."));
+        assert_eq!(
+            shares(fixed(0.1), fixed(0.5), fixed(1.0)),
+            "10 % and 50 % of the budget"
+        );
+        let renewed = Balance {
+            renews_at: Some(1_793_491_200_000_000),
+            ..balance(Accounting::Pure, laplace(1.0))
+        };
+        assert_eq!(
+            exhausted(&laplace(0.1), &renewed).hint.as_deref(),
+            Some("The budget is renewed on 2026-11-01 (UTC).")
+        );
     }
 
     #[test]
     fn delta_comes_first_and_pure_refuses_gaussians() {
-        let keyed = Loss { delta: Fixed::round_up(1e-8), ..laplace(0.1) };
+        let keyed = Loss {
+            delta: Fixed::round_up(1e-8),
+            ..laplace(0.1)
+        };
         let refused = exhausted(&keyed, &balance(Accounting::Gdp, Loss::ZERO));
-        assert_eq!(refused.message, "privacy budget exhausted: this query needs delta 1e-8 and 5e-9 is left");
+        assert_eq!(
+            refused.message,
+            "privacy budget exhausted: this query needs delta 1e-8 and 5e-9 is left"
+        );
         let refused = exhausted(&gaussian(0.1), &balance(Accounting::Pure, Loss::ZERO));
         assert!(refused.message.contains("accounting is pure"));
     }
@@ -197,9 +291,17 @@ mod tests {
 
     #[test]
     fn what_is_left_is_told() {
-        for (accounting, needs) in [(Accounting::Gdp, "mu 5 and"), (Accounting::Zcdp, "rho 12.5 and")] {
+        for (accounting, needs) in [
+            (Accounting::Gdp, "mu 5 and"),
+            (Accounting::Zcdp, "rho 12.5 and"),
+        ] {
             let message = exhausted(&gaussian(5.0), &balance(accounting, gaussian(0.01))).message;
-            assert!(message.contains(needs) && message.ends_with("% of the budget)") && !message.contains("nothing"), "{message}");
+            assert!(
+                message.contains(needs)
+                    && message.ends_with("% of the budget)")
+                    && !message.contains("nothing"),
+                "{message}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The rules of the ledger: what is admitted, what is written. One thread runs them, over one store, inside one transaction at a time.
+//! The rules of the ledger: what is admitted, what is written. One thread runs them, over one
+//! store, inside one transaction at a time.
 
 use std::collections::HashMap;
 
@@ -34,7 +35,8 @@ pub(super) struct Standing {
     pub(super) balance: Balance,
     /// What was spent since the period began, also where the budget is not counted by periods.
     period: Loss,
-    /// Whether a period has ended that is not yet written down as ended, and where the one of now began.
+    /// Whether a period has ended that is not yet written down as ended, and where the one of now
+    /// began.
     begun: Option<i64>,
 }
 
@@ -56,21 +58,47 @@ impl Books {
     /// # Errors
     ///
     /// [`Error::Fixed`], [`Error::NamedTwice`]; those of the store.
-    pub(super) fn open(mut store: Box<dyn Store>, clock: Clock, owner: &AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
+    pub(super) fn open(
+        mut store: Box<dyn Store>,
+        clock: Clock,
+        owner: &AccountSpec,
+        roles: &[AccountSpec],
+    ) -> Result<Self, Error> {
         store.begin(Access::Write)?;
         let accounts = open_accounts(&mut *store, clock.now(), owner, roles);
         store.end(accounts.as_ref().map(|_| ()).map_err(Clone::clone))?;
         let (owner, roles) = accounts?;
-        Ok(Self { store, clock, holder: rand::random(), owner, roles, raised: HashMap::new() })
+        Ok(Self {
+            store,
+            clock,
+            holder: rand::random(),
+            owner,
+            roles,
+            raised: HashMap::new(),
+        })
     }
 
-    /// Debits the role for everything, the owner for what is fresh, or neither; claims the questions whose answers are to be made.
+    /// Debits the role for everything, the owner for what is fresh, or neither; claims the
+    /// questions whose answers are to be made.
     ///
     /// # Requires
     ///
-    /// A `Write` transaction is open, so that no other process debits between the reading of the sums and the commit.
-    pub(super) fn purchase(&mut self, role: &str, purchase: &Purchase) -> Result<Result<(), DebitError>, Error> {
-        let Purchase { buyer, fresh, offered, answers, fingerprint: _, bought, questions } = purchase;
+    /// A `Write` transaction is open, so that no other process debits between the reading of the
+    /// sums and the commit.
+    pub(super) fn purchase(
+        &mut self,
+        role: &str,
+        purchase: &Purchase,
+    ) -> Result<Result<(), DebitError>, Error> {
+        let Purchase {
+            buyer,
+            fresh,
+            offered,
+            answers,
+            fingerprint: _,
+            bought,
+            questions,
+        } = purchase;
         let account = self.role(role)?;
         let now = self.clock.now();
         if self.is_awaited(account.id, questions, answers, now)? {
@@ -78,29 +106,42 @@ impl Books {
         }
         let (mine, total) = self.standings(account, now)?;
         if mine.balance.frozen {
-            return Ok(Err(DebitError::Frozen { role: role.to_owned() }));
+            return Ok(Err(DebitError::Frozen {
+                role: role.to_owned(),
+            }));
         }
         if *buyer == Buyer::Role && mine.balance.closed {
-            return Ok(Err(DebitError::Closed { role: role.to_owned() }));
+            return Ok(Err(DebitError::Closed {
+                role: role.to_owned(),
+            }));
         }
         let Some(whole) = fresh.compose(*offered) else {
             return Ok(Err(exhausted(role, *fresh, mine.balance)));
         };
-        // A sum past 128 bits in any currency is refused like one past the cap, even where another currency admits it.
-        let after = |cap: &Cap, spent: &Loss, next: &Loss| spent.compose(*next).filter(|_| cap.admits(spent, next));
+        // A sum past 128 bits in any currency is refused like one past the cap, even where another
+        // currency admits it.
+        let after = |cap: &Cap, spent: &Loss, next: &Loss| {
+            spent.compose(*next).filter(|_| cap.admits(spent, next))
+        };
         if after(&mine.balance.cap, &mine.balance.spent, &whole).is_none() {
             return Ok(Err(exhausted(role, whole, mine.balance)));
         }
         let of_owner = after(&total.balance.cap, &total.balance.spent, fresh);
         // What was made for others is refused where it would be if it were to be made.
-        let of_owner = of_owner.filter(|_| *buyer == Buyer::Owner || after(&total.balance.cap, &total.balance.spent, &whole).is_some());
-        // However often a role's budget is renewed, what it learns in its life stays within the owner's total.
+        let of_owner = of_owner.filter(|_| {
+            *buyer == Buyer::Owner
+                || after(&total.balance.cap, &total.balance.spent, &whole).is_some()
+        });
+        // However often a role's budget is renewed, what it learns in its life stays within the
+        // owner's total.
         let lifetime = after(&total.balance.cap, &mine.balance.lifetime, &whole);
         let (Some(of_owner), Some(lifetime)) = (of_owner, lifetime) else {
             if *buyer == Buyer::Role {
                 self.close(account, now)?;
             }
-            return Ok(Err(DebitError::TotalExhausted { role: role.to_owned() }));
+            return Ok(Err(DebitError::TotalExhausted {
+                role: role.to_owned(),
+            }));
         };
         if !whole.is_zero() {
             self.set_role(account.id, &mine, &lifetime, &whole)?;
@@ -119,20 +160,42 @@ impl Books {
         Ok(Ok(()))
     }
 
-    /// Writes a role's sums, `whole` on top of its period's; begins the period of now before that, where it has not begun.
-    pub(super) fn set_role(&mut self, id: i64, standing: &Standing, lifetime: &Loss, whole: &Loss) -> Result<(), Error> {
+    /// Writes a role's sums, `whole` on top of its period's; begins the period of now before that,
+    /// where it has not begun.
+    pub(super) fn set_role(
+        &mut self,
+        id: i64,
+        standing: &Standing,
+        lifetime: &Loss,
+        whole: &Loss,
+    ) -> Result<(), Error> {
         // The lifetime's sum, which is no smaller, has been made.
         let period = standing.period.compose(*whole).unwrap_or(*lifetime);
         let [epsilon, rho, mu_squared, delta] = columns(&period);
         if let Some(start) = standing.begun {
-            let sql = "UPDATE period SET start = $1, debits = (SELECT coalesce(max(id), 0) FROM debit), receipts = (SELECT coalesce(max(id), 0) FROM receipt),
-                         decisions = (SELECT coalesce(max(id), 0) FROM decision), epsilon = $2, rho = $3, mu_squared = $4, delta = $5 WHERE account = $6";
-            self.store.query(sql, &[Value::Int(start), epsilon, rho, mu_squared, delta, Value::Int(id)])?;
+            let sql = "UPDATE period SET start = $1, debits = (SELECT coalesce(max(id), 0) FROM \
+                debit), receipts = (SELECT coalesce(max(id), 0) FROM receipt),
+                         decisions = (SELECT coalesce(max(id), 0) FROM decision), epsilon = $2, \
+                         rho \
+                         = $3, mu_squared = $4, delta = $5 WHERE account = $6";
+            self.store.query(
+                sql,
+                &[
+                    Value::Int(start),
+                    epsilon,
+                    rho,
+                    mu_squared,
+                    delta,
+                    Value::Int(id),
+                ],
+            )?;
             return self.set_spent(id, lifetime);
         }
         self.set_spent(id, lifetime)?;
-        let sql = "UPDATE period SET epsilon = $1, rho = $2, mu_squared = $3, delta = $4 WHERE account = $5";
-        self.store.query(sql, &[epsilon, rho, mu_squared, delta, Value::Int(id)])?;
+        let sql = "UPDATE period SET epsilon = $1, rho = $2, mu_squared = $3, delta = $4 WHERE \
+            account = $5";
+        self.store
+            .query(sql, &[epsilon, rho, mu_squared, delta, Value::Int(id)])?;
         Ok(())
     }
 
@@ -140,24 +203,53 @@ impl Books {
     fn close(&mut self, account: Account, now: i64) -> Result<(), Error> {
         let sql = "INSERT INTO refusal (account, microseconds, epsilon, delta, decisions)
                    VALUES ($1, $2, $3, $4, (SELECT coalesce(max(id), 0) FROM decision))
-                   ON CONFLICT (account) DO UPDATE SET microseconds = excluded.microseconds, epsilon = excluded.epsilon, delta = excluded.delta,
+                   ON CONFLICT (account) DO UPDATE SET microseconds = excluded.microseconds, \
+                   epsilon = excluded.epsilon, delta = excluded.delta,
                      decisions = excluded.decisions";
         let Terms { epsilon, delta, .. } = self.owner.terms;
-        self.store.query(sql, &[Value::Int(account.id), Value::Int(now), fixed(epsilon), fixed(delta)])?;
+        self.store.query(
+            sql,
+            &[
+                Value::Int(account.id),
+                Value::Int(now),
+                fixed(epsilon),
+                fixed(delta),
+            ],
+        )?;
         Ok(())
     }
 
     fn set_spent(&mut self, id: i64, total: &Loss) -> Result<(), Error> {
         let [epsilon, rho, mu_squared, delta] = columns(total);
-        let sql = "UPDATE account SET spent_epsilon = $1, spent_rho = $2, spent_mu_squared = $3, spent_delta = $4 WHERE id = $5";
-        self.store.query(sql, &[epsilon, rho, mu_squared, delta, Value::Int(id)])?;
+        let sql = "UPDATE account SET spent_epsilon = $1, spent_rho = $2, spent_mu_squared = $3, \
+            spent_delta = $4 WHERE id = $5";
+        self.store
+            .query(sql, &[epsilon, rho, mu_squared, delta, Value::Int(id)])?;
         Ok(())
     }
 
-    fn append(&mut self, sql: &'static str, role: i64, now: i64, loss: &Loss, fingerprint: &Fingerprint) -> Result<(), Error> {
+    fn append(
+        &mut self,
+        sql: &'static str,
+        role: i64,
+        now: i64,
+        loss: &Loss,
+        fingerprint: &Fingerprint,
+    ) -> Result<(), Error> {
         let [epsilon, rho, mu_squared, delta] = columns(loss);
         let fingerprint = Value::Blob(fingerprint.as_bytes().to_vec());
-        self.store.query(sql, &[Value::Int(role), Value::Int(now), epsilon, rho, mu_squared, delta, fingerprint])?;
+        self.store.query(
+            sql,
+            &[
+                Value::Int(role),
+                Value::Int(now),
+                epsilon,
+                rho,
+                mu_squared,
+                delta,
+                fingerprint,
+            ],
+        )?;
         Ok(())
     }
 
@@ -168,40 +260,67 @@ impl Books {
     /// A `Write` transaction is open.
     pub(super) fn record_failure(&mut self, role: &str) -> Result<u32, Error> {
         let id = self.role(role)?.id;
-        let sql = "UPDATE account SET failures = failures + 1 WHERE id = $1 AND failures < 4294967295";
+        let sql =
+            "UPDATE account SET failures = failures + 1 WHERE id = $1 AND failures < 4294967295";
         self.store.query(sql, &[Value::Int(id)])?;
         self.failures(role)
     }
 
     pub(super) fn failures(&mut self, role: &str) -> Result<u32, Error> {
         let id = self.role(role)?.id;
-        let rows = self.store.query("SELECT failures FROM account WHERE id = $1", &[Value::Int(id)])?;
+        let rows = self.store.query(
+            "SELECT failures FROM account WHERE id = $1",
+            &[Value::Int(id)],
+        )?;
         Ok(u32::try_from(first(&rows)?.int(0)?).unwrap_or(u32::MAX))
     }
 
     pub(super) fn balances(&mut self, role: &str) -> Result<Balances, Error> {
         let (role, owner) = self.standings(self.role(role)?, self.clock.now())?;
-        Ok(Balances { role: role.balance, owner: owner.balance })
+        Ok(Balances {
+            role: role.balance,
+            owner: owner.balance,
+        })
     }
 
     pub(super) fn balance_owner(&mut self) -> Result<Balance, Error> {
         let owner = self.owner;
-        self.standings(owner, self.clock.now()).map(|(owner, _)| owner.balance)
+        self.standings(owner, self.clock.now())
+            .map(|(owner, _)| owner.balance)
     }
 
     /// The newest debits of a role, newest first.
     pub(super) fn history(&mut self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
-        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id, CAST(0 AS bigint) FROM debit WHERE role = $1
-                   UNION ALL SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id, CAST(1 AS bigint) FROM receipt WHERE role = $1
+        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id, CAST(0 \
+            AS \
+            bigint) FROM debit WHERE role = $1
+                   UNION ALL SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, \
+                   id, \
+                   CAST(1 AS bigint) FROM receipt WHERE role = $1
                    ORDER BY microseconds DESC, id DESC LIMIT $2";
-        let rows = self.store.query(sql, &[Value::Int(self.role(role)?.id), Value::Int(i64::from(rows_max))])?;
+        let rows = self.store.query(
+            sql,
+            &[
+                Value::Int(self.role(role)?.id),
+                Value::Int(i64::from(rows_max)),
+            ],
+        )?;
         let mut entries: Vec<(Entry, i64)> = Vec::new();
         for row in &rows {
-            let entry = Entry { loss: row.loss(0)?, microseconds: row.int(4)?, fingerprint: Fingerprint::new(row.digest(5)?) };
+            let entry = Entry {
+                loss: row.loss(0)?,
+                microseconds: row.int(4)?,
+                fingerprint: Fingerprint::new(row.digest(5)?),
+            };
             let book = row.int(7)?;
             match entries.last_mut() {
-                // A debit and a receipt of one purchase: that others have asked a part of it before is not the role's to know.
-                Some((last, of)) if (last.microseconds, last.fingerprint) == (entry.microseconds, entry.fingerprint) && *of != book => {
+                // A debit and a receipt of one purchase: that others have asked a part of it before
+                // is not the role's to know.
+                Some((last, of))
+                    if (last.microseconds, last.fingerprint)
+                        == (entry.microseconds, entry.fingerprint)
+                        && *of != book =>
+                {
                     last.loss = last.loss.compose(entry.loss).unwrap_or(last.loss);
                 }
                 Some(_) | None => entries.push((entry, book)),
@@ -211,18 +330,32 @@ impl Books {
     }
 
     pub(super) fn role(&self, name: &str) -> Result<Account, Error> {
-        self.roles.get(name).copied().ok_or_else(|| Error::UnknownRole { role: name.to_owned() })
+        self.roles
+            .get(name)
+            .copied()
+            .ok_or_else(|| Error::UnknownRole {
+                role: name.to_owned(),
+            })
     }
 
     /// Where an account and the owner's stand.
-    pub(super) fn standings(&mut self, account: Account, now: i64) -> Result<(Standing, Standing), Error> {
+    pub(super) fn standings(
+        &mut self,
+        account: Account,
+        now: i64,
+    ) -> Result<(Standing, Standing), Error> {
         let owner = self.owner;
         let ids = [Value::Int(account.id), Value::Int(owner.id)];
-        let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, p.start, p.epsilon, p.rho, p.mu_squared, p.delta, p.decisions,
+        let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, \
+            p.start, p.epsilon, p.rho, p.mu_squared, p.delta, p.decisions,
                      r.epsilon, r.delta, r.decisions
-                   FROM account AS a LEFT JOIN period AS p ON p.account = a.id LEFT JOIN refusal AS r ON r.account = a.id WHERE a.id IN ($1, $2)";
+                   FROM account AS a LEFT JOIN period AS p ON p.account = a.id LEFT JOIN refusal \
+                   AS \
+                   r ON r.account = a.id WHERE a.id IN ($1, $2)";
         let rows = self.store.query(sql, &ids)?;
-        let sql = "SELECT account, kind, epsilon, delta, id FROM decision WHERE account IN ($1, $2) ORDER BY id";
+        let sql = "SELECT account, kind, epsilon, delta, id FROM decision WHERE account IN ($1, \
+            $2) \
+            ORDER BY id";
         let decisions = self.store.query(sql, &ids)?;
         let all_frozen = is_frozen(&decisions, owner.id)?;
         let mut standing = |account: Account| {
@@ -241,7 +374,13 @@ impl Books {
         Ok((standing(account)?, standing(owner)?))
     }
 
-    fn raised_standing(&mut self, account: Account, row: &Row, decisions: &[Row], now: i64) -> Result<Standing, Error> {
+    fn raised_standing(
+        &mut self,
+        account: Account,
+        row: &Row,
+        decisions: &[Row],
+        now: i64,
+    ) -> Result<Standing, Error> {
         let Account { id, terms } = account;
         let lifetime = row.loss(1)?;
         let (mut period, mut since, mut begun) = (lifetime, 0, None);
@@ -261,16 +400,32 @@ impl Books {
         };
         let mut granted = (Fixed::ZERO, Fixed::ZERO);
         for decision in decisions {
-            let counts = decision.int(0)? == id && decision.text(1)? == "grant" && decision.int(4)? > since;
+            let counts =
+                decision.int(0)? == id && decision.text(1)? == "grant" && decision.int(4)? > since;
             if counts {
-                let add = |sum: Fixed, at| Ok::<_, Error>(sum.checked_add(decision.fixed(at)?).unwrap_or(sum));
+                let add = |sum: Fixed, at| {
+                    Ok::<_, Error>(sum.checked_add(decision.fixed(at)?).unwrap_or(sum))
+                };
                 granted = (add(granted.0, 2)?, add(granted.1, 3)?);
             }
         }
         let renews_at = period_end(terms.renew, now);
         let cap = self.cap(account, granted);
-        let balance = Balance { cap, spent, lifetime, renew: terms.renew, renews_at, granted, frozen: false, closed: false };
-        Ok(Standing { balance, period, begun })
+        let balance = Balance {
+            cap,
+            spent,
+            lifetime,
+            renew: terms.renew,
+            renews_at,
+            granted,
+            frozen: false,
+            closed: false,
+        };
+        Ok(Standing {
+            balance,
+            period,
+            begun,
+        })
     }
 
     /// The policy's cap, raised by what was granted.
@@ -280,30 +435,53 @@ impl Books {
             return terms.cap;
         }
         let made = || {
-            let (epsilon, delta) = (terms.epsilon.checked_add(granted.0)?, terms.delta.checked_add(granted.1)?);
-            Cap::new(epsilon, delta, terms.threshold_share, terms.cap.accounting()).ok()
+            let (epsilon, delta) = (
+                terms.epsilon.checked_add(granted.0)?,
+                terms.delta.checked_add(granted.1)?,
+            );
+            Cap::new(
+                epsilon,
+                delta,
+                terms.threshold_share,
+                terms.cap.accounting(),
+            )
+            .ok()
         };
         // A grant that makes no cap raises nothing.
-        *self.raised.entry((id, granted.0, granted.1)).or_insert_with(|| made().unwrap_or(terms.cap))
+        *self
+            .raised
+            .entry((id, granted.0, granted.1))
+            .or_insert_with(|| made().unwrap_or(terms.cap))
     }
 }
 
-const DEBIT: &str = "INSERT INTO debit (id, role, microseconds, epsilon, rho, mu_squared, delta, fingerprint)
-                     VALUES ((SELECT coalesce(max(id), 0) + 1 FROM debit), $1, $2, $3, $4, $5, $6, $7)";
-const RECEIPT: &str = "INSERT INTO receipt (id, role, microseconds, epsilon, rho, mu_squared, delta, fingerprint)
-                       VALUES ((SELECT coalesce(max(id), 0) + 1 FROM receipt), $1, $2, $3, $4, $5, $6, $7)";
+const DEBIT: &str = "INSERT INTO debit (id, role, microseconds, epsilon, rho, mu_squared, delta, \
+    fingerprint)
+                     VALUES ((SELECT coalesce(max(id), 0) + 1 FROM debit), $1, $2, $3, $4, $5, $6, \
+                     $7)";
+const RECEIPT: &str = "INSERT INTO receipt (id, role, microseconds, epsilon, rho, mu_squared, \
+    delta, fingerprint)
+                       VALUES ((SELECT coalesce(max(id), 0) + 1 FROM receipt), $1, $2, $3, $4, $5, \
+                       $6, $7)";
 
 fn exhausted(role: &str, needs: Loss, balance: Balance) -> DebitError {
-    DebitError::Exhausted { role: role.to_owned(), needs, balance: Box::new(balance) }
+    DebitError::Exhausted {
+        role: role.to_owned(),
+        needs,
+        balance: Box::new(balance),
+    }
 }
 
-/// Whether the owner's total has refused the account of this row, and the owner has neither raised it since nor decided for the account: a grant, or an unfreezing.
+/// Whether the owner's total has refused the account of this row, and the owner has neither raised
+/// it since nor decided for the account: a grant, or an unfreezing.
 fn is_closed(owner: &Terms, row: &Row, decisions: &[Row]) -> Result<bool, Error> {
     if row.is_null(11) {
         return Ok(false);
     }
     let (epsilon, delta, last) = (row.fixed(11)?, row.fixed(12)?, row.int(13)?);
-    let is_raised = owner.epsilon >= epsilon && owner.delta >= delta && (owner.epsilon, owner.delta) != (epsilon, delta);
+    let is_raised = owner.epsilon >= epsilon
+        && owner.delta >= delta
+        && (owner.epsilon, owner.delta) != (epsilon, delta);
     let mut is_decided = false;
     for decision in decisions {
         // Those of this account, and of all.
@@ -332,81 +510,156 @@ pub(super) fn first(rows: &[Row]) -> Result<&Row, Error> {
 }
 
 fn gone() -> Error {
-    Error::Damaged { ledger: "the ledger".to_owned(), reason: "an account is gone from it".to_owned() }
+    Error::Damaged {
+        ledger: "the ledger".to_owned(),
+        reason: "an account is gone from it".to_owned(),
+    }
 }
 
-fn open_accounts(store: &mut dyn Store, now: i64, owner: &AccountSpec, roles: &[AccountSpec]) -> Result<(Account, HashMap<String, Account>), Error> {
+fn open_accounts(
+    store: &mut dyn Store,
+    now: i64,
+    owner: &AccountSpec,
+    roles: &[AccountSpec],
+) -> Result<(Account, HashMap<String, Account>), Error> {
     let owner = open_account(store, now, "owner", owner)?;
     let mut accounts = HashMap::with_capacity(roles.len());
     for role in roles {
         let account = open_account(store, now, "role", role)?;
         keep_period(store, now, account)?;
         if accounts.insert(role.name.clone(), account).is_some() {
-            return Err(Error::NamedTwice { name: role.name.clone() });
+            return Err(Error::NamedTwice {
+                name: role.name.clone(),
+            });
         }
     }
     Ok((owner, accounts))
 }
 
-/// Finds the account, whose fixed terms must agree, or opens it. There is one owner, whatever the name; a role goes by its name.
-fn open_account(store: &mut dyn Store, now: i64, kind: &str, spec: &AccountSpec) -> Result<Account, Error> {
-    let AccountSpec { name, budget, threshold_share, cap, renew } = spec;
+/// Finds the account, whose fixed terms must agree, or opens it. There is one owner, whatever the
+/// name; a role goes by its name.
+fn open_account(
+    store: &mut dyn Store,
+    now: i64,
+    kind: &str,
+    spec: &AccountSpec,
+) -> Result<Account, Error> {
+    let AccountSpec {
+        name,
+        budget,
+        threshold_share,
+        cap,
+        renew,
+    } = spec;
     let fixed = Fixed::round_down;
-    let terms =
-        Terms { epsilon: fixed(budget.epsilon), delta: fixed(budget.delta), threshold_share: fixed(*threshold_share), cap: *cap, renew: *renew };
+    let terms = Terms {
+        epsilon: fixed(budget.epsilon),
+        delta: fixed(budget.delta),
+        threshold_share: fixed(*threshold_share),
+        cap: *cap,
+        renew: *renew,
+    };
     let accounting = cap.accounting().name();
-    let (kind_value, budget_values) = (text(kind), [Value::Real(budget.epsilon), Value::Real(budget.delta)]);
-    let sql = "SELECT id, accounting, threshold_share FROM account WHERE kind = $1 AND (kind = 'owner' OR name = $2)";
+    let (kind_value, budget_values) = (
+        text(kind),
+        [Value::Real(budget.epsilon), Value::Real(budget.delta)],
+    );
+    let sql = "SELECT id, accounting, threshold_share FROM account WHERE kind = $1 AND (kind = \
+        'owner' OR name = $2)";
     let found = store.query(sql, &[kind_value.clone(), text(name)])?;
     let [epsilon, delta] = budget_values;
     let Some(row) = found.first() else {
         let sql = "INSERT INTO account
-                     (id, kind, name, accounting, threshold_share, epsilon, delta, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, failures)
-                   VALUES ((SELECT coalesce(max(id), 0) + 1 FROM account), $1, $2, $3, $4, $5, $6, $7, $7, $7, $7, 0) RETURNING id";
+                     (id, kind, name, accounting, threshold_share, epsilon, delta, spent_epsilon, \
+                     spent_rho, spent_mu_squared, spent_delta, failures)
+                   VALUES ((SELECT coalesce(max(id), 0) + 1 FROM account), $1, $2, $3, $4, $5, $6, \
+                   $7, $7, $7, $7, 0) RETURNING id";
         let zero = Value::Blob(vec![0; 16]);
-        let made = store.query(sql, &[kind_value, text(name), text(accounting), Value::Real(*threshold_share), epsilon, delta, zero.clone()])?;
+        let made = store.query(
+            sql,
+            &[
+                kind_value,
+                text(name),
+                text(accounting),
+                Value::Real(*threshold_share),
+                epsilon,
+                delta,
+                zero.clone(),
+            ],
+        )?;
         let id = first(&made)?.int(0)?;
         if kind == "role" {
             let start = period_start(*renew, now).unwrap_or(0);
-            let sql = "INSERT INTO period (account, renew, start, epsilon, rho, mu_squared, delta, debits, receipts, decisions)
+            let sql =
+                "INSERT INTO period (account, renew, start, epsilon, rho, mu_squared, delta, \
+                debits, receipts, decisions)
                        VALUES ($1, $2, $3, $4, $4, $4, $4, 0, 0, 0)";
-            store.query(sql, &[Value::Int(id), text(renew.name()), Value::Int(start), zero])?;
+            store.query(
+                sql,
+                &[Value::Int(id), text(renew.name()), Value::Int(start), zero],
+            )?;
         }
         return Ok(Account { id, terms });
     };
     let fixed = |what, fixed, wanted| {
-        let account = if kind == "owner" { "the owner's account".to_owned() } else { format!("the account of role {name:?}") };
-        Err(Error::Fixed { account, what, fixed, wanted })
+        let account = if kind == "owner" {
+            "the owner's account".to_owned()
+        } else {
+            format!("the account of role {name:?}")
+        };
+        Err(Error::Fixed {
+            account,
+            what,
+            fixed,
+            wanted,
+        })
     };
     if row.text(1)? != accounting {
         return fixed("accounting", row.text(1)?.to_owned(), accounting.to_owned());
     }
     if row.real(2)? != *threshold_share {
-        return fixed("threshold_share", row.real(2)?.to_string(), threshold_share.to_string());
+        return fixed(
+            "threshold_share",
+            row.real(2)?.to_string(),
+            threshold_share.to_string(),
+        );
     }
     let id = row.int(0)?;
-    let sql = "UPDATE account SET epsilon = $1, delta = $2 WHERE id = $3 AND (epsilon <> $1 OR delta <> $2)";
+    let sql = "UPDATE account SET epsilon = $1, delta = $2 WHERE id = $3 AND (epsilon <> $1 OR \
+        delta <> $2)";
     store.query(sql, &[epsilon, delta, Value::Int(id)])?;
     Ok(Account { id, terms })
 }
 
-/// Where the policy says another renewal than before, the period of now has begun with all that was spent before, and with no grant of a period that has ended: a
-/// change of words grants nothing.
+/// Where the policy says another renewal than before, the period of now has begun with all that was
+/// spent before, and with no grant of a period that has ended: a change of words grants nothing.
 fn keep_period(store: &mut dyn Store, now: i64, account: Account) -> Result<(), Error> {
     let Account { id, terms } = account;
-    let row = store.query("SELECT renew, start FROM period WHERE account = $1", &[Value::Int(id)])?;
+    let row = store.query(
+        "SELECT renew, start FROM period WHERE account = $1",
+        &[Value::Int(id)],
+    )?;
     let row = first(&row)?;
-    let before = [Renew::Never, Renew::Weekly, Renew::Monthly].into_iter().find(|renew| row.text(0).is_ok_and(|name| name == renew.name()));
+    let before = [Renew::Never, Renew::Weekly, Renew::Monthly]
+        .into_iter()
+        .find(|renew| row.text(0).is_ok_and(|name| name == renew.name()));
     if before == Some(terms.renew) {
         return Ok(());
     }
     let last = row.int(1)?;
-    if before.and_then(|renew| period_start(renew, now)).is_some_and(|start| start > last) {
-        let sql = "UPDATE period SET decisions = (SELECT coalesce(max(id), 0) FROM decision) WHERE account = $1";
+    if before
+        .and_then(|renew| period_start(renew, now))
+        .is_some_and(|start| start > last)
+    {
+        let sql = "UPDATE period SET decisions = (SELECT coalesce(max(id), 0) FROM decision) WHERE \
+            account = $1";
         store.query(sql, &[Value::Int(id)])?;
     }
     let start = period_start(terms.renew, now).unwrap_or(0).max(last);
     let sql = "UPDATE period SET renew = $1, start = $2 WHERE account = $3";
-    store.query(sql, &[text(terms.renew.name()), Value::Int(start), Value::Int(id)])?;
+    store.query(
+        sql,
+        &[text(terms.renew.name()), Value::Int(start), Value::Int(id)],
+    )?;
     Ok(())
 }

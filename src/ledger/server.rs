@@ -1,8 +1,10 @@
 //! The ledger in PostgreSQL, for many proxies.
 //!
-//! Every transaction that writes first locks the one row of `format`: debits of all proxies are serialised, and each reads what the one before it left. COMMIT
-//! returns when the server has synced (`synchronous_commit = on`; a server without `fsync` is refused). Where its answer is lost, the server is asked what became of the
-//! transaction, by its number and by a mark that it left; where that is not known, the debit is taken as charged and nothing is answered.
+//! Every transaction that writes first locks the one row of `format`: debits of all proxies are
+//! serialised, and each reads what the one before it left. COMMIT returns when the server has
+//! synced (`synchronous_commit = on`; a server without `fsync` is refused). Where its answer is
+//! lost, the server is asked what became of the transaction, by its number and by a mark that it
+//! left; where that is not known, the debit is taken as charged and nothing is answered.
 
 mod schema;
 
@@ -43,8 +45,9 @@ pub(super) struct Server {
     session: Option<Session>,
     /// The number of the open transaction, if it may write.
     writing: Option<i64>,
-    /// The question of a claim of our own, never a statement's: each transaction that writes leaves its number there. A server that has taken over from another gives
-    /// numbers anew, so that a number by itself may be somebody else's.
+    /// The question of a claim of our own, never a statement's: each transaction that writes leaves
+    /// its number there. A server that has taken over from another gives numbers anew, so that a
+    /// number by itself may be somebody else's.
     mark: String,
 }
 
@@ -55,36 +58,66 @@ impl Server {
     ///
     /// [`Error`]; a schema that is refused is not written to.
     pub(super) fn open(url: &str, absent: Absent) -> Result<Self, Error> {
-        let mut config: Config = url.parse().map_err(|_| Error::Url { url: "postgres://…".to_owned() })?;
+        let mut config: Config = url.parse().map_err(|_| Error::Url {
+            url: "postgres://…".to_owned(),
+        })?;
         if config.get_application_name().is_none() {
             config.application_name("pgveil ledger");
         }
-        config.connect_timeout(PATIENCE).keepalives(true).keepalives_idle(Duration::from_secs(30));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mark = format!("decode('{:032x}{:032x}', 'hex')", rand::random::<u128>(), rand::random::<u128>());
-        let mut server = Self { runtime, config, session: None, writing: None, mark };
+        config
+            .connect_timeout(PATIENCE)
+            .keepalives(true)
+            .keepalives_idle(Duration::from_secs(30));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let mark = format!(
+            "decode('{:032x}{:032x}', 'hex')",
+            rand::random::<u128>(),
+            rand::random::<u128>()
+        );
+        let mut server = Self {
+            runtime,
+            config,
+            session: None,
+            writing: None,
+            mark,
+        };
         server.reconnect()?;
         server.make_if_missing(absent)?;
         server.raise()?;
         server.structure(schema::FORMAT)?;
-        verify::sums(&mut server, "the ledger's schema pgveil_ledger", schema::FORMAT)?;
+        verify::sums(
+            &mut server,
+            "the ledger's schema pgveil_ledger",
+            schema::FORMAT,
+        )?;
         Ok(server)
     }
 
-    /// Runs a step on the connection; after an error of the connection, or none in time, the connection is gone.
+    /// Runs a step on the connection; after an error of the connection, or none in time, the
+    /// connection is gone.
     fn run<T, F>(&mut self, step: impl FnOnce(Session) -> F) -> Result<T, Error>
     where
         F: Future<Output = (Session, Result<T, tokio_postgres::Error>)>,
     {
-        let Some(session) = self.session.take() else { return Err(lost()) };
-        let Ok((session, result)) = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, step(session)).await }) else { return Err(lost()) };
+        let Some(session) = self.session.take() else {
+            return Err(lost());
+        };
+        let Ok((session, result)) = self
+            .runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, step(session)).await })
+        else {
+            return Err(lost());
+        };
         if !session.connected.client.is_closed() {
             self.session = Some(session);
         }
         result.map_err(Error::storage)
     }
 
-    /// Several statements at once, without parameters; the last value of the last row, if there is one.
+    /// Several statements at once, without parameters; the last value of the last row, if there is
+    /// one.
     fn script(&mut self, sql: &str) -> Result<Option<String>, Error> {
         let messages = self.run(|session| async move {
             let result = session.connected.client.simple_query(sql).await;
@@ -100,19 +133,28 @@ impl Server {
     fn reconnect(&mut self) -> Result<(), Error> {
         self.session = None;
         let config = self.config.clone();
-        let connected = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, connect(&config)).await });
+        let connected = self
+            .runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, connect(&config)).await });
         let connected = connected.map_err(|_| lost())?.map_err(Error::storage)?;
-        self.session = Some(Session { connected, prepared: HashMap::new() });
+        self.session = Some(Session {
+            connected,
+            prepared: HashMap::new(),
+        });
         let milliseconds = STATEMENT_TIMEOUT.as_millis();
         // A proxy that hangs must not keep the others from the lock.
         let settings = format!(
-            "SET synchronous_commit = on; SET statement_timeout = {milliseconds}; SET idle_in_transaction_session_timeout = {milliseconds};
-             SET client_encoding = 'UTF8'; SET search_path = {}; SET default_transaction_read_only = off; SHOW fsync",
+            "SET synchronous_commit = on; SET statement_timeout = {milliseconds}; SET \
+                idle_in_transaction_session_timeout = {milliseconds};
+             SET client_encoding = 'UTF8'; SET search_path = {}; SET default_transaction_read_only \
+             = off; SHOW fsync",
             schema::NAME
         );
         match self.script(&settings)?.as_deref() {
             Some("on") => Ok(()),
-            _ => Err(Error::Unsafe { setting: "fsync = off".to_owned() }),
+            _ => Err(Error::Unsafe {
+                setting: "fsync = off".to_owned(),
+            }),
         }
     }
 
@@ -124,11 +166,19 @@ impl Server {
             return Ok(());
         }
         if absent == Absent::Refuse {
-            return Err(Error::Missing { place: format!("schema {name} of the database of ledger.url") });
+            return Err(Error::Missing {
+                place: format!("schema {name} of the database of ledger.url"),
+            });
         }
         // One maker at a time; the number is that of ledgers.
-        let locked = self.script(&format!("BEGIN; SELECT pg_advisory_xact_lock(7379450921); {there}"))?;
-        let made = if locked.as_deref() == Some("1") { Ok(None) } else { self.script(&format!("CREATE SCHEMA {name};{}", schema::whole())) };
+        let locked = self.script(&format!(
+            "BEGIN; SELECT pg_advisory_xact_lock(7379450921); {there}"
+        ))?;
+        let made = if locked.as_deref() == Some("1") {
+            Ok(None)
+        } else {
+            self.script(&format!("CREATE SCHEMA {name};{}", schema::whole()))
+        };
         match made {
             Ok(_) => self.script("COMMIT").map(drop),
             Err(error) => {
@@ -138,7 +188,8 @@ impl Server {
         }
     }
 
-    /// Brings a whole schema of an older format to this one: tables are added, nothing else is touched.
+    /// Brings a whole schema of an older format to this one: tables are added, nothing else is
+    /// touched.
     fn raise(&mut self) -> Result<(), Error> {
         let found = self.format()?;
         if !schema::is_older(found) {
@@ -147,21 +198,43 @@ impl Server {
         self.structure(found)?;
         self.begin(Access::Write)?;
         // Another process may have done it since, until the lock was had.
-        let raised = self.format().and_then(|found| if schema::is_older(found) { self.script(&schema::since(found)).map(drop) } else { Ok(()) });
+        let raised = self.format().and_then(|found| {
+            if schema::is_older(found) {
+                self.script(&schema::since(found)).map(drop)
+            } else {
+                Ok(())
+            }
+        });
         self.end(raised)
     }
 
     /// The format of the schema that is there.
     fn format(&mut self) -> Result<i64, Error> {
         let ledger = format!("schema {} of the ledger's database", schema::NAME);
-        let version = self.script("SELECT count(*) FROM pg_class WHERE relname = 'format' AND relnamespace = 'pgveil_ledger'::regnamespace")?;
+        let version = self.script(
+            "SELECT count(*) FROM pg_class WHERE relname = 'format' AND \
+            relnamespace = 'pgveil_ledger'::regnamespace",
+        )?;
         if version.as_deref() != Some("1") {
-            return Err(Error::Foreign { ledger, reason: "it has no format".to_owned() });
+            return Err(Error::Foreign {
+                ledger,
+                reason: "it has no format".to_owned(),
+            });
         }
-        match self.script("SELECT version FROM format")?.and_then(|version| version.parse::<i64>().ok()) {
+        match self
+            .script("SELECT version FROM format")?
+            .and_then(|version| version.parse::<i64>().ok())
+        {
             Some(found) if found == schema::FORMAT || schema::is_older(found) => Ok(found),
-            Some(found) if found > schema::FORMAT => Err(Error::Newer { ledger, found, known: schema::FORMAT }),
-            Some(_) | None => Err(Error::Foreign { ledger, reason: "it has no format version".to_owned() }),
+            Some(found) if found > schema::FORMAT => Err(Error::Newer {
+                ledger,
+                found,
+                known: schema::FORMAT,
+            }),
+            Some(_) | None => Err(Error::Foreign {
+                ledger,
+                reason: "it has no format version".to_owned(),
+            }),
         }
     }
 
@@ -170,21 +243,34 @@ impl Server {
         self.begin(Access::Read)?;
         let found = self.query(schema::FOUND, &[]);
         self.end(found.as_ref().map(|_| ()).map_err(Clone::clone))?;
-        let mut lines = found?.iter().map(|row| row.text(0).map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
+        let mut lines = found?
+            .iter()
+            .map(|row| row.text(0).map(str::to_owned))
+            .collect::<Result<Vec<_>, _>>()?;
         lines.sort_unstable();
         if lines != schema::expected(format) {
-            return Err(Error::Damaged { ledger, reason: "its tables are not those of a ledger".to_owned() });
+            return Err(Error::Damaged {
+                ledger,
+                reason: "its tables are not those of a ledger".to_owned(),
+            });
         }
         Ok(())
     }
 
     /// After a COMMIT without an answer: whether the transaction was committed.
     fn settle(&mut self, transaction: i64, cause: Error) -> Result<(), Error> {
-        tracing::warn!(error = %cause, "the answer to a commit of the ledger was lost: asking what became of it");
+        tracing::warn!(error = %cause, "the answer to a commit of the ledger was lost: asking what \
+            became of it");
         for _ in 0..ASKED {
             if self.session.is_some() || self.reconnect().is_ok() {
-                match self.script(&format!("SELECT txid_status({transaction})")).ok().flatten().as_deref() {
-                    // Of that number; whether it is ours is told by the mark. A commit after it is answered when a standby that must have it has both.
+                match self
+                    .script(&format!("SELECT txid_status({transaction})"))
+                    .ok()
+                    .flatten()
+                    .as_deref()
+                {
+                    // Of that number; whether it is ours is told by the mark. A commit after it is
+                    // answered when a standby that must have it has both.
                     Some("committed") => match self.script(&self.mark_again(transaction)) {
                         Ok(Some(_)) => return Ok(()),
                         Ok(None) => break,
@@ -200,19 +286,26 @@ impl Server {
         Err(cause)
     }
 
-    /// What is read after the lock is what the last holder left. The last value is the transaction's number, kept with it.
+    /// What is read after the lock is what the last holder left. The last value is the
+    /// transaction's number, kept with it.
     fn begin_writing(&self) -> String {
         let Self { mark, .. } = self;
         format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT version FROM format FOR UPDATE;
-             INSERT INTO claim (question, holder, until) VALUES ({mark}, substring({mark} FROM 1 FOR 16), txid_current())
+             INSERT INTO claim (question, holder, until) VALUES ({mark}, substring({mark} FROM 1 \
+             FOR 16), txid_current())
              ON CONFLICT (question) DO UPDATE SET until = excluded.until RETURNING until"
         )
     }
 
     /// Gives the number back where the transaction's mark is there.
     fn mark_again(&self, transaction: i64) -> String {
-        format!("UPDATE claim SET until = until WHERE question = {} AND until = {transaction} RETURNING until", self.mark)
+        format!(
+            "UPDATE claim SET until = until WHERE question = {} AND until = {transaction} \
+                RETURNING \
+                until",
+            self.mark
+        )
     }
 }
 
@@ -222,9 +315,14 @@ impl Store for Server {
             Access::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".to_owned(),
             Access::Write => self.begin_writing(),
         };
-        let mut begun = if self.session.is_some() { self.script(&sql) } else { Err(lost()) };
+        let mut begun = if self.session.is_some() {
+            self.script(&sql)
+        } else {
+            Err(lost())
+        };
         if begun.is_err() {
-            // Nothing has been done yet: a connection that was lost meanwhile is made again. What it had locked ends with it.
+            // Nothing has been done yet: a connection that was lost meanwhile is made again. What
+            // it had locked ends with it.
             self.reconnect()?;
             begun = self.script(&sql);
         }
@@ -255,7 +353,11 @@ impl Store for Server {
     }
 }
 
-async fn ask(session: &mut Session, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, tokio_postgres::Error> {
+async fn ask(
+    session: &mut Session,
+    sql: &'static str,
+    values: &[Value],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
     let client = &session.connected.client;
     let statement = match session.prepared.get(sql) {
         Some(statement) => statement.clone(),
@@ -265,17 +367,34 @@ async fn ask(session: &mut Session, sql: &'static str, values: &[Value]) -> Resu
             statement
         }
     };
-    let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+    let values: Vec<&(dyn ToSql + Sync)> = values
+        .iter()
+        .map(|value| value as &(dyn ToSql + Sync))
+        .collect();
     let rows = client.query(&statement, &values).await?;
-    rows.iter().map(|row| (0..row.len()).map(|at| row.try_get(at)).collect::<Result<_, _>>().map(Row)).collect()
+    rows.iter()
+        .map(|row| {
+            (0..row.len())
+                .map(|at| row.try_get(at))
+                .collect::<Result<_, _>>()
+                .map(Row)
+        })
+        .collect()
 }
 
 fn lost() -> Error {
-    Error::storage(std::io::Error::new(std::io::ErrorKind::NotConnected, "the connection to the ledger's server was lost"))
+    Error::storage(std::io::Error::new(
+        std::io::ErrorKind::NotConnected,
+        "the connection to the ledger's server was lost",
+    ))
 }
 
 impl ToSql for Value {
-    fn to_sql(&self, as_type: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+    fn to_sql(
+        &self,
+        as_type: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
         match self {
             Self::Null => Ok(IsNull::Yes),
             Self::Int(value) => value.to_sql_checked(as_type, out),

@@ -1,7 +1,8 @@
 //! The ledger in SQLite, for one machine.
 //!
-//! One file with a rollback journal, `synchronous = EXTRA`: when COMMIT returns, the file itself holds every debit and has been synced, with the journal's
-//! end and its directory. (Write-ahead logging would save two syncs, and lose budget to whoever copies the file without its log.)
+//! One file with a rollback journal, `synchronous = EXTRA`: when COMMIT returns, the file itself
+//! holds every debit and has been synced, with the journal's end and its directory. (Write-ahead
+//! logging would save two syncs, and lose budget to whoever copies the file without its log.)
 
 mod file;
 mod schema;
@@ -39,7 +40,11 @@ impl Sqlite {
         match absent {
             Absent::Make => file::create_if_missing(&path, build)?,
             Absent::Refuse if path.exists() => {}
-            Absent::Refuse => return Err(Error::Missing { place: path.display().to_string() }),
+            Absent::Refuse => {
+                return Err(Error::Missing {
+                    place: path.display().to_string(),
+                });
+            }
         }
         file::check_header(&path)?;
         let connection = connect(&path).map_err(|error| structure::read_failure(&path, error))?;
@@ -54,7 +59,9 @@ impl Sqlite {
     }
 
     fn format(&self) -> Result<u32, Error> {
-        self.connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(|error| structure::read_failure(&self.path, error))
+        self.connection
+            .query_row("PRAGMA user_version", [], |row| row.get(0))
+            .map_err(|error| structure::read_failure(&self.path, error))
     }
 
     fn whole(&mut self, format: u32) -> Result<(), Error> {
@@ -66,7 +73,8 @@ impl Sqlite {
         verify::sums(self, &ledger, i64::from(format))
     }
 
-    /// Brings a whole ledger of an older format to this one: tables are added, nothing else is touched.
+    /// Brings a whole ledger of an older format to this one: tables are added, nothing else is
+    /// touched.
     fn raise(&mut self) -> Result<(), Error> {
         self.begin(Access::Write)?;
         // Another process may have done it since.
@@ -74,8 +82,11 @@ impl Sqlite {
             if found >= schema::FORMAT {
                 return Ok(());
             }
-            self.connection.execute_batch(&schema::since_format(found))?;
-            Ok(self.connection.pragma_update(None, "user_version", schema::FORMAT)?)
+            self.connection
+                .execute_batch(&schema::since_format(found))?;
+            Ok(self
+                .connection
+                .pragma_update(None, "user_version", schema::FORMAT)?)
         });
         self.end(raised)
     }
@@ -97,7 +108,9 @@ impl Store for Sqlite {
             let mut rows = statement.query(rusqlite::params_from_iter(values))?;
             let mut read = Vec::new();
             while let Some(row) = rows.next()? {
-                read.push(Row((0..columns).map(|at| row.get_ref(at).map(value)).collect::<Result<_, _>>()?));
+                read.push(Row((0..columns)
+                    .map(|at| row.get_ref(at).map(value))
+                    .collect::<Result<_, _>>()?));
             }
             Ok(read)
         };
@@ -105,7 +118,13 @@ impl Store for Sqlite {
     }
 
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
-        let committed = outcome.and_then(|()| Ok(self.connection.prepare_cached("COMMIT")?.execute([]).map(drop)?));
+        let committed = outcome.and_then(|()| {
+            Ok(self
+                .connection
+                .prepare_cached("COMMIT")?
+                .execute([])
+                .map(drop)?)
+        });
         if committed.is_err() && !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK")?;
         }
@@ -131,7 +150,9 @@ fn value(value: ValueRef<'_>) -> Value {
         ValueRef::Integer(value) => Value::Int(value),
         ValueRef::Real(value) => Value::Real(value),
         // What is no UTF-8 was not written by us, and no column takes it for what it wants.
-        ValueRef::Text(bytes) => std::str::from_utf8(bytes).map_or(Value::Null, |text| Value::Text(text.to_owned())),
+        ValueRef::Text(bytes) => {
+            std::str::from_utf8(bytes).map_or(Value::Null, |text| Value::Text(text.to_owned()))
+        }
         ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
     }
 }
@@ -143,7 +164,10 @@ fn build(path: &Path) -> Result<(), Error> {
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update(None, "application_id", file::APPLICATION_ID)?;
     connection.pragma_update(None, "user_version", schema::FORMAT)?;
-    connection.execute_batch(&format!("BEGIN;{}COMMIT;", schema::of_format(schema::FORMAT)))?;
+    connection.execute_batch(&format!(
+        "BEGIN;{}COMMIT;",
+        schema::of_format(schema::FORMAT)
+    ))?;
     // The draft's own journal goes with the draft.
     connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     connection.close().map_err(|(_, error)| error)?;
@@ -151,7 +175,10 @@ fn build(path: &Path) -> Result<(), Error> {
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(64);
     // The journal is emptied and synced, not removed, at each commit.
@@ -183,10 +210,24 @@ mod tests {
             ("trusted_schema", "0"),
             ("cell_size_check", "1"),
         ];
-        for (name, wanted) in settings.into_iter().chain([("busy_timeout", "30000"), ("user_version", "5"), ("application_id", "1885828716")]) {
+        for (name, wanted) in settings.into_iter().chain([
+            ("busy_timeout", "30000"),
+            ("user_version", "5"),
+            ("application_id", "1885828716"),
+        ]) {
             let sql = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");
-            let sql = if name == "busy_timeout" { "SELECT CAST(timeout AS TEXT) FROM pragma_busy_timeout".to_owned() } else { sql };
-            assert_eq!(connection.query_row(&sql, [], |row| row.get::<_, String>(0)).unwrap(), wanted, "{name}");
+            let sql = if name == "busy_timeout" {
+                "SELECT CAST(timeout AS TEXT) FROM pragma_busy_timeout".to_owned()
+            } else {
+                sql
+            };
+            assert_eq!(
+                connection
+                    .query_row(&sql, [], |row| row.get::<_, String>(0))
+                    .unwrap(),
+                wanted,
+                "{name}"
+            );
         }
         std::fs::remove_file(&path).unwrap();
     }

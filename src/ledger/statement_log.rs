@@ -1,7 +1,8 @@
-//! The record of every statement that was asked: who, when, which, what became of it and what it cost. No SQL and no literal.
+//! The record of every statement that was asked: who, when, which, what became of it and what it
+//! cost. No SQL and no literal.
 //!
-//! Records are written by the way: they wait at most [`PATIENCE`] and go to the store many at a time, in one transaction with the debits that wait then.
-//! The newest [`KEPT`] are kept.
+//! Records are written by the way: they wait at most [`PATIENCE`] and go to the store many at a
+//! time, in one transaction with the debits that wait then. The newest [`KEPT`] are kept.
 
 use std::time::Duration;
 
@@ -52,7 +53,9 @@ impl Verdict {
 
     fn of_name(name: &str) -> Self {
         let all = [Self::Answered, Self::Reused, Self::Explained, Self::Refused];
-        all.into_iter().find(|verdict| verdict.name() == name).unwrap_or(Self::Failed)
+        all.into_iter()
+            .find(|verdict| verdict.name() == name)
+            .unwrap_or(Self::Failed)
     }
 }
 
@@ -92,7 +95,12 @@ impl Audit {
     }
 
     pub(super) async fn record(&self, record: Record) {
-        if self.notes.send(Note::Record(Box::new(record))).await.is_err() {
+        if self
+            .notes
+            .send(Note::Record(Box::new(record)))
+            .await
+            .is_err()
+        {
             tracing::error!("a statement was not recorded: the ledger is closed");
         }
     }
@@ -132,7 +140,9 @@ async fn write(worker: Worker, mut queue: mpsc::Receiver<Note>) {
         }
         let lost = records.len();
         if lost > 0
-            && let Err(error) = worker.call(Access::Write, move |books| books.record(&records)).await
+            && let Err(error) = worker
+                .call(Access::Write, move |books| books.record(&records))
+                .await
         {
             tracing::error!(%error, lost, "statements were not recorded");
         }
@@ -150,10 +160,19 @@ impl Books {
     /// A `Write` transaction is open.
     pub(super) fn record(&mut self, records: &[Record]) -> Result<(), Error> {
         for record in records {
-            let Record { microseconds, role, fingerprint, verdict, sqlstate, loss } = record;
+            let Record {
+                microseconds,
+                role,
+                fingerprint,
+                verdict,
+                sqlstate,
+                loss,
+            } = record;
             let [epsilon, rho, mu_squared, delta] = columns(loss);
-            let sql = "INSERT INTO statement (id, microseconds, role, fingerprint, verdict, sqlstate, epsilon, rho, mu_squared, delta)
-                       VALUES ((SELECT coalesce(max(id), 0) + 1 FROM statement), $1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id";
+            let sql = "INSERT INTO statement (id, microseconds, role, fingerprint, verdict, \
+                sqlstate, epsilon, rho, mu_squared, delta)
+                       VALUES ((SELECT coalesce(max(id), 0) + 1 FROM statement), $1, $2, $3, $4, \
+                       $5, $6, $7, $8, $9) RETURNING id";
             let values = [
                 Value::Int(*microseconds),
                 text(role),
@@ -168,17 +187,27 @@ impl Books {
             let made = self.store.query(sql, &values)?;
             let id = first(&made)?.int(0)?;
             if id > KEPT && id % REMOVED == 0 {
-                self.store.query("DELETE FROM statement WHERE id <= $1", &[Value::Int(id - KEPT)])?;
+                self.store.query(
+                    "DELETE FROM statement WHERE id <= $1",
+                    &[Value::Int(id - KEPT)],
+                )?;
             }
         }
         Ok(())
     }
 
     /// Records after the one of this number, oldest first, each with its number.
-    pub(super) fn records(&mut self, after: i64, rows_max: u32) -> Result<Vec<(i64, Record)>, Error> {
-        let sql = "SELECT id, microseconds, role, fingerprint, verdict, sqlstate, epsilon, rho, mu_squared, delta FROM statement
+    pub(super) fn records(
+        &mut self,
+        after: i64,
+        rows_max: u32,
+    ) -> Result<Vec<(i64, Record)>, Error> {
+        let sql = "SELECT id, microseconds, role, fingerprint, verdict, sqlstate, epsilon, rho, \
+            mu_squared, delta FROM statement
                    WHERE id > $1 ORDER BY id LIMIT $2";
-        let rows = self.store.query(sql, &[Value::Int(after), Value::Int(i64::from(rows_max))])?;
+        let rows = self
+            .store
+            .query(sql, &[Value::Int(after), Value::Int(i64::from(rows_max))])?;
         rows.iter().map(recorded).collect()
     }
 }

@@ -1,12 +1,14 @@
-//! What the ledger needs of a durable store: transactions and one dialect of SQL. The rules stand above it, once for all stores.
+//! What the ledger needs of a durable store: transactions and one dialect of SQL. The rules stand
+//! above it, once for all stores.
 //!
-//! Statements are written so that SQLite and PostgreSQL read them alike: parameters `$1`, `$2`, … first appear in that order, and every number is a 64-bit
-//! integer or a double.
+//! Statements are written so that SQLite and PostgreSQL read them alike: parameters `$1`, `$2`, …
+//! first appear in that order, and every number is a 64-bit integer or a double.
 
 use super::error::Error;
 use crate::mechanism::{Fixed, Loss};
 
-/// Whether a transaction may write. Writers are serialised across processes from their first read on.
+/// Whether a transaction may write. Writers are serialised across processes from their first read
+/// on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Read,
@@ -23,27 +25,32 @@ pub enum Value {
     Blob(Vec<u8>),
 }
 
-/// A durable store of a ledger, as one thread uses it. Two implementations: SQLite and PostgreSQL; tests wrap them.
+/// A durable store of a ledger, as one thread uses it. Two implementations: SQLite and PostgreSQL;
+/// tests wrap them.
 pub trait Store {
-    /// Opens a transaction. In one that writes, everything read is current until its end, whatever other processes do.
+    /// Opens a transaction. In one that writes, everything read is current until its end, whatever
+    /// other processes do.
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`], also when other processes held the lock for too long. Nothing is open then.
+    /// [`Error::Storage`], also when other processes held the lock for too long. Nothing is open
+    /// then.
     fn begin(&mut self, access: Access) -> Result<(), Error>;
 
     /// Runs one statement in the open transaction.
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`]; [`Error::Damaged`] where the store is not whole. The transaction must then be ended with that error.
+    /// [`Error::Storage`]; [`Error::Damaged`] where the store is not whole. The transaction must
+    /// then be ended with that error.
     fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error>;
 
     /// Commits if all went well; else undoes the transaction and returns why.
     ///
     /// # Guarantee
     ///
-    /// On success everything written survives a crash of the process and a loss of power. On an error it may or may not stand.
+    /// On success everything written survives a crash of the process and a loss of power. On an
+    /// error it may or may not stand.
     ///
     /// # Errors
     ///
@@ -99,20 +106,40 @@ impl Row {
 
     /// Four columns from `at`: epsilon, rho, mu^2, delta. An infinite epsilon is NULL.
     pub(super) fn loss(&self, at: usize) -> Result<Loss, Error> {
-        let epsilon = if self.is_null(at) { None } else { Some(self.fixed(at)?) };
-        Ok(Loss { epsilon, rho: self.fixed(at + 1)?, mu_squared: self.fixed(at + 2)?, delta: self.fixed(at + 3)? })
+        let epsilon = if self.is_null(at) {
+            None
+        } else {
+            Some(self.fixed(at)?)
+        };
+        Ok(Loss {
+            epsilon,
+            rho: self.fixed(at + 1)?,
+            mu_squared: self.fixed(at + 2)?,
+            delta: self.fixed(at + 3)?,
+        })
     }
 }
 
-/// Losses are stored as 16-byte big-endian integers in units of 2^-60, which both stores compare in their order.
+/// Losses are stored as 16-byte big-endian integers in units of 2^-60, which both stores compare in
+/// their order.
 pub(super) fn fixed(value: Fixed) -> Value {
     Value::Blob(value.0.to_be_bytes().to_vec())
 }
 
 /// The four columns of a loss.
 pub(super) fn loss(loss: &Loss) -> [Value; 4] {
-    let Loss { epsilon, rho, mu_squared, delta } = loss;
-    [epsilon.map_or(Value::Null, fixed), fixed(*rho), fixed(*mu_squared), fixed(*delta)]
+    let Loss {
+        epsilon,
+        rho,
+        mu_squared,
+        delta,
+    } = loss;
+    [
+        epsilon.map_or(Value::Null, fixed),
+        fixed(*rho),
+        fixed(*mu_squared),
+        fixed(*delta),
+    ]
 }
 
 pub(super) fn text(text: &str) -> Value {
@@ -124,5 +151,8 @@ pub(super) fn blob(bytes: &[u8]) -> Value {
 }
 
 fn malformed() -> Error {
-    Error::Damaged { ledger: "the ledger".to_owned(), reason: "a value of it has the wrong type or length".to_owned() }
+    Error::Damaged {
+        ledger: "the ledger".to_owned(),
+        reason: "a value of it has the wrong type or length".to_owned(),
+    }
 }

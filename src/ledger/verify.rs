@@ -24,8 +24,10 @@ struct Expected {
 ///
 /// # Guarantee
 ///
-/// On success no debit and no receipt is missing from the middle, each account's sum is the exact sum of its debits and receipts (the owner's: of all
-/// debits), and each period's of those since its beginning. A ledger that was set back to an older whole state cannot be told from that state.
+/// On success no debit and no receipt is missing from the middle, each account's sum is the exact
+/// sum of its debits and receipts (the owner's: of all debits), and each period's of those since
+/// its beginning. A ledger that was set back to an older whole state cannot be told from that
+/// state.
 ///
 /// # Errors
 ///
@@ -36,28 +38,40 @@ pub(super) fn sums(store: &mut dyn Store, ledger: &str, format: i64) -> Result<(
     store.end(found.as_ref().map(|_| ()).map_err(Clone::clone))?;
     match found? {
         None => Ok(()),
-        Some(reason) => Err(Error::Damaged { ledger: ledger.to_owned(), reason }),
+        Some(reason) => Err(Error::Damaged {
+            ledger: ledger.to_owned(),
+            reason,
+        }),
     }
 }
 
 fn fault(store: &mut dyn Store, format: i64) -> Result<Option<String>, Error> {
     let mut accounts = expected(store, format)?;
-    let Some(owner) = accounts.iter().find(|(_, account)| account.kind == "owner").map(|(id, _)| *id) else {
-        let sql = "SELECT id, role, epsilon, rho, mu_squared, delta FROM debit WHERE id > $1 ORDER BY id LIMIT $2";
+    let Some(owner) = accounts
+        .iter()
+        .find(|(_, account)| account.kind == "owner")
+        .map(|(id, _)| *id)
+    else {
+        let sql = "SELECT id, role, epsilon, rho, mu_squared, delta FROM debit WHERE id > $1 ORDER \
+            BY id LIMIT $2";
         let any = store.query(sql, &[Value::Int(0), Value::Int(1)])?;
         return Ok((!any.is_empty()).then(|| "there are debits and no owner".to_owned()));
     };
-    let debits = "SELECT id, role, epsilon, rho, mu_squared, delta FROM debit WHERE id > $1 ORDER BY id LIMIT $2";
+    let debits = "SELECT id, role, epsilon, rho, mu_squared, delta FROM debit WHERE id > $1 ORDER \
+        BY id LIMIT $2";
     let fault = add_up(store, debits, "debits", |row, id| {
         let (role, loss) = (row.int(1)?, row.loss(2)?);
-        Ok(add(&mut accounts, owner, loss, |_| false) && add(&mut accounts, role, loss, |(_, debits, _)| id > debits))
+        Ok(add(&mut accounts, owner, loss, |_| false)
+            && add(&mut accounts, role, loss, |(_, debits, _)| id > debits))
     })?;
     if fault.is_some() {
         return Ok(fault);
     }
     if format >= 2 {
         // The owner had paid for what these bought.
-        let receipts = "SELECT id, role, epsilon, rho, mu_squared, delta FROM receipt WHERE id > $1 ORDER BY id LIMIT $2";
+        let receipts = "SELECT id, role, epsilon, rho, mu_squared, delta FROM receipt WHERE id > \
+            $1 \
+            ORDER BY id LIMIT $2";
         let fault = add_up(store, receipts, "receipts", |row, id| {
             let (role, loss) = (row.int(1)?, row.loss(2)?);
             Ok(role != owner && add(&mut accounts, role, loss, |(_, _, receipts)| id > receipts))
@@ -70,18 +84,30 @@ fn fault(store: &mut dyn Store, format: i64) -> Result<Option<String>, Error> {
 }
 
 fn disagreement(account: &Expected) -> Option<String> {
-    let Expected { kind, name, lifetime, period, summed, summed_period } = account;
+    let Expected {
+        kind,
+        name,
+        lifetime,
+        period,
+        summed,
+        summed_period,
+    } = account;
     if *summed != Some(*lifetime) {
-        return Some(format!("the sum of {kind} {name:?} is not the sum of its debits"));
+        return Some(format!(
+            "the sum of {kind} {name:?} is not the sum of its debits"
+        ));
     }
     match period {
-        Some((period, _, _)) if *summed_period != Some(*period) => Some(format!("the period of {kind} {name:?} is not the sum of its debits")),
+        Some((period, _, _)) if *summed_period != Some(*period) => Some(format!(
+            "the period of {kind} {name:?} is not the sum of its debits"
+        )),
         Some(_) | None => None,
     }
 }
 
 fn expected(store: &mut dyn Store, format: i64) -> Result<BTreeMap<i64, Expected>, Error> {
-    let sql = "SELECT id, kind, name, spent_epsilon, spent_rho, spent_mu_squared, spent_delta FROM account";
+    let sql = "SELECT id, kind, name, spent_epsilon, spent_rho, spent_mu_squared, spent_delta FROM \
+        account";
     let mut accounts = BTreeMap::new();
     for row in store.query(sql, &[])? {
         let account = Expected {
@@ -95,7 +121,10 @@ fn expected(store: &mut dyn Store, format: i64) -> Result<BTreeMap<i64, Expected
         accounts.insert(row.int(0)?, account);
     }
     if format >= 3 {
-        for row in store.query("SELECT account, debits, receipts, epsilon, rho, mu_squared, delta FROM period", &[])? {
+        for row in store.query(
+            "SELECT account, debits, receipts, epsilon, rho, mu_squared, delta FROM period",
+            &[],
+        )? {
             if let Some(account) = accounts.get_mut(&row.int(0)?) {
                 account.period = Some((row.loss(3)?, row.int(1)?, row.int(2)?));
             }
@@ -104,9 +133,17 @@ fn expected(store: &mut dyn Store, format: i64) -> Result<BTreeMap<i64, Expected
     Ok(accounts)
 }
 
-/// Adds a loss to an account, and to its period where it falls into that. Whether there is such an account.
-fn add(accounts: &mut BTreeMap<i64, Expected>, id: i64, loss: Loss, is_since: impl Fn((Loss, i64, i64)) -> bool) -> bool {
-    let Some(account) = accounts.get_mut(&id) else { return false };
+/// Adds a loss to an account, and to its period where it falls into that. Whether there is such an
+/// account.
+fn add(
+    accounts: &mut BTreeMap<i64, Expected>,
+    id: i64,
+    loss: Loss,
+    is_since: impl Fn((Loss, i64, i64)) -> bool,
+) -> bool {
+    let Some(account) = accounts.get_mut(&id) else {
+        return false;
+    };
     account.summed = account.summed.and_then(|sum| sum.compose(loss));
     if account.period.is_some_and(is_since) {
         account.summed_period = account.summed_period.and_then(|sum| sum.compose(loss));

@@ -1,4 +1,5 @@
-//! The thread that owns the ledger's connection. Jobs that wait together share one transaction and one fsync, and are answered after it.
+//! The thread that owns the ledger's connection. Jobs that wait together share one transaction and
+//! one fsync, and are answered after it.
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -14,7 +15,8 @@ const QUEUE_MAX: usize = 1024;
 /// Told whether the transaction that holds the job was committed; passes the job's result on.
 type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
-/// Takes the books inside the transaction, or why there is none. An error in the first place undoes the whole transaction.
+/// Takes the books inside the transaction, or why there is none. An error in the first place undoes
+/// the whole transaction.
 type Run = Box<dyn FnOnce(Result<&mut Books, Error>) -> (Result<(), Error>, Answer) + Send>;
 
 struct Job {
@@ -22,7 +24,8 @@ struct Job {
     run: Run,
 }
 
-/// Hands jobs to the thread. The thread ends, and the file is closed, when the last `Worker` is dropped and its queue is empty.
+/// Hands jobs to the thread. The thread ends, and the file is closed, when the last `Worker` is
+/// dropped and its queue is empty.
 #[derive(Debug, Clone)]
 pub(super) struct Worker {
     jobs: mpsc::Sender<Job>,
@@ -34,45 +37,59 @@ impl Worker {
     /// # Errors
     ///
     /// Those of `open`; [`Error::File`] if no thread can be started.
-    pub(super) async fn start(open: impl FnOnce() -> Result<Books, Error> + Send + 'static) -> Result<Self, Error> {
+    pub(super) async fn start(
+        open: impl FnOnce() -> Result<Books, Error> + Send + 'static,
+    ) -> Result<Self, Error> {
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
         let (opened, wait) = oneshot::channel();
-        std::thread::Builder::new().name("ledger".to_owned()).spawn(move || match open() {
-            Ok(mut books) => {
-                // A caller that left drops `jobs`, which ends the loop at once.
-                let _ = opened.send(Ok(()));
-                serve(&mut books, queue);
-            }
-            Err(error) => {
-                let _ = opened.send(Err(error));
-            }
-        })?;
+        std::thread::Builder::new()
+            .name("ledger".to_owned())
+            .spawn(move || match open() {
+                Ok(mut books) => {
+                    // A caller that left drops `jobs`, which ends the loop at once.
+                    let _ = opened.send(Ok(()));
+                    serve(&mut books, queue);
+                }
+                Err(error) => {
+                    let _ = opened.send(Err(error));
+                }
+            })?;
         wait.await.map_err(|_| Error::Stopped)??;
         Ok(Self { jobs })
     }
 
-    /// Runs `work` in a transaction and returns its value after the commit. A caller that leaves before `work` began has asked for nothing; one that
-    /// leaves later has its effects made all the same.
+    /// Runs `work` in a transaction and returns its value after the commit. A caller that leaves
+    /// before `work` began has asked for nothing; one that leaves later has its effects made all
+    /// the same.
     ///
     /// # Errors
     ///
-    /// Those of `work`, of another job of the same transaction, or of the commit; [`Error::Stopped`].
+    /// Those of `work`, of another job of the same transaction, or of the commit;
+    /// [`Error::Stopped`].
     pub(super) async fn call<T: Send + 'static>(
         &self,
         access: Access,
         work: impl FnOnce(&mut Books) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (reply, wait) = oneshot::channel();
-        let run = Box::new(move |books: Result<&mut Books, Error>| -> (Result<(), Error>, Answer) {
-            if reply.is_closed() {
-                return (Ok(()), Box::new(|_| {}));
-            }
-            let value = books.and_then(work);
-            let outcome = value.as_ref().map(|_| ()).map_err(Clone::clone);
-            // A caller that left meanwhile is not told.
-            (outcome, Box::new(move |committed| drop(reply.send(committed.and(value)))))
-        });
-        self.jobs.send(Job { access, run }).await.map_err(|_| Error::Stopped)?;
+        let run = Box::new(
+            move |books: Result<&mut Books, Error>| -> (Result<(), Error>, Answer) {
+                if reply.is_closed() {
+                    return (Ok(()), Box::new(|_| {}));
+                }
+                let value = books.and_then(work);
+                let outcome = value.as_ref().map(|_| ()).map_err(Clone::clone);
+                // A caller that left meanwhile is not told.
+                (
+                    outcome,
+                    Box::new(move |committed| drop(reply.send(committed.and(value)))),
+                )
+            },
+        );
+        self.jobs
+            .send(Job { access, run })
+            .await
+            .map_err(|_| Error::Stopped)?;
         wait.await.map_err(|_| Error::Stopped)?
     }
 }
@@ -89,14 +106,20 @@ fn serve(books: &mut Books, mut queue: mpsc::Receiver<Job>) {
     }
 }
 
-/// One transaction for all jobs, each decided in order on what those before it left; nobody is answered before the commit returned.
+/// One transaction for all jobs, each decided in order on what those before it left; nobody is
+/// answered before the commit returned.
 fn run(books: &mut Books, batch: Vec<Job>) {
-    let access = if batch.iter().any(|job| job.access == Access::Write) { Access::Write } else { Access::Read };
+    let access = if batch.iter().any(|job| job.access == Access::Write) {
+        Access::Write
+    } else {
+        Access::Read
+    };
     let mut answers = Vec::with_capacity(batch.len());
     let mut state = books.store.begin(access);
     let begun = state.is_ok();
     for job in batch {
-        // After a failure the rest of the batch runs nothing: the store may have left the transaction.
+        // After a failure the rest of the batch runs nothing: the store may have left the
+        // transaction.
         let (outcome, answer) = (job.run)(state.clone().map(|()| &mut *books));
         answers.push(answer);
         state = state.and(outcome);

@@ -2,15 +2,16 @@
 //!
 //! # The model
 //!
-//! A release is a vector of integer coordinates in every group; coordinate j has an integer weight F_j. The emitted SQL guarantees that what one
-//! privacy unit adds to the vector, v, obeys
+//! A release is a vector of integer coordinates in every group; coordinate j has an integer weight
+//! F_j. The emitted SQL guarantees that what one privacy unit adds to the vector, v, obeys
 //!
 //! ```text
 //! Gaussian:  sum over j and groups of (F_j v_j)^2  <=  C^2          Laplace:  sum over j and groups of |F_j v_j|  <=  C
 //! ```
 //!
-//! for an integer clip C. Noise is added to 2^s v_j, on a lattice finer by s (`refine`) bits, so that rounding the scale up to an integer costs
-//! nothing that shows. The released value is (2^s T_j + Z_j) / 2^s in units of the base lattice.
+//! for an integer clip C. Noise is added to 2^s v_j, on a lattice finer by s (`refine`) bits, so
+//! that rounding the scale up to an integer costs nothing that shows. The released value is (2^s
+//! T_j + Z_j) / 2^s in units of the base lattice.
 
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -20,12 +21,19 @@ use super::loss::{Fixed, Loss, Mu};
 use super::noise::Noise;
 use super::normal::{centred_quantile, isf};
 
-/// Noise that hides one unit's contribution to one coordinate, and the lattice it is drawn on. Made by [`gaussian`] and [`laplace`] alone.
+/// Noise that hides one unit's contribution to one coordinate, and the lattice it is drawn on. Made
+/// by [`gaussian`] and [`laplace`] alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(clippy::manual_non_exhaustive, reason = "`non_exhaustive` binds other crates only; the stages that must not build this live in this one")]
+#[expect(
+    clippy::manual_non_exhaustive,
+    reason = "`non_exhaustive` binds other crates only; the stages that must not build this live \
+        in \
+        this one"
+)]
 pub struct Calibrated {
     pub noise: Noise,
-    /// s: the exact integer is multiplied by 2^s before the noise is added, the sum divided by 2^s afterwards.
+    /// s: the exact integer is multiplied by 2^s before the noise is added, the sum divided by 2^s
+    /// afterwards.
     pub refine: u32,
     made_here: (),
 }
@@ -35,10 +43,12 @@ pub struct Calibrated {
 pub enum CalibrationError {
     #[error("clip, weight and privacy parameter must be positive")]
     NotPositive,
-    /// The scale would reach 2^59 lattice units: the lattice is too fine for a bound this wide or a budget this small.
+    /// The scale would reach 2^59 lattice units: the lattice is too fine for a bound this wide or a
+    /// budget this small.
     #[error("noise scale past 2^59 lattice units")]
     TooWide,
-    /// The lattice would be refined by more than [`REFINE_MAX`] bits: the bound is far below one lattice unit.
+    /// The lattice would be refined by more than [`REFINE_MAX`] bits: the bound is far below one
+    /// lattice unit.
     #[error("noise scale below 2^-{REFINE_MAX} lattice units")]
     TooNarrow,
 }
@@ -51,18 +61,22 @@ const SIGMA_MIN_BITS: u32 = 30;
 const SCALE_MIN_BITS: u32 = 20;
 const SCALE_MAX_BITS: u32 = 59;
 
-/// Gaussian noise for one coordinate: the smallest s >= 0 with S = ceil(2^s C / (F mu)) >= 2^30; S < 2^59.
+/// Gaussian noise for one coordinate: the smallest s >= 0 with S = ceil(2^s C / (F mu)) >= 2^30; S
+/// < 2^59.
 ///
 /// # Guarantee
 ///
-/// For neighbours that differ in all rows of one unit, the release of every coordinate with its own calibrated draw, all for one C and one mu, is
-/// mu-GDP. Proof: S_j >= 2^(s_j) C / (F_j mu) exactly, hence sum (2^(s_j) v_j / S_j)^2 <= (mu / C)^2 sum (F_j v_j)^2 <= mu^2. So the ideal release, with
-/// real Gaussians of deviation S_j, is mu-GDP: it is N(w, I) against N(0, I) with |w| <= mu. The exact rounded Gaussian is a function of it,
-/// coordinate by coordinate, since 2^(s_j) T_j is an integer; post-processing keeps mu-GDP.
+/// For neighbours that differ in all rows of one unit, the release of every coordinate with its own
+/// calibrated draw, all for one C and one mu, is mu-GDP. Proof: S_j >= 2^(s_j) C / (F_j mu)
+/// exactly, hence sum (2^(s_j) v_j / S_j)^2 <= (mu / C)^2 sum (F_j v_j)^2 <= mu^2. So the ideal
+/// release, with real Gaussians of deviation S_j, is mu-GDP: it is N(w, I) against N(0, I) with |w|
+/// <= mu. The exact rounded Gaussian is a function of it, coordinate by coordinate, since 2^(s_j)
+/// T_j is an integer; post-processing keeps mu-GDP.
 ///
 /// # Requires
 ///
-/// The caller has proved the L2 bound of the module's model for `clip` and this coordinate's `weight`. Independent draws.
+/// The caller has proved the L2 bound of the module's model for `clip` and this coordinate's
+/// `weight`. Independent draws.
 ///
 /// # Errors
 ///
@@ -70,24 +84,31 @@ const SCALE_MAX_BITS: u32 = 59;
 ///
 /// # Reference
 ///
-/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7 and Proposition 2.8; Smith, Thakurta 2022 (arXiv 2210.17520) for adaptive composition.
+/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7 and Proposition 2.8; Smith, Thakurta 2022
+/// (arXiv 2210.17520) for adaptive composition.
 pub fn gaussian(clip: &BigUint, weight: &BigUint, mu: Mu) -> Result<Calibrated, CalibrationError> {
     let (scale, refine) = scale(clip << 30u32, weight * mu.0, SIGMA_MIN_BITS)?;
-    Ok(Calibrated { noise: Noise::Gaussian { sigma: scale }, refine, made_here: () })
+    Ok(Calibrated {
+        noise: Noise::Gaussian { sigma: scale },
+        refine,
+        made_here: (),
+    })
 }
 
-/// Laplace noise for one coordinate: the smallest s >= 0 with b = ceil(2^s C / (F epsilon)) >= 2^20; b < 2^59.
+/// Laplace noise for one coordinate: the smallest s >= 0 with b = ceil(2^s C / (F epsilon)) >=
+/// 2^20; b < 2^59.
 ///
 /// # Guarantee
 ///
-/// For neighbours that differ in all rows of one unit, the release of every coordinate with its own calibrated draw, all for one C and one epsilon,
-/// is epsilon-differentially private. Proof: the log-ratio of the probabilities of any outcome is at most sum 2^(s_j) |v_j| / b_j, and
-/// b_j >= 2^(s_j) C / (F_j epsilon) exactly, hence it is at most (epsilon / C) sum |F_j v_j| <= epsilon.
+/// For neighbours that differ in all rows of one unit, the release of every coordinate with its own
+/// calibrated draw, all for one C and one epsilon, is epsilon-differentially private. Proof: the
+/// log-ratio of the probabilities of any outcome is at most sum 2^(s_j) |v_j| / b_j, and b_j >=
+/// 2^(s_j) C / (F_j epsilon) exactly, hence it is at most (epsilon / C) sum |F_j v_j| <= epsilon.
 ///
 /// # Requires
 ///
-/// The caller has proved the **L1** bound of the module's model for `clip` and this coordinate's `weight`: an L2 norm must never come here.
-/// Independent draws.
+/// The caller has proved the **L1** bound of the module's model for `clip` and this coordinate's
+/// `weight`: an L2 norm must never come here. Independent draws.
 ///
 /// # Errors
 ///
@@ -95,20 +116,37 @@ pub fn gaussian(clip: &BigUint, weight: &BigUint, mu: Mu) -> Result<Calibrated, 
 ///
 /// # Reference
 ///
-/// Ghosh, Roughgarden, Sundararajan 2009 (geometric mechanism); Canonne, Kamath, Steinke 2020, section 5.
-pub fn laplace(clip: &BigUint, weight: &BigUint, epsilon: Fixed) -> Result<Calibrated, CalibrationError> {
+/// Ghosh, Roughgarden, Sundararajan 2009 (geometric mechanism); Canonne, Kamath, Steinke 2020,
+/// section 5.
+pub fn laplace(
+    clip: &BigUint,
+    weight: &BigUint,
+    epsilon: Fixed,
+) -> Result<Calibrated, CalibrationError> {
     let (scale, refine) = scale(clip << Fixed::BITS, weight * epsilon.0, SCALE_MIN_BITS)?;
-    Ok(Calibrated { noise: Noise::Laplace { scale }, refine, made_here: () })
+    Ok(Calibrated {
+        noise: Noise::Laplace { scale },
+        refine,
+        made_here: (),
+    })
 }
 
 /// (ceil(2^s n / d), s) for the smallest s >= 0 that brings the first to 2^`min_bits`.
-fn scale(numerator: BigUint, denominator: BigUint, min_bits: u32) -> Result<(u64, u32), CalibrationError> {
+fn scale(
+    numerator: BigUint,
+    denominator: BigUint,
+    min_bits: u32,
+) -> Result<(u64, u32), CalibrationError> {
     if numerator.is_zero() || denominator.is_zero() {
         return Err(CalibrationError::NotPositive);
     }
-    // With n / d < 2^(bits n - bits d + 1), every smaller s gives at most 2^(min_bits - 1), too little.
+    // With n / d < 2^(bits n - bits d + 1), every smaller s gives at most 2^(min_bits - 1), too
+    // little.
     let first = (denominator.bits() + u64::from(min_bits)).saturating_sub(numerator.bits() + 1);
-    let first = u32::try_from(first).ok().filter(|&s| s <= REFINE_MAX).ok_or(CalibrationError::TooNarrow)?;
+    let first = u32::try_from(first)
+        .ok()
+        .filter(|&s| s <= REFINE_MAX)
+        .ok_or(CalibrationError::TooNarrow)?;
     for refine in first..=REFINE_MAX {
         let scale = (&numerator << refine).div_ceil(&denominator);
         if scale.bits() > u64::from(SCALE_MAX_BITS) {
@@ -121,7 +159,8 @@ fn scale(numerator: BigUint, denominator: BigUint, min_bits: u32) -> Result<(u64
     Err(CalibrationError::TooNarrow)
 }
 
-/// What a mu-GDP Gaussian release costs: no pure epsilon, rho = mu^2 / 2 rounded up, mu^2 exact, no delta.
+/// What a mu-GDP Gaussian release costs: no pure epsilon, rho = mu^2 / 2 rounded up, mu^2 exact, no
+/// delta.
 ///
 /// # Guarantee
 ///
@@ -132,10 +171,16 @@ fn scale(numerator: BigUint, denominator: BigUint, min_bits: u32) -> Result<(u64
 /// Bun, Steinke 2016 (arXiv 1605.02065), Proposition 1.6; Dong, Roth, Su 2019, Theorem 2.7.
 pub fn loss_gaussian(mu: Mu) -> Loss {
     let mu_squared = mu.squared();
-    Loss { epsilon: None, rho: Fixed(mu_squared.0.div_ceil(2)), mu_squared, delta: Fixed::ZERO }
+    Loss {
+        epsilon: None,
+        rho: Fixed(mu_squared.0.div_ceil(2)),
+        mu_squared,
+        delta: Fixed::ZERO,
+    }
 }
 
-/// Relative margin on rho and mu of a pure release: formula, function and conversion errors are below 1e-12 together.
+/// Relative margin on rho and mu of a pure release: formula, function and conversion errors are
+/// below 1e-12 together.
 const PURE_MARGIN: f64 = 1e-11;
 /// Above this the closed forms give way to the bounds rho <= epsilon and mu^2 <= 8 epsilon.
 const PURE_EPSILON_MAX: f64 = 600.0;
@@ -144,14 +189,17 @@ const PURE_EPSILON_MAX: f64 = 600.0;
 ///
 /// # Guarantee
 ///
-/// rho = epsilon tanh(epsilon / 2) and mu = 2 `quantile`(e^epsilon / (1 + e^epsilon)), both rounded up, hold for **every** epsilon-DP mechanism: they are
-/// those of randomised response, which all others are post-processings of. (The smaller rho = epsilon + e^-epsilon - 1 holds only for continuous
-/// Laplace noise on a scalar; not used.) Past epsilon = 600 the upper bounds rho <= epsilon and mu^2 <= 8 epsilon stand in; mu^2 <= 8 epsilon follows from
-/// P(N > x) <= exp(-x^2 / 2) / 2.
+/// rho = epsilon tanh(epsilon / 2) and mu = 2 `quantile`(e^epsilon / (1 + e^epsilon)), both rounded
+/// up, hold for **every** epsilon-DP mechanism: they are those of randomised response, which all
+/// others are post-processings of. (The smaller rho = epsilon + e^-epsilon - 1 holds only for
+/// continuous Laplace noise on a scalar; not used.) Past epsilon = 600 the upper bounds rho <=
+/// epsilon and mu^2 <= 8 epsilon stand in; mu^2 <= 8 epsilon follows from P(N > x) <= exp(-x^2 / 2)
+/// / 2.
 ///
 /// # Reference
 ///
-/// Kairouz, Oh, Viswanath 2015 (randomised response dominates); Bun, Steinke 2016, Proposition 3.3; the tanh form is that of randomised response, which the tests compare order by order.
+/// Kairouz, Oh, Viswanath 2015 (randomised response dominates); Bun, Steinke 2016, Proposition 3.3;
+/// the tanh form is that of randomised response, which the tests compare order by order.
 pub fn loss_laplace(epsilon: Fixed) -> Loss {
     let value = epsilon.to_f64();
     let (rho, mu_squared) = if value > PURE_EPSILON_MAX {
@@ -159,28 +207,46 @@ pub fn loss_laplace(epsilon: Fixed) -> Loss {
     } else {
         let rho = value * (0.5 * value).tanh();
         let mu = 2.0 * half_mu(value);
-        (Fixed::round_up(rho * (1.0 + PURE_MARGIN)), Fixed::round_up(mu * mu * (1.0 + 2.0 * PURE_MARGIN)))
+        (
+            Fixed::round_up(rho * (1.0 + PURE_MARGIN)),
+            Fixed::round_up(mu * mu * (1.0 + 2.0 * PURE_MARGIN)),
+        )
     };
-    Loss { epsilon: Some(epsilon), rho, mu_squared, delta: Fixed::ZERO }
+    Loss {
+        epsilon: Some(epsilon),
+        rho,
+        mu_squared,
+        delta: Fixed::ZERO,
+    }
 }
 
-/// `quantile`(e^epsilon / (1 + e^epsilon)): the x with P(|N| <= x) = tanh(epsilon / 2), by whichever side keeps its digits.
+/// `quantile`(e^epsilon / (1 + e^epsilon)): the x with P(|N| <= x) = tanh(epsilon / 2), by
+/// whichever side keeps its digits.
 fn half_mu(epsilon: f64) -> f64 {
-    if epsilon < 1.0 { centred_quantile((0.5 * epsilon).tanh()) } else { isf(1.0 / (1.0 + epsilon.exp())) }
+    if epsilon < 1.0 {
+        centred_quantile((0.5 * epsilon).tanh())
+    } else {
+        isf(1.0 / (1.0 + epsilon.exp()))
+    }
 }
 
-/// What showing keys by [`super::threshold`] costs on top of the noise: `delta`, once for each thresholded release.
+/// What showing keys by [`super::threshold`] costs on top of the noise: `delta`, once for each
+/// thresholded release.
 ///
 /// # Guarantee
 ///
-/// Composed with the loss of the noise. The release is a mixture (1 - d) P' + d P'' on both neighbours, with P' under the noise's own bounds: no e^epsilon
-/// multiplies the delta.
+/// Composed with the loss of the noise. The release is a mixture (1 - d) P' + d P'' on both
+/// neighbours, with P' under the noise's own bounds: no e^epsilon multiplies the delta.
 ///
 /// # Reference
 ///
-/// Kairouz, Oh, Viswanath 2015 for the mixture form; [`super::Cap::admits`] for its place in the sum.
+/// Kairouz, Oh, Viswanath 2015 for the mixture form; [`super::Cap::admits`] for its place in the
+/// sum.
 pub fn loss_threshold(delta: Fixed) -> Loss {
-    Loss { delta, ..Loss::ZERO }
+    Loss {
+        delta,
+        ..Loss::ZERO
+    }
 }
 
 #[cfg(test)]

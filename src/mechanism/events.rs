@@ -1,11 +1,14 @@
-//! What an event that is seen a few times at most among many questions may tell: a failure of the database, a refusal by the total.
+//! What an event that is seen a few times at most among many questions may tell: a failure of the
+//! database, a refusal by the total.
 
-/// The most bits that `questions` questions tell by which of them an event happened to, where it happens to at most `most` of them.
+/// The most bits that `questions` questions tell by which of them an event happened to, where it
+/// happens to at most `most` of them.
 ///
 /// # Guarantee
 ///
-/// There are sum over i <= most of C(questions, i) such patterns, and no other; the logarithm of their number is this, up to the rounding of floats. It is at most
-/// most log2(e questions / most). That it did not happen tells as well: k events among N questions are more than k bits.
+/// There are sum over i <= most of C(questions, i) such patterns, and no other; the logarithm of
+/// their number is this, up to the rounding of floats. It is at most most log2(e questions / most).
+/// That it did not happen tells as well: k events among N questions are more than k bits.
 pub fn bits(questions: u64, most: u32) -> f64 {
     let (mut term, mut sum) = (0f64, 0f64);
     for i in 1..=u64::from(most).min(questions) {
@@ -23,14 +26,35 @@ mod tests {
 
     #[test]
     fn patterns_are_counted() {
-        for (questions, most, patterns) in [(0, 3, 1.0), (5, 0, 1.0), (7, 1, 8.0), (4, 2, 11.0), (5, 9, 32.0), (10, 10, 1024.0f64)] {
-            assert!((bits(questions, most) - patterns.log2()).abs() < 1e-12, "{questions} {most}");
+        for (questions, most, patterns) in [
+            (0, 3, 1.0),
+            (5, 0, 1.0),
+            (7, 1, 8.0),
+            (4, 2, 11.0),
+            (5, 9, 32.0),
+            (10, 10, 1024.0f64),
+        ] {
+            assert!(
+                (bits(questions, most) - patterns.log2()).abs() < 1e-12,
+                "{questions} {most}"
+            );
         }
         // One in a thousand is ten bits and not one.
-        for (questions, most, wanted) in [(1_000, 1, 10.0), (1_000, 10, 77.8), (10_000, 1, 13.3), (10_000, 10, 111.1), (1_000_000, 10, 177.5)] {
+        for (questions, most, wanted) in [
+            (1_000, 1, 10.0),
+            (1_000, 10, 77.8),
+            (10_000, 1, 13.3),
+            (10_000, 10, 111.1),
+            (1_000_000, 10, 177.5),
+        ] {
             let found = bits(questions, most);
             assert!((found - wanted).abs() < 0.05, "{questions} {most}: {found}");
-            assert!(found <= f64::from(most) * (std::f64::consts::E * questions as f64 / f64::from(most)).log2() + 0.01);
+            assert!(
+                found
+                    <= f64::from(most)
+                        * (std::f64::consts::E * questions as f64 / f64::from(most)).log2()
+                        + 0.01
+            );
         }
     }
 }

@@ -8,26 +8,42 @@ fn down(value: f64) -> Fixed {
     Fixed::round_down(value)
 }
 
-/// Asks for counts at one standard error, by the planner's rule and the filter, until one is refused: (Laplace answers, Gaussian answers).
+/// Asks for counts at one standard error, by the planner's rule and the filter, until one is
+/// refused: (Laplace answers, Gaussian answers).
 fn answered(error: f64, share: f64, accounting: Accounting) -> (u32, u32) {
     let cap = Cap::new(down(1.0), down(1e-6), down(share), accounting).unwrap();
     let one = BigUint::from(1u8);
     let mu = Mu::round_down(1.0 / error);
     let epsilon = Fixed::round_up(2f64.sqrt() / error);
-    for calibrated in [gaussian(&one, &one, mu).unwrap(), laplace(&one, &one, epsilon).unwrap()] {
+    for calibrated in [
+        gaussian(&one, &one, mu).unwrap(),
+        laplace(&one, &one, epsilon).unwrap(),
+    ] {
         let shown = calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32);
-        assert!((shown / error - 1.0).abs() < 1e-5, "{calibrated:?} shows {shown}");
+        assert!(
+            (shown / error - 1.0).abs() < 1e-5,
+            "{calibrated:?} shows {shown}"
+        );
     }
     let (pure, normal) = (loss_laplace(epsilon), loss_gaussian(mu));
     let (mut spent, mut counts) = (Loss::ZERO, (0, 0));
     loop {
-        let mechanism = choose(&[Standing { cap, spent }], &[Either { laplace: pure, gaussian: normal }]);
+        let mechanism = choose(
+            &[Standing { cap, spent }],
+            &[Either {
+                laplace: pure,
+                gaussian: normal,
+            }],
+        );
         let (next, count) = match mechanism {
             Mechanism::Laplace => (pure, &mut counts.0),
             Mechanism::Gaussian => (normal, &mut counts.1),
         };
         if !cap.admits(&spent, &next) {
-            assert!(!cap.admits(&spent, &pure) && !cap.admits(&spent, &normal), "the other mechanism would still fit");
+            assert!(
+                !cap.admits(&spent, &pure) && !cap.admits(&spent, &normal),
+                "the other mechanism would still fit"
+            );
             return counts;
         }
         *count += 1;
@@ -82,20 +98,36 @@ fn the_columns_of_the_table() {
     }
 }
 
-/// Whoever is (epsilon, delta)-private tells a count exactly with probability p at most, for some count: a count k away shows the same answer with at least
-/// e^(-epsilon k) p - delta / (e^epsilon - 1), and all of a count's answers add up to 1. At (1, 1e-6) that is less than one half, so that the median error of a
-/// count is a row or more, whatever the mechanism: the geometric law has that error and nearly that p.
+/// Whoever is (epsilon, delta)-private tells a count exactly with probability p at most, for some
+/// count: a count k away shows the same answer with at least e^(-epsilon k) p - delta /
+/// (e^epsilon - 1), and all of a count's answers add up to 1. At (1, 1e-6) that is less than one
+/// half, so that the median error of a count is a row or more, whatever the mechanism: the
+/// geometric law has that error and nearly that p.
 #[test]
 fn nobody_tells_a_count_exactly_every_other_time() {
     let (epsilon, delta, reach) = (1.0f64, 1e-6, 12);
-    let near: f64 = (-reach..=reach).map(|k: i32| (-epsilon * f64::from(k.abs())).exp()).sum();
+    let near: f64 = (-reach..=reach)
+        .map(|k: i32| (-epsilon * f64::from(k.abs())).exp())
+        .sum();
     let most = (1.0 + f64::from(2 * reach + 1) * delta / (epsilon.exp() - 1.0)) / near;
     let geometric = (0.5 * epsilon).tanh();
-    assert!(geometric <= most && most < geometric + 1e-4 && most < 0.5, "{most}");
-    // Laplace noise on a fine lattice, rounded: off by a row or less nearly as often as by the geometric law.
+    assert!(
+        geometric <= most && most < geometric + 1e-4 && most < 0.5,
+        "{most}"
+    );
+    // Laplace noise on a fine lattice, rounded: off by a row or less nearly as often as by the
+    // geometric law.
     let one = BigUint::from(1u8);
     let calibrated = laplace(&one, &one, down(1.0)).unwrap();
-    let Noise::Laplace { scale } = calibrated.noise else { panic!("Laplace") };
-    let within = |rows: f64| 1.0 - (-rows * 2f64.powi(calibrated.refine as i32) / scale as f64).exp();
-    assert!(within(0.5) < 0.5 && within(1.5) > 0.77, "{} {}", within(0.5), within(1.5));
+    let Noise::Laplace { scale } = calibrated.noise else {
+        panic!("Laplace")
+    };
+    let within =
+        |rows: f64| 1.0 - (-rows * 2f64.powi(calibrated.refine as i32) / scale as f64).exp();
+    assert!(
+        within(0.5) < 0.5 && within(1.5) > 0.77,
+        "{} {}",
+        within(0.5),
+        within(1.5)
+    );
 }

@@ -1,6 +1,7 @@
 //! Privacy loss in exact integers: what a release costs in each currency at once.
 
-/// A non-negative number in units of 2^-60, rounded up where it stands for a loss and down where it stands for a budget.
+/// A non-negative number in units of 2^-60, rounded up where it stands for a loss and down where it
+/// stands for a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Fixed(pub u128);
 
@@ -10,14 +11,20 @@ impl Fixed {
 
     /// Smallest `Fixed` not below `value`. `value` is finite, in [0, 2^60).
     pub fn round_up(value: f64) -> Self {
-        assert!(value.is_finite() && (0.0..1e18).contains(&value), "a loss is finite and not negative");
+        assert!(
+            value.is_finite() && (0.0..1e18).contains(&value),
+            "a loss is finite and not negative"
+        );
         // Scaling by a power of two is exact; so is ceil.
         Self((value * (1u64 << Self::BITS) as f64).ceil() as u128)
     }
 
     /// Largest `Fixed` not above `value`. `value` is finite, in [0, 2^60).
     pub fn round_down(value: f64) -> Self {
-        assert!(value.is_finite() && (0.0..1e18).contains(&value), "a budget is finite and not negative");
+        assert!(
+            value.is_finite() && (0.0..1e18).contains(&value),
+            "a budget is finite and not negative"
+        );
         Self((value * (1u64 << Self::BITS) as f64).floor() as u128)
     }
 
@@ -31,7 +38,8 @@ impl Fixed {
     }
 }
 
-/// The parameter of Gaussian differential privacy, in units of 2^-30, so that its square is exact in units of 2^-60.
+/// The parameter of Gaussian differential privacy, in units of 2^-30, so that its square is exact
+/// in units of 2^-60.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mu(pub u64);
 
@@ -50,7 +58,8 @@ impl Mu {
     }
 }
 
-/// What one release (or one debit of several) costs. All components hold at once; an account adds each up by itself.
+/// What one release (or one debit of several) costs. All components hold at once; an account adds
+/// each up by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
     /// Pure differential privacy; `None` is infinite (a Gaussian has no pure bound).
@@ -64,7 +73,12 @@ pub struct Loss {
 }
 
 impl Loss {
-    pub const ZERO: Self = Self { epsilon: Some(Fixed::ZERO), rho: Fixed::ZERO, mu_squared: Fixed::ZERO, delta: Fixed::ZERO };
+    pub const ZERO: Self = Self {
+        epsilon: Some(Fixed::ZERO),
+        rho: Fixed::ZERO,
+        mu_squared: Fixed::ZERO,
+        delta: Fixed::ZERO,
+    };
 
     pub fn is_zero(&self) -> bool {
         *self == Self::ZERO

@@ -1,9 +1,13 @@
-//! Calibrates and samples noise, and adds up privacy loss. Pure mathematics: no SQL, no I/O but the random source.
+//! Calibrates and samples noise, and adds up privacy loss. Pure mathematics: no SQL, no I/O but the
+//! random source.
 //!
-//! The road of one release: [`mu_of`] turns an asked (epsilon, delta) into a [`Mu`]; [`choose`] picks the mechanism that wastes least of the
-//! accounts; [`gaussian`] or [`laplace`] turns a norm bound proved by the emitted SQL into integer [`Noise`]; [`threshold`] says which keys may be
-//! shown; [`loss_gaussian`], [`loss_laplace`] and [`loss_threshold`] say what it costs; [`Cap::admits`] decides whether the account bears it.
-//! Everything that carries a guarantee is an integer; floating point appears only where a bound is rounded against the analyst by a stated margin.
+//! The road of one release: [`mu_of`] turns an asked (epsilon, delta) into a [`Mu`]; [`choose`]
+//! picks the mechanism that wastes least of the accounts; [`gaussian`] or [`laplace`] turns a norm
+//! bound proved by the emitted SQL into integer [`Noise`]; [`threshold`] says which keys may be
+//! shown; [`loss_gaussian`], [`loss_laplace`] and [`loss_threshold`] say what it costs;
+//! [`Cap::admits`] decides whether the account bears it. Everything that carries a guarantee is an
+//! integer; floating point appears only where a bound is rounded against the analyst by a stated
+//! margin.
 
 mod account;
 mod calibration;
@@ -23,7 +27,9 @@ pub(crate) mod testing;
 mod threshold;
 
 pub use account::{Accounting, Cap, CapError};
-pub use calibration::{Calibrated, CalibrationError, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold};
+pub use calibration::{
+    Calibrated, CalibrationError, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold,
+};
 pub use choice::{Either, Mechanism, Standing, choose};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
 pub use events::bits;

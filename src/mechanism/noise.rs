@@ -4,9 +4,11 @@ use super::exponential::{Exponential, Run};
 use super::random::Randomness;
 use super::samplers::{SampleError, discrete_laplace, rounded_gaussian};
 
-/// A law of noise on the integers; the unit is one step of the lattice that the noised integer lives on.
+/// A law of noise on the integers; the unit is one step of the lattice that the noised integer
+/// lives on.
 ///
-/// Carries no guarantee by itself: [`super::gaussian`] and [`super::laplace`] pair it with the bound that it hides.
+/// Carries no guarantee by itself: [`super::gaussian`] and [`super::laplace`] pair it with the
+/// bound that it hides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Noise {
     /// Discrete Laplace, P(x) proportional to exp(-|x| / scale). 1 <= scale < 2^60.
@@ -16,8 +18,8 @@ pub enum Noise {
 }
 
 impl Noise {
-    /// One fresh, independent draw. Every coordinate of every group takes its own: a draw shared by two groups cancels in their difference, and
-    /// breaks the proof of released keys.
+    /// One fresh, independent draw. Every coordinate of every group takes its own: a draw shared by
+    /// two groups cancels in their difference, and breaks the proof of released keys.
     ///
     /// # Errors
     ///
@@ -32,15 +34,19 @@ impl Noise {
     /// Standard error that the noise adds, in lattice units; for display.
     pub fn standard_deviation(&self) -> f64 {
         match *self {
-            // Variance 2r / (1 - r)^2 with r = exp(-1 / scale) is 1 / (2 sinh^2(1 / (2 scale))), which does not cancel.
-            Self::Laplace { scale } => std::f64::consts::FRAC_1_SQRT_2 / (0.5 / scale as f64).sinh(),
+            // Variance 2r / (1 - r)^2 with r = exp(-1 / scale) is 1 / (2 sinh^2(1 / (2 scale))),
+            // which does not cancel.
+            Self::Laplace { scale } => {
+                std::f64::consts::FRAC_1_SQRT_2 / (0.5 / scale as f64).sinh()
+            }
             // Rounding to integers adds the variance 1/12 of a uniform, up to exp(-2 pi^2 sigma^2).
             Self::Gaussian { sigma } => (sigma as f64).hypot((1.0f64 / 12.0).sqrt()),
         }
     }
 }
 
-/// Where a release draws its noise from: every [`Randomness`], through the exact samplers. Tests stand in for it under `tests/`.
+/// Where a release draws its noise from: every [`Randomness`], through the exact samplers. Tests
+/// stand in for it under `tests/`.
 pub trait Sampler {
     /// One independent draw.
     ///
@@ -52,7 +58,11 @@ pub trait Sampler {
     ///
     /// # Errors
     /// [`SampleError`] where the random source fails; nothing is released then.
-    fn choose(&mut self, exponential: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError>;
+    fn choose(
+        &mut self,
+        exponential: &Exponential,
+        runs: &[Run],
+    ) -> Result<(usize, u64), SampleError>;
 }
 
 impl<R: Randomness> Sampler for R {
@@ -60,7 +70,11 @@ impl<R: Randomness> Sampler for R {
         noise.sample(self)
     }
 
-    fn choose(&mut self, exponential: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError> {
+    fn choose(
+        &mut self,
+        exponential: &Exponential,
+        runs: &[Run],
+    ) -> Result<(usize, u64), SampleError> {
         exponential.draw(runs, self)
     }
 }
@@ -70,18 +84,34 @@ mod tests {
     use super::*;
 
     fn close(actual: f64, expected: f64) {
-        assert!((actual / expected - 1.0).abs() < 1e-12, "{actual} is not {expected}");
+        assert!(
+            (actual / expected - 1.0).abs() < 1e-12,
+            "{actual} is not {expected}"
+        );
     }
 
     #[test]
     fn standard_deviations_are_those_of_the_laws() {
         for scale in [1u64, 2, 10, 141_304] {
             let r = (-1.0 / scale as f64).exp();
-            let close_enough = Noise::Laplace { scale }.standard_deviation() / ((2.0 * r).sqrt() / -(-1.0 / scale as f64).exp_m1());
-            assert!((close_enough - 1.0).abs() < 1e-10, "{scale}: {close_enough}");
+            let close_enough = Noise::Laplace { scale }.standard_deviation()
+                / ((2.0 * r).sqrt() / -(-1.0 / scale as f64).exp_m1());
+            assert!(
+                (close_enough - 1.0).abs() < 1e-10,
+                "{scale}: {close_enough}"
+            );
         }
-        close(Noise::Laplace { scale: 1 << 40 }.standard_deviation(), 2f64.sqrt() * (1u64 << 40) as f64);
-        close(Noise::Gaussian { sigma: 1 << 40 }.standard_deviation(), (1u64 << 40) as f64);
-        close(Noise::Gaussian { sigma: 1 }.standard_deviation(), (13.0f64 / 12.0).sqrt());
+        close(
+            Noise::Laplace { scale: 1 << 40 }.standard_deviation(),
+            2f64.sqrt() * (1u64 << 40) as f64,
+        );
+        close(
+            Noise::Gaussian { sigma: 1 << 40 }.standard_deviation(),
+            (1u64 << 40) as f64,
+        );
+        close(
+            Noise::Gaussian { sigma: 1 }.standard_deviation(),
+            (13.0f64 / 12.0).sqrt(),
+        );
     }
 }

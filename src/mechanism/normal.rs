@@ -1,7 +1,8 @@
 //! The standard normal law, accurate far into its tails.
 //!
-//! Relative error of [`sf`] against the exact value, for |x| <= 37: below 1e-15 (1 + x)^2, from one rounding of the argument (condition number x^2)
-//! and libm's erfc (fdlibm, under one unit in the last place). Callers add their own margin on the unsafe side.
+//! Relative error of [`sf`] against the exact value, for |x| <= 37: below 1e-15 (1 + x)^2, from one
+//! rounding of the argument (condition number x^2) and libm's erfc (fdlibm, under one unit in the
+//! last place). Callers add their own margin on the unsafe side.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -49,7 +50,8 @@ pub(super) fn centred_quantile(u: f64) -> f64 {
     if u > 0.5 {
         return isf(0.5 * (1.0 - u));
     }
-    // Newton on erf(x / sqrt 2) = u; the start lies below the root by under 10 %, and the convergence is quadratic.
+    // Newton on erf(x / sqrt 2) = u; the start lies below the root by under 10 %, and the
+    // convergence is quadratic.
     let mut x = u * (PI / 2.0).sqrt();
     for _ in 0..6 {
         x += (u - libm::erf(x * FRAC_1_SQRT_2)) / (2.0 * density(x));
@@ -57,11 +59,14 @@ pub(super) fn centred_quantile(u: f64) -> f64 {
     x
 }
 
-/// Newton on ln P(N > x) = ln p, a concave function of slope -density / sf: quadratic from the start of Abramowitz and Stegun 26.2.23 (error 4.5e-4).
+/// Newton on ln P(N > x) = ln p, a concave function of slope -density / sf: quadratic from the
+/// start of Abramowitz and Stegun 26.2.23 (error 4.5e-4).
 fn tail_quantile(p: f64) -> f64 {
     let log = p.ln();
     let t = (-2.0 * log).sqrt();
-    let mut x = t - (2.515517 + 0.802853 * t + 0.010328 * t * t) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+    let mut x = t
+        - (2.515517 + 0.802853 * t + 0.010328 * t * t)
+            / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
     for _ in 0..4 {
         let tail = sf(x);
         x += (tail.ln() - log) * tail / density(x);
@@ -74,10 +79,14 @@ mod tests {
     use super::*;
 
     fn close(actual: f64, expected: f64, tolerance: f64) {
-        assert!((actual / expected - 1.0).abs() < tolerance, "{actual:e} is not {expected:e}");
+        assert!(
+            (actual / expected - 1.0).abs() < tolerance,
+            "{actual:e} is not {expected:e}"
+        );
     }
 
-    /// Laplace's continued fraction x + 1/(x + 2/(x + 3/...)) of density / sf: shares nothing with erfc.
+    /// Laplace's continued fraction x + 1/(x + 2/(x + 3/...)) of density / sf: shares nothing with
+    /// erfc.
     fn tail_by_fraction(x: f64) -> f64 {
         density(x) / (1..4000).rev().fold(x, |rest, n| x + f64::from(n) / rest)
     }

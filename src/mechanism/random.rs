@@ -10,14 +10,16 @@ use zeroize::Zeroize;
 ///
 /// # Requires
 ///
-/// Words are independent and uniform on all 2^64 values, and unpredictable to every analyst: whoever predicts them subtracts the noise.
-/// A source that cannot deliver fails; it never repeats, pads or falls back to something weaker.
+/// Words are independent and uniform on all 2^64 values, and unpredictable to every analyst:
+/// whoever predicts them subtracts the noise. A source that cannot deliver fails; it never repeats,
+/// pads or falls back to something weaker.
 pub trait Randomness {
     /// The next word.
     ///
     /// # Errors
     ///
-    /// [`RandomError`] when the source has none to give. The caller gives up the answer; the charge stands.
+    /// [`RandomError`] when the source has none to give. The caller gives up the answer; the charge
+    /// stands.
     fn next_u64(&mut self) -> Result<u64, RandomError>;
 }
 
@@ -39,9 +41,10 @@ const WORD_BYTES: usize = 8;
 
 /// The operating system's CSPRNG, read 4 KiB at a time.
 ///
-/// One system call a page instead of one a word: a Gaussian draw takes about 20 words. Every word is overwritten as soon as it is handed out and
-/// the rest when the value is dropped, so a later read of this memory finds neither past noise nor noise to come.
-/// Not `Clone`: a copy would repeat its words. Make one for each release, and none before a `fork`.
+/// One system call a page instead of one a word: a Gaussian draw takes about 20 words. Every word
+/// is overwritten as soon as it is handed out and the rest when the value is dropped, so a later
+/// read of this memory finds neither past noise nor noise to come. Not `Clone`: a copy would repeat
+/// its words. Make one for each release, and none before a `fork`.
 pub struct OsRandomness {
     buffer: Box<[u8; BUFFER_BYTES]>,
     /// Byte offset of the first word not handed out; `BUFFER_BYTES` when there is none.
@@ -51,7 +54,10 @@ pub struct OsRandomness {
 impl OsRandomness {
     /// Reads nothing yet: the first failure shows at the first word.
     pub fn new() -> Self {
-        Self { buffer: Box::new([0; BUFFER_BYTES]), next: BUFFER_BYTES }
+        Self {
+            buffer: Box::new([0; BUFFER_BYTES]),
+            next: BUFFER_BYTES,
+        }
     }
 
     fn next_from<S: TryRng>(&mut self, source: &mut S) -> Result<u64, RandomError> {
@@ -59,7 +65,9 @@ impl OsRandomness {
             if let Err(error) = source.try_fill_bytes(&mut *self.buffer) {
                 // A failed read may have filled a part; it is as good as nothing.
                 self.buffer.zeroize();
-                return Err(RandomError { reason: error.to_string() });
+                return Err(RandomError {
+                    reason: error.to_string(),
+                });
             }
             self.next = 0;
         }
@@ -138,7 +146,10 @@ mod tests {
         let mut random = OsRandomness::new();
         for expected in 1..=1024 {
             assert_eq!(random.next_from(&mut source).unwrap(), expected);
-            assert!(random.buffer[..random.next].iter().all(|&byte| byte == 0), "what was handed out is gone");
+            assert!(
+                random.buffer[..random.next].iter().all(|&byte| byte == 0),
+                "what was handed out is gone"
+            );
         }
     }
 
@@ -152,7 +163,10 @@ mod tests {
         for _ in 0..3 {
             let error = random.next_from(&mut source).unwrap_err();
             assert!(error.to_string().starts_with("no random bits: "), "{error}");
-            assert!(random.buffer.iter().all(|&byte| byte == 0), "a half-filled page is not kept");
+            assert!(
+                random.buffer.iter().all(|&byte| byte == 0),
+                "a half-filled page is not kept"
+            );
         }
     }
 
@@ -162,7 +176,10 @@ mod tests {
         let words: Vec<u64> = (0..5000).map(|_| random.next_u64().unwrap()).collect();
         let ones: u32 = words.iter().map(|word| word.count_ones()).sum();
         // 320,000 fair bits: standard deviation 283; six of them is a false alarm once in 5e8 runs.
-        assert!((i64::from(ones) - 160_000).abs() < 1_700, "{ones} ones of 320000");
+        assert!(
+            (i64::from(ones) - 160_000).abs() < 1_700,
+            "{ones} ones of 320000"
+        );
         let mut sorted = words;
         sorted.sort_unstable();
         sorted.dedup();

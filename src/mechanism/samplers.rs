@@ -1,8 +1,10 @@
-//! Draws exactly from the laws of noise, in integers only: no floating point, hence no porous or truncated outputs.
+//! Draws exactly from the laws of noise, in integers only: no floating point, hence no porous or
+//! truncated outputs.
 //!
-//! Every function returns the stated law exactly, given uniform words. Where an unlucky run would need more memory or larger integers than provided
-//! it fails with [`SampleError::Exhausted`] instead of bending the law; each such event has probability below 2^-100.
-//! How long a draw takes depends on the noise, never on private data.
+//! Every function returns the stated law exactly, given uniform words. Where an unlucky run would
+//! need more memory or larger integers than provided it fails with [`SampleError::Exhausted`]
+//! instead of bending the law; each such event has probability below 2^-100. How long a draw takes
+//! depends on the noise, never on private data.
 
 use super::random::{RandomError, Randomness};
 
@@ -26,7 +28,8 @@ pub enum SampleError {
 ///
 /// # Guarantee
 ///
-/// Exactly uniform: words are masked to the bit length of `n` - 1 and rejected until below `n`; a modulus would favour small values.
+/// Exactly uniform: words are masked to the bit length of `n` - 1 and rejected until below `n`; a
+/// modulus would favour small values.
 pub fn below<R: Randomness + ?Sized>(n: u128, random: &mut R) -> Result<u128, SampleError> {
     let top = n.checked_sub(1).ok_or(SampleError::Parameter)?;
     if top == 0 {
@@ -49,13 +52,17 @@ pub fn below<R: Randomness + ?Sized>(n: u128, random: &mut R) -> Result<u128, Sa
 ///
 /// # Guarantee
 ///
-/// Exact. With g = a/b and K the first k at which an event of probability g/k fails, P(K > k) = g^k / k!; so P(K odd) is the alternating series of
-/// exp(-g).
+/// Exact. With g = a/b and K the first k at which an event of probability g/k fails, P(K > k) = g^k
+/// / k!; so P(K odd) is the alternating series of exp(-g).
 ///
 /// # Reference
 ///
 /// Canonne, Kamath, Steinke 2020 (arXiv 2004.00010), Algorithm 1, first case.
-pub fn bernoulli_exp1<R: Randomness + ?Sized>(a: u128, b: u128, random: &mut R) -> Result<bool, SampleError> {
+pub fn bernoulli_exp1<R: Randomness + ?Sized>(
+    a: u128,
+    b: u128,
+    random: &mut R,
+) -> Result<bool, SampleError> {
     if b == 0 || a > b {
         return Err(SampleError::Parameter);
     }
@@ -70,12 +77,17 @@ pub fn bernoulli_exp1<R: Randomness + ?Sized>(a: u128, b: u128, random: &mut R) 
 ///
 /// # Guarantee
 ///
-/// Exact: exp(-a/b) = exp(-1)^q exp(-r/b) with independent trials. Stops at the first failed one, so it takes O(1) words on average whatever `a`.
+/// Exact: exp(-a/b) = exp(-1)^q exp(-r/b) with independent trials. Stops at the first failed one,
+/// so it takes O(1) words on average whatever `a`.
 ///
 /// # Reference
 ///
 /// Canonne, Kamath, Steinke 2020, Algorithm 1, second case.
-pub fn bernoulli_exp<R: Randomness + ?Sized>(a: u128, b: u128, random: &mut R) -> Result<bool, SampleError> {
+pub fn bernoulli_exp<R: Randomness + ?Sized>(
+    a: u128,
+    b: u128,
+    random: &mut R,
+) -> Result<bool, SampleError> {
     if b == 0 {
         return Err(SampleError::Parameter);
     }
@@ -90,7 +102,11 @@ pub fn bernoulli_exp<R: Randomness + ?Sized>(a: u128, b: u128, random: &mut R) -
 }
 
 /// How many independent trials of probability exp(-`a` / `b`) succeed before the first failure.
-fn run_length<R: Randomness + ?Sized>(a: u128, b: u128, random: &mut R) -> Result<u128, SampleError> {
+fn run_length<R: Randomness + ?Sized>(
+    a: u128,
+    b: u128,
+    random: &mut R,
+) -> Result<u128, SampleError> {
     let mut length = 0;
     while bernoulli_exp1(a, b, random)? {
         length += 1;
@@ -98,11 +114,13 @@ fn run_length<R: Randomness + ?Sized>(a: u128, b: u128, random: &mut R) -> Resul
     Ok(length)
 }
 
-/// Discrete Laplace noise: P(x) = (1 - r) / (1 + r) * r^|x| with r = exp(-1 / `scale`), on all integers.
+/// Discrete Laplace noise: P(x) = (1 - r) / (1 + r) * r^|x| with r = exp(-1 / `scale`), on all
+/// integers.
 ///
 /// # Guarantee
 ///
-/// Exact law. Added to an integer that one privacy unit moves by at most d, the sum is (d / scale)-differentially private.
+/// Exact law. Added to an integer that one privacy unit moves by at most d, the sum is (d /
+/// scale)-differentially private.
 ///
 /// # Requires
 ///
@@ -110,9 +128,13 @@ fn run_length<R: Randomness + ?Sized>(a: u128, b: u128, random: &mut R) -> Resul
 ///
 /// # Reference
 ///
-/// Canonne, Kamath, Steinke 2020, Algorithm 2 with s = 1: U + scale * V is geometric with ratio r (U the residue, accepted with exp(-U / scale), V
-/// the quotient, geometric with ratio exp(-1)); a fair sign, the negative zero drawn anew, makes it two-sided.
-pub fn discrete_laplace<R: Randomness + ?Sized>(scale: u64, random: &mut R) -> Result<i128, SampleError> {
+/// Canonne, Kamath, Steinke 2020, Algorithm 2 with s = 1: U + scale * V is geometric with ratio r
+/// (U the residue, accepted with exp(-U / scale), V the quotient, geometric with ratio exp(-1)); a
+/// fair sign, the negative zero drawn anew, makes it two-sided.
+pub fn discrete_laplace<R: Randomness + ?Sized>(
+    scale: u64,
+    random: &mut R,
+) -> Result<i128, SampleError> {
     if scale == 0 || scale >= SCALE_LIMIT {
         return Err(SampleError::Parameter);
     }
@@ -123,7 +145,10 @@ pub fn discrete_laplace<R: Randomness + ?Sized>(scale: u64, random: &mut R) -> R
             continue;
         }
         let quotient = run_length(1, 1, random)?;
-        let size = quotient.checked_mul(scale).and_then(|m| m.checked_add(residue)).ok_or(SampleError::Exhausted)?;
+        let size = quotient
+            .checked_mul(scale)
+            .and_then(|m| m.checked_add(residue))
+            .ok_or(SampleError::Exhausted)?;
         let negative = below(2, random)? == 1;
         if !(negative && size == 0) {
             return signed(negative, size);
@@ -131,12 +156,14 @@ pub fn discrete_laplace<R: Randomness + ?Sized>(scale: u64, random: &mut R) -> R
     }
 }
 
-/// A Gaussian of standard deviation `sigma`, rounded to the nearest integer: P(z) = Phi((z + 1/2) / sigma) - Phi((z - 1/2) / sigma).
+/// A Gaussian of standard deviation `sigma`, rounded to the nearest integer: P(z) = Phi((z + 1/2) /
+/// sigma) - Phi((z - 1/2) / sigma).
 ///
 /// # Guarantee
 ///
-/// Exact law of the *rounded ideal* Gaussian. For an integer t, t + round(sigma N) = round(t + sigma N): a function of the ideal Gaussian mechanism's
-/// output alone, so it keeps that mechanism's mu (and rho = mu^2 / 2), in any dimension with independent draws.
+/// Exact law of the *rounded ideal* Gaussian. For an integer t, t + round(sigma N) = round(t +
+/// sigma N): a function of the ideal Gaussian mechanism's output alone, so it keeps that
+/// mechanism's mu (and rho = mu^2 / 2), in any dimension with independent draws.
 ///
 /// # Requires
 ///
@@ -144,9 +171,13 @@ pub fn discrete_laplace<R: Randomness + ?Sized>(scale: u64, random: &mut R) -> R
 ///
 /// # Reference
 ///
-/// Karney 2016 (arXiv 1303.6257), Algorithm N: |N| = k + x with k integer, x in [0, 1), accepted with probability
-/// exp(-k/2) * exp(-k (k - 1) / 2) * exp(-x (2k + x) / 2) = exp(-(k + x)^2 / 2). The bits of x are drawn as they are needed, also by the rounding.
-pub fn rounded_gaussian<R: Randomness + ?Sized>(sigma: u64, random: &mut R) -> Result<i128, SampleError> {
+/// Karney 2016 (arXiv 1303.6257), Algorithm N: |N| = k + x with k integer, x in [0, 1), accepted
+/// with probability exp(-k/2) * exp(-k (k - 1) / 2) * exp(-x (2k + x) / 2) = exp(-(k + x)^2 / 2).
+/// The bits of x are drawn as they are needed, also by the rounding.
+pub fn rounded_gaussian<R: Randomness + ?Sized>(
+    sigma: u64,
+    random: &mut R,
+) -> Result<i128, SampleError> {
     if sigma == 0 || sigma >= SCALE_LIMIT {
         return Err(SampleError::Parameter);
     }
@@ -160,15 +191,21 @@ pub fn rounded_gaussian<R: Randomness + ?Sized>(sigma: u64, random: &mut R) -> R
             continue;
         }
         let negative = below(2, random)? == 1;
-        let whole = k.checked_mul(u128::from(sigma)).ok_or(SampleError::Exhausted)?;
-        let size = whole.checked_add(round_scaled(sigma, &mut x, random)?).ok_or(SampleError::Exhausted)?;
+        let whole = k
+            .checked_mul(u128::from(sigma))
+            .ok_or(SampleError::Exhausted)?;
+        let size = whole
+            .checked_add(round_scaled(sigma, &mut x, random)?)
+            .ok_or(SampleError::Exhausted)?;
         return signed(negative, size);
     }
 }
 
 /// True with probability exp(-k (k - 1) / 2): step N2, so many trials of exp(-1/2).
 fn passes_square<R: Randomness + ?Sized>(k: u128, random: &mut R) -> Result<bool, SampleError> {
-    let trials = k.checked_mul(k.saturating_sub(1)).ok_or(SampleError::Exhausted)?;
+    let trials = k
+        .checked_mul(k.saturating_sub(1))
+        .ok_or(SampleError::Exhausted)?;
     for _ in 0..trials {
         if !bernoulli_exp1(1, 2, random)? {
             return Ok(false);
@@ -178,7 +215,11 @@ fn passes_square<R: Randomness + ?Sized>(k: u128, random: &mut R) -> Result<bool
 }
 
 /// True with probability exp(-x (2k + x) / 2): step N4, k + 1 runs of Algorithm B.
-fn passes_fraction<R: Randomness + ?Sized>(k: u128, x: &mut Uniform, random: &mut R) -> Result<bool, SampleError> {
+fn passes_fraction<R: Randomness + ?Sized>(
+    k: u128,
+    x: &mut Uniform,
+    random: &mut R,
+) -> Result<bool, SampleError> {
     for _ in 0..=k {
         if !passes_decreasing_run(k, x, random)? {
             return Ok(false);
@@ -189,10 +230,18 @@ fn passes_fraction<R: Randomness + ?Sized>(k: u128, x: &mut Uniform, random: &mu
 
 /// True with probability exp(-x (2k + x) / (2k + 2)): Karney's Algorithm B.
 ///
-/// A run x > z1 > z2 > ... of uniforms, each step thinned with probability (2k + x) / (2k + 2), is longer than n with probability
-/// (x (2k + x) / (2k + 2))^n / n!; an even length thus has the alternating series of the exponential.
-fn passes_decreasing_run<R: Randomness + ?Sized>(k: u128, x: &mut Uniform, random: &mut R) -> Result<bool, SampleError> {
-    let sides = k.checked_mul(2).and_then(|m| m.checked_add(2)).ok_or(SampleError::Exhausted)?;
+/// A run x > z1 > z2 > ... of uniforms, each step thinned with probability (2k + x) / (2k + 2), is
+/// longer than n with probability (x (2k + x) / (2k + 2))^n / n!; an even length thus has the
+/// alternating series of the exponential.
+fn passes_decreasing_run<R: Randomness + ?Sized>(
+    k: u128,
+    x: &mut Uniform,
+    random: &mut R,
+) -> Result<bool, SampleError> {
+    let sides = k
+        .checked_mul(2)
+        .and_then(|m| m.checked_add(2))
+        .ok_or(SampleError::Exhausted)?;
     let mut last: Option<Uniform> = None;
     let mut even = true;
     loop {
@@ -235,9 +284,16 @@ impl Uniform {
         Ok(Self { words, known: 1 })
     }
 
-    fn word<R: Randomness + ?Sized>(&mut self, index: usize, random: &mut R) -> Result<u64, SampleError> {
+    fn word<R: Randomness + ?Sized>(
+        &mut self,
+        index: usize,
+        random: &mut R,
+    ) -> Result<u64, SampleError> {
         while self.known <= index {
-            let slot = self.words.get_mut(self.known).ok_or(SampleError::Exhausted)?;
+            let slot = self
+                .words
+                .get_mut(self.known)
+                .ok_or(SampleError::Exhausted)?;
             *slot = random.next_u64()?;
             self.known += 1;
         }
@@ -245,7 +301,11 @@ impl Uniform {
     }
 
     /// Exact comparison: digits are drawn until they differ.
-    fn less_than<R: Randomness + ?Sized>(&mut self, other: &mut Self, random: &mut R) -> Result<bool, SampleError> {
+    fn less_than<R: Randomness + ?Sized>(
+        &mut self,
+        other: &mut Self,
+        random: &mut R,
+    ) -> Result<bool, SampleError> {
         for index in 0..WORDS_MAX {
             let (mine, theirs) = (self.word(index, random)?, other.word(index, random)?);
             if mine != theirs {
@@ -258,9 +318,14 @@ impl Uniform {
 
 /// floor(`sigma` * x + 1/2), drawing digits of x until it is decided.
 ///
-/// After the first word, sigma x + 1/2 = whole + fraction + sigma * rest with rest in [0, 1), in units of 2^-64. Only whether sigma * rest reaches
-/// the `gap` to the next integer is open; each further word shrinks the unit by 2^64. All values stay below 2^125.
-fn round_scaled<R: Randomness + ?Sized>(sigma: u64, x: &mut Uniform, random: &mut R) -> Result<u128, SampleError> {
+/// After the first word, sigma x + 1/2 = whole + fraction + sigma * rest with rest in [0, 1), in
+/// units of 2^-64. Only whether sigma * rest reaches the `gap` to the next integer is open; each
+/// further word shrinks the unit by 2^64. All values stay below 2^125.
+fn round_scaled<R: Randomness + ?Sized>(
+    sigma: u64,
+    x: &mut Uniform,
+    random: &mut R,
+) -> Result<u128, SampleError> {
     let sigma = u128::from(sigma);
     let first = sigma * u128::from(x.word(0, random)?) + (1 << 63);
     let whole = first >> 64;

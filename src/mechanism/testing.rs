@@ -34,7 +34,13 @@ impl Script {
 
 impl Randomness for Script {
     fn next_u64(&mut self) -> Result<u64, RandomError> {
-        let word = self.words.get(self.next).copied().ok_or_else(|| RandomError { reason: "script at its end".into() })?;
+        let word = self
+            .words
+            .get(self.next)
+            .copied()
+            .ok_or_else(|| RandomError {
+                reason: "script at its end".into(),
+            })?;
         self.next += 1;
         Ok(word)
     }

@@ -11,7 +11,8 @@ use super::normal::isf;
 /// The coordinate of a release that counts, in every group, the distinct units present in it.
 #[derive(Debug, Clone, Copy)]
 pub struct Presence<'a> {
-    /// C: the joint bound of the whole vector (L2 with Gaussian noise, L1 with Laplace), the same that calibrated the noise.
+    /// C: the joint bound of the whole vector (L2 with Gaussian noise, L1 with Laplace), the same
+    /// that calibrated the noise.
     pub clip: &'a BigUint,
     /// F: this coordinate's weight in that bound.
     pub weight: &'a BigUint,
@@ -39,18 +40,22 @@ pub enum ThresholdError {
     TooWide,
 }
 
-/// Every number of groups up to this is tried by itself; above, blocks of 1/64 stand for their worst.
+/// Every number of groups up to this is tried by itself; above, blocks of 1/64 stand for their
+/// worst.
 const GROUPS_EXACT: u32 = 256;
 /// Relative margin on quantiles of the noise, over errors below 1e-12.
 const QUANTILE_MARGIN: f64 = 1e-11;
 
-/// The integer threshold: a key is shown iff (2^refine * presence + noise), an exact integer, is **at least** the returned value.
+/// The integer threshold: a key is shown iff (2^refine * presence + noise), an exact integer, is
+/// **at least** the returned value.
 ///
 /// # Guarantee
 ///
-/// For neighbours that differ in all rows of one unit, the probability that any group is shown in which this unit is alone is at most `delta`. With t such
-/// groups it adds at most V_t to each, and they all stay hidden with probability (1 - p)^t >= 1 - delta as soon as P(V_t + Z >= tau) <= p =
-/// 1 - (1 - delta)^(1/t). The returned tau is at least the largest, over 1 <= t <= `groups_per_unit_max`, of
+/// For neighbours that differ in all rows of one unit, the probability that any group is shown in
+/// which this unit is alone is at most `delta`. With t such groups it adds at most V_t to each, and
+/// they all stay hidden with probability (1 - p)^t >= 1 - delta as soon as P(V_t + Z >= tau) <= p =
+/// 1 - (1 - delta)^(1/t). The returned tau is at least the largest, over 1 <= t <=
+/// `groups_per_unit_max`, of
 ///
 /// ```text
 /// Gaussian:  V_t + 1/2 + S isf(p)                      V_t = 2^s min(h_t, C / (F sqrt t))
@@ -58,16 +63,20 @@ const QUANTILE_MARGIN: f64 = 1e-11;
 /// height:    h_t = H where a unit counts as one in each of its groups; shared, H / sqrt t with Gaussian noise and H / t with Laplace
 /// ```
 ///
-/// with V_t in exact integers and the quantile widened by its error margin. Then the release is a mixture with weight `delta` on both neighbours, and
-/// costs [`super::loss_threshold`] on top of its noise. The noisy presence itself is free to show, from the same draw.
+/// with V_t in exact integers and the quantile widened by its error margin. Then the release is a
+/// mixture with weight `delta` on both neighbours, and costs [`super::loss_threshold`] on top of
+/// its noise. The noisy presence itself is free to show, from the same draw.
 ///
 /// # Requires
 ///
-/// - The SQL **enforces** `groups_per_unit_max` (by row number in hash order, before the clip): the L2 clip alone does not bound the number of groups, and
-///   without the cap delta can be off by 50,000. With several grouping sets, t counts the groups of all.
-/// - A unit's presence is the same number in each of its groups, at most h_t in each of t groups, times one common factor: uniform weights, not row counts.
+/// - The SQL **enforces** `groups_per_unit_max` (by row number in hash order, before the clip): the
+///   L2 clip alone does not bound the number of groups, and without the cap delta can be off by
+///   50,000. With several grouping sets, t counts the groups of all.
+/// - A unit's presence is the same number in each of its groups, at most h_t in each of t groups,
+///   times one common factor: uniform weights, not row counts.
 /// - Each group has its own draw, for the presence and for every other coordinate.
-/// - A group of the neighbour alone is neither shown nor hinted at otherwise: no limit, order or error over raw groups.
+/// - A group of the neighbour alone is neither shown nor hinted at otherwise: no limit, order or
+///   error over raw groups.
 ///
 /// # Errors
 ///
@@ -75,9 +84,19 @@ const QUANTILE_MARGIN: f64 = 1e-11;
 ///
 /// # Reference
 ///
-/// The proof stands above, ours for several groups of one unit; Wilson et al. 2020 (arXiv 1909.01917), Swanberg et al. 2023 for the weights.
-pub fn threshold(presence: &Presence<'_>, calibrated: Calibrated, delta: Fixed, groups_per_unit_max: u32) -> Result<i128, ThresholdError> {
-    if presence.clip.is_zero() || presence.weight.is_zero() || presence.height.is_zero() || groups_per_unit_max == 0 {
+/// The proof stands above, ours for several groups of one unit; Wilson et al. 2020 (arXiv
+/// 1909.01917), Swanberg et al. 2023 for the weights.
+pub fn threshold(
+    presence: &Presence<'_>,
+    calibrated: Calibrated,
+    delta: Fixed,
+    groups_per_unit_max: u32,
+) -> Result<i128, ThresholdError> {
+    if presence.clip.is_zero()
+        || presence.weight.is_zero()
+        || presence.height.is_zero()
+        || groups_per_unit_max == 0
+    {
         return Err(ThresholdError::NotPositive);
     }
     if delta == Fixed::ZERO || delta.0 >= 1 << Fixed::BITS {
@@ -88,7 +107,8 @@ pub fn threshold(presence: &Presence<'_>, calibrated: Calibrated, delta: Fixed, 
     while first <= groups_per_unit_max {
         let block = if first <= GROUPS_EXACT { 1 } else { first / 64 };
         let last = first.saturating_add(block - 1).min(groups_per_unit_max);
-        // Contributions fall with t, quantiles rise: the block's first contribution with its last quantile bounds all of it.
+        // Contributions fall with t, quantiles rise: the block's first contribution with its last
+        // quantile bounds all of it.
         let share = presence.share(calibrated, first)?;
         let margin = hidden(calibrated.noise, delta, last)?;
         highest = highest.max(share.checked_add(margin).ok_or(ThresholdError::TooWide)?);
@@ -101,7 +121,8 @@ pub fn threshold(presence: &Presence<'_>, calibrated: Calibrated, delta: Fixed, 
 }
 
 impl Presence<'_> {
-    /// V_t: the most a unit in `groups` groups adds to each, on the refined lattice. What it adds is an integer, so the floor of the bound bounds it.
+    /// V_t: the most a unit in `groups` groups adds to each, on the refined lattice. What it adds
+    /// is an integer, so the floor of the bound bounds it.
     fn share(&self, calibrated: Calibrated, groups: u32) -> Result<i128, ThresholdError> {
         let clip = self.clip << calibrated.refine;
         let even = match calibrated.noise {
@@ -110,7 +131,9 @@ impl Presence<'_> {
         };
         let own = match (self.height, calibrated.noise) {
             (Height::Each(height), _) => BigUint::from(height) << calibrated.refine,
-            (Height::Shared(height), Noise::Laplace { .. }) => (BigUint::from(height) << calibrated.refine) / groups,
+            (Height::Shared(height), Noise::Laplace { .. }) => {
+                (BigUint::from(height) << calibrated.refine) / groups
+            }
             (Height::Shared(height), Noise::Gaussian { .. }) => {
                 let whole = BigUint::from(height) << calibrated.refine;
                 (&whole * &whole / groups).sqrt()
@@ -140,7 +163,11 @@ fn hidden(noise: Noise, delta: Fixed, groups: u32) -> Result<i128, ThresholdErro
     // A delta near 1 asks for a negative margin; the tail formula holds from 1 on.
     let distance = distance.ceil().max(1.0);
     // Exactly representable and far below 2^127: a scale below 2^60 times a quantile below 100.
-    if distance < 1e30 { Ok(distance as i128) } else { Err(ThresholdError::TooWide) }
+    if distance < 1e30 {
+        Ok(distance as i128)
+    } else {
+        Err(ThresholdError::TooWide)
+    }
 }
 
 #[cfg(test)]

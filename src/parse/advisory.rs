@@ -1,4 +1,5 @@
-//! Advisory locks: `SELECT pg_advisory_lock(42)`, as migration tools and schedulers send it. One call that is a whole statement.
+//! Advisory locks: `SELECT pg_advisory_lock(42)`, as migration tools and schedulers send it. One
+//! call that is a whole statement.
 
 use sqlparser::ast;
 
@@ -39,7 +40,16 @@ impl Query {
     /// The call, where the query is nothing but one with constants or parameters.
     pub fn advises(&self) -> Option<Advisory> {
         let (expr, alias) = self.only_item()?;
-        let ast::Expr::Function(function @ ast::Function { name, args: ast::FunctionArguments::List(list), .. }) = expr else { return None };
+        let ast::Expr::Function(
+            function @ ast::Function {
+                name,
+                args: ast::FunctionArguments::List(list),
+                ..
+            },
+        ) = expr
+        else {
+            return None;
+        };
         let name = name.to_string().to_ascii_lowercase();
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
         let (act, shared, scope) = kind(name)?;
@@ -49,7 +59,13 @@ impl Query {
         let key: Vec<Number> = list.args.iter().map(number).collect::<Option<_>>()?;
         let numbers = if act == Act::UnlockAll { 0..=0 } else { 1..=2 };
         let column = alias.unwrap_or_else(|| name.to_owned());
-        numbers.contains(&key.len()).then_some(Advisory { act, shared, scope, key, column })
+        numbers.contains(&key.len()).then_some(Advisory {
+            act,
+            shared,
+            scope,
+            key,
+            column,
+        })
     }
 }
 
@@ -57,7 +73,9 @@ fn kind(name: &str) -> Option<(Act, bool, Scope)> {
     if name == "pg_advisory_unlock_all" {
         return Some((Act::UnlockAll, false, Scope::Session));
     }
-    let (name, shared) = name.strip_suffix("_shared").map_or((name, false), |name| (name, true));
+    let (name, shared) = name
+        .strip_suffix("_shared")
+        .map_or((name, false), |name| (name, true));
     let (act, scope) = match name {
         "pg_advisory_lock" => (Act::Lock, Scope::Session),
         "pg_advisory_xact_lock" => (Act::Lock, Scope::Local),
@@ -81,30 +99,52 @@ fn number_of(expr: &ast::Expr) -> Option<Number> {
     match expr {
         ast::Expr::Nested(inner) => number_of(inner),
         ast::Expr::Cast {
-            expr, data_type: D::BigInt(None) | D::Int8(None) | D::Integer(None) | D::Int(None) | D::Int4(None), format: None, ..
+            expr,
+            data_type:
+                D::BigInt(None) | D::Int8(None) | D::Integer(None) | D::Int(None) | D::Int4(None),
+            format: None,
+            ..
         } => number_of(expr),
         ast::Expr::Value(ast::ValueWithSpan { value, span: _ }) => match value {
-            ast::Value::Number(digits, false) | ast::Value::SingleQuotedString(digits) => digits.trim().parse().ok().map(Number::Constant),
-            // Two at most: no statement has parameters that are not in it.
-            ast::Value::Placeholder(name) => {
-                name.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < 2).map(Number::Parameter)
+            ast::Value::Number(digits, false) | ast::Value::SingleQuotedString(digits) => {
+                digits.trim().parse().ok().map(Number::Constant)
             }
+            // Two at most: no statement has parameters that are not in it.
+            ast::Value::Placeholder(name) => name
+                .strip_prefix('$')?
+                .parse::<usize>()
+                .ok()?
+                .checked_sub(1)
+                .filter(|at| *at < 2)
+                .map(Number::Parameter),
             _ => None,
         },
-        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match number_of(expr)? {
+        ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::Minus,
+            expr,
+        } => match number_of(expr)? {
             Number::Constant(value) => value.checked_neg().map(Number::Constant),
             Number::Parameter(_) | Number::Hash(_) => None,
         },
-        ast::Expr::Function(ast::Function { name, args: ast::FunctionArguments::List(list), .. }) => {
-            let is_hash = ["hashtext", "pg_catalog.hashtext"].iter().any(|hash| name.to_string().eq_ignore_ascii_case(hash));
+        ast::Expr::Function(ast::Function {
+            name,
+            args: ast::FunctionArguments::List(list),
+            ..
+        }) => {
+            let is_hash = ["hashtext", "pg_catalog.hashtext"]
+                .iter()
+                .any(|hash| name.to_string().eq_ignore_ascii_case(hash));
             let is_text = matches!(
                 list.args.as_slice(),
-                [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Value(ast::ValueWithSpan {
-                    value: ast::Value::SingleQuotedString(_),
-                    span: _
-                })))]
+                [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(
+                    ast::Expr::Value(ast::ValueWithSpan {
+                        value: ast::Value::SingleQuotedString(_),
+                        span: _
+                    })
+                ))]
             );
-            (is_hash && is_text && *expr == super::set_config::call(name, list)).then(|| Number::Hash(list.to_string()))
+            (is_hash && is_text && *expr == super::set_config::call(name, list))
+                .then(|| Number::Hash(list.to_string()))
         }
         _ => None,
     }
@@ -121,19 +161,56 @@ mod tests {
             [Statement::Query(query)] => query.advises(),
             _ => panic!("{sql}"),
         };
-        let lock =
-            |act, shared, scope, key: &[Number], column: &str| Some(Advisory { act, shared, scope, key: key.to_vec(), column: column.to_owned() });
+        let lock = |act, shared, scope, key: &[Number], column: &str| {
+            Some(Advisory {
+                act,
+                shared,
+                scope,
+                key: key.to_vec(),
+                column: column.to_owned(),
+            })
+        };
         let seven = Number::Constant(7);
-        assert_eq!(read("SELECT pg_advisory_lock(7)"), lock(Act::Lock, false, Scope::Session, std::slice::from_ref(&seven), "pg_advisory_lock"));
+        assert_eq!(
+            read("SELECT pg_advisory_lock(7)"),
+            lock(
+                Act::Lock,
+                false,
+                Scope::Session,
+                std::slice::from_ref(&seven),
+                "pg_advisory_lock"
+            )
+        );
         assert_eq!(
             read("SELECT pg_catalog.PG_TRY_ADVISORY_XACT_LOCK_SHARED($1::int, (-7)) AS \"Got\""),
-            lock(Act::TryLock, true, Scope::Local, &[Number::Parameter(0), Number::Constant(-7)], "Got")
+            lock(
+                Act::TryLock,
+                true,
+                Scope::Local,
+                &[Number::Parameter(0), Number::Constant(-7)],
+                "Got"
+            )
         );
         assert_eq!(
             read("SELECT pg_advisory_unlock(hashtext('a'))"),
-            lock(Act::Unlock, false, Scope::Session, &[Number::Hash("'a'".to_owned())], "pg_advisory_unlock")
+            lock(
+                Act::Unlock,
+                false,
+                Scope::Session,
+                &[Number::Hash("'a'".to_owned())],
+                "pg_advisory_unlock"
+            )
         );
-        assert_eq!(read("SELECT pg_advisory_unlock_all()"), lock(Act::UnlockAll, false, Scope::Session, &[], "pg_advisory_unlock_all"));
+        assert_eq!(
+            read("SELECT pg_advisory_unlock_all()"),
+            lock(
+                Act::UnlockAll,
+                false,
+                Scope::Session,
+                &[],
+                "pg_advisory_unlock_all"
+            )
+        );
         for sql in [
             "SELECT pg_advisory_lock()",
             "SELECT pg_advisory_lock(1, 2, 3)",

@@ -1,5 +1,6 @@
-//! Long chains of AND, OR and UNION ALL, which the parser makes as deep as they are long, as trees of little height. All three are associative, over NULL too, and are
-//! printed without brackets: PostgreSQL, which makes lists of them, reads the chain as it was written.
+//! Long chains of AND, OR and UNION ALL, which the parser makes as deep as they are long, as trees
+//! of little height. All three are associative, over NULL too, and are printed without brackets:
+//! PostgreSQL, which makes lists of them, reads the chain as it was written.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +9,8 @@ use sqlparser::ast::{self, BinaryOperator, Expr, SetExpr, SetOperator, SetQuanti
 /// Chains of up to so many terms stay as the parser makes them.
 const FLAT_MAX: usize = 16;
 
-/// Brings every chain into one shape, which its length alone decides: a text is one tree, however often it is read.
+/// Brings every chain into one shape, which its length alone decides: a text is one tree, however
+/// often it is read.
 pub fn balance(query: &mut ast::Query) {
     let ControlFlow::Continue(()) = ast::VisitMut::visit(query, &mut Balance);
 }
@@ -18,7 +20,12 @@ pub fn arms<'s>(left: &'s SetExpr, right: &'s SetExpr) -> Vec<&'s SetExpr> {
     let (mut arms, mut open) = (Vec::new(), vec![right, left]);
     while let Some(body) = open.pop() {
         match body {
-            SetExpr::SetOperation { op: SetOperator::Union, set_quantifier: SetQuantifier::All, left, right } => open.extend([&**right, &**left]),
+            SetExpr::SetOperation {
+                op: SetOperator::Union,
+                set_quantifier: SetQuantifier::All,
+                left,
+                right,
+            } => open.extend([&**right, &**left]),
             other => arms.push(other),
         }
     }
@@ -45,7 +52,12 @@ impl ast::VisitorMut for Balance {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
-        if let Expr::BinaryOp { left: _, op: op @ (BinaryOperator::And | BinaryOperator::Or), right: _ } = expr {
+        if let Expr::BinaryOp {
+            left: _,
+            op: op @ (BinaryOperator::And | BinaryOperator::Or),
+            right: _,
+        } = expr
+        {
             let op = op.clone();
             balance_terms(expr, &op);
         }
@@ -58,24 +70,51 @@ fn balance_terms(expr: &mut Expr, op: &BinaryOperator) {
     let (mut terms, mut open) = (Vec::new(), vec![std::mem::replace(expr, none())]);
     while let Some(term) = open.pop() {
         match term {
-            Expr::BinaryOp { left, op: of, right } if of == *op => open.extend([*right, *left]),
+            Expr::BinaryOp {
+                left,
+                op: of,
+                right,
+            } if of == *op => open.extend([*right, *left]),
             other => terms.push(other),
         }
     }
-    let joined = |left, right| Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) };
+    let joined = |left, right| Expr::BinaryOp {
+        left: Box::new(left),
+        op: op.clone(),
+        right: Box::new(right),
+    };
     *expr = balanced(terms, &joined).unwrap_or_else(none);
 }
 
 fn is_union_all(body: &SetExpr) -> bool {
-    matches!(body, SetExpr::SetOperation { op: SetOperator::Union, set_quantifier: SetQuantifier::All, left: _, right: _ })
+    matches!(
+        body,
+        SetExpr::SetOperation {
+            op: SetOperator::Union,
+            set_quantifier: SetQuantifier::All,
+            left: _,
+            right: _
+        }
+    )
 }
 
 fn balance_arms(body: &mut SetExpr) {
-    let none = || SetExpr::Values(ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
+    let none = || {
+        SetExpr::Values(ast::Values {
+            explicit_row: false,
+            value_keyword: false,
+            rows: Vec::new(),
+        })
+    };
     let (mut arms, mut open) = (Vec::new(), vec![std::mem::replace(body, none())]);
     while let Some(arm) = open.pop() {
         match arm {
-            SetExpr::SetOperation { op: SetOperator::Union, set_quantifier: SetQuantifier::All, left, right } => open.extend([*right, *left]),
+            SetExpr::SetOperation {
+                op: SetOperator::Union,
+                set_quantifier: SetQuantifier::All,
+                left,
+                right,
+            } => open.extend([*right, *left]),
             other => arms.push(other),
         }
     }
@@ -94,7 +133,9 @@ pub fn balanced<T>(mut terms: Vec<T>, join: &impl Fn(T, T) -> T) -> Option<T> {
         return terms.into_iter().reduce(join);
     }
     let right = terms.split_off(terms.len() / 2);
-    balanced(terms, join).zip(balanced(right, join)).map(|(left, right)| join(left, right))
+    balanced(terms, join)
+        .zip(balanced(right, join))
+        .map(|(left, right)| join(left, right))
 }
 
 #[cfg(test)]
@@ -102,27 +143,57 @@ mod tests {
     use super::super::{Statement, parse};
 
     fn printed(sql: &str) -> String {
-        match parse(sql).unwrap_or_else(|refusal| panic!("{}…: {refusal}", &sql[..60])).as_slice() {
+        match parse(sql)
+            .unwrap_or_else(|refusal| panic!("{}…: {refusal}", &sql[..60]))
+            .as_slice()
+        {
             [Statement::Query(query)] => query.to_sql(),
             other => panic!("{other:?}"),
         }
     }
 
-    /// What business tools write, of 5,000 terms and of twice as many: read, compared, copied, printed and dropped on a thread's usual stack.
+    /// What business tools write, of 5,000 terms and of twice as many: read, compared, copied,
+    /// printed and dropped on a thread's usual stack.
     #[test]
     fn chains_of_thousands_are_read_as_they_are_written() {
         for terms in [15, 16, 17, 33, 5_000] {
-            let chain = |by: &str, term: fn(usize) -> String| (0..terms).map(term).collect::<Vec<_>>().join(by);
+            let chain = |by: &str, term: fn(usize) -> String| {
+                (0..terms).map(term).collect::<Vec<_>>().join(by)
+            };
             for sql in [
-                format!("SELECT a FROM t WHERE {}", chain(" OR ", |at| format!("a = {at}"))),
-                format!("SELECT a FROM t WHERE {}", chain(" AND ", |at| format!("a <> {at}"))),
-                format!("SELECT a FROM t WHERE {}", chain(" OR ", |at| format!("a BETWEEN {at} AND 7 AND NOT b"))),
-                format!("SELECT a FROM t JOIN u ON {}", chain(" OR ", |at| format!("(a = {at} AND b = 1)"))),
-                format!("SELECT CASE {} ELSE 0 END FROM t", chain(" ", |at| format!("WHEN a = {at} AND b THEN {at}"))),
-                format!("SELECT CASE a {} END FROM t", chain(" ", |at| format!("WHEN {at} THEN 'it'"))),
-                format!("SELECT a FROM t WHERE a IN ({}) OR b", chain(", ", |at| at.to_string())),
+                format!(
+                    "SELECT a FROM t WHERE {}",
+                    chain(" OR ", |at| format!("a = {at}"))
+                ),
+                format!(
+                    "SELECT a FROM t WHERE {}",
+                    chain(" AND ", |at| format!("a <> {at}"))
+                ),
+                format!(
+                    "SELECT a FROM t WHERE {}",
+                    chain(" OR ", |at| format!("a BETWEEN {at} AND 7 AND NOT b"))
+                ),
+                format!(
+                    "SELECT a FROM t JOIN u ON {}",
+                    chain(" OR ", |at| format!("(a = {at} AND b = 1)"))
+                ),
+                format!(
+                    "SELECT CASE {} ELSE 0 END FROM t",
+                    chain(" ", |at| format!("WHEN a = {at} AND b THEN {at}"))
+                ),
+                format!(
+                    "SELECT CASE a {} END FROM t",
+                    chain(" ", |at| format!("WHEN {at} THEN 'it'"))
+                ),
+                format!(
+                    "SELECT a FROM t WHERE a IN ({}) OR b",
+                    chain(", ", |at| at.to_string())
+                ),
                 chain(" UNION ALL ", |at| format!("SELECT {at}, a FROM t")),
-                format!("SELECT 1 EXCEPT {} INTERSECT SELECT 1", chain(" UNION ALL ", |at| format!("SELECT {at}"))),
+                format!(
+                    "SELECT 1 EXCEPT {} INTERSECT SELECT 1",
+                    chain(" UNION ALL ", |at| format!("SELECT {at}"))
+                ),
             ] {
                 assert_eq!(printed(&sql), sql);
                 assert_eq!(printed(&printed(&sql)), sql);
@@ -137,8 +208,14 @@ mod tests {
         for sql in [
             format!("SELECT a OR (b OR c){}", " OR d".repeat(40)),
             format!("SELECT (a AND b){} AND (c OR d)", " OR b AND c".repeat(40)),
-            format!("SELECT 1 UNION ALL (SELECT 2 UNION ALL SELECT 3){}", " UNION ALL SELECT 4".repeat(40)),
-            format!("SELECT 1 UNION ALL SELECT 2 UNION SELECT 3{}", " UNION ALL SELECT 4".repeat(40)),
+            format!(
+                "SELECT 1 UNION ALL (SELECT 2 UNION ALL SELECT 3){}",
+                " UNION ALL SELECT 4".repeat(40)
+            ),
+            format!(
+                "SELECT 1 UNION ALL SELECT 2 UNION SELECT 3{}",
+                " UNION ALL SELECT 4".repeat(40)
+            ),
         ] {
             assert_eq!(printed(&sql), sql);
         }

@@ -1,4 +1,5 @@
-//! Bound parameters: a query with values is a new question, planned as if they had been written into it.
+//! Bound parameters: a query with values is a new question, planned as if they had been written
+//! into it.
 
 use std::ops::ControlFlow;
 
@@ -23,8 +24,13 @@ impl Query {
     pub fn bind(&self, values: &[Bound]) -> Result<Self, Refusal> {
         let mut query = self.0.clone();
         match ast::VisitMut::visit(&mut *query, &mut Binder { values }) {
-            ControlFlow::Continue(()) => super::with_room(|| Self::new(query)).map(|bound| bound.written_as(self)),
-            ControlFlow::Break(name) => Err(Refusal::new("42P02", format!("there is no parameter {name}"))),
+            ControlFlow::Continue(()) => {
+                super::with_room(|| Self::new(query)).map(|bound| bound.written_as(self))
+            }
+            ControlFlow::Break(name) => Err(Refusal::new(
+                "42P02",
+                format!("there is no parameter {name}"),
+            )),
         }
     }
 
@@ -43,12 +49,32 @@ impl ast::VisitorMut for Binder<'_> {
 
     /// `FETCH FIRST $1 ROWS ONLY` is LIMIT: the parser takes no cast in its place.
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<String> {
-        let is_parameter =
-            |quantity: &ast::Expr| matches!(quantity, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(_), span: _ }));
-        if let Some(ast::Fetch { with_ties: false, percent: false, quantity: Some(quantity) }) = &query.fetch
+        let is_parameter = |quantity: &ast::Expr| {
+            matches!(
+                quantity,
+                ast::Expr::Value(ast::ValueWithSpan {
+                    value: ast::Value::Placeholder(_),
+                    span: _
+                })
+            )
+        };
+        if let Some(ast::Fetch {
+            with_ties: false,
+            percent: false,
+            quantity: Some(quantity),
+        }) = &query.fetch
             && is_parameter(quantity)
-            && let ast::LimitClause::LimitOffset { limit: limit @ None, offset: _, limit_by: _ } =
-                query.limit_clause.get_or_insert(ast::LimitClause::LimitOffset { limit: None, offset: None, limit_by: Vec::new() })
+            && let ast::LimitClause::LimitOffset {
+                limit: limit @ None,
+                offset: _,
+                limit_by: _,
+            } = query
+                .limit_clause
+                .get_or_insert(ast::LimitClause::LimitOffset {
+                    limit: None,
+                    offset: None,
+                    limit_by: Vec::new(),
+                })
         {
             *limit = query.fetch.take().and_then(|fetch| fetch.quantity);
         }
@@ -56,16 +82,29 @@ impl ast::VisitorMut for Binder<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<String> {
-        let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) = expr else { return ControlFlow::Continue(()) };
+        let ast::Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::Placeholder(name),
+            span: _,
+        }) = expr
+        else {
+            return ControlFlow::Continue(());
+        };
         let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
-        let Some(bound) = number.and_then(|n| self.values.get(n.checked_sub(1)?)) else { return ControlFlow::Break(name.clone()) };
+        let Some(bound) = number.and_then(|n| self.values.get(n.checked_sub(1)?)) else {
+            return ControlFlow::Break(name.clone());
+        };
         let value = match &bound.text {
             Some(text) => ast::Value::EscapedStringLiteral(text.clone()),
             None => ast::Value::Null,
         };
         let constant = ast::Expr::Value(value.into());
         *expr = match bound.data_type.clone() {
-            Some(data_type) => ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(constant), data_type, format: None },
+            Some(data_type) => ast::Expr::Cast {
+                kind: ast::CastKind::Cast,
+                expr: Box::new(constant),
+                data_type,
+                format: None,
+            },
             None => constant,
         };
         ControlFlow::Continue(())
@@ -85,7 +124,8 @@ impl ast::Visitor for Finder {
     }
 }
 
-/// Types that the parser knows no word for, by PostgreSQL's own names. An array's name is its element's behind an underscore.
+/// Types that the parser knows no word for, by PostgreSQL's own names. An array's name is its
+/// element's behind an underscore.
 const NAMED: [(u32, &str); 45] = [
     (18, "char"),
     (19, "name"),
@@ -159,13 +199,17 @@ const ARRAYS: [(u32, u32); 18] = [
 /// The first OID that is not PostgreSQL's own.
 const OIDS_OF_USERS: u32 = 16_384;
 
-/// A parameter's type by its OID, where constants of it can be read; `None` for an enum or a domain, whose constants PostgreSQL reads by what they are
-/// compared with.
+/// A parameter's type by its OID, where constants of it can be read; `None` for an enum or a
+/// domain, whose constants PostgreSQL reads by what they are compared with.
 ///
 /// # Errors
 /// 0A000 for other types, naming the OID.
 pub fn parameter_type(oid: u32) -> Result<Option<ast::DataType>, Refusal> {
-    if oid >= OIDS_OF_USERS { Ok(None) } else { built_in(oid).map(Some) }
+    if oid >= OIDS_OF_USERS {
+        Ok(None)
+    } else {
+        built_in(oid).map(Some)
+    }
 }
 
 fn built_in(oid: u32) -> Result<ast::DataType, Refusal> {
@@ -182,26 +226,37 @@ fn built_in(oid: u32) -> Result<ast::DataType, Refusal> {
         1082 => D::Date,
         1114 => D::Timestamp(None, Z::None),
         1184 => D::Timestamp(None, Z::WithTimeZone),
-        1186 => D::Interval { fields: None, precision: None },
+        1186 => D::Interval {
+            fields: None,
+            precision: None,
+        },
         1700 => D::Numeric(N::None),
         2950 => D::Uuid,
         17 => D::Bytea,
         114 => D::JSON,
         3802 => D::JSONB,
-        other if let Some((_, element)) = ARRAYS.iter().find(|(oid, _)| *oid == other) => {
-            D::Array(ast::ArrayElemTypeDef::SquareBracket(Box::new(built_in(*element)?), None))
-        }
-        other if let Some((_, name)) = NAMED.iter().find(|(oid, _)| *oid == other) => {
-            D::Custom(ast::ObjectName::from(vec![ast::Ident::new("pg_catalog"), ast::Ident::with_quote('"', *name)]), Vec::new())
-        }
+        other if let Some((_, element)) = ARRAYS.iter().find(|(oid, _)| *oid == other) => D::Array(
+            ast::ArrayElemTypeDef::SquareBracket(Box::new(built_in(*element)?), None),
+        ),
+        other if let Some((_, name)) = NAMED.iter().find(|(oid, _)| *oid == other) => D::Custom(
+            ast::ObjectName::from(vec![
+                ast::Ident::new("pg_catalog"),
+                ast::Ident::with_quote('"', *name),
+            ]),
+            Vec::new(),
+        ),
         other => {
-            return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("parameters of the type with OID {other} are not supported"))
-                .hint("Cast the parameter in the query, for example $1::text."));
+            return Err(Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!("parameters of the type with OID {other} are not supported"),
+            )
+            .hint("Cast the parameter in the query, for example $1::text."));
         }
     })
 }
 
-/// The OID of a type that parameters may have, by its name in SQL; the inverse of [`parameter_type`]. `unknown` is 0.
+/// The OID of a type that parameters may have, by its name in SQL; the inverse of
+/// [`parameter_type`]. `unknown` is 0.
 ///
 /// # Errors
 /// 0A000 for other types, naming the type.
@@ -225,8 +280,11 @@ pub fn parameter_oid(data_type: &ast::DataType) -> Result<u32, Refusal> {
         D::Uuid => 2950,
         D::Custom(name, _) if name.to_string().eq_ignore_ascii_case("unknown") => 0,
         other => {
-            return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("parameters of type {other} are not supported"))
-                .hint("Declare the parameter as text and cast it in the query."));
+            return Err(Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!("parameters of type {other} are not supported"),
+            )
+            .hint("Declare the parameter as text and cast it in the query."));
         }
     })
 }

@@ -1,5 +1,5 @@
-//! `x::text COLLATE "C"`: the parser takes COLLATE behind a plain operand alone, so that parentheses
-//! are put around the cast.
+//! `x::text COLLATE "C"`: the parser takes COLLATE behind a plain operand alone, so that
+//! parentheses are put around the cast.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
@@ -8,7 +8,9 @@ use super::desugar::ends_a_value;
 use super::limits::depth::keyword;
 
 pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let words: Vec<usize> = (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
+    let words: Vec<usize> = (0..tokens.len())
+        .filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_)))
+        .collect();
     let token = |nth: usize| &tokens[words[nth]].token;
     let mut parentheses: Vec<(usize, Token)> = Vec::new();
     for nth in (1..words.len()).filter(|nth| keyword(token(*nth)) == Keyword::COLLATE) {
@@ -26,7 +28,10 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut left = parentheses.into_iter().peekable();
     for (at, token) in tokens.into_iter().enumerate() {
         while let Some((_, parenthesis)) = left.next_if(|(place, _)| *place == at) {
-            written.push(TokenWithSpan { token: parenthesis, span: token.span });
+            written.push(TokenWithSpan {
+                token: parenthesis,
+                span: token.span,
+            });
         }
         written.push(token);
     }
@@ -50,7 +55,11 @@ fn operand_before<'t>(token: &impl Fn(usize) -> &'t Token, end: usize) -> Option
     while matches!(token(at), Token::RParen | Token::RBracket) {
         at = opening(token, at)?;
         match at.checked_sub(1).map(token) {
-            Some(before) if is_called(before) || matches!(before, Token::RParen | Token::RBracket) => at -= 1,
+            Some(before)
+                if is_called(before) || matches!(before, Token::RParen | Token::RBracket) =>
+            {
+                at -= 1
+            }
             _ if *token(at) == Token::LParen => return Some(at),
             _ => return None,
         }
@@ -63,7 +72,11 @@ fn operand_before<'t>(token: &impl Fn(usize) -> &'t Token, end: usize) -> Option
     }
     // `double precision`, `date '2000-01-01'`.
     match at.checked_sub(1).map(token) {
-        Some(Token::Word(Word { quote_style: None, keyword, .. })) if is_of_type(*keyword) => Some(at - 1),
+        Some(Token::Word(Word {
+            quote_style: None,
+            keyword,
+            ..
+        })) if is_of_type(*keyword) => Some(at - 1),
         _ => Some(at),
     }
 }
@@ -86,12 +99,31 @@ fn opening<'t>(token: &impl Fn(usize) -> &'t Token, closing: usize) -> Option<us
 
 /// A word before a bracket that belongs to what is in it: a function, a type or an array.
 fn is_called(before: &Token) -> bool {
-    let is_reserved = matches!(keyword(before), Keyword::IN | Keyword::FILTER | Keyword::OVER | Keyword::GROUP | Keyword::USING | Keyword::VALUES);
-    matches!(before, Token::Word(_)) && (ends_a_value(before) || keyword(before) == Keyword::ARRAY) && !is_reserved
+    let is_reserved = matches!(
+        keyword(before),
+        Keyword::IN
+            | Keyword::FILTER
+            | Keyword::OVER
+            | Keyword::GROUP
+            | Keyword::USING
+            | Keyword::VALUES
+    );
+    matches!(before, Token::Word(_))
+        && (ends_a_value(before) || keyword(before) == Keyword::ARRAY)
+        && !is_reserved
 }
 
 fn is_of_type(word: Keyword) -> bool {
-    matches!(word, Keyword::DOUBLE | Keyword::CHARACTER | Keyword::BIT | Keyword::DATE | Keyword::TIME | Keyword::TIMESTAMP | Keyword::INTERVAL)
+    matches!(
+        word,
+        Keyword::DOUBLE
+            | Keyword::CHARACTER
+            | Keyword::BIT
+            | Keyword::DATE
+            | Keyword::TIME
+            | Keyword::TIMESTAMP
+            | Keyword::INTERVAL
+    )
 }
 
 #[cfg(test)]
@@ -102,19 +134,38 @@ mod tests {
     fn casts_are_compared_by_a_collation() {
         for (written, read) in [
             ("'1'::text COLLATE \"C\"", "('1'::TEXT) COLLATE \"C\""),
-            ("a.b::varchar(3)::text COLLATE \"C\" < c", "(a.b::VARCHAR(3)::TEXT) COLLATE \"C\" < c"),
-            ("1 + lower(x)::text collate pg_catalog.\"C\"", "1 + (lower(x)::TEXT) COLLATE pg_catalog.\"C\""),
-            ("(a || b)::text COLLATE \"C\" || c::text COLLATE \"C\"", "((a || b)::TEXT) COLLATE \"C\" || (c::TEXT) COLLATE \"C\""),
+            (
+                "a.b::varchar(3)::text COLLATE \"C\" < c",
+                "(a.b::VARCHAR(3)::TEXT) COLLATE \"C\" < c",
+            ),
+            (
+                "1 + lower(x)::text collate pg_catalog.\"C\"",
+                "1 + (lower(x)::TEXT) COLLATE pg_catalog.\"C\"",
+            ),
+            (
+                "(a || b)::text COLLATE \"C\" || c::text COLLATE \"C\"",
+                "((a || b)::TEXT) COLLATE \"C\" || (c::TEXT) COLLATE \"C\"",
+            ),
             ("x[1]::text COLLATE \"C\"", "(x[1]::TEXT) COLLATE \"C\""),
-            ("date '2000-01-01'::text COLLATE \"C\"", "(DATE '2000-01-01'::TEXT) COLLATE \"C\""),
+            (
+                "date '2000-01-01'::text COLLATE \"C\"",
+                "(DATE '2000-01-01'::TEXT) COLLATE \"C\"",
+            ),
             ("a COLLATE \"C\"", "a COLLATE \"C\""),
         ] {
-            let statements = parse(&format!("SELECT {written}")).unwrap_or_else(|e| panic!("{written}: {e}"));
-            let [Statement::Query(query)] = statements.as_slice() else { panic!("{written}") };
+            let statements =
+                parse(&format!("SELECT {written}")).unwrap_or_else(|e| panic!("{written}: {e}"));
+            let [Statement::Query(query)] = statements.as_slice() else {
+                panic!("{written}")
+            };
             assert_eq!(query.to_sql(), format!("SELECT {read}"), "{written}");
         }
         // What is within an IN or a window is no operand of its own.
-        for other in ["a IN (1)::text COLLATE \"C\"", "count(*) OVER (w)::text COLLATE \"C\"", "CASE WHEN a THEN b END::text COLLATE \"C\""] {
+        for other in [
+            "a IN (1)::text COLLATE \"C\"",
+            "count(*) OVER (w)::text COLLATE \"C\"",
+            "CASE WHEN a THEN b END::text COLLATE \"C\"",
+        ] {
             assert!(parse(&format!("SELECT {other}")).is_err(), "{other}");
         }
     }

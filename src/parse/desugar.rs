@@ -1,16 +1,23 @@
-//! Phrases of PostgreSQL's grammar that the parser does not read, written out as others of the same meaning before it sees them.
+//! Phrases of PostgreSQL's grammar that the parser does not read, written out as others of the same
+//! meaning before it sees them.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
 use crate::refusal::{Refusal, sqlstate};
 
-/// Stands before the lower end of BETWEEN SYMMETRIC until the tree is there: an operator that PostgreSQL no longer has, and that nothing else reads.
-pub(super) const SYMMETRIC: sqlparser::ast::UnaryOperator = sqlparser::ast::UnaryOperator::PGPrefixFactorial;
+/// Stands before the lower end of BETWEEN SYMMETRIC until the tree is there: an operator that
+/// PostgreSQL no longer has, and that nothing else reads.
+pub(super) const SYMMETRIC: sqlparser::ast::UnaryOperator =
+    sqlparser::ast::UnaryOperator::PGPrefixFactorial;
 
 fn word(token: &Token) -> Option<(Keyword, &str)> {
     match token {
-        Token::Word(Word { value, quote_style: None, keyword }) => Some((*keyword, value)),
+        Token::Word(Word {
+            value,
+            quote_style: None,
+            keyword,
+        }) => Some((*keyword, value)),
         _ => None,
     }
 }
@@ -25,19 +32,39 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
     let (mut before, mut earlier) = (Token::EOF, Token::EOF);
     for (TokenWithSpan { token, span }, next) in tokens.into_iter().zip(next) {
         let was = |wanted: Keyword| word(&before).is_some_and(|(k, _)| k == wanted);
-        let mut push = |tokens: &[Token]| written.extend(tokens.iter().map(|token| TokenWithSpan { token: token.clone(), span }));
+        let mut push = |tokens: &[Token]| {
+            written.extend(tokens.iter().map(|token| TokenWithSpan {
+                token: token.clone(),
+                span,
+            }))
+        };
         let space = Token::Whitespace(Whitespace::Space);
         match word(&token) {
             Some((Keyword::ASYMMETRIC, _)) if was(Keyword::BETWEEN) => continue,
-            Some((Keyword::SYMMETRIC, _)) if was(Keyword::BETWEEN) => push(&[Token::DoubleExclamationMark, space]),
-            Some((_, name)) if name.eq_ignore_ascii_case("isnull") && ends_a_value(&before) && next != Token::LParen => {
-                push(&[Token::make_keyword("IS"), space, Token::make_keyword("NULL")]);
+            Some((Keyword::SYMMETRIC, _)) if was(Keyword::BETWEEN) => {
+                push(&[Token::DoubleExclamationMark, space])
+            }
+            Some((_, name))
+                if name.eq_ignore_ascii_case("isnull")
+                    && ends_a_value(&before)
+                    && next != Token::LParen =>
+            {
+                push(&[
+                    Token::make_keyword("IS"),
+                    space,
+                    Token::make_keyword("NULL"),
+                ]);
             }
             // IS NOT NULL to the parser; to PostgreSQL, nothing.
-            Some((Keyword::NOT, _)) if matches!(word(&next), Some((Keyword::NULL, _))) && ends_a_value(&before) => {
-                return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "syntax error at or near \"NOT\"")
-                    .hint("Write IS NOT NULL.")
-                    .at(u32::try_from(span.start.column).ok()));
+            Some((Keyword::NOT, _))
+                if matches!(word(&next), Some((Keyword::NULL, _))) && ends_a_value(&before) =>
+            {
+                return Err(Refusal::new(
+                    sqlstate::SYNTAX_ERROR,
+                    "syntax error at or near \"NOT\"",
+                )
+                .hint("Write IS NOT NULL.")
+                .at(u32::try_from(span.start.column).ok()));
             }
             // Names to the parser; to PostgreSQL, functions.
             Some((_, name))
@@ -48,15 +75,24 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
             {
                 push(&function_of(name).unwrap_or_default());
             }
-            // A table of this name to the parser; to PostgreSQL, the table that follows without its children.
+            // A table of this name to the parser; to PostgreSQL, the table that follows without its
+            // children.
             Some((Keyword::ONLY, _)) if !is_plain_only(&before) => {
-                return Err(
-                    Refusal::unsupported("ONLY").hint("Name the table without ONLY: partitions and child tables are tables of their own here.")
-                );
+                return Err(Refusal::unsupported("ONLY").hint(
+                    "Name the table without ONLY: partitions and \
+                        child tables are tables of their own here.",
+                ));
             }
-            Some((Keyword::FROM, _)) if trims(&before, &earlier) => push(&[Token::SingleQuotedString(" ".to_owned()), space, token.clone()]),
-            Some((Keyword::SIMILAR, _)) if !matches!(word(&next), Some((Keyword::TO, _))) && ends_a_value(&before) => {
-                return Err(Refusal::unsupported("SUBSTRING … SIMILAR").hint("Write substring(x FROM 'regular expression')."));
+            Some((Keyword::FROM, _)) if trims(&before, &earlier) => push(&[
+                Token::SingleQuotedString(" ".to_owned()),
+                space,
+                token.clone(),
+            ]),
+            Some((Keyword::SIMILAR, _))
+                if !matches!(word(&next), Some((Keyword::TO, _))) && ends_a_value(&before) =>
+            {
+                return Err(Refusal::unsupported("SUBSTRING … SIMILAR")
+                    .hint("Write substring(x FROM 'regular expression')."));
             }
             _ => push(std::slice::from_ref(&token)),
         }
@@ -68,17 +104,27 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
 }
 
 /// # Errors
-/// 0A000 for `INTERVAL (1) '…'`, and for `INTERVAL DAY '…'`, which is none to PostgreSQL: the parser loses what stands between.
+/// 0A000 for `INTERVAL (1) '…'`, and for `INTERVAL DAY '…'`, which is none to PostgreSQL: the
+/// parser loses what stands between.
 fn check_intervals(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
-    // Where an INTERVAL stands that has only such words behind it so far, and whether there are any.
+    // Where an INTERVAL stands that has only such words behind it so far, and whether there are
+    // any.
     let mut open = None;
     for TokenWithSpan { token, span } in tokens {
         open = match (token, word(token), open) {
             (Token::Whitespace(_), _, open) => open,
             (_, Some((Keyword::INTERVAL, _)), _) => Some((span.start.column, false)),
-            (_, Some((Keyword::YEAR | Keyword::MONTH | Keyword::DAY | Keyword::HOUR, _)), Some((start, _))) => Some((start, true)),
-            (_, Some((Keyword::MINUTE | Keyword::SECOND | Keyword::TO, _)), Some((start, _))) => Some((start, true)),
-            (Token::LParen | Token::Number(..) | Token::RParen, _, Some((start, _))) => Some((start, true)),
+            (
+                _,
+                Some((Keyword::YEAR | Keyword::MONTH | Keyword::DAY | Keyword::HOUR, _)),
+                Some((start, _)),
+            ) => Some((start, true)),
+            (_, Some((Keyword::MINUTE | Keyword::SECOND | Keyword::TO, _)), Some((start, _))) => {
+                Some((start, true))
+            }
+            (Token::LParen | Token::Number(..) | Token::RParen, _, Some((start, _))) => {
+                Some((start, true))
+            }
             (constant, _, Some((start, true))) if is_text(constant) => {
                 return Err(Refusal::new(
                     sqlstate::FEATURE_NOT_SUPPORTED,
@@ -149,11 +195,20 @@ const BEFORE_A_VALUE: &[Keyword] = &[
     Keyword::WHERE,
 ];
 
-/// A name, a constant or a closing bracket: after it, a word is an operator or an alias. ISNULL is reserved, so that it is no alias without AS.
+/// A name, a constant or a closing bracket: after it, a word is an operator or an alias. ISNULL is
+/// reserved, so that it is no alias without AS.
 pub(super) fn ends_a_value(before: &Token) -> bool {
     match before {
-        Token::Word(Word { value: _, quote_style: Some(_), keyword: _ }) => true,
-        Token::Word(Word { value: _, quote_style: None, keyword }) => !BEFORE_A_VALUE.contains(keyword),
+        Token::Word(Word {
+            value: _,
+            quote_style: Some(_),
+            keyword: _,
+        }) => true,
+        Token::Word(Word {
+            value: _,
+            quote_style: None,
+            keyword,
+        }) => !BEFORE_A_VALUE.contains(keyword),
         Token::Number(..) | Token::RParen | Token::RBracket | Token::Placeholder(_) => true,
         constant => is_text(constant),
     }
@@ -177,14 +232,20 @@ fn is_label(before: &Token) -> bool {
 
 /// `FETCH FIRST 5 ROWS ONLY`, `READ ONLY`, or a label.
 fn is_plain_only(before: &Token) -> bool {
-    is_label(before) || matches!(word(before), Some((Keyword::ROW | Keyword::ROWS | Keyword::READ, _)))
+    is_label(before)
+        || matches!(
+            word(before),
+            Some((Keyword::ROW | Keyword::ROWS | Keyword::READ, _))
+        )
 }
 
 /// `TRIM(FROM x)`, `TRIM(BOTH FROM x)`: blanks are trimmed.
 fn trims(before: &Token, earlier: &Token) -> bool {
     let is_trim = |token: &Token| matches!(word(token), Some((Keyword::TRIM, _)));
     match word(before) {
-        Some((Keyword::BOTH | Keyword::LEADING | Keyword::TRAILING, _)) => *earlier == Token::LParen,
+        Some((Keyword::BOTH | Keyword::LEADING | Keyword::TRAILING, _)) => {
+            *earlier == Token::LParen
+        }
         _ => *before == Token::LParen && is_trim(earlier),
     }
 }
@@ -202,10 +263,22 @@ mod tests {
             ("(a) isnull and b", "(a) IS NULL and b"),
             ("E'x' ISNULL", "E'x' IS NULL"),
             ("$$x$$ ISNULL", "$$x$$ IS NULL"),
-            ("SELECT NOT NULL, a IS NOT NULL", "SELECT NOT NULL, a IS NOT NULL"),
-            ("WHEN NOT NULL THEN (NOT NULL)", "WHEN NOT NULL THEN (NOT NULL)"),
-            ("interval(1), interval '1' day, x::interval(1) = 'x'", "interval(1), interval '1' day, x::interval(1) = 'x'"),
-            ("max(interval) + date '2000-01-01'", "max(interval) + date '2000-01-01'"),
+            (
+                "SELECT NOT NULL, a IS NOT NULL",
+                "SELECT NOT NULL, a IS NOT NULL",
+            ),
+            (
+                "WHEN NOT NULL THEN (NOT NULL)",
+                "WHEN NOT NULL THEN (NOT NULL)",
+            ),
+            (
+                "interval(1), interval '1' day, x::interval(1) = 'x'",
+                "interval(1), interval '1' day, x::interval(1) = 'x'",
+            ),
+            (
+                "max(interval) + date '2000-01-01'",
+                "max(interval) + date '2000-01-01'",
+            ),
             ("SELECT a AS isnull", "SELECT a AS isnull"),
             ("\"isnull\" + 1", "\"isnull\" + 1"),
             ("trim(both from x)", "trim(both ' ' from x)"),
@@ -216,24 +289,65 @@ mod tests {
             ("a SIMILAR TO 'x'", "a SIMILAR TO 'x'"),
             ("FETCH FIRST 5 ROWS ONLY", "FETCH FIRST 5 ROWS ONLY"),
             ("1 AS only", "1 AS only"),
-            ("current_role = \"current_role\"", "CURRENT_USER = \"current_role\""),
-            ("current_catalog, current_schema, current_schema()", "current_database(), current_schema(), current_schema()"),
-            ("t.current_role AS current_schema", "t.current_role AS current_schema"),
+            (
+                "current_role = \"current_role\"",
+                "CURRENT_USER = \"current_role\"",
+            ),
+            (
+                "current_catalog, current_schema, current_schema()",
+                "current_database(), current_schema(), current_schema()",
+            ),
+            (
+                "t.current_role AS current_schema",
+                "t.current_role AS current_schema",
+            ),
         ] {
-            let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().unwrap();
-            let written: String = write_out(tokens).unwrap().iter().map(|t| t.token.to_string()).collect();
+            let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+                .tokenize_with_location()
+                .unwrap();
+            let written: String = write_out(tokens)
+                .unwrap()
+                .iter()
+                .map(|t| t.token.to_string())
+                .collect();
             assert_eq!(written, wanted, "{sql}");
         }
-        for refused in ["k NOT NULL", "date NOT NULL", "E'x' not null", "(1) NOT NULL", "$1 NOT NULL"] {
-            let tokens = Tokenizer::new(&PostgreSqlDialect {}, refused).tokenize_with_location().unwrap();
-            assert_eq!(write_out(tokens).unwrap_err().sqlstate, "42601", "{refused}");
+        for refused in [
+            "k NOT NULL",
+            "date NOT NULL",
+            "E'x' not null",
+            "(1) NOT NULL",
+            "$1 NOT NULL",
+        ] {
+            let tokens = Tokenizer::new(&PostgreSqlDialect {}, refused)
+                .tokenize_with_location()
+                .unwrap();
+            assert_eq!(
+                write_out(tokens).unwrap_err().sqlstate,
+                "42601",
+                "{refused}"
+            );
         }
-        for refused in ["interval(1) '1.55 s'", "INTERVAL ( 3 ) E'1 s'", "interval second(1) $$1.55$$", "interval year to month '5'"] {
-            let tokens = Tokenizer::new(&PostgreSqlDialect {}, refused).tokenize_with_location().unwrap();
+        for refused in [
+            "interval(1) '1.55 s'",
+            "INTERVAL ( 3 ) E'1 s'",
+            "interval second(1) $$1.55$$",
+            "interval year to month '5'",
+        ] {
+            let tokens = Tokenizer::new(&PostgreSqlDialect {}, refused)
+                .tokenize_with_location()
+                .unwrap();
             assert!(write_out(tokens).is_err(), "{refused}");
         }
-        for refused in ["substring(a SIMILAR 'x' ESCAPE '#')", "FROM only t", "FROM a, ONLY (t)", "WITH only AS (SELECT 1)"] {
-            let tokens = Tokenizer::new(&PostgreSqlDialect {}, refused).tokenize_with_location().unwrap();
+        for refused in [
+            "substring(a SIMILAR 'x' ESCAPE '#')",
+            "FROM only t",
+            "FROM a, ONLY (t)",
+            "WITH only AS (SELECT 1)",
+        ] {
+            let tokens = Tokenizer::new(&PostgreSqlDialect {}, refused)
+                .tokenize_with_location()
+                .unwrap();
             assert!(write_out(tokens).is_err(), "{refused}");
         }
     }

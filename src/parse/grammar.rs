@@ -1,7 +1,8 @@
 //! Where PostgreSQL would stop reading a statement. The parser does not know all of PostgreSQL's
-//! grammar, and takes other words for the wrong one: of what it cannot read, this tells a syntax error
-//! (with PostgreSQL's message and place) from valid SQL. It reads PostgreSQL's grammar for queries
-//! (`grammar/rules.txt`) by Earley's method, which stops at the first word that no statement goes on with.
+//! grammar, and takes other words for the wrong one: of what it cannot read, this tells a syntax
+//! error (with PostgreSQL's message and place) from valid SQL. It reads PostgreSQL's grammar for
+//! queries (`grammar/rules.txt`) by Earley's method, which stops at the first word that no
+//! statement goes on with.
 
 mod scan;
 mod words;
@@ -26,20 +27,24 @@ pub(super) enum Goal {
     Types,
 }
 
-/// The refusal of what the parser could not read, from the first of these positions to the end of its
-/// statement or parentheses, where it stopped at the second: PostgreSQL's syntax error, or 0A000 where
-/// PostgreSQL would read it.
+/// The refusal of what the parser could not read, from the first of these positions to the end of
+/// its statement or parentheses, where it stopped at the second: PostgreSQL's syntax error, or
+/// 0A000 where PostgreSQL would read it.
 pub(super) fn unread(sql: &str, goal: Goal, position: u32, stopped: Option<u32>) -> Refusal {
     let text: Vec<char> = sql.chars().collect();
     let stopped = stopped.map_or(text.len(), |stopped| stopped.saturating_sub(1) as usize);
     match verdict(&text, goal, position) {
         Verdict::Syntax(refusal) => refusal,
         Verdict::TooLong => near("syntax error", &text, stopped),
-        Verdict::Valid { prefixes } if prefixes > PREFIXES_MAX => Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is nested too deeply"),
-        Verdict::Valid { prefixes: _ } => {
-            Refusal { sqlstate: sqlstate::FEATURE_NOT_SUPPORTED.to_owned(), ..near("unsupported syntax", &text, stopped) }
-                .detail("PostgreSQL would read this statement; pgveil does not know this form.")
+        Verdict::Valid { prefixes } if prefixes > PREFIXES_MAX => Refusal::new(
+            sqlstate::STATEMENT_TOO_COMPLEX,
+            "statement is nested too deeply",
+        ),
+        Verdict::Valid { prefixes: _ } => Refusal {
+            sqlstate: sqlstate::FEATURE_NOT_SUPPORTED.to_owned(),
+            ..near("unsupported syntax", &text, stopped)
         }
+        .detail("PostgreSQL would read this statement; pgveil does not know this form."),
     }
 }
 
@@ -74,7 +79,8 @@ enum Verdict {
 }
 
 fn verdict(text: &[char], goal: Goal, position: u32) -> Verdict {
-    static GRAMMAR: LazyLock<Grammar> = LazyLock::new(|| Grammar::of(include_str!("grammar/rules.txt")));
+    static GRAMMAR: LazyLock<Grammar> =
+        LazyLock::new(|| Grammar::of(include_str!("grammar/rules.txt")));
     let from = text.len().min(position.saturating_sub(1) as usize);
     let is_enclosed = text[..from].iter().rfind(|c| !c.is_whitespace()) == Some(&'(');
     let (lexemes, no_word) = scan(text, from, is_enclosed);
@@ -84,13 +90,18 @@ fn verdict(text: &[char], goal: Goal, position: u32) -> Verdict {
     match (GRAMMAR.stops_at(&lexemes, goal), no_word) {
         (Some(at), _) => Verdict::Syntax(near("syntax error", text, lexemes[at].start)),
         (None, Some(no_word)) => Verdict::Syntax(no_word),
-        (None, None) => Verdict::Valid { prefixes: prefixes(&lexemes) },
+        (None, None) => Verdict::Valid {
+            prefixes: prefixes(&lexemes),
+        },
     }
 }
 
 /// The longest run of NOT, signs and other operators.
 fn prefixes(lexemes: &[Lexeme]) -> usize {
-    let is_prefix = |lexeme: &Lexeme| lexeme.word.as_deref() == Some("not") || matches!(lexeme.kinds.as_slice(), ["+" | "-" | "OP"]);
+    let is_prefix = |lexeme: &Lexeme| {
+        lexeme.word.as_deref() == Some("not")
+            || matches!(lexeme.kinds.as_slice(), ["+" | "-" | "OP"])
+    };
     let (mut run, mut longest) = (0, 0);
     for lexeme in lexemes {
         run = if is_prefix(lexeme) { run + 1 } else { 0 };
@@ -102,15 +113,26 @@ fn prefixes(lexemes: &[Lexeme]) -> usize {
 /// 42601 with this message at the word that begins here or next, or at the text's end.
 fn near(what: &str, text: &[char], start: usize) -> Refusal {
     let (start, place) = match scan::word(text, start) {
-        Some(Lexeme { start, end, .. }) => (start, format!("or near \"{}\"", text[start..end].iter().collect::<String>())),
+        Some(Lexeme { start, end, .. }) => (
+            start,
+            format!(
+                "or near \"{}\"",
+                text[start..end].iter().collect::<String>()
+            ),
+        ),
         None => (text.len(), "end of input".to_owned()),
     };
-    Refusal::new(sqlstate::SYNTAX_ERROR, format!("{what} at {place}")).at(u32::try_from(start + 1).ok())
+    Refusal::new(sqlstate::SYNTAX_ERROR, format!("{what} at {place}"))
+        .at(u32::try_from(start + 1).ok())
 }
 
 /// PostgreSQL's syntax error at the word that begins at this position or next.
 pub(super) fn unexpected(sql: &str, position: u32) -> Refusal {
-    near("syntax error", &sql.chars().collect::<Vec<_>>(), position.saturating_sub(1) as usize)
+    near(
+        "syntax error",
+        &sql.chars().collect::<Vec<_>>(),
+        position.saturating_sub(1) as usize,
+    )
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -153,7 +175,8 @@ impl Reader {
         *self.rules.entry(name.to_owned()).or_insert(next)
     }
 
-    /// `x?`, `x*`, `x+` and `x,` (a list with commas) are rules of their own; what no line defines is a terminal.
+    /// `x?`, `x*`, `x+` and `x,` (a list with commas) are rules of their own; what no line defines
+    /// is a terminal.
     fn symbol(&mut self, written: &str, defined: &HashSet<&str>) -> Symbol {
         let (inner, suffix) = written.split_at(written.len() - 1);
         if inner.is_empty() || !matches!(suffix, "?" | "*" | "+" | ",") {
@@ -175,42 +198,67 @@ impl Reader {
             "+" => vec![vec![part], vec![again, part]],
             _ => vec![vec![part], vec![again, self.symbol(",", defined), part]],
         };
-        self.alternatives.extend(forms.into_iter().map(|form| (own, form)));
+        self.alternatives
+            .extend(forms.into_iter().map(|form| (own, form)));
         again
     }
 }
 
 impl Grammar {
     fn of(text: &str) -> Self {
-        let lines: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once(": ")).collect();
+        let lines: Vec<(&str, &str)> = text
+            .lines()
+            .filter_map(|line| line.split_once(": "))
+            .collect();
         let defined: HashSet<&str> = lines.iter().map(|(name, _)| *name).collect();
         let mut reader = Reader::default();
         // By goal: what is read, and its end.
         let whole = reader.rule("");
         for goal in ["select", "expr,", "type,"] {
-            let body = [goal, END].map(|part| reader.symbol(part, &defined)).to_vec();
+            let body = [goal, END]
+                .map(|part| reader.symbol(part, &defined))
+                .to_vec();
             reader.alternatives.push((whole, body));
         }
         for (name, forms) in lines {
             let rule = reader.rule(name);
             for form in forms.split('|') {
-                let body = form.split_whitespace().map(|part| reader.symbol(part, &defined)).collect();
+                let body = form
+                    .split_whitespace()
+                    .map(|part| reader.symbol(part, &defined))
+                    .collect();
                 reader.alternatives.push((rule, body));
             }
         }
-        let Reader { terminals, rules, alternatives } = reader;
+        let Reader {
+            terminals,
+            rules,
+            alternatives,
+        } = reader;
         let mut by_rule = vec![Vec::new(); rules.len()];
         for (at, (rule, _)) in alternatives.iter().enumerate() {
             by_rule[usize::from(*rule)].push(at as u16);
         }
         let (first, is_empty) = (vec![HashSet::new(); rules.len()], vec![false; rules.len()]);
-        let mut grammar = Self { terminals, alternatives, starts: Vec::new(), rules: by_rule, first, is_empty };
+        let mut grammar = Self {
+            terminals,
+            alternatives,
+            starts: Vec::new(),
+            rules: by_rule,
+            first,
+            is_empty,
+        };
         while grammar.learn() {}
-        grammar.starts = grammar.alternatives.iter().map(|(_, body)| grammar.begins(body)).collect();
+        grammar.starts = grammar
+            .alternatives
+            .iter()
+            .map(|(_, body)| grammar.begins(body))
+            .collect();
         grammar
     }
 
-    /// One round of what rules may begin with, and which may be empty: whether anything new was found.
+    /// One round of what rules may begin with, and which may be empty: whether anything new was
+    /// found.
     fn learn(&mut self) -> bool {
         let mut is_new = false;
         for at in 0..self.alternatives.len() {
@@ -246,23 +294,41 @@ impl Grammar {
 
     /// Which terminals a word may stand for.
     fn terminals(&self, lexeme: &Lexeme) -> Vec<u16> {
-        let Lexeme { kinds, word, start: _, end: _ } = lexeme;
-        let keyword = word.as_ref().filter(|word| words::category(word).is_some()).map(|word| word.to_ascii_uppercase());
+        let Lexeme {
+            kinds,
+            word,
+            start: _,
+            end: _,
+        } = lexeme;
+        let keyword = word
+            .as_ref()
+            .filter(|word| words::category(word).is_some())
+            .map(|word| word.to_ascii_uppercase());
         let other = (!matches!(kinds.as_slice(), ["(" | ")" | END])).then_some("OTHER");
         let names = kinds.iter().copied().chain(keyword.as_deref()).chain(other);
-        names.filter_map(|name| self.terminals.get(name).copied()).collect()
+        names
+            .filter_map(|name| self.terminals.get(name).copied())
+            .collect()
     }
 
     /// The first word behind which no statement goes on; `None` where all of them are one.
     fn stops_at(&self, lexemes: &[Lexeme], goal: Goal) -> Option<usize> {
         let mut sets: Vec<Vec<Item>> = Vec::with_capacity(lexemes.len());
         // The goals are the first alternatives.
-        let mut set = vec![Item { alternative: goal as u16, dot: 0, since: 0 }];
+        let mut set = vec![Item {
+            alternative: goal as u16,
+            dot: 0,
+            since: 0,
+        }];
         for (at, lexeme) in lexemes.iter().enumerate() {
             let terminals = self.terminals(lexeme);
             self.close(&mut set, &sets, &terminals);
             let read = |item: &Item| matches!(self.next(item), Some(Symbol::Terminal(t)) if terminals.contains(&t));
-            let next: Vec<Item> = set.iter().filter(|item| read(item)).map(Item::advanced).collect();
+            let next: Vec<Item> = set
+                .iter()
+                .filter(|item| read(item))
+                .map(Item::advanced)
+                .collect();
             if next.is_empty() {
                 return Some(at);
             }
@@ -272,7 +338,10 @@ impl Grammar {
     }
 
     fn next(&self, item: &Item) -> Option<Symbol> {
-        self.alternatives[usize::from(item.alternative)].1.get(usize::from(item.dot)).copied()
+        self.alternatives[usize::from(item.alternative)]
+            .1
+            .get(usize::from(item.dot))
+            .copied()
     }
 
     /// Adds what may begin here with one of these terminals, and what ends here.
@@ -292,7 +361,14 @@ impl Grammar {
                     for alternative in self.rules[rule].iter().copied() {
                         let (first, is_empty) = &self.starts[usize::from(alternative)];
                         if *is_empty || terminals.iter().any(|t| first.contains(t)) {
-                            add(Item { alternative, dot: 0, since: here }, set);
+                            add(
+                                Item {
+                                    alternative,
+                                    dot: 0,
+                                    since: here,
+                                },
+                                set,
+                            );
                         }
                     }
                     if self.is_empty[rule] {
@@ -304,7 +380,10 @@ impl Grammar {
                 None if item.since == here => {}
                 None => {
                     let (rule, _) = self.alternatives[usize::from(item.alternative)];
-                    for waiting in sets[item.since as usize].iter().filter(|waiting| self.next(waiting) == Some(Symbol::Rule(rule))) {
+                    for waiting in sets[item.since as usize]
+                        .iter()
+                        .filter(|waiting| self.next(waiting) == Some(Symbol::Rule(rule)))
+                    {
                         add(waiting.advanced(), set);
                     }
                 }
@@ -315,6 +394,9 @@ impl Grammar {
 
 impl Item {
     fn advanced(&self) -> Self {
-        Self { dot: self.dot + 1, ..*self }
+        Self {
+            dot: self.dot + 1,
+            ..*self
+        }
     }
 }

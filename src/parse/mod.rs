@@ -1,4 +1,5 @@
-//! Stage 1: text → [`Statement`], an allow-list over sqlparser's tree. Nothing of a client's text is ever forwarded; later stages print their own.
+//! Stage 1: text → [`Statement`], an allow-list over sqlparser's tree. Nothing of a client's text
+//! is ever forwarded; later stages print their own.
 
 mod advisory;
 mod balance;
@@ -33,7 +34,10 @@ use grammar::Goal;
 pub use limits::copies::is_constant;
 pub use limits::depth::{STACK_BYTES, with_room};
 use position::Marks;
-pub use session::{Copy, CopyFormat, Count, Declare, Direction, Execute, Fetch, Force, Modes, Prepare, Scope, Session, Style};
+pub use session::{
+    Copy, CopyFormat, Count, Declare, Direction, Execute, Fetch, Force, Modes, Prepare, Scope,
+    Session, Style,
+};
 pub use set_config::{Configure, Given};
 pub use tokens::SIGNS;
 pub use values::Values;
@@ -53,7 +57,10 @@ const DEPTH_MAX: usize = 64;
 pub fn weight(sql: &str) -> usize {
     let mut in_word = false;
     let words = sql.bytes().filter(|byte| {
-        let (was, is) = (in_word, byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii());
+        let (was, is) = (
+            in_word,
+            byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii(),
+        );
         in_word = is;
         !(is && was || byte.is_ascii_whitespace())
     });
@@ -89,8 +96,9 @@ pub enum Statement {
 pub struct Query(pub(crate) Box<ast::Query>, Marks);
 
 impl Query {
-    /// Accepts a parsed query if printing it gives the same query back. sqlparser prints some quoted text as it was written, quotes and all: what does not
-    /// survive the round trip could mean something else to PostgreSQL than it means to us.
+    /// Accepts a parsed query if printing it gives the same query back. sqlparser prints some
+    /// quoted text as it was written, quotes and all: what does not survive the round trip could
+    /// mean something else to PostgreSQL than it means to us.
     pub(crate) fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
         let _ = ast::VisitMut::visit(&mut *query, &mut normalize::Spelling);
         balance(&mut query);
@@ -128,21 +136,32 @@ impl Query {
             }
         }
         let mut bounded = Bounded(String::new(), bytes_max);
-        std::fmt::write(&mut bounded, format_args!("{}", self.0)).is_ok().then_some(bounded.0)
+        std::fmt::write(&mut bounded, format_args!("{}", self.0))
+            .is_ok()
+            .then_some(bounded.0)
     }
 }
 
 /// The parser over a text that we print, where its words are PostgreSQL's.
 fn read_again(sql: &str) -> Option<Parser<'static>> {
-    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().ok()?;
+    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+        .tokenize_with_location()
+        .ok()?;
     position::number(&mut tokens, sql);
     let tokens = operator_precedence::hide(tokens::read(tokens, sql).ok()?);
-    Some(Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens))
+    Some(
+        Parser::new(&PostgreSqlDialect {})
+            .with_recursion_limit(DEPTH_MAX)
+            .with_tokens_with_locations(tokens),
+    )
 }
 
 fn not_reproducible() -> Refusal {
-    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "this spelling of a name or constant is not supported")
-        .detail("Quotes inside quoted names, and some rare forms of constants, are not read.")
+    Refusal::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        "this spelling of a name or constant is not supported",
+    )
+    .detail("Quotes inside quoted names, and some rare forms of constants, are not read.")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,33 +173,53 @@ pub enum ExplainFormat {
 /// Parses a query string into its statements; an empty string or lone semicolons give none.
 ///
 /// # Errors
-/// 42601 for text PostgreSQL's grammar does not take (with position), 54001 for text too long or nested too deeply, 42501 for statements that change
-/// anything, 0A000 for statements that are known and not offered.
+/// 42601 for text PostgreSQL's grammar does not take (with position), 54001 for text too long or
+/// nested too deeply, 42501 for statements that change anything, 0A000 for statements that are
+/// known and not offered.
 pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     if sql.len() > TEXT_BYTES_MAX {
         return Err(
-            Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long").detail(format!("At most {TEXT_BYTES_MAX} bytes are read."))
+            Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long")
+                .detail(format!("At most {TEXT_BYTES_MAX} bytes are read.")),
         );
     }
     if sql.contains('\0') || sql.contains('\u{FFFD}') {
-        return Err(Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\""));
+        return Err(Refusal::new(
+            "22021",
+            "invalid byte sequence for encoding \"UTF8\"",
+        ));
     }
-    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| tokens::unread(&e, sql))?;
+    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+        .tokenize_with_location()
+        .map_err(|e| tokens::unread(&e, sql))?;
     position::number(&mut tokens, sql);
     let tokens = tokens::read(tokens, sql).map_err(|refusal| tokens::no_word(refusal, sql))?;
-    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
+    let words = tokens
+        .iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
+        .count();
     if words > TOKENS_MAX {
         return Err(
-            Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long").detail(format!("At most {TOKENS_MAX} words and signs are read."))
+            Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long")
+                .detail(format!("At most {TOKENS_MAX} words and signs are read.")),
         );
     }
     limits::depth::check(&tokens)?;
     let pieces = session::pieces(tokens);
     if pieces.len() > STATEMENTS_MAX {
         let limit = format!("At most {STATEMENTS_MAX} statements of one text are read.");
-        return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "too many statements in one text").detail(limit));
+        return Err(Refusal::new(
+            sqlstate::STATEMENT_TOO_COMPLEX,
+            "too many statements in one text",
+        )
+        .detail(limit));
     }
-    limits::height::with_room_for(words, || pieces.into_iter().map(|piece| statement(piece, sql)).collect())
+    limits::height::with_room_for(words, || {
+        pieces
+            .into_iter()
+            .map(|piece| statement(piece, sql))
+            .collect()
+    })
 }
 
 /// One statement, from its tokens alone: a string or a comment cannot hide a second one.
@@ -195,7 +234,9 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     let excludes = excludes_rows(&tokens);
     let (begins, marks) = (begins(&tokens), Marks::of(&tokens));
     let refused = |fault: Fault| match (fault, excludes) {
-        (Fault::Unread(ParserError::ParserError(_)), Some(position)) => Refusal::unsupported("EXCLUDE in a window frame").at(Some(position)),
+        (Fault::Unread(ParserError::ParserError(_)), Some(position)) => {
+            Refusal::unsupported("EXCLUDE in a window frame").at(Some(position))
+        }
         (fault, _) => fault.told(sql, Goal::Query, begins),
     };
     let mut query = tree(tokens).map_err(refused)?;
@@ -227,13 +268,27 @@ impl Fault {
     /// As PostgreSQL would tell it, of words that begin at this position.
     fn told(self, sql: &str, goal: Goal, begins: u32) -> Refusal {
         match self {
-            Self::Unread(ParserError::RecursionLimitExceeded) => Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is nested too deeply"),
-            Self::Unread(ParserError::ParserError(text) | ParserError::TokenizerError(text)) => grammar::unread(sql, goal, begins, stopped_at(&text)),
-            Self::Refused(refusal) if [sqlstate::SYNTAX_ERROR, sqlstate::FEATURE_NOT_SUPPORTED].contains(&refusal.sqlstate.as_str()) => {
-                // The grammar is that of queries: a first word that begins none may begin another statement.
-                let is_other = |syntax: &Refusal| syntax.position == Some(begins) && session::is_command(sql, begins);
-                let is_better = |syntax: &Refusal| syntax.message != refusal.message && !is_other(syntax);
-                grammar::syntax_error(sql, goal, begins).filter(is_better).unwrap_or(refusal)
+            Self::Unread(ParserError::RecursionLimitExceeded) => Refusal::new(
+                sqlstate::STATEMENT_TOO_COMPLEX,
+                "statement is nested too deeply",
+            ),
+            Self::Unread(ParserError::ParserError(text) | ParserError::TokenizerError(text)) => {
+                grammar::unread(sql, goal, begins, stopped_at(&text))
+            }
+            Self::Refused(refusal)
+                if [sqlstate::SYNTAX_ERROR, sqlstate::FEATURE_NOT_SUPPORTED]
+                    .contains(&refusal.sqlstate.as_str()) =>
+            {
+                // The grammar is that of queries: a first word that begins none may begin another
+                // statement.
+                let is_other = |syntax: &Refusal| {
+                    syntax.position == Some(begins) && session::is_command(sql, begins)
+                };
+                let is_better =
+                    |syntax: &Refusal| syntax.message != refusal.message && !is_other(syntax);
+                grammar::syntax_error(sql, goal, begins)
+                    .filter(is_better)
+                    .unwrap_or(refusal)
             }
             Self::Refused(refusal) => refusal,
         }
@@ -242,14 +297,20 @@ impl Fault {
 
 /// Where these words begin in the text.
 fn begins(tokens: &[TokenWithSpan]) -> u32 {
-    let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
-    first.and_then(|token| u32::try_from(token.span.start.column).ok()).unwrap_or(1)
+    let first = tokens
+        .iter()
+        .find(|token| !matches!(token.token, Token::Whitespace(_)));
+    first
+        .and_then(|token| u32::try_from(token.span.start.column).ok())
+        .unwrap_or(1)
 }
 
 fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
     let mut parser = parser_of(table::write_out(tokens))?;
     let ast::Statement::Query(query) = parser.parse_statement()? else {
-        return Err(Refusal::unsupported("this statement").hint("pgveil answers SELECT queries only.").into());
+        return Err(Refusal::unsupported("this statement")
+            .hint("pgveil answers SELECT queries only.")
+            .into());
     };
     parser.expect_token(&Token::EOF)?;
     Ok(query)
@@ -260,7 +321,9 @@ fn parser_of(tokens: Vec<TokenWithSpan>) -> Result<Parser<'static>, Refusal> {
     let written = sets::write_out(collation::write_out(desugar::write_out(tokens)?));
     // Once more: what is written out may be higher than the word for it.
     limits::depth::check(&written)?;
-    Ok(Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(operator_precedence::hide(written)))
+    Ok(Parser::new(&PostgreSqlDialect {})
+        .with_recursion_limit(DEPTH_MAX)
+        .with_tokens_with_locations(operator_precedence::hide(written)))
 }
 
 /// Where a window frame leaves rows out, in words that sqlparser does not read.
@@ -268,21 +331,42 @@ fn excludes_rows(tokens: &[TokenWithSpan]) -> Option<u32> {
     let words: Vec<(&str, u64)> = tokens
         .iter()
         .filter_map(|token| match &token.token {
-            Token::Word(word) if word.quote_style.is_none() => Some((word.value.as_str(), token.span.start.column)),
+            Token::Word(word) if word.quote_style.is_none() => {
+                Some((word.value.as_str(), token.span.start.column))
+            }
             _ => None,
         })
         .collect();
-    let is = |at: usize, wanted: &str| words.get(at).is_some_and(|(word, _)| word.eq_ignore_ascii_case(wanted));
+    let is = |at: usize, wanted: &str| {
+        words
+            .get(at)
+            .is_some_and(|(word, _)| word.eq_ignore_ascii_case(wanted))
+    };
     let excludes = |at: &usize| {
-        let rows = [("CURRENT", Some("ROW")), ("NO", Some("OTHERS")), ("GROUP", None), ("TIES", None)];
-        is(*at, "EXCLUDE") && rows.iter().any(|(first, second)| is(at + 1, first) && second.is_none_or(|second| is(at + 2, second)))
+        let rows = [
+            ("CURRENT", Some("ROW")),
+            ("NO", Some("OTHERS")),
+            ("GROUP", None),
+            ("TIES", None),
+        ];
+        is(*at, "EXCLUDE")
+            && rows.iter().any(|(first, second)| {
+                is(at + 1, first) && second.is_none_or(|second| is(at + 2, second))
+            })
     };
     let at = (0..words.len()).find(excludes)?;
     u32::try_from(words[at].1).ok()
 }
 
-/// Where the parser stopped, of its `… at Line: 1, Column: 8`: each token's column is its position in the text.
+/// Where the parser stopped, of its `… at Line: 1, Column: 8`: each token's column is its position
+/// in the text.
 fn stopped_at(error: &str) -> Option<u32> {
     let (_, place) = error.rsplit_once(" at Line: ")?;
-    place.split_once(", Column: ")?.1.trim().parse().ok().filter(|position| *position > 0)
+    place
+        .split_once(", Column: ")?
+        .1
+        .trim()
+        .parse()
+        .ok()
+        .filter(|position| *position > 0)
 }

@@ -10,10 +10,25 @@ use super::desugar::SYMMETRIC;
 use super::operator_precedence;
 
 /// The types that drivers name by their schema.
-const TYPES: [&str; 14] =
-    ["bool", "int2", "int4", "int8", "float4", "float8", "numeric", "text", "varchar", "date", "timestamp", "timestamptz", "interval", "uuid"];
+const TYPES: [&str; 14] = [
+    "bool",
+    "int2",
+    "int4",
+    "int8",
+    "float4",
+    "float8",
+    "numeric",
+    "text",
+    "varchar",
+    "date",
+    "timestamp",
+    "timestamptz",
+    "interval",
+    "uuid",
+];
 
-/// Turns string constants that hold quotes or backslashes into `E'…'`, which prints exactly, and `pg_catalog.int4` into `int4`.
+/// Turns string constants that hold quotes or backslashes into `E'…'`, which prints exactly, and
+/// `pg_catalog.int4` into `int4`.
 pub(super) struct Spelling;
 
 impl ast::VisitorMut for Spelling {
@@ -25,8 +40,11 @@ impl ast::VisitorMut for Spelling {
             ast::Value::DollarQuotedString(ast::DollarQuotedString { value, tag: _ }) => value,
             _ => return ControlFlow::Continue(()),
         };
-        value.value =
-            if text.contains(['\'', '\\']) { ast::Value::EscapedStringLiteral(text.clone()) } else { ast::Value::SingleQuotedString(text.clone()) };
+        value.value = if text.contains(['\'', '\\']) {
+            ast::Value::EscapedStringLiteral(text.clone())
+        } else {
+            ast::Value::SingleQuotedString(text.clone())
+        };
         ControlFlow::Continue(())
     }
 
@@ -42,27 +60,43 @@ impl ast::VisitorMut for Spelling {
             && ![ast::UnaryOperator::Not, SYMMETRIC].contains(op)
             && matches!(**operand, ast::Expr::UnaryOp { .. })
         {
-            let inner = std::mem::replace(operand.as_mut(), ast::Expr::Value(ast::Value::Null.into()));
+            let inner =
+                std::mem::replace(operand.as_mut(), ast::Expr::Value(ast::Value::Null.into()));
             **operand = ast::Expr::Nested(Box::new(inner));
         }
-        if let ast::Expr::Between { expr: subject, negated, low, high } = expr
+        if let ast::Expr::Between {
+            expr: subject,
+            negated,
+            low,
+            high,
+        } = expr
             && let Some(both) = either_way(subject, low, high)
         {
-            let not = |expr| ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(expr) };
-            *expr = if *negated { ast::Expr::Nested(Box::new(not(both))) } else { both };
+            let not = |expr| ast::Expr::UnaryOp {
+                op: ast::UnaryOperator::Not,
+                expr: Box::new(expr),
+            };
+            *expr = if *negated {
+                ast::Expr::Nested(Box::new(not(both)))
+            } else {
+                both
+            };
         }
         ControlFlow::Continue(())
     }
 }
 
-/// `x BETWEEN SYMMETRIC a AND b`: between them in one order or the other. `None` for a plain BETWEEN, where a subquery would be asked twice, and around another of
-/// its kind: each doubles what is in it.
+/// `x BETWEEN SYMMETRIC a AND b`: between them in one order or the other. `None` for a plain
+/// BETWEEN, where a subquery would be asked twice, and around another of its kind: each doubles
+/// what is in it.
 fn either_way(subject: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Option<ast::Expr> {
     let mut low = low.clone();
     unmark(&mut low)?;
     let cannot_double = |expr: &ast::Expr| {
         ast::visit_expressions(expr, |e| match e {
-            ast::Expr::Subquery(_) | ast::Expr::InSubquery { .. } | ast::Expr::Exists { .. } => ControlFlow::Break(()),
+            ast::Expr::Subquery(_) | ast::Expr::InSubquery { .. } | ast::Expr::Exists { .. } => {
+                ControlFlow::Break(())
+            }
             ast::Expr::UnaryOp { op, expr: _ } if *op == SYMMETRIC => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         })
@@ -73,10 +107,19 @@ fn either_way(subject: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Option<
     }
     let between = |low: &ast::Expr, high: &ast::Expr| {
         let nested = |expr: &ast::Expr| Box::new(ast::Expr::Nested(Box::new(expr.clone())));
-        let expr = ast::Expr::Between { expr: nested(subject), negated: false, low: nested(low), high: nested(high) };
+        let expr = ast::Expr::Between {
+            expr: nested(subject),
+            negated: false,
+            low: nested(low),
+            high: nested(high),
+        };
         Box::new(ast::Expr::Nested(Box::new(expr)))
     };
-    let both = ast::Expr::BinaryOp { left: between(&low, high), op: ast::BinaryOperator::Or, right: between(high, &low) };
+    let both = ast::Expr::BinaryOp {
+        left: between(&low, high),
+        op: ast::BinaryOperator::Or,
+        right: between(high, &low),
+    };
     Some(ast::Expr::Nested(Box::new(both)))
 }
 
@@ -87,21 +130,52 @@ fn unmark(expr: &mut ast::Expr) -> Option<()> {
             *expr = std::mem::replace(operand.as_mut(), ast::Expr::Value(ast::Value::Null.into()));
             Some(())
         }
-        ast::Expr::BinaryOp { left, op: _, right: _ } => unmark(left),
+        ast::Expr::BinaryOp {
+            left,
+            op: _,
+            right: _,
+        } => unmark(left),
         // `matching::show` puts brackets around an operator whose first operand is marked.
         ast::Expr::Nested(inner) => unmark(inner),
         ast::Expr::Cast { expr, .. } | ast::Expr::Collate { expr, collation: _ } => unmark(expr),
-        ast::Expr::AtTimeZone { timestamp, time_zone: _ } => unmark(timestamp),
-        ast::Expr::CompoundFieldAccess { root, access_chain: _ } => unmark(root),
+        ast::Expr::AtTimeZone {
+            timestamp,
+            time_zone: _,
+        } => unmark(timestamp),
+        ast::Expr::CompoundFieldAccess {
+            root,
+            access_chain: _,
+        } => unmark(root),
         _ => None,
     }
 }
 
 /// The built-in type behind `pg_catalog.name`; `None` for every other.
 fn of_catalog(data_type: &ast::DataType) -> Option<ast::DataType> {
-    let ast::DataType::Custom(ast::ObjectName(parts), modifiers) = data_type else { return None };
-    let [ast::ObjectNamePart::Identifier(schema), ast::ObjectNamePart::Identifier(name)] = parts.as_slice() else { return None };
-    let folded = |part: &ast::Ident| if part.quote_style.is_some() { part.value.clone() } else { part.value.to_ascii_lowercase() };
-    let name = TYPES.into_iter().find(|known| *known == folded(name)).filter(|_| folded(schema) == "pg_catalog" && modifiers.is_empty())?;
-    Parser::new(&PostgreSqlDialect {}).try_with_sql(name).ok()?.parse_data_type().ok()
+    let ast::DataType::Custom(ast::ObjectName(parts), modifiers) = data_type else {
+        return None;
+    };
+    let [
+        ast::ObjectNamePart::Identifier(schema),
+        ast::ObjectNamePart::Identifier(name),
+    ] = parts.as_slice()
+    else {
+        return None;
+    };
+    let folded = |part: &ast::Ident| {
+        if part.quote_style.is_some() {
+            part.value.clone()
+        } else {
+            part.value.to_ascii_lowercase()
+        }
+    };
+    let name = TYPES
+        .into_iter()
+        .find(|known| *known == folded(name))
+        .filter(|_| folded(schema) == "pg_catalog" && modifiers.is_empty())?;
+    Parser::new(&PostgreSqlDialect {})
+        .try_with_sql(name)
+        .ok()?
+        .parse_data_type()
+        .ok()
 }

@@ -1,5 +1,6 @@
-//! `~`, `~~` and their kin bind as PostgreSQL's other operators do, `||` among them: tighter than comparisons, IN, LIKE and BETWEEN. The parser binds them as
-//! comparisons; as operators that it does not know, it binds them right.
+//! `~`, `~~` and their kin bind as PostgreSQL's other operators do, `||` among them: tighter than
+//! comparisons, IN, LIKE and BETWEEN. The parser binds them as comparisons; as operators that it
+//! does not know, it binds them right.
 
 use std::ops::ControlFlow;
 
@@ -13,23 +14,58 @@ use super::limits::depth::keyword;
 const OPERATORS: [(Token, &str, BinaryOperator); 8] = [
     (Token::Tilde, "~", BinaryOperator::PGRegexMatch),
     (Token::TildeAsterisk, "~*", BinaryOperator::PGRegexIMatch),
-    (Token::ExclamationMarkTilde, "!~", BinaryOperator::PGRegexNotMatch),
-    (Token::ExclamationMarkTildeAsterisk, "!~*", BinaryOperator::PGRegexNotIMatch),
+    (
+        Token::ExclamationMarkTilde,
+        "!~",
+        BinaryOperator::PGRegexNotMatch,
+    ),
+    (
+        Token::ExclamationMarkTildeAsterisk,
+        "!~*",
+        BinaryOperator::PGRegexNotIMatch,
+    ),
     (Token::DoubleTilde, "~~", BinaryOperator::PGLikeMatch),
-    (Token::DoubleTildeAsterisk, "~~*", BinaryOperator::PGILikeMatch),
-    (Token::ExclamationMarkDoubleTilde, "!~~", BinaryOperator::PGNotLikeMatch),
-    (Token::ExclamationMarkDoubleTildeAsterisk, "!~~*", BinaryOperator::PGNotILikeMatch),
+    (
+        Token::DoubleTildeAsterisk,
+        "~~*",
+        BinaryOperator::PGILikeMatch,
+    ),
+    (
+        Token::ExclamationMarkDoubleTilde,
+        "!~~",
+        BinaryOperator::PGNotLikeMatch,
+    ),
+    (
+        Token::ExclamationMarkDoubleTildeAsterisk,
+        "!~~*",
+        BinaryOperator::PGNotILikeMatch,
+    ),
 ];
 
-/// As operators that the parser does not know. Before ANY and ALL, which it takes after known ones alone, they stay.
+/// As operators that the parser does not know. Before ANY and ALL, which it takes after known ones
+/// alone, they stay.
 pub(super) fn hide(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let places: Vec<usize> = (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
+    let places: Vec<usize> = (0..tokens.len())
+        .filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_)))
+        .collect();
     let mut hidden = Vec::new();
     for (nth, &at) in places.iter().enumerate() {
-        let Some((operator, name, _)) = OPERATORS.iter().find(|(operator, _, _)| *operator == tokens[at].token) else { continue };
-        let word = |place: Option<&usize>| place.map_or(Keyword::NoKeyword, |&at| keyword(&tokens[at].token));
-        let is_before_list = matches!(word(places.get(nth + 1)), Keyword::ANY | Keyword::ALL | Keyword::SOME);
-        let before = nth.checked_sub(1).map_or(&Token::EOF, |nth| &tokens[places[nth]].token);
+        let Some((operator, name, _)) = OPERATORS
+            .iter()
+            .find(|(operator, _, _)| *operator == tokens[at].token)
+        else {
+            continue;
+        };
+        let word = |place: Option<&usize>| {
+            place.map_or(Keyword::NoKeyword, |&at| keyword(&tokens[at].token))
+        };
+        let is_before_list = matches!(
+            word(places.get(nth + 1)),
+            Keyword::ANY | Keyword::ALL | Keyword::SOME
+        );
+        let before = nth
+            .checked_sub(1)
+            .map_or(&Token::EOF, |nth| &tokens[places[nth]].token);
         // `~` is a prefix, too.
         if !is_before_list && (*operator != Token::Tilde || ends_a_value(before)) {
             hidden.push((at, *name));
@@ -42,24 +78,46 @@ pub(super) fn hide(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 }
 
 fn named(operator: &BinaryOperator) -> Option<&'static BinaryOperator> {
-    let BinaryOperator::Custom(name) = operator else { return None };
-    OPERATORS.iter().find(|(_, known, _)| known == name).map(|(_, _, operator)| operator)
+    let BinaryOperator::Custom(name) = operator else {
+        return None;
+    };
+    OPERATORS
+        .iter()
+        .find(|(_, known, _)| known == name)
+        .map(|(_, _, operator)| operator)
 }
 
-/// The operator by its own name again, within brackets where it is an operand: so that it is read back as it is.
+/// The operator by its own name again, within brackets where it is an operand: so that it is read
+/// back as it is.
 pub(super) fn show(expr: &mut Expr) {
     match expr {
-        Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. } => {}
+        Expr::BinaryOp {
+            op: BinaryOperator::And | BinaryOperator::Or,
+            ..
+        } => {}
         Expr::BinaryOp { left, op, right } => {
-            [left, right].into_iter().for_each(|operand| bracket(operand));
+            [left, right]
+                .into_iter()
+                .for_each(|operand| bracket(operand));
             if let Some(known) = named(op) {
                 *op = known.clone();
             }
         }
         Expr::InList { expr, .. } | Expr::InSubquery { expr, .. } => bracket(expr),
-        Expr::Between { expr, negated: _, low, high } => [expr, low, high].into_iter().for_each(|operand| bracket(operand)),
-        Expr::Like { expr, pattern, .. } | Expr::ILike { expr, pattern, .. } | Expr::SimilarTo { expr, pattern, .. } => {
-            [expr, pattern].into_iter().for_each(|operand| bracket(operand));
+        Expr::Between {
+            expr,
+            negated: _,
+            low,
+            high,
+        } => [expr, low, high]
+            .into_iter()
+            .for_each(|operand| bracket(operand)),
+        Expr::Like { expr, pattern, .. }
+        | Expr::ILike { expr, pattern, .. }
+        | Expr::SimilarTo { expr, pattern, .. } => {
+            [expr, pattern]
+                .into_iter()
+                .for_each(|operand| bracket(operand));
         }
         _ => {}
     }
@@ -96,17 +154,32 @@ mod tests {
             ("b = a ~ 'x'", "b = (a ~ 'x')"),
             ("a ~ 'x' = b", "(a ~ 'x') = b"),
             ("a ~~ 'x' IN (b, true)", "(a ~~ 'x') IN (b, true)"),
-            ("a ~ 'x' NOT BETWEEN b AND c ~* 'y'", "(a ~ 'x') NOT BETWEEN b AND (c ~* 'y')"),
+            (
+                "a ~ 'x' NOT BETWEEN b AND c ~* 'y'",
+                "(a ~ 'x') NOT BETWEEN b AND (c ~* 'y')",
+            ),
             ("a ~ 'x' ~ 'y' AND b !~ 'z'", "(a ~ 'x') ~ 'y' AND b !~ 'z'"),
             ("a ~ b + 1 IS NULL", "a ~ b + 1 IS NULL"),
             ("a ~ ANY (ARRAY['x'])", "a ~ ANY(ARRAY['x'])"),
             ("NOT a !~~ b", "NOT a !~~ b"),
-            ("a BETWEEN SYMMETRIC 'a' ~ 'x' AND b", "(((a) BETWEEN (('a' ~ 'x')) AND (b)) OR ((a) BETWEEN (b) AND (('a' ~ 'x'))))"),
-            ("~ a + ~b, CASE WHEN a ~ 'x' THEN ~1 END ~ 'y'", "~a + ~b, CASE WHEN a ~ 'x' THEN ~1 END ~ 'y'"),
-            ("name ~ '1', (a)::text ~ $1 || '2'", "name ~ '1', ((a)::TEXT ~ $1) || '2'"),
+            (
+                "a BETWEEN SYMMETRIC 'a' ~ 'x' AND b",
+                "(((a) BETWEEN (('a' ~ 'x')) AND (b)) OR ((a) BETWEEN (b) AND (('a' ~ 'x'))))",
+            ),
+            (
+                "~ a + ~b, CASE WHEN a ~ 'x' THEN ~1 END ~ 'y'",
+                "~a + ~b, CASE WHEN a ~ 'x' THEN ~1 END ~ 'y'",
+            ),
+            (
+                "name ~ '1', (a)::text ~ $1 || '2'",
+                "name ~ '1', ((a)::TEXT ~ $1) || '2'",
+            ),
         ] {
-            let statements = parse(&format!("SELECT {written}")).unwrap_or_else(|e| panic!("{written}: {e}"));
-            let [Statement::Query(query)] = statements.as_slice() else { panic!("{written}") };
+            let statements =
+                parse(&format!("SELECT {written}")).unwrap_or_else(|e| panic!("{written}: {e}"));
+            let [Statement::Query(query)] = statements.as_slice() else {
+                panic!("{written}")
+            };
             assert_eq!(query.to_sql(), format!("SELECT {read}"), "{written}");
         }
     }

@@ -1,5 +1,6 @@
-//! Where things stand in the client's own text, in characters from 1, as PostgreSQL counts: the tokens are renumbered before they are parsed, so that every
-//! span of the tree carries its position as the column.
+//! Where things stand in the client's own text, in characters from 1, as PostgreSQL counts: the
+//! tokens are renumbered before they are parsed, so that every span of the tree carries its
+//! position as the column.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
@@ -20,16 +21,27 @@ pub(super) fn number(tokens: &mut [TokenWithSpan], sql: &str) {
             lines.push(at as u64 + 1);
         }
     }
-    let position = |place: Location| match place.line.checked_sub(1).and_then(|line| lines.get(line as usize)) {
-        Some(start) => Location { line: 1, column: start + place.column },
+    let position = |place: Location| match place
+        .line
+        .checked_sub(1)
+        .and_then(|line| lines.get(line as usize))
+    {
+        Some(start) => Location {
+            line: 1,
+            column: start + place.column,
+        },
         None => Location { line: 0, column: 0 },
     };
     for TokenWithSpan { token: _, span } in tokens {
-        *span = Span { start: position(span.start), end: position(span.end) };
+        *span = Span {
+            start: position(span.start),
+            end: position(span.end),
+        };
     }
 }
 
-/// The operators and keywords of a text: where each stands, and a digest of what it is. A tree has no places for them.
+/// The operators and keywords of a text: where each stands, and a digest of what it is. A tree has
+/// no places for them.
 #[derive(Debug, Clone, Default)]
 pub struct Marks(Arc<[(u32, u32)]>);
 
@@ -44,13 +56,26 @@ impl Marks {
     pub(super) fn of(tokens: &[TokenWithSpan]) -> Self {
         let mark = |TokenWithSpan { token, span }: &TokenWithSpan| {
             let written = match token {
-                Token::Word(Word { keyword: Keyword::NoKeyword, .. } | Word { quote_style: Some(_), .. }) => return None,
+                Token::Word(
+                    Word {
+                        keyword: Keyword::NoKeyword,
+                        ..
+                    }
+                    | Word {
+                        quote_style: Some(_),
+                        ..
+                    },
+                ) => return None,
                 Token::Word(Word { value, .. }) => value.to_ascii_uppercase(),
-                sign => Some(sign.to_string()).filter(|sign| sign.chars().all(|c| SIGNS.contains(c) || c == ':'))?,
+                sign => Some(sign.to_string())
+                    .filter(|sign| sign.chars().all(|c| SIGNS.contains(c) || c == ':'))?,
             };
             let mut digest = DefaultHasher::new();
             written.hash(&mut digest);
-            Some((u32::try_from(span.start.column).ok()?, digest.finish() as u32))
+            Some((
+                u32::try_from(span.start.column).ok()?,
+                digest.finish() as u32,
+            ))
         };
         Self(tokens.iter().filter_map(mark).collect())
     }
@@ -61,23 +86,32 @@ impl Marks {
     }
 
     fn between(&self, kind: u32, after: u32, before: u32) -> impl Iterator<Item = u32> {
-        self.0.iter().filter(move |(at, digest)| *digest == kind && after < *at && *at < before).map(|(at, _)| *at)
+        self.0
+            .iter()
+            .filter(move |(at, digest)| *digest == kind && after < *at && *at < before)
+            .map(|(at, _)| *at)
     }
 }
 
 impl Query {
-    /// The place, in the client's text, of the name, constant, operator or keyword at this position of [`Self::to_sql`].
+    /// The place, in the client's text, of the name, constant, operator or keyword at this position
+    /// of [`Self::to_sql`].
     pub fn place_of_printed(&self, printed: u32) -> Option<u32> {
         let text = self.to_sql();
-        let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, &text).tokenize_with_location().ok()?;
+        let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, &text)
+            .tokenize_with_location()
+            .ok()?;
         number(&mut tokens, &text);
         let again = super::query(tokens, &text).ok()?;
         // Of each name and constant: where it is printed, and where the client wrote it.
-        let mut pairs: Vec<(u32, u32)> = places(&again.0).into_iter().zip(places(&self.0)).collect();
+        let mut pairs: Vec<(u32, u32)> =
+            places(&again.0).into_iter().zip(places(&self.0)).collect();
         pairs.sort_unstable();
         let next = pairs.partition_point(|(here, _)| *here < printed);
         match pairs.get(next) {
-            Some((here, written)) if *here == printed => Some(*written).filter(|written| *written > 0),
+            Some((here, written)) if *here == printed => {
+                Some(*written).filter(|written| *written > 0)
+            }
             following => {
                 let (after, left) = next.checked_sub(1).map_or((0, 0), |before| pairs[before]);
                 let right = following.map_or(u32::MAX, |(_, written)| *written);

@@ -11,7 +11,11 @@ impl Query {
         let mut query = self.clone();
         query.0.fetch = None;
         let none = ast::Expr::Value(ast::Value::Number("0".to_owned(), false).into());
-        query.0.limit_clause = Some(ast::LimitClause::LimitOffset { limit: Some(none), offset: None, limit_by: Vec::new() });
+        query.0.limit_clause = Some(ast::LimitClause::LimitOffset {
+            limit: Some(none),
+            offset: None,
+            limit_by: Vec::new(),
+        });
         query
     }
 }

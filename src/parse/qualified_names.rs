@@ -1,4 +1,5 @@
-//! Names with their database before them (`shop.public.orders`), which PostgreSQL takes where it is the database that the client is connected to.
+//! Names with their database before them (`shop.public.orders`), which PostgreSQL takes where it is
+//! the database that the client is connected to.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +8,8 @@ use sqlparser::ast;
 use super::Query;
 
 impl Query {
-    /// The same query with the name of this database taken off tables and columns. Names of other databases stay, and are refused where they are looked up.
+    /// The same query with the name of this database taken off tables and columns. Names of other
+    /// databases stay, and are refused where they are looked up.
     #[must_use]
     pub fn within(&self, database: &str) -> Self {
         let mut query = self.clone();
@@ -46,7 +48,11 @@ impl ast::VisitorMut for Within<'_> {
 
     fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
         for item in &mut select.projection {
-            if let ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) = item {
+            if let ast::SelectItem::QualifiedWildcard(
+                ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+                _,
+            ) = item
+            {
                 self.relation(name);
             }
         }
@@ -71,13 +77,27 @@ mod tests {
     #[test]
     fn the_databases_own_name_is_taken_off() {
         for (sql, wanted) in [
-            ("SELECT shop.a.t.x, a.t.y FROM shop.a.t", "SELECT a.t.x, a.t.y FROM a.t"),
-            ("SELECT \"shop\".a.t.* FROM SHOP.a.t JOIN a.u ON true", "SELECT a.t.* FROM a.t JOIN a.u ON true"),
-            ("SELECT \"SHOP\".a.t.x FROM other.a.t", "SELECT \"SHOP\".a.t.x FROM other.a.t"),
-            ("SELECT 1 FROM shop.t WHERE x IN (SELECT y FROM shop.b.u)", "SELECT 1 FROM shop.t WHERE x IN (SELECT y FROM b.u)"),
+            (
+                "SELECT shop.a.t.x, a.t.y FROM shop.a.t",
+                "SELECT a.t.x, a.t.y FROM a.t",
+            ),
+            (
+                "SELECT \"shop\".a.t.* FROM SHOP.a.t JOIN a.u ON true",
+                "SELECT a.t.* FROM a.t JOIN a.u ON true",
+            ),
+            (
+                "SELECT \"SHOP\".a.t.x FROM other.a.t",
+                "SELECT \"SHOP\".a.t.x FROM other.a.t",
+            ),
+            (
+                "SELECT 1 FROM shop.t WHERE x IN (SELECT y FROM shop.b.u)",
+                "SELECT 1 FROM shop.t WHERE x IN (SELECT y FROM b.u)",
+            ),
         ] {
             let statements = parse(sql).unwrap();
-            let [Statement::Query(query)] = statements.as_slice() else { panic!("{sql}") };
+            let [Statement::Query(query)] = statements.as_slice() else {
+                panic!("{sql}")
+            };
             assert_eq!(query.within("shop").to_sql(), wanted);
         }
     }

@@ -1,6 +1,7 @@
 //! Statements about the session itself: settings, transactions, prepared statements.
 //!
-//! sqlparser leaves some of them out and takes others in forms that PostgreSQL does not, so all of them are read here, token by token.
+//! sqlparser leaves some of them out and takes others in forms that PostgreSQL does not, so all of
+//! them are read here, token by token.
 
 mod copy;
 mod cursor;
@@ -109,22 +110,33 @@ pub(super) fn pieces(tokens: Vec<TokenWithSpan>) -> Vec<Vec<TokenWithSpan>> {
             piece.push(token);
         }
     }
-    pieces.retain(|piece| piece.iter().any(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)));
+    pieces.retain(|piece| {
+        piece
+            .iter()
+            .any(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
+    });
     pieces
 }
 
-/// The session statement or EXPLAIN that the tokens of one statement spell; `None` where they are a query's.
+/// The session statement or EXPLAIN that the tokens of one statement spell; `None` where they are a
+/// query's.
 ///
 /// # Errors
-/// 42601 for a malformed one, 42501 for statements that change anything, 0A000 for what is known and not offered.
+/// 42601 for a malformed one, 42501 for statements that change anything, 0A000 for what is known
+/// and not offered.
 pub(super) fn from_tokens(
     tokens: &[TokenWithSpan],
     sql: &str,
     parse_query: impl FnOnce(Vec<TokenWithSpan>) -> Result<Query, Refusal>,
 ) -> Result<Option<Statement>, Refusal> {
     let mut words = Words::new(tokens, sql);
-    let Some(first) = words.peek_keyword() else { return Ok(None) };
-    if matches!(first.as_str(), "EXPLAIN" | "FETCH" | "MOVE" | "DECLARE" | "PREPARE" | "EXECUTE" | "COPY") {
+    let Some(first) = words.peek_keyword() else {
+        return Ok(None);
+    };
+    if matches!(
+        first.as_str(),
+        "EXPLAIN" | "FETCH" | "MOVE" | "DECLARE" | "PREPARE" | "EXECUTE" | "COPY"
+    ) {
         words.next();
     }
     match first.as_str() {
@@ -149,7 +161,11 @@ pub(super) fn from_tokens(
 
 /// Whether the word that begins at this position begins a statement that changes anything.
 pub(super) fn is_command(sql: &str, position: u32) -> bool {
-    let word: String = sql.chars().skip(position.saturating_sub(1) as usize).take_while(char::is_ascii_alphabetic).collect();
+    let word: String = sql
+        .chars()
+        .skip(position.saturating_sub(1) as usize)
+        .take_while(char::is_ascii_alphabetic)
+        .collect();
     refused::by_first_word(&word.to_ascii_uppercase()).is_some()
 }
 
@@ -164,16 +180,28 @@ fn statement(first: &str, words: &mut Words<'_>) -> Result<Option<Session>, Refu
         "BEGIN" | "START" => begin,
         "COMMIT" | "END" => commit,
         "ROLLBACK" | "ABORT" => rollback,
-        "SAVEPOINT" => |words| Ok(Session::Savepoint { name: words.identifier()? }),
+        "SAVEPOINT" => |words| {
+            Ok(Session::Savepoint {
+                name: words.identifier()?,
+            })
+        },
         "RELEASE" => |words| {
             words.keyword("SAVEPOINT");
-            Ok(Session::Release { name: words.identifier()? })
+            Ok(Session::Release {
+                name: words.identifier()?,
+            })
         },
         "DISCARD" => discard,
         "DEALLOCATE" => prepared::deallocate,
         "CLOSE" => cursor::close,
         "LISTEN" => |words| words.identifier().map(|_| Session::Listen),
-        "UNLISTEN" => |words| if words.token(&Token::Mul) { Ok(Session::Unlisten) } else { words.identifier().map(|_| Session::Unlisten) },
+        "UNLISTEN" => |words| {
+            if words.token(&Token::Mul) {
+                Ok(Session::Unlisten)
+            } else {
+                words.identifier().map(|_| Session::Unlisten)
+            }
+        },
         _ => return Ok(None),
     };
     if first != "BEGIN" && first != "START" {
@@ -184,7 +212,9 @@ fn statement(first: &str, words: &mut Words<'_>) -> Result<Option<Session>, Refu
 
 fn set(words: &mut Words<'_>) -> Result<Session, Refusal> {
     if words.keywords(&["SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"]) {
-        return Ok(Session::SetCharacteristics { modes: modes(words)? });
+        return Ok(Session::SetCharacteristics {
+            modes: modes(words)?,
+        });
     }
     let scope = match words.any_keyword(&["SESSION", "LOCAL"]).as_deref() {
         Some("LOCAL") => Scope::Local,
@@ -194,33 +224,63 @@ fn set(words: &mut Words<'_>) -> Result<Session, Refusal> {
         if words.peek_keyword().as_deref() == Some("SNAPSHOT") {
             return Err(refused::not_offered("SET TRANSACTION SNAPSHOT"));
         }
-        return Ok(Session::SetTransaction { modes: modes(words)? });
+        return Ok(Session::SetTransaction {
+            modes: modes(words)?,
+        });
     }
     if words.keywords(&["TIME", "ZONE"]) {
-        return Ok(Session::Set { scope, name: "timezone".to_owned(), values: time_zone(words)? });
+        return Ok(Session::Set {
+            scope,
+            name: "timezone".to_owned(),
+            values: time_zone(words)?,
+        });
     }
     if words.keyword("CONSTRAINTS") {
         while words.next().is_some() {}
         return Ok(Session::SetConstraints);
     }
     if words.keyword("NAMES") {
-        let values = if words.keyword("DEFAULT") { None } else { words.string().map(|value| vec![value]) };
-        return Ok(Session::Set { scope, name: "client_encoding".to_owned(), values });
+        let values = if words.keyword("DEFAULT") {
+            None
+        } else {
+            words.string().map(|value| vec![value])
+        };
+        return Ok(Session::Set {
+            scope,
+            name: "client_encoding".to_owned(),
+            values,
+        });
     }
     if words.keyword("SCHEMA") {
         let schema = words.string().ok_or_else(|| words.unexpected())?;
-        return Ok(Session::Set { scope, name: "search_path".to_owned(), values: Some(vec![schema]) });
+        return Ok(Session::Set {
+            scope,
+            name: "search_path".to_owned(),
+            values: Some(vec![schema]),
+        });
     }
     if let Some(word) = words.any_keyword(&["ROLE", "AUTHORIZATION"]) {
-        let name = if word == "ROLE" { "role" } else { "session_authorization" };
+        let name = if word == "ROLE" {
+            "role"
+        } else {
+            "session_authorization"
+        };
         let _ = words.token(&Token::Eq) || words.keyword("TO");
-        return Ok(Session::Set { scope, name: name.to_owned(), values: set_values(words)? });
+        return Ok(Session::Set {
+            scope,
+            name: name.to_owned(),
+            values: set_values(words)?,
+        });
     }
     let name = setting_name(words)?;
     if !words.token(&Token::Eq) && !words.keyword("TO") {
         return Err(words.unexpected());
     }
-    Ok(Session::Set { scope, name, values: set_values(words)? })
+    Ok(Session::Set {
+        scope,
+        name,
+        values: set_values(words)?,
+    })
 }
 
 /// `a` or `a.b`, in lower case: setting names are not case sensitive.
@@ -250,7 +310,8 @@ fn set_values(words: &mut Words<'_>) -> Result<Option<Vec<String>>, Refusal> {
     }
 }
 
-/// The value of SET TIME ZONE: a name, hours east of Greenwich, or INTERVAL '+05:30' HOUR TO MINUTE.
+/// The value of SET TIME ZONE: a name, hours east of Greenwich, or INTERVAL '+05:30' HOUR TO
+/// MINUTE.
 fn time_zone(words: &mut Words<'_>) -> Result<Option<Vec<String>>, Refusal> {
     if words.any_keyword(&["LOCAL", "DEFAULT"]).is_some() {
         return Ok(None);
@@ -271,7 +332,12 @@ fn time_zone(words: &mut Words<'_>) -> Result<Option<Vec<String>>, Refusal> {
 
 /// `+05:30` → `<+05:30>-05:30`: POSIX counts west of Greenwich.
 fn posix_zone(offset: &str) -> Result<String, Refusal> {
-    let bad = || Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"TimeZone\": \"{offset}\""));
+    let bad = || {
+        Refusal::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            format!("invalid value for parameter \"TimeZone\": \"{offset}\""),
+        )
+    };
     let (sign, digits) = match offset.strip_prefix('-') {
         Some(digits) => ('-', digits),
         None => ('+', offset.strip_prefix('+').unwrap_or(offset)),
@@ -282,7 +348,11 @@ fn posix_zone(offset: &str) -> Result<String, Refusal> {
     if hours > 15 || minutes > 59 {
         return Err(bad());
     }
-    let clock = if minutes == 0 { format!("{hours:02}") } else { format!("{hours:02}:{minutes:02}") };
+    let clock = if minutes == 0 {
+        format!("{hours:02}")
+    } else {
+        format!("{hours:02}:{minutes:02}")
+    };
     let west = if sign == '+' { '-' } else { '+' };
     Ok(format!("<{sign}{clock}>{west}{clock}"))
 }
@@ -301,11 +371,23 @@ fn spoken_name(words: &mut Words<'_>) -> Result<String, Refusal> {
 }
 
 fn reset(words: &mut Words<'_>) -> Result<Session, Refusal> {
-    if words.keyword("ALL") { Ok(Session::ResetAll) } else { Ok(Session::Reset { name: spoken_name(words)? }) }
+    if words.keyword("ALL") {
+        Ok(Session::ResetAll)
+    } else {
+        Ok(Session::Reset {
+            name: spoken_name(words)?,
+        })
+    }
 }
 
 fn show(words: &mut Words<'_>) -> Result<Session, Refusal> {
-    if words.keyword("ALL") { Ok(Session::ShowAll) } else { Ok(Session::Show { name: spoken_name(words)? }) }
+    if words.keyword("ALL") {
+        Ok(Session::ShowAll)
+    } else {
+        Ok(Session::Show {
+            name: spoken_name(words)?,
+        })
+    }
 }
 
 fn begin(words: &mut Words<'_>) -> Result<Session, Refusal> {
@@ -318,7 +400,11 @@ fn begin(words: &mut Words<'_>) -> Result<Session, Refusal> {
         words.keyword("BEGIN");
         words.any_keyword(&["WORK", "TRANSACTION"]);
     }
-    let modes = if words.peek().is_some() { modes(words)? } else { Modes::default() };
+    let modes = if words.peek().is_some() {
+        modes(words)?
+    } else {
+        Modes::default()
+    };
     Ok(Session::Begin { start, modes })
 }
 
@@ -326,8 +412,16 @@ fn modes(words: &mut Words<'_>) -> Result<Modes, Refusal> {
     let mut modes = Modes::default();
     loop {
         if words.keywords(&["ISOLATION", "LEVEL"]) {
-            let levels: [&[&str]; 4] = [&["SERIALIZABLE"], &["REPEATABLE", "READ"], &["READ", "COMMITTED"], &["READ", "UNCOMMITTED"]];
-            let level = levels.into_iter().find(|level| words.keywords(level)).ok_or_else(|| words.unexpected())?;
+            let levels: [&[&str]; 4] = [
+                &["SERIALIZABLE"],
+                &["REPEATABLE", "READ"],
+                &["READ", "COMMITTED"],
+                &["READ", "UNCOMMITTED"],
+            ];
+            let level = levels
+                .into_iter()
+                .find(|level| words.keywords(level))
+                .ok_or_else(|| words.unexpected())?;
             modes.isolation = Some(level.join(" ").to_ascii_lowercase());
         } else if words.keywords(&["READ", "ONLY"]) {
             modes.read_only = Some(true);
@@ -351,7 +445,9 @@ fn commit(words: &mut Words<'_>) -> Result<Session, Refusal> {
         return Err(refused::not_offered("two-phase commit"));
     }
     words.any_keyword(&["WORK", "TRANSACTION"]);
-    Ok(Session::Commit { chain: chain(words) })
+    Ok(Session::Commit {
+        chain: chain(words),
+    })
 }
 
 fn rollback(words: &mut Words<'_>) -> Result<Session, Refusal> {
@@ -361,9 +457,13 @@ fn rollback(words: &mut Words<'_>) -> Result<Session, Refusal> {
     words.any_keyword(&["WORK", "TRANSACTION"]);
     if words.keyword("TO") {
         words.keyword("SAVEPOINT");
-        return Ok(Session::RollbackTo { name: words.identifier()? });
+        return Ok(Session::RollbackTo {
+            name: words.identifier()?,
+        });
     }
-    Ok(Session::Rollback { chain: chain(words) })
+    Ok(Session::Rollback {
+        chain: chain(words),
+    })
 }
 
 fn chain(words: &mut Words<'_>) -> bool {
@@ -375,7 +475,9 @@ fn discard(words: &mut Words<'_>) -> Result<Session, Refusal> {
         return Ok(Session::DiscardAll);
     }
     match words.any_keyword(&["PLANS", "SEQUENCES", "TEMP", "TEMPORARY"]) {
-        Some(what) => Ok(Session::Discard { what: what.replace("TEMPORARY", "TEMP") }),
+        Some(what) => Ok(Session::Discard {
+            what: what.replace("TEMPORARY", "TEMP"),
+        }),
         None => Err(words.unexpected()),
     }
 }

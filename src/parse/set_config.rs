@@ -26,15 +26,28 @@ pub enum Given {
 }
 
 impl Query {
-    /// The call, where the query is nothing but one: `None` for all else, also for a name or a scope that is not a constant.
+    /// The call, where the query is nothing but one: `None` for all else, also for a name or a
+    /// scope that is not a constant.
     pub fn configures(&self) -> Option<Configure> {
         let (expr, alias) = self.only_item().or_else(|| self.item_of_settings())?;
-        let ast::Expr::Function(ast::Function { name, args: ast::FunctionArguments::List(list), .. }) = expr else { return None };
-        if !matches!(name.to_string().to_ascii_lowercase().as_str(), "set_config" | "pg_catalog.set_config") {
+        let ast::Expr::Function(ast::Function {
+            name,
+            args: ast::FunctionArguments::List(list),
+            ..
+        }) = expr
+        else {
+            return None;
+        };
+        if !matches!(
+            name.to_string().to_ascii_lowercase().as_str(),
+            "set_config" | "pg_catalog.set_config"
+        ) {
             return None;
         }
         let arguments: Vec<&ast::Value> = list.args.iter().map(value).collect::<Option<_>>()?;
-        let [setting, given, local] = arguments.as_slice() else { return None };
+        let [setting, given, local] = arguments.as_slice() else {
+            return None;
+        };
         if *expr != call(name, list) {
             return None;
         }
@@ -57,35 +70,45 @@ impl Query {
         })
     }
 
-    /// The one expression of a SELECT that has nothing else, and the name that is given to its column.
+    /// The one expression of a SELECT that has nothing else, and the name that is given to its
+    /// column.
     pub(super) fn only_item(&self) -> Option<(&ast::Expr, Option<String>)> {
         self.item_before("")
     }
 
-    /// The same over one row of the list of settings, as pgAdmin sends it: `FROM pg_show_all_settings() WHERE name = '…'`.
+    /// The same over one row of the list of settings, as pgAdmin sends it:
+    /// `FROM pg_show_all_settings() WHERE name = '…'`.
     fn item_of_settings(&self) -> Option<(&ast::Expr, Option<String>)> {
         let setting = self.looked_up()?;
-        self.item_before(&format!(" FROM pg_show_all_settings() WHERE name = '{setting}'"))
+        self.item_before(&format!(
+            " FROM pg_show_all_settings() WHERE name = '{setting}'"
+        ))
     }
 
     /// The setting of `WHERE name = '…'`, of plain letters.
     fn looked_up(&self) -> Option<String> {
         let select = self.0.body.as_select()?;
         match select.selection.as_ref()? {
-            ast::Expr::BinaryOp { left: _, op: ast::BinaryOperator::Eq, right } => match &**right {
-                ast::Expr::Value(ast::ValueWithSpan { value, span: _ }) => {
-                    text(value).filter(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
-                }
+            ast::Expr::BinaryOp {
+                left: _,
+                op: ast::BinaryOperator::Eq,
+                right,
+            } => match &**right {
+                ast::Expr::Value(ast::ValueWithSpan { value, span: _ }) => text(value)
+                    .filter(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')),
                 _ => None,
             },
             _ => None,
         }
     }
 
-    /// The one expression of a SELECT that has nothing behind it but this text. Printed again, the expression and its column's name are the whole statement.
+    /// The one expression of a SELECT that has nothing behind it but this text. Printed again, the
+    /// expression and its column's name are the whole statement.
     fn item_before(&self, rest: &str) -> Option<(&ast::Expr, Option<String>)> {
         let select = self.0.body.as_select()?;
-        let [item] = select.projection.as_slice() else { return None };
+        let [item] = select.projection.as_slice() else {
+            return None;
+        };
         let (expr, alias) = match item {
             ast::SelectItem::UnnamedExpr(expr) => (expr, None),
             ast::SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),
@@ -93,10 +116,19 @@ impl Query {
         };
         let item = alias.map_or_else(|| expr.to_string(), |alias| format!("{expr} AS {alias}"));
         let whole = format!("SELECT {item}{rest}");
-        if self.printed_within(whole.len()).is_none_or(|printed| printed != whole) {
+        if self
+            .printed_within(whole.len())
+            .is_none_or(|printed| printed != whole)
+        {
             return None;
         }
-        let name = |alias: &ast::Ident| if alias.quote_style.is_some() { alias.value.clone() } else { alias.value.to_ascii_lowercase() };
+        let name = |alias: &ast::Ident| {
+            if alias.quote_style.is_some() {
+                alias.value.clone()
+            } else {
+                alias.value.to_ascii_lowercase()
+            }
+        };
         Some((expr, alias.map(name)))
     }
 }
@@ -107,7 +139,11 @@ pub(super) fn call(name: &ast::ObjectName, list: &ast::FunctionArgumentList) -> 
         name: name.clone(),
         uses_odbc_syntax: false,
         parameters: ast::FunctionArguments::None,
-        args: ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args: list.args.clone(), clauses: Vec::new() }),
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args: list.args.clone(),
+            clauses: Vec::new(),
+        }),
         filter: None,
         null_treatment: None,
         over: None,
@@ -117,10 +153,17 @@ pub(super) fn call(name: &ast::ObjectName, list: &ast::FunctionArgumentList) -> 
 
 /// A constant, or a parameter; a cast to text around it changes nothing.
 fn value(argument: &ast::FunctionArg) -> Option<&ast::Value> {
-    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else { return None };
+    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else {
+        return None;
+    };
     match expr {
         ast::Expr::Value(ast::ValueWithSpan { value, span: _ }) => Some(value),
-        ast::Expr::Cast { kind: _, expr, data_type: ast::DataType::Text, format: None } => match &**expr {
+        ast::Expr::Cast {
+            kind: _,
+            expr,
+            data_type: ast::DataType::Text,
+            format: None,
+        } => match &**expr {
             ast::Expr::Value(ast::ValueWithSpan { value, span: _ }) => Some(value),
             _ => None,
         },
@@ -147,20 +190,54 @@ mod tests {
             _ => panic!("{sql}"),
         };
         let set = |name: &str, value, scope, column: &str| {
-            Some(Configure { name: name.to_owned(), value, scope, where_known: None, column: column.to_owned() })
+            Some(Configure {
+                name: name.to_owned(),
+                value,
+                scope,
+                where_known: None,
+                column: column.to_owned(),
+            })
         };
         let text = |value: &str| Given::Constant(Some(value.to_owned()));
-        assert_eq!(read("SELECT set_config('TimeZone', 'UTC', false)"), set("TimeZone", text("UTC"), Scope::Session, "set_config"));
-        assert_eq!(read("select pg_catalog.set_config('search_path', '', true) AS X"), set("search_path", text(""), Scope::Local, "x"));
-        assert_eq!(read("SELECT set_config('TimeZone', $1, false)"), set("TimeZone", Given::Parameter, Scope::Session, "set_config"));
-        assert_eq!(read("SELECT set_config('TimeZone', NULL, false)"), set("TimeZone", Given::Constant(None), Scope::Session, "set_config"));
-        let beside = read("SELECT set_config('bytea_output','hex',false) FROM pg_show_all_settings() WHERE name = 'bytea_output'");
+        assert_eq!(
+            read("SELECT set_config('TimeZone', 'UTC', false)"),
+            set("TimeZone", text("UTC"), Scope::Session, "set_config")
+        );
+        assert_eq!(
+            read("select pg_catalog.set_config('search_path', '', true) AS X"),
+            set("search_path", text(""), Scope::Local, "x")
+        );
+        assert_eq!(
+            read("SELECT set_config('TimeZone', $1, false)"),
+            set("TimeZone", Given::Parameter, Scope::Session, "set_config")
+        );
+        assert_eq!(
+            read("SELECT set_config('TimeZone', NULL, false)"),
+            set(
+                "TimeZone",
+                Given::Constant(None),
+                Scope::Session,
+                "set_config"
+            )
+        );
+        let beside = read(
+            "SELECT set_config('bytea_output','hex',false) FROM pg_show_all_settings() WHERE name \
+                = \
+                'bytea_output'",
+        );
         let wanted = set("bytea_output", text("hex"), Scope::Session, "set_config");
-        assert_eq!(beside, wanted.map(|set| Configure { where_known: Some("bytea_output".to_owned()), ..set }));
+        assert_eq!(
+            beside,
+            wanted.map(|set| Configure {
+                where_known: Some("bytea_output".to_owned()),
+                ..set
+            })
+        );
         for sql in [
             "SELECT set_config('a.b', 'x', false) FROM pg_show_all_settings()",
             "SELECT set_config('a.b', 'x', false) FROM pg_show_all_settings() WHERE setting = 'b'",
-            "SELECT set_config('a.b', 'x', false) FROM pg_show_all_settings() WHERE name = 'b' LIMIT 0",
+            "SELECT set_config('a.b', 'x', false) FROM pg_show_all_settings() WHERE name = 'b' \
+                LIMIT 0",
             "SELECT set_config('a.b', 'x', false) FROM t WHERE name = 'b'",
             "SELECT set_config('a.b', x, false) FROM t",
             "SELECT set_config('a.b', 'x', false) FROM t",

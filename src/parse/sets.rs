@@ -1,4 +1,5 @@
-//! `GROUPING SETS (GROUPING SETS (a, b), c)` is `GROUPING SETS (a, b, c)`: the parser reads none within another.
+//! `GROUPING SETS (GROUPING SETS (a, b), c)` is `GROUPING SETS (a, b, c)`: the parser reads none
+//! within another.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -43,10 +44,15 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 /// Where GROUPING SETS begins, if these words end with it.
 fn sets_before(written: &[TokenWithSpan]) -> Option<usize> {
-    let mut words = written.iter().enumerate().rev().filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)));
+    let mut words = written
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)));
     let (_, sets) = words.next()?;
     let (at, grouping) = words.next()?;
-    (keyword(&sets.token) == Keyword::SETS && keyword(&grouping.token) == Keyword::GROUPING).then_some(at)
+    (keyword(&sets.token) == Keyword::SETS && keyword(&grouping.token) == Keyword::GROUPING)
+        .then_some(at)
 }
 
 #[cfg(test)]
@@ -56,13 +62,26 @@ mod tests {
     #[test]
     fn sets_within_sets_are_sets() {
         for (written, read) in [
-            ("GROUPING SETS (GROUPING SETS (b), ())", "GROUPING SETS ((b), ())"),
-            ("GROUPING SETS ((a, b), grouping sets ((a), grouping sets (b), ()))", "GROUPING SETS ((a, b), (a), (b), ())"),
+            (
+                "GROUPING SETS (GROUPING SETS (b), ())",
+                "GROUPING SETS ((b), ())",
+            ),
+            (
+                "GROUPING SETS ((a, b), grouping sets ((a), grouping sets (b), ()))",
+                "GROUPING SETS ((a, b), (a), (b), ())",
+            ),
             ("GROUPING SETS ((f(a)), b)", "GROUPING SETS ((f(a)), (b))"),
         ] {
-            let statements = parse(&format!("SELECT 1 FROM t GROUP BY {written}")).unwrap_or_else(|e| panic!("{written}: {e}"));
-            let [Statement::Query(query)] = statements.as_slice() else { panic!("{written}") };
-            assert_eq!(query.to_sql(), format!("SELECT 1 FROM t GROUP BY {read}"), "{written}");
+            let statements = parse(&format!("SELECT 1 FROM t GROUP BY {written}"))
+                .unwrap_or_else(|e| panic!("{written}: {e}"));
+            let [Statement::Query(query)] = statements.as_slice() else {
+                panic!("{written}")
+            };
+            assert_eq!(
+                query.to_sql(),
+                format!("SELECT 1 FROM t GROUP BY {read}"),
+                "{written}"
+            );
         }
     }
 }

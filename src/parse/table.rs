@@ -1,4 +1,5 @@
-//! `TABLE name` is `SELECT * FROM name`: written out before it is parsed, since the parser loses what follows the name.
+//! `TABLE name` is `SELECT * FROM name`: written out before it is parsed, since the parser loses
+//! what follows the name.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
@@ -11,17 +12,29 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         .iter()
         .map(|t| &t.token)
         .find(|t| !matches!(t, Token::Whitespace(_) | Token::LParen))
-        .is_some_and(|first| matches!(keyword(first), Keyword::TABLE | Keyword::SELECT | Keyword::WITH | Keyword::VALUES));
+        .is_some_and(|first| {
+            matches!(
+                keyword(first),
+                Keyword::TABLE | Keyword::SELECT | Keyword::WITH | Keyword::VALUES
+            )
+        });
     if !is_query {
         return tokens;
     }
     let mut written = Vec::with_capacity(tokens.len());
     let mut before = Token::EOF;
     for TokenWithSpan { token, span } in tokens {
-        let is_name = before == Token::Period || matches!(keyword(&before), Keyword::INTO | Keyword::AS);
+        let is_name =
+            before == Token::Period || matches!(keyword(&before), Keyword::INTO | Keyword::AS);
         if keyword(&token) == Keyword::TABLE && !is_name {
             let space = Token::Whitespace(Whitespace::Space);
-            let words = [Token::make_keyword("SELECT"), space.clone(), Token::Mul, space, Token::make_keyword("FROM")];
+            let words = [
+                Token::make_keyword("SELECT"),
+                space.clone(),
+                Token::Mul,
+                space,
+                Token::make_keyword("FROM"),
+            ];
             written.extend(words.map(|token| TokenWithSpan { token, span }));
         } else {
             if !matches!(token, Token::Whitespace(_)) {
@@ -43,10 +56,15 @@ mod tests {
             ("TABLE t", "SELECT * FROM t"),
             ("SELECT 1 AS table", "SELECT 1 AS table"),
             ("SELECT x.table FROM x", "SELECT x.table FROM x"),
-            ("WITH x AS (TABLE t) TABLE x", "WITH x AS (SELECT * FROM t) SELECT * FROM x"),
+            (
+                "WITH x AS (TABLE t) TABLE x",
+                "WITH x AS (SELECT * FROM t) SELECT * FROM x",
+            ),
         ] {
             let statements = parse(sql).unwrap();
-            let [Statement::Query(query)] = statements.as_slice() else { panic!("{sql}") };
+            let [Statement::Query(query)] = statements.as_slice() else {
+                panic!("{sql}")
+            };
             assert_eq!(query.to_sql(), wanted);
         }
     }

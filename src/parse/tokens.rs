@@ -1,8 +1,11 @@
-//! Where PostgreSQL's words end elsewhere than sqlparser's: such a text is another statement to it, or none. Read as PostgreSQL reads it, or refused.
+//! Where PostgreSQL's words end elsewhere than sqlparser's: such a text is another statement to it,
+//! or none. Read as PostgreSQL reads it, or refused.
 
 use sqlparser::ast::DollarQuotedString;
 use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace, Word};
+use sqlparser::tokenizer::{
+    Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace, Word,
+};
 
 use super::grammar;
 use crate::refusal::{Refusal, sqlstate};
@@ -18,9 +21,12 @@ const OTHER_SIGNS: &str = "~!@#^&|`?%";
 /// The tokens' columns are positions in the text, from 1.
 ///
 /// # Errors
-/// 42883 for operators that stand together without a space and are one operator to PostgreSQL; 42601 for a constant that is none to it, or another; 0A000 for a
-/// name with Unicode escapes.
-pub(super) fn read(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<TokenWithSpan>, Refusal> {
+/// 42883 for operators that stand together without a space and are one operator to PostgreSQL;
+/// 42601 for a constant that is none to it, or another; 0A000 for a name with Unicode escapes.
+pub(super) fn read(
+    mut tokens: Vec<TokenWithSpan>,
+    sql: &str,
+) -> Result<Vec<TokenWithSpan>, Refusal> {
     drop_blanks(&mut tokens);
     let text: Vec<char> = sql.chars().collect();
     tokens.iter().try_for_each(|token| check(token, &text))?;
@@ -32,20 +38,32 @@ pub(super) fn read(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Toke
 /// What the tokenizer does not read.
 pub(super) fn unread(error: &TokenizerError, sql: &str) -> Refusal {
     grammar::no_word(sql).unwrap_or_else(|| {
-        let mut start = [TokenWithSpan { token: Token::EOF, span: Span::new(error.location, error.location) }];
+        let mut start = [TokenWithSpan {
+            token: Token::EOF,
+            span: Span::new(error.location, error.location),
+        }];
         super::position::number(&mut start, sql);
-        Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "this constant or escape is not supported")
-            .hint("Write characters beyond ASCII as they are, or in an E'…' constant as \\uXXXX or \\UXXXXXXXX.")
-            .at(u32::try_from(start[0].span.start.column).ok())
+        Refusal::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            "this constant or escape is not supported",
+        )
+        .hint(
+            "Write characters beyond ASCII as they are, or in an E'…' constant as \\uXXXX \
+                or \\UXXXXXXXX.",
+        )
+        .at(u32::try_from(start[0].span.start.column).ok())
     })
 }
 
 /// A refusal of [`read`], or what is no word to PostgreSQL either, in its own words.
 pub(super) fn no_word(refusal: Refusal, sql: &str) -> Refusal {
-    grammar::no_word(sql).filter(|_| refusal.sqlstate == sqlstate::SYNTAX_ERROR).unwrap_or(refusal)
+    grammar::no_word(sql)
+        .filter(|_| refusal.sqlstate == sqlstate::SYNTAX_ERROR)
+        .unwrap_or(refusal)
 }
 
-/// Each blank is a token of its own to the tokenizer, and none of them means anything more: the next pass would carry a megabyte of them along.
+/// Each blank is a token of its own to the tokenizer, and none of them means anything more: the
+/// next pass would carry a megabyte of them along.
 fn drop_blanks(tokens: &mut Vec<TokenWithSpan>) {
     let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
     tokens.dedup_by(|next, token| is_blank(next) && is_blank(token));
@@ -62,23 +80,37 @@ fn check(token: &TokenWithSpan, text: &[char]) -> Result<(), Refusal> {
     let refused = |message: &str| Err(Refusal::new(sqlstate::SYNTAX_ERROR, message).at(position));
     let junk = || refused("trailing junk after numeric literal");
     match &token.token {
-        Token::DollarQuotedString(DollarQuotedString { value: _, tag: Some(tag) }) if tag.starts_with(|c: char| c.is_ascii_digit()) => {
+        Token::DollarQuotedString(DollarQuotedString {
+            value: _,
+            tag: Some(tag),
+        }) if tag.starts_with(|c: char| c.is_ascii_digit()) => {
             refused("a dollar-quoted constant's tag must not begin with a digit")
         }
         // sqlparser reads `1L`, and `0x1F` as a constant of bits.
         Token::Number(_, is_long) if *is_long || next.is_some_and(starts_name) => junk(),
         // A name and an alias to PostgreSQL.
-        Token::DoubleQuotedByteStringLiteral(_) => refused("a space is wanted between a name and a quoted name"),
+        Token::DoubleQuotedByteStringLiteral(_) => {
+            refused("a space is wanted between a name and a quoted name")
+        }
         Token::HexStringLiteral(_) if text.get(start) == Some(&'0') => junk(),
-        Token::EscapedStringLiteral(_) if escapes_otherwise(text.get(start..end).unwrap_or_default()) => {
+        Token::EscapedStringLiteral(_)
+            if escapes_otherwise(text.get(start..end).unwrap_or_default()) =>
+        {
             refused("invalid escape in a string constant")
         }
-        Token::Word(Word { value, quote_style: None, keyword: _ })
-            if value.eq_ignore_ascii_case("u") && matches!(text.get(end..), Some(['&', '"', ..])) =>
+        Token::Word(Word {
+            value,
+            quote_style: None,
+            keyword: _,
+        }) if value.eq_ignore_ascii_case("u")
+            && matches!(text.get(end..), Some(['&', '"', ..])) =>
         {
-            Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "a name with Unicode escapes is not supported")
-                .hint("Write the name itself in double quotes, or a space before the operator &.")
-                .at(position))
+            Err(Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "a name with Unicode escapes is not supported",
+            )
+            .hint("Write the name itself in double quotes, or a space before the operator &.")
+            .at(position))
         }
         _ => Ok(()),
     }
@@ -108,10 +140,23 @@ fn split(tokens: Vec<TokenWithSpan>, text: &[char]) -> Vec<TokenWithSpan> {
             Some((operator, sums)) => {
                 let first = token.span.end.column - sums.len() as u64;
                 let location = |column| Location { line: 1, column };
-                apart.push(TokenWithSpan { token: operator, span: Span { end: location(first), ..token.span } });
+                apart.push(TokenWithSpan {
+                    token: operator,
+                    span: Span {
+                        end: location(first),
+                        ..token.span
+                    },
+                });
                 apart.extend((first..).zip(sums).map(|(at, sign)| TokenWithSpan {
-                    token: if *sign == '+' { Token::Plus } else { Token::Minus },
-                    span: Span { start: location(at), end: location(at + 1) },
+                    token: if *sign == '+' {
+                        Token::Plus
+                    } else {
+                        Token::Minus
+                    },
+                    span: Span {
+                        start: location(at),
+                        end: location(at + 1),
+                    },
                 }));
             }
             None => apart.push(token),
@@ -120,16 +165,21 @@ fn split(tokens: Vec<TokenWithSpan>, text: &[char]) -> Vec<TokenWithSpan> {
     apart
 }
 
-/// The operator that PostgreSQL reads of such a token, and the pluses and minuses behind it; `None` where it is the whole, or a comment is taken for signs.
+/// The operator that PostgreSQL reads of such a token, and the pluses and minuses behind it; `None`
+/// where it is the whole, or a comment is taken for signs.
 fn sums_behind<'t>(token: &TokenWithSpan, text: &'t [char]) -> Option<(Token, &'t [char])> {
-    let Token::CustomBinaryOperator(written) = &token.token else { return None };
+    let Token::CustomBinaryOperator(written) = &token.token else {
+        return None;
+    };
     let together = signs(text, place(token.span.start));
     let (operator, sums) = together.split_at(length(together));
     if sums.is_empty() || together.len() != written.chars().count() {
         return None;
     }
     let operator: String = operator.iter().collect();
-    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, &operator).tokenize().ok()?;
+    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, &operator)
+        .tokenize()
+        .ok()?;
     let operator = tokens.pop()?;
     tokens.is_empty().then_some((operator, sums))
 }
@@ -139,9 +189,20 @@ fn continued(tokens: Vec<TokenWithSpan>, text: &[char]) -> Vec<TokenWithSpan> {
     let mut read: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     for token in tokens {
         if let Token::SingleQuotedString(more) = &token.token
-            && let [.., TokenWithSpan { token: Token::SingleQuotedString(constant), span }, TokenWithSpan { token: Token::Whitespace(_), span: _ }] =
-                read.as_mut_slice()
-            && text.get(place(span.end)..place(token.span.start)).is_some_and(is_continuation)
+            && let [
+                ..,
+                TokenWithSpan {
+                    token: Token::SingleQuotedString(constant),
+                    span,
+                },
+                TokenWithSpan {
+                    token: Token::Whitespace(_),
+                    span: _,
+                },
+            ] = read.as_mut_slice()
+            && text
+                .get(place(span.end)..place(token.span.start))
+                .is_some_and(is_continuation)
         {
             constant.push_str(more);
             span.end = token.span.end;
@@ -163,18 +224,31 @@ pub(super) fn blanks(text: &[char]) -> (usize, bool) {
     loop {
         rest = match rest {
             [' ' | '\t' | '\u{c}' | '\n' | '\r', others @ ..] => others,
-            ['-', '-', others @ ..] => &others[others.iter().position(|c| matches!(c, '\n' | '\r')).unwrap_or(others.len())..],
+            ['-', '-', others @ ..] => {
+                &others[others
+                    .iter()
+                    .position(|c| matches!(c, '\n' | '\r'))
+                    .unwrap_or(others.len())..]
+            }
             _ => {
                 let length = text.len() - rest.len();
-                return (length, text[..length].iter().any(|c| matches!(c, '\n' | '\r')));
+                return (
+                    length,
+                    text[..length].iter().any(|c| matches!(c, '\n' | '\r')),
+                );
             }
         }
     }
 }
 
 fn check_operators(tokens: &[TokenWithSpan], text: &[char]) -> Result<(), Refusal> {
-    let is_word = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
-    let mut words = tokens.iter().filter(is_word).map(|token| (place(token.span.start), token)).peekable();
+    let is_word =
+        |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
+    let mut words = tokens
+        .iter()
+        .filter(is_word)
+        .map(|token| (place(token.span.start), token))
+        .peekable();
     while let Some((start, token)) = words.next() {
         let mut rest = signs(text, start);
         check_operator(token, rest.len())?;
@@ -183,43 +257,59 @@ fn check_operators(tokens: &[TokenWithSpan], text: &[char]) -> Result<(), Refusa
             // After a first operator that was cut, only pluses and minuses are left: each is one.
             let (operator, more) = rest.split_at(if at == start { length(rest) } else { 1 });
             (at, rest) = (at + operator.len(), more);
-            // The next of sqlparser's words may begin here, and not inside of the operator. One word of several operators is printed as it is, and read as several.
+            // The next of sqlparser's words may begin here, and not inside of the operator. One
+            // word of several operators is printed as it is, and read as several.
             let next = words.next_if(|(next, _)| *next < at || (*next == at && !more.is_empty()));
             if next.is_some_and(|(next, _)| next != at) {
                 let operator: String = operator.iter().collect();
-                return Err(Refusal::new(sqlstate::UNDEFINED_FUNCTION, format!("operator does not exist: {operator}"))
-                    .detail("Signs that stand together are one operator.")
-                    .hint("Put a space between the operators.")
-                    .at(u32::try_from(start + 1).ok()));
+                return Err(Refusal::new(
+                    sqlstate::UNDEFINED_FUNCTION,
+                    format!("operator does not exist: {operator}"),
+                )
+                .detail("Signs that stand together are one operator.")
+                .hint("Put a space between the operators.")
+                .at(u32::try_from(start + 1).ok()));
             }
         }
     }
     Ok(())
 }
 
-/// An operator of one of sqlparser's words, of which PostgreSQL reads so many signs. What begins a comment to PostgreSQL and is an operator to sqlparser would be printed
-/// as that comment, with all that we print behind it: whatever stands in a constant there would be read as SQL.
+/// An operator of one of sqlparser's words, of which PostgreSQL reads so many signs. What begins a
+/// comment to PostgreSQL and is an operator to sqlparser would be printed as that comment, with all
+/// that we print behind it: whatever stands in a constant there would be read as SQL.
 fn check_operator(token: &TokenWithSpan, signs: usize) -> Result<(), Refusal> {
     let length = place(token.span.end).saturating_sub(place(token.span.start));
-    let refused = |message: String| Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message).at(u32::try_from(token.span.start.column).ok());
+    let refused = |message: String| {
+        Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+            .at(u32::try_from(token.span.start.column).ok())
+    };
     match &token.token {
-        _ if signs > 0 && length > signs => {
-            Err(refused("a comment right behind an operator is not supported".to_owned()).hint("Put a space before the comment."))
+        _ if signs > 0 && length > signs => Err(refused(
+            "a comment right behind an operator is not supported".to_owned(),
+        )
+        .hint("Put a space before the comment.")),
+        Token::CustomBinaryOperator(operator) => {
+            Err(refused(format!("the operator {operator} is not supported")))
         }
-        Token::CustomBinaryOperator(operator) => Err(refused(format!("the operator {operator} is not supported"))),
         _ => Ok(()),
     }
 }
 
 /// From 0; past the end where it is not known.
 fn place(location: Location) -> usize {
-    usize::try_from(location.column).ok().and_then(|column| column.checked_sub(1)).unwrap_or(usize::MAX)
+    usize::try_from(location.column)
+        .ok()
+        .and_then(|column| column.checked_sub(1))
+        .unwrap_or(usize::MAX)
 }
 
 /// The signs that stand together from here on, up to a comment.
 fn signs(text: &[char], start: usize) -> &[char] {
     let run = text.get(start..).unwrap_or_default();
-    let ends = |at: &usize| !SIGNS.contains(run[*at]) || matches!(run[*at..], ['-', '-', ..] | ['/', '*', ..]);
+    let ends = |at: &usize| {
+        !SIGNS.contains(run[*at]) || matches!(run[*at..], ['-', '-', ..] | ['/', '*', ..])
+    };
     &run[..(0..run.len()).find(ends).unwrap_or(run.len())]
 }
 
@@ -233,7 +323,8 @@ pub(super) fn operator(text: &[char], start: usize) -> &[char] {
 fn length(signs: &[char]) -> usize {
     let is_sum = |at: usize| matches!(signs[at - 1], '+' | '-');
     let mut length = signs.len();
-    if length > 1 && is_sum(length) && !signs[..length - 1].iter().any(|c| OTHER_SIGNS.contains(*c)) {
+    if length > 1 && is_sum(length) && !signs[..length - 1].iter().any(|c| OTHER_SIGNS.contains(*c))
+    {
         while length > 1 && is_sum(length) {
             length -= 1;
         }
@@ -263,7 +354,9 @@ mod tests {
             let refusal = parse(&format!("SELECT {one}")).unwrap_err();
             assert_eq!(refusal.sqlstate, "42883", "{one}: {refusal}");
         }
-        for several in ["1=-1", "1<>-1", "2*-1", "2/-1", "1+-1", "2 ^ -1", "1 != -1", "1!=2", "1>=2", "+1"] {
+        for several in [
+            "1=-1", "1<>-1", "2*-1", "2/-1", "1+-1", "2 ^ -1", "1 != -1", "1!=2", "1>=2", "+1",
+        ] {
             assert!(parse(&format!("SELECT {several}")).is_ok(), "{several}");
         }
         for (written, apart) in [
@@ -275,7 +368,11 @@ mod tests {
             ("a->>-1", "a ->> -1"),
             ("a<>+b", "a <> +b"),
         ] {
-            assert_eq!(printed(&format!("SELECT {written}")), format!("SELECT {apart}"), "{written}");
+            assert_eq!(
+                printed(&format!("SELECT {written}")),
+                format!("SELECT {apart}"),
+                "{written}"
+            );
         }
         // PostgreSQL reads a comment there, and would read what follows it in the next line.
         for comment in [
@@ -290,34 +387,58 @@ mod tests {
             "~/*c*/1",
         ] {
             let refusal = parse(&format!("SELECT {comment}")).unwrap_err();
-            assert_eq!(refusal.message, "a comment right behind an operator is not supported", "{comment}");
+            assert_eq!(
+                refusal.message, "a comment right behind an operator is not supported",
+                "{comment}"
+            );
         }
-        for (comment, read) in [("1 = --2\n0", "1 = 0"), ("1=--2\n0", "1 = 0"), ("2*/*c*/3", "2 * 3"), ("1 >= /*c*/0", "1 >= 0")] {
-            assert_eq!(printed(&format!("SELECT {comment}")), format!("SELECT {read}"), "{comment}");
+        for (comment, read) in [
+            ("1 = --2\n0", "1 = 0"),
+            ("1=--2\n0", "1 = 0"),
+            ("2*/*c*/3", "2 * 3"),
+            ("1 >= /*c*/0", "1 >= 0"),
+        ] {
+            assert_eq!(
+                printed(&format!("SELECT {comment}")),
+                format!("SELECT {read}"),
+                "{comment}"
+            );
         }
         for operator in ["a @@@ b", "a &&& b"] {
             assert!(parse(&format!("SELECT {operator}")).is_err(), "{operator}");
         }
         let refusal = parse("SELECT 1,\n  2*>=-x").unwrap_err();
-        assert_eq!((refusal.sqlstate.as_str(), refusal.position), ("42883", Some(14)));
+        assert_eq!(
+            (refusal.sqlstate.as_str(), refusal.position),
+            ("42883", Some(14))
+        );
     }
 
     #[test]
     fn what_is_printed_has_no_operator_that_was_not_written() {
-        // The mark of SYMMETRIC is an operator to the parser, and stays where an operand cannot be written twice; `!!#` would be one to PostgreSQL.
-        let refusal = parse("SELECT (a BETWEEN SYMMETRIC 1 AND 2)::int BETWEEN SYMMETRIC #1 AND 2").unwrap_err();
+        // The mark of SYMMETRIC is an operator to the parser, and stays where an operand cannot be
+        // written twice; `!!#` would be one to PostgreSQL.
+        let refusal = parse("SELECT (a BETWEEN SYMMETRIC 1 AND 2)::int BETWEEN SYMMETRIC #1 AND 2")
+            .unwrap_err();
         assert_eq!(refusal.sqlstate, "0A000", "{refusal}");
         assert!(parse("SELECT ~ a ~ b\"x\" ~ b\"y\"!").is_err());
-        assert!(parse("SELECT a ~ DATE ~ c !").map_or(true, |read| parse(&printed_of(&read)).is_ok()));
+        assert!(
+            parse("SELECT a ~ DATE ~ c !").map_or(true, |read| parse(&printed_of(&read)).is_ok())
+        );
     }
 
     #[test]
     fn numbers_end_where_postgresqls_end() {
-        for junk in ["1.5a", "1a", "1.a", "1e", "1E'x'", "0x1F", "0b1", "0o7", "1L", "1\u{e9}", "1_", "a + 12b", "1e5e"] {
+        for junk in [
+            "1.5a", "1a", "1.a", "1e", "1E'x'", "0x1F", "0b1", "0o7", "1L", "1\u{e9}", "1_",
+            "a + 12b", "1e5e",
+        ] {
             let refusal = parse(&format!("SELECT {junk}")).unwrap_err();
             assert_eq!(refusal.sqlstate, "42601", "{junk}: {refusal}");
         }
-        for plain in ["1 a", "1\"a\"", "1.5e3", "1.e5", ".5", "1::int", "1--\n+1", "a1.b2", "1.5 + 2"] {
+        for plain in [
+            "1 a", "1\"a\"", "1.5e3", "1.e5", ".5", "1::int", "1--\n+1", "a1.b2", "1.5 + 2",
+        ] {
             assert!(parse(&format!("SELECT {plain}")).is_ok(), "{plain}");
         }
     }
@@ -337,7 +458,16 @@ mod tests {
             let refusal = parse(&format!("SELECT {sql}")).unwrap_err();
             assert_eq!(refusal.sqlstate, sqlstate, "{sql}: {refusal}");
         }
-        for plain in ["u & \"x\"", "u &\"x\"", "u& \"x\"", "xu&\"x\"", "E'\\\\v\\u0041'", "E\"x\"", "n\"x\"", "\"u\"&\"x\""] {
+        for plain in [
+            "u & \"x\"",
+            "u &\"x\"",
+            "u& \"x\"",
+            "xu&\"x\"",
+            "E'\\\\v\\u0041'",
+            "E\"x\"",
+            "n\"x\"",
+            "\"u\"&\"x\"",
+        ] {
             assert!(parse(&format!("SELECT {plain}")).is_ok(), "{plain}");
         }
     }
@@ -351,11 +481,26 @@ mod tests {
             ("f('a'\n'b', 'c')", "f('ab', 'c')"),
             ("interval '1'\n'2' month", "INTERVAL '12' MONTH"),
         ] {
-            assert_eq!(printed(&format!("SELECT {written}")), format!("SELECT {one}"), "{written:?}");
+            assert_eq!(
+                printed(&format!("SELECT {written}")),
+                format!("SELECT {one}"),
+                "{written:?}"
+            );
         }
-        for apart in ["'a' 'b'", "'a' /*\n*/ 'b'", "'a' /**/\n'b'", "E'a'\n'b'", "'a'\nE'b'", "'a'\u{b}\n'b'", "$$a$$\n'b'"] {
+        for apart in [
+            "'a' 'b'",
+            "'a' /*\n*/ 'b'",
+            "'a' /**/\n'b'",
+            "E'a'\n'b'",
+            "'a'\nE'b'",
+            "'a'\u{b}\n'b'",
+            "$$a$$\n'b'",
+        ] {
             let read = parse(&format!("SELECT {apart}"));
-            assert!(!read.is_ok_and(|all| format!("{all:?}").contains("\"ab\"")), "{apart:?}");
+            assert!(
+                !read.is_ok_and(|all| format!("{all:?}").contains("\"ab\"")),
+                "{apart:?}"
+            );
         }
         let refusal = parse("SELECT 'a'\n'b' +").unwrap_err();
         assert_eq!(refusal.position, Some(17), "{refusal}");
@@ -365,19 +510,39 @@ mod tests {
 
     #[test]
     fn blanks_are_not_carried_along() {
-        let sql = format!("SELECT{}1{}+ x /* y */ -- z", " ".repeat(500_000), "/**/\n".repeat(100_000));
-        let mut tokens = sqlparser::tokenizer::Tokenizer::new(&sqlparser::dialect::PostgreSqlDialect {}, &sql).tokenize_with_location().unwrap();
+        let sql = format!(
+            "SELECT{}1{}+ x /* y */ -- z",
+            " ".repeat(500_000),
+            "/**/\n".repeat(100_000)
+        );
+        let mut tokens =
+            sqlparser::tokenizer::Tokenizer::new(&sqlparser::dialect::PostgreSqlDialect {}, &sql)
+                .tokenize_with_location()
+                .unwrap();
         super::super::position::number(&mut tokens, &sql);
         let read = super::read(tokens, &sql).unwrap();
-        assert_eq!(read.iter().map(|token| token.token.to_string()).collect::<String>(), "SELECT 1 + x ");
+        assert_eq!(
+            read.iter()
+                .map(|token| token.token.to_string())
+                .collect::<String>(),
+            "SELECT 1 + x "
+        );
         assert_eq!(read[6].span.start.column, sql.chars().count() as u64 - 13);
     }
 
     #[test]
     fn signs_are_printed_apart() {
-        for (written, printed) in [("- -1", "-(-1)"), ("+ ~ race", "+(~race)"), ("- + - x", "-(+(-x))"), ("NOT NOT a", "NOT NOT a"), ("-1", "-1")] {
+        for (written, printed) in [
+            ("- -1", "-(-1)"),
+            ("+ ~ race", "+(~race)"),
+            ("- + - x", "-(+(-x))"),
+            ("NOT NOT a", "NOT NOT a"),
+            ("-1", "-1"),
+        ] {
             let statements = parse(&format!("SELECT {written}")).unwrap();
-            let [super::super::Statement::Query(query)] = statements.as_slice() else { panic!("{written}") };
+            let [super::super::Statement::Query(query)] = statements.as_slice() else {
+                panic!("{written}")
+            };
             assert_eq!(query.to_sql(), format!("SELECT {printed}"));
         }
     }

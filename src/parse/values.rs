@@ -1,4 +1,5 @@
-//! The values of an SQL EXECUTE: expressions without a query in them, computed by PostgreSQL and then bound like any other parameter.
+//! The values of an SQL EXECUTE: expressions without a query in them, computed by PostgreSQL and
+//! then bound like any other parameter.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +21,10 @@ impl Values {
         for value in &values {
             height::check(value)?;
             if ast::Visit::visit(value, &mut Finder).is_break() {
-                return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "cannot use subquery in EXECUTE parameter"));
+                return Err(Refusal::new(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    "cannot use subquery in EXECUTE parameter",
+                ));
             }
         }
         Ok(Self(values))
@@ -34,8 +38,9 @@ impl Values {
         self.0.is_empty()
     }
 
-    /// `VALUES (CAST(value AS type), …)`: reads no table, and is one row, since PostgreSQL refuses there what EXECUTE refuses: functions that return sets, aggregates
-    /// and windows. `parameters` are as many type OIDs as there are values.
+    /// `VALUES (CAST(value AS type), …)`: reads no table, and is one row, since PostgreSQL refuses
+    /// there what EXECUTE refuses: functions that return sets, aggregates and windows. `parameters`
+    /// are as many type OIDs as there are values.
     ///
     /// # Errors
     /// 0A000 for a type that parameters cannot have, and where the query does not survive printing.
@@ -43,11 +48,21 @@ impl Values {
         let cast = |(value, oid): (&ast::Expr, &u32)| {
             let value = ast::Expr::Nested(Box::new(value.clone()));
             Ok(match parameter_type(*oid)? {
-                Some(data_type) => ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(value), data_type, format: None },
+                Some(data_type) => ast::Expr::Cast {
+                    kind: ast::CastKind::Cast,
+                    expr: Box::new(value),
+                    data_type,
+                    format: None,
+                },
                 None => value,
             })
         };
-        row(self.0.iter().zip(parameters).map(cast).collect::<Result<_, Refusal>>()?)
+        row(self
+            .0
+            .iter()
+            .zip(parameters)
+            .map(cast)
+            .collect::<Result<_, Refusal>>()?)
     }
 
     /// `VALUES ($1, …)`: its columns are of the parameters' types.
@@ -55,16 +70,24 @@ impl Values {
     /// # Errors
     /// 0A000 where the query does not survive printing.
     pub fn places(count: usize) -> Result<Query, Refusal> {
-        row((1..=count).map(|at| ast::Expr::Value(ast::Value::Placeholder(format!("${at}")).into())).collect())
+        row((1..=count)
+            .map(|at| ast::Expr::Value(ast::Value::Placeholder(format!("${at}")).into()))
+            .collect())
     }
 }
 
 fn row(columns: Vec<ast::Expr>) -> Result<Query, Refusal> {
     let empty = || Refusal::new(sqlstate::INTERNAL_ERROR, "an empty row could not be made");
-    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql("VALUES (NULL)").map_err(|_| empty())?;
+    let mut parser = Parser::new(&PostgreSqlDialect {})
+        .try_with_sql("VALUES (NULL)")
+        .map_err(|_| empty())?;
     let mut query = parser.parse_query().map_err(|_| empty())?;
-    let ast::SetExpr::Values(values) = &mut *query.body else { return Err(empty()) };
-    let Some(first) = values.rows.first_mut() else { return Err(empty()) };
+    let ast::SetExpr::Values(values) = &mut *query.body else {
+        return Err(empty());
+    };
+    let Some(first) = values.rows.first_mut() else {
+        return Err(empty());
+    };
     first.content = columns;
     copies::check(&query)?;
     super::with_room(|| Query::new(query))

@@ -1,4 +1,5 @@
-//! What the owner leaves to a private search (`auto`), and what such a search may find: one of few ends, known without the data.
+//! What the owner leaves to a private search (`auto`), and what such a search may find: one of few
+//! ends, known without the data.
 
 use std::cmp::Ordering;
 
@@ -25,9 +26,11 @@ pub struct Search {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sought {
-    /// Most rows that one unit contributes. Until they are found, `limits.rows_per_unit` stands for them.
+    /// Most rows that one unit contributes. Until they are found, `limits.rows_per_unit` stands for
+    /// them.
     Rows,
-    /// The ends of a column's range that are not written here. Until they are found, the column has no bounds.
+    /// The ends of a column's range that are not written here. Until they are found, the column has
+    /// no bounds.
     Bounds {
         /// Position in the table's columns.
         column: usize,
@@ -44,17 +47,30 @@ pub enum Finding {
 }
 
 impl Search {
-    /// What may be found, ascending: powers of two of either sign and zero, within the column's type and between the ends that are written; those stand at its ends.
-    /// For rows, powers of two up to [`ROWS_MAX`].
+    /// What may be found, ascending: powers of two of either sign and zero, within the column's
+    /// type and between the ends that are written; those stand at its ends. For rows, powers of two
+    /// up to [`ROWS_MAX`].
     pub fn edges(&self, data_type: &Type) -> Vec<Scalar> {
         let (lower, upper) = match &self.sought {
             Sought::Rows => {
-                let powers = (0..).map(|e| 1i64 << e).take_while(|rows| *rows < i64::from(ROWS_MAX));
-                return powers.chain([i64::from(ROWS_MAX)]).map(Scalar::Int).collect();
+                let powers = (0..)
+                    .map(|e| 1i64 << e)
+                    .take_while(|rows| *rows < i64::from(ROWS_MAX));
+                return powers
+                    .chain([i64::from(ROWS_MAX)])
+                    .map(Scalar::Int)
+                    .collect();
             }
-            Sought::Bounds { column: _, lower, upper } => (lower, upper),
+            Sought::Bounds {
+                column: _,
+                lower,
+                upper,
+            } => (lower, upper),
         };
-        let mut edges: Vec<Scalar> = powers(data_type).iter().filter_map(|text| scalar::parse(data_type, text).ok()).collect();
+        let mut edges: Vec<Scalar> = powers(data_type)
+            .iter()
+            .filter_map(|text| scalar::parse(data_type, text).ok())
+            .collect();
         edges.dedup();
         let is = |a: &Scalar, b: &Scalar, order| scalar::compare(a, b) == Some(order);
         if let Some(lower) = lower {
@@ -72,9 +88,17 @@ impl Search {
 /// Numbers; the ends of days and instants are better known than searched.
 pub(super) fn is_searchable(data_type: &Type) -> bool {
     match data_type {
-        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => true,
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => {
+            true
+        }
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time => false,
-        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Enum(_) | Type::Other { .. } => false,
+        Type::Bool
+        | Type::Text
+        | Type::Varchar(_)
+        | Type::Char(_)
+        | Type::Uuid
+        | Type::Enum(_)
+        | Type::Other { .. } => false,
     }
 }
 
@@ -84,7 +108,11 @@ fn powers(data_type: &Type) -> Vec<String> {
         let (least, most) = (-(1i128 << bits), (1i128 << bits) - 1);
         let up: Vec<String> = below.chain([most.to_string()]).collect();
         let down = up.iter().rev().skip(1).map(|text| format!("-{text}"));
-        std::iter::once(least.to_string()).chain(down).chain(["0".to_owned()]).chain(up.iter().cloned()).collect()
+        std::iter::once(least.to_string())
+            .chain(down)
+            .chain(["0".to_owned()])
+            .chain(up.iter().cloned())
+            .collect()
     };
     match data_type {
         Type::Int2 => whole(15),
@@ -92,17 +120,23 @@ fn powers(data_type: &Type) -> Vec<String> {
         Type::Int8 => whole(63),
         Type::Numeric(Some((precision, scale))) => {
             let decimals = u32::try_from(*scale).unwrap_or(0).min(DECIMALS);
-            let one = |exponent: i32| u32::try_from(exponent).ok().and_then(|e| 10u128.checked_pow(e));
+            let one = |exponent: i32| {
+                u32::try_from(exponent)
+                    .ok()
+                    .and_then(|e| 10u128.checked_pow(e))
+            };
             // (10^p - 1) / 10^s, in units of 10^-20.
-            let most =
-                one(i32::from(*precision)).zip(one(DECIMALS as i32 - i32::from(*scale))).and_then(|(digits, unit)| (digits - 1).checked_mul(unit));
+            let most = one(i32::from(*precision))
+                .zip(one(DECIMALS as i32 - i32::from(*scale)))
+                .and_then(|(digits, unit)| (digits - 1).checked_mul(unit));
             mirrored(decimals, most)
         }
         _ => mirrored(DECIMALS, None),
     }
 }
 
-/// Powers of two of either sign, in units of 10^-20, rounded up to so many decimals; those past the most become it.
+/// Powers of two of either sign, in units of 10^-20, rounded up to so many decimals; those past the
+/// most become it.
 fn mirrored(decimals: u32, most: Option<u128>) -> Vec<String> {
     let unit = 10u128.pow(DECIMALS - decimals);
     let mut up: Vec<u128> = Vec::new();
@@ -121,11 +155,14 @@ fn mirrored(decimals: u32, most: Option<u128>) -> Vec<String> {
         format!("{whole}.{fraction:020}")
     };
     let down = up.iter().rev().map(|value| format!("-{}", text(value)));
-    down.chain(["0".to_owned()]).chain(up.iter().map(text)).collect()
+    down.chain(["0".to_owned()])
+        .chain(up.iter().map(text))
+        .collect()
 }
 
 impl Policy {
-    /// The policy with what its searches found, in their order; other findings make another version. `None` where one is no finding of its search.
+    /// The policy with what its searches found, in their order; other findings make another
+    /// version. `None` where one is no finding of its search.
     pub fn settled(&self, findings: &[Finding]) -> Option<Self> {
         let mut settled = self.clone();
         if findings.len() != self.searches.len() {
@@ -135,19 +172,32 @@ impl Policy {
             let table = settled.tables.get_mut(search.table)?;
             match (&search.sought, finding) {
                 (Sought::Rows, Finding::Rows(rows)) => {
-                    let Protection::Private(unit) = &mut table.protection else { return None };
+                    let Protection::Private(unit) = &mut table.protection else {
+                        return None;
+                    };
                     unit.rows_per_unit = (*rows).clamp(1, ROWS_MAX);
                 }
-                (Sought::Bounds { column, lower: _, upper: _ }, Finding::Bounds { lower, upper }) => {
+                (
+                    Sought::Bounds {
+                        column,
+                        lower: _,
+                        upper: _,
+                    },
+                    Finding::Bounds { lower, upper },
+                ) => {
                     let column = table.columns.get_mut(*column)?;
                     let read = |text: &str| scalar::parse(&column.data_type, text).ok();
-                    let bounds = Bounds { lower: read(lower)?, upper: read(upper)? };
+                    let bounds = Bounds {
+                        lower: read(lower)?,
+                        upper: read(upper)?,
+                    };
                     if scalar::compare(&bounds.lower, &bounds.upper) != Some(Ordering::Less) {
                         return None;
                     }
                     column.bounds = Some(bounds);
                 }
-                (Sought::Rows, Finding::Bounds { .. }) | (Sought::Bounds { .. }, Finding::Rows(_)) => return None,
+                (Sought::Rows, Finding::Bounds { .. })
+                | (Sought::Bounds { .. }, Finding::Rows(_)) => return None,
             }
         }
         settled.version = version::digest(&settled);
@@ -161,10 +211,21 @@ mod tests {
 
     fn edges(data_type: &Type, lower: Option<&str>, upper: Option<&str>) -> Vec<String> {
         let read = |text: Option<&str>| text.map(|text| scalar::parse(data_type, text).unwrap());
-        let search = Search { table: 0, sought: Sought::Bounds { column: 0, lower: read(lower), upper: read(upper) } };
+        let search = Search {
+            table: 0,
+            sought: Sought::Bounds {
+                column: 0,
+                lower: read(lower),
+                upper: read(upper),
+            },
+        };
         let edges = search.edges(data_type);
         for pair in edges.windows(2) {
-            assert_eq!(scalar::compare(&pair[0], &pair[1]), Some(Ordering::Less), "{data_type}: {pair:?}");
+            assert_eq!(
+                scalar::compare(&pair[0], &pair[1]),
+                Some(Ordering::Less),
+                "{data_type}: {pair:?}"
+            );
         }
         let text = |edge: &Scalar| match edge {
             Scalar::Int(value) => value.to_string(),
@@ -177,27 +238,61 @@ mod tests {
     #[test]
     fn edges_fill_the_type_and_pass_it_nowhere() {
         let of_int2 = edges(&Type::Int2, None, None);
-        assert_eq!((of_int2.len(), of_int2[0].as_str(), of_int2[16].as_str(), of_int2.last().unwrap().as_str()), (33, "-32768", "0", "32767"));
+        assert_eq!(
+            (
+                of_int2.len(),
+                of_int2[0].as_str(),
+                of_int2[16].as_str(),
+                of_int2.last().unwrap().as_str()
+            ),
+            (33, "-32768", "0", "32767")
+        );
         let of_int8 = edges(&Type::Int8, None, None);
         assert_eq!(of_int8[0], i64::MIN.to_string());
         assert_eq!(of_int8.last(), Some(&i64::MAX.to_string()));
         let of_price = edges(&Type::Numeric(Some((5, 2))), None, None);
-        assert_eq!((of_price[0].as_str(), of_price.last().unwrap().as_str()), ("-999.99", "999.99"));
-        assert!(of_price.contains(&"0.01".to_owned()) && of_price.contains(&"0.13".to_owned()) && of_price.contains(&"512".to_owned()));
+        assert_eq!(
+            (of_price[0].as_str(), of_price.last().unwrap().as_str()),
+            ("-999.99", "999.99")
+        );
+        assert!(
+            of_price.contains(&"0.01".to_owned())
+                && of_price.contains(&"0.13".to_owned())
+                && of_price.contains(&"512".to_owned())
+        );
         for odd in [(38, 30), (2, 4), (5, -2), (1000, 0), (1, 0), (3, 3)] {
-            assert!(edges(&Type::Numeric(Some(odd)), None, None).len() >= 3, "{odd:?}");
+            assert!(
+                edges(&Type::Numeric(Some(odd)), None, None).len() >= 3,
+                "{odd:?}"
+            );
         }
         let of_float = edges(&Type::Float8, None, None);
-        assert!(of_float.contains(&"0.00000095367431640625".to_owned()) && of_float.contains(&"1152921504606846976".to_owned()));
+        assert!(
+            of_float.contains(&"0.00000095367431640625".to_owned())
+                && of_float.contains(&"1152921504606846976".to_owned())
+        );
         assert_eq!(of_float.len(), 2 * 81 + 1);
     }
 
     #[test]
     fn ends_that_are_written_stay() {
-        assert_eq!(edges(&Type::Int4, Some("0"), Some("10")), ["0", "1", "2", "4", "8", "10"]);
-        assert_eq!(edges(&Type::Numeric(None), Some("-3.5"), Some("1"))[..3], ["-3.5", "-2", "-1"]);
+        assert_eq!(
+            edges(&Type::Int4, Some("0"), Some("10")),
+            ["0", "1", "2", "4", "8", "10"]
+        );
+        assert_eq!(
+            edges(&Type::Numeric(None), Some("-3.5"), Some("1"))[..3],
+            ["-3.5", "-2", "-1"]
+        );
         assert_eq!(edges(&Type::Int4, Some("2147483647"), None), ["2147483647"]);
-        let rows = Search { table: 0, sought: Sought::Rows }.edges(&Type::Int8);
-        assert_eq!((rows.len(), rows.first(), rows.last()), (21, Some(&Scalar::Int(1)), Some(&Scalar::Int(1_000_000))));
+        let rows = Search {
+            table: 0,
+            sought: Sought::Rows,
+        }
+        .edges(&Type::Int8);
+        assert_eq!(
+            (rows.len(), rows.first(), rows.last()),
+            (21, Some(&Scalar::Int(1)), Some(&Scalar::Int(1_000_000)))
+        );
     }
 }

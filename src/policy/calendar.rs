@@ -17,14 +17,19 @@ pub fn date(text: &str) -> Option<i32> {
     if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
         return None;
     }
-    let (year, month, day) = (digits(text.get(0..4)?)?, digits(text.get(5..7)?)?, digits(text.get(8..10)?)?);
+    let (year, month, day) = (
+        digits(text.get(0..4)?)?,
+        digits(text.get(5..7)?)?,
+        digits(text.get(8..10)?)?,
+    );
     if year < 1 || !(1..=12).contains(&month) || day < 1 || day > days_in(year, month) {
         return None;
     }
     i32::try_from(days_from_civil(year, month, day)).ok()
 }
 
-/// `YYYY-MM-DD`, or that with `HH:MM[:SS[.ffffff]]` behind a blank or `T`, as microseconds since 2000-01-01. Without an offset it is taken as UTC.
+/// `YYYY-MM-DD`, or that with `HH:MM[:SS[.ffffff]]` behind a blank or `T`, as microseconds since
+/// 2000-01-01. Without an offset it is taken as UTC.
 pub fn timestamp(text: &str, zone: Zone) -> Option<i64> {
     let days = i64::from(date(text.get(0..10)?)?);
     let Some(rest) = text.get(10..).filter(|r| !r.is_empty()) else {
@@ -60,7 +65,10 @@ fn offset(text: &str) -> Option<i64> {
         return Some(0);
     }
     let sign = if text.starts_with('-') { -1 } else { 1 };
-    let (hour, minute) = text.get(1..)?.split_once(':').map_or((text.get(1..)?, "00"), |parts| parts);
+    let (hour, minute) = text
+        .get(1..)?
+        .split_once(':')
+        .map_or((text.get(1..)?, "00"), |parts| parts);
     let (hour, minute) = (two(hour)?, two(minute)?);
     (hour <= 15 && minute <= 59).then_some(sign * (hour * 60 + minute) * 60_000_000)
 }
@@ -70,7 +78,9 @@ fn two(text: &str) -> Option<i64> {
 }
 
 fn digits(text: &str) -> Option<i64> {
-    (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+    (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
+        .then(|| text.parse().ok())
+        .flatten()
 }
 
 fn days_in(year: i64, month: i64) -> i64 {
@@ -82,7 +92,8 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 2000-01-01 in the proleptic Gregorian calendar: years are counted from March, so that the leap day is the last.
+/// Days since 2000-01-01 in the proleptic Gregorian calendar: years are counted from March, so that
+/// the leap day is the last.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let shifted = (month + 9) % 12;
@@ -98,14 +109,28 @@ mod tests {
     #[test]
     fn days_count_from_2000() {
         // Each checked with PostgreSQL: SELECT date '…' - date '2000-01-01'.
-        for (text, days) in
-            [("2000-01-01", 0), ("1999-12-31", -1), ("2000-03-01", 60), ("1970-01-01", -10957), ("0001-01-01", -730_119), ("9999-12-31", 2_921_939)]
-        {
+        for (text, days) in [
+            ("2000-01-01", 0),
+            ("1999-12-31", -1),
+            ("2000-03-01", 60),
+            ("1970-01-01", -10957),
+            ("0001-01-01", -730_119),
+            ("9999-12-31", 2_921_939),
+        ] {
             assert_eq!(date(text), Some(days), "{text}");
         }
-        for text in
-            ["2023-02-29", "1900-02-29", "2023-13-01", "2023-00-10", "0000-01-01", "2023-1-1", "today", "infinity", "10000-01-01", "2023-01-01 BC"]
-        {
+        for text in [
+            "2023-02-29",
+            "1900-02-29",
+            "2023-13-01",
+            "2023-00-10",
+            "0000-01-01",
+            "2023-1-1",
+            "today",
+            "infinity",
+            "10000-01-01",
+            "2023-01-01 BC",
+        ] {
             assert_eq!(date(text), None, "{text}");
         }
     }
@@ -113,11 +138,24 @@ mod tests {
     #[test]
     fn timestamps_are_utc() {
         assert_eq!(timestamp("2000-01-01", Zone::Refused), Some(0));
-        assert_eq!(timestamp("2000-01-02 00:00:01.5", Zone::Refused), Some(DAY_US + 1_500_000));
+        assert_eq!(
+            timestamp("2000-01-02 00:00:01.5", Zone::Refused),
+            Some(DAY_US + 1_500_000)
+        );
         assert_eq!(timestamp("2000-01-01T01:00:00+01", Zone::Offset), Some(0));
-        assert_eq!(timestamp("2000-01-01 00:00:00-05:30", Zone::Offset), Some(19_800_000_000));
+        assert_eq!(
+            timestamp("2000-01-01 00:00:00-05:30", Zone::Offset),
+            Some(19_800_000_000)
+        );
         assert_eq!(timestamp("2000-01-01 00:00Z", Zone::Offset), Some(0));
-        for text in ["2000-01-01 00:00:00+01", "2000-01-01 24:00:00", "2000-01-01 1:00", "2000-01-01 00:00:60", "2000-01-01x", "2000-01-01 00:00.5"] {
+        for text in [
+            "2000-01-01 00:00:00+01",
+            "2000-01-01 24:00:00",
+            "2000-01-01 1:00",
+            "2000-01-01 00:00:60",
+            "2000-01-01x",
+            "2000-01-01 00:00.5",
+        ] {
             assert_eq!(timestamp(text, Zone::Refused), None, "{text}");
         }
     }

@@ -40,8 +40,13 @@ impl Listed<'_> {
     }
 }
 
-/// Checks every table, unit, path, column, bound and domain; reads the domains from their public tables. All errors are reported at once.
-pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) -> Result<Checked, Vec<PolicyError>> {
+/// Checks every table, unit, path, column, bound and domain; reads the domains from their public
+/// tables. All errors are reported at once.
+pub async fn check(
+    file: &File,
+    catalog: &Catalog,
+    reader: &dyn DomainReader,
+) -> Result<Checked, Vec<PolicyError>> {
     let mut findings = Findings::new(&file.name);
     findings.warnings.clone_from(&file.warnings);
     encoding(file, catalog, &mut findings);
@@ -54,9 +59,28 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
     let (mut tables, mut sought) = (Vec::new(), Vec::new());
     for (table, unit) in listed.iter().zip(units) {
         // Before any list is read: what changes in between counts as changed.
-        let content = if table.is_public() { domains.content(table.relation, file.limits.mirror_rows).await } else { None };
-        let columns = columns::check(table, &listed, file.limits.groups, &mut domains, &mut findings).await;
-        sought.extend(searches::of(table, tables.len(), unit.as_ref(), &columns, &mut findings));
+        let content = if table.is_public() {
+            domains
+                .content(table.relation, file.limits.mirror_rows)
+                .await
+        } else {
+            None
+        };
+        let columns = columns::check(
+            table,
+            &listed,
+            file.limits.groups,
+            &mut domains,
+            &mut findings,
+        )
+        .await;
+        sought.extend(searches::of(
+            table,
+            tables.len(),
+            unit.as_ref(),
+            &columns,
+            &mut findings,
+        ));
         let protection = match (table.is_public(), unit) {
             (true, _) => Protection::Public,
             (false, Some(unit)) => Protection::Private(unit),
@@ -91,7 +115,12 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         shadow_url: file.shadow_url.clone(),
         privacy: file.privacy.clone(),
         roles: file.roles.clone(),
-        types: catalog.types.iter().filter(|made| is_shown(made, &tables)).cloned().collect(),
+        types: catalog
+            .types
+            .iter()
+            .filter(|made| is_shown(made, &tables))
+            .cloned()
+            .collect(),
         tables,
         searches: sought,
         limits: file.limits.clone(),
@@ -102,13 +131,19 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
     policy.version = version::digest(&policy);
     for (role, place) in policy.roles.iter().zip(&file.role_places) {
         if let Err(refusal) = role.wishes.within(&policy) {
-            findings.error(*place, format!("the settings of role \"{}\": {refusal}", role.name));
+            findings.error(
+                *place,
+                format!("the settings of role \"{}\": {refusal}", role.name),
+            );
         }
     }
     if !findings.errors.is_empty() {
         return Err(findings.into_errors());
     }
-    Ok(Checked { policy, warnings: findings.warnings })
+    Ok(Checked {
+        policy,
+        warnings: findings.warnings,
+    })
 }
 
 fn encoding(file: &File, catalog: &Catalog, findings: &mut Findings) {
@@ -116,25 +151,47 @@ fn encoding(file: &File, catalog: &Catalog, findings: &mut Findings) {
     if found != "UTF8" {
         findings.error(
             file.database_place,
-            format!("the database has the encoding {found}; pgveil needs UTF8, in which every text can be read without an error"),
+            format!(
+                "the database has the encoding {found}; pgveil needs UTF8, in which every text \
+                can be read without an error"
+            ),
         );
     }
 }
 
 /// The tables that `domain:` names.
 fn lists_from(table: &Listed<'_>) -> Vec<(String, String)> {
-    let TableRule::Private { columns, unit: _, rows_per_unit: _, shows_other_columns: _ } = &table.entry.rule else { return Vec::new() };
+    let TableRule::Private {
+        columns,
+        unit: _,
+        rows_per_unit: _,
+        shows_other_columns: _,
+    } = &table.entry.rule
+    else {
+        return Vec::new();
+    };
     let source = |entry: &ColumnEntry| match &entry.rule {
-        ColumnRule::Domain(At { place: _, value: (schema, name, _) }) => Some((schema.clone(), name.clone())),
-        ColumnRule::Hidden | ColumnRule::Visible | ColumnRule::Values(_) | ColumnRule::Bounds { .. } | ColumnRule::Searched { .. } => None,
+        ColumnRule::Domain(At {
+            place: _,
+            value: (schema, name, _),
+        }) => Some((schema.clone(), name.clone())),
+        ColumnRule::Hidden
+        | ColumnRule::Visible
+        | ColumnRule::Values(_)
+        | ColumnRule::Bounds { .. }
+        | ColumnRule::Searched { .. } => None,
     };
     columns.iter().filter_map(source).collect()
 }
 
 /// Whether a column that is shown has this type.
 fn is_shown(made: &catalog::UserType, tables: &[Table]) -> bool {
-    let of_it = |data_type: &catalog::Type| [made.oid, made.array].contains(&catalog::oid_of(data_type));
-    tables.iter().flat_map(|table| &table.columns).any(|column| of_it(column.declared.as_ref().unwrap_or(&column.data_type)))
+    let of_it =
+        |data_type: &catalog::Type| [made.oid, made.array].contains(&catalog::oid_of(data_type));
+    tables
+        .iter()
+        .flat_map(|table| &table.columns)
+        .any(|column| of_it(column.declared.as_ref().unwrap_or(&column.data_type)))
 }
 
 /// `a, b, c`, cut where a list gets long.
@@ -142,19 +199,28 @@ fn enumerate<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const SHOWN: usize = 12;
     let names: Vec<&str> = names.collect();
     match names.get(..SHOWN) {
-        Some(shown) if names.len() > SHOWN => format!("{} and {} more", shown.join(", "), names.len() - SHOWN),
+        Some(shown) if names.len() > SHOWN => {
+            format!("{} and {} more", shown.join(", "), names.len() - SHOWN)
+        }
         _ => names.join(", "),
     }
 }
 
 /// The column of this name, or an error that lists the columns there are.
-fn find_column<'a>(relation: &'a catalog::Table, name: &At<&str>, findings: &mut Findings) -> Option<&'a catalog::Column> {
+fn find_column<'a>(
+    relation: &'a catalog::Table,
+    name: &At<&str>,
+    findings: &mut Findings,
+) -> Option<&'a catalog::Column> {
     let found = relation.column(name.value);
     if found.is_none() {
         let columns = enumerate(relation.columns.iter().map(|c| c.name.as_str()));
         findings.error(
             name.place,
-            format!("column \"{}\" does not exist in {}.{}; its columns are {columns}", name.value, relation.schema, relation.name),
+            format!(
+                "column \"{}\" does not exist in {}.{}; its columns are {columns}",
+                name.value, relation.schema, relation.name
+            ),
         );
     }
     found

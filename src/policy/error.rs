@@ -21,7 +21,8 @@ pub struct At<T> {
     pub value: T,
 }
 
-/// One error or warning about a policy file. The message never holds a secret: no password, no value of an environment variable.
+/// One error or warning about a policy file. The message never holds a secret: no password, no
+/// value of an environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PolicyError {
     pub file: String,
@@ -31,7 +32,11 @@ pub struct PolicyError {
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.place.line, self.place.column, self.message)
+        write!(
+            f,
+            "{}:{}:{}: {}",
+            self.file, self.place.line, self.place.column, self.message
+        )
     }
 }
 
@@ -45,15 +50,27 @@ pub(super) struct Findings {
 
 impl Findings {
     pub fn new(file: &str) -> Self {
-        Self { file: file.to_owned(), errors: Vec::new(), warnings: Vec::new() }
+        Self {
+            file: file.to_owned(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+        }
     }
 
     pub fn error(&mut self, place: Place, message: impl Into<String>) {
-        self.errors.push(PolicyError { file: self.file.clone(), place, message: message.into() });
+        self.errors.push(PolicyError {
+            file: self.file.clone(),
+            place,
+            message: message.into(),
+        });
     }
 
     pub fn warning(&mut self, place: Place, message: impl Into<String>) {
-        self.warnings.push(PolicyError { file: self.file.clone(), place, message: message.into() });
+        self.warnings.push(PolicyError {
+            file: self.file.clone(),
+            place,
+            message: message.into(),
+        });
     }
 
     /// The warnings, where there are no errors.

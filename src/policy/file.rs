@@ -4,7 +4,9 @@ mod privacy;
 mod roles;
 mod tables;
 
-pub use tables::{ColumnEntry, ColumnRule, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule};
+pub use tables::{
+    ColumnEntry, ColumnRule, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule,
+};
 
 use std::time::Duration;
 
@@ -43,46 +45,104 @@ pub struct File {
 }
 
 impl File {
-    /// Parses the text of a policy; `environment` resolves `${NAME}`. All errors are reported at once, in the order of the file.
-    pub fn parse(name: &str, text: &str, environment: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<PolicyError>> {
+    /// Parses the text of a policy; `environment` resolves `${NAME}`. All errors are reported at
+    /// once, in the order of the file.
+    pub fn parse(
+        name: &str,
+        text: &str,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, Vec<PolicyError>> {
         let mut findings = Findings::new(name);
-        let file = tree::parse(text, &mut findings).and_then(|root| read(name, &root, &environment, &mut findings));
+        let file = tree::parse(text, &mut findings)
+            .and_then(|root| read(name, &root, &environment, &mut findings));
         match file {
-            Some(file) if findings.errors.is_empty() => Ok(Self { warnings: findings.into_warnings(), ..file }),
+            Some(file) if findings.errors.is_empty() => Ok(Self {
+                warnings: findings.into_warnings(),
+                ..file
+            }),
             _ => Err(findings.into_errors()),
         }
     }
 
     /// Whether it lists this table.
     pub fn names(&self, schema: &str, table: &str) -> bool {
-        self.tables.iter().any(|entry| (entry.schema.as_str(), entry.name.as_str()) == (schema, table))
+        self.tables
+            .iter()
+            .any(|entry| (entry.schema.as_str(), entry.name.as_str()) == (schema, table))
     }
 }
 
-fn read(name: &str, root: &Node, environment: Environment<'_>, findings: &mut Findings) -> Option<File> {
+fn read(
+    name: &str,
+    root: &Node,
+    environment: Environment<'_>,
+    findings: &mut Findings,
+) -> Option<File> {
     let mut fields = Fields::open(root, "the policy", findings)?;
     if let Some(node) = fields.required("version", "version: 1", findings) {
         read::count::<u32>(node, "version", 1..=1, findings);
     }
     let database = fields.optional("database");
-    let database_url = database.and_then(|node| url(node, "database", &["postgres://", "postgresql://"], environment, findings));
-    let ledger_url =
-        fields.optional("ledger").and_then(|node| url(node, "ledger", &["sqlite://", "postgres://", "postgresql://"], environment, findings));
-    let shadow_url = fields.optional("shadow").and_then(|node| url(node, "shadow", &["postgres://", "postgresql://"], environment, findings));
+    let database_url = database.and_then(|node| {
+        url(
+            node,
+            "database",
+            &["postgres://", "postgresql://"],
+            environment,
+            findings,
+        )
+    });
+    let ledger_url = fields.optional("ledger").and_then(|node| {
+        url(
+            node,
+            "ledger",
+            &["sqlite://", "postgres://", "postgresql://"],
+            environment,
+            findings,
+        )
+    });
+    let shadow_url = fields.optional("shadow").and_then(|node| {
+        url(
+            node,
+            "shadow",
+            &["postgres://", "postgresql://"],
+            environment,
+            findings,
+        )
+    });
     let (privacy, owner) = fields
-        .required("privacy", "privacy: {unit: person, budget: {epsilon: 8, delta: 1e-6}}", findings)
-        .map_or((None, Owner::default()), |node| privacy::read(node, findings));
-    let roles = fields.required("roles", "roles: [{name: …, password: …, budget: {epsilon: 1, delta: 1e-7}}]", findings);
-    let tables = fields.required("tables", "tables: {schema.table: …}", findings).and_then(|node| tables::read(node, findings));
+        .required(
+            "privacy",
+            "privacy: {unit: person, budget: {epsilon: 8, delta: 1e-6}}",
+            findings,
+        )
+        .map_or((None, Owner::default()), |node| {
+            privacy::read(node, findings)
+        });
+    let roles = fields.required(
+        "roles",
+        "roles: [{name: …, password: …, budget: {epsilon: 1, delta: 1e-7}}]",
+        findings,
+    );
+    let tables = fields
+        .required("tables", "tables: {schema.table: …}", findings)
+        .and_then(|node| tables::read(node, findings));
     let limits = match fields.optional("limits") {
         Some(node) => limits(node, findings),
         None => Some(LIMITS),
     };
     let ceilings = ceilings(&owner, limits.as_ref(), tables.as_deref());
-    let roles = roles.and_then(|node| roles::read(node, &Allowed { owner, ceilings }, environment, findings));
-    let time_grain = fields.optional("time_grain").and_then(|node| duration(node, "time_grain", findings));
-    let quantum = fields.optional("timing").and_then(|node| timing(node, findings));
-    let previews = fields.optional("previews").map_or(Some(Previews::Refused), |node| previews(node, findings));
+    let roles = roles
+        .and_then(|node| roles::read(node, &Allowed { owner, ceilings }, environment, findings));
+    let time_grain = fields
+        .optional("time_grain")
+        .and_then(|node| duration(node, "time_grain", findings));
+    let quantum = fields
+        .optional("timing")
+        .and_then(|node| timing(node, findings));
+    let previews = fields
+        .optional("previews")
+        .map_or(Some(Previews::Refused), |node| previews(node, findings));
     fields.done(findings);
     let (roles, role_places) = roles?.into_iter().unzip();
     Some(File {
@@ -103,10 +163,18 @@ fn read(name: &str, root: &Node, environment: Environment<'_>, findings: &mut Fi
     })
 }
 
-/// What the settings of roles may ask for, as far as the file tells: a key of the database may still lower the rows.
+/// What the settings of roles may ask for, as far as the file tells: a key of the database may
+/// still lower the rows.
 fn ceilings(owner: &Owner, limits: Option<&Limits>, tables: Option<&[TableEntry]>) -> Ceilings {
     let rows = |table: &TableEntry| match &table.rule {
-        TableRule::Private { rows_per_unit: Some(At { value: RowsRule::Most(most), .. }), .. } => *most,
+        TableRule::Private {
+            rows_per_unit:
+                Some(At {
+                    value: RowsRule::Most(most),
+                    ..
+                }),
+            ..
+        } => *most,
         TableRule::Private { .. } | TableRule::Public => 0,
     };
     let declared = tables.map(|tables| tables.iter().map(rows).max().unwrap_or(0));
@@ -114,7 +182,9 @@ fn ceilings(owner: &Owner, limits: Option<&Limits>, tables: Option<&[TableEntry]
         epsilon: owner.epsilon_max,
         epsilon_least: owner.epsilon_min,
         groups_per_unit: limits.map(|limits| limits.groups_per_unit),
-        rows_per_unit: limits.zip(declared).map(|(limits, declared)| limits.rows_per_unit.max(declared)),
+        rows_per_unit: limits
+            .zip(declared)
+            .map(|(limits, declared)| limits.rows_per_unit.max(declared)),
     }
 }
 
@@ -124,7 +194,13 @@ fn previews(node: &Node, findings: &mut Findings) -> Option<Previews> {
         "refused" => Some(Previews::Refused),
         "empty" => Some(Previews::Empty),
         other => {
-            findings.error(node.place, format!("previews must be refused or empty (the right columns and no row), not \"{other}\""));
+            findings.error(
+                node.place,
+                format!(
+                    "previews must be refused or empty (the right \
+                columns and no row), not \"{other}\""
+                ),
+            );
             None
         }
     }
@@ -133,22 +209,44 @@ fn previews(node: &Node, findings: &mut Findings) -> Option<Previews> {
 /// `timing: {quantum: 100ms}`.
 fn timing(node: &Node, findings: &mut Findings) -> Option<Duration> {
     let mut fields = Fields::open(node, "timing", findings)?;
-    let quantum = fields.required("quantum", "quantum: 100ms", findings).and_then(|node| duration(node, "timing.quantum", findings));
+    let quantum = fields
+        .required("quantum", "quantum: 100ms", findings)
+        .and_then(|node| duration(node, "timing.quantum", findings));
     fields.done(findings);
     quantum
 }
 
 /// `{url: …}` whose scheme is one of these. The value is a secret: messages show the schemes only.
-fn url(node: &Node, what: &str, schemes: &[&str], environment: Environment<'_>, findings: &mut Findings) -> Option<Secret> {
+fn url(
+    node: &Node,
+    what: &str,
+    schemes: &[&str],
+    environment: Environment<'_>,
+    findings: &mut Findings,
+) -> Option<Secret> {
     let mut fields = Fields::open(node, what, findings)?;
     if what == "database" {
-        fields.not_offered("public_url", "public tables above limits.mirror_rows cannot be used beside released values", findings);
+        fields.not_offered(
+            "public_url",
+            "public tables above limits.mirror_rows cannot be used beside released values",
+            findings,
+        );
     }
-    let node = fields.required("url", &format!("url: {}…", schemes.first().copied().unwrap_or_default()), findings);
+    let node = fields.required(
+        "url",
+        &format!("url: {}…", schemes.first().copied().unwrap_or_default()),
+        findings,
+    );
     fields.done(findings);
     let url = read::text(node?, &format!("{what}.url"), environment, findings)?;
-    if !schemes.iter().any(|s| url.value.len() > s.len() && url.value.starts_with(s)) {
-        findings.error(url.place, format!("{what}.url must start with {}", schemes.join(" or ")));
+    if !schemes
+        .iter()
+        .any(|s| url.value.len() > s.len() && url.value.starts_with(s))
+    {
+        findings.error(
+            url.place,
+            format!("{what}.url must start with {}", schemes.join(" or ")),
+        );
         return None;
     }
     Some(Secret::from(url.value))
@@ -174,23 +272,67 @@ fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
     let mut fields = Fields::open(node, "limits", findings)?;
     let mut limits = LIMITS;
     let small = [
-        ("groups_per_unit", "limits.groups_per_unit", &mut limits.groups_per_unit, 1..=1_000_000),
-        ("rows_per_unit", "limits.rows_per_unit", &mut limits.rows_per_unit, 1..=1_000_000),
-        ("groups", "limits.groups", &mut limits.groups, 1..=10_000_000),
-        ("failures", "limits.failures", &mut limits.failures, 0..=1_000_000),
-        ("connections", "limits.connections", &mut limits.connections, 1..=u64::from(CONNECTIONS_MAX)),
-        ("connections_per_role", "limits.connections_per_role", &mut limits.connections_per_role, 1..=u64::from(CONNECTIONS_MAX)),
-        ("connections_per_address", "limits.connections_per_address", &mut limits.connections_per_address, 1..=u64::from(CONNECTIONS_MAX)),
+        (
+            "groups_per_unit",
+            "limits.groups_per_unit",
+            &mut limits.groups_per_unit,
+            1..=1_000_000,
+        ),
+        (
+            "rows_per_unit",
+            "limits.rows_per_unit",
+            &mut limits.rows_per_unit,
+            1..=1_000_000,
+        ),
+        (
+            "groups",
+            "limits.groups",
+            &mut limits.groups,
+            1..=10_000_000,
+        ),
+        (
+            "failures",
+            "limits.failures",
+            &mut limits.failures,
+            0..=1_000_000,
+        ),
+        (
+            "connections",
+            "limits.connections",
+            &mut limits.connections,
+            1..=u64::from(CONNECTIONS_MAX),
+        ),
+        (
+            "connections_per_role",
+            "limits.connections_per_role",
+            &mut limits.connections_per_role,
+            1..=u64::from(CONNECTIONS_MAX),
+        ),
+        (
+            "connections_per_address",
+            "limits.connections_per_address",
+            &mut limits.connections_per_address,
+            1..=u64::from(CONNECTIONS_MAX),
+        ),
     ];
     for (key, what, limit, range) in small {
-        if let Some(value) = fields.optional(key).and_then(|node| read::count(node, what, range, findings)) {
+        if let Some(value) = fields
+            .optional(key)
+            .and_then(|node| read::count(node, what, range, findings))
+        {
             *limit = value;
         }
     }
-    if let Some(rows) = fields.optional("mirror_rows").and_then(|node| read::count(node, "limits.mirror_rows", 0..=1_000_000_000, findings)) {
+    if let Some(rows) = fields
+        .optional("mirror_rows")
+        .and_then(|node| read::count(node, "limits.mirror_rows", 0..=1_000_000_000, findings))
+    {
         limits.mirror_rows = rows;
     }
-    if let Some(time) = fields.optional("statement_timeout").and_then(|node| duration(node, "limits.statement_timeout", findings)) {
+    if let Some(time) = fields
+        .optional("statement_timeout")
+        .and_then(|node| duration(node, "limits.statement_timeout", findings))
+    {
         limits.statement_timeout = time;
     }
     fields.done(findings);
@@ -210,9 +352,17 @@ fn duration(node: &Node, what: &str, findings: &mut Findings) -> Option<Duration
         "h" => Some(3_600_000),
         _ => None,
     };
-    let time = number.parse::<u64>().ok().zip(factor).and_then(|(n, f): (u64, u64)| n.checked_mul(f)).filter(|ms| (1..=86_400_000).contains(ms));
+    let time = number
+        .parse::<u64>()
+        .ok()
+        .zip(factor)
+        .and_then(|(n, f): (u64, u64)| n.checked_mul(f))
+        .filter(|ms| (1..=86_400_000).contains(ms));
     if time.is_none() {
-        findings.error(node.place, format!("{what} must be {WANTED}, not \"{text}\""));
+        findings.error(
+            node.place,
+            format!("{what} must be {WANTED}, not \"{text}\""),
+        );
     }
     time.map(Duration::from_millis)
 }

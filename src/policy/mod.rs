@@ -17,11 +17,16 @@ pub use auto_bounds::{Finding, ROWS_MAX, Search, Sought};
 pub use calendar::FROM_1970_US;
 pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
-pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule};
+pub use file::{
+    ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule,
+};
 pub use scalar::numeric_holds;
 pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
-pub use session_settings::{Ceilings, KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
+pub use session_settings::{
+    Ceilings, KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes,
+    unknown as unknown_wish,
+};
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 
@@ -45,10 +50,16 @@ pub use crate::mechanism::Accounting;
 /// Where the budget leaves nothing to spend.
 pub fn cap(budget: Budget, threshold_share: f64, accounting: Accounting) -> Result<Cap, CapError> {
     let fixed = Fixed::round_down;
-    Cap::new(fixed(budget.epsilon), fixed(budget.delta), fixed(threshold_share), accounting)
+    Cap::new(
+        fixed(budget.epsilon),
+        fixed(budget.delta),
+        fixed(threshold_share),
+        accounting,
+    )
 }
 
-/// When a role's budget begins anew: at 00:00 UTC on Mondays, or on the first of the month. What was learnt before is not forgotten: periods add up.
+/// When a role's budget begins anew: at 00:00 UTC on Mondays, or on the first of the month. What
+/// was learnt before is not forgotten: periods add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Renew {
     #[default]
@@ -106,7 +117,8 @@ pub struct Role {
 pub enum Previews {
     /// 42501, with the remedy.
     Refused,
-    /// The right columns, no row, and a notice: for tools that give up on a table whose preview fails.
+    /// The right columns, no row, and a notice: for tools that give up on a table whose preview
+    /// fails.
     Empty,
 }
 
@@ -127,7 +139,8 @@ pub enum RoleReuse {
     Always,
 }
 
-/// Bounds of a column as decimal text, exactly as PostgreSQL will read them; `lower < upper` is checked in the column's type.
+/// Bounds of a column as decimal text, exactly as PostgreSQL will read them; `lower < upper` is
+/// checked in the column's type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bounds {
     pub lower: Scalar,
@@ -159,7 +172,8 @@ pub enum Scalar {
 pub struct Column {
     pub name: String,
     pub data_type: Type,
-    /// The domain (CREATE DOMAIN) that the column is declared of; `data_type` is then the type beneath it.
+    /// The domain (CREATE DOMAIN) that the column is declared of; `data_type` is then the type
+    /// beneath it.
     pub declared: Option<Type>,
     /// NOT NULL in the catalog.
     pub not_null: bool,
@@ -167,10 +181,12 @@ pub struct Column {
     /// `None` for the database's own, and for types without one.
     pub collation: Option<Collation>,
     pub bounds: Option<Bounds>,
-    /// The closed list of values (policy `values:`, or read from the public table of `domain:`), in the order they are shown.
+    /// The closed list of values (policy `values:`, or read from the public table of `domain:`), in
+    /// the order they are shown.
     pub domain: Option<Vec<Scalar>>,
-    /// No other value occurs in the list's column, but NULL: of two booleans, or because the owner says so. Chooses what a finer answer may be summed
-    /// for; values outside the list are left out of groups all the same.
+    /// No other value occurs in the list's column, but NULL: of two booleans, or because the owner
+    /// says so. Chooses what a finer answer may be summed for; values outside the list are left out
+    /// of groups all the same.
     pub is_complete: bool,
     /// The least and the greatest value of a public table's column: chooses clips, lists nothing.
     pub extent: Option<Bounds>,
@@ -194,9 +210,11 @@ pub struct Unit {
     /// The column that *is* the unit, in the last table of the path (or in this one).
     pub column: String,
     pub data_type: Type,
-    /// The unit is the whole, valid, NOT NULL primary key of this ordinary table: exactly one row a unit, proved.
+    /// The unit is the whole, valid, NOT NULL primary key of this ordinary table: exactly one row a
+    /// unit, proved.
     pub is_primary_key: bool,
-    /// Most rows one unit contributes; more are scaled down, never trusted. `None`: `limits.rows_per_unit`.
+    /// Most rows one unit contributes; more are scaled down, never trusted. `None`:
+    /// `limits.rows_per_unit`.
     pub rows_per_unit: u32,
 }
 
@@ -213,7 +231,8 @@ pub struct Table {
     pub schema: String,
     pub name: String,
     pub protection: Protection,
-    /// Visible columns in the table's order. The unit column and the columns of its path are among them.
+    /// Visible columns in the table's order. The unit column and the columns of its path are among
+    /// them.
     pub columns: Vec<Column>,
     pub unique_keys: Vec<UniqueKey>,
     /// As the catalog has them, also towards tables and columns that the policy does not show.
@@ -268,26 +287,38 @@ pub struct Policy {
     pub previews: Previews,
     /// What the time of answers about private rows is rounded up to. At most a day.
     pub quantum: Option<std::time::Duration>,
-    /// What `now()` is rounded down to in conditions on private rows, so that a moving window is one question for that long. At most a day.
+    /// What `now()` is rounded down to in conditions on private rows, so that a moving window is
+    /// one question for that long. At most a day.
     pub time_grain: Option<std::time::Duration>,
 }
 
 impl Policy {
     pub fn table(&self, schema: &str, name: &str) -> Option<&Table> {
-        self.tables.iter().find(|t| t.schema == schema && t.name == name)
+        self.tables
+            .iter()
+            .find(|t| t.schema == schema && t.name == name)
     }
 
     pub fn role(&self, name: &str) -> Option<&Role> {
         self.roles.iter().find(|r| r.name == name)
     }
 
-    /// Most rows of a unit that any query counts, but for joins that multiply them. What was found by search is left out: it is not told to who has not paid for it.
+    /// Most rows of a unit that any query counts, but for joins that multiply them. What was found
+    /// by search is left out: it is not told to who has not paid for it.
     pub fn rows_per_unit_max(&self) -> u32 {
-        let is_searched = |at: usize| self.searches.iter().any(|search| search.table == at && search.sought == Sought::Rows);
-        let own = self.tables.iter().enumerate().filter_map(|(at, table)| match &table.protection {
-            Protection::Private(unit) if !is_searched(at) => Some(unit.rows_per_unit),
-            Protection::Private(_) | Protection::Public => None,
-        });
+        let is_searched = |at: usize| {
+            self.searches
+                .iter()
+                .any(|search| search.table == at && search.sought == Sought::Rows)
+        };
+        let own =
+            self.tables
+                .iter()
+                .enumerate()
+                .filter_map(|(at, table)| match &table.protection {
+                    Protection::Private(unit) if !is_searched(at) => Some(unit.rows_per_unit),
+                    Protection::Private(_) | Protection::Public => None,
+                });
         own.max().unwrap_or(0).max(self.limits.rows_per_unit)
     }
 }

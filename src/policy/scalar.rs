@@ -27,46 +27,76 @@ pub fn parse(data_type: &Type, text: &str) -> Result<Scalar, String> {
             Scalar::Text(text) => Ok(Scalar::Text(data_type.stored(text))),
             other => Ok(other),
         },
-        Type::Uuid => uuid(text).map(Scalar::Text).ok_or_else(|| "a UUID of 32 hexadecimal digits".to_owned()),
-        Type::Date => {
-            calendar::date(text).map(Scalar::Date).ok_or_else(|| "an ISO date from 0001-01-01 to 9999-12-31, such as 1988-12-31".to_owned())
-        }
+        Type::Uuid => uuid(text)
+            .map(Scalar::Text)
+            .ok_or_else(|| "a UUID of 32 hexadecimal digits".to_owned()),
+        Type::Date => calendar::date(text).map(Scalar::Date).ok_or_else(|| {
+            "an ISO date from 0001-01-01 to 9999-12-31, such as 1988-12-31".to_owned()
+        }),
         Type::Timestamp => calendar::timestamp(text, calendar::Zone::Refused)
             .map(Scalar::Timestamp)
-            .ok_or_else(|| "an ISO date and time without a zone, such as \"1988-12-31 23:59:59\"".to_owned()),
+            .ok_or_else(|| {
+                "an ISO date and time without a zone, such as \"1988-12-31 23:59:59\"".to_owned()
+            }),
         Type::Timestamptz => calendar::timestamp(text, calendar::Zone::Offset)
             .map(Scalar::Timestamp)
-            .ok_or_else(|| "an ISO date and time, in UTC or with an offset, such as \"1988-12-31 23:59:59+00\"".to_owned()),
-        Type::Enum(made) if made.labels.iter().any(|label| label == text) => Ok(Scalar::Text(text.to_owned())),
+            .ok_or_else(|| {
+                "an ISO date and time, in UTC or with an offset, such as \"1988-12-31 23:59:59+00\""
+                    .to_owned()
+            }),
+        Type::Enum(made) if made.labels.iter().any(|label| label == text) => {
+            Ok(Scalar::Text(text.to_owned()))
+        }
         Type::Enum(made) => Err(format!("one of {}", made.labels.join(", "))),
-        Type::Interval | Type::Time | Type::Other { .. } => Err(format!("of another type: constants of type {data_type} are not offered")),
+        Type::Interval | Type::Time | Type::Other { .. } => Err(format!(
+            "of another type: constants of type {data_type} are not offered"
+        )),
     }
 }
 
 /// Whether bounds make sense for the type: numbers, dates and timestamps.
 pub fn is_ordered(data_type: &Type) -> bool {
     match data_type {
-        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => true,
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => {
+            true
+        }
         Type::Date | Type::Timestamp | Type::Timestamptz => true,
-        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Interval => false,
+        Type::Bool
+        | Type::Text
+        | Type::Varchar(_)
+        | Type::Char(_)
+        | Type::Uuid
+        | Type::Interval => false,
         Type::Time | Type::Enum(_) | Type::Other { .. } => false,
     }
 }
 
-/// The bounds as the type holds them: reals are rounded outward, so that no stored value that was within the bounds is past them.
+/// The bounds as the type holds them: reals are rounded outward, so that no stored value that was
+/// within the bounds is past them.
 pub fn outward(data_type: &Type, lower: Scalar, upper: Scalar) -> Bounds {
     let rounded = |bound: Scalar, is_past: fn(f64, f64) -> bool, further: fn(f32) -> f32| {
-        let Some(value) = number(&bound).filter(|_| *data_type == Type::Float4) else { return bound };
+        let Some(value) = number(&bound).filter(|_| *data_type == Type::Float4) else {
+            return bound;
+        };
         let near = value as f32;
-        let held = if is_past(f64::from(near), value) || !further(near).is_finite() { near } else { further(near) };
+        let held = if is_past(f64::from(near), value) || !further(near).is_finite() {
+            near
+        } else {
+            further(near)
+        };
         Scalar::Decimal((f64::from(held) + 0.0).to_string())
     };
-    let (lower, upper) = (rounded(lower, |near, value| near <= value, f32::next_down), rounded(upper, |near, value| near >= value, f32::next_up));
+    let (lower, upper) = (
+        rounded(lower, |near, value| near <= value, f32::next_down),
+        rounded(upper, |near, value| near >= value, f32::next_up),
+    );
     Bounds { lower, upper }
 }
 
 fn number(bound: &Scalar) -> Option<f64> {
-    let Scalar::Decimal(text) = bound else { return None };
+    let Scalar::Decimal(text) = bound else {
+        return None;
+    };
     text.parse().ok()
 }
 
@@ -79,14 +109,19 @@ pub fn is_listable(data_type: &Type) -> bool {
 pub fn is_alike(a: &Type, b: &Type) -> bool {
     let integer = |t: &Type| matches!(t, Type::Int2 | Type::Int4 | Type::Int8);
     let numeric = |t: &Type| matches!(t, Type::Numeric(_));
-    a == b || (integer(a) && integer(b)) || (a.is_string() && b.is_string()) || (numeric(a) && numeric(b))
+    a == b
+        || (integer(a) && integer(b))
+        || (a.is_string() && b.is_string())
+        || (numeric(a) && numeric(b))
 }
 
 /// The order of constants of one type; text by its bytes. Constants of different types have none.
 pub fn compare(a: &Scalar, b: &Scalar) -> Option<Ordering> {
     match (a, b) {
         (Scalar::Bool(a), Scalar::Bool(b)) => Some(a.cmp(b)),
-        (Scalar::Int(a), Scalar::Int(b)) | (Scalar::Timestamp(a), Scalar::Timestamp(b)) => Some(a.cmp(b)),
+        (Scalar::Int(a), Scalar::Int(b)) | (Scalar::Timestamp(a), Scalar::Timestamp(b)) => {
+            Some(a.cmp(b))
+        }
         (Scalar::Decimal(a), Scalar::Decimal(b)) => Some(compare_decimal(a, b)),
         (Scalar::Text(a), Scalar::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
         (Scalar::Date(a), Scalar::Date(b)) => Some(a.cmp(b)),
@@ -118,26 +153,38 @@ const DIGITS_MAX: usize = 400;
 /// Most decimals of a numeric: those that a row's keeps where it is computed with.
 const DECIMALS_MAX: usize = 60;
 
-/// The widest float8 that a policy may write: where computations over rows are held, so that no product of theirs leaves the type at either end.
+/// The widest float8 that a policy may write: where computations over rows are held, so that no
+/// product of theirs leaves the type at either end.
 const FLOAT8_MAX: f64 = 1e100;
 
 fn numeric(text: &str, limit: Option<(u16, i16)>) -> Result<Scalar, String> {
     let plain = decimal(text).ok_or_else(|| "a finite decimal number, such as 12.5".to_owned())?;
-    if plain.split_once('.').is_some_and(|(_, fraction)| fraction.len() > DECIMALS_MAX) {
+    if plain
+        .split_once('.')
+        .is_some_and(|(_, fraction)| fraction.len() > DECIMALS_MAX)
+    {
         return Err(format!("a number of at most {DECIMALS_MAX} decimals"));
     }
     match limit {
-        Some((precision, scale)) if !numeric_holds(precision, scale, &plain) => Err(format!("a number that fits numeric({precision},{scale})")),
+        Some((precision, scale)) if !numeric_holds(precision, scale, &plain) => {
+            Err(format!("a number that fits numeric({precision},{scale})"))
+        }
         Some(_) | None => Ok(Scalar::Decimal(plain)),
     }
 }
 
-/// Whether a numeric of this precision and scale is the decimal itself. PostgreSQL would round one that has digits past the scale, which may be negative.
+/// Whether a numeric of this precision and scale is the decimal itself. PostgreSQL would round one
+/// that has digits past the scale, which may be negative.
 pub fn numeric_holds(precision: u16, scale: i16, decimal: &str) -> bool {
     let unsigned = decimal.trim_start_matches('-');
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-    let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
-    let zeros = |digits: &str, wanted: i32| digits.bytes().take_while(|b| *b == b'0').count() as i32 >= wanted;
+    let (whole, fraction) = (
+        whole.trim_start_matches('0'),
+        fraction.trim_end_matches('0'),
+    );
+    let zeros = |digits: &str, wanted: i32| {
+        digits.bytes().take_while(|b| *b == b'0').count() as i32 >= wanted
+    };
     let reversed: String = whole.chars().rev().collect();
     let (precision, scale) = (i32::from(precision), i32::from(scale));
     let room = precision - scale;
@@ -153,7 +200,8 @@ fn float(text: &str, max: f64) -> Result<Scalar, String> {
     }
 }
 
-/// A decimal as PostgreSQL prints it, without exponent, leading zeros, trailing fractional zeros or negative zero.
+/// A decimal as PostgreSQL prints it, without exponent, leading zeros, trailing fractional zeros or
+/// negative zero.
 fn decimal(text: &str) -> Option<String> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -164,7 +212,8 @@ fn decimal(text: &str) -> Option<String> {
         None => (unsigned, 0),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    let digits = |s: &str| !s.is_empty() && s.len() <= DIGITS_MAX && s.bytes().all(|b| b.is_ascii_digit());
+    let digits =
+        |s: &str| !s.is_empty() && s.len() <= DIGITS_MAX && s.bytes().all(|b| b.is_ascii_digit());
     let limit = i32::try_from(DIGITS_MAX).ok()?;
     if !digits(whole) || !digits(fraction) || exponent.abs() > limit {
         return None;
@@ -183,8 +232,16 @@ fn decimal(text: &str) -> Option<String> {
     let whole = whole.trim_start_matches('0');
     let fraction = fraction.trim_end_matches('0');
     let whole = if whole.is_empty() { "0" } else { whole };
-    let plain = if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") };
-    Some(if negative && plain != "0" { format!("-{plain}") } else { plain })
+    let plain = if fraction.is_empty() {
+        whole.to_owned()
+    } else {
+        format!("{whole}.{fraction}")
+    };
+    Some(if negative && plain != "0" {
+        format!("-{plain}")
+    } else {
+        plain
+    })
 }
 
 /// Compares two decimals in the canonical form of `decimal`.
@@ -198,9 +255,17 @@ fn compare_decimal(a: &str, b: &str) -> Ordering {
 }
 
 fn compare_unsigned(a: &str, b: &str) -> Ordering {
-    let split = |s: &str| s.split_once('.').map_or((s.to_owned(), String::new()), |(w, f)| (w.to_owned(), f.to_owned()));
+    let split = |s: &str| {
+        s.split_once('.')
+            .map_or((s.to_owned(), String::new()), |(w, f)| {
+                (w.to_owned(), f.to_owned())
+            })
+    };
     let ((a, a_fraction), (b, b_fraction)) = (split(a), split(b));
-    a.len().cmp(&b.len()).then_with(|| a.cmp(&b)).then_with(|| a_fraction.cmp(&b_fraction))
+    a.len()
+        .cmp(&b.len())
+        .then_with(|| a.cmp(&b))
+        .then_with(|| a_fraction.cmp(&b_fraction))
 }
 
 fn string(text: &str, length: Option<u32>) -> Result<Scalar, String> {
@@ -208,20 +273,35 @@ fn string(text: &str, length: Option<u32>) -> Result<Scalar, String> {
         return Err("text without zero bytes".to_owned());
     }
     match length {
-        Some(n) if text.chars().count() > n as usize => Err(format!("text of at most {n} characters")),
+        Some(n) if text.chars().count() > n as usize => {
+            Err(format!("text of at most {n} characters"))
+        }
         _ => Ok(Scalar::Text(text.to_owned())),
     }
 }
 
 /// The lower-case form with hyphens that PostgreSQL prints.
 fn uuid(text: &str) -> Option<String> {
-    let hex: String = text.chars().filter(|c| *c != '-').collect::<String>().to_ascii_lowercase();
+    let hex: String = text
+        .chars()
+        .filter(|c| *c != '-')
+        .collect::<String>()
+        .to_ascii_lowercase();
     let hyphens: Vec<usize> = text.match_indices('-').map(|(i, _)| i).collect();
-    if hex.len() != 32 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) || !(hyphens.is_empty() || hyphens == [8, 13, 18, 23]) {
+    if hex.len() != 32
+        || !hex.bytes().all(|b| b.is_ascii_hexdigit())
+        || !(hyphens.is_empty() || hyphens == [8, 13, 18, 23])
+    {
         return None;
     }
     let (parts, last) = hex.split_at(20);
-    Some(format!("{}-{}-{}-{}-{last}", &parts[..8], &parts[8..12], &parts[12..16], &parts[16..]))
+    Some(format!(
+        "{}-{}-{}-{}-{last}",
+        &parts[..8],
+        &parts[8..12],
+        &parts[12..16],
+        &parts[16..]
+    ))
 }
 
 #[cfg(test)]
@@ -241,18 +321,30 @@ mod tests {
             (3, 0, "999", "1000 0.5"),
         ] {
             for text in held.split(' ') {
-                assert!(numeric_holds(precision, scale, text), "{text} in numeric({precision},{scale})");
+                assert!(
+                    numeric_holds(precision, scale, text),
+                    "{text} in numeric({precision},{scale})"
+                );
             }
             for text in other.split(' ') {
-                assert!(!numeric_holds(precision, scale, text), "{text} in numeric({precision},{scale})");
+                assert!(
+                    !numeric_holds(precision, scale, text),
+                    "{text} in numeric({precision},{scale})"
+                );
             }
         }
     }
 
     #[test]
     fn float8s_lie_where_computations_are_held() {
-        assert_eq!(parse(&Type::Float8, "1e100"), Ok(Scalar::Decimal(format!("1{}", "0".repeat(100)))));
-        assert_eq!(parse(&Type::Float8, "1.1e100"), Err("a number of magnitude 1e100 at most".to_owned()));
+        assert_eq!(
+            parse(&Type::Float8, "1e100"),
+            Ok(Scalar::Decimal(format!("1{}", "0".repeat(100))))
+        );
+        assert_eq!(
+            parse(&Type::Float8, "1.1e100"),
+            Err("a number of magnitude 1e100 at most".to_owned())
+        );
     }
 
     #[test]
@@ -271,14 +363,18 @@ mod tests {
         ] {
             assert_eq!(number(text).as_deref(), Some(wanted), "{text}");
         }
-        for text in ["", "-", ".", "1.", ".5", "NaN", "inf", "1e", "0x10", "1_000", "1e401", "+1", "٣"] {
+        for text in [
+            "", "-", ".", "1.", ".5", "NaN", "inf", "1e", "0x10", "1_000", "1e401", "+1", "٣",
+        ] {
             assert_eq!(number(text), None, "{text}");
         }
     }
 
     #[test]
     fn decimals_compare_as_numbers() {
-        let ordered = ["-100", "-20", "-3", "-0.5", "0", "0.05", "0.5", "3", "20", "100", "100.01"];
+        let ordered = [
+            "-100", "-20", "-3", "-0.5", "0", "0.05", "0.5", "3", "20", "100", "100.01",
+        ];
         for (i, a) in ordered.iter().enumerate() {
             for (j, b) in ordered.iter().enumerate() {
                 assert_eq!(compare_decimal(a, b), i.cmp(&j), "{a} {b}");
@@ -292,14 +388,25 @@ mod tests {
         assert!(parse(&Type::Int2, "32768").is_err());
         assert!(parse(&Type::Int4, "1.5").is_err());
         assert!(parse(&Type::Int4, "+5").is_err());
-        assert_eq!(parse(&Type::Numeric(Some((5, 2))), "999.99"), Ok(Scalar::Decimal("999.99".to_owned())));
+        assert_eq!(
+            parse(&Type::Numeric(Some((5, 2))), "999.99"),
+            Ok(Scalar::Decimal("999.99".to_owned()))
+        );
         assert!(parse(&Type::Numeric(Some((5, 2))), "1000").is_err());
         assert!(parse(&Type::Numeric(Some((5, 2))), "0.001").is_err());
-        assert_eq!(parse(&Type::Numeric(Some((2, 2))), "0.99"), Ok(Scalar::Decimal("0.99".to_owned())));
+        assert_eq!(
+            parse(&Type::Numeric(Some((2, 2))), "0.99"),
+            Ok(Scalar::Decimal("0.99".to_owned()))
+        );
         assert!(parse(&Type::Float4, "1e39").is_err());
         assert!(parse(&Type::Float8, "NaN").is_err());
         assert!(parse(&Type::Varchar(Some(2)), "abc").is_err());
-        assert_eq!(parse(&Type::Uuid, "A0EEBC999C0B4EF8BB6D6BB9BD380A11"), Ok(Scalar::Text("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11".to_owned())));
+        assert_eq!(
+            parse(&Type::Uuid, "A0EEBC999C0B4EF8BB6D6BB9BD380A11"),
+            Ok(Scalar::Text(
+                "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11".to_owned()
+            ))
+        );
         assert!(parse(&Type::Uuid, "a0ee-bc999c0b4ef8bb6d6bb9bd380a11").is_err());
         assert!(parse(&Type::Interval, "1 day").is_err());
     }
@@ -307,18 +414,38 @@ mod tests {
     #[test]
     fn bounds_of_reals_are_rounded_outward() {
         let of = |data_type: &Type, lower: &str, upper: &str| {
-            let Bounds { lower, upper } = outward(data_type, parse(data_type, lower).unwrap(), parse(data_type, upper).unwrap());
+            let Bounds { lower, upper } = outward(
+                data_type,
+                parse(data_type, lower).unwrap(),
+                parse(data_type, upper).unwrap(),
+            );
             [lower, upper].map(|bound| super::number(&bound).unwrap())
         };
         // 0.1::real is above 0.1, 0.7::real below 0.7.
         let (tenth, seventh) = (f64::from(0.1f32), f64::from(0.7f32));
         assert!(tenth > 0.1 && seventh < 0.7);
-        assert_eq!(of(&Type::Float4, "0.1", "0.7"), [f64::from(0.1f32.next_down()), f64::from(0.7f32.next_up())]);
-        assert_eq!(of(&Type::Float4, "0.7", "1.1"), [seventh, f64::from(1.1f32)]);
-        assert_eq!(of(&Type::Float4, "-0.1", "-0.05"), [-tenth, f64::from((-0.05f32).next_up())]);
+        assert_eq!(
+            of(&Type::Float4, "0.1", "0.7"),
+            [f64::from(0.1f32.next_down()), f64::from(0.7f32.next_up())]
+        );
+        assert_eq!(
+            of(&Type::Float4, "0.7", "1.1"),
+            [seventh, f64::from(1.1f32)]
+        );
+        assert_eq!(
+            of(&Type::Float4, "-0.1", "-0.05"),
+            [-tenth, f64::from((-0.05f32).next_up())]
+        );
         assert_eq!(of(&Type::Float4, "0", "16777217"), [0.0, 16_777_218.0]);
         let greatest = f64::from(f32::MAX);
-        assert_eq!(of(&Type::Float4, &(-greatest).to_string(), &greatest.to_string()), [-greatest, greatest]);
+        assert_eq!(
+            of(
+                &Type::Float4,
+                &(-greatest).to_string(),
+                &greatest.to_string()
+            ),
+            [-greatest, greatest]
+        );
         assert_eq!(of(&Type::Float8, "0.1", "0.7"), [0.1, 0.7]);
     }
 }

@@ -5,20 +5,41 @@ const NAME_BYTES_MAX: usize = 63;
 
 /// The schemas of a search_path, with `$user` filled in; none where the text is no list of names.
 pub fn schemas(path: &str, user: &str) -> Vec<String> {
-    let named = path_names(path).unwrap_or_default().into_iter().filter(|schema| !schema.is_empty());
-    named.map(|schema| if schema == "$user" { user.to_owned() } else { schema }).collect()
+    let named = path_names(path)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|schema| !schema.is_empty());
+    named
+        .map(|schema| {
+            if schema == "$user" {
+                user.to_owned()
+            } else {
+                schema
+            }
+        })
+        .collect()
 }
 
 /// The search_path of these names, each quoted where it must be.
 pub fn path_of(names: &[String]) -> String {
-    names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ")
+    names
+        .iter()
+        .map(|name| quoted(name))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn quoted(name: &str) -> String {
     let mut letters = name.chars();
-    let plain = letters.next().is_some_and(|c| c.is_ascii_lowercase() || c == '_')
+    let plain = letters
+        .next()
+        .is_some_and(|c| c.is_ascii_lowercase() || c == '_')
         && letters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$');
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if plain {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
 }
 
 /// A comma separated list of identifiers, quoted or folded to lower case; `None` where it is none.
@@ -30,7 +51,8 @@ pub fn path_names(list: &str) -> Option<Vec<String>> {
         let (name, after) = if let Some(quoted) = rest.strip_prefix('"') {
             unquoted(quoted)?
         } else {
-            let (name, after) = rest.split_at(rest.find(|c| c == ',' || blank(c)).unwrap_or(rest.len()));
+            let (name, after) =
+                rest.split_at(rest.find(|c| c == ',' || blank(c)).unwrap_or(rest.len()));
             (name.to_ascii_lowercase(), after)
         };
         if name.is_empty() && !rest.starts_with('"') {
@@ -69,8 +91,21 @@ mod tests {
     #[test]
     fn a_path_names_schemas_as_they_are_written() {
         let path = r#""$user", Public,"Shop Data" , "a""b",x"#;
-        assert_eq!(schemas(path, "ann"), ["ann", "public", "Shop Data", "a\"b", "x"]);
-        assert_eq!(path_of(&path_names(path).unwrap()), r#""$user", public, "Shop Data", "a""b", x"#);
-        assert_eq!((schemas("", "ann"), schemas("\"\"", "ann"), schemas("a b", "ann")), (vec![], vec![], vec![]));
+        assert_eq!(
+            schemas(path, "ann"),
+            ["ann", "public", "Shop Data", "a\"b", "x"]
+        );
+        assert_eq!(
+            path_of(&path_names(path).unwrap()),
+            r#""$user", public, "Shop Data", "a""b", x"#
+        );
+        assert_eq!(
+            (
+                schemas("", "ann"),
+                schemas("\"\"", "ann"),
+                schemas("a b", "ann")
+            ),
+            (vec![], vec![], vec![])
+        );
     }
 }

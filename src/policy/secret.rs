@@ -2,7 +2,8 @@
 
 use zeroize::Zeroizing;
 
-/// A URL that may hold a password, or the verifier of one: Debug shows nothing of it, there is no Display, and it is overwritten when it is dropped.
+/// A URL that may hold a password, or the verifier of one: Debug shows nothing of it, there is no
+/// Display, and it is overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 

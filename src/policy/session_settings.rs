@@ -1,4 +1,5 @@
-//! What a session wishes of its answers: the settings `pgveil.*`. The policy is the ceiling; no wish turns noise or accounting off.
+//! What a session wishes of its answers: the settings `pgveil.*`. The policy is the ceiling; no
+//! wish turns noise or accounting off.
 
 use super::Policy;
 use crate::refusal::{Refusal, sqlstate};
@@ -8,7 +9,8 @@ use crate::refusal::{Refusal, sqlstate};
 pub struct Wishes {
     /// What each statement may spend, > 0; the policy's default where it is not said.
     pub epsilon: Option<f64>,
-    /// The standard error that is wanted, whatever it costs up to the policy's `max_epsilon`; goes before `epsilon`.
+    /// The standard error that is wanted, whatever it costs up to the policy's `max_epsilon`; goes
+    /// before `epsilon`.
     pub target_error: Option<TargetErrors>,
     pub reuse: Reuse,
     pub keys: KeyChoice,
@@ -37,7 +39,8 @@ pub enum TargetError {
     Relative(f64),
 }
 
-/// Wanted standard errors of a statement's aggregates, in the order in which they first appear; the last one also of all further ones.
+/// Wanted standard errors of a statement's aggregates, in the order in which they first appear; the
+/// last one also of all further ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TargetErrors {
     list: [TargetError; TARGETS_MAX],
@@ -56,7 +59,10 @@ impl TargetErrors {
 
 impl From<TargetError> for TargetErrors {
     fn from(all: TargetError) -> Self {
-        Self { list: [all; TARGETS_MAX], count: 1 }
+        Self {
+            list: [all; TARGETS_MAX],
+            count: 1,
+        }
     }
 }
 
@@ -119,21 +125,43 @@ pub struct Wish {
 
 /// Every setting of this kind.
 pub const WISHES: [Wish; 7] = [
-    Wish { name: "pgveil.epsilon", default: "", description: "What each of the next queries may spend; the policy's default where empty." },
+    Wish {
+        name: "pgveil.epsilon",
+        default: "",
+        description: "What each of the next queries may spend; the policy's default where empty.",
+    },
     Wish {
         name: "pgveil.target_error",
         default: "",
-        description: "The wanted standard error, absolute (10) or of the most that one row can add (50%), or a list of one for each aggregate; the cost follows.",
+        description: "The wanted standard error, absolute (10) or of the most that one row can add \
+            (50%), or a list of one for each aggregate; the cost follows.",
     },
     Wish {
         name: "pgveil.reuse",
         default: "on",
-        description: "What answers serve again, free of charge: on (the same question, and coarser ones), exact (the same question), off.",
+        description: "What answers serve again, free of charge: on (the same question, and coarser \
+            ones), exact (the same question), off.",
     },
-    Wish { name: "pgveil.keys", default: "auto", description: "How values of group keys may become known: auto, domain or threshold." },
-    Wish { name: "pgveil.max_groups_per_unit", default: "", description: "Most groups that one unit is counted in; may only narrow the policy's." },
-    Wish { name: "pgveil.max_rows_per_unit", default: "", description: "Most rows that one unit is counted with; may only narrow the policy's." },
-    Wish { name: "pgveil.notices", default: "cost", description: "Sets which notices an answer carries: off, cost or full." },
+    Wish {
+        name: "pgveil.keys",
+        default: "auto",
+        description: "How values of group keys may become known: auto, domain or threshold.",
+    },
+    Wish {
+        name: "pgveil.max_groups_per_unit",
+        default: "",
+        description: "Most groups that one unit is counted in; may only narrow the policy's.",
+    },
+    Wish {
+        name: "pgveil.max_rows_per_unit",
+        default: "",
+        description: "Most rows that one unit is counted with; may only narrow the policy's.",
+    },
+    Wish {
+        name: "pgveil.notices",
+        default: "cost",
+        description: "Sets which notices an answer carries: off, cost or full.",
+    },
 ];
 
 impl Wishes {
@@ -146,28 +174,55 @@ impl Wishes {
         match name {
             "pgveil.epsilon" => self.epsilon = optional(text, |t| positive(name, t, "0.5"))?,
             "pgveil.target_error" => self.target_error = optional(text, |t| targets(name, t))?,
-            "pgveil.reuse" => self.reuse = choice(name, text, &[("on", Reuse::On), ("exact", Reuse::Exact), ("off", Reuse::Off)])?,
+            "pgveil.reuse" => {
+                self.reuse = choice(
+                    name,
+                    text,
+                    &[
+                        ("on", Reuse::On),
+                        ("exact", Reuse::Exact),
+                        ("off", Reuse::Off),
+                    ],
+                )?
+            }
             "pgveil.keys" => {
-                let words = [("auto", KeyChoice::Auto), ("domain", KeyChoice::Domain), ("threshold", KeyChoice::Threshold)];
+                let words = [
+                    ("auto", KeyChoice::Auto),
+                    ("domain", KeyChoice::Domain),
+                    ("threshold", KeyChoice::Threshold),
+                ];
                 self.keys = choice(name, text, &words)?;
             }
-            "pgveil.max_groups_per_unit" => self.groups_per_unit = optional(text, |t| count(name, t))?,
+            "pgveil.max_groups_per_unit" => {
+                self.groups_per_unit = optional(text, |t| count(name, t))?
+            }
             "pgveil.max_rows_per_unit" => self.rows_per_unit = optional(text, |t| count(name, t))?,
             "pgveil.notices" => {
-                self.notices = choice(name, text, &[("off", Notices::Off), ("cost", Notices::Cost), ("full", Notices::Full)])?;
+                self.notices = choice(
+                    name,
+                    text,
+                    &[
+                        ("off", Notices::Off),
+                        ("cost", Notices::Cost),
+                        ("full", Notices::Full),
+                    ],
+                )?;
             }
             _ => return Err(unknown(name)),
         }
         Ok(())
     }
 
-    /// The value of the one of this name, as SHOW prints it and [`Self::set`] reads it; empty for another name.
+    /// The value of the one of this name, as SHOW prints it and [`Self::set`] reads it; empty for
+    /// another name.
     pub fn show(&self, name: &str) -> String {
         let number = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
         let whole = |value: Option<u32>| value.map_or(String::new(), |v| v.to_string());
         match name {
             "pgveil.epsilon" => number(self.epsilon),
-            "pgveil.target_error" => self.target_error.map_or(String::new(), |targets| targets.to_string()),
+            "pgveil.target_error" => self
+                .target_error
+                .map_or(String::new(), |targets| targets.to_string()),
             "pgveil.reuse" => match self.reuse {
                 Reuse::On => "on".to_owned(),
                 Reuse::Exact => "exact".to_owned(),
@@ -189,7 +244,8 @@ impl Wishes {
         }
     }
 
-    /// The value of the one of this name that queries run with: the policy's where the setting leaves it to the policy.
+    /// The value of the one of this name that queries run with: the policy's where the setting
+    /// leaves it to the policy.
     pub fn in_force(&self, name: &str, policy: &Policy) -> String {
         let shown = self.show(name);
         match name {
@@ -207,7 +263,10 @@ impl Wishes {
     /// 22023, naming the ceiling.
     pub fn within(&self, policy: &Policy) -> Result<(), Refusal> {
         if self.epsilon.is_some_and(|e| e.is_nan() || e <= 0.0) {
-            return Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "pgveil.epsilon must be a positive number"));
+            return Err(Refusal::new(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                "pgveil.epsilon must be a positive number",
+            ));
         }
         let ceilings = Ceilings {
             epsilon: Some(policy.privacy.epsilon_max),
@@ -220,21 +279,48 @@ impl Wishes {
 
     /// A refusal for each setting above its ceiling, or below its least.
     pub fn past(&self, ceilings: &Ceilings) -> Vec<Refusal> {
-        let Ceilings { epsilon, epsilon_least, groups_per_unit, rows_per_unit } = *ceilings;
+        let Ceilings {
+            epsilon,
+            epsilon_least,
+            groups_per_unit,
+            rows_per_unit,
+        } = *ceilings;
         let over = |name: &str, wanted: Option<f64>, most: Option<f64>| {
             let most = most.filter(|most| wanted.is_some_and(|wanted| wanted > *most))?;
-            let refusal = Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{name} may be at most {most} here"));
+            let refusal = Refusal::new(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                format!("{name} may be at most {most} here"),
+            );
             Some(refusal.detail("The data owner's policy sets the ceiling."))
         };
-        let under = epsilon_least.filter(|least| self.epsilon.is_some_and(|wanted| wanted < *least)).map(|least| {
-            Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("pgveil.epsilon must be at least {least} here"))
-                .detail("The data owner's policy sets the least that a query may spend, which bounds how many there are.")
-        });
+        let under = epsilon_least
+            .filter(|least| self.epsilon.is_some_and(|wanted| wanted < *least))
+            .map(|least| {
+                Refusal::new(
+                    sqlstate::INVALID_PARAMETER_VALUE,
+                    format!(
+                        "pgveil.epsilon must be at \
+                least {least} here"
+                    ),
+                )
+                .detail(
+                    "The data owner's policy sets the least that a query may spend, which \
+                    bounds how many there are.",
+                )
+            });
         let past = [
             under,
             over("pgveil.epsilon", self.epsilon, epsilon),
-            over("pgveil.max_groups_per_unit", self.groups_per_unit.map(f64::from), groups_per_unit.map(f64::from)),
-            over("pgveil.max_rows_per_unit", self.rows_per_unit.map(f64::from), rows_per_unit.map(f64::from)),
+            over(
+                "pgveil.max_groups_per_unit",
+                self.groups_per_unit.map(f64::from),
+                groups_per_unit.map(f64::from),
+            ),
+            over(
+                "pgveil.max_rows_per_unit",
+                self.rows_per_unit.map(f64::from),
+                rows_per_unit.map(f64::from),
+            ),
         ];
         past.into_iter().flatten().collect()
     }
@@ -243,45 +329,87 @@ impl Wishes {
 /// 42704, with the names there are.
 pub fn unknown(name: &str) -> Refusal {
     let names: Vec<&str> = WISHES.iter().map(|wish| wish.name).collect();
-    Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\""))
-        .hint(format!("The settings of pgveil are {}.", names.join(", ")))
+    Refusal::new(
+        "42704",
+        format!("unrecognized configuration parameter \"{name}\""),
+    )
+    .hint(format!("The settings of pgveil are {}.", names.join(", ")))
 }
 
-fn optional<T>(text: &str, read: impl FnOnce(&str) -> Result<T, Refusal>) -> Result<Option<T>, Refusal> {
-    if text.is_empty() { Ok(None) } else { read(text).map(Some) }
+fn optional<T>(
+    text: &str,
+    read: impl FnOnce(&str) -> Result<T, Refusal>,
+) -> Result<Option<T>, Refusal> {
+    if text.is_empty() {
+        Ok(None)
+    } else {
+        read(text).map(Some)
+    }
 }
 
 fn invalid(name: &str, value: &str) -> Refusal {
-    Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{name}\": \"{value}\""))
+    Refusal::new(
+        sqlstate::INVALID_PARAMETER_VALUE,
+        format!("invalid value for parameter \"{name}\": \"{value}\""),
+    )
 }
 
 fn positive(name: &str, text: &str, example: &str) -> Result<f64, Refusal> {
-    let number = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0);
+    let number = text
+        .parse::<f64>()
+        .ok()
+        .filter(|n| n.is_finite() && *n > 0.0);
     number.ok_or_else(|| {
-        invalid(name, text).detail("It must be a positive number.").hint(format!("For example {example}. The policy sets what a query may spend."))
+        invalid(name, text)
+            .detail("It must be a positive number.")
+            .hint(format!(
+                "For example {example}. The policy sets what a query may spend."
+            ))
     })
 }
 
 fn targets(name: &str, text: &str) -> Result<TargetErrors, Refusal> {
-    let list = text.split(',').map(|one| target(name, one.trim())).collect::<Result<Vec<_>, _>>()?;
+    let list = text
+        .split(',')
+        .map(|one| target(name, one.trim()))
+        .collect::<Result<Vec<_>, _>>()?;
     let (Some(last), true) = (list.last(), list.len() <= TARGETS_MAX) else {
-        return Err(invalid(name, text).detail(format!("At most {TARGETS_MAX} errors may be told apart.")));
+        return Err(
+            invalid(name, text).detail(format!("At most {TARGETS_MAX} errors may be told apart."))
+        );
     };
-    let mut targets = TargetErrors { count: list.len(), ..TargetErrors::from(*last) };
+    let mut targets = TargetErrors {
+        count: list.len(),
+        ..TargetErrors::from(*last)
+    };
     targets.list[..list.len()].copy_from_slice(&list);
     Ok(targets)
 }
 
 fn target(name: &str, text: &str) -> Result<TargetError, Refusal> {
     match text.strip_suffix('%') {
-        Some(percent) => Ok(TargetError::Relative(positive(name, percent.trim_end(), "10, or 50% of the most that one row can add")? / 100.0)),
-        None => Ok(TargetError::Absolute(positive(name, text, "10, or 50% of the most that one row can add")?)),
+        Some(percent) => Ok(TargetError::Relative(
+            positive(
+                name,
+                percent.trim_end(),
+                "10, or 50% of the most that one row can add",
+            )? / 100.0,
+        )),
+        None => Ok(TargetError::Absolute(positive(
+            name,
+            text,
+            "10, or 50% of the most that one row can add",
+        )?)),
     }
 }
 
 fn count(name: &str, text: &str) -> Result<u32, Refusal> {
     let number = text.parse::<u32>().ok().filter(|n| *n >= 1);
-    number.ok_or_else(|| invalid(name, text).detail("It must be a whole number from 1.").hint("It may only narrow what the policy says."))
+    number.ok_or_else(|| {
+        invalid(name, text)
+            .detail("It must be a whole number from 1.")
+            .hint("It may only narrow what the policy says.")
+    })
 }
 
 fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Refusal> {
@@ -290,8 +418,17 @@ fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Ref
         "false" | "no" | "0" => "off".to_owned(),
         other => other.to_owned(),
     };
-    let available = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-    let found = words.iter().find(|(word, _)| *word == spelled).map(|(_, value)| *value);
+    let available = || {
+        words
+            .iter()
+            .map(|(word, _)| *word)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let found = words
+        .iter()
+        .find(|(word, _)| *word == spelled)
+        .map(|(_, value)| *value);
     found.ok_or_else(|| invalid(name, text).hint(format!("Available values: {}.", available())))
 }
 
@@ -322,9 +459,27 @@ mod tests {
             wishes.set(name, text).unwrap();
             assert_eq!(wishes.show(name), shown, "{name} = {text}");
         }
-        let Wishes { epsilon, target_error, reuse, keys, groups_per_unit, rows_per_unit, notices } = wishes;
-        assert_eq!((epsilon, target_error, reuse), (Some(0.5), Some(TargetError::Relative(0.5).into()), Reuse::Off));
-        assert_eq!((keys, groups_per_unit, rows_per_unit, notices), (KeyChoice::Threshold, Some(3), Some(7), Notices::Full));
+        let Wishes {
+            epsilon,
+            target_error,
+            reuse,
+            keys,
+            groups_per_unit,
+            rows_per_unit,
+            notices,
+        } = wishes;
+        assert_eq!(
+            (epsilon, target_error, reuse),
+            (
+                Some(0.5),
+                Some(TargetError::Relative(0.5).into()),
+                Reuse::Off
+            )
+        );
+        assert_eq!(
+            (keys, groups_per_unit, rows_per_unit, notices),
+            (KeyChoice::Threshold, Some(3), Some(7), Notices::Full)
+        );
     }
 
     #[test]
@@ -337,7 +492,10 @@ mod tests {
             ("pgveil.target_error", "-1"),
             ("pgveil.target_error", "%"),
             ("pgveil.target_error", "1,,2"),
-            ("pgveil.target_error", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"),
+            (
+                "pgveil.target_error",
+                "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
+            ),
             ("pgveil.reuse", "perhaps"),
             ("pgveil.reuse", ""),
             ("pgveil.keys", "on"),
@@ -345,9 +503,16 @@ mod tests {
             ("pgveil.max_rows_per_unit", "1.5"),
             ("pgveil.notices", "all"),
         ] {
-            assert_eq!(wishes.set(name, text).unwrap_err().sqlstate, "22023", "{name} = {text}");
+            assert_eq!(
+                wishes.set(name, text).unwrap_err().sqlstate,
+                "22023",
+                "{name} = {text}"
+            );
         }
-        assert_eq!(wishes.set("pgveil.noise", "off").unwrap_err().sqlstate, "42704");
+        assert_eq!(
+            wishes.set("pgveil.noise", "off").unwrap_err().sqlstate,
+            "42704"
+        );
         assert_eq!(wishes, Wishes::default());
     }
 }

@@ -1,5 +1,6 @@
-//! The relations `pgveil.*` that an analyst may read: what they may ask, what they have spent. Their rows are facts of the policy, the session and the role's own
-//! account; none comes from a private table.
+//! The relations `pgveil.*` that an analyst may read: what they may ask, what they have spent.
+//! Their rows are facts of the policy, the session and the role's own account; none comes from a
+//! private table.
 
 use crate::catalog::Type;
 
@@ -99,7 +100,12 @@ pub static VIEWS: [View; 5] = [
     View {
         kind: ViewKind::Settings,
         name: "settings",
-        columns: &[("name", Type::Text), ("setting", Type::Text), ("at_most", Type::Text), ("description", Type::Text)],
+        columns: &[
+            ("name", Type::Text),
+            ("setting", Type::Text),
+            ("at_most", Type::Text),
+            ("description", Type::Text),
+        ],
     },
 ];
 

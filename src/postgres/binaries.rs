@@ -12,14 +12,23 @@ pub enum Found {
     Embedded,
 }
 
-/// The operator's word first, then PATH, then Debian's directories (newest major), then the embedded engine where it was built in.
+/// The operator's word first, then PATH, then Debian's directories (newest major), then the
+/// embedded engine where it was built in.
 pub fn find() -> Result<Found, Error> {
     if let Some(value) = std::env::var_os(BINARIES_VARIABLE) {
         if value == "embedded" {
-            return if cfg!(feature = "embedded") { Ok(Found::Embedded) } else { Err(Error::NotEmbedded) };
+            return if cfg!(feature = "embedded") {
+                Ok(Found::Embedded)
+            } else {
+                Err(Error::NotEmbedded)
+            };
         }
         let directory = PathBuf::from(value);
-        return if is_complete(&directory) { Ok(Found::Directory(directory)) } else { Err(Error::BadBinaries { directory }) };
+        return if is_complete(&directory) {
+            Ok(Found::Directory(directory))
+        } else {
+            Err(Error::BadBinaries { directory })
+        };
     }
     match native() {
         Err(Error::NoBinaries) if cfg!(feature = "embedded") => Ok(Found::Embedded),
@@ -30,12 +39,17 @@ pub fn find() -> Result<Found, Error> {
 /// The binaries on this machine, without the operator's word.
 pub fn native() -> Result<Found, Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).find(|directory| is_complete(directory)).or_else(newest_debian);
+    let found = std::env::split_paths(&path)
+        .find(|directory| is_complete(directory))
+        .or_else(newest_debian);
     found.map(Found::Directory).ok_or(Error::NoBinaries)
 }
 
 fn is_complete(directory: &Path) -> bool {
-    directory.is_absolute() && ["initdb", "postgres"].iter().all(|name| directory.join(name).is_file())
+    directory.is_absolute()
+        && ["initdb", "postgres"]
+            .iter()
+            .all(|name| directory.join(name).is_file())
 }
 
 fn newest_debian() -> Option<PathBuf> {

@@ -1,5 +1,6 @@
-//! One way to connect to a PostgreSQL: unix sockets plainly, networks by rustls unless the URL says `sslmode=disable`. Only a server on this machine may go
-//! without TLS unasked: one that says it has none could stand in another's place.
+//! One way to connect to a PostgreSQL: unix sockets plainly, networks by rustls unless the URL says
+//! `sslmode=disable`. Only a server on this machine may go without TLS unasked: one that says it
+//! has none could stand in another's place.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::Error;
 
-/// A client, and the task that moves its bytes. Dropping it ends the session once its last statement has ended.
+/// A client, and the task that moves its bytes. Dropping it ends the session once its last
+/// statement has ended.
 #[derive(Debug)]
 pub struct Connected {
     pub client: Client,
@@ -22,12 +24,16 @@ pub struct Connected {
 }
 
 impl Connected {
-    /// Says goodbye and waits until the session is over, so that an engine of one session takes the next.
+    /// Says goodbye and waits until the session is over, so that an engine of one session takes the
+    /// next.
     pub async fn close(self) {
         drop(self.client);
         if let Err(error) = self.task.await {
             // Printed, it would quote the panic's text.
-            tracing::debug!(panicked = error.is_panic(), "a connection's task ended badly");
+            tracing::debug!(
+                panicked = error.is_panic(),
+                "a connection's task ended badly"
+            );
         }
     }
 }
@@ -37,20 +43,28 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Opens one connection.
 pub async fn connect(config: &Config) -> Result<Connected, Error> {
-    tokio::time::timeout(PATIENCE, open(config)).await.unwrap_or(Err(Error::Silent(PATIENCE)))
+    tokio::time::timeout(PATIENCE, open(config))
+        .await
+        .unwrap_or(Err(Error::Silent(PATIENCE)))
 }
 
 async fn open(config: &Config) -> Result<Connected, Error> {
     if is_plain(config) {
         let (client, connection) = config.connect(NoTls).await?;
-        return Ok(Connected { client, task: tokio::spawn(drive(connection)) });
+        return Ok(Connected {
+            client,
+            task: tokio::spawn(drive(connection)),
+        });
     }
     let mut config = config.clone();
     if config.get_ssl_mode() == SslMode::Prefer && !is_local(&config) {
         config.ssl_mode(SslMode::Require);
     }
     let (client, connection) = config.connect(tls()?).await?;
-    Ok(Connected { client, task: tokio::spawn(drive(connection)) })
+    Ok(Connected {
+        client,
+        task: tokio::spawn(drive(connection)),
+    })
 }
 
 /// Asks the server to cancel what this client runs.
@@ -64,18 +78,29 @@ pub async fn cancel(config: &Config, client: &Client) -> Result<(), Error> {
         }
         Ok(())
     };
-    tokio::time::timeout(PATIENCE, asked).await.unwrap_or(Err(Error::Silent(PATIENCE)))
+    tokio::time::timeout(PATIENCE, asked)
+        .await
+        .unwrap_or(Err(Error::Silent(PATIENCE)))
 }
 
 fn is_plain(config: &Config) -> bool {
-    config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) || config.get_ssl_mode() == SslMode::Disable
+    config
+        .get_hosts()
+        .iter()
+        .all(|host| matches!(host, Host::Unix(_)))
+        || config.get_ssl_mode() == SslMode::Disable
 }
 
 /// Every host is this machine.
 fn is_local(config: &Config) -> bool {
     let named = config.get_hosts().iter().all(|host| match host {
         Host::Unix(_) => true,
-        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
+        Host::Tcp(name) => {
+            name == "localhost"
+                || name
+                    .parse::<IpAddr>()
+                    .is_ok_and(|address| address.is_loopback())
+        }
     });
     named && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
 }
@@ -87,7 +112,10 @@ where
 {
     if let Err(error) = connection.await {
         // Only the code: the text may quote a statement.
-        tracing::debug!(sqlstate = error.code().map(|code| code.code()), "a connection to PostgreSQL ended");
+        tracing::debug!(
+            sqlstate = error.code().map(|code| code.code()),
+            "a connection to PostgreSQL ended"
+        );
     }
 }
 
@@ -96,11 +124,15 @@ const AUTHORITIES: &str = "SSL_CERT_FILE";
 
 /// Certificates are verified against Mozilla's roots and the operator's, with the host's name.
 fn tls() -> Result<MakeRustlsConnect, Error> {
-    let mut roots = rustls::RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    let mut roots =
+        rustls::RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     if let Some(file) = std::env::var_os(AUTHORITIES).filter(|file| !file.is_empty()) {
-        let own = CertificateDer::pem_file_iter(&file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let own =
+            CertificateDer::pem_file_iter(&file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         for certificate in own.map_err(|error| Error::Authorities(error.to_string()))? {
-            roots.add(certificate).map_err(|error| Error::Authorities(error.to_string()))?;
+            roots
+                .add(certificate)
+                .map_err(|error| Error::Authorities(error.to_string()))?;
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

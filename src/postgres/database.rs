@@ -17,10 +17,17 @@ pub async fn create(config: &mut Config, options: &Options) -> Result<(), Error>
     let quoted = identifier(name);
     let connected = connect(config.dbname(TEMPLATE)).await?;
     // The one that every cluster has is of the cluster's locale.
-    connected.client.batch_execute(&format!("DROP DATABASE IF EXISTS {quoted}")).await?;
+    connected
+        .client
+        .batch_execute(&format!("DROP DATABASE IF EXISTS {quoted}"))
+        .await?;
     let plain = format!("CREATE DATABASE {quoted}");
     let had = match &options.locale {
-        Some(locale) => connected.client.batch_execute(&format!("{plain} {}", locale.options())).await.is_ok(),
+        Some(locale) => connected
+            .client
+            .batch_execute(&format!("{plain} {}", locale.options()))
+            .await
+            .is_ok(),
         None => false,
     };
     if !had {

@@ -1,4 +1,5 @@
-//! A private directory under /tmp with a watchdog that removes it when this process lets go of it, however that happens.
+//! A private directory under /tmp with a watchdog that removes it when this process lets go of it,
+//! however that happens.
 
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::os::unix::process::CommandExt;
@@ -28,22 +29,39 @@ pub struct User {
 }
 
 impl Directory {
-    /// Makes `/tmp/pgveil-XXXXXX` (socket paths must stay short) of mode 0700, owned by `user`, and runs `script` in `sh` with the directory as
-    /// `$1` and `arguments` from `$2`. The script must block in `read` until its standard input closes, then remove `$1`.
+    /// Makes `/tmp/pgveil-XXXXXX` (socket paths must stay short) of mode 0700, owned by `user`, and
+    /// runs `script` in `sh` with the directory as `$1` and `arguments` from `$2`. The script must
+    /// block in `read` until its standard input closes, then remove `$1`.
     pub fn create(user: Option<User>, script: &str, arguments: &[String]) -> Result<Self, Error> {
         let path = make(user)?;
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", script, "pgveil-watchdog"]).arg(&path).args(arguments);
-        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LC_ALL", "C").current_dir("/");
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["-c", script, "pgveil-watchdog"])
+            .arg(&path)
+            .args(arguments);
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("LC_ALL", "C")
+            .current_dir("/");
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         // A group of its own: Ctrl-C at the terminal reaches us, and us only.
         command.process_group(0);
         if let Some(user) = user {
             command.uid(user.uid).gid(user.gid);
         }
-        let mut child = command.spawn().map_err(|source| Error::Io { doing: "starting its watchdog", source })?;
+        let mut child = command.spawn().map_err(|source| Error::Io {
+            doing: "starting its watchdog",
+            source,
+        })?;
         let pipe = child.stdin.take();
-        Ok(Self { path, watchdog: pipe.map(|pipe| (child, pipe)) })
+        Ok(Self {
+            path,
+            watchdog: pipe.map(|pipe| (child, pipe)),
+        })
     }
 
     /// A directory of ours without a server in it.
@@ -61,14 +79,18 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        let Some((mut child, pipe)) = self.watchdog.take() else { return };
+        let Some((mut child, pipe)) = self.watchdog.take() else {
+            return;
+        };
         drop(pipe);
         let deadline = Instant::now() + REMOVAL_WAIT;
         while Instant::now() < deadline {
             match child.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(5)),
                 Ok(Some(_)) => return,
-                Err(error) => return tracing::warn!(%error, "waiting for the local PostgreSQL's watchdog"),
+                Err(error) => {
+                    return tracing::warn!(%error, "waiting for the local PostgreSQL's watchdog");
+                }
             }
         }
         tracing::warn!(directory = %self.path.display(), "the local PostgreSQL is still stopping");
@@ -82,7 +104,9 @@ fn make(user: Option<User>) -> Result<PathBuf, Error> {
         let path = PathBuf::from(format!("/tmp/pgveil-{:08x}", rand::rng().next_u32()));
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => break path,
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && attempts < 8 => attempts += 1,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && attempts < 8 => {
+                attempts += 1
+            }
             Err(error) => return Err(io("making its directory")(error)),
         }
     };
@@ -92,20 +116,33 @@ fn make(user: Option<User>) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// `initdb` refuses root: then an unprivileged user of this machine takes over. `None` where we are not root.
+/// `initdb` refuses root: then an unprivileged user of this machine takes over. `None` where we are
+/// not root.
 pub fn unprivileged() -> Result<Option<User>, Error> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
-    let passwd = std::fs::read_to_string("/etc/passwd").map_err(|source| Error::Io { doing: "reading /etc/passwd", source })?;
-    ["postgres", "nobody"].iter().find_map(|name| entry(&passwd, name)).map(Some).ok_or(Error::NoUser)
+    let passwd = std::fs::read_to_string("/etc/passwd").map_err(|source| Error::Io {
+        doing: "reading /etc/passwd",
+        source,
+    })?;
+    ["postgres", "nobody"]
+        .iter()
+        .find_map(|name| entry(&passwd, name))
+        .map(Some)
+        .ok_or(Error::NoUser)
 }
 
 fn entry(passwd: &str, name: &str) -> Option<User> {
     passwd.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();
-        let [user, _, uid, gid, ..] = fields.as_slice() else { return None };
+        let [user, _, uid, gid, ..] = fields.as_slice() else {
+            return None;
+        };
         (*user == name).then_some(())?;
-        Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()? })
+        Some(User {
+            uid: uid.parse().ok()?,
+            gid: gid.parse().ok()?,
+        })
     })
 }

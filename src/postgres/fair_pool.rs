@@ -15,7 +15,10 @@ pub struct Shares {
 impl Shares {
     /// Of a pool of `size`: a quarter stays for the other roles.
     pub fn new(size: usize) -> Self {
-        Self { each: (size - size / 4).max(1), by_role: Mutex::default() }
+        Self {
+            each: (size - size / 4).max(1),
+            by_role: Mutex::default(),
+        }
     }
 
     /// What each role may use at a time.
@@ -30,7 +33,10 @@ impl Shares {
             match all.get(role) {
                 Some(places) => Arc::clone(places),
                 // Roles are the policy's: few.
-                None => Arc::clone(all.entry(role.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(self.each)))),
+                None => Arc::clone(
+                    all.entry(role.to_owned())
+                        .or_insert_with(|| Arc::new(Semaphore::new(self.each))),
+                ),
             }
         };
         places.acquire_owned().await.ok()

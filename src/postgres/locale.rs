@@ -6,11 +6,13 @@ use tokio_postgres::Client;
 
 use super::literal;
 
-/// What a database does with text that has no collation of its own: which of two comes first, what is a letter, what its capital is.
+/// What a database does with text that has no collation of its own: which of two comes first, what
+/// is a letter, what its capital is.
 #[derive(Debug, Clone)]
 pub struct Locale {
     provider: Provider,
-    /// `LC_COLLATE` and `LC_CTYPE`, by which the C library reads text; every database has them, whatever its provider.
+    /// `LC_COLLATE` and `LC_CTYPE`, by which the C library reads text; every database has them,
+    /// whatever its provider.
     collate: String,
     ctype: String,
 }
@@ -19,8 +21,13 @@ pub struct Locale {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Provider {
     Libc,
-    Icu { locale: String, rules: Option<String> },
-    Builtin { locale: String },
+    Icu {
+        locale: String,
+        rules: Option<String>,
+    },
+    Builtin {
+        locale: String,
+    },
 }
 
 impl Locale {
@@ -31,16 +38,27 @@ impl Locale {
     pub async fn of(client: &Client) -> Result<Self, tokio_postgres::Error> {
         let row = client.query_one(SQL, &[]).await?;
         let provider = match (row.try_get(0)?, row.try_get(1)?) {
-            (Some("i"), Some(locale)) => Provider::Icu { locale, rules: row.try_get(2)? },
+            (Some("i"), Some(locale)) => Provider::Icu {
+                locale,
+                rules: row.try_get(2)?,
+            },
             (Some("b"), Some(locale)) => Provider::Builtin { locale },
             _ => Provider::Libc,
         };
-        Ok(Self { provider, collate: row.try_get(3)?, ctype: row.try_get(4)? })
+        Ok(Self {
+            provider,
+            collate: row.try_get(3)?,
+            ctype: row.try_get(4)?,
+        })
     }
 
     /// The options of CREATE DATABASE.
     pub fn options(&self) -> String {
-        let mut options = format!("TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE {} LC_CTYPE {}", literal(&self.collate), literal(&self.ctype));
+        let mut options = format!(
+            "TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE {} LC_CTYPE {}",
+            literal(&self.collate),
+            literal(&self.ctype)
+        );
         match &self.provider {
             Provider::Libc => {}
             Provider::Icu { locale, rules } => {
@@ -49,7 +67,12 @@ impl Locale {
                     options += &format!(" ICU_RULES {}", literal(rules));
                 }
             }
-            Provider::Builtin { locale } => options += &format!(" LOCALE_PROVIDER builtin BUILTIN_LOCALE {}", literal(locale)),
+            Provider::Builtin { locale } => {
+                options += &format!(
+                    " LOCALE_PROVIDER builtin BUILTIN_LOCALE {}",
+                    literal(locale)
+                )
+            }
         }
         options
     }
@@ -59,7 +82,9 @@ impl Locale {
 impl PartialEq for Locale {
     fn eq(&self, other: &Self) -> bool {
         let plain = |name: &str| name.to_ascii_lowercase().replace('-', "");
-        self.provider == other.provider && plain(&self.collate) == plain(&other.collate) && plain(&self.ctype) == plain(&other.ctype)
+        self.provider == other.provider
+            && plain(&self.collate) == plain(&other.collate)
+            && plain(&self.ctype) == plain(&other.ctype)
     }
 }
 
@@ -70,8 +95,14 @@ impl fmt::Display for Locale {
         match &self.provider {
             Provider::Libc if self.collate == self.ctype => write!(f, "{}", self.collate),
             Provider::Libc => write!(f, "{} (letters of {})", self.collate, self.ctype),
-            Provider::Icu { locale, rules: None } => write!(f, "{locale} of ICU"),
-            Provider::Icu { locale, rules: Some(_) } => write!(f, "{locale} of ICU with rules of its own"),
+            Provider::Icu {
+                locale,
+                rules: None,
+            } => write!(f, "{locale} of ICU"),
+            Provider::Icu {
+                locale,
+                rules: Some(_),
+            } => write!(f, "{locale} of ICU with rules of its own"),
             Provider::Builtin { locale } => write!(f, "{locale}, built in"),
         }
     }
@@ -79,5 +110,7 @@ impl fmt::Display for Locale {
 
 /// Through jsonb, since most of the columns came with later versions, one of them under two names.
 const SQL: &str = "
-SELECT row ->> 'datlocprovider', coalesce(row ->> 'datlocale', row ->> 'daticulocale'), row ->> 'daticurules', row ->> 'datcollate', row ->> 'datctype'
-FROM (SELECT pg_catalog.to_jsonb(d) AS row FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()) AS here";
+SELECT row ->> 'datlocprovider', coalesce(row ->> 'datlocale', row ->> 'daticulocale'), row ->> \
+'daticurules', row ->> 'datcollate', row ->> 'datctype'
+FROM (SELECT pg_catalog.to_jsonb(d) AS row FROM pg_catalog.pg_database d WHERE d.datname = \
+pg_catalog.current_database()) AS here";

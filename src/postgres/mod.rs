@@ -1,9 +1,12 @@
-//! A throw-away PostgreSQL of our own on a private unix socket: the shadow, the demo and the tests live on it.
+//! A throw-away PostgreSQL of our own on a private unix socket: the shadow, the demo and the tests
+//! live on it.
 //!
-//! Binaries found on the machine run as a real server ([`Engine::Native`]); without them, and with the cargo feature `embedded`, PostgreSQL runs
-//! inside this process ([`Engine::Embedded`]). Either way a `sh` of three lines watches a pipe whose other end only this process holds: when the
-//! pipe closes (stop, drop, panic, SIGKILL of this process), it stops the server and removes the directory. `PR_SET_PDEATHSIG` was not used: it
-//! fires when the *thread* that spawned dies, and it removes no directory.
+//! Binaries found on the machine run as a real server ([`Engine::Native`]); without them, and with
+//! the cargo feature `embedded`, PostgreSQL runs inside this process ([`Engine::Embedded`]). Either
+//! way a `sh` of three lines watches a pipe whose other end only this process holds: when the pipe
+//! closes (stop, drop, panic, SIGKILL of this process), it stops the server and removes the
+//! directory. `PR_SET_PDEATHSIG` was not used: it fires when the *thread* that spawned dies, and it
+//! removes no directory.
 
 mod array;
 mod binaries;
@@ -27,7 +30,8 @@ pub use fair_pool::Shares;
 pub use locale::Locale;
 pub use quote::{identifier, list, literal, qualified};
 
-/// The environment variable that names the directory of the PostgreSQL binaries, or says `embedded`.
+/// The environment variable that names the directory of the PostgreSQL binaries, or says
+/// `embedded`.
 pub const BINARIES_VARIABLE: &str = "PGVEIL_PG_BIN";
 
 const SUPERUSER: &str = "postgres";
@@ -38,17 +42,23 @@ const MAINTENANCE: &str = "postgres";
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "no PostgreSQL server binaries found: install PostgreSQL, set {BINARIES_VARIABLE} to the directory that holds initdb and postgres, or build pgveil with --features embedded"
+        "no PostgreSQL server binaries found: install PostgreSQL, set {BINARIES_VARIABLE} to the \
+            directory that holds initdb and postgres, or build pgveil with --features embedded"
     )]
     NoBinaries,
     #[error("{BINARIES_VARIABLE}={} does not hold initdb and postgres", directory.display())]
     BadBinaries { directory: PathBuf },
     #[error("{BINARIES_VARIABLE}=embedded, but this pgveil was built without --features embedded")]
     NotEmbedded,
-    #[error("pgveil runs as root and found neither a user postgres nor nobody to run PostgreSQL as")]
+    #[error(
+        "pgveil runs as root and found neither a user postgres nor nobody to run PostgreSQL as"
+    )]
     NoUser,
     #[error("local PostgreSQL: {doing}: {source}")]
-    Io { doing: &'static str, source: std::io::Error },
+    Io {
+        doing: &'static str,
+        source: std::io::Error,
+    },
     #[error("local PostgreSQL did not start: {log}")]
     Start { log: String },
     #[error("local PostgreSQL was not ready after {} s: {log}", waited.as_secs())]
@@ -77,7 +87,8 @@ pub enum Engine {
 pub struct Options {
     /// The database to create; `None`: `postgres`.
     pub database: Option<String>,
-    /// That of the database, where this machine has it; otherwise, and for `None`, the server's own, which is C.
+    /// That of the database, where this machine has it; otherwise, and for `None`, the server's
+    /// own, which is C.
     pub locale: Option<Locale>,
     /// Further server settings (name, value), for example `("shared_buffers", "64MB")`.
     pub settings: Vec<(String, String)>,
@@ -104,7 +115,8 @@ impl LocalPostgres {
         Self::start_found(binaries::find()?, options).await
     }
 
-    /// Makes what servers are copied from ahead of time, which takes a second. A failure is for [`Self::start`] to tell.
+    /// Makes what servers are copied from ahead of time, which takes a second. A failure is for
+    /// [`Self::start`] to tell.
     pub async fn prepare() {
         if let Ok(binaries::Found::Directory(binaries)) = binaries::find() {
             let _ = native::pristine(&binaries).await;
@@ -125,7 +137,11 @@ impl LocalPostgres {
             binaries::Found::Directory(binaries) => {
                 let native = native::Native::start(&binaries, &options).await?;
                 let (config, url) = (native.config().clone(), native.url());
-                Ok(Self { config, url, server: Server::Native(Box::new(native)) })
+                Ok(Self {
+                    config,
+                    url,
+                    server: Server::Native(Box::new(native)),
+                })
             }
             binaries::Found::Embedded => Self::start_embedded(&options).await,
         }
@@ -135,7 +151,11 @@ impl LocalPostgres {
     async fn start_embedded(options: &Options) -> Result<Self, Error> {
         let embedded = embedded::Embedded::start(options).await?;
         let (config, url) = (embedded.config().clone(), embedded.url());
-        Ok(Self { config, url, server: Server::Embedded(Box::new(embedded)) })
+        Ok(Self {
+            config,
+            url,
+            server: Server::Embedded(Box::new(embedded)),
+        })
     }
 
     #[cfg(not(feature = "embedded"))]
@@ -151,7 +171,8 @@ impl LocalPostgres {
         }
     }
 
-    /// A libpq URL of the superuser; the socket's directory is readable by its owner (and root) only.
+    /// A libpq URL of the superuser; the socket's directory is readable by its owner (and root)
+    /// only.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -170,10 +191,14 @@ impl LocalPostgres {
         }
     }
 
-    /// Stops the server and waits until its directory is gone. Close connections to an embedded one first: it serves its client to the end.
+    /// Stops the server and waits until its directory is gone. Close connections to an embedded one
+    /// first: it serves its client to the end.
     pub async fn stop(self) {
         // Drop waits for the watchdog, which blocks.
-        if tokio::task::spawn_blocking(move || drop(self)).await.is_err() {
+        if tokio::task::spawn_blocking(move || drop(self))
+            .await
+            .is_err()
+        {
             tracing::warn!("stopping the local PostgreSQL panicked");
         }
     }
@@ -181,7 +206,11 @@ impl LocalPostgres {
 
 fn url(directory: &std::path::Path, config: &tokio_postgres::Config) -> String {
     let database = config.get_dbname().unwrap_or(MAINTENANCE);
-    format!("postgresql://{SUPERUSER}@/{}?host={}&port=5432", percent_encode(database), directory.display())
+    format!(
+        "postgresql://{SUPERUSER}@/{}?host={}&port=5432",
+        percent_encode(database),
+        directory.display()
+    )
 }
 
 fn percent_encode(text: &str) -> String {

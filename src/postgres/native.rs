@@ -12,7 +12,8 @@ use super::{Error, MAINTENANCE, Options, SUPERUSER, connect, database};
 const START_WAIT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(10);
 
-/// `$1` directory, `$2` binaries: a cluster that no server has run on. Copies of it are ready ten times as soon as what initdb makes anew.
+/// `$1` directory, `$2` binaries: a cluster that no server has run on. Copies of it are ready ten
+/// times as soon as what initdb makes anew.
 const PRISTINE: &str = r#"
 dir=$1; bin=$2; umask 077
 if "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C -A trust --no-sync --no-instructions >"$dir/log" 2>&1
@@ -22,8 +23,9 @@ read -r _
 rm -rf -- "$dir"
 "#;
 
-/// `$1` directory, `$2` binaries, `$3` a pristine cluster, from `$4` the server's settings. `umask` and the private directory guard the socket, so `trust`
-/// is enough. `ulimit`, in KB: an aggregate keeps its state in memory whatever `work_mem` says, and one session must not take the machine's.
+/// `$1` directory, `$2` binaries, `$3` a pristine cluster, from `$4` the server's settings. `umask`
+/// and the private directory guard the socket, so `trust` is enough. `ulimit`, in KB: an aggregate
+/// keeps its state in memory whatever `work_mem` says, and one session must not take the machine's.
 const SCRIPT: &str = r#"
 dir=$1; bin=$2; pristine=$3; shift 3; umask 077
 if cp -R "$pristine" "$dir/data" >"$dir/log" 2>&1
@@ -66,14 +68,24 @@ pub struct Native {
 impl Native {
     pub async fn start(binaries: &Path, options: &Options) -> Result<Self, Error> {
         let pristine = pristine(binaries).await?;
-        let mut arguments = vec![binaries.display().to_string(), pristine.display().to_string()];
-        let own = SETTINGS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let mut arguments = vec![
+            binaries.display().to_string(),
+            pristine.display().to_string(),
+        ];
+        let own = SETTINGS
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         for (name, value) in own.chain(options.settings.iter().cloned()) {
             arguments.extend(["-c".to_owned(), format!("{name}={value}")]);
         }
         let directory = Directory::create(unprivileged()?, SCRIPT, &arguments)?;
         let mut config = tokio_postgres::Config::new();
-        config.host_path(directory.path()).port(5432).user(SUPERUSER).dbname(MAINTENANCE).application_name("pgveil");
+        config
+            .host_path(directory.path())
+            .port(5432)
+            .user(SUPERUSER)
+            .dbname(MAINTENANCE)
+            .application_name("pgveil");
         let mut native = Self { directory, config };
         native.wait().await?;
         database::create(&mut native.config, options).await?;
@@ -96,20 +108,27 @@ impl Native {
         let started = Instant::now();
         let socket = self.directory.path().join(".s.PGSQL.5432");
         loop {
-            let log = || std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+            let log =
+                || std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
             if self.directory.path().join("failed").exists() {
                 return Err(Error::Start { log: log() });
             }
             if socket.exists() && connect(&self.config).await.is_ok() {
                 return Ok(());
             }
-            // The server reports why it gives up; "starting up" only answers an early connection of ours.
-            let fatal = log().lines().any(|line| line.contains("FATAL:") && !line.contains("starting up"));
+            // The server reports why it gives up; "starting up" only answers an early connection of
+            // ours.
+            let fatal = log()
+                .lines()
+                .any(|line| line.contains("FATAL:") && !line.contains("starting up"));
             if fatal {
                 return Err(Error::Start { log: log() });
             }
             if started.elapsed() > START_WAIT {
-                return Err(Error::Timeout { waited: started.elapsed(), log: log() });
+                return Err(Error::Timeout {
+                    waited: started.elapsed(),
+                    log: log(),
+                });
             }
             tokio::time::sleep(POLL).await;
         }
@@ -125,7 +144,8 @@ pub async fn pristine(binaries: &Path) -> Result<PathBuf, Error> {
     {
         return Ok(directory.path().join("data"));
     }
-    let directory = Directory::create(unprivileged()?, PRISTINE, &[binaries.display().to_string()])?;
+    let directory =
+        Directory::create(unprivileged()?, PRISTINE, &[binaries.display().to_string()])?;
     let started = Instant::now();
     let log = || std::fs::read_to_string(directory.path().join("log")).unwrap_or_default();
     while !directory.path().join("ready").exists() {
@@ -133,7 +153,10 @@ pub async fn pristine(binaries: &Path) -> Result<PathBuf, Error> {
             return Err(Error::Start { log: log() });
         }
         if started.elapsed() > START_WAIT {
-            return Err(Error::Timeout { waited: started.elapsed(), log: log() });
+            return Err(Error::Timeout {
+                waited: started.elapsed(),
+                log: log(),
+            });
         }
         tokio::time::sleep(POLL).await;
     }

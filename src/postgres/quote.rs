@@ -12,11 +12,19 @@ pub fn qualified(schema: &str, name: &str) -> String {
 
 /// Quoted identifiers with commas.
 pub fn list(names: &[String]) -> String {
-    names.iter().map(|name| identifier(name)).collect::<Vec<_>>().join(", ")
+    names
+        .iter()
+        .map(|name| identifier(name))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A string literal that reads the same whatever `standard_conforming_strings` says.
 pub fn literal(value: &str) -> String {
     let quoted = value.replace('\'', "''");
-    if value.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
+    if value.contains('\\') {
+        format!("E'{}'", quoted.replace('\\', "\\\\"))
+    } else {
+        format!("'{quoted}'")
+    }
 }

@@ -1,4 +1,5 @@
-//! Noisy integers back to counts and sums: exact rational arithmetic, rounded once. Post-processing.
+//! Noisy integers back to counts and sums: exact rational arithmetic, rounded once.
+//! Post-processing.
 
 use num_bigint::BigInt;
 use num_integer::Integer;
@@ -8,7 +9,8 @@ use crate::catalog::Type;
 use crate::mechanism::Calibrated;
 use crate::rewrite::{Count, Degree, Measure, Output, ReleasePlan, Step, measure_deviation};
 
-/// The measures of one group, as decimal text, of its noisy coordinates (in the plain layout, see [`crate::rewrite::made_of`]) in units of their base lattices.
+/// The measures of one group, as decimal text, of its noisy coordinates (in the plain layout, see
+/// [`crate::rewrite::made_of`]) in units of their base lattices.
 pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<String> {
     release
         .measures()
@@ -16,25 +18,50 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
         .enumerate()
         .map(|(at, measure)| match measure {
             Measure::Count(count) => shown_count(counted(*count, &of)),
-            Measure::Sum { values, count, lattice } => {
+            Measure::Sum {
+                values,
+                count,
+                lattice,
+            } => {
                 let total = match count {
-                    // The sum of 2 q - (lower + upper) over the counted rows, and the rows' own share of the centre.
-                    Some(count) => of(*values).plus(&BigInt::from(lattice.centre_twice()), &counted(*count, &of)).halved(),
+                    // The sum of 2 q - (lower + upper) over the counted rows, and the rows' own
+                    // share of the centre.
+                    Some(count) => of(*values)
+                        .plus(&BigInt::from(lattice.centre_twice()), &counted(*count, &of))
+                        .halved(),
                     None => of(*values),
                 };
-                total.times(lattice.step).rounded(decimals(release, at, measure))
+                total
+                    .times(lattice.step)
+                    .rounded(decimals(release, at, measure))
             }
-            Measure::Centred { values, lattice } => of(*values).halved().times(lattice.step).rounded(decimals(release, at, measure)),
+            Measure::Centred { values, lattice } => of(*values)
+                .halved()
+                .times(lattice.step)
+                .rounded(decimals(release, at, measure)),
             // The squares' sum is n H^2 less what they lack.
-            Measure::Squares { lacks, count, lattice } => {
+            Measure::Squares {
+                lacks,
+                count,
+                lattice,
+            } => {
                 let most = BigInt::from(lattice.spread()).pow(2);
                 let lacked = of(*lacks).scaled(&-BigInt::from(lattice.divisor_with(lattice)));
                 let total = lacked.plus(&most, &counted(*count, &of)).halved().halved();
-                total.times(lattice.step).times(lattice.step).rounded(decimals(release, at, measure))
+                total
+                    .times(lattice.step)
+                    .times(lattice.step)
+                    .rounded(decimals(release, at, measure))
             }
             Measure::Products { products, y, x } => {
-                let total = of(*products).scaled(&BigInt::from(y.divisor_with(x))).halved().halved();
-                total.times(y.step).times(x.step).rounded(decimals(release, at, measure))
+                let total = of(*products)
+                    .scaled(&BigInt::from(y.divisor_with(x)))
+                    .halved()
+                    .halved();
+                total
+                    .times(y.step)
+                    .times(x.step)
+                    .rounded(decimals(release, at, measure))
             }
         })
         .collect()
@@ -42,21 +69,45 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
 
 /// The columns of unlike values from their noisy integers.
 pub fn unlike(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<String>> {
-    let of = |at: usize| noisy.get(at).map(|(value, c)| Rational::binary(BigInt::from(*value), c.refine));
-    let deviation = |at: usize| noisy.get(at).map_or(0.0, |(_, c)| c.noise.standard_deviation() / 2f64.powi(c.refine as i32));
+    let of = |at: usize| {
+        noisy
+            .get(at)
+            .map(|(value, c)| Rational::binary(BigInt::from(*value), c.refine))
+    };
+    let deviation = |at: usize| {
+        noisy.get(at).map_or(0.0, |(_, c)| {
+            c.noise.standard_deviation() / 2f64.powi(c.refine as i32)
+        })
+    };
     let count = of(0)?;
     let count = round_div(&count.numerator, &count.denominator);
     let mut shown = vec![shown_count(count.clone())];
-    let Some(lattice) = degree.lattice() else { return Some(shown) };
+    let Some(lattice) = degree.lattice() else {
+        return Some(shown);
+    };
     let (exact, step) = (lattice.step.decimals(), lattice.step.size());
-    let total = of(1)?.plus(&BigInt::from(lattice.centre_twice()), &count).halved().times(lattice.step);
+    let total = of(1)?
+        .plus(&BigInt::from(lattice.centre_twice()), &count)
+        .halved()
+        .times(lattice.step);
     shown.push(total.rounded(exact.unwrap_or_else(|| below_noise(6.0, deviation(1) * step / 2.0))));
     if let Degree::Squares(_) = degree {
         let spread = deviation(1) * step / 2.0;
-        shown.push(of(1)?.halved().times(lattice.step).rounded(exact.map_or_else(|| below_noise(12.0, spread), |n| n + 1)));
+        shown.push(
+            of(1)?
+                .halved()
+                .times(lattice.step)
+                .rounded(exact.map_or_else(|| below_noise(12.0, spread), |n| n + 1)),
+        );
         let divisor = lattice.divisor_with(lattice);
         let most = BigInt::from(lattice.spread()).pow(2);
-        let total = of(2)?.scaled(&-BigInt::from(divisor)).plus(&most, &count).halved().halved().times(lattice.step).times(lattice.step);
+        let total = of(2)?
+            .scaled(&-BigInt::from(divisor))
+            .plus(&most, &count)
+            .halved()
+            .halved()
+            .times(lattice.step)
+            .times(lattice.step);
         let spread = deviation(2) * divisor as f64 * step * step / 4.0;
         shown.push(total.rounded(exact.map_or_else(|| below_noise(12.0, spread), |n| 2 * n + 2)));
     }
@@ -65,7 +116,9 @@ pub fn unlike(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<Stri
 
 /// A count is a bigint, whatever the noise made of it.
 fn shown_count(count: BigInt) -> String {
-    count.clamp(BigInt::ZERO, BigInt::from(i64::MAX)).to_string()
+    count
+        .clamp(BigInt::ZERO, BigInt::from(i64::MAX))
+        .to_string()
 }
 
 /// The noisy count, rounded to an integer; may be negative.
@@ -81,20 +134,40 @@ fn counted(count: Count, of: &impl Fn(usize) -> Rational) -> BigInt {
     round_div(&rest.numerator, &rest.denominator)
 }
 
-/// Decimals that a sum is kept with: all that its lattice has where that is decimal, else well below the noise.
+/// Decimals that a sum is kept with: all that its lattice has where that is decimal, else well
+/// below the noise.
 fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
-    let integer = release.outputs().iter().any(|(output, t)| matches!(output, Output::Measure(m) if *m == at) && *t == Type::Int8);
+    let integer = release
+        .outputs()
+        .iter()
+        .any(|(output, t)| matches!(output, Output::Measure(m) if *m == at) && *t == Type::Int8);
     let exact = match measure {
         Measure::Count(_) => Some(0),
         Measure::Sum { .. } if integer => Some(0),
-        Measure::Sum { values: _, count: _, lattice } => lattice.step.decimals(),
+        Measure::Sum {
+            values: _,
+            count: _,
+            lattice,
+        } => lattice.step.decimals(),
         // Halves of a lattice unit.
         Measure::Centred { values: _, lattice } => lattice.step.decimals().map(|n| n + 1),
-        Measure::Squares { lacks: _, count: _, lattice } => lattice.step.decimals().map(|n| 2 * n + 2),
-        Measure::Products { products: _, y, x } => y.step.decimals().zip(x.step.decimals()).map(|(y, x)| y + x + 2),
+        Measure::Squares {
+            lacks: _,
+            count: _,
+            lattice,
+        } => lattice.step.decimals().map(|n| 2 * n + 2),
+        Measure::Products { products: _, y, x } => y
+            .step
+            .decimals()
+            .zip(x.step.decimals())
+            .map(|(y, x)| y + x + 2),
     };
     // Differences of squares are taken of these, and roots of the differences.
-    let digits = if matches!(measure, Measure::Sum { .. }) { 6.0 } else { 12.0 };
+    let digits = if matches!(measure, Measure::Sum { .. }) {
+        6.0
+    } else {
+        12.0
+    };
     exact.unwrap_or_else(|| below_noise(digits, measure_deviation(release, measure).unwrap_or(1.0)))
 }
 
@@ -113,14 +186,23 @@ pub struct Rational {
 impl Rational {
     /// An integer in units of 2^-halvings.
     pub fn binary(numerator: BigInt, halvings: u32) -> Self {
-        Self { numerator, denominator: power_of_two(halvings) }
+        Self {
+            numerator,
+            denominator: power_of_two(halvings),
+        }
     }
 
     /// So many times each, together, divided.
     pub fn combined(terms: impl IntoIterator<Item = (Self, i64)>, divisor: u64) -> Self {
         let none = Self::binary(BigInt::ZERO, 0);
-        let sum = terms.into_iter().map(|(value, times)| value.scaled(&BigInt::from(times))).fold(none, |a, b| a.add(&b));
-        Self { denominator: sum.denominator * divisor, ..sum }
+        let sum = terms
+            .into_iter()
+            .map(|(value, times)| value.scaled(&BigInt::from(times)))
+            .fold(none, |a, b| a.add(&b));
+        Self {
+            denominator: sum.denominator * divisor,
+            ..sum
+        }
     }
 
     fn add(&self, other: &Self) -> Self {
@@ -139,32 +221,57 @@ impl Rational {
 
     /// `self + factor * count`.
     fn plus(self, factor: &BigInt, count: &BigInt) -> Self {
-        Self { numerator: self.numerator + factor * count * &self.denominator, denominator: self.denominator }
+        Self {
+            numerator: self.numerator + factor * count * &self.denominator,
+            denominator: self.denominator,
+        }
     }
 
     fn scaled(self, factor: &BigInt) -> Self {
-        Self { numerator: self.numerator * factor, ..self }
+        Self {
+            numerator: self.numerator * factor,
+            ..self
+        }
     }
 
     fn halved(self) -> Self {
-        Self { denominator: self.denominator * 2, ..self }
+        Self {
+            denominator: self.denominator * 2,
+            ..self
+        }
     }
 
     fn times(self, step: Step) -> Self {
         match step {
-            Step::Decimal(n) => Self { denominator: self.denominator * power_of_ten(n), ..self },
-            Step::Binary(k) if k >= 0 => Self { denominator: self.denominator * power_of_two(k.unsigned_abs()), ..self },
-            Step::Binary(k) => Self { numerator: self.numerator * power_of_two(k.unsigned_abs()), ..self },
+            Step::Decimal(n) => Self {
+                denominator: self.denominator * power_of_ten(n),
+                ..self
+            },
+            Step::Binary(k) if k >= 0 => Self {
+                denominator: self.denominator * power_of_two(k.unsigned_abs()),
+                ..self
+            },
+            Step::Binary(k) => Self {
+                numerator: self.numerator * power_of_two(k.unsigned_abs()),
+                ..self
+            },
         }
     }
 
     fn rounded(&self, decimals: u32) -> String {
-        let units = round_div(&(&self.numerator * power_of_ten(decimals)), &self.denominator);
+        let units = round_div(
+            &(&self.numerator * power_of_ten(decimals)),
+            &self.denominator,
+        );
         if decimals == 0 {
             return units.to_string();
         }
         let sign = if units.is_negative() { "-" } else { "" };
-        let digits = format!("{:0>width$}", units.magnitude().to_string(), width = decimals as usize + 1);
+        let digits = format!(
+            "{:0>width$}",
+            units.magnitude().to_string(),
+            width = decimals as usize + 1
+        );
         let (whole, fraction) = digits.split_at(digits.len() - decimals as usize);
         format!("{sign}{whole}.{fraction}")
     }
@@ -203,19 +310,43 @@ mod tests {
         assert_eq!(text(binary(-5, 1)), "-2.500");
         assert_eq!(text(binary(3, 0).add(&binary(1, 2))), "3.250");
         assert_eq!(text(binary(3, 0).minus(&binary(1, 2))), "2.750");
-        assert_eq!(text(binary(3, 1).plus(&BigInt::from(4), &BigInt::from(-5))), "-18.500");
+        assert_eq!(
+            text(binary(3, 1).plus(&BigInt::from(4), &BigInt::from(-5))),
+            "-18.500"
+        );
         assert_eq!(text(binary(3, 1).scaled(&BigInt::from(-3))), "-4.500");
         assert_eq!(text(binary(3, 1).halved()), "0.750");
-        assert_eq!(text(Rational::combined([(binary(3, 1), 2), (binary(1, 0), -1)], 4)), "0.500");
+        assert_eq!(
+            text(Rational::combined(
+                [(binary(3, 1), 2), (binary(1, 0), -1)],
+                4
+            )),
+            "0.500"
+        );
         assert_eq!(text(Rational::combined([], 4)), "0.000");
-        let steps = [Step::Decimal(0), Step::Decimal(2), Step::Binary(0), Step::Binary(3), Step::Binary(-3)];
-        assert_eq!(steps.map(|step| text(binary(250, 0).times(step))), ["250.000", "2.500", "250.000", "31.250", "2000.000"]);
+        let steps = [
+            Step::Decimal(0),
+            Step::Decimal(2),
+            Step::Binary(0),
+            Step::Binary(3),
+            Step::Binary(-3),
+        ];
+        assert_eq!(
+            steps.map(|step| text(binary(250, 0).times(step))),
+            ["250.000", "2.500", "250.000", "31.250", "2000.000"]
+        );
     }
 
     #[test]
     fn rounding_is_to_the_nearest_and_halves_go_up() {
-        assert_eq!([5, -5, 3, -3, 7].map(|n| binary(n, 1).rounded(0)), ["3", "-2", "2", "-1", "4"]);
-        assert_eq!([1, -1].map(|n| binary(n, 5).rounded(4)), ["0.0313", "-0.0312"]);
+        assert_eq!(
+            [5, -5, 3, -3, 7].map(|n| binary(n, 1).rounded(0)),
+            ["3", "-2", "2", "-1", "4"]
+        );
+        assert_eq!(
+            [1, -1].map(|n| binary(n, 5).rounded(4)),
+            ["0.0313", "-0.0312"]
+        );
         assert_eq!([1, -1].map(|n| binary(n, 5).rounded(2)), ["0.03", "-0.03"]);
         assert_eq!([3, -3].map(|n| binary(n, 20).rounded(1)), ["0.0", "0.0"]);
         assert_eq!(binary(12_345, 0).rounded(2), "12345.00");
@@ -223,28 +354,60 @@ mod tests {
 
     #[test]
     fn decimals_leave_digits_of_the_noise() {
-        assert_eq!([1.0, 9.9, 10.0, 1000.0, 1e6, 1e7, 0.01, 0.0].map(|d| below_noise(6.0, d)), [6, 6, 5, 3, 0, 0, 8, 18]);
+        assert_eq!(
+            [1.0, 9.9, 10.0, 1000.0, 1e6, 1e7, 0.01, 0.0].map(|d| below_noise(6.0, d)),
+            [6, 6, 5, 3, 0, 0, 8, 18]
+        );
     }
 
-    /// Three and four of 0 to 10, counted, summed and squared about the middle: PostgreSQL's own, but for the noise that is none here.
+    /// Three and four of 0 to 10, counted, summed and squared about the middle: PostgreSQL's own,
+    /// but for the noise that is none here.
     #[test]
     fn unlike_values_are_told_of_their_integers() {
-        let calibrated = crate::mechanism::laplace(&1u32.into(), &1u32.into(), crate::mechanism::Fixed::round_down(0.5)).unwrap();
-        let lattice = |step| Lattice { step, lower: 0, upper: 10, bounds: Interval::new(0.0, 10.0) };
+        let calibrated = crate::mechanism::laplace(
+            &1u32.into(),
+            &1u32.into(),
+            crate::mechanism::Fixed::round_down(0.5),
+        )
+        .unwrap();
+        let lattice = |step| Lattice {
+            step,
+            lower: 0,
+            upper: 10,
+            bounds: Interval::new(0.0, 10.0),
+        };
         let of = |integers: &[i128], degree: &Degree| {
-            let noisy: Vec<(i128, &Calibrated)> = integers.iter().map(|n| (n << calibrated.refine, &calibrated)).collect();
+            let noisy: Vec<(i128, &Calibrated)> = integers
+                .iter()
+                .map(|n| (n << calibrated.refine, &calibrated))
+                .collect();
             unlike(&noisy, degree).unwrap()
         };
         assert_eq!(of(&[2], &Degree::Count), ["2"]);
         assert_eq!(of(&[-2], &Degree::Count), ["0"]);
         // 2 q - 10 are -4 and -2; what their squares lack of 100 is 84 and 96.
-        assert_eq!(of(&[2, -6], &Degree::Sum(lattice(Step::Decimal(0)))), ["2", "7"]);
-        assert_eq!(of(&[2, -6], &Degree::Sum(lattice(Step::Decimal(1)))), ["2", "0.7"]);
-        assert_eq!(of(&[2, -6, 180], &Degree::Squares(lattice(Step::Decimal(0)))), ["2", "7", "-3.0", "5.00"]);
-        assert_eq!(of(&[2, -6, 180], &Degree::Squares(lattice(Step::Decimal(1)))), ["2", "0.7", "-0.30", "0.0500"]);
+        assert_eq!(
+            of(&[2, -6], &Degree::Sum(lattice(Step::Decimal(0)))),
+            ["2", "7"]
+        );
+        assert_eq!(
+            of(&[2, -6], &Degree::Sum(lattice(Step::Decimal(1)))),
+            ["2", "0.7"]
+        );
+        assert_eq!(
+            of(&[2, -6, 180], &Degree::Squares(lattice(Step::Decimal(0)))),
+            ["2", "7", "-3.0", "5.00"]
+        );
+        assert_eq!(
+            of(&[2, -6, 180], &Degree::Squares(lattice(Step::Decimal(1)))),
+            ["2", "0.7", "-0.30", "0.0500"]
+        );
         // In steps of four: digits by the noise, whose deviation is 2.8 units, halved.
         let binary = of(&[2, -6, 180], &Degree::Squares(lattice(Step::Binary(-2))));
-        assert_eq!(binary, ["2", "28.000000", "-12.000000000000", "80.00000000000"]);
+        assert_eq!(
+            binary,
+            ["2", "28.000000", "-12.000000000000", "80.00000000000"]
+        );
         assert!(unlike(&[], &Degree::Count).is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! Stage 6: Sealed rows + Charge → [`Released`]: noise on every coordinate of every group, then thresholds. The only opener of sealed rows.
+//! Stage 6: Sealed rows + Charge → [`Released`]: noise on every coordinate of every group, then
+//! thresholds. The only opener of sealed rows.
 
 mod choices;
 mod decode;
@@ -38,10 +39,14 @@ impl Released {
         self.tables.get(release).and_then(Option::as_ref)
     }
 
-    /// What is known before anything is asked: releases that were made and paid before, and lists of declared keys.
+    /// What is known before anything is asked: releases that were made and paid before, and lists
+    /// of declared keys.
     pub fn before(plan: &Plan) -> Self {
-        let known = |release: &ReleasePlan| release.statements().is_empty().then(|| listed(release));
-        Self { tables: plan.releases().iter().map(known).collect() }
+        let known =
+            |release: &ReleasePlan| release.statements().is_empty().then(|| listed(release));
+        Self {
+            tables: plan.releases().iter().map(known).collect(),
+        }
     }
 
     /// Takes what is made of a finer answer that the asker holds.
@@ -56,9 +61,16 @@ impl Released {
     pub fn recall(&mut self, plan: &Plan, release: usize, stored: &[u8]) -> Result<(), Error> {
         let shape = &plan.releases()[release];
         let table: ReleasedTable = serde_json::from_slice(stored).map_err(|_| Error::Unreadable)?;
-        let fits = |rows: usize, width: usize, wanted: usize| rows == table.keys.len() && width == wanted;
-        let keys = table.keys.iter().all(|k| fits(table.measures.len(), k.len(), shape.key_columns()));
-        let measures = table.measures.iter().all(|m| fits(table.measures.len(), m.len(), shape.width()));
+        let fits =
+            |rows: usize, width: usize, wanted: usize| rows == table.keys.len() && width == wanted;
+        let keys = table
+            .keys
+            .iter()
+            .all(|k| fits(table.measures.len(), k.len(), shape.key_columns()));
+        let measures = table
+            .measures
+            .iter()
+            .all(|m| fits(table.measures.len(), m.len(), shape.width()));
         if !keys || !measures {
             return Err(Error::Unreadable);
         }
@@ -73,7 +85,8 @@ type Key = Vec<Option<String>>;
 /// A group with the exact integers of its coordinates.
 type Group = (Key, Zeroizing<Vec<i128>>);
 
-/// The groups of one release: keys and measures (then the parts' columns) as PostgreSQL would print them.
+/// The groups of one release: keys and measures (then the parts' columns) as PostgreSQL would print
+/// them.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct ReleasedTable {
     pub keys: Vec<Vec<Option<String>>>,
@@ -112,13 +125,21 @@ pub struct Releasing<'p> {
 }
 
 impl<'p> Releasing<'p> {
-    /// Takes the charge by value: no second answer can be made with it. `known` holds what is answered already.
+    /// Takes the charge by value: no second answer can be made with it. `known` holds what is
+    /// answered already.
     ///
     /// # Requires
     /// `paid` was debited for this very part (asserted).
     pub fn new(part: Part<'p>, known: Released, paid: Charge) -> Self {
-        assert!(paid.covers(&Fingerprint::new(part.fingerprint())), "rows are opened by their own charge only");
-        Self { part, paid, released: known }
+        assert!(
+            paid.covers(&Fingerprint::new(part.fingerprint())),
+            "rows are opened by their own charge only"
+        );
+        Self {
+            part,
+            paid,
+            released: known,
+        }
     }
 
     pub fn part(&self) -> &Part<'p> {
@@ -137,21 +158,33 @@ impl<'p> Releasing<'p> {
         self.released
     }
 
-    /// Opens the rows of a release, one set for each statement, adds noise, and drops groups below the threshold.
+    /// Opens the rows of a release, one set for each statement, adds noise, and drops groups below
+    /// the threshold.
     ///
     /// # Guarantee
-    /// For neighbours that differ in all rows of one unit, what is released is as private as the charge's loss says: every coordinate of every cell has its own
-    /// draw; cells of listed domains are shown whether or not any row is in them; other groups are shown by their noisy number of units alone. Noise and clip are
-    /// the plan's, whatever was released before: the loss of a later release holds for every value of its constants.
+    /// For neighbours that differ in all rows of one unit, what is released is as private as the
+    /// charge's loss says: every coordinate of every cell has its own draw; cells of listed domains
+    /// are shown whether or not any row is in them; other groups are shown by their noisy number of
+    /// units alone. Noise and clip are the plan's, whatever was released before: the loss of a
+    /// later release holds for every value of its constants.
     ///
     /// # Requires
-    /// `rows` came from the release's statement in the plan's one snapshot. Each release is made once (asserted).
+    /// `rows` came from the release's statement in the plan's one snapshot. Each release is made
+    /// once (asserted).
     ///
     /// # Reference
-    /// Dong, Roth, Su 2019 for the vector and for adaptive steps (Theorem 3.2); Wilson et al. 2020 (arXiv 1909.01917) for keys released by threshold, each group
-    /// with its own draw.
-    pub fn release(&mut self, release: usize, rows: Sealed<Vec<Rows>>, sampler: &mut dyn Sampler) -> Result<(), Error> {
-        assert!(self.released.table(release).is_none(), "noise is drawn once for a charge");
+    /// Dong, Roth, Su 2019 for the vector and for adaptive steps (Theorem 3.2); Wilson et al. 2020
+    /// (arXiv 1909.01917) for keys released by threshold, each group with its own draw.
+    pub fn release(
+        &mut self,
+        release: usize,
+        rows: Sealed<Vec<Rows>>,
+        sampler: &mut dyn Sampler,
+    ) -> Result<(), Error> {
+        assert!(
+            self.released.table(release).is_none(),
+            "noise is drawn once for a charge"
+        );
         let plan = &self.part.plan().releases()[release];
         if !self.part.contains(release) {
             return Err(Error::Mismatch);
@@ -166,11 +199,20 @@ impl<'p> Releasing<'p> {
 fn listed(release: &ReleasePlan) -> ReleasedTable {
     let keys = cells(release);
     let measures = vec![Vec::new(); keys.len()];
-    ReleasedTable { keys, measures, ..ReleasedTable::default() }
+    ReleasedTable {
+        keys,
+        measures,
+        ..ReleasedTable::default()
+    }
 }
 
-/// What was read stays in `rows`, which are overwritten after this; of what is made of them here, only the keys that are shown are left.
-fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Result<ReleasedTable, Error> {
+/// What was read stays in `rows`, which are overwritten after this; of what is made of them here,
+/// only the keys that are shown are left.
+fn noised(
+    release: &ReleasePlan,
+    rows: &[Rows],
+    sampler: &mut dyn Sampler,
+) -> Result<ReleasedTable, Error> {
     if rows.len() != release.statements().len() {
         return Err(Error::Mismatch);
     }
@@ -179,11 +221,21 @@ fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Re
         (None, _) | (Some(_), None) => (&[][..], rows),
     };
     let key_count = release.key_columns();
-    let parts: Vec<choices::Groups<'_>> = release.parts().iter().zip(rows).map(|(part, rows)| choices::Groups::new(part, rows, key_count)).collect();
+    let parts: Vec<choices::Groups<'_>> = release
+        .parts()
+        .iter()
+        .zip(rows)
+        .map(|(part, rows)| choices::Groups::new(part, rows, key_count))
+        .collect();
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
-    let mut table = ReleasedTable { drawn: Drawn::of(release), ..ReleasedTable::default() };
-    let made: Vec<_> = (0..release.coordinates().len()).map(|at| made_of(release.coordinates(), at)).collect();
+    let mut table = ReleasedTable {
+        drawn: Drawn::of(release),
+        ..ReleasedTable::default()
+    };
+    let made: Vec<_> = (0..release.coordinates().len())
+        .map(|at| made_of(release.coordinates(), at))
+        .collect();
     let mut sums = Vec::new();
     for (mut key, values) in groups(release, vector, calibrated) {
         let mut noisy = Vec::with_capacity(values.len());
@@ -191,12 +243,19 @@ fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Re
             noisy.push(value.saturating_add(sampler.sample(&calibrated.noise)?));
         }
         let listed = is_listed(release, &key);
-        let passes = listed || threshold.is_some_and(|(coordinate, pass_at)| noisy.get(coordinate).is_some_and(|v| *v >= pass_at));
+        let passes = listed
+            || threshold.is_some_and(|(coordinate, pass_at)| {
+                noisy.get(coordinate).is_some_and(|v| *v >= pass_at)
+            });
         if passes {
-            let drawn = |at: usize| Rational::binary(BigInt::from(noisy[at]), calibrated[at].refine);
+            let drawn =
+                |at: usize| Rational::binary(BigInt::from(noisy[at]), calibrated[at].refine);
             let of = |coordinate: usize| {
                 let (terms, divisor) = &made[coordinate];
-                Rational::combined(terms.iter().map(|(at, times)| (drawn(*at), *times)), *divisor)
+                Rational::combined(
+                    terms.iter().map(|(at, times)| (drawn(*at), *times)),
+                    *divisor,
+                )
             };
             let mut measures = decode::measures(release, of);
             for part in &parts {
@@ -213,24 +272,37 @@ fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Re
     Ok(table)
 }
 
-/// Groups that may be shown, with the exact integers of their coordinates: of each grouping set all cells of its listed domains, else those that the statement
-/// found.
+/// Groups that may be shown, with the exact integers of their coordinates: of each grouping set all
+/// cells of its listed domains, else those that the statement found.
 fn groups(release: &ReleasePlan, vector: &[Key], calibrated: &[Calibrated]) -> Vec<Group> {
     let mut found: HashMap<Key, Zeroizing<Vec<i128>>> = HashMap::new();
     for row in vector {
         let (key, values) = row.split_at(release.key_columns().min(row.len()));
-        let values: Vec<i128> = values.iter().zip(calibrated).map(|(v, c)| refined(v.as_deref(), c, release.is_refined())).collect();
+        let values: Vec<i128> = values
+            .iter()
+            .zip(calibrated)
+            .map(|(v, c)| refined(v.as_deref(), c, release.is_refined()))
+            .collect();
         found.insert(key.to_vec(), Zeroizing::new(values));
     }
     let mut groups: Vec<Group> = cells(release)
         .into_iter()
         .map(|cell| {
-            let values = found.remove(&cell).unwrap_or_else(|| Zeroizing::new(vec![0; calibrated.len()]));
+            let values = found
+                .remove(&cell)
+                .unwrap_or_else(|| Zeroizing::new(vec![0; calibrated.len()]));
             (cell, values)
         })
         .collect();
-    let others = found.into_iter().filter(|(key, _)| !is_listed(release, key)).collect();
-    groups.extend(sorted(others, release.keys(), release.key_columns() - release.keys().len()));
+    let others = found
+        .into_iter()
+        .filter(|(key, _)| !is_listed(release, key))
+        .collect();
+    groups.extend(sorted(
+        others,
+        release.keys(),
+        release.key_columns() - release.keys().len(),
+    ));
     groups
 }
 
@@ -239,40 +311,63 @@ fn set_of(release: &ReleasePlan, key: &Key) -> Vec<usize> {
     match release.sets() {
         [] => (0..release.keys().len()).collect(),
         sets => {
-            let number = key.first().and_then(Option::as_ref).and_then(|text| text.parse::<usize>().ok());
-            number.and_then(|n| sets.get(n)).cloned().unwrap_or_default()
+            let number = key
+                .first()
+                .and_then(Option::as_ref)
+                .and_then(|text| text.parse::<usize>().ok());
+            number
+                .and_then(|n| sets.get(n))
+                .cloned()
+                .unwrap_or_default()
         }
     }
 }
 
 /// The groups of its set are known without the data.
 fn is_listed(release: &ReleasePlan, key: &Key) -> bool {
-    set_of(release, key).iter().all(|at| matches!(release.keys()[*at].1, KeyRule::Domain(_)))
+    set_of(release, key)
+        .iter()
+        .all(|at| matches!(release.keys()[*at].1, KeyRule::Domain(_)))
 }
 
-/// A coordinate's exact integer on its refined lattice; saturates far outside anything a table can hold, so that no value can stop a release. Sums are integers by
-/// their type: were one not, its whole part alone would count.
+/// A coordinate's exact integer on its refined lattice; saturates far outside anything a table can
+/// hold, so that no value can stop a release. Sums are integers by their type: were one not, its
+/// whole part alone would count.
 fn refined(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) -> i128 {
     let Some(text) = text else { return 0 };
     let text = text.split_once('.').map_or(text, |(whole, _)| whole);
-    let value: i128 = text.parse().unwrap_or(if text.starts_with('-') { i128::MIN / 4 } else { i128::MAX / 4 });
+    let value: i128 = text.parse().unwrap_or(if text.starts_with('-') {
+        i128::MIN / 4
+    } else {
+        i128::MAX / 4
+    });
     if is_refined {
         return value;
     }
-    value.saturating_mul(1i128.checked_shl(calibrated.refine.min(100)).unwrap_or(i128::MAX)).clamp(i128::MIN / 4, i128::MAX / 4)
+    value
+        .saturating_mul(
+            1i128
+                .checked_shl(calibrated.refine.min(100))
+                .unwrap_or(i128::MAX),
+        )
+        .clamp(i128::MIN / 4, i128::MAX / 4)
 }
 
-/// Every combination of listed key values, in their order, as the statement prints them: of every grouping set whose keys are all listed.
+/// Every combination of listed key values, in their order, as the statement prints them: of every
+/// grouping set whose keys are all listed.
 fn cells(release: &ReleasePlan) -> Vec<Key> {
     if release.sets().is_empty() {
         return of_set(release, &set_of(release, &Vec::new()), Vec::new());
     }
     let sets = release.sets().iter().enumerate();
-    sets.flat_map(|(number, set)| of_set(release, set, vec![Some(number.to_string())])).collect()
+    sets.flat_map(|(number, set)| of_set(release, set, vec![Some(number.to_string())]))
+        .collect()
 }
 
 fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
-    let text = |at: usize, value: &Option<Scalar>| value.as_ref().map(|v| key_text(v, &release.keys()[at].0));
+    let text = |at: usize, value: &Option<Scalar>| {
+        value.as_ref().map(|v| key_text(v, &release.keys()[at].0))
+    };
     let first = start.len();
     let mut whole = start;
     whole.resize(first + release.keys().len(), None);
@@ -280,50 +375,82 @@ fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
     for axis in axes(set, release.tuples()) {
         let (places, rows): (Vec<usize>, Vec<Key>) = match axis {
             Axis::Key(at) => match &release.keys()[at].1 {
-                KeyRule::Domain(values) => (vec![at], values.iter().map(|v| vec![text(at, v)]).collect()),
+                KeyRule::Domain(values) => {
+                    (vec![at], values.iter().map(|v| vec![text(at, v)]).collect())
+                }
                 KeyRule::Threshold => return Vec::new(),
             },
             Axis::Tuples(Tuples { keys, rows }) => {
-                let rows = rows.iter().map(|row| keys.iter().zip(row).map(|(at, v)| text(*at, v)).collect()).collect();
+                let rows = rows
+                    .iter()
+                    .map(|row| keys.iter().zip(row).map(|(at, v)| text(*at, v)).collect())
+                    .collect();
                 (keys, rows)
             }
         };
         let placed = |cell: &Key, row: &Key| {
             let mut cell = cell.clone();
-            places.iter().zip(row).for_each(|(at, text)| cell[first + at].clone_from(text));
+            places
+                .iter()
+                .zip(row)
+                .for_each(|(at, text)| cell[first + at].clone_from(text));
             cell
         };
-        cells = cells.iter().flat_map(|cell| rows.iter().map(|row| placed(cell, row)).collect::<Vec<_>>()).collect();
+        cells = cells
+            .iter()
+            .flat_map(|cell| rows.iter().map(|row| placed(cell, row)).collect::<Vec<_>>())
+            .collect();
     }
     cells
 }
 
-/// Where a key's value stands among its key's: listed ones by their place, numbers by value, texts by their bytes, NULL last.
+/// Where a key's value stands among its key's: listed ones by their place, numbers by value, texts
+/// by their bytes, NULL last.
 type Rank<'a> = (u8, i64, &'a str);
 
-/// By grouping set and key, so that the order says nothing of the data. Each rank is found once and by a map: many groups beside a long list are no more than both.
+/// By grouping set and key, so that the order says nothing of the data. Each rank is found once and
+/// by a map: many groups beside a long list are no more than both.
 fn sorted(groups: Vec<Group>, keys: &[(Type, KeyRule)], numbered: usize) -> Vec<Group> {
     let places: Vec<HashMap<String, i64>> = keys.iter().map(places).collect();
-    let number = |key: &Key| key.iter().take(numbered).flatten().next().and_then(|text| text.parse::<usize>().ok());
+    let number = |key: &Key| {
+        key.iter()
+            .take(numbered)
+            .flatten()
+            .next()
+            .and_then(|text| text.parse::<usize>().ok())
+    };
     let mut ranks: Vec<(Option<usize>, Vec<Rank<'_>>)> = Vec::with_capacity(groups.len());
     for (key, _) in &groups {
         let texts = key.iter().skip(numbered).zip(keys).zip(&places);
-        ranks.push((number(key), texts.map(|((text, key), places)| rank(text.as_deref(), key, places)).collect()));
+        ranks.push((
+            number(key),
+            texts
+                .map(|((text, key), places)| rank(text.as_deref(), key, places))
+                .collect(),
+        ));
     }
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_by(|a, b| ranks[*a].cmp(&ranks[*b]));
     drop(ranks);
     let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
-    order.into_iter().filter_map(|at| groups[at].take()).collect()
+    order
+        .into_iter()
+        .filter_map(|at| groups[at].take())
+        .collect()
 }
 
-fn rank<'k>(text: Option<&'k str>, (data_type, rule): &(Type, KeyRule), places: &HashMap<String, i64>) -> Rank<'k> {
+fn rank<'k>(
+    text: Option<&'k str>,
+    (data_type, rule): &(Type, KeyRule),
+    places: &HashMap<String, i64>,
+) -> Rank<'k> {
     let Some(text) = text else { return (1, 0, "") };
     match (rule, data_type) {
         (KeyRule::Domain(_), _) => (0, places.get(text).copied().unwrap_or(i64::MAX), ""),
-        (KeyRule::Threshold, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8) => {
-            (0, in_total_order(text.parse().unwrap_or(f64::MAX)), text)
-        }
+        (
+            KeyRule::Threshold,
+            Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8,
+        ) => (0, in_total_order(text.parse().unwrap_or(f64::MAX)), text),
         (KeyRule::Threshold, _) => (0, 0, text),
     }
 }
@@ -341,7 +468,8 @@ fn places((data_type, rule): &(Type, KeyRule)) -> HashMap<String, i64> {
     places
 }
 
-/// Integers in the order of [`f64::total_cmp`]: NaN is above all numbers, and not beside each of them, which is no order.
+/// Integers in the order of [`f64::total_cmp`]: NaN is above all numbers, and not beside each of
+/// them, which is no order.
 fn in_total_order(value: f64) -> i64 {
     let bits = value.to_bits().cast_signed();
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
@@ -357,18 +485,46 @@ mod tests {
     }
 
     fn order(keys: &[(Type, KeyRule)], numbered: usize, groups: &[&[&str]]) -> Vec<String> {
-        let shown = |(key, _): &Group| key.iter().map(|text| text.clone().unwrap_or("NULL".to_owned())).collect::<Vec<_>>().join(" ");
-        sorted(groups.iter().map(|key| group(key)).collect(), keys, numbered).iter().map(shown).collect()
+        let shown = |(key, _): &Group| {
+            key.iter()
+                .map(|text| text.clone().unwrap_or("NULL".to_owned()))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        sorted(
+            groups.iter().map(|key| group(key)).collect(),
+            keys,
+            numbered,
+        )
+        .iter()
+        .map(shown)
+        .collect()
     }
 
     /// Also NaN has its place, wherever it comes: else the order of the others would depend on it.
     #[test]
     fn groups_are_ordered_by_set_and_value() {
-        let listed = KeyRule::Domain(["b", "a"].map(|text| Some(Scalar::Text(text.to_owned()))).into());
+        let listed = KeyRule::Domain(
+            ["b", "a"]
+                .map(|text| Some(Scalar::Text(text.to_owned())))
+                .into(),
+        );
         let keys = [(Type::Text, listed), (Type::Float8, KeyRule::Threshold)];
-        let wanted =
-            ["0 b -2.5", "0 b -0.5", "0 b NULL", "0 a 2", "0 a 10", "0 a Infinity", "0 a NaN", "0 a NULL", "1 NULL -1", "2 b NULL", "10 a NULL"];
-        let mut groups: Vec<Vec<&str>> = wanted.iter().map(|key| key.split(' ').collect()).collect();
+        let wanted = [
+            "0 b -2.5",
+            "0 b -0.5",
+            "0 b NULL",
+            "0 a 2",
+            "0 a 10",
+            "0 a Infinity",
+            "0 a NaN",
+            "0 a NULL",
+            "1 NULL -1",
+            "2 b NULL",
+            "10 a NULL",
+        ];
+        let mut groups: Vec<Vec<&str>> =
+            wanted.iter().map(|key| key.split(' ').collect()).collect();
         for _ in 0..groups.len() {
             groups.rotate_left(1);
             let turned: Vec<&[&str]> = groups.iter().map(Vec::as_slice).collect();
@@ -377,17 +533,36 @@ mod tests {
             assert_eq!(order(&keys, 1, &backwards), wanted);
         }
         let texts: [&[&str]; 4] = [&["b"], &["a"], &["B"], &["NULL"]];
-        assert_eq!(order(&[(Type::Text, KeyRule::Threshold)], 0, &texts), ["B", "a", "b", "NULL"]);
+        assert_eq!(
+            order(&[(Type::Text, KeyRule::Threshold)], 0, &texts),
+            ["B", "a", "b", "NULL"]
+        );
     }
 
     /// As many groups as listed values: work by their product would not end.
     #[test]
     fn many_groups_beside_a_long_list_are_sorted() {
-        let values = (0..50_000_i64).rev().map(|n| Some(Scalar::Int(n))).collect();
-        let keys = [(Type::Int4, KeyRule::Domain(values)), (Type::Int4, KeyRule::Threshold)];
-        let groups = (0..50_000).map(|n| group(&[&(n * 7_919 % 50_000).to_string(), &n.to_string()])).collect();
+        let values = (0..50_000_i64)
+            .rev()
+            .map(|n| Some(Scalar::Int(n)))
+            .collect();
+        let keys = [
+            (Type::Int4, KeyRule::Domain(values)),
+            (Type::Int4, KeyRule::Threshold),
+        ];
+        let groups = (0..50_000)
+            .map(|n| group(&[&(n * 7_919 % 50_000).to_string(), &n.to_string()]))
+            .collect();
         let sorted = sorted(groups, &keys, 0);
-        let first: Vec<&str> = sorted.iter().filter_map(|(key, _)| key[0].as_deref()).collect();
-        assert!(first.iter().map(|text| text.parse::<i64>().unwrap()).eq((0..50_000).rev()));
+        let first: Vec<&str> = sorted
+            .iter()
+            .filter_map(|(key, _)| key[0].as_deref())
+            .collect();
+        assert!(
+            first
+                .iter()
+                .map(|text| text.parse::<i64>().unwrap())
+                .eq((0..50_000).rev())
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The noise that a table's sums hold, kept with them: whoever shows them again, or adds them up, tells their own error.
+//! The noise that a table's sums hold, kept with them: whoever shows them again, or adds them up,
+//! tells their own error.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +11,12 @@ use crate::rewrite::{Measure, ReleasePlan, Total, made_of, measure_terms};
 pub struct Drawn {
     /// Each with the bits that its lattice was refined by.
     draws: Vec<(Noise, u32)>,
-    /// How many times each draw is in each coordinate of the plain layout, in units of the draws' base lattices, and what that is divided by. Whole numbers, so that what
-    /// is read again is what was written.
+    /// How many times each draw is in each coordinate of the plain layout, in units of the draws'
+    /// base lattices, and what that is divided by. Whole numbers, so that what is read again is
+    /// what was written.
     terms: Vec<(Vec<(usize, i64)>, u64)>,
-    /// Of how many groups, each with its own draws, a group is the sum; parallel to the groups. Empty: each of itself.
+    /// Of how many groups, each with its own draws, a group is the sum; parallel to the groups.
+    /// Empty: each of itself.
     #[serde(skip)]
     summed: Vec<usize>,
 }
@@ -21,41 +24,80 @@ pub struct Drawn {
 impl Drawn {
     /// One draw a released coordinate; `None` where nothing was.
     pub fn of(release: &ReleasePlan) -> Option<Self> {
-        let draws: Vec<(Noise, u32)> = release.price()?.calibrated.iter().map(|c| (c.noise, c.refine)).collect();
-        let terms = (0..draws.len()).map(|at| made_of(release.coordinates(), at)).collect();
-        Some(Self { terms, draws, summed: Vec::new() })
+        let draws: Vec<(Noise, u32)> = release
+            .price()?
+            .calibrated
+            .iter()
+            .map(|c| (c.noise, c.refine))
+            .collect();
+        let terms = (0..draws.len())
+            .map(|at| made_of(release.coordinates(), at))
+            .collect();
+        Some(Self {
+            terms,
+            draws,
+            summed: Vec::new(),
+        })
     }
 
     /// The noise of coordinates that are made of these, over groups that are sums of these groups.
     pub(super) fn added_up(&self, totals: &[&Total], summed: Vec<usize>) -> Self {
-        Self { draws: self.draws.clone(), terms: totals.iter().map(|total| (total.terms.clone(), total.divisor)).collect(), summed }
+        Self {
+            draws: self.draws.clone(),
+            terms: totals
+                .iter()
+                .map(|total| (total.terms.clone(), total.divisor))
+                .collect(),
+            summed,
+        }
     }
 
     /// That with the heavier tail, of whatever was drawn.
     pub fn mechanism(&self) -> Mechanism {
-        let is_laplace = self.draws.iter().any(|(noise, _)| matches!(noise, Noise::Laplace { .. }));
-        if is_laplace { Mechanism::Laplace } else { Mechanism::Gaussian }
+        let is_laplace = self
+            .draws
+            .iter()
+            .any(|(noise, _)| matches!(noise, Noise::Laplace { .. }));
+        if is_laplace {
+            Mechanism::Laplace
+        } else {
+            Mechanism::Gaussian
+        }
     }
 
-    /// What each draw adds to a measure of a group: signed standard deviations in the measure's unit. Measures of one group share draws.
+    /// What each draw adds to a measure of a group: signed standard deviations in the measure's
+    /// unit. Measures of one group share draws.
     pub fn noise(&self, measure: &Measure, group: usize) -> Vec<f64> {
         let root = (self.summed.get(group).copied().unwrap_or(1) as f64).sqrt();
         let mut noise = vec![0.0; self.draws.len()];
         for (coordinate, factor) in measure_terms(measure) {
-            let Some((terms, divisor)) = self.terms.get(coordinate) else { continue };
+            let Some((terms, divisor)) = self.terms.get(coordinate) else {
+                continue;
+            };
             for (draw, times) in terms {
-                if let (Some(sum), Some((law, refined))) = (noise.get_mut(*draw), self.draws.get(*draw)) {
-                    *sum += root * factor * *times as f64 / *divisor as f64 * law.standard_deviation() / 2f64.powi(*refined as i32);
+                if let (Some(sum), Some((law, refined))) =
+                    (noise.get_mut(*draw), self.draws.get(*draw))
+                {
+                    *sum += root * factor * *times as f64 / *divisor as f64
+                        * law.standard_deviation()
+                        / 2f64.powi(*refined as i32);
                 }
             }
         }
         noise
     }
 
-    /// The standard deviation of a measure's noise, in the measure's unit, in the group where it is largest.
+    /// The standard deviation of a measure's noise, in the measure's unit, in the group where it is
+    /// largest.
     pub fn deviation(&self, measure: &Measure) -> f64 {
-        let widest = (0..self.summed.len()).max_by_key(|group| self.summed[*group]).unwrap_or(0);
-        self.noise(measure, widest).iter().map(|n| n * n).sum::<f64>().sqrt()
+        let widest = (0..self.summed.len())
+            .max_by_key(|group| self.summed[*group])
+            .unwrap_or(0);
+        self.noise(measure, widest)
+            .iter()
+            .map(|n| n * n)
+            .sum::<f64>()
+            .sqrt()
     }
 
     /// The most groups that a group is the sum of.

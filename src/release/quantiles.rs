@@ -1,8 +1,10 @@
-//! Several quantiles of one value: the middle one is chosen first, then those below it among the rows below it and those above among the rows above, and so on.
-//! A unit's rows lie in disjoint parts of a level, so that m quantiles cost floor(log2 m) + 1 draws and not m.
+//! Several quantiles of one value: the middle one is chosen first, then those below it among the
+//! rows below it and those above among the rows above, and so on. A unit's rows lie in disjoint
+//! parts of a level, so that m quantiles cost floor(log2 m) + 1 draws and not m.
 //!
-//! Many rows may share a value, and the part of them below the wanted rank is not known. So each candidate is cut in pieces, its rows' weight spread evenly over them, and
-//! a piece is chosen: rows of one value may stand on both sides.
+//! Many rows may share a value, and the part of them below the wanted rank is not known. So each
+//! candidate is cut in pieces, its rows' weight spread evenly over them, and a piece is chosen:
+//! rows of one value may stand on both sides.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,7 +23,8 @@ pub struct Values<'v> {
     pub halving: &'v Halving,
 }
 
-/// Pieces that are left, and the shares of all rows, in millionths, that they are taken to lie between.
+/// Pieces that are left, and the shares of all rows, in millionths, that they are taken to lie
+/// between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
     from: u64,
@@ -34,33 +37,65 @@ impl Values<'_> {
     /// A candidate for each of the fractions, which are in millionths, each above the one before.
     ///
     /// # Guarantee
-    /// On each level, one draw of [`Halving::draw`] in every part. A unit of weight w, at most `weight_max`, has w p of it in p pieces a candidate, each in one part; where it has
-    /// w_i, penalties of that part's draw move apart by at most spread w_i, of a width of spread p `weight_max`. So the draws of a level cost together what one costs
-    /// ([`Exponential::loss`]), and the parts of the next level are made of what was chosen and nothing else.
+    /// On each level, one draw of [`Halving::draw`] in every part. A unit of weight w, at most
+    /// `weight_max`, has w p of it in p pieces a candidate, each in one part; where it has w_i,
+    /// penalties of that part's draw move apart by at most spread w_i, of a width of spread p
+    /// `weight_max`. So the draws of a level cost together what one costs ([`Exponential::loss`]),
+    /// and the parts of the next level are made of what was chosen and nothing else.
     ///
     /// # Reference
-    /// Kaplan, Schnapp, Stemmer 2022 (arXiv 2110.05429), algorithm AQ; ranks are taken within the part, for the fraction that the nominal shares leave there.
+    /// Kaplan, Schnapp, Stemmer 2022 (arXiv 2110.05429), algorithm AQ; ranks are taken within the
+    /// part, for the fraction that the nominal shares leave there.
     ///
     /// # Errors
     /// [`Error::Noise`] where nothing can be drawn.
     pub fn choose(&self, fractions: &[u32], sampler: &mut dyn Sampler) -> Result<Vec<u64>, Error> {
-        let all = Part { from: 0, upto: self.candidates * self.halving.pieces, low: 0, high: 1_000_000 };
+        let all = Part {
+            from: 0,
+            upto: self.candidates * self.halving.pieces,
+            low: 0,
+            high: 1_000_000,
+        };
         let mut chosen = Vec::with_capacity(fractions.len());
         self.descend(all, fractions, sampler, &mut chosen)?;
-        Ok(chosen.into_iter().map(|piece| piece / self.halving.pieces).collect())
+        Ok(chosen
+            .into_iter()
+            .map(|piece| piece / self.halving.pieces)
+            .collect())
     }
 
-    fn descend(&self, part: Part, fractions: &[u32], sampler: &mut dyn Sampler, chosen: &mut Vec<u64>) -> Result<(), Error> {
+    fn descend(
+        &self,
+        part: Part,
+        fractions: &[u32],
+        sampler: &mut dyn Sampler,
+        chosen: &mut Vec<u64>,
+    ) -> Result<(), Error> {
         let middle = fractions.len() / 2;
-        let Some(fraction) = fractions.get(middle) else { return Ok(()) };
+        let Some(fraction) = fractions.get(middle) else {
+            return Ok(());
+        };
         let ratio = ratio_of(fraction - part.low, part.high - part.low);
         let spans = self.spans(part, ratio);
         let runs: Vec<Run> = spans.iter().map(|span| span.run.clone()).collect();
         let (run, place) = sampler.choose(&self.halving.draw(ratio), &runs)?;
         let piece = spans.get(run).ok_or(Error::Mismatch)?.piece(place);
-        self.descend(Part { upto: piece + 1, high: *fraction, ..part }, &fractions[..middle], sampler, chosen)?;
+        self.descend(
+            Part {
+                upto: piece + 1,
+                high: *fraction,
+                ..part
+            },
+            &fractions[..middle],
+            sampler,
+            chosen,
+        )?;
         chosen.push(piece);
-        let above = Part { from: piece + 1, low: *fraction, ..part };
+        let above = Part {
+            from: piece + 1,
+            low: *fraction,
+            ..part
+        };
         if above.from < above.upto {
             return self.descend(above, &fractions[middle + 1..], sampler, chosen);
         }
@@ -69,19 +104,37 @@ impl Values<'_> {
         Ok(())
     }
 
-    /// The part's pieces by penalty: the distance of the rank a/b of its weight from the ranks that a piece covers, times b.
+    /// The part's pieces by penalty: the distance of the rank a/b of its weight from the ranks that
+    /// a piece covers, times b.
     fn spans(&self, part: Part, (a, b): (u64, u64)) -> Vec<Span> {
         let pieces = self.halving.pieces;
-        let within = |candidate: u64| (candidate * pieces).max(part.from)..((candidate + 1) * pieces).min(part.upto);
-        let weights = self.weights.range(part.from / pieces..=(part.upto - 1) / pieces).filter(|(_, weight)| **weight > 0);
-        let weighed: Vec<(Range<u64>, BigUint)> = weights.map(|(at, weight)| (within(*at), BigUint::from(*weight))).collect();
-        let total: BigUint = weighed.iter().map(|(range, weight)| weight * (range.end - range.start)).sum();
+        let within = |candidate: u64| {
+            (candidate * pieces).max(part.from)..((candidate + 1) * pieces).min(part.upto)
+        };
+        let weights = self
+            .weights
+            .range(part.from / pieces..=(part.upto - 1) / pieces)
+            .filter(|(_, weight)| **weight > 0);
+        let weighed: Vec<(Range<u64>, BigUint)> = weights
+            .map(|(at, weight)| (within(*at), BigUint::from(*weight)))
+            .collect();
+        let total: BigUint = weighed
+            .iter()
+            .map(|(range, weight)| weight * (range.end - range.start))
+            .sum();
         let goal = total * a;
         let mut spans = Vec::new();
         let (mut next, mut below) = (part.from, BigUint::ZERO);
         for (range, weight) in weighed {
             if range.start > next {
-                spans.push(Span::level(next..range.start, if goal < below { &below - &goal } else { &goal - &below }));
+                spans.push(Span::level(
+                    next..range.start,
+                    if goal < below {
+                        &below - &goal
+                    } else {
+                        &goal - &below
+                    },
+                ));
             }
             let step = weight * b;
             ramp(&range, &below, &step, &goal, &mut spans);
@@ -105,16 +158,31 @@ struct Span {
 
 impl Span {
     fn level(range: Range<u64>, penalty: BigUint) -> Self {
-        Self { run: Run::level(penalty, range.end - range.start), first: range.start, is_backwards: false }
+        Self {
+            run: Run::level(penalty, range.end - range.start),
+            first: range.start,
+            is_backwards: false,
+        }
     }
 
     fn piece(&self, place: u64) -> u64 {
-        if self.is_backwards { self.first - place } else { self.first + place }
+        if self.is_backwards {
+            self.first - place
+        } else {
+            self.first + place
+        }
     }
 }
 
-/// The pieces of one candidate, each of weight `step`, which the ranks from `below` on are of: those before the goal, those that hold it, those after it.
-fn ramp(range: &Range<u64>, below: &BigUint, step: &BigUint, goal: &BigUint, spans: &mut Vec<Span>) {
+/// The pieces of one candidate, each of weight `step`, which the ranks from `below` on are of:
+/// those before the goal, those that hold it, those after it.
+fn ramp(
+    range: &Range<u64>,
+    below: &BigUint,
+    step: &BigUint,
+    goal: &BigUint,
+    spans: &mut Vec<Span>,
+) {
     let count = range.end - range.start;
     let within = |pieces: BigUint| pieces.to_u64().map_or(count, |pieces| pieces.min(count));
     let (before, upto) = if goal < below {
@@ -122,26 +190,58 @@ fn ramp(range: &Range<u64>, below: &BigUint, step: &BigUint, goal: &BigUint, spa
     } else {
         let reach = goal - below;
         // The last piece whose end is at the goal holds it, and so does the first whose start is.
-        (within((&reach + step - 1u8) / step).saturating_sub(u64::from(reach <= step * count)), within(&reach / step + 1u8))
+        (
+            within((&reach + step - 1u8) / step).saturating_sub(u64::from(reach <= step * count)),
+            within(&reach / step + 1u8),
+        )
     };
     if before > 0 {
-        blocks(before, goal - (below + step * before), step, |offset| (range.start + before - 1 - offset, true), spans);
+        blocks(
+            before,
+            goal - (below + step * before),
+            step,
+            |offset| (range.start + before - 1 - offset, true),
+            spans,
+        );
     }
     if upto > before {
-        spans.push(Span::level(range.start + before..range.start + upto, BigUint::ZERO));
+        spans.push(Span::level(
+            range.start + before..range.start + upto,
+            BigUint::ZERO,
+        ));
     }
     if count > upto {
-        blocks(count - upto, below + step * upto - goal, step, |offset| (range.start + upto + offset, false), spans);
+        blocks(
+            count - upto,
+            below + step * upto - goal,
+            step,
+            |offset| (range.start + upto + offset, false),
+            spans,
+        );
     }
 }
 
 /// Rising penalties in runs of powers of two.
-fn blocks(count: u64, first: BigUint, step: &BigUint, place: impl Fn(u64) -> (u64, bool), spans: &mut Vec<Span>) {
+fn blocks(
+    count: u64,
+    first: BigUint,
+    step: &BigUint,
+    place: impl Fn(u64) -> (u64, bool),
+    spans: &mut Vec<Span>,
+) {
     let mut offset = 0;
     for digit in (0..u64::BITS).filter(|digit| count >> digit & 1 == 1) {
         let (piece, is_backwards) = place(offset);
-        let run = Run { penalty: &first + step * offset, candidates: 1 << digit, step: step.clone() };
-        spans.push(Span { run, first: piece, is_backwards });
+        let run = Run {
+            penalty: &first + step * offset,
+            candidates: 1 << digit,
+            step: step.clone(),
+        };
+        spans.push(Span {
+            run,
+            first: piece,
+            is_backwards,
+        });
         offset += 1 << digit;
     }
 }

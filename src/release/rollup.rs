@@ -1,4 +1,5 @@
-//! A coarser question's answer as sums of a finer one's noisy groups. Post-processing: nothing is read, nothing is drawn, nothing costs.
+//! A coarser question's answer as sums of a finer one's noisy groups. Post-processing: nothing is
+//! read, nothing is drawn, nothing costs.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,8 @@ use crate::ir::{ColumnId, Expr, Node};
 use crate::policy::Scalar;
 use crate::rewrite::{Family, Output, ReleasePlan, Total, key_text, measure_deviation};
 
-/// What an answer's groups are, and the noisy integers that its measures were computed of: kept with it, so that they may be added up.
+/// What an answer's groups are, and the noisy integers that its measures were computed of: kept
+/// with it, so that they may be added up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grain {
     /// What its statement was to spend.
@@ -44,20 +46,41 @@ struct GrainKey {
 impl Grain {
     /// Of a release that was just made; `None` where its groups are nobody's sums.
     pub(super) fn of(release: &ReleasePlan, noisy: &[Vec<i128>]) -> Option<Self> {
-        let (Some(family), Some(price)) = (release.family(), release.price()) else { return None };
+        let (Some(family), Some(price)) = (release.family(), release.price()) else {
+            return None;
+        };
         let key = |(grouping, (data_type, rule)): (&crate::rewrite::Grouping, &(Type, KeyRule))| {
-            let KeyRule::Domain(values) = rule else { return None };
-            let text = |value: &Option<Scalar>| (value.as_ref().map(|v| key_text(v, data_type)), value.clone());
-            Some(GrainKey { digest: grouping.digest.clone(), values: values.iter().map(text).collect(), is_whole: grouping.is_whole })
+            let KeyRule::Domain(values) = rule else {
+                return None;
+            };
+            let text = |value: &Option<Scalar>| {
+                (
+                    value.as_ref().map(|v| key_text(v, data_type)),
+                    value.clone(),
+                )
+            };
+            Some(GrainKey {
+                digest: grouping.digest.clone(),
+                values: values.iter().map(text).collect(),
+                is_whole: grouping.is_whole,
+            })
         };
         Some(Self {
             epsilon: family.epsilon,
             conditions: family.conditions.iter().map(|c| c.digest.clone()).collect(),
-            keys: family.keys.iter().zip(release.keys()).map(key).collect::<Option<_>>()?,
+            keys: family
+                .keys
+                .iter()
+                .zip(release.keys())
+                .map(key)
+                .collect::<Option<_>>()?,
             sets: release.sets().to_vec(),
             totals: family.totals.clone(),
             refined: price.calibrated.iter().map(|c| c.refine).collect(),
-            noisy: noisy.iter().map(|row| row.iter().map(i128::to_string).collect()).collect(),
+            noisy: noisy
+                .iter()
+                .map(|row| row.iter().map(i128::to_string).collect())
+                .collect(),
         })
     }
 }
@@ -68,7 +91,8 @@ pub struct Coarser {
     pub table: ReleasedTable,
     /// What the finer answer's statement was to spend.
     pub epsilon: f64,
-    /// How many times the standard error of a bought answer the error is, in the measure and group where that is most.
+    /// How many times the standard error of a bought answer the error is, in the measure and group
+    /// where that is most.
     pub worse: f64,
     /// The most groups that one is the sum of.
     pub summed: usize,
@@ -79,27 +103,50 @@ const BYTES_READ: usize = 8;
 /// Values that are compared in one step.
 const VALUES_COMPARED: usize = 8;
 
-/// The release's groups out of a stored answer of its family; `None` where they are not exactly sums of its groups, or where to tell takes more than what is left of `effort`.
+/// The release's groups out of a stored answer of its family; `None` where they are not exactly
+/// sums of its groups, or where to tell takes more than what is left of `effort`.
 ///
 /// # Guarantee
 /// A function of the stored, released answer and of public facts: as private as that is.
 ///
-/// But for noise, and for what clips cut off units with more rows than the policy's bound, the sums are those that the release would be made of. Every row of the release
-/// is in one group of the finer answer: it meets the finer one's conditions, which are the release's own too, and each of its key values is listed there ([`is_covered`]).
-/// Every row of a group that is picked is in the release: it meets the release's other conditions, which are told by the group's keys, and its own keys are listed.
+/// But for noise, and for what clips cut off units with more rows than the policy's bound, the sums
+/// are those that the release would be made of. Every row of the release is in one group of the
+/// finer answer: it meets the finer one's conditions, which are the release's own too, and each of
+/// its key values is listed there ([`is_covered`]). Every row of a group that is picked is in the
+/// release: it meets the release's other conditions, which are told by the group's keys, and its
+/// own keys are listed.
 pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &Effort) -> Option<Coarser> {
     effort.take((stored.len() / BYTES_READ) as u64)?;
     let table: ReleasedTable = serde_json::from_slice(stored).ok()?;
-    let (grain, drawn, family) = (table.grain.as_ref()?, table.drawn.as_ref()?, release.family()?);
+    let (grain, drawn, family) = (
+        table.grain.as_ref()?,
+        table.drawn.as_ref()?,
+        release.family()?,
+    );
     // What noise alone may make of a flag is decided by the noise that the plan has.
-    let has_flags = release.outputs().iter().any(|(output, _)| matches!(output, Output::Truth { .. }));
-    let is_whole = grain.noisy.len() == table.keys.len() && grain.noisy.iter().all(|row| row.len() == grain.refined.len());
+    let has_flags = release
+        .outputs()
+        .iter()
+        .any(|(output, _)| matches!(output, Output::Truth { .. }));
+    let is_whole = grain.noisy.len() == table.keys.len()
+        && grain
+            .noisy
+            .iter()
+            .all(|row| row.len() == grain.refined.len());
     if has_flags || !release.parts().is_empty() || !is_whole {
         return None;
     }
     let view = View::new(grain, family, release, effort)?;
-    let totals: Vec<&Total> =
-        family.coordinates.iter().map(|name| grain.totals.iter().find(|total| Some(&total.name) == name.as_ref())).collect::<Option<_>>()?;
+    let totals: Vec<&Total> = family
+        .coordinates
+        .iter()
+        .map(|name| {
+            grain
+                .totals
+                .iter()
+                .find(|total| Some(&total.name) == name.as_ref())
+        })
+        .collect::<Option<_>>()?;
     let members = view.members(&table.keys)?;
     let mut made = ReleasedTable::default();
     let mut summed = Vec::with_capacity(members.len());
@@ -112,10 +159,19 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &Effort) -> Option<
     }
     let drawn = drawn.added_up(&totals, summed);
     let ratio = |measure| Some(drawn.deviation(measure) / measure_deviation(release, measure)?);
-    let worse = release.measures().iter().map(ratio).try_fold(0.0, |worst: f64, ratio| ratio.map(|r| worst.max(r)))?;
+    let worse = release
+        .measures()
+        .iter()
+        .map(ratio)
+        .try_fold(0.0, |worst: f64, ratio| ratio.map(|r| worst.max(r)))?;
     let summed = drawn.summed();
     made.drawn = Some(drawn);
-    Some(Coarser { table: made, epsilon: grain.epsilon, worse, summed })
+    Some(Coarser {
+        table: made,
+        epsilon: grain.epsilon,
+        worse,
+        summed,
+    })
 }
 
 /// The noisy integers of some groups together, coordinate by coordinate.
@@ -130,7 +186,12 @@ fn added(grain: &Grain, rows: &[usize]) -> Option<Vec<BigInt>> {
 }
 
 fn value(total: &Total, sums: &[BigInt], refined: &[u32]) -> Rational {
-    let term = |(coordinate, factor): &(usize, i64)| (Rational::binary(sums[*coordinate].clone(), refined[*coordinate]), *factor);
+    let term = |(coordinate, factor): &(usize, i64)| {
+        (
+            Rational::binary(sums[*coordinate].clone(), refined[*coordinate]),
+            *factor,
+        )
+    };
     Rational::combined(total.terms.iter().map(term), total.divisor)
 }
 
@@ -156,45 +217,99 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(grain: &'a Grain, family: &'a Family, release: &'a ReleasePlan, effort: &'a Effort) -> Option<Self> {
-        if !grain.conditions.iter().all(|known| family.conditions.iter().any(|c| c.digest == *known)) {
+    fn new(
+        grain: &'a Grain,
+        family: &'a Family,
+        release: &'a ReleasePlan,
+        effort: &'a Effort,
+    ) -> Option<Self> {
+        if !grain
+            .conditions
+            .iter()
+            .all(|known| family.conditions.iter().any(|c| c.digest == *known))
+        {
             return None;
         }
         let told = |expr: &'a Expr| Some((expr, told_by(expr, grain, family)?));
-        let others = family.conditions.iter().filter(|c| !grain.conditions.contains(&c.digest));
-        let picks: Vec<_> = others.map(|c| told(c.expr.as_ref()?)).collect::<Option<_>>()?;
-        let key = |grouping: &'a crate::rewrite::Grouping| match grain.keys.iter().position(|known| known.digest == grouping.digest) {
+        let others = family
+            .conditions
+            .iter()
+            .filter(|c| !grain.conditions.contains(&c.digest));
+        let picks: Vec<_> = others
+            .map(|c| told(c.expr.as_ref()?))
+            .collect::<Option<_>>()?;
+        let key = |grouping: &'a crate::rewrite::Grouping| match grain
+            .keys
+            .iter()
+            .position(|known| known.digest == grouping.digest)
+        {
             Some(at) => Some(Told::Same(at)),
-            None => is_printed_once(&grouping.expr.data_type).then_some(&grouping.expr).and_then(told).map(|(expr, by)| Told::Of(expr, by)),
+            None => is_printed_once(&grouping.expr.data_type)
+                .then_some(&grouping.expr)
+                .and_then(told)
+                .map(|(expr, by)| Told::Of(expr, by)),
         };
         let keys = family.keys.iter().map(key).collect::<Option<_>>()?;
         // Of values that are printed alike the first stands.
-        let values = grain.keys.iter().map(|key| key.values.iter().rev().map(|(printed, value)| (printed, value)).collect()).collect();
-        let view = Self { grain, release, keys, picks, values, effort };
-        (0..grain.keys.len()).all(|at| view.is_covered(at)).then_some(view)
+        let values = grain
+            .keys
+            .iter()
+            .map(|key| {
+                key.values
+                    .iter()
+                    .rev()
+                    .map(|(printed, value)| (printed, value))
+                    .collect()
+            })
+            .collect();
+        let view = Self {
+            grain,
+            release,
+            keys,
+            picks,
+            values,
+            effort,
+        };
+        (0..grain.keys.len())
+            .all(|at| view.is_covered(at))
+            .then_some(view)
     }
 
-    /// Every row of the release has a value of this key of the finer answer that is listed there: no other can occur, or the release groups by the same key (it leaves out
-    /// what it does not list, and lists nothing that the finer one does not), or a condition names the values.
+    /// Every row of the release has a value of this key of the finer answer that is listed there:
+    /// no other can occur, or the release groups by the same key (it leaves out what it does not
+    /// list, and lists nothing that the finer one does not), or a condition names the values.
     fn is_covered(&self, key: usize) -> bool {
-        let is_same = self.keys.iter().any(|told| matches!(told, Told::Same(at) if *at == key));
+        let is_same = self
+            .keys
+            .iter()
+            .any(|told| matches!(told, Told::Same(at) if *at == key));
         let known = &self.grain.keys[key].values;
         let listed = |value: &Scalar| known.iter().any(|(_, known)| known.as_ref() == Some(value));
-        let compares = |values: &[&Scalar]| self.effort.take((values.len().saturating_mul(known.len()) / VALUES_COMPARED) as u64).is_some();
+        let compares = |values: &[&Scalar]| {
+            self.effort
+                .take((values.len().saturating_mul(known.len()) / VALUES_COMPARED) as u64)
+                .is_some()
+        };
         let is_named = |(expr, by): &(&Expr, Vec<(ColumnId, usize)>)| match by.as_slice() {
-            [(id, at)] if *at == key => named_values(expr, *id).is_some_and(|values| compares(&values) && values.into_iter().all(listed)),
+            [(id, at)] if *at == key => named_values(expr, *id)
+                .is_some_and(|values| compares(&values) && values.into_iter().all(listed)),
             _ => false,
         };
         self.grain.keys[key].is_whole || is_same || self.picks.iter().any(is_named)
     }
 
-    /// The groups of the release in their order, each with the places of the finer groups that it is the sum of.
+    /// The groups of the release in their order, each with the places of the finer groups that it
+    /// is the sum of.
     fn members(&self, keys: &[Key]) -> Option<Vec<(Key, Vec<usize>)>> {
         let wanted = cells(self.release);
         let mut members: HashMap<Key, Vec<usize>> = HashMap::new();
         let sets = match self.release.sets() {
             [] => vec![(Vec::new(), (0..self.keys.len()).collect::<Vec<usize>>())],
-            sets => sets.iter().enumerate().map(|(number, set)| (vec![Some(number.to_string())], set.clone())).collect(),
+            sets => sets
+                .iter()
+                .enumerate()
+                .map(|(number, set)| (vec![Some(number.to_string())], set.clone()))
+                .collect(),
         };
         for (start, set) in sets {
             let rows = self.rows_for(&set, keys)?;
@@ -205,7 +320,10 @@ impl<'a> View<'a> {
                 }
             }
         }
-        let groups = wanted.into_iter().map(|cell| members.remove(&cell).map(|rows| (cell, rows))).collect::<Option<Vec<_>>>()?;
+        let groups = wanted
+            .into_iter()
+            .map(|cell| members.remove(&cell).map(|rows| (cell, rows)))
+            .collect::<Option<Vec<_>>>()?;
         // A finer group without a place here would be rows that the release does not count.
         members.is_empty().then_some(groups)
     }
@@ -216,30 +334,54 @@ impl<'a> View<'a> {
             Told::Same(_) => None,
             Told::Of(expr, _) => Some(*expr),
         };
-        self.picks.iter().map(|(condition, _)| *condition).chain(set.iter().filter_map(made))
+        self.picks
+            .iter()
+            .map(|(condition, _)| *condition)
+            .chain(set.iter().filter_map(made))
     }
 
-    /// The groups of the finer answer's grouping set that tells all that is asked in the fewest groups.
+    /// The groups of the finer answer's grouping set that tells all that is asked in the fewest
+    /// groups.
     fn rows_for<'k>(&self, set: &[usize], keys: &'k [Key]) -> Option<Vec<Finer<'k>>> {
         let asked = set.iter().flat_map(|at| match &self.keys[*at] {
             Told::Same(key) => vec![*key],
             Told::Of(_, by) => by.iter().map(|(_, key)| *key).collect(),
         });
-        let needed: Vec<usize> = asked.chain(self.picks.iter().flat_map(|(_, by)| by.iter().map(|(_, key)| *key))).collect();
+        let needed: Vec<usize> = asked
+            .chain(
+                self.picks
+                    .iter()
+                    .flat_map(|(_, by)| by.iter().map(|(_, key)| *key)),
+            )
+            .collect();
         if self.grain.sets.is_empty() {
             return Some(keys.iter().map(Vec::as_slice).enumerate().collect());
         }
-        let fitting = self.grain.sets.iter().enumerate().filter(|(_, finer)| needed.iter().all(|key| finer.contains(key)));
+        let fitting = self
+            .grain
+            .sets
+            .iter()
+            .enumerate()
+            .filter(|(_, finer)| needed.iter().all(|key| finer.contains(key)));
         let of_set = |(number, _): (usize, &Vec<usize>)| {
             let number = Some(number.to_string());
-            keys.iter().enumerate().filter(|(_, key)| key.first() == Some(&number)).map(|(row, key)| (row, &key[1..])).collect::<Vec<_>>()
+            keys.iter()
+                .enumerate()
+                .filter(|(_, key)| key.first() == Some(&number))
+                .map(|(row, key)| (row, &key[1..]))
+                .collect::<Vec<_>>()
         };
         fitting.map(of_set).min_by_key(Vec::len)
     }
 
-    /// The release's key of a finer group: the outer `None` where it is not known, the inner one where a condition leaves the group out.
+    /// The release's key of a finer group: the outer `None` where it is not known, the inner one
+    /// where a condition leaves the group out.
     fn key(&self, start: &Key, set: &[usize], finer: &[Option<String>]) -> Option<Option<Key>> {
-        let known = |by: &[(ColumnId, usize)]| by.iter().map(|(id, at)| Some((*id, self.scalar(*at, finer.get(*at)?)?))).collect::<Option<Vec<_>>>();
+        let known = |by: &[(ColumnId, usize)]| {
+            by.iter()
+                .map(|(id, at)| Some((*id, self.scalar(*at, finer.get(*at)?)?)))
+                .collect::<Option<Vec<_>>>()
+        };
         for (condition, by) in &self.picks {
             if evaluate(condition, &known(by)?).ok()? != Some(Scalar::Bool(true)) {
                 return Some(None);
@@ -250,7 +392,9 @@ impl<'a> View<'a> {
             key.push(match (&self.keys[at], set.contains(&at)) {
                 (_, false) => None,
                 (Told::Same(place), true) => finer.get(*place)?.clone(),
-                (Told::Of(expr, by), true) => evaluate(expr, &known(by)?).ok()?.map(|value| key_text(&value, &expr.data_type)),
+                (Told::Of(expr, by), true) => evaluate(expr, &known(by)?)
+                    .ok()?
+                    .map(|value| key_text(&value, &expr.data_type)),
             });
         }
         Some(Some(key))
@@ -267,35 +411,68 @@ fn told_by(expr: &Expr, grain: &Grain, family: &Family) -> Option<Vec<(ColumnId,
     let by = |id: &ColumnId| {
         let reading = family.columns.iter().find(|reading| reading.id == *id)?;
         let is_read_alike = reading.is_bare || columns.len() == 1;
-        let key = grain.keys.iter().position(|key| key.digest == reading.digest)?;
+        let key = grain
+            .keys
+            .iter()
+            .position(|key| key.digest == reading.digest)?;
         is_read_alike.then_some((*id, key))
     };
-    if expr.relations().is_empty() { columns.iter().map(by).collect() } else { None }
+    if expr.relations().is_empty() {
+        columns.iter().map(by).collect()
+    } else {
+        None
+    }
 }
 
 /// Equal values of the type are printed alike.
 fn is_printed_once(data_type: &Type) -> bool {
     match data_type {
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Date | Type::Text | Type::Varchar(_) | Type::Enum(_) => true,
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Date
+        | Type::Text
+        | Type::Varchar(_)
+        | Type::Enum(_) => true,
         Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Uuid => false,
-        Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Other { .. } => false,
+        Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Other { .. } => {
+            false
+        }
     }
 }
 
 /// The values of the column that a condition `x = 1` or `x IN (1, 2)` can be met by.
 fn named_values(condition: &Expr, id: ColumnId) -> Option<Vec<&Scalar>> {
     let is_subject = |expr: &Expr| match &expr.node {
-        Node::Cast(inner) => inner.as_column() == Some(id) && is_widened(&inner.data_type, &expr.data_type),
+        Node::Cast(inner) => {
+            inner.as_column() == Some(id) && is_widened(&inner.data_type, &expr.data_type)
+        }
         Node::Column(column) => *column == id,
-        Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => false,
+        Node::Literal(_)
+        | Node::Constant(_)
+        | Node::Call { .. }
+        | Node::Case { .. }
+        | Node::Exists { .. } => false,
     };
     match &condition.node {
-        Node::Call { function: Function::In | Function::Equal, arguments } => match arguments.as_slice() {
-            [subject, list @ ..] if is_subject(subject) => list.iter().map(Expr::as_literal).collect(),
+        Node::Call {
+            function: Function::In | Function::Equal,
+            arguments,
+        } => match arguments.as_slice() {
+            [subject, list @ ..] if is_subject(subject) => {
+                list.iter().map(Expr::as_literal).collect()
+            }
             [value, subject] if is_subject(subject) => value.as_literal().map(|value| vec![value]),
             _ => None,
         },
-        Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => None,
+        Node::Call { .. }
+        | Node::Column(_)
+        | Node::Literal(_)
+        | Node::Constant(_)
+        | Node::Cast(_)
+        | Node::Case { .. }
+        | Node::Exists { .. } => None,
     }
 }
 

@@ -1,4 +1,5 @@
-//! The cut: a SELECT that aggregates private rows becomes a release below and a SELECT over released rows above.
+//! The cut: a SELECT that aggregates private rows becomes a release below and a SELECT over
+//! released rows above.
 
 pub(in crate::resolve) mod count_groups;
 pub(in crate::resolve) mod decorrelate;
@@ -41,12 +42,22 @@ pub(super) struct Cut {
 
 impl Cut {
     /// What stands above the cut for this expression; `None` to look at its parts.
-    pub(super) fn replace(&mut self, resolver: &Resolver<'_>, expr: &ast::Expr) -> Result<Option<ast::Expr>, Refusal> {
+    pub(super) fn replace(
+        &mut self,
+        resolver: &Resolver<'_>,
+        expr: &ast::Expr,
+    ) -> Result<Option<ast::Expr>, Refusal> {
         if let Some(arguments) = grouping_arguments(expr) {
             return self.grouping(resolver, arguments).map(Some);
         }
-        if let Some(uncertainty) = uncertainty::asked(expr, &mut |function| self.aggregate(resolver, function))? {
-            let at = self.uncertainties.iter().position(|known| *known == uncertainty).unwrap_or(self.uncertainties.len());
+        if let Some(uncertainty) =
+            uncertainty::asked(expr, &mut |function| self.aggregate(resolver, function))?
+        {
+            let at = self
+                .uncertainties
+                .iter()
+                .position(|known| *known == uncertainty)
+                .unwrap_or(self.uncertainties.len());
             let column = uncertainty.column(at);
             if at == self.uncertainties.len() {
                 self.uncertainties.push(uncertainty);
@@ -62,8 +73,14 @@ impl Cut {
         if contains_aggregate(expr) {
             return Ok(None);
         }
-        let is_name = matches!(expr, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_));
-        match resolver.expressions_given(&self.scope, &self.given).value(expr) {
+        let is_name = matches!(
+            expr,
+            ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)
+        );
+        match resolver
+            .expressions_given(&self.scope, &self.given)
+            .value(expr)
+        {
             Ok(value) => {
                 if let Some(at) = self.keys.iter().position(|k| k.expr == value) {
                     return Ok(Some(self.reference(key_column(at))));
@@ -72,7 +89,10 @@ impl Cut {
                     let name = column_name(expr);
                     return Err(Refusal::new(
                         sqlstate::GROUPING_ERROR,
-                        format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"),
+                        format!(
+                            "column \"{name}\" must appear in the GROUP BY clause or be used in an \
+                                aggregate function"
+                        ),
                     ));
                 }
                 Ok(None)
@@ -82,15 +102,35 @@ impl Cut {
         }
     }
 
-    fn grouping(&self, resolver: &Resolver<'_>, arguments: &[ast::FunctionArg]) -> Result<ast::Expr, Refusal> {
-        let no_key = || Refusal::new(sqlstate::GROUPING_ERROR, "arguments to GROUPING must be grouping expressions of the associated query level");
+    fn grouping(
+        &self,
+        resolver: &Resolver<'_>,
+        arguments: &[ast::FunctionArg],
+    ) -> Result<ast::Expr, Refusal> {
+        let no_key = || {
+            Refusal::new(
+                sqlstate::GROUPING_ERROR,
+                "arguments to GROUPING must be grouping expressions of the associated query level",
+            )
+        };
         let key = |argument: &ast::FunctionArg| {
-            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else { return Err(no_key()) };
-            let value = resolver.expressions_given(&self.scope, &self.given).value(expr)?;
-            self.keys.iter().position(|k| k.expr == value).ok_or_else(no_key)
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else {
+                return Err(no_key());
+            };
+            let value = resolver
+                .expressions_given(&self.scope, &self.given)
+                .value(expr)?;
+            self.keys
+                .iter()
+                .position(|k| k.expr == value)
+                .ok_or_else(no_key)
         };
         let arguments = arguments.iter().map(key).collect::<Result<Vec<_>, _>>()?;
-        grouping(&arguments, &self.sets, self.reference(SET_COLUMN.to_owned()))
+        grouping(
+            &arguments,
+            &self.sets,
+            self.reference(SET_COLUMN.to_owned()),
+        )
     }
 
     pub(super) fn has_alias(&self, alias: &str) -> bool {
@@ -102,14 +142,28 @@ impl Cut {
     }
 
     /// The index of the call among the release's aggregates.
-    fn aggregate(&mut self, resolver: &Resolver<'_>, function: &ast::Function) -> Result<usize, Refusal> {
-        let found = aggregate(function, &resolver.expressions_given(&self.scope, &self.given))?;
-        let at = self.aggregates.iter().position(|a| *a == found).unwrap_or_else(|| {
-            self.aggregates.push(found);
-            self.aggregates.len() - 1
-        });
+    fn aggregate(
+        &mut self,
+        resolver: &Resolver<'_>,
+        function: &ast::Function,
+    ) -> Result<usize, Refusal> {
+        let found = aggregate(
+            function,
+            &resolver.expressions_given(&self.scope, &self.given),
+        )?;
+        let at = self
+            .aggregates
+            .iter()
+            .position(|a| *a == found)
+            .unwrap_or_else(|| {
+                self.aggregates.push(found);
+                self.aggregates.len() - 1
+            });
         if self.aggregates.len() > COLUMNS_MAX {
-            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may ask at most {COLUMNS_MAX} aggregates")));
+            return Err(Refusal::new(
+                sqlstate::STATEMENT_TOO_COMPLEX,
+                format!("a query may ask at most {COLUMNS_MAX} aggregates"),
+            ));
         }
         Ok(at)
     }
@@ -128,31 +182,72 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
         check_select(select)?;
-        // Scans are numbered within their release, so that the same release of two statements is one text.
+        // Scans are numbered within their release, so that the same release of two statements is
+        // one text.
         let scans = std::mem::take(&mut self.scans);
         let select = &self.with_constants(select, environment, Subqueries::BelowAggregates)?;
         let (input, scope) = self.rows(select, environment)?;
         let mut given = Given::default();
-        self.subqueries_below(select, Place { scope: &scope, outer: &[], environment, is_extended: input.is_extended() }, &mut given)?;
+        self.subqueries_below(
+            select,
+            Place {
+                scope: &scope,
+                outer: &[],
+                environment,
+                is_extended: input.is_extended(),
+            },
+            &mut given,
+        )?;
         let input = given.below(input);
-        // The number is taken now: releases of middle queries come before, those of scalar subqueries above the cut after.
+        // The number is taken now: releases of middle queries come before, those of scalar
+        // subqueries above the cut after.
         let number = self.releases.len();
-        self.releases.push(Release { input, keys: Vec::new(), sets: Vec::new(), aggregates: Vec::new(), uncertainties: Vec::new() });
-        let (keys, Sets { keys: sets, written }) = self.keys(select, &scope, &given)?;
-        let mut cut = Cut { number, scope, keys, sets, aggregates: Vec::new(), uncertainties: Vec::new(), given };
+        self.releases.push(Release {
+            input,
+            keys: Vec::new(),
+            sets: Vec::new(),
+            aggregates: Vec::new(),
+            uncertainties: Vec::new(),
+        });
+        let (
+            keys,
+            Sets {
+                keys: sets,
+                written,
+            },
+        ) = self.keys(select, &scope, &given)?;
+        let mut cut = Cut {
+            number,
+            scope,
+            keys,
+            sets,
+            aggregates: Vec::new(),
+            uncertainties: Vec::new(),
+            given,
+        };
 
         let is_key_list = is_distinct_rows(select);
         let mut projection = Vec::new();
         for item in &select.projection {
             projection.push(self.cut_item(item, &mut cut, environment)?);
         }
-        let having = select.having.as_ref().map(|h| self.above(h, environment, &mut Above::Cut(&mut cut))).transpose()?;
-        let named_window = self.above_named_windows(&select.named_window, environment, &mut Above::Cut(&mut cut))?;
-        let order_by = order_by.map(|o| self.cut_order(o, select, &mut cut, environment)).transpose()?;
+        let having = select
+            .having
+            .as_ref()
+            .map(|h| self.above(h, environment, &mut Above::Cut(&mut cut)))
+            .transpose()?;
+        let named_window =
+            self.above_named_windows(&select.named_window, environment, &mut Above::Cut(&mut cut))?;
+        let order_by = order_by
+            .map(|o| self.cut_order(o, select, &mut cut, environment))
+            .transpose()?;
         let distinct = match &select.distinct {
             Some(ast::Distinct::Distinct) if is_key_list => None,
             Some(ast::Distinct::On(exprs)) => {
-                let exprs = exprs.iter().map(|e| self.cut_sorted(e, select, &mut cut, environment)).collect::<Result<_, _>>()?;
+                let exprs = exprs
+                    .iter()
+                    .map(|e| self.cut_sorted(e, select, &mut cut, environment))
+                    .collect::<Result<_, _>>()?;
                 Some(ast::Distinct::On(exprs))
             }
             other => other.clone(),
@@ -166,13 +261,31 @@ impl Resolver<'_> {
                 (!cut.sets.is_empty()).then(|| cut.reference(SET_COLUMN.to_owned())),
             )],
         };
-        let Cut { number, scope: _, keys, sets, aggregates, uncertainties, given: _ } = cut;
+        let Cut {
+            number,
+            scope: _,
+            keys,
+            sets,
+            aggregates,
+            uncertainties,
+            given: _,
+        } = cut;
         let release = &mut self.releases[number];
-        (release.keys, release.sets, release.aggregates, release.uncertainties) = (keys, sets, aggregates, uncertainties);
+        (
+            release.keys,
+            release.sets,
+            release.aggregates,
+            release.uncertainties,
+        ) = (keys, sets, aggregates, uncertainties);
         if release.keys.is_empty() && release.aggregates.is_empty() {
-            return Err(Refusal::unsupported("a query of private rows without an aggregate"));
+            return Err(Refusal::unsupported(
+                "a query of private rows without an aggregate",
+            ));
         }
-        let from = vec![ast::TableWithJoins { relation: release_table(number), joins }];
+        let from = vec![ast::TableWithJoins {
+            relation: release_table(number),
+            joins,
+        }];
         let group_by = ast::GroupByExpr::Expressions(Vec::new(), Vec::new());
         let above = ast::Select {
             distinct,
@@ -188,21 +301,42 @@ impl Resolver<'_> {
         Ok((above, order_by))
     }
 
-    fn cut_item(&mut self, item: &ast::SelectItem, cut: &mut Cut, environment: &Environment) -> Result<ast::SelectItem, Refusal> {
-        let expr = item_expr(item).ok_or_else(|| Refusal::denied(format!("{ROWS}; name the columns to group by")))?;
+    fn cut_item(
+        &mut self,
+        item: &ast::SelectItem,
+        cut: &mut Cut,
+        environment: &Environment,
+    ) -> Result<ast::SelectItem, Refusal> {
+        let expr = item_expr(item)
+            .ok_or_else(|| Refusal::denied(format!("{ROWS}; name the columns to group by")))?;
         let alias = match item {
             ast::SelectItem::ExprWithAlias { expr: _, alias } => quoted(&name_of(alias)?),
             _ => quoted(&column_name(expr)),
         };
-        Ok(ast::SelectItem::ExprWithAlias { expr: self.above(expr, environment, &mut Above::Cut(cut))?, alias })
+        Ok(ast::SelectItem::ExprWithAlias {
+            expr: self.above(expr, environment, &mut Above::Cut(cut))?,
+            alias,
+        })
     }
 
-    /// GROUP BY: ordinals, output names and expressions, and which of them each grouping set has; or the items of SELECT DISTINCT.
-    pub(super) fn keys(&self, select: &ast::Select, scope: &Scope, given: &Given) -> Result<(Vec<Key>, Sets), Refusal> {
+    /// GROUP BY: ordinals, output names and expressions, and which of them each grouping set has;
+    /// or the items of SELECT DISTINCT.
+    pub(super) fn keys(
+        &self,
+        select: &ast::Select,
+        scope: &Scope,
+        given: &Given,
+    ) -> Result<(Vec<Key>, Sets), Refusal> {
         let is_distinct = is_distinct_rows(select);
         let sets = if is_distinct {
             let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied(ROWS));
-            vec![select.projection.iter().map(shown).collect::<Result<_, _>>()?]
+            vec![
+                select
+                    .projection
+                    .iter()
+                    .map(shown)
+                    .collect::<Result<_, _>>()?,
+            ]
         } else {
             sets(&select.group_by)?
         };
@@ -212,22 +346,40 @@ impl Resolver<'_> {
             let mut own = Vec::new();
             for expr in set {
                 // An item is no position, and no other item's name.
-                let expr =
-                    if is_distinct { expr } else { group_expression(expr, select, scope).map_err(|refusal| refusal.within(|| place_of(expr)))? };
+                let expr = if is_distinct {
+                    expr
+                } else {
+                    group_expression(expr, select, scope)
+                        .map_err(|refusal| refusal.within(|| place_of(expr)))?
+                };
                 if contains_aggregate(expr) {
-                    let refusal = Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY");
+                    let refusal = Refusal::new(
+                        sqlstate::GROUPING_ERROR,
+                        "aggregate functions are not allowed in GROUP BY",
+                    );
                     return Err(refusal.at(place_of(expr)));
                 }
                 let value = self.expressions_given(scope, given).value(expr)?;
-                own.push(keys.iter().position(|k| k.expr == value).unwrap_or_else(|| {
-                    keys.push(Key { expr: value, text: expr.to_string(), place: TextPosition(place_of(expr)) });
-                    keys.len() - 1
-                }));
+                own.push(
+                    keys.iter()
+                        .position(|k| k.expr == value)
+                        .unwrap_or_else(|| {
+                            keys.push(Key {
+                                expr: value,
+                                text: expr.to_string(),
+                                place: TextPosition(place_of(expr)),
+                            });
+                            keys.len() - 1
+                        }),
+                );
             }
             numbers.push(own);
         }
         if keys.len() > COLUMNS_MAX {
-            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may group by at most {COLUMNS_MAX} keys")));
+            return Err(Refusal::new(
+                sqlstate::STATEMENT_TOO_COMPLEX,
+                format!("a query may group by at most {COLUMNS_MAX} keys"),
+            ));
         }
         let sets = numbered(numbers, keys.len());
         Ok((keys, sets))
@@ -241,12 +393,24 @@ impl Resolver<'_> {
         cut: &mut Cut,
         environment: &Environment,
     ) -> Result<ast::OrderBy, Refusal> {
-        map_order(order_by, |expr| self.cut_sorted(expr, select, cut, environment))
+        map_order(order_by, |expr| {
+            self.cut_sorted(expr, select, cut, environment)
+        })
     }
 
     /// An item of ORDER BY or DISTINCT ON.
-    fn cut_sorted(&mut self, expr: &ast::Expr, select: &ast::Select, cut: &mut Cut, environment: &Environment) -> Result<ast::Expr, Refusal> {
-        let outputs: Vec<String> = select.projection.iter().map(output_name).collect::<Result<_, _>>()?;
+    fn cut_sorted(
+        &mut self,
+        expr: &ast::Expr,
+        select: &ast::Select,
+        cut: &mut Cut,
+        environment: &Environment,
+    ) -> Result<ast::Expr, Refusal> {
+        let outputs: Vec<String> = select
+            .projection
+            .iter()
+            .map(output_name)
+            .collect::<Result<_, _>>()?;
         if let Some(name) = bare_name(expr)
             && outputs.contains(&name)
         {
@@ -261,17 +425,28 @@ impl Resolver<'_> {
 
 /// SELECT DISTINCT of plain values: its items are the keys.
 pub(super) fn is_distinct_rows(select: &ast::Select) -> bool {
-    let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
-    let aggregated = select.having.is_some() || select.projection.iter().filter_map(item_expr).any(contains_aggregate);
+    let ungrouped =
+        matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
+    let aggregated = select.having.is_some()
+        || select
+            .projection
+            .iter()
+            .filter_map(item_expr)
+            .any(contains_aggregate);
     matches!(select.distinct, Some(ast::Distinct::Distinct)) && ungrouped && !aggregated
 }
 
 /// The arguments of a call of GROUPING.
 fn grouping_arguments(expr: &ast::Expr) -> Option<&[ast::FunctionArg]> {
-    let ast::Expr::Function(function) = expr else { return None };
-    let is_grouping = names_of(&function.name).is_ok_and(|names| matches!(names.as_slice(), [name] if name == "grouping"));
+    let ast::Expr::Function(function) = expr else {
+        return None;
+    };
+    let is_grouping = names_of(&function.name)
+        .is_ok_and(|names| matches!(names.as_slice(), [name] if name == "grouping"));
     match &function.args {
-        ast::FunctionArguments::List(list) if is_grouping && function.over.is_none() => Some(&list.args),
+        ast::FunctionArguments::List(list) if is_grouping && function.over.is_none() => {
+            Some(&list.args)
+        }
         _ => None,
     }
 }
@@ -284,12 +459,28 @@ fn output_name(item: &ast::SelectItem) -> Result<String, Refusal> {
 }
 
 /// PostgreSQL's order: an ordinal; a column in scope; an output name; an expression.
-pub(super) fn group_expression<'s>(expr: &'s ast::Expr, select: &'s ast::Select, scope: &Scope) -> Result<&'s ast::Expr, Refusal> {
-    if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, false), span: _ }) = expr {
-        let position = text.parse::<usize>().ok().filter(|p| (1..=select.projection.len()).contains(p));
+pub(super) fn group_expression<'s>(
+    expr: &'s ast::Expr,
+    select: &'s ast::Select,
+    scope: &Scope,
+) -> Result<&'s ast::Expr, Refusal> {
+    if let ast::Expr::Value(ast::ValueWithSpan {
+        value: ast::Value::Number(text, false),
+        span: _,
+    }) = expr
+    {
+        let position = text
+            .parse::<usize>()
+            .ok()
+            .filter(|p| (1..=select.projection.len()).contains(p));
         return position
             .and_then(|p| item_expr(&select.projection[p - 1]))
-            .ok_or_else(|| Refusal::new("42P10", format!("GROUP BY position {text} is not in select list")));
+            .ok_or_else(|| {
+                Refusal::new(
+                    "42P10",
+                    format!("GROUP BY position {text} is not in select list"),
+                )
+            });
     }
     if let Some(name) = bare_name(expr)
         && scope.bare(&name)?.is_none()
@@ -306,5 +497,10 @@ pub(super) fn group_expression<'s>(expr: &'s ast::Expr, select: &'s ast::Select,
 }
 
 fn release_table(number: usize) -> ast::TableFactor {
-    plain_table(ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&release_alias(number)))]), None)
+    plain_table(
+        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(
+            &release_alias(number),
+        ))]),
+        None,
+    )
 }

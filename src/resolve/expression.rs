@@ -24,7 +24,9 @@ use super::names::scope::{Scope, name_of, place_of};
 use super::session_functions::Session;
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::literal::{coerce, common_type, is_unknown, number, type_name, unknown, unknown_under};
+use crate::ir::literal::{
+    coerce, common_type, is_unknown, number, type_name, unknown, unknown_under,
+};
 use crate::ir::relation::{ColumnInfo, ConstantId, Expr, Node};
 use crate::refusal::{Refusal, sqlstate};
 use types::literal;
@@ -36,11 +38,14 @@ pub struct Constants {
     pub now: i64,
     pub role: String,
     pub session: Session,
-    /// The session's TimeZone is UTC, in which private rows are read. In another, what depends on the zone is refused.
+    /// The session's TimeZone is UTC, in which private rows are read. In another, what depends on
+    /// the zone is refused.
     pub is_utc: bool,
-    /// Each number of an interval has a sign of its own, as the session's IntervalStyle is not sql_standard. Under that, what one sign before all may mean is refused.
+    /// Each number of an interval has a sign of its own, as the session's IntervalStyle is not
+    /// sql_standard. Under that, what one sign before all may mean is refused.
     pub signs_each: bool,
-    /// Dates, intervals and floats are printed as where private rows are read. Under other settings their text is refused.
+    /// Dates, intervals and floats are printed as where private rows are read. Under other settings
+    /// their text is refused.
     pub prints_plainly: bool,
 }
 
@@ -51,15 +56,26 @@ impl Constants {
         if self.is_utc {
             return Ok(());
         }
-        Err(Refusal::unsupported(format!("{what} in a session whose TimeZone is not UTC")).hint("Send SET TimeZone = 'UTC' first."))
+        Err(
+            Refusal::unsupported(format!("{what} in a session whose TimeZone is not UTC"))
+                .hint("Send SET TimeZone = 'UTC' first."),
+        )
     }
 
-    /// Values that are brought to one type: between timestamps with and without zone only in a session of UTC.
+    /// Values that are brought to one type: between timestamps with and without zone only in a
+    /// session of UTC.
     ///
     /// # Errors
     /// As of [`Self::require_utc`].
-    pub(super) fn require_one_zone<'t>(&self, types: impl IntoIterator<Item = &'t Type> + Clone, name: &str) -> Result<(), Refusal> {
-        let is_local = types.clone().into_iter().any(|t| matches!(t, Type::Date | Type::Timestamp));
+    pub(super) fn require_one_zone<'t>(
+        &self,
+        types: impl IntoIterator<Item = &'t Type> + Clone,
+        name: &str,
+    ) -> Result<(), Refusal> {
+        let is_local = types
+            .clone()
+            .into_iter()
+            .any(|t| matches!(t, Type::Date | Type::Timestamp));
         if is_local && types.into_iter().any(|t| *t == Type::Timestamptz) {
             self.require_utc(&format!("{name} of timestamps with and without time zone"))?;
         }
@@ -85,7 +101,11 @@ impl Expressions<'_> {
     /// Resolves a condition: boolean, or an untyped NULL.
     pub fn condition(&self, expr: &ast::Expr, clause: &str) -> Result<Expr, Refusal> {
         let resolved = self.resolve(expr)?;
-        let resolved = if is_unknown(&resolved.data_type) { coerce(resolved, &Type::Bool)? } else { resolved };
+        let resolved = if is_unknown(&resolved.data_type) {
+            coerce(resolved, &Type::Bool)?
+        } else {
+            resolved
+        };
         if resolved.data_type != Type::Bool {
             let given = type_name(&resolved.data_type).to_owned();
             let message = format!("argument of {clause} must be type boolean, not type {given}");
@@ -97,16 +117,25 @@ impl Expressions<'_> {
     /// Resolves a value; an untyped constant becomes text, as PostgreSQL would have it.
     pub fn value(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         let resolved = self.resolve(expr)?;
-        if is_unknown(&resolved.data_type) { coerce(resolved, &Type::Text) } else { Ok(resolved) }
+        if is_unknown(&resolved.data_type) {
+            coerce(resolved, &Type::Text)
+        } else {
+            Ok(resolved)
+        }
     }
 
     fn resolve(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
-        self.resolved(expr).map_err(|refusal| refusal.within(|| place_of(expr)))
+        self.resolved(expr)
+            .map_err(|refusal| refusal.within(|| place_of(expr)))
     }
 
     fn resolved(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         use ast::Expr as E;
-        if let Some((_, given)) = self.given.iter().find(|(place, _)| std::ptr::eq(*place, expr)) {
+        if let Some((_, given)) = self
+            .given
+            .iter()
+            .find(|(place, _)| std::ptr::eq(*place, expr))
+        {
             return Ok(given.clone());
         }
         match expr {
@@ -117,12 +146,17 @@ impl Expressions<'_> {
                 Some(id) => self.constant(id),
                 None => self.literal(&value.value),
             },
-            E::TypedString(ast::TypedString { data_type, value, uses_odbc_syntax: false }) => {
-                self.cast_to(self.literal(&value.value)?, &self.types.find(data_type)?)
-            }
-            E::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => {
-                self.cast_to(self.resolve(expr)?, &self.types.find(data_type)?)
-            }
+            E::TypedString(ast::TypedString {
+                data_type,
+                value,
+                uses_odbc_syntax: false,
+            }) => self.cast_to(self.literal(&value.value)?, &self.types.find(data_type)?),
+            E::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr,
+                data_type,
+                format: None,
+            } => self.cast_to(self.resolve(expr)?, &self.types.find(data_type)?),
             E::Interval(interval) => self.interval(interval),
             E::UnaryOp { op, expr } => self.unary(*op, expr),
             E::BinaryOp { left, op, right } => self.binary(left, op, right),
@@ -134,34 +168,118 @@ impl Expressions<'_> {
             E::IsNotFalse(e) => self.truth(Function::IsNotFalse, e),
             E::IsUnknown(e) => self.truth(Function::IsNull, e),
             E::IsNotUnknown(e) => self.truth(Function::IsNotNull, e),
-            E::IsDistinctFrom(a, b) => self.compare(Function::IsDistinctFrom, a, b, "IS DISTINCT FROM"),
-            E::IsNotDistinctFrom(a, b) => self.compare(Function::IsNotDistinctFrom, a, b, "IS NOT DISTINCT FROM"),
-            E::Between { expr, negated, low, high } => self.between(expr, *negated, low, high),
-            E::InList { expr, list, negated } => self.in_list(expr, list, *negated),
-            E::Like { negated, any: false, expr, pattern, escape_char } => self.like(Function::Like, expr, pattern, escape_char.as_deref(), *negated),
-            E::ILike { negated, any: false, expr, pattern, escape_char } => {
-                self.like(Function::ILike, expr, pattern, escape_char.as_deref(), *negated)
+            E::IsDistinctFrom(a, b) => {
+                self.compare(Function::IsDistinctFrom, a, b, "IS DISTINCT FROM")
             }
-            E::Like { negated: false, any: true, expr, pattern, escape_char: None } => self.like_any(Function::Like, expr, pattern, false),
-            E::ILike { negated: false, any: true, expr, pattern, escape_char: None } => self.like_any(Function::ILike, expr, pattern, false),
-            E::SimilarTo { negated, expr, pattern, escape_char } => self.like(Function::SimilarTo, expr, pattern, escape_char.as_deref(), *negated),
-            E::AnyOp { left, compare_op, right, is_some: _ } => self.any_of(left, compare_op, right),
-            E::AllOp { left, compare_op, right } => self.all_of(left, compare_op, right),
-            E::Case { case_token: _, end_token: _, operand, conditions, else_result } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            E::IsNotDistinctFrom(a, b) => {
+                self.compare(Function::IsNotDistinctFrom, a, b, "IS NOT DISTINCT FROM")
             }
-            E::Extract { field, syntax: _, expr } => self.extract(&field.to_string(), expr),
-            E::Ceil { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
-                self.call("ceil", vec![self.resolve(expr)?])
-            }
-            E::Floor { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
-                self.call("floor", vec![self.resolve(expr)?])
-            }
+            E::Between {
+                expr,
+                negated,
+                low,
+                high,
+            } => self.between(expr, *negated, low, high),
+            E::InList {
+                expr,
+                list,
+                negated,
+            } => self.in_list(expr, list, *negated),
+            E::Like {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => self.like(
+                Function::Like,
+                expr,
+                pattern,
+                escape_char.as_deref(),
+                *negated,
+            ),
+            E::ILike {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => self.like(
+                Function::ILike,
+                expr,
+                pattern,
+                escape_char.as_deref(),
+                *negated,
+            ),
+            E::Like {
+                negated: false,
+                any: true,
+                expr,
+                pattern,
+                escape_char: None,
+            } => self.like_any(Function::Like, expr, pattern, false),
+            E::ILike {
+                negated: false,
+                any: true,
+                expr,
+                pattern,
+                escape_char: None,
+            } => self.like_any(Function::ILike, expr, pattern, false),
+            E::SimilarTo {
+                negated,
+                expr,
+                pattern,
+                escape_char,
+            } => self.like(
+                Function::SimilarTo,
+                expr,
+                pattern,
+                escape_char.as_deref(),
+                *negated,
+            ),
+            E::AnyOp {
+                left,
+                compare_op,
+                right,
+                is_some: _,
+            } => self.any_of(left, compare_op, right),
+            E::AllOp {
+                left,
+                compare_op,
+                right,
+            } => self.all_of(left, compare_op, right),
+            E::Case {
+                case_token: _,
+                end_token: _,
+                operand,
+                conditions,
+                else_result,
+            } => self.case(operand.as_deref(), conditions, else_result.as_deref()),
+            E::Extract {
+                field,
+                syntax: _,
+                expr,
+            } => self.extract(&field.to_string(), expr),
+            E::Ceil {
+                expr,
+                field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
+            } => self.call("ceil", vec![self.resolve(expr)?]),
+            E::Floor {
+                expr,
+                field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
+            } => self.call("floor", vec![self.resolve(expr)?]),
             E::CompoundFieldAccess { root, access_chain } => self.accessed(root, access_chain),
-            E::AtTimeZone { timestamp, time_zone } => self.call("timezone", vec![self.value(time_zone)?, self.resolve(timestamp)?]),
+            E::AtTimeZone {
+                timestamp,
+                time_zone,
+            } => self.call(
+                "timezone",
+                vec![self.value(time_zone)?, self.resolve(timestamp)?],
+            ),
             E::Function(function) => self.function(function),
             E::Subquery(_) | E::Exists { .. } | E::InSubquery { .. } => {
-                Err(Refusal::unsupported("a subquery in an expression").hint("Join the table in FROM, or write the subquery as a derived table."))
+                Err(Refusal::unsupported("a subquery in an expression")
+                    .hint("Join the table in FROM, or write the subquery as a derived table."))
             }
             other => self.of_text(other),
         }
@@ -171,39 +289,84 @@ impl Expressions<'_> {
     fn of_text(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         use ast::Expr as E;
         match expr {
-            E::Position { expr, r#in } => self.call("strpos", vec![self.resolve(r#in)?, self.resolve(expr)?]),
-            E::Substring { expr, substring_from, substring_for, special: _, shorthand: _ } if substring_from.is_some() || substring_for.is_some() => {
-                let from = substring_from.as_ref().map_or_else(|| number("1"), |from| self.resolve(from))?;
+            E::Position { expr, r#in } => {
+                self.call("strpos", vec![self.resolve(r#in)?, self.resolve(expr)?])
+            }
+            E::Substring {
+                expr,
+                substring_from,
+                substring_for,
+                special: _,
+                shorthand: _,
+            } if substring_from.is_some() || substring_for.is_some() => {
+                let from = substring_from
+                    .as_ref()
+                    .map_or_else(|| number("1"), |from| self.resolve(from))?;
                 let mut arguments = vec![self.resolve(expr)?, from];
                 if let Some(length) = substring_for {
                     arguments.push(self.resolve(length)?);
                 }
                 self.call("substring", arguments)
             }
-            E::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
-                let parts = [expr, overlay_what, overlay_from].into_iter().chain(overlay_for);
-                self.call("overlay", parts.map(|e| self.resolve(e)).collect::<Result<_, _>>()?)
+            E::Overlay {
+                expr,
+                overlay_what,
+                overlay_from,
+                overlay_for,
+            } => {
+                let parts = [expr, overlay_what, overlay_from]
+                    .into_iter()
+                    .chain(overlay_for);
+                self.call(
+                    "overlay",
+                    parts.map(|e| self.resolve(e)).collect::<Result<_, _>>()?,
+                )
             }
-            E::Trim { trim_where, trim_what, expr, trim_characters } => {
-                self.trim(trim_where.as_ref(), trim_what.as_deref(), expr, trim_characters.as_deref())
-            }
+            E::Trim {
+                trim_where,
+                trim_what,
+                expr,
+                trim_characters,
+            } => self.trim(
+                trim_where.as_ref(),
+                trim_what.as_deref(),
+                expr,
+                trim_characters.as_deref(),
+            ),
             other => Err(Refusal::unsupported(construct(other))),
         }
     }
 
     fn column(&self, parts: &[ast::Ident]) -> Result<Expr, Refusal> {
-        let missing = |refusal: &Refusal| [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE].contains(&refusal.sqlstate.as_str());
+        let missing = |refusal: &Refusal| {
+            [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE]
+                .contains(&refusal.sqlstate.as_str())
+        };
         let id = match self.scope.find(parts) {
-            Err(refusal) if missing(&refusal) => self.outer.iter().find_map(|scope| scope.find(parts).ok()).ok_or(refusal)?,
+            Err(refusal) if missing(&refusal) => self
+                .outer
+                .iter()
+                .find_map(|scope| scope.find(parts).ok())
+                .ok_or(refusal)?,
             found => found?,
         };
-        Ok(Expr::column(id, self.columns[id.0 as usize].data_type.clone()))
+        Ok(Expr::column(
+            id,
+            self.columns[id.0 as usize].data_type.clone(),
+        ))
     }
 
     /// A constant as written; a text without a type stays marked by how the session reads it.
     fn literal(&self, value: &ast::Value) -> Result<Expr, Refusal> {
         let written = literal(value)?;
-        Ok(if is_unknown(&written.data_type) { Expr { data_type: self.unknown(), ..written } } else { written })
+        Ok(if is_unknown(&written.data_type) {
+            Expr {
+                data_type: self.unknown(),
+                ..written
+            }
+        } else {
+            written
+        })
     }
 
     /// The type of a text that has none yet, in this session.
@@ -212,34 +375,67 @@ impl Expressions<'_> {
     }
 
     fn constant(&self, id: ConstantId) -> Result<Expr, Refusal> {
-        let (_, data_type) = self.bound.get(id.0 as usize).ok_or_else(|| Refusal::unsupported("this kind of literal"))?;
-        Ok(Expr { node: Node::Constant(id), data_type: data_type.clone() })
+        let (_, data_type) = self
+            .bound
+            .get(id.0 as usize)
+            .ok_or_else(|| Refusal::unsupported("this kind of literal"))?;
+        Ok(Expr {
+            node: Node::Constant(id),
+            data_type: data_type.clone(),
+        })
     }
 
     fn unary(&self, op: UnaryOperator, expr: &ast::Expr) -> Result<Expr, Refusal> {
         match op {
-            UnaryOperator::Not => Ok(Expr::call(Function::Not, vec![self.condition(expr, "NOT")?], Type::Bool)),
+            UnaryOperator::Not => Ok(Expr::call(
+                Function::Not,
+                vec![self.condition(expr, "NOT")?],
+                Type::Bool,
+            )),
             UnaryOperator::Plus => self.resolve(expr),
             UnaryOperator::Minus => {
-                if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, _), span: _ }) = expr {
+                if let ast::Expr::Value(ast::ValueWithSpan {
+                    value: ast::Value::Number(text, _),
+                    span: _,
+                }) = expr
+                {
                     return number(&format!("-{text}"));
                 }
                 // In PostgreSQL the sign binds closer than the power.
-                if let ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = expr {
-                    return self.call("^", vec![self.unary(UnaryOperator::Minus, left)?, self.resolve(right)?]);
+                if let ast::Expr::BinaryOp {
+                    left,
+                    op: BinaryOperator::PGExp,
+                    right,
+                } = expr
+                {
+                    return self.call(
+                        "^",
+                        vec![
+                            self.unary(UnaryOperator::Minus, left)?,
+                            self.resolve(right)?,
+                        ],
+                    );
                 }
                 self.call("-", vec![self.resolve(expr)?])
             }
-            UnaryOperator::PGAbs | UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot | UnaryOperator::BitwiseNot => {
-                self.call(&op.to_string(), vec![self.resolve(expr)?])
-            }
+            UnaryOperator::PGAbs
+            | UnaryOperator::PGSquareRoot
+            | UnaryOperator::PGCubeRoot
+            | UnaryOperator::BitwiseNot => self.call(&op.to_string(), vec![self.resolve(expr)?]),
             // What is left of BETWEEN SYMMETRIC where its operands cannot be written twice.
-            UnaryOperator::PGPrefixFactorial => Err(Refusal::unsupported("BETWEEN SYMMETRIC around a subquery or another of its kind")),
+            UnaryOperator::PGPrefixFactorial => Err(Refusal::unsupported(
+                "BETWEEN SYMMETRIC around a subquery or another of its kind",
+            )),
             other => Err(Refusal::unsupported(format!("operator {other}"))),
         }
     }
 
-    fn binary(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Result<Expr, Refusal> {
+    fn binary(
+        &self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        right: &ast::Expr,
+    ) -> Result<Expr, Refusal> {
         if let Some(truth) = self.operator_of_truth(left, op, right)? {
             return Ok(truth);
         }
@@ -247,29 +443,54 @@ impl Expressions<'_> {
             return Ok(part);
         }
         match op {
-            BinaryOperator::And => Ok(Expr::call(Function::And, vec![self.condition(left, "AND")?, self.condition(right, "AND")?], Type::Bool)),
-            BinaryOperator::Or => Ok(Expr::call(Function::Or, vec![self.condition(left, "OR")?, self.condition(right, "OR")?], Type::Bool)),
-            BinaryOperator::StringConcat => self.concatenation(self.resolve(left)?, self.resolve(right)?),
-            BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply | BinaryOperator::Divide | BinaryOperator::Modulo => {
+            BinaryOperator::And => Ok(Expr::call(
+                Function::And,
+                vec![self.condition(left, "AND")?, self.condition(right, "AND")?],
+                Type::Bool,
+            )),
+            BinaryOperator::Or => Ok(Expr::call(
+                Function::Or,
+                vec![self.condition(left, "OR")?, self.condition(right, "OR")?],
+                Type::Bool,
+            )),
+            BinaryOperator::StringConcat => {
+                self.concatenation(self.resolve(left)?, self.resolve(right)?)
+            }
+            BinaryOperator::Plus
+            | BinaryOperator::Minus
+            | BinaryOperator::Multiply
+            | BinaryOperator::Divide
+            | BinaryOperator::Modulo => self.arithmetic(&op.to_string(), left, right),
+            BinaryOperator::PGExp
+            | BinaryOperator::BitwiseAnd
+            | BinaryOperator::BitwiseOr
+            | BinaryOperator::PGBitwiseXor => self.arithmetic(&op.to_string(), left, right),
+            BinaryOperator::PGStartsWith => {
+                self.call("^@", vec![self.value(left)?, self.value(right)?])
+            }
+            BinaryOperator::PGBitwiseShiftLeft | BinaryOperator::PGBitwiseShiftRight => {
                 self.arithmetic(&op.to_string(), left, right)
             }
-            BinaryOperator::PGExp | BinaryOperator::BitwiseAnd | BinaryOperator::BitwiseOr | BinaryOperator::PGBitwiseXor => {
-                self.arithmetic(&op.to_string(), left, right)
-            }
-            BinaryOperator::PGStartsWith => self.call("^@", vec![self.value(left)?, self.value(right)?]),
-            BinaryOperator::PGBitwiseShiftLeft | BinaryOperator::PGBitwiseShiftRight => self.arithmetic(&op.to_string(), left, right),
             other => Err(Refusal::unsupported(format!("operator {other}"))),
         }
     }
 
-    fn arithmetic(&self, symbol: &str, left: &ast::Expr, right: &ast::Expr) -> Result<Expr, Refusal> {
+    fn arithmetic(
+        &self,
+        symbol: &str,
+        left: &ast::Expr,
+        right: &ast::Expr,
+    ) -> Result<Expr, Refusal> {
         // PostgreSQL takes `@ a + 1` for `@ (a + 1)`.
         if ends_in_prefix(left) {
-            return Err(Refusal::unsupported("an operator before its operand without parentheses")
-                .hint("Put it in parentheses, or call the function, such as abs(x)."));
+            return Err(
+                Refusal::unsupported("an operator before its operand without parentheses")
+                    .hint("Put it in parentheses, or call the function, such as abs(x)."),
+            );
         }
         let (mut a, mut b) = (self.resolve(left)?, self.resolve(right)?);
-        // PostgreSQL takes an untyped constant for the other operand's type; what is added to a timestamp can only be an interval.
+        // PostgreSQL takes an untyped constant for the other operand's type; what is added to a
+        // timestamp can only be an interval.
         let beside = |other: &Type| match other {
             Type::Timestamp | Type::Timestamptz if symbol == "+" => Type::Interval,
             other => other.clone(),
@@ -287,9 +508,18 @@ impl Expressions<'_> {
         let is_text = |e: &Expr| is_unknown(&e.data_type) || e.data_type.is_string();
         if !is_text(&left) && !is_text(&right) {
             let (a, b) = (type_name(&left.data_type), type_name(&right.data_type));
-            return Err(Refusal::new(sqlstate::UNDEFINED_FUNCTION, format!("operator does not exist: {a} || {b}")));
+            return Err(Refusal::new(
+                sqlstate::UNDEFINED_FUNCTION,
+                format!("operator does not exist: {a} || {b}"),
+            ));
         }
-        self.call("||", vec![self.shown(left, &Type::Text)?, self.shown(right, &Type::Text)?])
+        self.call(
+            "||",
+            vec![
+                self.shown(left, &Type::Text)?,
+                self.shown(right, &Type::Text)?,
+            ],
+        )
     }
 
     fn trim(
@@ -305,7 +535,10 @@ impl Expressions<'_> {
             Some(ast::TrimWhereField::Trailing) => "rtrim",
         };
         let given = what.into_iter().chain(characters.into_iter().flatten());
-        let arguments = std::iter::once(expr).chain(given).map(|e| self.resolve(e)).collect::<Result<Vec<_>, _>>()?;
+        let arguments = std::iter::once(expr)
+            .chain(given)
+            .map(|e| self.resolve(e))
+            .collect::<Result<Vec<_>, _>>()?;
         self.call(name, arguments)
     }
 
@@ -314,15 +547,25 @@ impl Expressions<'_> {
     }
 
     fn truth(&self, function: Function, expr: &ast::Expr) -> Result<Expr, Refusal> {
-        Ok(Expr::call(function, vec![self.condition(expr, "IS")?], Type::Bool))
+        Ok(Expr::call(
+            function,
+            vec![self.condition(expr, "IS")?],
+            Type::Bool,
+        ))
     }
 }
 
 /// The last operand stands behind an operator of its own.
 fn ends_in_prefix(expr: &ast::Expr) -> bool {
     match expr {
-        ast::Expr::UnaryOp { op, expr: _ } => !matches!(op, UnaryOperator::Minus | UnaryOperator::Plus),
-        ast::Expr::BinaryOp { left: _, op: _, right } => ends_in_prefix(right),
+        ast::Expr::UnaryOp { op, expr: _ } => {
+            !matches!(op, UnaryOperator::Minus | UnaryOperator::Plus)
+        }
+        ast::Expr::BinaryOp {
+            left: _,
+            op: _,
+            right,
+        } => ends_in_prefix(right),
         _ => false,
     }
 }
@@ -331,7 +574,13 @@ fn ends_in_prefix(expr: &ast::Expr) -> bool {
 ///
 /// # Errors
 /// 42883 and 0A000 where there is none, or it depends on the session's zone.
-pub fn compare(constants: &Constants, function: Function, left: Expr, right: Expr, symbol: &str) -> Result<Expr, Refusal> {
+pub fn compare(
+    constants: &Constants,
+    function: Function,
+    left: Expr,
+    right: Expr,
+    symbol: &str,
+) -> Result<Expr, Refusal> {
     constants.require_one_zone([&left.data_type, &right.data_type], symbol)?;
     let operands = unify(blanks::compared(vec![left, right])?, symbol)?;
     Ok(Expr::call(function, operands, Type::Bool))
@@ -339,11 +588,13 @@ pub fn compare(constants: &Constants, function: Function, left: Expr, right: Exp
 
 fn merge(function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
     let arguments = unify(arguments, name)?;
-    let data_type = of_all(&arguments).ok_or_else(|| Refusal::new(sqlstate::SYNTAX_ERROR, format!("{name} needs arguments")))?;
+    let data_type = of_all(&arguments)
+        .ok_or_else(|| Refusal::new(sqlstate::SYNTAX_ERROR, format!("{name} needs arguments")))?;
     Ok(Expr::call(function, arguments, data_type))
 }
 
-/// The type that holds any of these values of one type: a constant among them may have more digits or characters than the others.
+/// The type that holds any of these values of one type: a constant among them may have more digits
+/// or characters than the others.
 fn of_all(values: &[Expr]) -> Option<Type> {
     let first = values.first()?.data_type.clone();
     let is_written = |e: &Expr| e.as_literal().is_some();
@@ -360,7 +611,8 @@ fn unify(exprs: Vec<Expr>, place: &str) -> Result<Vec<Expr>, Refusal> {
     for expr in &exprs {
         common = common_type(&common, &expr.data_type).ok_or_else(|| {
             let (a, b) = (type_name(&common), type_name(&expr.data_type));
-            Refusal::unsupported(format!("{place} between {a} and {b}")).hint("Cast one side so that both have the same type.")
+            Refusal::unsupported(format!("{place} between {a} and {b}"))
+                .hint("Cast one side so that both have the same type.")
         })?;
     }
     if is_unknown(&common) {

@@ -1,4 +1,5 @@
-//! Stage 2: Statement → [`Query`]: names, types, our own relation tree below the cut, and the analyst's outer query above it. Hidden tables and columns do not exist.
+//! Stage 2: Statement → [`Query`]: names, types, our own relation tree below the cut, and the
+//! analyst's outer query above it. Hidden tables and columns do not exist.
 
 pub(crate) mod classify;
 mod cut;
@@ -33,13 +34,20 @@ use crate::refusal::Refusal;
 /// Characters to which a row's text is cut before it is searched, or grown.
 pub const TEXT_MAX: u32 = 4096;
 
-/// Gives every name and type of a statement an identity, and cuts it into releases and an outer query.
+/// Gives every name and type of a statement an identity, and cuts it into releases and an outer
+/// query.
 ///
 /// `search_path` holds the schemas of unqualified names, in order.
 ///
 /// # Errors
-/// 42P01, 42703, 42702, 42803 as PostgreSQL; 42501 where rows of a private table would be shown; 0A000 for constructs without a known sound answer.
-pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String], constants: &Constants) -> Result<Query, Refusal> {
+/// 42P01, 42703, 42702, 42803 as PostgreSQL; 42501 where rows of a private table would be shown;
+/// 0A000 for constructs without a known sound answer.
+pub fn resolve(
+    statement: &parse::Query,
+    policy: &Policy,
+    search_path: &[String],
+    constants: &Constants,
+) -> Result<Query, Refusal> {
     let statement = idle_limits::without_idle(&statement.0);
     let empty = classify::empty_query::has_limit_zero(&statement);
     let mut resolver = Resolver {
@@ -59,14 +67,31 @@ pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String]
         subqueries: 0,
     };
     let outer = resolver.open_query(&statement, &outer::query::Environment::default())?;
-    let Resolver { columns, releases, middles, bound, public_tables, views, .. } = resolver;
+    let Resolver {
+        columns,
+        releases,
+        middles,
+        bound,
+        public_tables,
+        views,
+        ..
+    } = resolver;
     if !middles.is_empty() && !views.is_empty() {
-        return Err(
-            Refusal::unsupported("a view of pgveil beside private rows that are compared with released ones").hint("Read it in a query of its own.")
-        );
+        return Err(Refusal::unsupported(
+            "a view of pgveil beside private rows that are compared with released ones",
+        )
+        .hint("Read it in a query of its own."));
     }
     let constants = bound.into_iter().map(|(at, _)| at).collect();
-    Ok(Query { outer: Box::new(outer), releases, columns, middles, constants, public_tables, views })
+    Ok(Query {
+        outer: Box::new(outer),
+        releases,
+        columns,
+        middles,
+        constants,
+        public_tables,
+        views,
+    })
 }
 
 /// State of one resolution.
@@ -82,13 +107,16 @@ struct Resolver<'a> {
     public_tables: Vec<TableId>,
     views: Vec<ViewKind>,
     scans: usize,
-    /// How often the FROM of a SELECT over private rows was read: attempts that are taken back count too, since subqueries within subqueries double them.
+    /// How often the FROM of a SELECT over private rows was read: attempts that are taken back
+    /// count too, since subqueries within subqueries double them.
     selects: usize,
     /// How many of these are open.
     depth: usize,
-    /// Within a part whose result is empty whatever the tables hold: private tables stand for their empty twins in the shadow.
+    /// Within a part whose result is empty whatever the tables hold: private tables stand for their
+    /// empty twins in the shadow.
     empty: bool,
-    /// How many subqueries of expressions are open: in them, names of the queries around are in sight.
+    /// How many subqueries of expressions are open: in them, names of the queries around are in
+    /// sight.
     subqueries: usize,
 }
 
@@ -111,6 +139,9 @@ impl Resolver<'_> {
     }
 
     fn type_names(&self) -> expression::TypeNames<'_> {
-        expression::TypeNames { policy: self.policy, search_path: self.search_path }
+        expression::TypeNames {
+            policy: self.policy,
+            search_path: self.search_path,
+        }
     }
 }

@@ -22,6 +22,9 @@ pub fn names_any(query: &ast::Query, ctes: &[ast::Cte]) -> Result<bool, Refusal>
             }
         }
     }
-    let names = ctes.iter().map(|cte| name_of(&cte.alias.name)).collect::<Result<_, _>>()?;
+    let names = ctes
+        .iter()
+        .map(|cte| name_of(&cte.alias.name))
+        .collect::<Result<_, _>>()?;
     Ok(ast::Visit::visit(query, &mut Search(names)).is_break())
 }

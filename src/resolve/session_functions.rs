@@ -1,4 +1,5 @@
-//! What a session asks of itself and of its server: `pg_backend_pid()`, `version()` and their kin, as constants of the statement. The shadow would tell of its own.
+//! What a session asks of itself and of its server: `pg_backend_pid()`, `version()` and their kin,
+//! as constants of the statement. The shadow would tell of its own.
 
 use sqlparser::ast;
 
@@ -39,9 +40,10 @@ impl Session {
             "pg_backend_pid" => typed(Some(self.process.to_string()), ast::DataType::Integer(None)),
             "version" => typed(text(&self.version), ast::DataType::Text),
             "current_database" | "current_catalog" => typed(text(&self.database), by_name("name")),
-            "pg_postmaster_start_time" | "pg_conf_load_time" => {
-                typed(self.started.clone(), ast::DataType::Timestamp(None, ast::TimezoneInfo::WithTimeZone))
-            }
+            "pg_postmaster_start_time" | "pg_conf_load_time" => typed(
+                self.started.clone(),
+                ast::DataType::Timestamp(None, ast::TimezoneInfo::WithTimeZone),
+            ),
             "pg_is_in_recovery" => typed(text("false"), ast::DataType::Boolean),
             // As of a session through a local socket.
             "inet_server_addr" | "inet_client_addr" => typed(None, by_name("inet")),
@@ -54,7 +56,10 @@ impl Session {
 }
 
 fn by_name(name: &str) -> ast::DataType {
-    ast::DataType::Custom(ast::ObjectName::from(vec![ast::Ident::new(name)]), Vec::new())
+    ast::DataType::Custom(
+        ast::ObjectName::from(vec![ast::Ident::new(name)]),
+        Vec::new(),
+    )
 }
 
 /// A constant of a type; `None` is NULL.
@@ -64,7 +69,12 @@ pub(crate) fn typed(value: Option<String>, data_type: ast::DataType) -> ast::Exp
         Some(value) => ast::Value::SingleQuotedString(value),
         None => ast::Value::Null,
     };
-    ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(ast::Expr::Value(value.into())), data_type, format: None }
+    ast::Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(ast::Expr::Value(value.into())),
+        data_type,
+        format: None,
+    }
 }
 
 /// The type of a name, by that name.

@@ -29,7 +29,9 @@ pub use vector::base_rows::key_text;
 pub use vector::coordinates::{Centred, Count, Measure, Output, Partial};
 pub use vector::fixed_point::{Lattice, Step};
 pub use vector::rotation::made_of;
-pub use vector::standard_deviation::{measure_deviation, measure_noise, measure_terms, product_step};
+pub use vector::standard_deviation::{
+    measure_deviation, measure_noise, measure_terms, product_step,
+};
 
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage, Tuples};
 use crate::catalog::{Collation, Type};
@@ -39,7 +41,8 @@ use crate::mechanism::Loss;
 use crate::policy::{Policy, ViewKind};
 use crate::refusal::{Refusal, sqlstate};
 
-/// What will be asked, how it is made private, and what it costs. Built here alone; running it needs a charge that covers it.
+/// What will be asked, how it is made private, and what it costs. Built here alone; running it
+/// needs a charge that covers it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     outer: ast::Query,
@@ -112,7 +115,8 @@ impl Plan {
 pub struct ReleasePlan {
     /// `None` where nothing is asked of the data: the keys' domains alone are shown.
     statement: Option<Statement>,
-    /// What the statements' parameters `$1`, `$2`, … are: a middle query and one of its columns, all its values as an array.
+    /// What the statements' parameters `$1`, `$2`, … are: a middle query and one of its columns,
+    /// all its values as an array.
     constants: Vec<(usize, usize)>,
     /// How often each of them is searched as a list, for each row.
     searches: Vec<u64>,
@@ -129,7 +133,8 @@ pub struct ReleasePlan {
     price: Option<Price>,
     /// Statements beside the vector's.
     parts: Vec<PartPlan>,
-    /// Digest of all that decides the released values but the vector's noise and the constants' values.
+    /// Digest of all that decides the released values but the vector's noise and the constants'
+    /// values.
     question: [u8; 32],
     /// `None` where groups are nobody's sums.
     family: Option<Family>,
@@ -137,7 +142,8 @@ pub struct ReleasePlan {
     relied_on: Vec<(u32, String, String, String)>,
     description: Vec<String>,
     facts: Facts,
-    /// Columns above the cut that something may be ordered by, of another collation than the database's.
+    /// Columns above the cut that something may be ordered by, of another collation than the
+    /// database's.
     collations: Vec<(String, Collation)>,
     /// How long its statements may take for one row, and for what joins make of one unit's.
     work: Work,
@@ -154,12 +160,14 @@ impl ReleasePlan {
         &self.constants
     }
 
-    /// Nanoseconds that its statements may take for one row, or for all those that joins make of one unit's, beside each public row.
+    /// Nanoseconds that its statements may take for one row, or for all those that joins make of
+    /// one unit's, beside each public row.
     pub fn work(&self) -> u64 {
         self.work.beside()
     }
 
-    /// Public rows that stand beside each private one, whatever it holds: those of tables, and of middle queries.
+    /// Public rows that stand beside each private one, whatever it holds: those of tables, and of
+    /// middle queries.
     pub fn beside(&self) -> &[(Vec<TableId>, Vec<usize>)] {
         &self.beside
     }
@@ -182,7 +190,8 @@ impl ReleasePlan {
         &self.sets
     }
 
-    /// Columns of each statement that name a group: the grouping set's number where there are several, and the keys.
+    /// Columns of each statement that name a group: the grouping set's number where there are
+    /// several, and the keys.
     pub fn key_columns(&self) -> usize {
         self.keys.len() + usize::from(!self.sets.is_empty())
     }
@@ -218,22 +227,35 @@ impl ReleasePlan {
 
     /// Every statement of the release: the vector's if there is one, then those of the parts.
     pub fn statements(&self) -> Vec<&Statement> {
-        self.statement.iter().chain(self.parts.iter().map(|part| &part.statement)).collect()
+        self.statement
+            .iter()
+            .chain(self.parts.iter().map(|part| &part.statement))
+            .collect()
     }
 
     fn printed(&self) -> usize {
-        self.statements().into_iter().map(|statement| statement.sql().len()).sum()
+        self.statements()
+            .into_iter()
+            .map(|statement| statement.sql().len())
+            .sum()
     }
 
     /// What all of it costs.
     pub fn loss(&self) -> Option<Loss> {
         let vector = self.price.as_ref().map_or(Loss::ZERO, |p| p.loss);
-        self.parts.iter().try_fold(vector, |sum, part| sum.compose(part.loss))
+        self.parts
+            .iter()
+            .try_fold(vector, |sum, part| sum.compose(part.loss))
     }
 
     /// Measures, then the parts' columns.
     pub fn width(&self) -> usize {
-        self.measures.len() + self.parts.iter().map(|part| part.question.width()).sum::<usize>()
+        self.measures.len()
+            + self
+                .parts
+                .iter()
+                .map(|part| part.question.width())
+                .sum::<usize>()
     }
 
     /// Two releases of one question differ in noise alone, where their constants are the same.
@@ -272,14 +294,19 @@ const BYTE_STEPS: u64 = 2;
 const PRINTED_BYTES_MAX: usize = 16 << 20;
 
 fn fits(printed: usize) -> Result<(), Refusal> {
-    if printed > PRINTED_BYTES_MAX { Err(emit::expression::too_complex()) } else { Ok(()) }
+    if printed > PRINTED_BYTES_MAX {
+        Err(emit::expression::too_complex())
+    } else {
+        Ok(())
+    }
 }
 
 /// Plans every release and prices them together.
 ///
 /// # Errors
-/// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits, 54000 where the answer would be too large, 54001 where the
-/// statements would grow too large or one row could keep them too long.
+/// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits,
+/// 54000 where the answer would be too large, 54001 where the statements would grow too large or
+/// one row could keep them too long.
 pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Plan, Refusal> {
     let asked = price::whole_statement::asked(analyzed, policy, terms)?;
     let mechanism = price::whole_statement::mechanism(&asked, policy, terms)?;
@@ -296,11 +323,21 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
         loss = plan
             .loss()
             .and_then(|own| loss.compose(own))
-            .ok_or_else(|| Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted"))?;
+            .ok_or_else(|| {
+                Refusal::new(
+                    sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                    "the query costs more than can be counted",
+                )
+            })?;
         releases.push(plan);
     }
     price::whole_statement::within_ceiling(&loss, policy, terms)?;
-    limits::row_cost::check(releases.iter().fold(Work::default(), |sum, release| sum + release.work), &policy.privacy.unit)?;
+    limits::row_cost::check(
+        releases
+            .iter()
+            .fold(Work::default(), |sum, release| sum + release.work),
+        &policy.privacy.unit,
+    )?;
     let outer = analyzed.query().outer().clone();
     let middles = analyzed.query().middles().to_vec();
     let fingerprint = fingerprint(&outer, &releases, &middles, policy);
@@ -322,11 +359,32 @@ fn rewrite_release(
     portion: &price::Portion<'_>,
 ) -> Result<ReleasePlan, Refusal> {
     let release = asked.release;
-    let vector::coordinates::Partials { coordinates, measures, outputs, questions } = asked.layout.clone();
+    let vector::coordinates::Partials {
+        coordinates,
+        measures,
+        outputs,
+        questions,
+    } = asked.layout.clone();
     let relied_on = release.tables.iter().map(|id| &policy.tables[id.0]);
-    let relied_on = relied_on.map(|t| (t.oid, t.schema.clone(), t.name.clone(), t.fingerprint.clone())).collect();
-    let keys: Vec<(Type, KeyRule)> = release.keys.iter().map(|(e, rule)| (e.data_type.clone(), rule.clone())).collect();
-    let outputs = outputs.into_iter().zip(release.aggregates.iter().map(|a| a.data_type.clone())).collect();
+    let relied_on = relied_on
+        .map(|t| {
+            (
+                t.oid,
+                t.schema.clone(),
+                t.name.clone(),
+                t.fingerprint.clone(),
+            )
+        })
+        .collect();
+    let keys: Vec<(Type, KeyRule)> = release
+        .keys
+        .iter()
+        .map(|(e, rule)| (e.data_type.clone(), rule.clone()))
+        .collect();
+    let outputs = outputs
+        .into_iter()
+        .zip(release.aggregates.iter().map(|a| a.data_type.clone()))
+        .collect();
     let mut plan = ReleasePlan {
         statement: None,
         constants: Vec::new(),
@@ -350,12 +408,25 @@ fn rewrite_release(
         work: Work::default(),
         beside: Vec::new(),
     };
-    let mut emission = Emission { release, analyzed, policy, order: emit::constants::Order::default(), bounded: RefCell::default() };
+    let mut emission = Emission {
+        release,
+        analyzed,
+        policy,
+        order: emit::constants::Order::default(),
+        bounded: RefCell::default(),
+    };
     let mut plain = None;
     // Without coordinates nothing is asked of the data here: only keys, all of listed domains.
     if !plan.coordinates.is_empty() {
-        let price::Vector { coordinates, price, plain: unturned } = price::vector(release, &asked.layout, &asked.stress, policy, portion)?;
-        plain = Some((std::mem::replace(&mut plan.coordinates, coordinates), unturned));
+        let price::Vector {
+            coordinates,
+            price,
+            plain: unturned,
+        } = price::vector(release, &asked.layout, &asked.stress, policy, portion)?;
+        plain = Some((
+            std::mem::replace(&mut plan.coordinates, coordinates),
+            unturned,
+        ));
         let statement = emission.vector(&plan.coordinates, &price, &price.bounding())?;
         plan.work += limits::row_cost::of(&statement, &emission.bounded.borrow());
         plan.statement = Some(emission.printed(&statement)?);
@@ -366,7 +437,12 @@ fn rewrite_release(
         let (kind, loss) = price::part(&question, release, portion)?;
         let statement = emission.part(&question)?;
         plan.work += limits::row_cost::of(&statement, &emission.bounded.borrow());
-        plan.parts.push(PartPlan { statement: emission.printed(&statement)?, question, kind, loss });
+        plan.parts.push(PartPlan {
+            statement: emission.printed(&statement)?,
+            question,
+            kind,
+            loss,
+        });
         fits(plan.printed())?;
     }
     if release.lineage.is_multiplied {
@@ -374,12 +450,32 @@ fn rewrite_release(
     }
     if !plan.statements().is_empty() {
         plan.question = question_of(&mut emission, &plan, plain.as_ref())?;
-        plan.family = plain.as_ref().map(|(coordinates, _)| plan::rollup::family(&emission, &plan, coordinates, portion)).transpose()?.flatten();
+        plan.family = plain
+            .as_ref()
+            .map(|(coordinates, _)| plan::rollup::family(&emission, &plan, coordinates, portion))
+            .transpose()?
+            .flatten();
     }
     let middle = |id: &ConstantId| analyzed.query().constant(*id).0;
-    plan.beside = release.beside.iter().map(|beside| (beside.tables.clone(), beside.constants.iter().map(middle).collect())).collect();
-    plan.searches = (0..emission.order.ids.len()).map(|at| emission.order.searches(at)).collect();
-    plan.constants = emission.order.ids.into_iter().map(|id| analyzed.query().constant(id)).collect();
+    plan.beside = release
+        .beside
+        .iter()
+        .map(|beside| {
+            (
+                beside.tables.clone(),
+                beside.constants.iter().map(middle).collect(),
+            )
+        })
+        .collect();
+    plan.searches = (0..emission.order.ids.len())
+        .map(|at| emission.order.searches(at))
+        .collect();
+    plan.constants = emission
+        .order
+        .ids
+        .into_iter()
+        .map(|id| analyzed.query().constant(id))
+        .collect();
     plan.description = describe::describe(release, analyzed, policy, &plan);
     plan.facts = describe::facts(release, analyzed, policy, &plan);
     Ok(plan)
@@ -400,14 +496,29 @@ impl Emission<'_> {
         let (policy, columns) = (self.policy, self.analyzed.columns());
         let (derived, spent, bounded) = Default::default();
         let effort = self.analyzed.effort();
-        let relations = emit::relation::Relations { policy, columns, needed: needed(self.release), derived, spent, bounded, effort };
+        let relations = emit::relation::Relations {
+            policy,
+            columns,
+            needed: needed(self.release),
+            derived,
+            spent,
+            bounded,
+            effort,
+        };
         let flat = relations.emit(&self.release.input)?;
         self.bounded.replace(relations.bounded.into_inner());
         Ok(flat)
     }
 
-    fn vector(&mut self, coordinates: &[Partial], price: &Price, bounding: &price::Bounding) -> Result<ast::Query, Refusal> {
-        let mut statement = self.levels(coordinates, price, bounding).statement(self.flat()?)?;
+    fn vector(
+        &mut self,
+        coordinates: &[Partial],
+        price: &Price,
+        bounding: &price::Bounding,
+    ) -> Result<ast::Query, Refusal> {
+        let mut statement = self
+            .levels(coordinates, price, bounding)
+            .statement(self.flat()?)?;
         self.keep_collations(&mut statement);
         self.order.number(&mut statement);
         Ok(statement)
@@ -415,22 +526,33 @@ impl Emission<'_> {
 
     fn printed(&self, statement: &ast::Query) -> Result<Statement, Refusal> {
         let printed = Statement::print(statement)?;
-        self.analyzed.effort().emit(printed.sql().len() as u64 * BYTE_STEPS).ok_or_else(emit::expression::too_complex)?;
+        self.analyzed
+            .effort()
+            .emit(printed.sql().len() as u64 * BYTE_STEPS)
+            .ok_or_else(emit::expression::too_complex)?;
         Ok(printed)
     }
 
     fn part(&mut self, question: &Question) -> Result<ast::Query, Refusal> {
-        let ground = vector::base_rows::ground(self.release, self.policy, self.analyzed.columns(), self.flat()?)?;
+        let ground = vector::base_rows::ground(
+            self.release,
+            self.policy,
+            self.analyzed.columns(),
+            self.flat()?,
+        )?;
         let mut statement = question.statement(self.release, ground)?;
         self.keep_collations(&mut statement);
         self.order.number(&mut statement);
         Ok(statement)
     }
 
-    /// Where texts have other collations than the database's, PostgreSQL derives each: it was proved that it can.
+    /// Where texts have other collations than the database's, PostgreSQL derives each: it was
+    /// proved that it can.
     fn keep_collations(&self, statement: &mut ast::Query) {
         if self.release.collations.is_some() {
-            let ControlFlow::Continue(()) = crate::parse::with_room(|| ast::VisitMut::visit(statement, &mut emit::text::Derived));
+            let ControlFlow::Continue(()) = crate::parse::with_room(|| {
+                ast::VisitMut::visit(statement, &mut emit::text::Derived)
+            });
         }
     }
 }
@@ -442,16 +564,27 @@ fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
     release.keys.iter().for_each(|(e, _)| add(e));
     for aggregate in &release.aggregates {
         aggregate.filter.iter().for_each(&mut add);
-        aggregate.operation.arguments().into_iter().for_each(&mut add);
+        aggregate
+            .operation
+            .arguments()
+            .into_iter()
+            .for_each(&mut add);
     }
     read_by(&release.input, &mut needed);
     needed
 }
 
 fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
-    relation.expressions().into_iter().for_each(|e| needed.extend(e.columns()));
+    relation
+        .expressions()
+        .into_iter()
+        .for_each(|e| needed.extend(e.columns()));
     match relation {
-        Relation::Group { input: _, keys, aggregates: _ } => needed.extend(keys),
+        Relation::Group {
+            input: _,
+            keys,
+            aggregates: _,
+        } => needed.extend(keys),
         // Arms give their columns by place: all are needed.
         Relation::Union { columns: _, arms } => arms.iter().for_each(|(_, ids)| needed.extend(ids)),
         Relation::Scan(_)
@@ -460,32 +593,67 @@ fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
         | Relation::Project { .. }
         | Relation::Join { .. }
         | Relation::Window { .. } => {}
-        Relation::Bounded { input: _, unit, rows: _ } => needed.push(*unit),
+        Relation::Bounded {
+            input: _,
+            unit,
+            rows: _,
+        } => needed.push(*unit),
     }
-    relation.expressions().into_iter().flat_map(Expr::own_relations).for_each(|inner| read_by(inner, needed));
-    relation.inputs().into_iter().for_each(|input| read_by(input, needed));
+    relation
+        .expressions()
+        .into_iter()
+        .flat_map(Expr::own_relations)
+        .for_each(|inner| read_by(inner, needed));
+    relation
+        .inputs()
+        .into_iter()
+        .for_each(|input| read_by(input, needed));
 }
 
-fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle], policy: &Policy) -> [u8; 32] {
+fn fingerprint(
+    outer: &ast::Query,
+    releases: &[ReleasePlan],
+    middles: &[Middle],
+    policy: &Policy,
+) -> [u8; 32] {
     let mut digest = Sha256::new();
     digest.update(policy.version.as_bytes());
     digest.update(outer.to_string().as_bytes());
-    middles.iter().for_each(|middle| digest.update(format!("{} {:?}", middle.query, middle.rows).as_bytes()));
+    middles
+        .iter()
+        .for_each(|middle| digest.update(format!("{} {:?}", middle.query, middle.rows).as_bytes()));
     for release in releases {
         digest.update([0]);
-        release.statements().iter().for_each(|statement| digest.update(statement.sql().as_bytes()));
-        release.parts.iter().for_each(|part| digest.update(format!("{:?}{:?}", part.question, part.kind).as_bytes()));
-        digest.update(format!("{:?}{:?}{:?}{:?}{:?}", release.constants, release.keys, release.tuples, release.sets, release.price).as_bytes());
+        release
+            .statements()
+            .iter()
+            .for_each(|statement| digest.update(statement.sql().as_bytes()));
+        release.parts.iter().for_each(|part| {
+            digest.update(format!("{:?}{:?}", part.question, part.kind).as_bytes())
+        });
+        digest.update(
+            format!(
+                "{:?}{:?}{:?}{:?}{:?}",
+                release.constants, release.keys, release.tuples, release.sets, release.price
+            )
+            .as_bytes(),
+        );
     }
     digest.finalize().into()
 }
 
-/// What is asked, told by the statement of the `plain` coordinates as it would be without noise, by how the noise is shared out, and by the parts as they are. Aliases, the outer query and other
+/// What is asked, told by the statement of the `plain` coordinates as it would be without noise, by
+/// how the noise is shared out, and by the parts as they are. Aliases, the outer query and other
 /// releases of the statement do not matter.
-fn question_of(emission: &mut Emission<'_>, plan: &ReleasePlan, plain: Option<&(Vec<Partial>, Price)>) -> Result<[u8; 32], Refusal> {
+fn question_of(
+    emission: &mut Emission<'_>,
+    plan: &ReleasePlan,
+    plain: Option<&(Vec<Partial>, Price)>,
+) -> Result<[u8; 32], Refusal> {
     let release = emission.release;
     let mut digest = Sha256::new();
-    // Answers that were kept when their noise was told by the plan, not beside them, are none to this.
+    // Answers that were kept when their noise was told by the plan, not beside them, are none to
+    // this.
     digest.update(b"layout 2");
     digest.update(emission.policy.version.as_bytes());
     let mut groups_per_unit = None;
@@ -497,8 +665,19 @@ fn question_of(emission: &mut Emission<'_>, plan: &ReleasePlan, plain: Option<&(
         groups_per_unit = Some(price.groups_per_unit);
     }
     let Lineage { rows_per_unit, .. } = &release.lineage;
-    let bounded = (rows_per_unit, release.one_row_per_unit, release.one_row_per_group, groups_per_unit);
-    digest.update(format!("{:?} {:?} {:?} {:?} {bounded:?} {:?}", plan.keys, plan.tuples, plan.sets, plan.measures, plan.parts).as_bytes());
+    let bounded = (
+        rows_per_unit,
+        release.one_row_per_unit,
+        release.one_row_per_group,
+        groups_per_unit,
+    );
+    digest.update(
+        format!(
+            "{:?} {:?} {:?} {:?} {bounded:?} {:?}",
+            plan.keys, plan.tuples, plan.sets, plan.measures, plan.parts
+        )
+        .as_bytes(),
+    );
     Ok(digest.finalize().into())
 }
 
@@ -508,5 +687,8 @@ pub(crate) fn decimal(value: &BigUint, unit: &BigUint) -> String {
     let text = thousandths.to_string();
     let text = format!("{text:0>4}");
     let (whole, fraction) = text.split_at(text.len() - 3);
-    format!("{whole}.{fraction}").trim_end_matches('0').trim_end_matches('.').to_owned()
+    format!("{whole}.{fraction}")
+        .trim_end_matches('0')
+        .trim_end_matches('.')
+        .to_owned()
 }

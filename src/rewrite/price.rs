@@ -1,4 +1,5 @@
-//! What a release costs: the norm bound that the levels enforce, the mechanism, and the noise of each coordinate.
+//! What a release costs: the norm bound that the levels enforce, the mechanism, and the noise of
+//! each coordinate.
 
 pub(in crate::rewrite) mod target_error;
 pub(in crate::rewrite) mod whole_statement;
@@ -13,16 +14,18 @@ use super::vector::sensitivity::{Norms, norms, weights};
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, axes};
 use crate::ir::Distinct;
 use crate::mechanism::{
-    Accounting, Calibrated, Exponential, Fixed, Height, Loss, Mechanism, Mu, Presence, Standing, gaussian, laplace, loss_gaussian, loss_laplace,
-    loss_threshold, mu_of, threshold,
+    Accounting, Calibrated, Exponential, Fixed, Height, Loss, Mechanism, Mu, Presence, Standing,
+    gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
 };
 use crate::policy::{Policy, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 
-/// Probability mass of one release whose keys come from the data: small enough that the default share of delta holds 500 of them.
+/// Probability mass of one release whose keys come from the data: small enough that the default
+/// share of delta holds 500 of them.
 const THRESHOLD_DELTA: f64 = 1e-11;
 
-/// What a query may spend, and who pays: public facts, read from the policy, the session and the ledger.
+/// What a query may spend, and who pays: public facts, read from the policy, the session and the
+/// ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
     /// Epsilon of the whole statement, in (0, policy's maximum].
@@ -50,9 +53,11 @@ pub struct Price {
     /// The catalog proves that nobody's vector is longer than the clip: none is emitted.
     pub within_clip: bool,
     pub loss: Loss,
-    /// The L2 bound, also where the mechanism takes the L1 bound: tells questions apart that bound a unit otherwise.
+    /// The L2 bound, also where the mechanism takes the L1 bound: tells questions apart that bound
+    /// a unit otherwise.
     l2: BigUint,
-    /// Grows as noise shrinks, whichever the mechanism: mu, or epsilon under pure accounting. Compares answers to one question.
+    /// Grows as noise shrinks, whichever the mechanism: mu, or epsilon under pure accounting.
+    /// Compares answers to one question.
     pub accuracy: f64,
 }
 
@@ -65,12 +70,21 @@ pub(super) struct Bounding {
 
 impl Price {
     pub(super) fn bounding(&self) -> Bounding {
-        Bounding { mechanism: self.mechanism, clip: self.clip.clone(), refine: self.calibrated.iter().map(|c| c.refine).collect() }
+        Bounding {
+            mechanism: self.mechanism,
+            clip: self.clip.clone(),
+            refine: self.calibrated.iter().map(|c| c.refine).collect(),
+        }
     }
 
-    /// The same whatever mechanism and noise the price has: statements of one question are one text then. Never run.
+    /// The same whatever mechanism and noise the price has: statements of one question are one text
+    /// then. Never run.
     pub(super) fn no_bounding(&self) -> Bounding {
-        Bounding { mechanism: Mechanism::Gaussian, clip: self.l2.clone(), refine: vec![0; self.calibrated.len()] }
+        Bounding {
+            mechanism: Mechanism::Gaussian,
+            clip: self.l2.clone(),
+            refine: vec![0; self.calibrated.len()],
+        }
     }
 }
 
@@ -86,14 +100,26 @@ pub(super) struct Portion<'a> {
     pub mechanism: Mechanism,
 }
 
-/// The vector of a release: the layout that its noise serves best, and the price. Coordinates' weights are multiplied by their `stress`.
+/// The vector of a release: the layout that its noise serves best, and the price. Coordinates'
+/// weights are multiplied by their `stress`.
 ///
 /// # Errors
 /// As [`price`].
-pub fn vector(release: &AnalyzedRelease, layout: &Partials, stress: &[u64], policy: &Policy, portion: &Portion<'_>) -> Result<Vector, Refusal> {
+pub fn vector(
+    release: &AnalyzedRelease,
+    layout: &Partials,
+    stress: &[u64],
+    policy: &Policy,
+    portion: &Portion<'_>,
+) -> Result<Vector, Refusal> {
     let plain = price(release, (&layout.coordinates, stress), policy, portion)?;
-    let mut vector = Vector { coordinates: layout.coordinates.clone(), price: plain.clone(), plain };
-    // Shorter in L1, as long in L2. Weights that a wish for an error chose are those of the plain layout: there it stays.
+    let mut vector = Vector {
+        coordinates: layout.coordinates.clone(),
+        price: plain.clone(),
+        plain,
+    };
+    // Shorter in L1, as long in L2. Weights that a wish for an error chose are those of the plain
+    // layout: there it stays.
     if portion.mechanism == Mechanism::Laplace
         && portion.terms.wishes.target_error.is_none()
         && let Some(coordinates) = turned(&layout.coordinates, &layout.measures)
@@ -112,18 +138,22 @@ pub(super) struct Vector {
     pub plain: Price,
 }
 
-/// Prices a release. Coordinates' weights are multiplied by their `stress`: norms and noise follow the weights.
+/// Prices a release. Coordinates' weights are multiplied by their `stress`: norms and noise follow
+/// the weights.
 ///
 /// # Guarantee
-/// With the clip enforced by the emitted levels (or proved by a key of the catalog), adding noise from `calibrated` to every coordinate of every group costs at
-/// most `loss`, for neighbours that differ in all rows of one unit.
+/// With the clip enforced by the emitted levels (or proved by a key of the catalog), adding noise
+/// from `calibrated` to every coordinate of every group costs at most `loss`, for neighbours that
+/// differ in all rows of one unit.
 ///
 /// # Requires
-/// `release.one_row_per_unit`, `cells` and `one_group_per_unit` are proved by the catalog, and its fingerprint is checked in the transaction that runs the statement.
+/// `release.one_row_per_unit`, `cells` and `one_group_per_unit` are proved by the catalog, and its
+/// fingerprint is checked in the transaction that runs the statement.
 ///
 /// # Reference
-/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7, for the vector under one L2 bound; the last step below the boundary is always that exact clip, so
-/// the release is mu-GDP whatever is known of single rows.
+/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7, for the vector under one L2 bound; the last
+/// step below the boundary is always that exact clip, so the release is mu-GDP whatever is known of
+/// single rows.
 pub fn price(
     release: &AnalyzedRelease,
     (coordinates, stress): (&[Partial], &[u64]),
@@ -132,8 +162,13 @@ pub fn price(
 ) -> Result<Price, Refusal> {
     let groups = groups(release, policy, &portion.terms.wishes);
     let weights = balanced(weights(coordinates), release, coordinates, groups);
-    let weights: Vec<BigUint> = weights.into_iter().zip(stress).map(|(weight, stress)| weight * *stress).collect();
-    let within_clip = release.one_row_per_unit || release.cells.is_some_and(|cells| cells <= groups);
+    let weights: Vec<BigUint> = weights
+        .into_iter()
+        .zip(stress)
+        .map(|(weight, stress)| weight * *stress)
+        .collect();
+    let within_clip =
+        release.one_row_per_unit || release.cells.is_some_and(|cells| cells <= groups);
     let (mut l2, mut l1) = clips(release, coordinates, &weights, groups);
     if !within_clip {
         l2 = roomy(&l2, Mechanism::Gaussian, coordinates.len(), groups);
@@ -141,14 +176,22 @@ pub fn price(
     }
     let keyed = release.is_thresholded();
     if keyed && portion.terms.is_pure() {
-        return Err(Refusal::unsupported("GROUP BY a column without declared values under pure accounting")
-            .hint("Ask the data owner to declare the column's values."));
+        return Err(Refusal::unsupported(
+            "GROUP BY a column without declared values under pure accounting",
+        )
+        .hint("Ask the data owner to declare the column's values."));
     }
     let mut price = noise((l2, l1), weights, portion)?;
     price.within_clip = within_clip;
     if keyed {
-        release_keys(&mut price, coordinates, u32::try_from(groups).unwrap_or(u32::MAX))?;
-        price.groups_per_unit = price.groups_per_unit.filter(|_| !release.one_row_per_unit && !release.one_group_per_unit);
+        release_keys(
+            &mut price,
+            coordinates,
+            u32::try_from(groups).unwrap_or(u32::MAX),
+        )?;
+        price.groups_per_unit = price
+            .groups_per_unit
+            .filter(|_| !release.one_row_per_unit && !release.one_group_per_unit);
     }
     Ok(price)
 }
@@ -156,36 +199,101 @@ pub fn price(
 /// Prices a statement beside the vector.
 ///
 /// # Guarantee
-/// A count's noise hides `clip` in L1 and L2. With K the most (group, value) pairs of a unit that are kept, at most K values appear in or vanish from the groups with it,
-/// in each grouping set. A value's count, sum and squares are one row's coordinates, whose weighted norms [`norms`] bounds by a and b: by the triangle
-/// inequality a set's groups move by at most K a in L2 and K b in L1, and those of m sets, which are unlike coordinates, by sqrt(m) K a and m K b. Of the draws each has
-/// an equal part of the share (those that one unit meets: fractions chosen together, [`Halving`], meet it once a level); together they cost at most `loss`.
-pub fn part(question: &Question, release: &AnalyzedRelease, portion: &Portion<'_>) -> Result<(PartKind, Loss), Refusal> {
+/// A count's noise hides `clip` in L1 and L2. With K the most (group, value) pairs of a unit that
+/// are kept, at most K values appear in or vanish from the groups with it, in each grouping set. A
+/// value's count, sum and squares are one row's coordinates, whose weighted norms [`norms`] bounds
+/// by a and b: by the triangle inequality a set's groups move by at most K a in L2 and K b in L1,
+/// and those of m sets, which are unlike coordinates, by sqrt(m) K a and m K b. Of the draws each
+/// has an equal part of the share (those that one unit meets: fractions chosen together,
+/// [`Halving`], meet it once a level); together they cost at most `loss`.
+pub fn part(
+    question: &Question,
+    release: &AnalyzedRelease,
+    portion: &Portion<'_>,
+) -> Result<(PartKind, Loss), Refusal> {
     let unit_max = question.unit_max(release);
-    if let Subject::Distinct { values, per_unit_max: _, degree } = &question.subject {
+    if let Subject::Distinct {
+        values,
+        per_unit_max: _,
+        degree,
+    } = &question.subject
+    {
         // Each grouping set counts the unit's values anew.
         let sets = release.grouped().len();
         let coordinates = match values {
             Distinct::Value(value) => degree.coordinates(value),
-            Distinct::Row(_) => vec![Partial::Rows { mask: Mask { filter: None, not_null: None } }],
+            Distinct::Row(_) => vec![Partial::Rows {
+                mask: Mask {
+                    filter: None,
+                    not_null: None,
+                },
+            }],
         };
         let weights = weights(&coordinates);
         let one = norms(&coordinates, &weights).row;
-        let clips = (ceil_sqrt(&(one.squared * BigUint::from(unit_max).pow(2) * sets)), one.absolute * unit_max * sets);
-        let Price { calibrated, clip, weights, loss, .. } = noise(clips, weights, portion)?;
-        return Ok((PartKind::Count { calibrated, weights, clip }, loss));
+        let clips = (
+            ceil_sqrt(&(one.squared * BigUint::from(unit_max).pow(2) * sets)),
+            one.absolute * unit_max * sets,
+        );
+        let Price {
+            calibrated,
+            clip,
+            weights,
+            loss,
+            ..
+        } = noise(clips, weights, portion)?;
+        return Ok((
+            PartKind::Count {
+                calibrated,
+                weights,
+                clip,
+            },
+            loss,
+        ));
     }
     // Draws that one unit meets.
     let fractions = question.fractions().len();
     let is_halved = fractions >= Halving::LEAST;
-    let steps = if is_halved { question.targets.len() - fractions + Halving::levels(fractions) as usize } else { question.targets.len() };
+    let steps = if is_halved {
+        question.targets.len() - fractions + Halving::levels(fractions) as usize
+    } else {
+        question.targets.len()
+    };
     let eta = eta(steps, portion)?;
-    let draws: Vec<Exponential> = question.targets.iter().map(|t| Exponential { eta, width: BigUint::from(unit_max) * t.spread() }).collect();
+    let draws: Vec<Exponential> = question
+        .targets
+        .iter()
+        .map(|t| Exponential {
+            eta,
+            width: BigUint::from(unit_max) * t.spread(),
+        })
+        .collect();
     // A draw's cost is its eta's alone.
-    let loss = draws.iter().cycle().take(steps).try_fold(Loss::ZERO, |sum, draw| sum.compose(draw.loss())).ok_or_else(out_of_reach)?;
-    let halving = is_halved.then_some(Halving { eta, weight_max: unit_max, pieces: Halving::PIECES });
-    let row_weight = if release.one_row_per_unit { 1 } else { ROW_WEIGHT };
-    Ok((PartKind::Choice { draws, halving, weight_max: unit_max, row_weight }, loss))
+    let loss = draws
+        .iter()
+        .cycle()
+        .take(steps)
+        .try_fold(Loss::ZERO, |sum, draw| sum.compose(draw.loss()))
+        .ok_or_else(out_of_reach)?;
+    let halving = is_halved.then_some(Halving {
+        eta,
+        weight_max: unit_max,
+        pieces: Halving::PIECES,
+    });
+    let row_weight = if release.one_row_per_unit {
+        1
+    } else {
+        ROW_WEIGHT
+    };
+    Ok((
+        PartKind::Choice {
+            draws,
+            halving,
+            weight_max: unit_max,
+            row_weight,
+        },
+        loss,
+    ))
 }
 
 /// The strength of each of so many draws, which together cost at most the portion.
@@ -199,18 +307,31 @@ fn eta(steps: usize, portion: &Portion<'_>) -> Result<u64, Refusal> {
     };
     let about = Exponential::eta(about).ok_or_else(out_of_reach)?;
     let fits = |eta: &u64| {
-        let one = Exponential { eta: *eta, width: BigUint::from(1u8) }.loss();
+        let one = Exponential {
+            eta: *eta,
+            width: BigUint::from(1u8),
+        }
+        .loss();
         let all = (0..steps).try_fold(Loss::ZERO, |sum, _| sum.compose(one));
-        all.is_some_and(|all| mu.map_or(all.epsilon <= Some(epsilon), |mu| all.mu_squared <= mu.squared()))
+        all.is_some_and(|all| {
+            mu.map_or(all.epsilon <= Some(epsilon), |mu| {
+                all.mu_squared <= mu.squared()
+            })
+        })
     };
     // The loss has a margin for its own rounding, of a few units at most.
-    (about.saturating_sub(16).max(1)..=about).rev().find(fits).ok_or_else(out_of_reach)
+    (about.saturating_sub(16).max(1)..=about)
+        .rev()
+        .find(fits)
+        .ok_or_else(out_of_reach)
 }
 
 impl Terms {
     /// Only a pure epsilon is admitted.
     pub(super) fn is_pure(&self) -> bool {
-        self.accounts.iter().any(|a| a.cap.accounting() == Accounting::Pure)
+        self.accounts
+            .iter()
+            .any(|a| a.cap.accounting() == Accounting::Pure)
     }
 
     /// The mu that an epsilon stands for.
@@ -223,26 +344,48 @@ pub(super) fn fixed(value: f64) -> Fixed {
     Fixed::round_down(value.clamp(0.0, 1e6))
 }
 
-/// What one of a portion's equal parts may cost: as a Gaussian's mu, where delta allows one, and as pure epsilon. All of them together cost no more than the whole, exactly.
+/// What one of a portion's equal parts may cost: as a Gaussian's mu, where delta allows one, and as
+/// pure epsilon. All of them together cost no more than the whole, exactly.
 struct Budget {
     mu: Option<Mu>,
     epsilon: Fixed,
 }
 
 fn budget(portion: &Portion<'_>) -> Budget {
-    let Portion { terms, epsilon, share, mechanism: _ } = portion;
+    let Portion {
+        terms,
+        epsilon,
+        share,
+        mechanism: _,
+    } = portion;
     let share = *share as u128;
-    let part = |whole: Mu| u64::try_from((whole.squared().0 / share).isqrt()).ok().filter(|mu| *mu > 0).map(Mu);
-    Budget { mu: terms.mu(*epsilon).and_then(part), epsilon: Fixed(fixed(*epsilon).0 / share) }
+    let part = |whole: Mu| {
+        u64::try_from((whole.squared().0 / share).isqrt())
+            .ok()
+            .filter(|mu| *mu > 0)
+            .map(Mu)
+    };
+    Budget {
+        mu: terms.mu(*epsilon).and_then(part),
+        epsilon: Fixed(fixed(*epsilon).0 / share),
+    }
 }
 
 /// Noise for a weighted vector of at most these L2 and L1 norms.
-fn noise((l2, l1): (BigUint, BigUint), weights: Vec<BigUint>, portion: &Portion<'_>) -> Result<Price, Refusal> {
+fn noise(
+    (l2, l1): (BigUint, BigUint),
+    weights: Vec<BigUint>,
+    portion: &Portion<'_>,
+) -> Result<Price, Refusal> {
     let Budget { mu, epsilon } = budget(portion);
     let mechanism = portion.mechanism;
     let (clip, loss, accuracy) = match (mechanism, mu) {
         (Mechanism::Gaussian, Some(mu)) => (l2.clone(), loss_gaussian(mu), mu.to_f64()),
-        (Mechanism::Laplace, _) if portion.terms.is_pure() => (l1, loss_laplace(epsilon), mu.map_or(epsilon.to_f64(), Mu::to_f64)),
+        (Mechanism::Laplace, _) if portion.terms.is_pure() => (
+            l1,
+            loss_laplace(epsilon),
+            mu.map_or(epsilon.to_f64(), Mu::to_f64),
+        ),
         (Mechanism::Laplace, Some(mu)) => {
             // Laplace noise of the same standard error: b = SE / sqrt 2.
             let epsilon = fixed(ratio(&l1, &l2) * std::f64::consts::SQRT_2 * mu.to_f64());
@@ -255,31 +398,70 @@ fn noise((l2, l1): (BigUint, BigUint), weights: Vec<BigUint>, portion: &Portion<
         .map(|weight| {
             let drawn = match (mechanism, mu) {
                 (Mechanism::Gaussian, Some(mu)) => gaussian(&clip, weight, mu),
-                (Mechanism::Gaussian, None) | (Mechanism::Laplace, _) => laplace(&clip, weight, loss.epsilon.unwrap_or(Fixed::ZERO)),
+                (Mechanism::Gaussian, None) | (Mechanism::Laplace, _) => {
+                    laplace(&clip, weight, loss.epsilon.unwrap_or(Fixed::ZERO))
+                }
             };
             drawn.map_err(|_| out_of_reach())
         })
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, within_clip: false, loss, l2, accuracy })
+    Ok(Price {
+        mechanism,
+        clip,
+        weights,
+        calibrated,
+        threshold: None,
+        groups_per_unit: None,
+        within_clip: false,
+        loss,
+        l2,
+        accuracy,
+    })
 }
 
 /// Adds the threshold on the number of units present, with its delta.
 fn release_keys(price: &mut Price, coordinates: &[Partial], groups: u32) -> Result<(), Refusal> {
-    // Down, and the same number in threshold and charge: then all 500 keyed releases of the default share fit.
+    // Down, and the same number in threshold and charge: then all 500 keyed releases of the default
+    // share fit.
     let delta = Fixed::round_down(THRESHOLD_DELTA);
     let height = |partial: &Partial| match partial {
         Partial::Presence => Some(Height::Shared(PRESENCE)),
-        Partial::Units { mask: Mask { filter: None, not_null: None } } => Some(Height::Each(1)),
-        Partial::Units { .. } | Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Values { .. } => None,
+        Partial::Units {
+            mask: Mask {
+                filter: None,
+                not_null: None,
+            },
+        } => Some(Height::Each(1)),
+        Partial::Units { .. }
+        | Partial::Rows { .. }
+        | Partial::Flags { .. }
+        | Partial::Nulls { .. }
+        | Partial::Values { .. } => None,
         Partial::Share { .. } | Partial::Lacks { .. } | Partial::Products { .. } => None,
     };
-    let presence = coordinates.iter().enumerate().find_map(|(at, partial)| Some((at, height(partial)?)));
-    let (presence, height) = presence.ok_or_else(|| Refusal::new(sqlstate::INTERNAL_ERROR, "a thresholded release counts no units"))?;
-    let counted = Presence { clip: &price.clip, weight: &price.weights[presence], height };
-    let pass_at = threshold(&counted, price.calibrated[presence], delta, groups).map_err(|_| out_of_reach())?;
+    let presence = coordinates
+        .iter()
+        .enumerate()
+        .find_map(|(at, partial)| Some((at, height(partial)?)));
+    let (presence, height) = presence.ok_or_else(|| {
+        Refusal::new(
+            sqlstate::INTERNAL_ERROR,
+            "a thresholded release counts no units",
+        )
+    })?;
+    let counted = Presence {
+        clip: &price.clip,
+        weight: &price.weights[presence],
+        height,
+    };
+    let pass_at = threshold(&counted, price.calibrated[presence], delta, groups)
+        .map_err(|_| out_of_reach())?;
     price.threshold = Some((presence, pass_at));
     price.groups_per_unit = Some(groups);
-    price.loss = price.loss.compose(loss_threshold(delta)).ok_or_else(out_of_reach)?;
+    price.loss = price
+        .loss
+        .compose(loss_threshold(delta))
+        .ok_or_else(out_of_reach)?;
     Ok(())
 }
 
@@ -293,34 +475,57 @@ fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &Wishes) -> u64 {
         return 1;
     }
     let of_set = |set: &Vec<usize>| {
-        axes(set, &release.tuples).iter().try_fold(1u64, |cells, axis| {
-            let listed = match axis {
-                Axis::Tuples(tuples) => tuples.rows.len(),
-                Axis::Key(at) => match &release.keys[*at].1 {
-                    KeyRule::Domain(values) => values.len(),
-                    KeyRule::Threshold => return None,
-                },
-            };
-            Some(cells.saturating_mul(listed.max(1) as u64))
-        })
+        axes(set, &release.tuples)
+            .iter()
+            .try_fold(1u64, |cells, axis| {
+                let listed = match axis {
+                    Axis::Tuples(tuples) => tuples.rows.len(),
+                    Axis::Key(at) => match &release.keys[*at].1 {
+                        KeyRule::Domain(values) => values.len(),
+                        KeyRule::Threshold => return None,
+                    },
+                };
+                Some(cells.saturating_mul(listed.max(1) as u64))
+            })
     };
     let rows = release.lineage.rows_per_unit.max(1);
-    let listed = sets.iter().map(|set| of_set(set).map(|cells| cells.min(rows))).sum::<Option<u64>>();
+    let listed = sets
+        .iter()
+        .map(|set| of_set(set).map(|cells| cells.min(rows)))
+        .sum::<Option<u64>>();
     let groups = listed.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit));
-    let groups = wishes.groups_per_unit.map_or(groups, |most| groups.min(most.into()));
+    let groups = wishes
+        .groups_per_unit
+        .map_or(groups, |most| groups.min(most.into()));
     // Groups of all sets are capped together, at least at one of each set.
-    groups.max(sets.len() as u64).clamp(1, rows.saturating_mul(sets.len() as u64))
+    groups
+        .max(sets.len() as u64)
+        .clamp(1, rows.saturating_mul(sets.len() as u64))
 }
 
-/// A unit's presence moves by one where its rows may move by many: weighed up, so that both get about the same relative noise. One that groups share is weighed up by the square
-/// root of their number too: the vector is as long as with a presence of one in each group, a unit in all of them counts as much against the noise, and others count more.
-fn balanced(weights: Vec<BigUint>, release: &AnalyzedRelease, coordinates: &[Partial], groups: u64) -> Vec<BigUint> {
+/// A unit's presence moves by one where its rows may move by many: weighed up, so that both get
+/// about the same relative noise. One that groups share is weighed up by the square root of their
+/// number too: the vector is as long as with a presence of one in each group, a unit in all of them
+/// counts as much against the noise, and others count more.
+fn balanced(
+    weights: Vec<BigUint>,
+    release: &AnalyzedRelease,
+    coordinates: &[Partial],
+    groups: u64,
+) -> Vec<BigUint> {
     let is_flat = release.one_row_per_unit || release.one_row_per_group;
-    let factor = if is_flat { 1 } else { (release.lineage.rows_per_unit / (groups.isqrt() + 1)).max(1) };
+    let factor = if is_flat {
+        1
+    } else {
+        (release.lineage.rows_per_unit / (groups.isqrt() + 1)).max(1)
+    };
     let weighed = |(weight, partial): (BigUint, &Partial)| match partial {
         Partial::Units { .. } => weight * factor,
         Partial::Presence => (weight * factor * (BigUint::from(groups) << 20u8).sqrt()) >> 10u8,
-        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Values { .. } => weight,
+        Partial::Rows { .. }
+        | Partial::Flags { .. }
+        | Partial::Nulls { .. }
+        | Partial::Values { .. } => weight,
         Partial::Share { .. } | Partial::Lacks { .. } | Partial::Products { .. } => weight,
     };
     weights.into_iter().zip(coordinates).map(weighed).collect()
@@ -328,14 +533,27 @@ fn balanced(weights: Vec<BigUint>, release: &AnalyzedRelease, coordinates: &[Par
 
 /// The L2 and L1 clips in weighted units.
 ///
-/// They cut nobody whose rows are within the policy's bound: r rows have at most r times one row's norm, and where a unique key leaves one row in a group, rows of
-/// unlike groups stand at right angles.
-fn clips(release: &AnalyzedRelease, coordinates: &[Partial], weights: &[BigUint], groups: u64) -> (BigUint, BigUint) {
-    let Norms { row, presence, shared } = norms(coordinates, weights);
+/// They cut nobody whose rows are within the policy's bound: r rows have at most r times one row's
+/// norm, and where a unique key leaves one row in a group, rows of unlike groups stand at right
+/// angles.
+fn clips(
+    release: &AnalyzedRelease,
+    coordinates: &[Partial],
+    weights: &[BigUint],
+    groups: u64,
+) -> (BigUint, BigUint) {
+    let Norms {
+        row,
+        presence,
+        shared,
+    } = norms(coordinates, weights);
     let sets = release.grouped().len() as u64;
     if release.one_row_per_unit {
         let absolute = (&row.absolute + &presence.absolute) * sets + shared.absolute;
-        return (ceil_sqrt(&((&row.squared + &presence.squared) * sets + shared.squared)), absolute);
+        return (
+            ceil_sqrt(&((&row.squared + &presence.squared) * sets + shared.squared)),
+            absolute,
+        );
     }
     let rows = release.lineage.rows_per_unit.max(1);
     let squared = if release.one_row_per_group {
@@ -343,13 +561,24 @@ fn clips(release: &AnalyzedRelease, coordinates: &[Partial], weights: &[BigUint]
     } else {
         &row.squared * rows * rows * sets + &presence.squared * groups
     };
-    let counted = if release.one_row_per_group { groups } else { rows * sets };
-    (ceil_sqrt(&(squared + shared.squared)), &row.absolute * counted + &presence.absolute * groups + shared.absolute)
+    let counted = if release.one_row_per_group {
+        groups
+    } else {
+        rows * sets
+    };
+    (
+        ceil_sqrt(&(squared + shared.squared)),
+        &row.absolute * counted + &presence.absolute * groups + shared.absolute,
+    )
 }
 
 fn ceil_sqrt(value: &BigUint) -> BigUint {
     let root = value.sqrt();
-    if &root * &root == *value { root } else { root + 1u8 }
+    if &root * &root == *value {
+        root
+    } else {
+        root + 1u8
+    }
 }
 
 fn ratio(a: &BigUint, b: &BigUint) -> f64 {
@@ -360,6 +589,9 @@ fn ratio(a: &BigUint, b: &BigUint) -> f64 {
 }
 
 fn out_of_reach() -> Refusal {
-    Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "no noise of supported size fits this query at this epsilon")
-        .hint("Raise pgveil.epsilon, or sum over narrower ranges.")
+    Refusal::new(
+        sqlstate::INVALID_PARAMETER_VALUE,
+        "no noise of supported size fits this query at this epsilon",
+    )
+    .hint("Raise pgveil.epsilon, or sum over narrower ranges.")
 }

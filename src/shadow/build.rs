@@ -45,46 +45,124 @@ pub fn local_options(options: &ShadowOptions) -> postgres::Options {
         ("temp_file_limit", "262144"),
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    postgres::Options { database: Some(options.database.clone()), locale: options.locale.clone(), settings: settings.into() }
+    postgres::Options {
+        database: Some(options.database.clone()),
+        locale: options.locale.clone(),
+        settings: settings.into(),
+    }
 }
 
-pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> Result<Built, ShadowError> {
+pub async fn build(
+    admin: &Client,
+    policy: &Policy,
+    options: &ShadowOptions,
+) -> Result<Built, ShadowError> {
     let schema = ddl::schema(policy, &builtin(admin).await?);
     let mut warnings = schema.warnings;
     warnings.extend(other_major(admin, options).await?);
     warnings.extend(other_locale(admin, options).await?);
-    admin.execute("SELECT pg_catalog.pg_advisory_lock($1)", &[&BUILD_LOCK]).await?;
+    admin
+        .execute("SELECT pg_catalog.pg_advisory_lock($1)", &[&BUILD_LOCK])
+        .await?;
     // A table that turns private must lose its mirrored rows, although its DDL stays the same.
-    let protections = schema.tables.iter().map(|table| if table.is_public { "public" } else { "private" });
-    let meaning: Vec<&str> = schema.statements.iter().map(String::as_str).chain(protections).collect();
-    let digest = Sha256::digest(meaning.join(";")).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let protections = schema
+        .tables
+        .iter()
+        .map(|table| if table.is_public { "public" } else { "private" });
+    let meaning: Vec<&str> = schema
+        .statements
+        .iter()
+        .map(String::as_str)
+        .chain(protections)
+        .collect();
+    let digest = Sha256::digest(meaning.join(";"))
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>();
     warnings.extend(apart(admin, options).await?);
-    let standing = if let ShadowSource::Url(_) = options.source { guard(admin).await? } else { None };
+    let standing = if let ShadowSource::Url(_) = options.source {
+        guard(admin).await?
+    } else {
+        None
+    };
     if standing.as_deref() != Some(digest.as_str()) {
-        let mark = matches!(options.source, ShadowSource::Url(_)).then(|| format!("{MARK}{digest}"));
+        let mark =
+            matches!(options.source, ShadowSource::Url(_)).then(|| format!("{MARK}{digest}"));
         rebuild(admin, &schema.statements, mark.as_deref()).await?;
     }
-    let schemas: Vec<&str> = schema.schemas.iter().map(String::as_str).chain([VIEW_SCHEMA]).collect();
-    let is_superuser: String = admin.query_one("SELECT pg_catalog.current_setting('is_superuser')", &[]).await?.try_get(0)?;
+    let schemas: Vec<&str> = schema
+        .schemas
+        .iter()
+        .map(String::as_str)
+        .chain([VIEW_SCHEMA])
+        .collect();
+    let is_superuser: String = admin
+        .query_one("SELECT pg_catalog.current_setting('is_superuser')", &[])
+        .await?
+        .try_get(0)?;
     let is_superuser = is_superuser == "on";
     // A session can become one of several roles where a superuser opens it.
-    let roles: Vec<&str> = policy.roles.iter().filter(|_| is_superuser).map(|role| role.name.as_str()).collect();
-    let locked = role::lock(admin, &schemas, &roles, &options.source, options.statement_timeout).await?;
+    let roles: Vec<&str> = policy
+        .roles
+        .iter()
+        .filter(|_| is_superuser)
+        .map(|role| role.name.as_str())
+        .collect();
+    let locked = role::lock(
+        admin,
+        &schemas,
+        &roles,
+        &options.source,
+        options.statement_timeout,
+    )
+    .await?;
     warnings.extend(locked.warnings);
-    admin.execute("SELECT pg_catalog.pg_advisory_unlock($1)", &[&BUILD_LOCK]).await?;
-    let sizes = admin.query("SELECT oid, typlen FROM pg_catalog.pg_type", &[]).await?;
-    let sizes = sizes.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, tokio_postgres::Error>>()?;
+    admin
+        .execute("SELECT pg_catalog.pg_advisory_unlock($1)", &[&BUILD_LOCK])
+        .await?;
+    let sizes = admin
+        .query("SELECT oid, typlen FROM pg_catalog.pg_type", &[])
+        .await?;
+    let sizes = sizes
+        .iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .collect::<Result<_, tokio_postgres::Error>>()?;
     for warning in &warnings {
         tracing::warn!("shadow: {warning}");
     }
     let version: (String, String) = {
-        let row = admin.query_one("SELECT pg_catalog.version(), pg_catalog.current_setting('server_version')", &[]).await?;
+        let row = admin
+            .query_one(
+                "SELECT pg_catalog.version(), pg_catalog.current_setting('server_version')",
+                &[],
+            )
+            .await?;
         (row.try_get(0)?, row.try_get(1)?)
     };
-    let version = version.0.replacen(&short(&version.1), &short(&options.server_version), 1);
-    let callable = admin.query(CALLABLE, &[]).await?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-    let (tables, public_keys, roles) = (schema.tables, schema.public_keys, locked.roles.into_iter().collect());
-    Ok(Built { tables, public_keys, warnings, sizes, is_superuser, roles, version, callable })
+    let version = version
+        .0
+        .replacen(&short(&version.1), &short(&options.server_version), 1);
+    let callable = admin
+        .query(CALLABLE, &[])
+        .await?
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()?;
+    let (tables, public_keys, roles) = (
+        schema.tables,
+        schema.public_keys,
+        locked.roles.into_iter().collect(),
+    );
+    Ok(Built {
+        tables,
+        public_keys,
+        warnings,
+        sizes,
+        is_superuser,
+        roles,
+        version,
+        callable,
+    })
 }
 
 /// What tells whether two servers run on one stream of changes.
@@ -99,27 +177,40 @@ pub struct ServerIdentity {
 impl ServerIdentity {
     /// `None` where the server does not tell.
     pub async fn of(client: &Client) -> Option<Self> {
-        let sql = "SELECT system_identifier::text, extract(epoch FROM pg_catalog.pg_postmaster_start_time())::text, pg_catalog.pg_is_in_recovery() FROM pg_catalog.pg_control_system()";
+        let sql = "SELECT system_identifier::text, extract(epoch FROM \
+            pg_catalog.pg_postmaster_start_time())::text, pg_catalog.pg_is_in_recovery() FROM \
+            pg_catalog.pg_control_system()";
         let row = client.query_one(sql, &[]).await.ok()?;
-        Some(Self { cluster: row.try_get(0).ok()?, started: row.try_get(1).ok()?, is_standby: row.try_get(2).ok()? })
+        Some(Self {
+            cluster: row.try_get(0).ok()?,
+            started: row.try_get(1).ok()?,
+            is_standby: row.try_get(2).ok()?,
+        })
     }
 
     /// One server, or a standby and what it follows.
     fn shares_changes_with(&self, other: &Self) -> bool {
-        self.cluster == other.cluster && (self.started == other.started || self.is_standby || other.is_standby)
+        self.cluster == other.cluster
+            && (self.started == other.started || self.is_standby || other.is_standby)
     }
 }
 
-/// The catalogs of the server that has the private rows, and of one that it follows, tell of them: transaction numbers, sizes. A warning where it is not known.
+/// The catalogs of the server that has the private rows, and of one that it follows, tell of them:
+/// transaction numbers, sizes. A warning where it is not known.
 async fn apart(admin: &Client, options: &ShadowOptions) -> Result<Option<String>, ShadowError> {
-    let ShadowSource::Url(_) = options.source else { return Ok(None) };
+    let ShadowSource::Url(_) = options.source else {
+        return Ok(None);
+    };
     match (ServerIdentity::of(admin).await, &options.private_server) {
         (Some(shadow), Some(private)) if shadow.shares_changes_with(private) => Err(ShadowError::Failed(
-            "shadow.url names a database of the server that has the private rows, or of one that it follows; name one of another server".to_owned(),
+            "shadow.url names a database of the server that has the private rows, or of one that \
+                it \
+                follows; name one of another server".to_owned(),
         )),
         (Some(_), Some(_)) => Ok(None),
         (None, _) | (_, None) => Ok(Some(
-            "whether it is on the server that has the private rows could not be asked (pg_control_system); name one of another server".to_owned(),
+            "whether it is on the server that has the private rows could not be asked \
+                (pg_control_system); name one of another server".to_owned(),
         )),
     }
 }
@@ -127,19 +218,32 @@ async fn apart(admin: &Client, options: &ShadowOptions) -> Result<Option<String>
 /// What `a.f` may call: an immutable function has nothing to tell but of its argument.
 const CALLABLE: &str = "
     SELECT p.proname::text FROM pg_catalog.pg_proc p
-    WHERE p.provolatile <> 'i' AND p.prokind = 'f' AND p.pronargs >= 1 AND p.pronargs - p.pronargdefaults <= 1
+    WHERE p.provolatile <> 'i' AND p.prokind = 'f' AND p.pronargs >= 1 AND p.pronargs - \
+    p.pronargdefaults <= 1
       AND p.proargtypes[0] <> 'internal'::pg_catalog.regtype
     UNION
-    SELECT t.typname::text FROM pg_catalog.pg_type t JOIN pg_catalog.pg_proc p ON p.oid = t.typinput WHERE p.provolatile <> 'i' AND t.typtype = 'b'";
+    SELECT t.typname::text FROM pg_catalog.pg_type t JOIN pg_catalog.pg_proc p ON p.oid = \
+    t.typinput WHERE p.provolatile <> 'i' AND t.typtype = 'b'";
 
 pub async fn builtin(admin: &Client) -> Result<ddl::Builtin, tokio_postgres::Error> {
-    let types =
-        "SELECT oid, pg_catalog.format_type(oid, NULL) FROM pg_catalog.pg_type WHERE oid < 16384 AND typnamespace = 'pg_catalog'::regnamespace";
-    let collations = "SELECT collname::text FROM pg_catalog.pg_collation WHERE collnamespace = 'pg_catalog'::regnamespace AND collencoding IN (-1,
-        (SELECT encoding FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))";
-    let types =
-        admin.query(types, &[]).await?.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, tokio_postgres::Error>>()?;
-    let collations = admin.query(collations, &[]).await?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    let types = "SELECT oid, pg_catalog.format_type(oid, NULL) FROM pg_catalog.pg_type WHERE oid < \
+        16384 AND typnamespace = 'pg_catalog'::regnamespace";
+    let collations = "SELECT collname::text FROM pg_catalog.pg_collation WHERE collnamespace = \
+        'pg_catalog'::regnamespace AND collencoding IN (-1,
+        (SELECT encoding FROM pg_catalog.pg_database WHERE datname = \
+        pg_catalog.current_database()))";
+    let types = admin
+        .query(types, &[])
+        .await?
+        .iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .collect::<Result<_, tokio_postgres::Error>>()?;
+    let collations = admin
+        .query(collations, &[])
+        .await?
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()?;
     Ok(ddl::Builtin { types, collations })
 }
 
@@ -148,40 +252,85 @@ fn short(version: &str) -> String {
     version.split(' ').next().unwrap_or_default().to_owned()
 }
 
-async fn other_major(admin: &Client, options: &ShadowOptions) -> Result<Option<String>, ShadowError> {
-    let here: String = admin.query_one("SELECT pg_catalog.current_setting('server_version')", &[]).await?.try_get(0)?;
-    let major = |version: &str| version.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default().to_owned();
+async fn other_major(
+    admin: &Client,
+    options: &ShadowOptions,
+) -> Result<Option<String>, ShadowError> {
+    let here: String = admin
+        .query_one("SELECT pg_catalog.current_setting('server_version')", &[])
+        .await?
+        .try_get(0)?;
+    let major = |version: &str| {
+        version
+            .split(|c: char| !c.is_ascii_digit())
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
     let differs = major(&here) != major(&options.server_version);
-    Ok(differs.then(|| format!("it runs PostgreSQL {here}, the database {}: types and functions may differ", options.server_version)))
+    Ok(differs.then(|| {
+        format!(
+            "it runs PostgreSQL {here}, the database {}: types and functions may differ",
+            options.server_version
+        )
+    }))
 }
 
 /// Above the aggregates released text is ordered and folded here.
-async fn other_locale(admin: &Client, options: &ShadowOptions) -> Result<Option<String>, ShadowError> {
-    let Some(wanted) = &options.locale else { return Ok(None) };
+async fn other_locale(
+    admin: &Client,
+    options: &ShadowOptions,
+) -> Result<Option<String>, ShadowError> {
+    let Some(wanted) = &options.locale else {
+        return Ok(None);
+    };
     let here = Locale::of(admin).await?;
-    Ok((here != *wanted)
-        .then(|| format!("its locale is {here}, that of the database {wanted}: ORDER BY, upper and lower of released text may differ")))
+    Ok((here != *wanted).then(|| {
+        format!(
+            "its locale is {here}, that of the database {wanted}: ORDER BY, upper and \
+            lower of released text may differ"
+        )
+    }))
 }
 
-/// A shadow that the operator names is wiped, so it must be ours or empty. The digest of what stands there, where it is ours.
+/// A shadow that the operator names is wiped, so it must be ours or empty. The digest of what
+/// stands there, where it is ours.
 async fn guard(admin: &Client) -> Result<Option<String>, ShadowError> {
-    let comment = "SELECT pg_catalog.shobj_description(oid, 'pg_database') FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()";
+    let comment = "SELECT pg_catalog.shobj_description(oid, 'pg_database') FROM \
+        pg_catalog.pg_database WHERE datname = pg_catalog.current_database()";
     let comment: Option<String> = admin.query_one(comment, &[]).await?.try_get(0)?;
-    if let Some(digest) = comment.as_deref().and_then(|comment| comment.strip_prefix(MARK)) {
+    if let Some(digest) = comment
+        .as_deref()
+        .and_then(|comment| comment.strip_prefix(MARK))
+    {
         return Ok(Some(digest.to_owned()));
     }
-    let objects = "SELECT (SELECT count(*) FROM pg_catalog.pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S'))
+    let objects =
+        "SELECT (SELECT count(*) FROM pg_catalog.pg_class WHERE oid >= 16384 AND relkind \
+        IN ('r', 'p', 'v', 'm', 'f', 'S'))
         + (SELECT count(*) FROM pg_catalog.pg_proc WHERE oid >= 16384)";
     let objects: i64 = admin.query_one(objects, &[]).await?.try_get(0)?;
     if objects == 0 {
         return Ok(None);
     }
-    Err(ShadowError::Failed(format!("shadow_url names a database of {objects} relations and functions that pgveil did not make; name an empty one")))
+    Err(ShadowError::Failed(format!(
+        "shadow_url names a database of {objects} relations and functions that pgveil did not \
+            make; \
+            name an empty one"
+    )))
 }
 
-pub async fn rebuild(admin: &Client, statements: &[String], mark: Option<&str>) -> Result<(), ShadowError> {
-    let database: String = admin.query_one("SELECT pg_catalog.current_database()::text", &[]).await?.try_get(0)?;
-    let schemas = "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'";
+pub async fn rebuild(
+    admin: &Client,
+    statements: &[String],
+    mark: Option<&str>,
+) -> Result<(), ShadowError> {
+    let database: String = admin
+        .query_one("SELECT pg_catalog.current_database()::text", &[])
+        .await?
+        .try_get(0)?;
+    let schemas = "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname !~ '^pg_' AND \
+        nspname <> 'information_schema'";
     let mut batch = vec!["BEGIN".to_owned()];
     for row in admin.query(schemas, &[]).await? {
         let name: String = row.try_get(0)?;
@@ -192,20 +341,39 @@ pub async fn rebuild(admin: &Client, statements: &[String], mark: Option<&str>) 
         }
     }
     batch.extend(statements.iter().cloned());
-    batch.extend(mark.map(|mark| format!("COMMENT ON DATABASE {} IS {}", identifier(&database), literal(mark))));
+    batch.extend(mark.map(|mark| {
+        format!(
+            "COMMENT ON DATABASE {} IS {}",
+            identifier(&database),
+            literal(mark)
+        )
+    }));
     batch.push("COMMIT".to_owned());
     Ok(admin.batch_execute(&batch.join(";\n")).await?)
 }
 
 /// The schema `public` may belong to another, so its tables and types go one by one.
 async fn objects_of_public(admin: &Client) -> Result<Vec<String>, ShadowError> {
-    let tables = "SELECT relname::text FROM pg_catalog.pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'";
+    let tables = "SELECT relname::text FROM pg_catalog.pg_class WHERE relnamespace = \
+        'public'::regnamespace AND relkind = 'r'";
     let rows = admin.query(tables, &[]).await?;
-    let types = "SELECT typname::text FROM pg_catalog.pg_type WHERE typnamespace = 'public'::regnamespace AND (typtype IN ('e', 'd')
-        OR typtype = 'c' AND EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = typrelid AND c.relkind = 'c'))";
+    let types = "SELECT typname::text FROM pg_catalog.pg_type WHERE typnamespace = \
+        'public'::regnamespace AND (typtype IN ('e', 'd')
+        OR typtype = 'c' AND EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = typrelid AND \
+        c.relkind = 'c'))";
     let types = admin.query(types, &[]).await?;
-    let drop = |kind: &'static str| move |row: &tokio_postgres::Row| Ok(format!("DROP {kind} {} CASCADE", qualified("public", row.try_get(0)?)));
-    rows.iter().map(drop("TABLE")).chain(types.iter().map(drop("TYPE"))).collect()
+    let drop = |kind: &'static str| {
+        move |row: &tokio_postgres::Row| {
+            Ok(format!(
+                "DROP {kind} {} CASCADE",
+                qualified("public", row.try_get(0)?)
+            ))
+        }
+    };
+    rows.iter()
+        .map(drop("TABLE"))
+        .chain(types.iter().map(drop("TYPE")))
+        .collect()
 }
 
 #[cfg(test)]
@@ -214,11 +382,19 @@ mod tests {
 
     #[test]
     fn a_standby_and_what_it_follows_are_one() {
-        let server =
-            |cluster: &str, started: &str, is_standby| ServerIdentity { cluster: cluster.to_owned(), started: started.to_owned(), is_standby };
+        let server = |cluster: &str, started: &str, is_standby| ServerIdentity {
+            cluster: cluster.to_owned(),
+            started: started.to_owned(),
+            is_standby,
+        };
         let private = server("7", "100.5", false);
-        let shares = |other: ServerIdentity| private.shares_changes_with(&other) && other.shares_changes_with(&private);
+        let shares = |other: ServerIdentity| {
+            private.shares_changes_with(&other) && other.shares_changes_with(&private)
+        };
         assert!(shares(private.clone()) && shares(server("7", "200.5", true)));
-        assert!(!shares(server("7", "200.5", false)) && !shares(server("8", "100.5", true)), "copies that have parted, and others");
+        assert!(
+            !shares(server("7", "200.5", false)) && !shares(server("8", "100.5", true)),
+            "copies that have parted, and others"
+        );
     }
 }

@@ -46,57 +46,97 @@ pub async fn mirror(
     for table in tables.iter().filter(|table| table.is_public) {
         let rows = copy(source, shadow, table, rows_max, heard).await?;
         if rows.is_none() {
-            tracing::info!(schema = table.schema, table = table.name, "public table is too large to mirror");
+            tracing::info!(
+                schema = table.schema,
+                table = table.name,
+                "public table is too large to mirror"
+            );
         }
-        mirrored.push(Mirrored { schema: table.schema.clone(), table: table.name.clone(), rows });
+        mirrored.push(Mirrored {
+            schema: table.schema.clone(),
+            table: table.name.clone(),
+            rows,
+        });
     }
     link(shadow, keys).await?;
     Ok(mirrored)
 }
 
-/// Takes the foreign keys of public tables away, so that each can be filled whatever the others hold.
+/// Takes the foreign keys of public tables away, so that each can be filled whatever the others
+/// hold.
 async fn unlink(shadow: &Client, tables: &[Shape]) -> Result<(), ShadowError> {
-    let find = "SELECT o.conname::text FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c ON c.oid = o.conrelid
-        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE o.contype = 'f' AND n.nspname = $1 AND c.relname = $2";
+    let find = "SELECT o.conname::text FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c \
+        ON c.oid = o.conrelid
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE o.contype = 'f' AND \
+        n.nspname = $1 AND c.relname = $2";
     for table in tables.iter().filter(|table| table.is_public) {
         for row in shadow.query(find, &[&table.schema, &table.name]).await? {
             let name: String = row.try_get(0)?;
-            let drop = format!("ALTER TABLE {} DROP CONSTRAINT {}", qualified(&table.schema, &table.name), identifier(&name));
+            let drop = format!(
+                "ALTER TABLE {} DROP CONSTRAINT {}",
+                qualified(&table.schema, &table.name),
+                identifier(&name)
+            );
             shadow.batch_execute(&drop).await?;
         }
     }
     Ok(())
 }
 
-/// Puts them back, for the catalogs to show. The rows they refer to may be missing here, so they are called valid as those of the real database are, which
-/// only a superuser may do.
+/// Puts them back, for the catalogs to show. The rows they refer to may be missing here, so they
+/// are called valid as those of the real database are, which only a superuser may do.
 async fn link(shadow: &Client, keys: &[String]) -> Result<(), ShadowError> {
     for key in keys {
         shadow.batch_execute(key).await?;
     }
-    let validate = "UPDATE pg_catalog.pg_constraint SET convalidated = true WHERE contype = 'f' AND NOT convalidated";
+    let validate = "UPDATE pg_catalog.pg_constraint SET convalidated = true WHERE contype = 'f' \
+        AND \
+        NOT convalidated";
     if !keys.is_empty() && shadow.batch_execute(validate).await.is_err() {
-        tracing::info!("foreign keys of public tables show as not valid: a superuser of the shadow could mark them");
+        tracing::info!(
+            "foreign keys of public tables show as not valid: a superuser of the shadow could mark \
+                them"
+        );
     }
     Ok(())
 }
 
-/// Binary, since only built-in types are mirrored: no setting reaches the values. One row past the limit tells that there are too many.
-async fn copy(source: &Client, shadow: &mut Client, table: &Shape, rows_max: u64, heard: Heard<'_>) -> Result<Option<u64>, ShadowError> {
-    let report = Copying { schema: &table.schema, table: &table.name, rows: 0, of: estimate(source, table).await };
+/// Binary, since only built-in types are mirrored: no setting reaches the values. One row past the
+/// limit tells that there are too many.
+async fn copy(
+    source: &Client,
+    shadow: &mut Client,
+    table: &Shape,
+    rows_max: u64,
+    heard: Heard<'_>,
+) -> Result<Option<u64>, ShadowError> {
+    let report = Copying {
+        schema: &table.schema,
+        table: &table.name,
+        rows: 0,
+        of: estimate(source, table).await,
+    };
     heard(report);
     let (name, columns) = (qualified(&table.schema, &table.name), list(&table.columns));
     let transaction = shadow.transaction().await?;
-    transaction.batch_execute(&format!("TRUNCATE {name} CASCADE")).await?;
+    transaction
+        .batch_execute(&format!("TRUNCATE {name} CASCADE"))
+        .await?;
     let rows = if columns.is_empty() {
         0
     } else {
         let limit = rows_max.saturating_add(1).min(i64::MAX as u64);
         let outgoing = source
-            .copy_out(&format!("COPY (SELECT {columns} FROM {name} LIMIT {limit}) TO STDOUT (FORMAT binary)"))
+            .copy_out(&format!(
+                "COPY (SELECT {columns} FROM {name} LIMIT {limit}) TO STDOUT (FORMAT binary)"
+            ))
             .await
             .map_err(|error| unread(&error))?;
-        let sink = transaction.copy_in(&format!("COPY {name} ({columns}) FROM STDIN (FORMAT binary)")).await?;
+        let sink = transaction
+            .copy_in(&format!(
+                "COPY {name} ({columns}) FROM STDIN (FORMAT binary)"
+            ))
+            .await?;
         pin_mut!(outgoing, sink);
         let mut rows = 0;
         // One message a row; `send` would flush each, and take ten times as long.
@@ -110,7 +150,9 @@ async fn copy(source: &Client, shadow: &mut Client, table: &Shape, rows_max: u64
         sink.finish().await?
     };
     if rows > rows_max {
-        transaction.batch_execute(&format!("TRUNCATE {name} CASCADE")).await?;
+        transaction
+            .batch_execute(&format!("TRUNCATE {name} CASCADE"))
+            .await?;
     }
     transaction.commit().await?;
     Ok((rows <= rows_max).then_some(rows))
@@ -118,14 +160,23 @@ async fn copy(source: &Client, shadow: &mut Client, table: &Shape, rows_max: u64
 
 /// What the real database last counted or guessed; nothing depends on it.
 async fn estimate(source: &Client, table: &Shape) -> Option<u64> {
-    let sql = "SELECT c.reltuples::float8 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    let sql = "SELECT c.reltuples::float8 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace \
+        n \
+        ON n.oid = c.relnamespace
         WHERE n.nspname = $1 AND c.relname = $2";
-    let rows: f64 = source.query_opt(sql, &[&table.schema, &table.name]).await.ok()??.try_get(0).ok()?;
+    let rows: f64 = source
+        .query_opt(sql, &[&table.schema, &table.name])
+        .await
+        .ok()??
+        .try_get(0)
+        .ok()?;
     (rows >= 1.0).then_some(rows as u64)
 }
 
 /// The real database's text stays out of what a client might see.
 fn unread(error: &tokio_postgres::Error) -> ShadowError {
     let sqlstate = error.code().map_or("none", |code| code.code());
-    ShadowError::Failed(format!("reading a public table of the real database: SQLSTATE {sqlstate}"))
+    ShadowError::Failed(format!(
+        "reading a public table of the real database: SQLSTATE {sqlstate}"
+    ))
 }

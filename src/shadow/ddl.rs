@@ -1,8 +1,11 @@
-//! The policy's tables as DDL: names, types, NOT NULL and keys of visible columns; no default, no check, no comment, no row.
+//! The policy's tables as DDL: names, types, NOT NULL and keys of visible columns; no default, no
+//! check, no comment, no row.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::catalog::{Collation, Definition, Equality, ForeignKey, Type, UniqueKey, UserType, oid_of};
+use crate::catalog::{
+    Collation, Definition, Equality, ForeignKey, Type, UniqueKey, UserType, oid_of,
+};
 use crate::policy::{Policy, Protection, Step, Table, VIEW_SCHEMA, VIEWS};
 use crate::postgres::{identifier, list, literal, qualified};
 
@@ -22,7 +25,8 @@ pub struct Schema {
     pub schemas: BTreeSet<String>,
     pub statements: Vec<String>,
     pub tables: Vec<Shape>,
-    /// The foreign keys of public tables. They come after the mirrored rows, which may refer to rows that are not here.
+    /// The foreign keys of public tables. They come after the mirrored rows, which may refer to
+    /// rows that are not here.
     pub public_keys: Vec<String>,
     pub warnings: Vec<String>,
 }
@@ -37,20 +41,43 @@ pub struct Builtin {
 
 pub fn schema(policy: &Policy, builtin: &Builtin) -> Schema {
     let mut schema = Schema::default();
-    let names = policy.tables.iter().map(|table| table.schema.as_str()).chain(policy.types.iter().map(|made| made.schema.as_str()));
+    let names = policy
+        .tables
+        .iter()
+        .map(|table| table.schema.as_str())
+        .chain(policy.types.iter().map(|made| made.schema.as_str()));
     schema.schemas = names.map(str::to_owned).collect();
-    schema.statements.extend(schema.schemas.iter().map(|name| format!("CREATE SCHEMA IF NOT EXISTS {}", identifier(name))));
-    schema.statements.extend(policy.types.iter().map(create_type));
-    let types = Types { builtin: &builtin.types, made: &policy.types };
+    schema.statements.extend(
+        schema
+            .schemas
+            .iter()
+            .map(|name| format!("CREATE SCHEMA IF NOT EXISTS {}", identifier(name))),
+    );
+    schema
+        .statements
+        .extend(policy.types.iter().map(create_type));
+    let types = Types {
+        builtin: &builtin.types,
+        made: &policy.types,
+    };
     for table in &policy.tables {
-        let (shape, statement) = create_table(table, &types, &builtin.collations, &mut schema.warnings);
+        let (shape, statement) =
+            create_table(table, &types, &builtin.collations, &mut schema.warnings);
         schema.tables.push(shape);
         schema.statements.push(statement);
     }
     schema.statements.extend(own());
-    let keys: BTreeSet<String> = policy.tables.iter().flat_map(|table| foreign_keys(table, &schema.tables)).collect();
+    let keys: BTreeSet<String> = policy
+        .tables
+        .iter()
+        .flat_map(|table| foreign_keys(table, &schema.tables))
+        .collect();
     schema.statements.extend(keys);
-    let public: BTreeSet<String> = policy.tables.iter().flat_map(|table| public_keys(table, &schema.tables)).collect();
+    let public: BTreeSet<String> = policy
+        .tables
+        .iter()
+        .flat_map(|table| public_keys(table, &schema.tables))
+        .collect();
     schema.public_keys = public.into_iter().collect();
     schema
 }
@@ -59,44 +86,75 @@ fn create_type(made: &UserType) -> String {
     let name = qualified(&made.schema, &made.name);
     match &made.definition {
         Definition::Enum(labels) => {
-            format!("CREATE TYPE {name} AS ENUM ({})", labels.iter().map(|label| literal(label)).collect::<Vec<_>>().join(", "))
+            format!(
+                "CREATE TYPE {name} AS ENUM ({})",
+                labels
+                    .iter()
+                    .map(|label| literal(label))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
         }
         // It stands for a type that is not known here: it has a name, and no operators.
         Definition::Opaque => format!("CREATE TYPE {name} AS ()"),
-        Definition::Domain { base, not_null } => format!("CREATE DOMAIN {name} AS {base}{}", if *not_null { " NOT NULL" } else { "" }),
+        Definition::Domain { base, not_null } => format!(
+            "CREATE DOMAIN {name} AS {base}{}",
+            if *not_null { " NOT NULL" } else { "" }
+        ),
     }
 }
 
-/// pgveil's own views and functions, so that PostgreSQL knows their types: empty tables and functions that are never answered from here.
+/// pgveil's own views and functions, so that PostgreSQL knows their types: empty tables and
+/// functions that are never answered from here.
 fn own() -> Vec<String> {
     let schema = identifier(VIEW_SCHEMA);
     let column = |(name, data_type): &(&str, Type)| format!("{} {data_type}", identifier(name));
     let tables = VIEWS.iter().map(|view| {
         let columns: Vec<String> = view.columns.iter().map(column).collect();
-        format!("CREATE TABLE {} ({})", qualified(VIEW_SCHEMA, view.name), columns.join(", "))
+        format!(
+            "CREATE TABLE {} ({})",
+            qualified(VIEW_SCHEMA, view.name),
+            columns.join(", ")
+        )
     });
     let functions = ["stderr", "ci_low", "ci_high"].map(|name| {
-        format!("CREATE FUNCTION {schema}.{name}(anyelement) RETURNS double precision LANGUAGE sql IMMUTABLE AS 'SELECT NULL::double precision'")
+        format!(
+            "CREATE FUNCTION {schema}.{name}(anyelement) RETURNS double precision LANGUAGE sql \
+            IMMUTABLE AS 'SELECT NULL::double precision'"
+        )
     });
-    std::iter::once(format!("CREATE SCHEMA IF NOT EXISTS {schema}")).chain(tables).chain(functions).collect()
+    std::iter::once(format!("CREATE SCHEMA IF NOT EXISTS {schema}"))
+        .chain(tables)
+        .chain(functions)
+        .collect()
 }
 
-fn create_table(table: &Table, types: &Types<'_>, collations: &HashSet<String>, warnings: &mut Vec<String>) -> (Shape, String) {
+fn create_table(
+    table: &Table,
+    types: &Types<'_>,
+    collations: &HashSet<String>,
+    warnings: &mut Vec<String>,
+) -> (Shape, String) {
     let is_public = matches!(table.protection, Protection::Public);
     let mut parts = Vec::new();
     let (mut columns, mut comparable) = (Vec::new(), Vec::new());
     for column in &table.columns {
         let declared = column.declared.as_ref().unwrap_or(&column.data_type);
-        let name =
-            types.name(declared, is_public).map_err(|name| format!("its type {name} is neither built into PostgreSQL nor an enum or a domain"));
+        let name = types.name(declared, is_public).map_err(|name| {
+            format!("its type {name} is neither built into PostgreSQL nor an enum or a domain")
+        });
         let is_opaque = types.is_opaque(declared);
         let collation = match &column.collation {
             _ if is_opaque => Ok(String::new()),
-            Some(Collation { schema, name }) if schema == "pg_catalog" && collations.contains(name) => {
+            Some(Collation { schema, name })
+                if schema == "pg_catalog" && collations.contains(name) =>
+            {
                 Ok(format!(" COLLATE {}", qualified(schema, name)))
             }
             // Rows would be ordered, and values told apart, otherwise than in the database.
-            Some(Collation { schema: _, name }) if is_public => Err(format!("its collation {name} is not built into the shadow's PostgreSQL")),
+            Some(Collation { schema: _, name }) if is_public => Err(format!(
+                "its collation {name} is not built into the shadow's PostgreSQL"
+            )),
             Some(_) | None => Ok(String::new()),
         };
         match name.and_then(|name| Ok(name + &collation?)) {
@@ -106,46 +164,114 @@ fn create_table(table: &Table, types: &Types<'_>, collations: &HashSet<String>, 
                 columns.push(column.name.clone());
                 comparable.extend((!is_opaque).then_some(&column.name));
             }
-            Err(why) => warnings.push(format!("column {}.{}.{} is left out: {why}", table.schema, table.name, column.name)),
+            Err(why) => warnings.push(format!(
+                "column {}.{}.{} is left out: {why}",
+                table.schema, table.name, column.name
+            )),
         }
     }
     let mut unique_keys = Vec::new();
     // One that its column's own collation does not keep would refuse rows of the mirror.
-    let keeps = |key: &&UniqueKey| key.tells_apart(|name| comparable.iter().any(|column| *column == name).then_some(Equality::Own));
+    let keeps = |key: &&UniqueKey| {
+        key.tells_apart(|name| {
+            comparable
+                .iter()
+                .any(|column| *column == name)
+                .then_some(Equality::Own)
+        })
+    };
     for key in table.unique_keys.iter().filter(keeps) {
         let kind = if key.primary { "PRIMARY KEY" } else { "UNIQUE" };
         let names: Vec<String> = key.names().map(str::to_owned).collect();
         parts.push(format!("{kind} ({})", list(&names)));
         unique_keys.push(names);
     }
-    let statement = format!("CREATE TABLE {} ({})", qualified(&table.schema, &table.name), parts.join(", "));
-    (Shape { schema: table.schema.clone(), name: table.name.clone(), columns, is_public, unique_keys }, statement)
+    let statement = format!(
+        "CREATE TABLE {} ({})",
+        qualified(&table.schema, &table.name),
+        parts.join(", ")
+    );
+    (
+        Shape {
+            schema: table.schema.clone(),
+            name: table.name.clone(),
+            columns,
+            is_public,
+            unique_keys,
+        },
+        statement,
+    )
 }
 
 /// The keys of a public table towards visible columns, without a check of the rows that are there.
 fn public_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
-    let Protection::Public = &table.protection else { return Vec::new() };
-    let find = |schema: &str, name: &str| shapes.iter().find(|shape| shape.schema == schema && shape.name == name);
+    let Protection::Public = &table.protection else {
+        return Vec::new();
+    };
+    let find = |schema: &str, name: &str| {
+        shapes
+            .iter()
+            .find(|shape| shape.schema == schema && shape.name == name)
+    };
     let from = find(&table.schema, &table.name);
     let key = |key: &ForeignKey| {
-        let ForeignKey { columns, schema, table, referenced } = key;
-        from.zip(find(schema, table)).and_then(|(from, to)| foreign_key(from, columns, to, referenced))
+        let ForeignKey {
+            columns,
+            schema,
+            table,
+            referenced,
+        } = key;
+        from.zip(find(schema, table))
+            .and_then(|(from, to)| foreign_key(from, columns, to, referenced))
     };
-    table.foreign_keys.iter().filter_map(key).map(|statement| format!("{statement} NOT VALID")).collect()
+    table
+        .foreign_keys
+        .iter()
+        .filter_map(key)
+        .map(|statement| format!("{statement} NOT VALID"))
+        .collect()
 }
 
 /// The keys of a private table towards visible columns, and the path to its unit.
 fn foreign_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
-    let Protection::Private(unit) = &table.protection else { return Vec::new() };
-    let find = |schema: &str, name: &str| shapes.iter().find(|shape| shape.schema == schema && shape.name == name);
+    let Protection::Private(unit) = &table.protection else {
+        return Vec::new();
+    };
+    let find = |schema: &str, name: &str| {
+        shapes
+            .iter()
+            .find(|shape| shape.schema == schema && shape.name == name)
+    };
     let mut statements = Vec::new();
     let mut from = find(&table.schema, &table.name);
-    for ForeignKey { columns, schema, table, referenced } in &table.foreign_keys {
-        statements.extend(from.zip(find(schema, table)).and_then(|(from, to)| foreign_key(from, columns, to, referenced)));
+    for ForeignKey {
+        columns,
+        schema,
+        table,
+        referenced,
+    } in &table.foreign_keys
+    {
+        statements.extend(
+            from.zip(find(schema, table))
+                .and_then(|(from, to)| foreign_key(from, columns, to, referenced)),
+        );
     }
-    for Step { column, schema, table, referenced } in &unit.path {
+    for Step {
+        column,
+        schema,
+        table,
+        referenced,
+    } in &unit.path
+    {
         let to = find(schema, table);
-        let key = |(from, to)| foreign_key(from, std::slice::from_ref(column), to, std::slice::from_ref(referenced));
+        let key = |(from, to)| {
+            foreign_key(
+                from,
+                std::slice::from_ref(column),
+                to,
+                std::slice::from_ref(referenced),
+            )
+        };
         statements.extend(from.zip(to).and_then(key));
         from = to;
     }
@@ -153,10 +279,28 @@ fn foreign_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
 }
 
 /// The constraint, where the shadow has both ends.
-fn foreign_key(from: &Shape, columns: &[String], to: &Shape, referenced: &[String]) -> Option<String> {
-    let stands = columns.iter().all(|column| from.columns.contains(column)) && to.unique_keys.iter().any(|key| key.as_slice() == referenced);
-    let (at, to) = (qualified(&from.schema, &from.name), qualified(&to.schema, &to.name));
-    stands.then(|| format!("ALTER TABLE {at} ADD FOREIGN KEY ({}) REFERENCES {to} ({})", list(columns), list(referenced)))
+fn foreign_key(
+    from: &Shape,
+    columns: &[String],
+    to: &Shape,
+    referenced: &[String],
+) -> Option<String> {
+    let stands = columns.iter().all(|column| from.columns.contains(column))
+        && to
+            .unique_keys
+            .iter()
+            .any(|key| key.as_slice() == referenced);
+    let (at, to) = (
+        qualified(&from.schema, &from.name),
+        qualified(&to.schema, &to.name),
+    );
+    stands.then(|| {
+        format!(
+            "ALTER TABLE {at} ADD FOREIGN KEY ({}) REFERENCES {to} ({})",
+            list(columns),
+            list(referenced)
+        )
+    })
 }
 
 /// Types that the shadow has.
@@ -166,29 +310,56 @@ struct Types<'a> {
 }
 
 impl Types<'_> {
-    /// The type's SQL name; `Err` carries the name of a type that the shadow has not, or whose values it cannot hold.
+    /// The type's SQL name; `Err` carries the name of a type that the shadow has not, or whose
+    /// values it cannot hold.
     fn name<'t>(&self, data_type: &'t Type, is_public: bool) -> Result<String, &'t str> {
         match data_type {
-            Type::Enum(made) => self.made_name(made.oid, is_public).ok_or(made.name.as_str()),
+            Type::Enum(made) => self
+                .made_name(made.oid, is_public)
+                .ok_or(made.name.as_str()),
             Type::Other { oid, name } if self.builtin.contains_key(oid) => Ok(name.clone()),
             Type::Other { oid, name } => self.made_name(*oid, is_public).ok_or(name.as_str()),
             Type::Varchar(_) | Type::Char(_) | Type::Numeric(_) => Ok(data_type.to_string()),
-            Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Text => Ok(data_type.to_string()),
-            Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time => Ok(data_type.to_string()),
+            Type::Bool
+            | Type::Int2
+            | Type::Int4
+            | Type::Int8
+            | Type::Float4
+            | Type::Float8
+            | Type::Text => Ok(data_type.to_string()),
+            Type::Uuid
+            | Type::Date
+            | Type::Timestamp
+            | Type::Timestamptz
+            | Type::Interval
+            | Type::Time => Ok(data_type.to_string()),
         }
     }
 
     fn is_opaque(&self, data_type: &Type) -> bool {
         let oid = oid_of(data_type);
-        self.made.iter().any(|made| made.definition == Definition::Opaque && [made.oid, made.array].contains(&oid))
+        self.made.iter().any(|made| {
+            made.definition == Definition::Opaque && [made.oid, made.array].contains(&oid)
+        })
     }
 
-    /// A type that somebody made, or its array. A public table's rows are copied, which takes types that are the same on both sides.
+    /// A type that somebody made, or its array. A public table's rows are copied, which takes types
+    /// that are the same on both sides.
     fn made_name(&self, oid: u32, is_public: bool) -> Option<String> {
         let is_copied = |made: &UserType| made.definition != Definition::Opaque && made.oid == oid;
-        let of = |made: &&UserType| if is_public { is_copied(made) } else { [made.oid, made.array].contains(&oid) };
+        let of = |made: &&UserType| {
+            if is_public {
+                is_copied(made)
+            } else {
+                [made.oid, made.array].contains(&oid)
+            }
+        };
         let made = self.made.iter().find(of)?;
         let name = qualified(&made.schema, &made.name);
-        Some(if made.oid == oid { name } else { format!("{name}[]") })
+        Some(if made.oid == oid {
+            name
+        } else {
+            format!("{name}[]")
+        })
     }
 }

@@ -9,8 +9,13 @@ impl From<tokio_postgres::Error> for ShadowError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
             Some(database) => reported(database),
-            // What is not a report of the server is a broken pipe or a broken protocol; a value that did not encode is our bug.
-            None if error.is_closed() || std::error::Error::source(&error).is_some_and(|s| s.is::<std::io::Error>()) => Self::Lost(error.to_string()),
+            // What is not a report of the server is a broken pipe or a broken protocol; a value
+            // that did not encode is our bug.
+            None if error.is_closed()
+                || std::error::Error::source(&error).is_some_and(|s| s.is::<std::io::Error>()) =>
+            {
+                Self::Lost(error.to_string())
+            }
             None => Self::Failed(error.to_string()),
         }
     }
@@ -26,10 +31,13 @@ fn reported(error: &DbError) -> ShadowError {
         // A malformed binary parameter; class 08 itself would tell a pool that the connection died.
         "08" if code == "08P01" => ShadowError::Refusal(refusal("22P03", error)),
         // 53400 would read as an exhausted budget.
-        "53" => {
-            ShadowError::Refusal(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "query needs more memory or disk than the shadow database may use"))
+        "53" => ShadowError::Refusal(Refusal::new(
+            sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            "query needs more memory or disk than the shadow database may use",
+        )),
+        "08" | "40" | "55" | "58" | "F0" | "HV" | "XX" => {
+            ShadowError::Failed(format!("SQLSTATE {code}"))
         }
-        "08" | "40" | "55" | "58" | "F0" | "HV" | "XX" => ShadowError::Failed(format!("SQLSTATE {code}")),
         _ => ShadowError::Refusal(refusal(code, error)),
     }
 }

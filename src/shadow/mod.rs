@@ -1,5 +1,6 @@
-//! The second PostgreSQL: the policy-visible schema, small public tables, no private row. It types statements, prints parameters and runs what
-//! is left of a query above the privacy cut; a hole here can show nothing private.
+//! The second PostgreSQL: the policy-visible schema, small public tables, no private row. It types
+//! statements, prints parameters and runs what is left of a query above the privacy cut; a hole
+//! here can show nothing private.
 
 mod arguments;
 mod build;
@@ -32,13 +33,15 @@ pub use rows::{BYTES_MAX, ROWS_MAX, Weighed};
 
 pub use schema_copy::twin;
 
-/// Values that travel in one statement when text becomes binary; PostgreSQL takes 65,535 parameters and 1,664 columns.
+/// Values that travel in one statement when text becomes binary; PostgreSQL takes 65,535 parameters
+/// and 1,664 columns.
 const VALUES_MAX: usize = 1_000;
 
 /// Why the shadow did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum ShadowError {
-    /// The statement's fault, in PostgreSQL's words; it speaks of the SQL and of released or public values.
+    /// The statement's fault, in PostgreSQL's words; it speaks of the SQL and of released or public
+    /// values.
     #[error("{0}")]
     Refusal(Refusal),
     /// The connection broke, and so did the one after it.
@@ -54,7 +57,8 @@ pub enum ShadowError {
 /// Which server the shadow lives on.
 #[derive(Debug, Clone)]
 pub enum ShadowSource {
-    /// A second server that the operator names. Its database must be empty or an earlier shadow; it is rebuilt.
+    /// A second server that the operator names. Its database must be empty or an earlier shadow; it
+    /// is rebuilt.
     Url(Secret),
     /// A throw-away server of our own, the best this machine offers.
     Local,
@@ -70,9 +74,11 @@ pub struct ShadowOptions {
     pub database: String,
     /// The real server's version, for example `15.18`; another major version is worth a warning.
     pub server_version: String,
-    /// The real database's; a local shadow has it too where the machine does, any other is worth a warning.
+    /// The real database's; a local shadow has it too where the machine does, any other is worth a
+    /// warning.
     pub locale: Option<Locale>,
-    /// The server that has the private rows, if it says what it is: its catalogs tell of them, so that a named shadow must be on another.
+    /// The server that has the private rows, if it says what it is: its catalogs tell of them, so
+    /// that a named shadow must be on another.
     pub private_server: Option<ServerIdentity>,
     /// Sessions kept open; the embedded engine takes one.
     pub connections: usize,
@@ -81,9 +87,21 @@ pub struct ShadowOptions {
 
 impl ShadowOptions {
     /// Eight sessions, 30 s a statement.
-    pub fn new(source: ShadowSource, database: impl Into<String>, server_version: impl Into<String>) -> Self {
+    pub fn new(
+        source: ShadowSource,
+        database: impl Into<String>,
+        server_version: impl Into<String>,
+    ) -> Self {
         let (database, server_version) = (database.into(), server_version.into());
-        Self { source, database, server_version, locale: None, private_server: None, connections: 8, statement_timeout: Duration::from_secs(30) }
+        Self {
+            source,
+            database,
+            server_version,
+            locale: None,
+            private_server: None,
+            connections: 8,
+            statement_timeout: Duration::from_secs(30),
+        }
     }
 }
 
@@ -110,17 +128,27 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Starts or reaches the server and builds the policy's schema there. Public rows come by [`Self::mirror`].
+    /// Starts or reaches the server and builds the policy's schema there. Public rows come by
+    /// [`Self::mirror`].
     pub async fn start(policy: &Policy, options: ShadowOptions) -> Result<Self, ShadowError> {
         let local = match &options.source {
             ShadowSource::Url(_) => None,
-            ShadowSource::Local => Some(LocalPostgres::start(build::local_options(&options)).await?),
-            ShadowSource::LocalEngine(engine) => Some(LocalPostgres::start_engine(*engine, build::local_options(&options)).await?),
+            ShadowSource::Local => {
+                Some(LocalPostgres::start(build::local_options(&options)).await?)
+            }
+            ShadowSource::LocalEngine(engine) => {
+                Some(LocalPostgres::start_engine(*engine, build::local_options(&options)).await?)
+            }
         };
         let (admin, engine) = match (&local, &options.source) {
             (Some(local), _) => (local.config(), local.engine()),
-            (None, ShadowSource::Url(url)) => (url.expose().parse().map_err(postgres::Error::from)?, Engine::Native),
-            (None, ShadowSource::Local | ShadowSource::LocalEngine(_)) => return Err(ShadowError::Failed("no local server".to_owned())),
+            (None, ShadowSource::Url(url)) => (
+                url.expose().parse().map_err(postgres::Error::from)?,
+                Engine::Native,
+            ),
+            (None, ShadowSource::Local | ShadowSource::LocalEngine(_)) => {
+                return Err(ShadowError::Failed("no local server".to_owned()));
+            }
         };
         let connected = connect(&admin).await?;
         let built = build::build(&connected.client, policy, &options).await?;
@@ -129,9 +157,20 @@ impl Shadow {
         let login = if is_private_server {
             pool::Login::direct(&admin)
         } else {
-            pool::Login::switched(&admin, if local.is_none() && built.is_superuser { role::OPTIONS } else { "" })
+            pool::Login::switched(
+                &admin,
+                if local.is_none() && built.is_superuser {
+                    role::OPTIONS
+                } else {
+                    ""
+                },
+            )
         };
-        let size = if engine == Engine::Embedded { 1 } else { options.connections.max(1) };
+        let size = if engine == Engine::Embedded {
+            1
+        } else {
+            options.connections.max(1)
+        };
         Ok(Self {
             pool: pool::Pool::new(login, engine, size),
             shares: Shares::new(size),
@@ -151,7 +190,8 @@ impl Shadow {
         })
     }
 
-    /// What the operator should know: columns left out, versions that differ, functions that could not be locked.
+    /// What the operator should know: columns left out, versions that differ, functions that could
+    /// not be locked.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -165,45 +205,94 @@ impl Shadow {
         &self.version
     }
 
-    /// What a dotted name may call here that reads more than its argument: see [`crate::resolve::check_dotted`].
+    /// What a dotted name may call here that reads more than its argument: see
+    /// [`crate::resolve::check_dotted`].
     pub fn callable(&self) -> &HashSet<String> {
         &self.callable
     }
 
     /// The role of the asker's own name, where the shadow has it.
     fn own_role<'a>(&self, asker: &'a Asker) -> &'a str {
-        if self.roles.contains(&asker.role) { &asker.role } else { role::ROLE }
+        if self.roles.contains(&asker.role) {
+            &asker.role
+        } else {
+            role::ROLE
+        }
     }
 
-    /// Fills the public tables from the real database; a table of more rows than `limits.mirror_rows` stays empty and is reported.
-    pub async fn mirror(&self, source: &tokio_postgres::Client) -> Result<Vec<Mirrored>, ShadowError> {
+    /// Fills the public tables from the real database; a table of more rows than
+    /// `limits.mirror_rows` stays empty and is reported.
+    pub async fn mirror(
+        &self,
+        source: &tokio_postgres::Client,
+    ) -> Result<Vec<Mirrored>, ShadowError> {
         self.mirror_heard(source, &|_| ()).await
     }
 
     /// The same, and says how it goes on.
-    pub async fn mirror_heard(&self, source: &tokio_postgres::Client, heard: Heard<'_>) -> Result<Vec<Mirrored>, ShadowError> {
+    pub async fn mirror_heard(
+        &self,
+        source: &tokio_postgres::Client,
+        heard: Heard<'_>,
+    ) -> Result<Vec<Mirrored>, ShadowError> {
         // An embedded engine serves one session: ours must be the only one.
-        let exclusive = if self.engine == Engine::Embedded { Some(self.pool.exclusive().await?) } else { None };
+        let exclusive = if self.engine == Engine::Embedded {
+            Some(self.pool.exclusive().await?)
+        } else {
+            None
+        };
         let mut admin = connect(&self.admin).await?;
-        let mirrored = copy_public::mirror(source, &mut admin.client, &self.tables, &self.public_keys, self.mirror_rows_max, heard).await;
+        let mirrored = copy_public::mirror(
+            source,
+            &mut admin.client,
+            &self.tables,
+            &self.public_keys,
+            self.mirror_rows_max,
+            heard,
+        )
+        .await;
         admin.close().await;
         drop(exclusive);
         mirrored
     }
 
     /// Parameter and column types of one statement, and PostgreSQL's own error where it has one.
-    pub async fn describe(&self, asker: &Asker, sql: &str, parameter_oids: &[u32]) -> Result<Description, ShadowError> {
-        self.describe_by(role::ROLE, asker, sql, parameter_oids).await
+    pub async fn describe(
+        &self,
+        asker: &Asker,
+        sql: &str,
+        parameter_oids: &[u32],
+    ) -> Result<Description, ShadowError> {
+        self.describe_by(role::ROLE, asker, sql, parameter_oids)
+            .await
     }
 
     /// The same for a statement about the catalogs, which sees the asker's own role.
-    pub async fn describe_catalogs(&self, asker: &Asker, sql: &str, parameter_oids: &[u32]) -> Result<Description, ShadowError> {
-        self.describe_by(self.own_role(asker), asker, sql, parameter_oids).await
+    pub async fn describe_catalogs(
+        &self,
+        asker: &Asker,
+        sql: &str,
+        parameter_oids: &[u32],
+    ) -> Result<Description, ShadowError> {
+        self.describe_by(self.own_role(asker), asker, sql, parameter_oids)
+            .await
     }
 
-    async fn describe_by(&self, role: &str, asker: &Asker, sql: &str, parameter_oids: &[u32]) -> Result<Description, ShadowError> {
-        if let Some(oid) = parameter_oids.iter().find(|oid| **oid != 0 && !self.sizes.contains_key(oid)) {
-            return Err(ShadowError::Refusal(Refusal::new("42704", format!("type with OID {oid} does not exist"))));
+    async fn describe_by(
+        &self,
+        role: &str,
+        asker: &Asker,
+        sql: &str,
+        parameter_oids: &[u32],
+    ) -> Result<Description, ShadowError> {
+        if let Some(oid) = parameter_oids
+            .iter()
+            .find(|oid| **oid != 0 && !self.sizes.contains_key(oid))
+        {
+            return Err(ShadowError::Refusal(Refusal::new(
+                "42704",
+                format!("type with OID {oid} does not exist"),
+            )));
         }
         let preamble = settings::preamble(asker, self.statement_timeout)?;
         let key = typing::Key::new(&preamble, sql, parameter_oids);
@@ -221,18 +310,28 @@ impl Shadow {
         }
     }
 
-    /// Each bound parameter as PostgreSQL prints it under fixed settings (ISO dates, UTC): two spellings of one value become one text, which
-    /// reads back as the same value under any session's settings. Text is *read* under the asker's settings. `None` is NULL.
+    /// Each bound parameter as PostgreSQL prints it under fixed settings (ISO dates, UTC): two
+    /// spellings of one value become one text, which reads back as the same value under any
+    /// session's settings. Text is *read* under the asker's settings. `None` is NULL.
     ///
     /// # Errors
     /// PostgreSQL's own; 54000 where the texts would be too long.
-    pub async fn normalize_arguments(&self, asker: &Asker, oids: &[u32], arguments: &[Argument]) -> Result<Vec<Option<String>>, ShadowError> {
+    pub async fn normalize_arguments(
+        &self,
+        asker: &Asker,
+        oids: &[u32],
+        arguments: &[Argument],
+    ) -> Result<Vec<Option<String>>, ShadowError> {
         let reading = settings::preamble(asker, self.statement_timeout)?;
         let printing = settings::canonical(self.statement_timeout);
         let mut arguments = arguments.to_vec();
         let _share = self.shares.take(&asker.role).await;
         let mut attempts = pool::Attempts::default();
-        while reading != printing && arguments.iter().any(|a| a.format == Format::Text && a.value.is_some()) {
+        while reading != printing
+            && arguments
+                .iter()
+                .any(|a| a.format == Format::Text && a.value.is_some())
+        {
             let lease = self.pool.lease(role::ROLE, &reading).await?;
             let outcome = arguments::to_binary(lease.client(), oids, &arguments).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
@@ -261,8 +360,19 @@ impl Shadow {
         }
         let mut attempts = pool::Attempts::default();
         loop {
-            let Ok(lease) = self.pool.lease(role::ROLE, &settings::canonical(self.statement_timeout)).await else { return false };
-            let outcome = lease.client().simple_query("SELECT 1").await.map(drop).map_err(ShadowError::from);
+            let Ok(lease) = self
+                .pool
+                .lease(role::ROLE, &settings::canonical(self.statement_timeout))
+                .await
+            else {
+                return false;
+            };
+            let outcome = lease
+                .client()
+                .simple_query("SELECT 1")
+                .await
+                .map(drop)
+                .map_err(ShadowError::from);
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome.is_ok();
             }
@@ -270,13 +380,25 @@ impl Shadow {
     }
 
     /// Rows of text, as [`Self::run`] printed them for this asker, in binary.
-    pub async fn to_binary(&self, asker: &Asker, oids: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
+    pub async fn to_binary(
+        &self,
+        asker: &Asker,
+        oids: &[u32],
+        rows: Vec<Vec<Option<Bytes>>>,
+    ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
         let preamble = settings::preamble(asker, self.statement_timeout)?;
         let width = oids.len().max(1);
         let mut read = Vec::with_capacity(rows.len());
         for batch in rows.chunks((VALUES_MAX / width).max(1)) {
             let types: Vec<u32> = batch.iter().flat_map(|_| oids.iter().copied()).collect();
-            let texts: Vec<Argument> = batch.iter().flatten().map(|value| Argument { format: Format::Text, value: value.clone() }).collect();
+            let texts: Vec<Argument> = batch
+                .iter()
+                .flatten()
+                .map(|value| Argument {
+                    format: Format::Text,
+                    value: value.clone(),
+                })
+                .collect();
             let mut attempts = pool::Attempts::default();
             let values = loop {
                 let lease = self.pool.lease(role::ROLE, &preamble).await?;
@@ -285,25 +407,55 @@ impl Shadow {
                     break outcome?;
                 }
             };
-            read.extend(values.chunks(width).map(|row| row.iter().map(|value| value.value.clone()).collect::<Vec<_>>()));
+            read.extend(values.chunks(width).map(|row| {
+                row.iter()
+                    .map(|value| value.value.clone())
+                    .collect::<Vec<_>>()
+            }));
         }
         Ok(read)
     }
 
-    /// Runs one SELECT without parameters. `columns_expected` is what [`Self::describe`] said of it; `formats`: none (all text), one for all, or one a column.
-    pub async fn run(&self, asker: &Asker, sql: &str, columns_expected: &Description, formats: &[Format]) -> Result<Weighed, ShadowError> {
-        self.run_by(role::ROLE, asker, sql, columns_expected, formats).await
+    /// Runs one SELECT without parameters. `columns_expected` is what [`Self::describe`] said of
+    /// it; `formats`: none (all text), one for all, or one a column.
+    pub async fn run(
+        &self,
+        asker: &Asker,
+        sql: &str,
+        columns_expected: &Description,
+        formats: &[Format],
+    ) -> Result<Weighed, ShadowError> {
+        self.run_by(role::ROLE, asker, sql, columns_expected, formats)
+            .await
     }
 
-    /// The same for a statement about the catalogs; `columns_expected` is what [`Self::describe_catalogs`] said of it.
-    pub async fn run_catalogs(&self, asker: &Asker, sql: &str, columns_expected: &Description, formats: &[Format]) -> Result<Weighed, ShadowError> {
-        self.run_by(self.own_role(asker), asker, sql, columns_expected, formats).await
+    /// The same for a statement about the catalogs; `columns_expected` is what
+    /// [`Self::describe_catalogs`] said of it.
+    pub async fn run_catalogs(
+        &self,
+        asker: &Asker,
+        sql: &str,
+        columns_expected: &Description,
+        formats: &[Format],
+    ) -> Result<Weighed, ShadowError> {
+        self.run_by(self.own_role(asker), asker, sql, columns_expected, formats)
+            .await
     }
 
-    async fn run_by(&self, role: &str, asker: &Asker, sql: &str, columns_expected: &Description, formats: &[Format]) -> Result<Weighed, ShadowError> {
+    async fn run_by(
+        &self,
+        role: &str,
+        asker: &Asker,
+        sql: &str,
+        columns_expected: &Description,
+        formats: &[Format],
+    ) -> Result<Weighed, ShadowError> {
         let preamble = settings::preamble(asker, self.statement_timeout)?;
         // A statement that was described was prepared, so it is one, and has these columns.
-        let is_known = self.cache.find(&typing::Key::new(&preamble, sql, &[])).is_some_and(|known| known == *columns_expected);
+        let is_known = self
+            .cache
+            .find(&typing::Key::new(&preamble, sql, &[]))
+            .is_some_and(|known| known == *columns_expected);
         let is_text = formats.iter().all(|format| *format == Format::Text);
         let _share = self.shares.take(&asker.role).await;
         let mut attempts = pool::Attempts::default();

@@ -26,16 +26,25 @@ enum Way {
 impl Login {
     /// Logs in as the role itself: nothing to switch back to.
     pub fn direct(admin: &Config) -> Self {
-        Self { config: admin.clone(), way: Way::Direct }
+        Self {
+            config: admin.clone(),
+            way: Way::Direct,
+        }
     }
 
     /// Logs in as the administrator, with further startup options, and gives up its rights.
     pub fn switched(admin: &Config, options: &str) -> Self {
         let mut config = admin.clone();
         if !options.is_empty() {
-            config.options(format!("{} {options}", admin.get_options().unwrap_or_default()));
+            config.options(format!(
+                "{} {options}",
+                admin.get_options().unwrap_or_default()
+            ));
         }
-        Self { config, way: Way::Switched }
+        Self {
+            config,
+            way: Way::Switched,
+        }
     }
 
     async fn open(&self, role: &str) -> Result<Session, ShadowError> {
@@ -46,12 +55,24 @@ impl Login {
         let connected = connect(&config).await?;
         if self.way == Way::Switched {
             let name = identifier(role);
-            if connected.client.batch_execute(&format!("SET SESSION AUTHORIZATION {name}")).await.is_err() {
+            if connected
+                .client
+                .batch_execute(&format!("SET SESSION AUTHORIZATION {name}"))
+                .await
+                .is_err()
+            {
                 // Only a superuser may change the session's user; a member may still take the role.
-                connected.client.batch_execute(&format!("SET ROLE {name}")).await?;
+                connected
+                    .client
+                    .batch_execute(&format!("SET ROLE {name}"))
+                    .await?;
             }
         }
-        Ok(Session { connected, role: role.to_owned(), preamble: String::new() })
+        Ok(Session {
+            connected,
+            role: role.to_owned(),
+            preamble: String::new(),
+        })
     }
 }
 
@@ -75,7 +96,13 @@ pub struct Pool {
 impl Pool {
     pub fn new(login: Login, engine: Engine, size: usize) -> Self {
         let size = u32::try_from(size).unwrap_or(u32::MAX).min(1024);
-        Self { login, engine, size, permits: Arc::new(Semaphore::new(size as usize)), idle: Mutex::new(Vec::new()) }
+        Self {
+            login,
+            engine,
+            size,
+            permits: Arc::new(Semaphore::new(size as usize)),
+            idle: Mutex::new(Vec::new()),
+        }
     }
 
     /// Sessions in use, and how many there may be.
@@ -86,8 +113,15 @@ impl Pool {
 
     /// A session of this role under these settings, waiting for a free one.
     pub async fn lease(&self, role: &str, preamble: &str) -> Result<Lease<'_>, ShadowError> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| ShadowError::Lost("stopped".to_owned()))?;
-        let mut lease = Lease { pool: self, session: None, permit: Some(permit) };
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|_| ShadowError::Lost("stopped".to_owned()))?;
+        let mut lease = Lease {
+            pool: self,
+            session: None,
+            permit: Some(permit),
+        };
         loop {
             let (session, is_fresh) = match self.take(role, preamble).await {
                 Some(session) => (session, false),
@@ -98,7 +132,13 @@ impl Pool {
                 return Ok(lease);
             }
             session.preamble.clear();
-            match session.connected.client.batch_execute(preamble).await.map_err(ShadowError::from) {
+            match session
+                .connected
+                .client
+                .batch_execute(preamble)
+                .await
+                .map_err(ShadowError::from)
+            {
                 Ok(()) => {
                     session.preamble = preamble.to_owned();
                     return Ok(lease);
@@ -113,13 +153,18 @@ impl Pool {
         }
     }
 
-    /// The role's session that has these settings already, else the one used last. Where it has none, the oldest of the others makes place for one.
+    /// The role's session that has these settings already, else the one used last. Where it has
+    /// none, the oldest of the others makes place for one.
     async fn take(&self, role: &str, preamble: &str) -> Option<Session> {
         let other = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             idle.retain(|session| !session.connected.client.is_closed());
-            let found = idle.iter().rposition(|session| session.role == role && session.preamble == preamble);
-            if let Some(at) = found.or_else(|| idle.iter().rposition(|session| session.role == role)) {
+            let found = idle
+                .iter()
+                .rposition(|session| session.role == role && session.preamble == preamble);
+            if let Some(at) =
+                found.or_else(|| idle.iter().rposition(|session| session.role == role))
+            {
                 return Some(idle.remove(at));
             }
             let leased = (self.size as usize).saturating_sub(self.permits.available_permits());
@@ -132,9 +177,13 @@ impl Pool {
         None
     }
 
-    /// Waits until no session is in use, closes them all, and keeps new ones out while the permit lives.
+    /// Waits until no session is in use, closes them all, and keeps new ones out while the permit
+    /// lives.
     pub async fn exclusive(&self) -> Result<OwnedSemaphorePermit, ShadowError> {
-        let permit = Arc::clone(&self.permits).acquire_many_owned(self.size).await.map_err(|_| ShadowError::Lost("stopped".to_owned()))?;
+        let permit = Arc::clone(&self.permits)
+            .acquire_many_owned(self.size)
+            .await
+            .map_err(|_| ShadowError::Lost("stopped".to_owned()))?;
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
         for session in idle {
             session.connected.close().await;
@@ -154,7 +203,8 @@ pub struct Attempts {
     lost: u32,
 }
 
-/// A session in use. Dropped without [`Self::settle`] (its future was cancelled), the session is cancelled and closed.
+/// A session in use. Dropped without [`Self::settle`] (its future was cancelled), the session is
+/// cancelled and closed.
 #[derive(Debug)]
 pub struct Lease<'a> {
     pool: &'a Pool,
@@ -171,8 +221,13 @@ impl Lease<'_> {
         }
     }
 
-    /// Takes the session back; `None` asks to try once more, since everything here is read-only and free.
-    pub fn settle<T>(mut self, outcome: Result<T, ShadowError>, attempts: &mut Attempts) -> Option<Result<T, ShadowError>> {
+    /// Takes the session back; `None` asks to try once more, since everything here is read-only and
+    /// free.
+    pub fn settle<T>(
+        mut self,
+        outcome: Result<T, ShadowError>,
+        attempts: &mut Attempts,
+    ) -> Option<Result<T, ShadowError>> {
         match outcome {
             Ok(value) => {
                 self.give_back();
@@ -182,7 +237,9 @@ impl Lease<'_> {
                 attempts.lost += 1;
                 None
             }
-            Err(ShadowError::Refusal(refusal)) if !super::rows::CUT_SHORT.contains(&refusal.sqlstate.as_str()) => {
+            Err(ShadowError::Refusal(refusal))
+                if !super::rows::CUT_SHORT.contains(&refusal.sqlstate.as_str()) =>
+            {
                 self.give_back();
                 Some(Err(ShadowError::Refusal(refusal)))
             }
@@ -191,16 +248,28 @@ impl Lease<'_> {
     }
 
     fn give_back(&mut self) {
-        if let Some(session) = self.session.take().filter(|session| !session.connected.client.is_closed()) {
-            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        if let Some(session) = self
+            .session
+            .take()
+            .filter(|session| !session.connected.client.is_closed())
+        {
+            self.pool
+                .idle
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(session);
         }
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        let Some(session) = self.session.take() else { return };
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Some(session) = self.session.take() else {
+            return;
+        };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
         let permit = self.permit.take();
         // The embedded engine would only see the request once the statement is over.
         let target = (self.pool.engine == Engine::Native).then(|| self.pool.login.config.clone());

@@ -1,4 +1,5 @@
-//! Plain data that the wire, the engine and the shadow hand on: who asks, what is bound, what a statement gives.
+//! Plain data that the wire, the engine and the shadow hand on: who asks, what is bound, what a
+//! statement gives.
 
 use bytes::Bytes;
 
@@ -12,8 +13,9 @@ pub struct Asker {
     pub role: String,
     /// The settings `pgveil.*`.
     pub wishes: Wishes,
-    /// Settings of PostgreSQL that reach the printed form of a value: (name, value), names from a fixed list
-    /// (`TimeZone`, `DateStyle`, `IntervalStyle`, `extra_float_digits`, `bytea_output`). Values are not yet checked by PostgreSQL.
+    /// Settings of PostgreSQL that reach the printed form of a value: (name, value), names from a
+    /// fixed list (`TimeZone`, `DateStyle`, `IntervalStyle`, `extra_float_digits`, `bytea_output`).
+    /// Values are not yet checked by PostgreSQL.
     pub settings: Vec<(String, String)>,
     /// Schemas of unqualified names, in order.
     pub search_path: Vec<String>,
@@ -26,24 +28,40 @@ pub struct Asker {
 impl Asker {
     /// The setting in force, which is the last of its name.
     pub fn setting(&self, name: &str) -> Option<&str> {
-        self.settings.iter().rev().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.settings
+            .iter()
+            .rev()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
-    /// Whether what is printed reads back as the same value: other styles of dates name zones by words that mean several, and fewer digits lose some.
+    /// Whether what is printed reads back as the same value: other styles of dates name zones by
+    /// words that mean several, and fewer digits lose some.
     pub fn prints_exactly(&self) -> bool {
-        self.setting("DateStyle").is_none_or(|style| style.starts_with("ISO"))
-            && self.setting("extra_float_digits").is_none_or(|digits| digits.parse().is_ok_and(|digits: i64| digits > 0))
+        self.setting("DateStyle")
+            .is_none_or(|style| style.starts_with("ISO"))
+            && self
+                .setting("extra_float_digits")
+                .is_none_or(|digits| digits.parse().is_ok_and(|digits: i64| digits > 0))
     }
 
     /// Whether, moreover, a value has one printed form.
     pub fn prints_plainly(&self) -> bool {
-        self.prints_exactly() && self.setting("IntervalStyle").is_none_or(|style| style == "postgres")
+        self.prints_exactly()
+            && self
+                .setting("IntervalStyle")
+                .is_none_or(|style| style == "postgres")
     }
 
-    /// The same, printing so. ISO is set behind the style that was there and not in its place: it leaves the order of day and month, in which texts are read.
+    /// The same, printing so. ISO is set behind the style that was there and not in its place: it
+    /// leaves the order of day and month, in which texts are read.
     #[must_use]
     pub fn printing_plainly(mut self) -> Self {
-        for (name, value) in [("DateStyle", "ISO"), ("IntervalStyle", "postgres"), ("extra_float_digits", "1")] {
+        for (name, value) in [
+            ("DateStyle", "ISO"),
+            ("IntervalStyle", "postgres"),
+            ("extra_float_digits", "1"),
+        ] {
             self.settings.push((name.to_owned(), value.to_owned()));
         }
         self
@@ -88,20 +106,41 @@ mod tests {
 
     #[test]
     fn the_last_setting_of_a_name_counts() {
-        let settings = [("TimeZone", "UTC"), ("datestyle", "SQL, DMY"), ("IntervalStyle", "iso_8601"), ("extra_float_digits", "0")];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        let asker = Asker { role: String::new(), wishes: Wishes::default(), settings, search_path: Vec::new(), process: 0, share: Share::default() };
+        let settings = [
+            ("TimeZone", "UTC"),
+            ("datestyle", "SQL, DMY"),
+            ("IntervalStyle", "iso_8601"),
+            ("extra_float_digits", "0"),
+        ];
+        let settings = settings
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec();
+        let asker = Asker {
+            role: String::new(),
+            wishes: Wishes::default(),
+            settings,
+            search_path: Vec::new(),
+            process: 0,
+            share: Share::default(),
+        };
         assert!(!asker.prints_exactly() && !asker.prints_plainly());
         let plain = asker.clone().printing_plainly();
         assert!(plain.prints_exactly() && plain.prints_plainly());
-        assert!(plain.settings.starts_with(&asker.settings), "the order of day and month is lost");
+        assert!(
+            plain.settings.starts_with(&asker.settings),
+            "the order of day and month is lost"
+        );
         let told = |name, value: &str| {
             let mut asker = plain.clone();
             asker.settings.push((str::to_owned(name), value.to_owned()));
             (asker.prints_exactly(), asker.prints_plainly())
         };
         assert_eq!(
-            [told("IntervalStyle", "iso_8601"), told("DateStyle", "German"), told("extra_float_digits", "-1")],
+            [
+                told("IntervalStyle", "iso_8601"),
+                told("DateStyle", "German"),
+                told("extra_float_digits", "-1")
+            ],
             [(true, false), (false, false), (false, false)]
         );
     }

@@ -1,4 +1,5 @@
-//! The role that statements run as: it reads, and nothing else. The resolver's allow-list of functions is the first line; this is the second.
+//! The role that statements run as: it reads, and nothing else. The resolver's allow-list of
+//! functions is the first line; this is the second.
 
 use std::time::Duration;
 
@@ -16,8 +17,9 @@ pub const OPTIONS: &str = "-c temp_file_limit=256MB -c track_activities=off -c t
 /// The comment by which a role of a named server is known to be ours.
 const MARK: &str = "pgveil shadow role";
 
-/// Functions that PUBLIC may execute by default and nobody needs here, as patterns of LIKE: they wait, signal between sessions, write large
-/// objects, run SQL from text, change settings, or tell of the cluster.
+/// Functions that PUBLIC may execute by default and nobody needs here, as patterns of LIKE: they
+/// wait, signal between sessions, write large objects, run SQL from text, change settings, or tell
+/// of the cluster.
 const LOCKED: [&str; 31] = [
     r"pg\_sleep%",
     r"lo\_%",
@@ -56,12 +58,14 @@ const LOCKED: [&str; 31] = [
 #[derive(Debug)]
 pub struct Locked {
     pub warnings: Vec<String>,
-    /// Those of the policy's roles that have a role of their name here, for statements about the catalogs.
+    /// Those of the policy's roles that have a role of their name here, for statements about the
+    /// catalogs.
     pub roles: Vec<String>,
 }
 
-/// Makes the roles, gives everyone who may connect SELECT on everything and REFERENCES (so that information_schema shows the keys), and locks functions.
-/// Each thing that a mere owner may not do is a warning.
+/// Makes the roles, gives everyone who may connect SELECT on everything and REFERENCES (so that
+/// information_schema shows the keys), and locks functions. Each thing that a mere owner may not do
+/// is a warning.
 pub async fn lock(
     admin: &Client,
     schemas: &[&str],
@@ -69,85 +73,152 @@ pub async fn lock(
     source: &ShadowSource,
     statement_timeout: Duration,
 ) -> Result<Locked, ShadowError> {
-    let database: String = admin.query_one("SELECT pg_catalog.current_database()::text", &[]).await?.try_get(0)?;
-    let exists: bool = admin.query_one("SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $1)", &[&ROLE]).await?.try_get(0)?;
+    let database: String = admin
+        .query_one("SELECT pg_catalog.current_database()::text", &[])
+        .await?
+        .try_get(0)?;
+    let exists: bool = admin
+        .query_one(
+            "SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $1)",
+            &[&ROLE],
+        )
+        .await?
+        .try_get(0)?;
     let mut batch = Vec::new();
     if !exists {
-        batch.push(format!("CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"));
+        batch.push(format!(
+            "CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"
+        ));
     }
     let database = identifier(&database);
     batch.push(format!("REVOKE ALL ON DATABASE {database} FROM PUBLIC"));
     batch.push(match source {
         ShadowSource::Url(_) => format!("GRANT CONNECT ON DATABASE {database} TO {ROLE}"),
         // A server of our own has a private socket.
-        ShadowSource::Local | ShadowSource::LocalEngine(_) => format!("GRANT CONNECT ON DATABASE {database} TO PUBLIC"),
+        ShadowSource::Local | ShadowSource::LocalEngine(_) => {
+            format!("GRANT CONNECT ON DATABASE {database} TO PUBLIC")
+        }
     });
     batch.push("REVOKE CREATE ON SCHEMA public FROM PUBLIC".to_owned());
     for schema in schemas {
         let schema = identifier(schema);
-        batch.push(format!("GRANT USAGE ON SCHEMA {schema} TO PUBLIC; GRANT SELECT, REFERENCES ON ALL TABLES IN SCHEMA {schema} TO PUBLIC"));
+        batch.push(format!(
+            "GRANT USAGE ON SCHEMA {schema} TO PUBLIC; GRANT SELECT, REFERENCES ON \
+            ALL TABLES IN SCHEMA {schema} TO PUBLIC"
+        ));
     }
     batch.push(limits(ROLE, statement_timeout));
     admin.batch_execute(&batch.join(";\n")).await?;
 
     let mut warnings = Vec::new();
-    for setting in ["temp_file_limit TO '256MB'", "track_activities TO off", "track_counts TO off"] {
-        if let Err(error) = admin.batch_execute(&format!("ALTER ROLE {ROLE} SET {setting}")).await {
-            warnings.push(format!("its role could not be given {setting}: {}", reason(&error)));
+    for setting in [
+        "temp_file_limit TO '256MB'",
+        "track_activities TO off",
+        "track_counts TO off",
+    ] {
+        if let Err(error) = admin
+            .batch_execute(&format!("ALTER ROLE {ROLE} SET {setting}"))
+            .await
+        {
+            warnings.push(format!(
+                "its role could not be given {setting}: {}",
+                reason(&error)
+            ));
         }
     }
     let mut own = Vec::new();
     for role in roles {
         match create(admin, role, &database, source, statement_timeout).await {
             Ok(()) => own.push((*role).to_owned()),
-            Err(error) => {
-                warnings.push(format!("it has no role {role}, so that current_user will say {ROLE} in statements about the catalogs: {error}"))
-            }
+            Err(error) => warnings.push(format!(
+                "it has no role {role}, so that current_user will say {ROLE} \
+                    in statements about the catalogs: {error}"
+            )),
         }
     }
     if let Err(error) = revoke(admin).await {
-        warnings.push(format!("functions could not be locked (a superuser could): {error}"));
+        warnings.push(format!(
+            "functions could not be locked (a superuser could): {error}"
+        ));
     }
-    Ok(Locked { warnings, roles: own })
+    Ok(Locked {
+        warnings,
+        roles: own,
+    })
 }
 
-/// A role of one of the policy's names, with no right that not everybody has. One that stands already and is not ours is left alone.
-async fn create(admin: &Client, role: &str, database: &str, source: &ShadowSource, statement_timeout: Duration) -> Result<(), String> {
+/// A role of one of the policy's names, with no right that not everybody has. One that stands
+/// already and is not ours is left alone.
+async fn create(
+    admin: &Client,
+    role: &str,
+    database: &str,
+    source: &ShadowSource,
+    statement_timeout: Duration,
+) -> Result<(), String> {
     let fault = |error: &tokio_postgres::Error| reason(error);
-    let find = "SELECT pg_catalog.shobj_description(oid, 'pg_authid') FROM pg_catalog.pg_roles WHERE rolname = $1";
-    let standing = admin.query_opt(find, &[&role]).await.map_err(|e| fault(&e))?;
+    let find = "SELECT pg_catalog.shobj_description(oid, 'pg_authid') FROM pg_catalog.pg_roles \
+        WHERE rolname = $1";
+    let standing = admin
+        .query_opt(find, &[&role])
+        .await
+        .map_err(|e| fault(&e))?;
     let name = identifier(role);
     let mut batch = Vec::new();
     match standing.map(|row| row.try_get::<_, Option<String>>(0)) {
-        None => batch.push(format!("CREATE ROLE {name} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE")),
+        None => batch.push(format!(
+            "CREATE ROLE {name} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"
+        )),
         Some(Ok(Some(mark))) if mark == MARK => {}
         Some(_) => return Err("another role bears this name".to_owned()),
     }
     if let ShadowSource::Url(_) = source {
-        batch.push(format!("COMMENT ON ROLE {name} IS {}; GRANT CONNECT ON DATABASE {database} TO {name}", literal(MARK)));
+        batch.push(format!(
+            "COMMENT ON ROLE {name} IS {}; GRANT CONNECT ON DATABASE {database} TO {name}",
+            literal(MARK)
+        ));
     }
     batch.push(limits(&name, statement_timeout));
-    batch.push(format!("ALTER ROLE {name} SET temp_file_limit TO '256MB'; ALTER ROLE {name} SET track_activities TO off"));
-    admin.batch_execute(&batch.join(";\n")).await.map_err(|e| fault(&e))
+    batch.push(format!(
+        "ALTER ROLE {name} SET temp_file_limit TO '256MB'; ALTER ROLE {name} SET \
+        track_activities TO off"
+    ));
+    admin
+        .batch_execute(&batch.join(";\n"))
+        .await
+        .map_err(|e| fault(&e))
 }
 
 fn limits(role: &str, statement_timeout: Duration) -> String {
     let milliseconds = statement_timeout.as_millis().min(i32::MAX as u128);
-    format!("ALTER ROLE {role} SET default_transaction_read_only TO on; ALTER ROLE {role} SET statement_timeout TO {milliseconds}")
+    format!(
+        "ALTER ROLE {role} SET default_transaction_read_only TO on; ALTER ROLE {role} SET \
+            statement_timeout TO {milliseconds}"
+    )
 }
 
 async fn revoke(admin: &Client) -> Result<(), ShadowError> {
     let patterns: Vec<&str> = LOCKED.to_vec();
-    let find = "SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(p.proname) || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid) || ')'
-         FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE p.proname LIKE ANY ($1) AND p.prokind = 'f'";
+    let find = "SELECT pg_catalog.quote_ident(n.nspname) || '.' || \
+        pg_catalog.quote_ident(p.proname) || '(' || \
+        pg_catalog.pg_get_function_identity_arguments(p.oid) || ')'
+         FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE \
+         p.proname LIKE ANY ($1) AND p.prokind = 'f'";
     let functions = admin.query(find, &[&patterns]).await?;
     let statements: Vec<String> = functions
         .iter()
-        .map(|row| Ok(format!("REVOKE EXECUTE ON FUNCTION {} FROM PUBLIC", row.try_get::<_, String>(0)?)))
+        .map(|row| {
+            Ok(format!(
+                "REVOKE EXECUTE ON FUNCTION {} FROM PUBLIC",
+                row.try_get::<_, String>(0)?
+            ))
+        })
         .collect::<Result<_, tokio_postgres::Error>>()?;
     Ok(admin.batch_execute(&statements.join(";\n")).await?)
 }
 
 fn reason(error: &tokio_postgres::Error) -> String {
-    error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
+    error
+        .as_db_error()
+        .map_or_else(|| error.to_string(), |error| error.message().to_owned())
 }

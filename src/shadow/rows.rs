@@ -14,7 +14,8 @@ use crate::refusal::{Refusal, sqlstate};
 pub const ROWS_MAX: usize = 1_000_000;
 /// Most bytes of one answer, with what holds its values.
 pub const BYTES_MAX: usize = 256 << 20;
-/// The SQLSTATEs of an answer that was cut: its session still carries the rest and is not used again.
+/// The SQLSTATEs of an answer that was cut: its session still carries the rest and is not used
+/// again.
 pub const CUT_SHORT: [&str; 2] = [sqlstate::PROGRAM_LIMIT_EXCEEDED, NO_ROOM];
 /// Weight that is taken of the stock at a time, while rows come.
 const STEP_BYTES: usize = 64 << 10;
@@ -28,14 +29,31 @@ pub struct Weighed {
     pub held: Held,
 }
 
-pub async fn run(client: &Client, share: &Share, sql: &str, expected: &Description, formats: &[Format]) -> Result<Weighed, ShadowError> {
+pub async fn run(
+    client: &Client,
+    share: &Share,
+    sql: &str,
+    expected: &Description,
+    formats: &[Format],
+) -> Result<Weighed, ShadowError> {
     // Preparing refuses several statements in one text, which the simple protocol would run.
     let statement = client.prepare(sql).await?;
-    let types = statement.columns().iter().map(|column| column.type_().oid());
+    let types = statement
+        .columns()
+        .iter()
+        .map(|column| column.type_().oid());
     if !types.eq(expected.columns.iter().map(|column| column.type_oid)) {
-        return Err(ShadowError::Failed("a statement's columns are not those it was described with".to_owned()));
+        return Err(ShadowError::Failed(
+            "a statement's columns are not those it was described with".to_owned(),
+        ));
     }
-    let format = |column: usize| if let [one] = formats { *one } else { formats.get(column).copied().unwrap_or(Format::Text) };
+    let format = |column: usize| {
+        if let [one] = formats {
+            *one
+        } else {
+            formats.get(column).copied().unwrap_or(Format::Text)
+        }
+    };
     let formats: Vec<Format> = (0..statement.columns().len()).map(format).collect();
     if formats.iter().all(|format| *format == Format::Text) {
         return text(client, share, sql).await;
@@ -47,19 +65,48 @@ pub async fn run(client: &Client, share: &Share, sql: &str, expected: &Descripti
 }
 
 /// Both ways in one snapshot, so that `now()` and the order of rows agree.
-async fn mixed(client: &Client, share: &Share, sql: &str, statement: &Statement, formats: &[Format]) -> Result<Weighed, ShadowError> {
-    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-    let both = async { Ok::<_, ShadowError>((text(client, share, sql).await?, binary(client, share, statement).await?)) }.await;
+async fn mixed(
+    client: &Client,
+    share: &Share,
+    sql: &str,
+    statement: &Statement,
+    formats: &[Format],
+) -> Result<Weighed, ShadowError> {
+    client
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        .await?;
+    let both = async {
+        Ok::<_, ShadowError>((
+            text(client, share, sql).await?,
+            binary(client, share, statement).await?,
+        ))
+    }
+    .await;
     client.batch_execute("ROLLBACK").await?;
     let (texts, binaries) = both?;
     if texts.rows.len() != binaries.rows.len() {
-        return Err(ShadowError::Failed("one statement gave two numbers of rows".to_owned()));
+        return Err(ShadowError::Failed(
+            "one statement gave two numbers of rows".to_owned(),
+        ));
     }
     let pick = |(texts, binaries): (Vec<Option<Bytes>>, Vec<Option<Bytes>>)| {
         let values = texts.into_iter().zip(binaries).zip(formats);
-        values.map(|((text, binary), format)| if *format == Format::Text { text } else { binary }).collect()
+        values
+            .map(|((text, binary), format)| {
+                if *format == Format::Text {
+                    text
+                } else {
+                    binary
+                }
+            })
+            .collect()
     };
-    let rows: Rows = texts.rows.into_iter().zip(binaries.rows).map(pick).collect();
+    let rows: Rows = texts
+        .rows
+        .into_iter()
+        .zip(binaries.rows)
+        .map(pick)
+        .collect();
     let mut held = texts.held;
     held.join(binaries.held);
     held.fit(rows.iter().map(|row| weight(row)).sum());
@@ -76,7 +123,11 @@ pub async fn text(client: &Client, share: &Share, sql: &str) -> Result<Weighed, 
     pin_mut!(messages);
     while let Some(message) = messages.try_next().await? {
         if let SimpleQueryMessage::Row(row) = message {
-            let values = (0..row.len()).map(|column| Ok(row.try_get(column)?.map(|text| Bytes::copy_from_slice(text.as_bytes()))));
+            let values = (0..row.len()).map(|column| {
+                Ok(row
+                    .try_get(column)?
+                    .map(|text| Bytes::copy_from_slice(text.as_bytes())))
+            });
             collected.push(values.collect::<Result<_, ShadowError>>()?)?;
         }
     }
@@ -84,13 +135,21 @@ pub async fn text(client: &Client, share: &Share, sql: &str) -> Result<Weighed, 
 }
 
 /// The extended protocol: tokio-postgres asks for binary, and the bytes stay as they are.
-async fn binary(client: &Client, share: &Share, statement: &Statement) -> Result<Weighed, ShadowError> {
+async fn binary(
+    client: &Client,
+    share: &Share,
+    statement: &Statement,
+) -> Result<Weighed, ShadowError> {
     let mut collected = Collected::new(share);
     let none: [&str; 0] = [];
     let rows = client.query_raw(statement, none).await?;
     pin_mut!(rows);
     while let Some(row) = rows.try_next().await? {
-        let values = (0..row.len()).map(|column| Ok(row.try_get::<_, Option<Raw<'_>>>(column)?.map(|raw| Bytes::copy_from_slice(raw.0))));
+        let values = (0..row.len()).map(|column| {
+            Ok(row
+                .try_get::<_, Option<Raw<'_>>>(column)?
+                .map(|raw| Bytes::copy_from_slice(raw.0)))
+        });
         collected.push(values.collect::<Result<_, ShadowError>>()?)?;
     }
     Ok(collected.weighed())
@@ -104,27 +163,44 @@ struct Collected {
 
 impl Collected {
     fn new(share: &Share) -> Self {
-        Self { rows: Vec::new(), bytes: 0, held: share.begin() }
+        Self {
+            rows: Vec::new(),
+            bytes: 0,
+            held: share.begin(),
+        }
     }
 
-    /// Counted as they come, so that answers on their way weigh as much as those that lie somewhere.
+    /// Counted as they come, so that answers on their way weigh as much as those that lie
+    /// somewhere.
     fn push(&mut self, row: Vec<Option<Bytes>>) -> Result<(), ShadowError> {
         self.bytes += weight(&row);
         if self.rows.len() >= ROWS_MAX || self.bytes > BYTES_MAX {
-            let message = format!("result is larger than {ROWS_MAX} rows or {} MB", BYTES_MAX >> 20);
+            let message = format!(
+                "result is larger than {ROWS_MAX} rows or {} MB",
+                BYTES_MAX >> 20
+            );
             let refusal = Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message);
-            return Err(ShadowError::Refusal(refusal.hint("Add a LIMIT, or group by fewer keys.")));
+            return Err(ShadowError::Refusal(
+                refusal.hint("Add a LIMIT, or group by fewer keys."),
+            ));
         }
         if self.bytes > self.held.bytes() {
             let missing = self.bytes - self.held.bytes();
-            self.held.add(missing.max(STEP_BYTES)).or_else(|_| self.held.add(missing)).map_err(ShadowError::Refusal)?;
+            self.held
+                .add(missing.max(STEP_BYTES))
+                .or_else(|_| self.held.add(missing))
+                .map_err(ShadowError::Refusal)?;
         }
         self.rows.push(row);
         Ok(())
     }
 
     fn weighed(self) -> Weighed {
-        let Self { rows, bytes, mut held } = self;
+        let Self {
+            rows,
+            bytes,
+            mut held,
+        } = self;
         held.fit(bytes);
         Weighed { rows, held }
     }

@@ -7,18 +7,32 @@ use super::{ShadowError, build, copy_public};
 use crate::policy::{Policy, VIEW_SCHEMA};
 use crate::postgres::identifier;
 
-/// Builds the tables as the shadow has them and copies the public ones that are small enough. Private rows are neither read nor needed.
+/// Builds the tables as the shadow has them and copies the public ones that are small enough.
+/// Private rows are neither read nor needed.
 ///
 /// # Requires
 /// `twin` is a superuser's session in a database that nothing else is in.
 ///
 /// # Errors
 /// [`ShadowError`], where either database refuses.
-pub async fn twin(policy: &Policy, source: &Client, twin: &mut Client) -> Result<Vec<String>, ShadowError> {
+pub async fn twin(
+    policy: &Policy,
+    source: &Client,
+    twin: &mut Client,
+) -> Result<Vec<String>, ShadowError> {
     let schema = ddl::schema(policy, &build::builtin(twin).await?);
     build::rebuild(twin, &schema.statements, None).await?;
     // Views and functions of pgveil's own are for typing alone.
-    twin.batch_execute(&format!("DROP SCHEMA {} CASCADE", identifier(VIEW_SCHEMA))).await?;
-    copy_public::mirror(source, twin, &schema.tables, &schema.public_keys, policy.limits.mirror_rows, &|_| ()).await?;
+    twin.batch_execute(&format!("DROP SCHEMA {} CASCADE", identifier(VIEW_SCHEMA)))
+        .await?;
+    copy_public::mirror(
+        source,
+        twin,
+        &schema.tables,
+        &schema.public_keys,
+        policy.limits.mirror_rows,
+        &|_| (),
+    )
+    .await?;
     Ok(schema.warnings)
 }

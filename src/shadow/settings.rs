@@ -1,4 +1,5 @@
-//! The session settings that reach an answer, as the one batch that makes a pooled session the asker's.
+//! The session settings that reach an answer, as the one batch that makes a pooled session the
+//! asker's.
 
 use std::time::Duration;
 
@@ -8,13 +9,30 @@ use crate::postgres::{identifier, literal};
 use crate::refusal::Refusal;
 
 /// The only settings an asker may bring.
-const NAMES: [&str; 5] = ["TimeZone", "DateStyle", "IntervalStyle", "extra_float_digits", "bytea_output"];
+const NAMES: [&str; 5] = [
+    "TimeZone",
+    "DateStyle",
+    "IntervalStyle",
+    "extra_float_digits",
+    "bytea_output",
+];
 
 /// The batch for one asker. Names come from a fixed list and values travel as literals.
 pub fn preamble(asker: &Asker, statement_timeout: Duration) -> Result<String, ShadowError> {
     let mut batch = base(statement_timeout);
-    let path: Vec<String> = asker.search_path.iter().map(|schema| identifier(schema)).collect();
-    batch.push_str(&format!("; SET search_path TO {}", if path.is_empty() { "''".to_owned() } else { path.join(", ") }));
+    let path: Vec<String> = asker
+        .search_path
+        .iter()
+        .map(|schema| identifier(schema))
+        .collect();
+    batch.push_str(&format!(
+        "; SET search_path TO {}",
+        if path.is_empty() {
+            "''".to_owned()
+        } else {
+            path.join(", ")
+        }
+    ));
     for (name, value) in &asker.settings {
         let Some(known) = NAMES.iter().find(|known| known.eq_ignore_ascii_case(name)) else {
             let message = format!("unrecognized configuration parameter \"{name}\"");
@@ -28,7 +46,8 @@ pub fn preamble(asker: &Asker, statement_timeout: Duration) -> Result<String, Sh
 /// Fixed settings under which a value has one printed form.
 pub fn canonical(statement_timeout: Duration) -> String {
     format!(
-        "{}; SET search_path TO ''; SET TimeZone TO 'UTC'; SET DateStyle TO 'ISO, MDY'; SET IntervalStyle TO 'postgres'; SET extra_float_digits TO 1; SET bytea_output TO 'hex'",
+        "{}; SET search_path TO ''; SET TimeZone TO 'UTC'; SET DateStyle TO 'ISO, MDY'; SET \
+            IntervalStyle TO 'postgres'; SET extra_float_digits TO 1; SET bytea_output TO 'hex'",
         base(statement_timeout)
     )
 }
@@ -39,7 +58,9 @@ const MEMORY: &str = "SET work_mem TO '16MB'; SET max_parallel_workers_per_gathe
 /// `synchronize_seqscans`: the same statement, run twice, must give its rows in the same order.
 fn base(statement_timeout: Duration) -> String {
     format!(
-        "RESET ALL; SET client_encoding TO 'UTF8'; SET default_transaction_read_only TO on; SET synchronize_seqscans TO off; SET TimeZone TO 'UTC'; {MEMORY}; SET statement_timeout TO {}",
+        "RESET ALL; SET client_encoding TO 'UTF8'; SET default_transaction_read_only TO on; SET \
+            synchronize_seqscans TO off; SET TimeZone TO 'UTC'; {MEMORY}; SET statement_timeout TO \
+            {}",
         statement_timeout.as_millis().min(i32::MAX as u128)
     )
 }

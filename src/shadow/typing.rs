@@ -17,7 +17,8 @@ const COLUMN_BYTES: usize = 48;
 /// Longer statements are typed each time.
 const SQL_BYTES_MAX: usize = 64 << 10;
 
-/// Everything that a description depends on: the settings (search path, date style), the text, the declared types.
+/// Everything that a description depends on: the settings (search path, date style), the text, the
+/// declared types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     preamble: String,
@@ -27,7 +28,11 @@ pub struct Key {
 
 impl Key {
     pub fn new(preamble: &str, sql: &str, oids: &[u32]) -> Self {
-        Self { preamble: preamble.to_owned(), sql: sql.to_owned(), oids: oids.to_vec() }
+        Self {
+            preamble: preamble.to_owned(),
+            sql: sql.to_owned(),
+            oids: oids.to_vec(),
+        }
     }
 }
 
@@ -41,18 +46,33 @@ struct Entries {
 
 /// Each key is there twice.
 fn weight(key: &Key, description: &Description) -> usize {
-    let Key { preamble, sql, oids } = key;
-    let columns = description.columns.iter().map(|column| COLUMN_BYTES + column.name.len());
-    2 * (preamble.len() + sql.len() + size_of_val(oids.as_slice())) + size_of_val(description.parameters.as_slice()) + columns.sum::<usize>()
+    let Key {
+        preamble,
+        sql,
+        oids,
+    } = key;
+    let columns = description
+        .columns
+        .iter()
+        .map(|column| COLUMN_BYTES + column.name.len());
+    2 * (preamble.len() + sql.len() + size_of_val(oids.as_slice()))
+        + size_of_val(description.parameters.as_slice())
+        + columns.sum::<usize>()
 }
 
-/// Descriptions by statement; the oldest goes first. The shadow's schema never changes, so nothing goes stale.
+/// Descriptions by statement; the oldest goes first. The shadow's schema never changes, so nothing
+/// goes stale.
 #[derive(Debug, Default)]
 pub struct Cache(Mutex<Entries>);
 
 impl Cache {
     pub fn find(&self, key: &Key) -> Option<Description> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_key.get(key).cloned()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .by_key
+            .get(key)
+            .cloned()
     }
 
     pub fn keep(&self, key: Key, description: &Description) {
@@ -60,7 +80,11 @@ impl Cache {
             return;
         }
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Entries { by_key, order, bytes } = &mut *entries;
+        let Entries {
+            by_key,
+            order,
+            bytes,
+        } = &mut *entries;
         if by_key.contains_key(&key) {
             return;
         }
@@ -68,13 +92,23 @@ impl Cache {
         by_key.insert(key.clone(), description.clone());
         order.push_back(key);
         while order.len() > ENTRIES_MAX || *bytes > BYTES_ALL_MAX {
-            let Some((oldest, old)) = order.pop_front().and_then(|oldest| by_key.remove_entry(&oldest)) else { return };
+            let Some((oldest, old)) = order
+                .pop_front()
+                .and_then(|oldest| by_key.remove_entry(&oldest))
+            else {
+                return;
+            };
             *bytes -= weight(&oldest, &old);
         }
     }
 }
 
-pub async fn describe(client: &Client, sql: &str, oids: &[u32], sizes: &HashMap<u32, i16>) -> Result<Description, ShadowError> {
+pub async fn describe(
+    client: &Client,
+    sql: &str,
+    oids: &[u32],
+    sizes: &HashMap<u32, i16>,
+) -> Result<Description, ShadowError> {
     let declared: Vec<Type> = oids.iter().copied().map(of_oid).collect();
     let statement = client.prepare_typed(sql, &declared).await?;
     let columns = statement.columns().iter().map(|column| ColumnDescription {
@@ -84,12 +118,16 @@ pub async fn describe(client: &Client, sql: &str, oids: &[u32], sizes: &HashMap<
         type_size: sizes.get(&column.type_().oid()).copied().unwrap_or(-1),
         type_modifier: column.type_modifier(),
     });
-    Ok(Description { parameters: statement.params().iter().map(Type::oid).collect(), columns: columns.collect() })
+    Ok(Description {
+        parameters: statement.params().iter().map(Type::oid).collect(),
+        columns: columns.collect(),
+    })
 }
 
 /// A type that only its OID is needed of; 0 asks PostgreSQL to infer it.
 pub fn of_oid(oid: u32) -> Type {
-    Type::from_oid(oid).unwrap_or_else(|| Type::new("declared".to_owned(), oid, Kind::Simple, String::new()))
+    Type::from_oid(oid)
+        .unwrap_or_else(|| Type::new("declared".to_owned(), oid, Kind::Simple, String::new()))
 }
 
 #[cfg(test)]
@@ -97,8 +135,16 @@ mod tests {
     use super::*;
 
     fn description(columns: usize) -> Description {
-        let column = ColumnDescription { name: "n".repeat(63), type_oid: 25, type_size: -1, type_modifier: -1 };
-        Description { parameters: vec![25], columns: vec![column; columns] }
+        let column = ColumnDescription {
+            name: "n".repeat(63),
+            type_oid: 25,
+            type_size: -1,
+            type_modifier: -1,
+        };
+        Description {
+            parameters: vec![25],
+            columns: vec![column; columns],
+        }
     }
 
     #[test]
@@ -109,13 +155,30 @@ mod tests {
             cache.keep(key(number), &description(1));
             cache.keep(key(number), &description(1));
         }
-        assert_eq!((cache.find(&key(9)), cache.find(&key(10))), (None, Some(description(1))));
+        assert_eq!(
+            (cache.find(&key(9)), cache.find(&key(10))),
+            (None, Some(description(1)))
+        );
         for number in 0..1_000 {
-            cache.keep(Key::new("", &"x".repeat(SQL_BYTES_MAX - number), &[]), &description(1_600));
+            cache.keep(
+                Key::new("", &"x".repeat(SQL_BYTES_MAX - number), &[]),
+                &description(1_600),
+            );
         }
         let entries = cache.0.lock().unwrap();
-        let whole: usize = entries.by_key.iter().map(|(key, description)| weight(key, description)).sum();
-        assert_eq!((entries.bytes, entries.by_key.len()), (whole, entries.order.len()));
-        assert!(whole <= BYTES_ALL_MAX && entries.order.len() > 50, "{whole} {}", entries.order.len());
+        let whole: usize = entries
+            .by_key
+            .iter()
+            .map(|(key, description)| weight(key, description))
+            .sum();
+        assert_eq!(
+            (entries.bytes, entries.by_key.len()),
+            (whole, entries.order.len())
+        );
+        assert!(
+            whole <= BYTES_ALL_MAX && entries.order.len() > 50,
+            "{whole} {}",
+            entries.order.len()
+        );
     }
 }

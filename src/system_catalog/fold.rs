@@ -1,4 +1,5 @@
-//! Functions that a catalog statement asks of the server or the session, as the values that the client is to see.
+//! Functions that a catalog statement asks of the server or the session, as the values that the
+//! client is to see.
 
 use std::ops::ControlFlow;
 
@@ -10,58 +11,102 @@ use super::{Facts, names};
 use crate::refusal::Refusal;
 use crate::resolve::names::scope::names_of;
 
-/// Functions that would tell of the shadow's server, or change its session: in FROM, where nothing is put in their place, they are refused.
-pub(super) const EXPRESSIONS_ONLY: [&str; 5] = ["current_setting", "pg_database_size", "pg_get_userbyid", "pg_tablespace_size", "set_config"];
+/// Functions that would tell of the shadow's server, or change its session: in FROM, where nothing
+/// is put in their place, they are refused.
+pub(super) const EXPRESSIONS_ONLY: [&str; 5] = [
+    "current_setting",
+    "pg_database_size",
+    "pg_get_userbyid",
+    "pg_tablespace_size",
+    "set_config",
+];
 
 /// What stands for the expression; `None` where it stays.
 ///
 /// # Errors
 /// 42501 for settings that are not shown, or not set this way.
-pub(super) fn fold(expr: &ast::Expr, facts: &Facts, reads_relations: bool) -> Result<Option<ast::Expr>, Refusal> {
-    let ast::Expr::Function(function) = expr else { return Ok(None) };
-    if let Some(fact) = facts.session.fact(function).filter(|_| !(reads_relations && is_of_catalogs(function))) {
+pub(super) fn fold(
+    expr: &ast::Expr,
+    facts: &Facts,
+    reads_relations: bool,
+) -> Result<Option<ast::Expr>, Refusal> {
+    let ast::Expr::Function(function) = expr else {
+        return Ok(None);
+    };
+    if let Some(fact) = facts
+        .session
+        .fact(function)
+        .filter(|_| !(reads_relations && is_of_catalogs(function)))
+    {
         return Ok(Some(fact));
     }
     let names = names_of(&function.name)?;
-    let (Some(name), true) = (names.last(), names.len() == 1 || names.first().is_some_and(|schema| schema == "pg_catalog")) else {
+    let (Some(name), true) = (
+        names.last(),
+        names.len() == 1 || names.first().is_some_and(|schema| schema == "pg_catalog"),
+    ) else {
         return Ok(None);
     };
     Ok(match (name.as_str(), arguments(function).as_slice()) {
         // A session has one user here: nobody changes it.
-        ("session_user" | "user" | "current_role", []) if matches!(function.args, ast::FunctionArguments::None) => Some(current_user(function)),
+        ("session_user" | "user" | "current_role", [])
+            if matches!(function.args, ast::FunctionArguments::None) =>
+        {
+            Some(current_user(function))
+        }
         ("current_setting", [setting]) => current_setting(setting, None, facts)?,
         ("current_setting", [setting, missing]) => current_setting(setting, Some(missing), facts)?,
         ("set_config", [setting, value, _]) => set_config(setting, value)?,
-        ("current_setting" | "set_config", _) => return Err(Refusal::denied(format!("{name} is called with other arguments here"))),
+        ("current_setting" | "set_config", _) => {
+            return Err(Refusal::denied(format!(
+                "{name} is called with other arguments here"
+            )));
+        }
         ("pg_get_userbyid", [oid]) => Some(role_name(oid)?),
         // They grow with what others write on that server.
-        ("pg_database_size" | "pg_tablespace_size", _) => Some(cast_null(ast::DataType::BigInt(None))),
+        ("pg_database_size" | "pg_tablespace_size", _) => {
+            Some(cast_null(ast::DataType::BigInt(None)))
+        }
         _ => None,
     })
 }
 
 /// The catalogs name the shadow's own database, which need not be called as the real one is.
 fn is_of_catalogs(function: &ast::Function) -> bool {
-    names_of(&function.name).is_ok_and(|names| names.last().is_some_and(|name| ["current_database", "current_catalog"].contains(&name.as_str())))
+    names_of(&function.name).is_ok_and(|names| {
+        names
+            .last()
+            .is_some_and(|name| ["current_database", "current_catalog"].contains(&name.as_str()))
+    })
 }
 
 /// The name of a role that the client sees; NULL for any other.
 fn role_name(oid: &ast::Expr) -> Result<ast::Expr, Refusal> {
     let roles = names::ROLES;
     let found = format!(
-        "(SELECT pgveil_name FROM (SELECT oid AS pgveil_oid, rolname AS pgveil_name FROM ({roles}) AS pgveil_roles) AS pgveil_seen WHERE pgveil_oid = {oid})"
+        "(SELECT pgveil_name FROM (SELECT oid AS pgveil_oid, rolname AS pgveil_name FROM ({roles}) \
+            AS pgveil_roles) AS pgveil_seen WHERE pgveil_oid = {oid})"
     );
     let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&found);
-    parser.and_then(|mut parser| parser.parse_expr()).map_err(|_| Refusal::denied("pg_get_userbyid takes a plain value here"))
+    parser
+        .and_then(|mut parser| parser.parse_expr())
+        .map_err(|_| Refusal::denied("pg_get_userbyid takes a plain value here"))
 }
 
 fn cast_null(data_type: ast::DataType) -> ast::Expr {
     let null = Box::new(ast::Expr::Value(ast::Value::Null.into()));
-    ast::Expr::Cast { kind: ast::CastKind::Cast, expr: null, data_type, format: None }
+    ast::Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: null,
+        data_type,
+        format: None,
+    }
 }
 
 fn arguments(function: &ast::Function) -> Vec<&ast::Expr> {
-    let ast::FunctionArguments::List(list) = &function.args else { return Vec::new() };
+    let ast::FunctionArguments::List(list) = &function.args else {
+        return Vec::new();
+    };
     let argument = |argument| match argument {
         &ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ref expr)) => Some(expr),
         _ => None,
@@ -71,35 +116,61 @@ fn arguments(function: &ast::Function) -> Vec<&ast::Expr> {
 
 fn text(value: Option<&str>) -> ast::Expr {
     let value = match value {
-        Some(value) if value.contains(['\'', '\\']) => ast::Value::EscapedStringLiteral(value.to_owned()),
+        Some(value) if value.contains(['\'', '\\']) => {
+            ast::Value::EscapedStringLiteral(value.to_owned())
+        }
         Some(value) => ast::Value::SingleQuotedString(value.to_owned()),
         None => ast::Value::Null,
     };
-    ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(ast::Expr::Value(value.into())), data_type: ast::DataType::Text, format: None }
+    ast::Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(ast::Expr::Value(value.into())),
+        data_type: ast::DataType::Text,
+        format: None,
+    }
 }
 
 fn current_user(function: &ast::Function) -> ast::Expr {
-    ast::Expr::Function(ast::Function { name: ast::ObjectName::from(vec![ast::Ident::new("current_user")]), ..function.clone() })
+    ast::Expr::Function(ast::Function {
+        name: ast::ObjectName::from(vec![ast::Ident::new("current_user")]),
+        ..function.clone()
+    })
 }
 
 pub(super) fn literal(expr: &ast::Expr) -> Option<&str> {
     match expr {
-        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text), span: _ }) => {
-            Some(text)
-        }
+        ast::Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text),
+            span: _,
+        }) => Some(text),
         ast::Expr::Nested(inner) => literal(inner),
-        ast::Expr::Cast { expr, data_type: ast::DataType::Text | ast::DataType::Varchar(None) | ast::DataType::CharacterVarying(None), .. } => {
-            literal(expr)
-        }
+        ast::Expr::Cast {
+            expr,
+            data_type:
+                ast::DataType::Text
+                | ast::DataType::Varchar(None)
+                | ast::DataType::CharacterVarying(None),
+            ..
+        } => literal(expr),
         _ => None,
     }
 }
 
-fn current_setting(setting: &ast::Expr, missing: Option<&ast::Expr>, facts: &Facts) -> Result<Option<ast::Expr>, Refusal> {
-    let Some(name) = literal(setting).map(str::to_ascii_lowercase) else { return chosen_setting(setting, facts).map(Some) };
+fn current_setting(
+    setting: &ast::Expr,
+    missing: Option<&ast::Expr>,
+    facts: &Facts,
+) -> Result<Option<ast::Expr>, Refusal> {
+    let Some(name) = literal(setting).map(str::to_ascii_lowercase) else {
+        return chosen_setting(setting, facts).map(Some);
+    };
     if names::VERSIONS.contains(&name.as_str()) {
         let number = version_number(&facts.server_version).to_string();
-        return Ok(Some(text(Some(if name == "server_version" { &facts.server_version } else { &number }))));
+        return Ok(Some(text(Some(if name == "server_version" {
+            &facts.server_version
+        } else {
+            &number
+        }))));
     }
     if let Some((_, value)) = facts.wishes.iter().find(|(wish, _)| *wish == name) {
         return Ok(Some(text(Some(value))));
@@ -107,47 +178,78 @@ fn current_setting(setting: &ast::Expr, missing: Option<&ast::Expr>, facts: &Fac
     if names::SETTINGS.binary_search(&name.as_str()).is_ok() {
         return Ok(None);
     }
-    let may_miss = matches!(missing, Some(ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Boolean(true), span: _ })));
+    let may_miss = matches!(
+        missing,
+        Some(ast::Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::Boolean(true),
+            span: _
+        }))
+    );
     if may_miss {
         return Ok(Some(text(None)));
     }
-    Err(Refusal::denied(format!("permission denied to examine \"{name}\"")).hint("SHOW gives the settings of your session."))
+    Err(
+        Refusal::denied(format!("permission denied to examine \"{name}\""))
+            .hint("SHOW gives the settings of your session."),
+    )
 }
 
-/// The same where a row or a parameter says which setting: NULL for one that is not shown. The name is written more than once, so it must be one each time,
-/// and must not hold another such name, which would be written more often with each level.
+/// The same where a row or a parameter says which setting: NULL for one that is not shown. The name
+/// is written more than once, so it must be one each time, and must not hold another such name,
+/// which would be written more often with each level.
 fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refusal> {
     let refused = || Refusal::denied("current_setting takes a simple name of a setting here");
     let is_refused = |name: &String| matches!(name.as_str(), "clock_timestamp" | "current_setting");
     let holds_refused = ast::visit_expressions(setting, |expr| match expr {
-        ast::Expr::Function(function) if names_of(&function.name).is_ok_and(|names| names.last().is_some_and(is_refused)) => ControlFlow::Break(()),
+        ast::Expr::Function(function)
+            if names_of(&function.name).is_ok_and(|names| names.last().is_some_and(is_refused)) =>
+        {
+            ControlFlow::Break(())
+        }
         _ => ControlFlow::Continue(()),
     });
     if holds_refused.is_break() {
         return Err(refused());
     }
-    let shown: Vec<String> = names::SETTINGS.iter().map(|name| format!("'{name}'")).collect();
-    let (version, number) = (text(Some(&facts.server_version)), version_number(&facts.server_version));
+    let shown: Vec<String> = names::SETTINGS
+        .iter()
+        .map(|name| format!("'{name}'"))
+        .collect();
+    let (version, number) = (
+        text(Some(&facts.server_version)),
+        version_number(&facts.server_version),
+    );
     let case = format!(
-        "CASE WHEN pg_catalog.lower({setting}) = 'server_version' THEN {version} WHEN pg_catalog.lower({setting}) = 'server_version_num' THEN '{number}' \
-         WHEN pg_catalog.lower({setting}) IN ({}) THEN pg_catalog.current_setting({setting}, true) END",
+        "CASE WHEN pg_catalog.lower({setting}) = 'server_version' THEN {version} WHEN \
+            pg_catalog.lower({setting}) = 'server_version_num' THEN '{number}' \
+         WHEN pg_catalog.lower({setting}) IN ({}) THEN pg_catalog.current_setting({setting}, true) \
+         END",
         shown.join(", ")
     );
     let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&case);
-    parser.and_then(|mut parser| parser.parse_expr()).map_err(|_| refused())
+    parser
+        .and_then(|mut parser| parser.parse_expr())
+        .map_err(|_| refused())
 }
 
 /// asyncpg switches the compiler of expressions off around its look-ups; here it is off anyway.
 fn set_config(setting: &ast::Expr, value: &ast::Expr) -> Result<Option<ast::Expr>, Refusal> {
     match (literal(setting), literal(value)) {
         (Some("jit"), Some(value @ ("on" | "off"))) => Ok(Some(text(Some(value)))),
-        _ => Err(Refusal::denied("set_config is not offered beside the system catalogs").hint("Use SET.")),
+        _ => Err(
+            Refusal::denied("set_config is not offered beside the system catalogs")
+                .hint("Use SET."),
+        ),
     }
 }
 
 /// `15.18` → 150018.
 fn version_number(version: &str) -> u32 {
-    let mut parts = version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    let mut parts = version
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|part| part.parse::<u32>().unwrap_or(0));
     let major = parts.next().unwrap_or(0);
-    major.saturating_mul(10_000).saturating_add(parts.next().unwrap_or(0))
+    major
+        .saturating_mul(10_000)
+        .saturating_add(parts.next().unwrap_or(0))
 }

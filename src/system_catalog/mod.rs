@@ -1,8 +1,10 @@
-//! Statements about the schema itself (pg_catalog, information_schema, `current_schema()`), which tools send to list tables and read types.
+//! Statements about the schema itself (pg_catalog, information_schema, `current_schema()`), which
+//! tools send to list tables and read types.
 //!
-//! The shadow answers them: it has the policy's tables, columns, types and keys, and nothing else, so the real catalog with its statistics, sizes,
-//! definitions and comments is never asked. In front stands an allow-list of relations, functions, settings and syntax, so that a statement can neither change nor
-//! signal anything, nor tell of the shadow's own insides.
+//! The shadow answers them: it has the policy's tables, columns, types and keys, and nothing else,
+//! so the real catalog with its statistics, sizes, definitions and comments is never asked. In
+//! front stands an allow-list of relations, functions, settings and syntax, so that a statement can
+//! neither change nor signal anything, nor tell of the shadow's own insides.
 
 mod fold;
 mod names;
@@ -29,23 +31,41 @@ pub struct Facts {
     pub wishes: Vec<(&'static str, String)>,
 }
 
-/// The statement that the shadow runs, if this one is about the catalogs; `None` where it is a question of tables or values.
+/// The statement that the shadow runs, if this one is about the catalogs; `None` where it is a
+/// question of tables or values.
 ///
 /// # Errors
-/// 42501 for relations, functions and settings that are not offered; 0A000 for a statement over both catalogs and tables of the policy, and for other syntax.
-pub fn catalogs(query: &parse::Query, policy: &Policy, search_path: &[String], facts: &Facts) -> Result<Option<parse::Query>, Refusal> {
+/// 42501 for relations, functions and settings that are not offered; 0A000 for a statement over
+/// both catalogs and tables of the policy, and for other syntax.
+pub fn catalogs(
+    query: &parse::Query,
+    policy: &Policy,
+    search_path: &[String],
+    facts: &Facts,
+) -> Result<Option<parse::Query>, Refusal> {
     let reads_relations = match survey::survey(&query.0, policy, search_path)? {
         survey::About::Tables => return Ok(None),
         survey::About::Both { relation, table } => {
-            return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("a statement over both {relation} and {table} is not supported"))
-                .detail("Statements about the catalogs are answered without the tables' rows.")
-                .hint("Ask the catalog and the table in two statements."));
+            return Err(Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!("a statement over both {relation} and {table} is not supported"),
+            )
+            .detail("Statements about the catalogs are answered without the tables' rows.")
+            .hint("Ask the catalog and the table in two statements."));
         }
         survey::About::Catalogs { reads_relations } => reads_relations,
     };
     let mut asked = query.0.clone();
-    match ast::VisitMut::visit(&mut *asked, &mut walk::Walk { facts, reads_relations }) {
-        ControlFlow::Continue(()) => parse::Query::new(asked).map(|asked| Some(asked.written_as(query))),
+    match ast::VisitMut::visit(
+        &mut *asked,
+        &mut walk::Walk {
+            facts,
+            reads_relations,
+        },
+    ) {
+        ControlFlow::Continue(()) => {
+            parse::Query::new(asked).map(|asked| Some(asked.written_as(query)))
+        }
         ControlFlow::Break(refusal) => Err(refusal),
     }
 }

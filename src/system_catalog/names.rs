@@ -1,6 +1,7 @@
 //! The names that a statement over the system catalogs may use: data, each list sorted.
 
-/// Relations of pg_catalog that tell of the schema alone. What is not listed here, in [`NARROWED`] or in [`EMPTIED`] is refused.
+/// Relations of pg_catalog that tell of the schema alone. What is not listed here, in [`NARROWED`]
+/// or in [`EMPTIED`] is refused.
 pub(super) const RELATIONS: &[&str] = &[
     "pg_aggregate",
     "pg_am",
@@ -78,24 +79,38 @@ pub(super) const RELATIONS: &[&str] = &[
     "pg_views",
 ];
 
-/// Relations of pg_catalog of which a client sees its own part, and the part; `pg_settings` is one more, by [`SETTINGS`].
-/// Of roles: its own and PostgreSQL's. The owner of the tables is here that of the shadow, and goes by the name that PostgreSQL has for any.
+/// Relations of pg_catalog of which a client sees its own part, and the part; `pg_settings` is one
+/// more, by [`SETTINGS`]. Of roles: its own and PostgreSQL's. The owner of the tables is here that
+/// of the shadow, and goes by the name that PostgreSQL has for any.
 pub(super) const NARROWED: &[(&str, &str)] = &[
     (
         "pg_auth_members",
-        "SELECT * FROM pg_catalog.pg_auth_members WHERE pg_catalog.pg_get_userbyid(roleid) ~ '^pg_' AND (pg_catalog.pg_get_userbyid(member) ~ '^pg_' OR pg_catalog.pg_get_userbyid(member) = current_user)",
+        "SELECT * FROM pg_catalog.pg_auth_members WHERE pg_catalog.pg_get_userbyid(roleid) ~ \
+            '^pg_' \
+            AND (pg_catalog.pg_get_userbyid(member) ~ '^pg_' OR pg_catalog.pg_get_userbyid(member) \
+            = current_user)",
     ),
-    ("pg_database", "SELECT * FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()"),
-    ("pg_group", "SELECT * FROM pg_catalog.pg_group WHERE groname ~ '^pg_'"),
+    (
+        "pg_database",
+        "SELECT * FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()",
+    ),
+    (
+        "pg_group",
+        "SELECT * FROM pg_catalog.pg_group WHERE groname ~ '^pg_'",
+    ),
     ("pg_roles", ROLES),
     (
         "pg_user",
-        "SELECT CASE WHEN usename = current_user THEN usename ELSE 'pg_database_owner' END AS usename, usesysid, usecreatedb, usesuper, userepl, usebypassrls, passwd, valuntil, useconfig \
-         FROM pg_catalog.pg_user WHERE usename = current_user OR usesysid = 10 OR usesysid = (SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())",
+        "SELECT CASE WHEN usename = current_user THEN usename ELSE 'pg_database_owner' END AS \
+            usename, usesysid, usecreatedb, usesuper, userepl, usebypassrls, passwd, valuntil, \
+            useconfig \
+         FROM pg_catalog.pg_user WHERE usename = current_user OR usesysid = 10 OR usesysid = \
+         (SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())",
     ),
 ];
 
-/// Relations of pg_catalog that are empty for a client: of sessions, locks and what the server counts.
+/// Relations of pg_catalog that are empty for a client: of sessions, locks and what the server
+/// counts.
 pub(super) const EMPTIED: &[&str] = &[
     "pg_cursors",
     "pg_db_role_setting",
@@ -147,11 +162,15 @@ pub(super) const EMPTIED: &[&str] = &[
 ];
 
 /// The roles that a client sees.
-pub(super) const ROLES: &str = "SELECT CASE WHEN rolname = current_user OR rolname ~ '^pg_' THEN rolname ELSE 'pg_database_owner' END AS rolname, rolsuper, rolinherit, \
-     rolcreaterole, rolcreatedb, rolcanlogin, rolreplication, rolconnlimit, rolpassword, rolvaliduntil, rolbypassrls, rolconfig, oid FROM pg_catalog.pg_roles \
-     WHERE rolname = current_user OR rolname ~ '^pg_' OR oid = 10 OR oid = (SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
+pub(super) const ROLES: &str = "SELECT CASE WHEN rolname = current_user OR rolname ~ '^pg_' THEN \
+    rolname ELSE 'pg_database_owner' END AS rolname, rolsuper, rolinherit, \
+     rolcreaterole, rolcreatedb, rolcanlogin, rolreplication, rolconnlimit, rolpassword, \
+     rolvaliduntil, rolbypassrls, rolconfig, oid FROM pg_catalog.pg_roles \
+     WHERE rolname = current_user OR rolname ~ '^pg_' OR oid = 10 OR oid = (SELECT datdba FROM \
+     pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
 
-/// Settings that say how values are read and printed, and what the server can do; none that tells of files, hosts, memory or other sessions.
+/// Settings that say how values are read and printed, and what the server can do; none that tells
+/// of files, hosts, memory or other sessions.
 pub(super) const SETTINGS: &[&str] = &[
     "array_nulls",
     "backslash_quote",
@@ -201,7 +220,8 @@ pub(super) const SETTINGS: &[&str] = &[
 /// The server's own numbers, which are the real server's and not the shadow's.
 pub(super) const VERSIONS: [&str; 2] = ["server_version", "server_version_num"];
 
-/// Functions about the schema and the session: a statement without a table that calls one is about the catalogs.
+/// Functions about the schema and the session: a statement without a table that calls one is about
+/// the catalogs.
 pub(super) const SYSTEM: &[&str] = &[
     "_pg_char_max_length",
     "_pg_char_octet_length",
@@ -352,7 +372,8 @@ pub(super) const SYSTEM: &[&str] = &[
     "version",
 ];
 
-/// Functions of values, which change nothing, wait for nothing and tell of nothing but their arguments.
+/// Functions of values, which change nothing, wait for nothing and tell of nothing but their
+/// arguments.
 pub(super) const ORDINARY: &[&str] = &[
     "abs",
     "age",

@@ -27,17 +27,35 @@ pub(super) enum About {
     },
 }
 
-pub(super) fn survey(query: &ast::Query, policy: &Policy, search_path: &[String]) -> Result<About, Refusal> {
-    let mut survey =
-        Survey { policy, search_path, with_names: BTreeSet::new(), catalogs: Vec::new(), tables: Vec::new(), strangers: 0, system: false };
+pub(super) fn survey(
+    query: &ast::Query,
+    policy: &Policy,
+    search_path: &[String],
+) -> Result<About, Refusal> {
+    let mut survey = Survey {
+        policy,
+        search_path,
+        with_names: BTreeSet::new(),
+        catalogs: Vec::new(),
+        tables: Vec::new(),
+        strangers: 0,
+        system: false,
+    };
     let _ = ast::Visit::visit(query, &mut WithNames(&mut survey.with_names));
     if let ControlFlow::Break(refusal) = ast::Visit::visit(query, &mut survey) {
         return Err(refusal);
     }
     Ok(match (survey.catalogs.first(), survey.tables.first()) {
-        (Some(relation), Some(table)) => About::Both { relation: relation.clone(), table: table.clone() },
-        (Some(_), None) => About::Catalogs { reads_relations: true },
-        (None, None) if survey.system && survey.strangers == 0 => About::Catalogs { reads_relations: false },
+        (Some(relation), Some(table)) => About::Both {
+            relation: relation.clone(),
+            table: table.clone(),
+        },
+        (Some(_), None) => About::Catalogs {
+            reads_relations: true,
+        },
+        (None, None) if survey.system && survey.strangers == 0 => About::Catalogs {
+            reads_relations: false,
+        },
         (None, Some(_) | None) => About::Tables,
     })
 }
@@ -50,7 +68,8 @@ impl ast::Visitor for WithNames<'_> {
 
     fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
         let tables = query.with.iter().flat_map(|with| &with.cte_tables);
-        self.0.extend(tables.filter_map(|table| name_of(&table.alias.name).ok()));
+        self.0
+            .extend(tables.filter_map(|table| name_of(&table.alias.name).ok()));
         ControlFlow::Continue(())
     }
 }
@@ -74,15 +93,33 @@ impl Survey<'_> {
         let shown = names.join(".");
         let listed = |schema: &str, table: &str| {
             // pgveil's own views are not in the catalogs' world: the shadow has their columns only.
-            (schema == VIEW_SCHEMA && view(table).is_some()) || self.policy.tables.iter().any(|t| t.schema == schema && t.name == table)
+            (schema == VIEW_SCHEMA && view(table).is_some())
+                || self
+                    .policy
+                    .tables
+                    .iter()
+                    .any(|t| t.schema == schema && t.name == table)
         };
         match names.as_slice() {
-            // A name of both kinds counts as the table: the shadow's empty twin must not answer for it.
-            [table] if self.with_names.contains(table) && !self.search_path.iter().any(|schema| listed(schema, table)) => {}
+            // A name of both kinds counts as the table: the shadow's empty twin must not answer for
+            // it.
+            [table]
+                if self.with_names.contains(table)
+                    && !self.search_path.iter().any(|schema| listed(schema, table)) => {}
             // As in PostgreSQL, pg_catalog comes before the search path.
             [table] if is_catalog_relation(table) => self.catalogs.push(shown),
-            [table] if self.search_path.iter().any(|schema| listed(schema, table)) => self.tables.push(shown),
-            [table] if table.starts_with("pg_") || self.search_path.iter().any(|schema| schema == "information_schema") => self.catalogs.push(shown),
+            [table] if self.search_path.iter().any(|schema| listed(schema, table)) => {
+                self.tables.push(shown)
+            }
+            [table]
+                if table.starts_with("pg_")
+                    || self
+                        .search_path
+                        .iter()
+                        .any(|schema| schema == "information_schema") =>
+            {
+                self.catalogs.push(shown)
+            }
             [schema, _] if SCHEMAS.contains(&schema.as_str()) => self.catalogs.push(shown),
             [schema, table] if listed(schema, table) => self.tables.push(shown),
             _ => self.strangers += 1,
@@ -97,9 +134,16 @@ impl Survey<'_> {
             // What is not offered is refused by name, where it is not a table's question anyway.
             // One that may stand in any query says nothing of what this one is about.
             [function] => {
-                let about_session =
-                    ["current_catalog", "current_database", "current_schema", "current_schemas", "version"].contains(&function.as_str());
-                let system = names::SYSTEM.binary_search(&function.as_str()).is_ok() && (about_session || !allow_list::is_function(&names));
+                let about_session = [
+                    "current_catalog",
+                    "current_database",
+                    "current_schema",
+                    "current_schemas",
+                    "version",
+                ]
+                .contains(&function.as_str());
+                let system = names::SYSTEM.binary_search(&function.as_str()).is_ok()
+                    && (about_session || !allow_list::is_function(&names));
                 system || function.starts_with("pg_")
             }
             _ => false,
@@ -113,8 +157,15 @@ impl ast::Visitor for Survey<'_> {
 
     fn pre_visit_table_factor(&mut self, factor: &ast::TableFactor) -> ControlFlow<Refusal> {
         let outcome = match factor {
-            ast::TableFactor::Table { name, args: None, .. } => self.relation(name),
-            ast::TableFactor::Table { name, args: Some(_), .. } | ast::TableFactor::Function { name, .. } => self.function(name),
+            ast::TableFactor::Table {
+                name, args: None, ..
+            } => self.relation(name),
+            ast::TableFactor::Table {
+                name,
+                args: Some(_),
+                ..
+            }
+            | ast::TableFactor::Function { name, .. } => self.function(name),
             _ => Ok(()),
         };
         outcome.map_or_else(ControlFlow::Break, ControlFlow::Continue)
@@ -125,7 +176,9 @@ impl ast::Visitor for Survey<'_> {
             ast::Expr::Function(function) => self.function(&function.name),
             // PostgreSQL reads these words as functions.
             ast::Expr::Identifier(ident) if ident.quote_style.is_none() => {
-                self.system |= ["current_schema", "current_catalog"].iter().any(|word| ident.value.eq_ignore_ascii_case(word));
+                self.system |= ["current_schema", "current_catalog"]
+                    .iter()
+                    .any(|word| ident.value.eq_ignore_ascii_case(word));
                 Ok(())
             }
             ast::Expr::Cast { data_type, .. } => {
@@ -142,11 +195,17 @@ pub(super) fn is_catalog_relation(name: &str) -> bool {
     names::RELATIONS.contains(&name)
         || names::EMPTIED.contains(&name)
         || name == "pg_settings"
-        || names::NARROWED.iter().any(|(narrowed, _)| *narrowed == name)
+        || names::NARROWED
+            .iter()
+            .any(|(narrowed, _)| *narrowed == name)
 }
 
 fn is_system_type(data_type: &ast::DataType) -> bool {
-    let ast::DataType::Custom(name, _) = data_type else { return matches!(data_type, ast::DataType::Regclass) };
-    let Some(name) = names_of(name).ok().and_then(|names| names.last().cloned()) else { return false };
+    let ast::DataType::Custom(name, _) = data_type else {
+        return matches!(data_type, ast::DataType::Regclass);
+    };
+    let Some(name) = names_of(name).ok().and_then(|names| names.last().cloned()) else {
+        return false;
+    };
     name.starts_with("reg") || name == "oid" || name == "name"
 }

@@ -25,14 +25,36 @@ impl ast::VisitorMut for Walk<'_> {
     type Break = Refusal;
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Refusal> {
-        let ast::Query { with, body, order_by: _, limit_clause: _, fetch: _, locks, for_clause, settings, format_clause, pipe_operators } = query;
-        if with.iter().flat_map(|with| &with.cte_tables).any(|table| name_of(&table.alias.name).is_ok_and(|name| is_catalog_relation(&name))) {
+        let ast::Query {
+            with,
+            body,
+            order_by: _,
+            limit_clause: _,
+            fetch: _,
+            locks,
+            for_clause,
+            settings,
+            format_clause,
+            pipe_operators,
+        } = query;
+        if with
+            .iter()
+            .flat_map(|with| &with.cte_tables)
+            .any(|table| name_of(&table.alias.name).is_ok_and(|name| is_catalog_relation(&name)))
+        {
             return ControlFlow::Break(unsupported("a WITH query that bears a catalog's name"));
         }
         if !locks.is_empty() {
-            return ControlFlow::Break(Refusal::denied("FOR UPDATE and FOR SHARE are not allowed").detail("pgveil answers read-only queries."));
+            return ControlFlow::Break(
+                Refusal::denied("FOR UPDATE and FOR SHARE are not allowed")
+                    .detail("pgveil answers read-only queries."),
+            );
         }
-        if for_clause.is_some() || settings.is_some() || format_clause.is_some() || !pipe_operators.is_empty() {
+        if for_clause.is_some()
+            || settings.is_some()
+            || format_clause.is_some()
+            || !pipe_operators.is_empty()
+        {
             return ControlFlow::Break(unsupported("this clause"));
         }
         flow(check_body(body))
@@ -48,7 +70,10 @@ impl ast::VisitorMut for Walk<'_> {
                 && matches!(fold(expr, self.facts, self.reads_relations), Ok(Some(_)))
             {
                 let alias = ast::Ident::with_quote('"', column_name(expr));
-                *item = ast::SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                *item = ast::SelectItem::ExprWithAlias {
+                    expr: expr.clone(),
+                    alias,
+                };
             }
         }
         ControlFlow::Continue(())
@@ -77,9 +102,12 @@ impl ast::VisitorMut for Walk<'_> {
     fn pre_visit_value(&mut self, value: &mut ast::ValueWithSpan) -> ControlFlow<Refusal> {
         use ast::Value as V;
         match value.value {
-            V::Number(..) | V::SingleQuotedString(_) | V::EscapedStringLiteral(_) | V::Boolean(_) | V::Null | V::Placeholder(_) => {
-                ControlFlow::Continue(())
-            }
+            V::Number(..)
+            | V::SingleQuotedString(_)
+            | V::EscapedStringLiteral(_)
+            | V::Boolean(_)
+            | V::Null
+            | V::Placeholder(_) => ControlFlow::Continue(()),
             _ => ControlFlow::Break(unsupported("this form of constant")),
         }
     }
@@ -90,19 +118,31 @@ fn flow(outcome: Result<(), Refusal>) -> ControlFlow<Refusal> {
 }
 
 fn unsupported(construct: &str) -> Refusal {
-    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{construct} is not supported over the system catalogs"))
+    Refusal::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!("{construct} is not supported over the system catalogs"),
+    )
 }
 
 fn check_body(body: &ast::SetExpr) -> Result<(), Refusal> {
     match body {
         ast::SetExpr::Select(_) | ast::SetExpr::Query(_) | ast::SetExpr::Values(_) => Ok(()),
-        ast::SetExpr::SetOperation { left, op: _, set_quantifier: _, right } => {
+        ast::SetExpr::SetOperation {
+            left,
+            op: _,
+            set_quantifier: _,
+            right,
+        } => {
             check_body(left)?;
             check_body(right)
         }
-        ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_) => {
-            Err(Refusal::denied("statements that change data are not allowed").detail("pgveil answers SELECT queries only."))
-        }
+        ast::SetExpr::Insert(_)
+        | ast::SetExpr::Update(_)
+        | ast::SetExpr::Delete(_)
+        | ast::SetExpr::Merge(_) => Err(Refusal::denied(
+            "statements that change data are not allowed",
+        )
+        .detail("pgveil answers SELECT queries only.")),
         ast::SetExpr::Table(_) => Err(unsupported("TABLE")),
     }
 }
@@ -120,20 +160,48 @@ fn check_factor(factor: &ast::TableFactor) -> Result<(), Refusal> {
             json_path: None,
             sample: None,
             index_hints,
-        } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => match args {
-            Some(ast::TableFunctionArgs { args: _, settings: None }) => check_row_function(name),
-            Some(ast::TableFunctionArgs { args: _, settings: Some(_) }) => Err(unsupported("SETTINGS")),
+        } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => match args
+        {
+            Some(ast::TableFunctionArgs {
+                args: _,
+                settings: None,
+            }) => check_row_function(name),
+            Some(ast::TableFunctionArgs {
+                args: _,
+                settings: Some(_),
+            }) => Err(unsupported("SETTINGS")),
             None => check_relation(name),
         },
-        ast::TableFactor::Function { lateral: _, name, args: _, with_ordinality: _, alias: _ } => check_row_function(name),
-        ast::TableFactor::Derived { lateral: _, subquery: _, alias: _, sample: None }
-        | ast::TableFactor::UNNEST { alias: _, array_exprs: _, with_offset: false, with_offset_alias: None, with_ordinality: _ }
-        | ast::TableFactor::NestedJoin { table_with_joins: _, alias: _ } => Ok(()),
+        ast::TableFactor::Function {
+            lateral: _,
+            name,
+            args: _,
+            with_ordinality: _,
+            alias: _,
+        } => check_row_function(name),
+        ast::TableFactor::Derived {
+            lateral: _,
+            subquery: _,
+            alias: _,
+            sample: None,
+        }
+        | ast::TableFactor::UNNEST {
+            alias: _,
+            array_exprs: _,
+            with_offset: false,
+            with_offset_alias: None,
+            with_ordinality: _,
+        }
+        | ast::TableFactor::NestedJoin {
+            table_with_joins: _,
+            alias: _,
+        } => Ok(()),
         _ => Err(unsupported("this kind of FROM item")),
     }
 }
 
-/// Names that are neither listed nor PostgreSQL's are left to the shadow, which says that they do not exist.
+/// Names that are neither listed nor PostgreSQL's are left to the shadow, which says that they do
+/// not exist.
 fn check_relation(name: &ast::ObjectName) -> Result<(), Refusal> {
     let names = names_of(name)?;
     let refused = match names.as_slice() {
@@ -143,13 +211,22 @@ fn check_relation(name: &ast::ObjectName) -> Result<(), Refusal> {
         _ => {
             return Err(Refusal::new(
                 sqlstate::FEATURE_NOT_SUPPORTED,
-                format!("cross-database references are not implemented: \"{}\"", names.join(".")),
+                format!(
+                    "cross-database references are not implemented: \"{}\"",
+                    names.join(".")
+                ),
             ));
         }
     };
     if refused {
-        return Err(Refusal::denied(format!("permission denied for table {}", names.last().map_or("", String::as_str)))
-            .detail("Catalogs that tell of the schema are offered; those that tell of the server, its files, sessions and secrets are not."));
+        return Err(Refusal::denied(format!(
+            "permission denied for table {}",
+            names.last().map_or("", String::as_str)
+        ))
+        .detail(
+            "Catalogs that tell of the schema are offered; those that tell of the server, \
+                its files, sessions and secrets are not.",
+        ));
     }
     Ok(())
 }
@@ -157,7 +234,9 @@ fn check_relation(name: &ast::ObjectName) -> Result<(), Refusal> {
 fn check_row_function(name: &ast::ObjectName) -> Result<(), Refusal> {
     check_function(name)?;
     match names_of(name)?.last() {
-        Some(function) if EXPRESSIONS_ONLY.contains(&function.as_str()) => Err(denied_function(function)),
+        Some(function) if EXPRESSIONS_ONLY.contains(&function.as_str()) => {
+            Err(denied_function(function))
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -166,7 +245,8 @@ fn check_function(name: &ast::ObjectName) -> Result<(), Refusal> {
     let names = names_of(name)?;
     let listed = |function: &String| {
         let function = function.as_str();
-        names::SYSTEM.binary_search(&function).is_ok() || names::ORDINARY.binary_search(&function).is_ok()
+        names::SYSTEM.binary_search(&function).is_ok()
+            || names::ORDINARY.binary_search(&function).is_ok()
     };
     let offered = match names.as_slice() {
         [schema, function] => SCHEMAS.contains(&schema.as_str()) && listed(function),
@@ -180,8 +260,10 @@ fn check_function(name: &ast::ObjectName) -> Result<(), Refusal> {
 }
 
 fn denied_function(name: &str) -> Refusal {
-    Refusal::denied(format!("permission denied for function {name}"))
-        .detail("Statements about the catalogs may call functions that read the schema or compute with values, and no others.")
+    Refusal::denied(format!("permission denied for function {name}")).detail(
+        "Statements about the catalogs may call functions that read the schema or compute \
+            with values, and no others.",
+    )
 }
 
 /// A width in the pattern of `format` could ask for a gigabyte.
@@ -196,16 +278,40 @@ fn check_format(name: &ast::ObjectName, args: &ast::FunctionArguments) -> Result
         },
         ast::FunctionArguments::None | ast::FunctionArguments::Subquery(_) => None,
     };
-    let plain = pattern.is_some_and(|pattern| pattern.replace("%%", "").split('%').skip(1).all(|piece| piece.starts_with(['s', 'I', 'L'])));
-    if plain { Ok(()) } else { Err(unsupported("format with another pattern than constants with %s, %I and %L")) }
+    let plain = pattern.is_some_and(|pattern| {
+        pattern
+            .replace("%%", "")
+            .split('%')
+            .skip(1)
+            .all(|piece| piece.starts_with(['s', 'I', 'L']))
+    });
+    if plain {
+        Ok(())
+    } else {
+        Err(unsupported(
+            "format with another pattern than constants with %s, %I and %L",
+        ))
+    }
 }
 
 /// A relation of which the client sees its own part becomes that part, under the same name.
 fn narrow(factor: &mut ast::TableFactor, session: &Session) -> Result<(), Refusal> {
     let (name, alias, is_function) = match factor {
-        ast::TableFactor::Table { name, alias, args: None, .. } => (name, alias, false),
-        ast::TableFactor::Table { name, alias, args: Some(ast::TableFunctionArgs { args, .. }), .. } if args.is_empty() => (name, alias, true),
-        ast::TableFactor::Function { name, alias, args, .. } if args.is_empty() => (name, alias, true),
+        ast::TableFactor::Table {
+            name,
+            alias,
+            args: None,
+            ..
+        } => (name, alias, false),
+        ast::TableFactor::Table {
+            name,
+            alias,
+            args: Some(ast::TableFunctionArgs { args, .. }),
+            ..
+        } if args.is_empty() => (name, alias, true),
+        ast::TableFactor::Function {
+            name, alias, args, ..
+        } if args.is_empty() => (name, alias, true),
         _ => return Ok(()),
     };
     let names = names_of(name)?;
@@ -217,14 +323,26 @@ fn narrow(factor: &mut ast::TableFactor, session: &Session) -> Result<(), Refusa
     if is_function {
         if let Some(fact) = session.named(relation) {
             // As PostgreSQL names it: the one column of a function is called as the function is.
-            let column = alias.as_ref().map_or_else(|| ast::Ident::with_quote('"', relation), |alias| alias.name.clone());
-            *factor = derived(&format!("SELECT {fact} AS {column}"), relation, alias.clone())?;
+            let column = alias.as_ref().map_or_else(
+                || ast::Ident::with_quote('"', relation),
+                |alias| alias.name.clone(),
+            );
+            *factor = derived(
+                &format!("SELECT {fact} AS {column}"),
+                relation,
+                alias.clone(),
+            )?;
         }
         return Ok(());
     }
-    let text = match names::NARROWED.iter().find(|(narrowed, _)| *narrowed == relation) {
+    let text = match names::NARROWED
+        .iter()
+        .find(|(narrowed, _)| *narrowed == relation)
+    {
         Some((_, text)) => (*text).to_owned(),
-        None if names::EMPTIED.contains(&relation) => format!("SELECT * FROM pg_catalog.{relation} WHERE false"),
+        None if names::EMPTIED.contains(&relation) => {
+            format!("SELECT * FROM pg_catalog.{relation} WHERE false")
+        }
         None if relation == "pg_settings" => settings_shown(),
         None => return Ok(()),
     };
@@ -233,16 +351,34 @@ fn narrow(factor: &mut ast::TableFactor, session: &Session) -> Result<(), Refusa
 }
 
 /// A query in a relation's place, under its name.
-fn derived(text: &str, relation: &str, alias: Option<ast::TableAlias>) -> Result<ast::TableFactor, Refusal> {
+fn derived(
+    text: &str,
+    relation: &str,
+    alias: Option<ast::TableAlias>,
+) -> Result<ast::TableFactor, Refusal> {
     let statements = parse(text)?;
-    let [Statement::Query(query)] = statements.as_slice() else { return Err(unsupported(relation)) };
+    let [Statement::Query(query)] = statements.as_slice() else {
+        return Err(unsupported(relation));
+    };
     let alias = alias.unwrap_or_else(|| plain_alias(relation));
-    Ok(ast::TableFactor::Derived { lateral: false, subquery: query.0.clone(), alias: Some(alias), sample: None })
+    Ok(ast::TableFactor::Derived {
+        lateral: false,
+        subquery: query.0.clone(),
+        alias: Some(alias),
+        sample: None,
+    })
 }
 
 fn settings_shown() -> String {
-    let list: Vec<String> = names::SETTINGS.iter().chain(&names::VERSIONS).map(|name| format!("'{name}'")).collect();
-    format!("SELECT * FROM pg_catalog.pg_settings WHERE pg_catalog.lower(name) IN ({})", list.join(", "))
+    let list: Vec<String> = names::SETTINGS
+        .iter()
+        .chain(&names::VERSIONS)
+        .map(|name| format!("'{name}'"))
+        .collect();
+    format!(
+        "SELECT * FROM pg_catalog.pg_settings WHERE pg_catalog.lower(name) IN ({})",
+        list.join(", ")
+    )
 }
 
 /// `pg_catalog.~` in OPERATOR(…): the parser takes any words there, and prints them as they are.
@@ -250,7 +386,12 @@ fn is_operator_name(name: &[String]) -> bool {
     let is_sign = |c: char| SIGNS.contains(c);
     match name {
         [operator] => operator.chars().all(is_sign),
-        [schema, operator] => schema.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && operator.chars().all(is_sign),
+        [schema, operator] => {
+            schema
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || c == '_')
+                && operator.chars().all(is_sign)
+        }
         _ => false,
     }
 }
@@ -271,21 +412,51 @@ fn check_expr(expr: &ast::Expr) -> Result<(), Refusal> {
             check_function(name)?;
             check_format(name, args)
         }
-        E::Identifier(_) | E::CompoundIdentifier(_) | E::CompoundFieldAccess { .. } | E::Value(_) | E::TypedString(_) | E::Interval(_) => Ok(()),
-        E::BinaryOp { op, .. } | E::AnyOp { compare_op: op, .. } | E::AllOp { compare_op: op, .. } => match op {
+        E::Identifier(_)
+        | E::CompoundIdentifier(_)
+        | E::CompoundFieldAccess { .. }
+        | E::Value(_)
+        | E::TypedString(_)
+        | E::Interval(_) => Ok(()),
+        E::BinaryOp { op, .. }
+        | E::AnyOp { compare_op: op, .. }
+        | E::AllOp { compare_op: op, .. } => match op {
             ast::BinaryOperator::PGCustomBinaryOperator(name) if is_operator_name(name) => Ok(()),
             op => allow_list::check_binary(op),
         },
-        E::Nested(_) | E::Cast { format: None, .. } | E::AtTimeZone { .. } | E::Collate { .. } | E::UnaryOp { .. } => Ok(()),
-        E::IsNull(_) | E::IsNotNull(_) | E::IsTrue(_) | E::IsNotTrue(_) | E::IsFalse(_) | E::IsNotFalse(_) | E::IsUnknown(_) | E::IsNotUnknown(_) => {
-            Ok(())
-        }
-        E::IsDistinctFrom(..) | E::IsNotDistinctFrom(..) | E::Between { .. } | E::InList { .. } | E::InSubquery { .. } => Ok(()),
+        E::Nested(_)
+        | E::Cast { format: None, .. }
+        | E::AtTimeZone { .. }
+        | E::Collate { .. }
+        | E::UnaryOp { .. } => Ok(()),
+        E::IsNull(_)
+        | E::IsNotNull(_)
+        | E::IsTrue(_)
+        | E::IsNotTrue(_)
+        | E::IsFalse(_)
+        | E::IsNotFalse(_)
+        | E::IsUnknown(_)
+        | E::IsNotUnknown(_) => Ok(()),
+        E::IsDistinctFrom(..)
+        | E::IsNotDistinctFrom(..)
+        | E::Between { .. }
+        | E::InList { .. }
+        | E::InSubquery { .. } => Ok(()),
         E::Like { any: false, .. } | E::ILike { any: false, .. } | E::SimilarTo { .. } => Ok(()),
-        E::Case { .. } | E::Exists { .. } | E::Subquery(_) | E::Tuple(_) | E::Array(_) | E::Wildcard(_) | E::QualifiedWildcard(..) => Ok(()),
-        E::Extract { .. } | E::Ceil { .. } | E::Floor { .. } | E::Position { .. } | E::Substring { .. } | E::Trim { .. } | E::Overlay { .. } => {
-            Ok(())
-        }
+        E::Case { .. }
+        | E::Exists { .. }
+        | E::Subquery(_)
+        | E::Tuple(_)
+        | E::Array(_)
+        | E::Wildcard(_)
+        | E::QualifiedWildcard(..) => Ok(()),
+        E::Extract { .. }
+        | E::Ceil { .. }
+        | E::Floor { .. }
+        | E::Position { .. }
+        | E::Substring { .. }
+        | E::Trim { .. }
+        | E::Overlay { .. } => Ok(()),
         E::GroupingSets(_) | E::Cube(_) | E::Rollup(_) | E::JsonAccess { .. } => Ok(()),
         _ => Err(unsupported("this form of expression")),
     }

@@ -1,4 +1,5 @@
-//! Advisory locks as in a session of one's own: what it holds it knows, and no other session sees them. Nothing that two sessions could race for is written here.
+//! Advisory locks as in a session of one's own: what it holds it knows, and no other session sees
+//! them. Nothing that two sessions could race for is written here.
 
 use std::collections::HashMap;
 
@@ -28,19 +29,36 @@ pub(super) enum Key {
 }
 
 impl<S: Service> Connection<S> {
-    pub(super) fn advise(&mut self, advisory: &Advisory, arguments: &[Argument], formats: &[Format]) -> Result<Reply, Refusal> {
-        let Advisory { act, shared, scope, key, column: _ } = advisory;
-        let Some(key) = key.iter().map(|number| key_of(number, advisory, arguments)).collect::<Result<Option<Vec<Key>>, Refusal>>()? else {
+    pub(super) fn advise(
+        &mut self,
+        advisory: &Advisory,
+        arguments: &[Argument],
+        formats: &[Format],
+    ) -> Result<Reply, Refusal> {
+        let Advisory {
+            act,
+            shared,
+            scope,
+            key,
+            column: _,
+        } = advisory;
+        let Some(key) = key
+            .iter()
+            .map(|number| key_of(number, advisory, arguments))
+            .collect::<Result<Option<Vec<Key>>, Refusal>>()?
+        else {
             return Ok(answer(advisory, None, formats));
         };
         let held = match act {
             // Until the end of a transaction nobody asks for it again but by taking it once more.
             Act::Lock | Act::TryLock if *scope == Scope::Local => true,
             Act::Lock | Act::TryLock => {
-                if self.locks.len() >= LOCKS_MAX && !self.locks.contains_key(&(key.clone(), *shared)) {
-                    return Err(
-                        Refusal::new("53200", "out of shared memory").hint(format!("A session holds at most {LOCKS_MAX} advisory locks here."))
-                    );
+                if self.locks.len() >= LOCKS_MAX
+                    && !self.locks.contains_key(&(key.clone(), *shared))
+                {
+                    return Err(Refusal::new("53200", "out of shared memory").hint(format!(
+                        "A session holds at most {LOCKS_MAX} advisory locks here."
+                    )));
                 }
                 *self.locks.entry((key, *shared)).or_default() += 1;
                 true
@@ -52,8 +70,16 @@ impl<S: Service> Connection<S> {
             }
         };
         let reply = answer(advisory, Some(held), formats);
-        let mode = if *shared { "ShareLock" } else { "ExclusiveLock" };
-        Ok(if held { reply } else { reply.warning("01000", &format!("you don't own a lock of type {mode}")) })
+        let mode = if *shared {
+            "ShareLock"
+        } else {
+            "ExclusiveLock"
+        };
+        Ok(if held {
+            reply
+        } else {
+            reply.warning("01000", &format!("you don't own a lock of type {mode}"))
+        })
     }
 }
 
@@ -69,10 +95,19 @@ fn unlock(locks: &mut Locks, lock: (Vec<Key>, bool)) -> bool {
 
 /// Parameters and column of the statement.
 pub(super) fn advising(advisory: &Advisory) -> (Vec<u32>, Vec<ColumnDescription>) {
-    let count = |number: &Number| if let Number::Parameter(at) = number { at + 1 } else { 0 };
+    let count = |number: &Number| {
+        if let Number::Parameter(at) = number {
+            at + 1
+        } else {
+            0
+        }
+    };
     let parameters = advisory.key.iter().map(count).max().unwrap_or(0);
     // Two numbers are of four bytes each.
-    (vec![if advisory.key.len() == 2 { INT4 } else { INT8 }; parameters], vec![column(advisory)])
+    (
+        vec![if advisory.key.len() == 2 { INT4 } else { INT8 }; parameters],
+        vec![column(advisory)],
+    )
 }
 
 fn column(advisory: &Advisory) -> ColumnDescription {
@@ -80,7 +115,11 @@ fn column(advisory: &Advisory) -> ColumnDescription {
         Act::Lock | Act::UnlockAll => VOID,
         Act::TryLock | Act::Unlock => BOOL,
     };
-    ColumnDescription { type_oid, type_size, ..text_column(&advisory.column) }
+    ColumnDescription {
+        type_oid,
+        type_size,
+        ..text_column(&advisory.column)
+    }
 }
 
 /// A void is the empty string in both formats.
@@ -91,17 +130,28 @@ fn answer(advisory: &Advisory, held: Option<bool>, formats: &[Format]) -> Reply 
         (false, Some(Format::Binary)) => bytes::Bytes::copy_from_slice(&[u8::from(held)]),
         (false, Some(Format::Text) | None) => bytes::Bytes::from(if held { "t" } else { "f" }),
     });
-    Reply { columns: Some(vec![column]), rows: vec![vec![value]], ..Reply::done("SELECT") }
+    Reply {
+        columns: Some(vec![column]),
+        rows: vec![vec![value]],
+        ..Reply::done("SELECT")
+    }
 }
 
 /// `None` is NULL, of which nothing is locked.
-fn key_of(number: &Number, advisory: &Advisory, arguments: &[Argument]) -> Result<Option<Key>, Refusal> {
+fn key_of(
+    number: &Number,
+    advisory: &Advisory,
+    arguments: &[Argument],
+) -> Result<Option<Key>, Refusal> {
     let value = match number {
         Number::Hash(text) => return Ok(Some(Key::Hash(text.clone()))),
         Number::Constant(value) => *value,
         Number::Parameter(at) => {
             let Some(Argument { format, value }) = arguments.get(*at) else {
-                return Err(Refusal::new(PROTOCOL_VIOLATION, "the keys of an advisory lock are its only parameters"));
+                return Err(Refusal::new(
+                    PROTOCOL_VIOLATION,
+                    "the keys of an advisory lock are its only parameters",
+                ));
             };
             match value {
                 None => return Ok(None),
@@ -121,11 +171,19 @@ fn sent(format: Format, bytes: &[u8]) -> Result<i64, Refusal> {
         Format::Text => {
             let text = std::str::from_utf8(bytes).map_err(|_| not_utf8())?;
             let shown: String = text.chars().take(80).collect();
-            text.trim().parse().map_err(|_| Refusal::new("22P02", format!("invalid input syntax for type bigint: \"{shown}\"")))
+            text.trim().parse().map_err(|_| {
+                Refusal::new(
+                    "22P02",
+                    format!("invalid input syntax for type bigint: \"{shown}\""),
+                )
+            })
         }
         Format::Binary => match *bytes {
             [a, b, c, d] => Ok(i64::from(i32::from_be_bytes([a, b, c, d]))),
-            _ => bytes.try_into().map(i64::from_be_bytes).map_err(|_| malformed()),
+            _ => bytes
+                .try_into()
+                .map(i64::from_be_bytes)
+                .map_err(|_| malformed()),
         },
     }
 }

@@ -1,4 +1,5 @@
-//! CancelRequest: a secret names a session, and reaches only the statement that runs in it at that moment.
+//! CancelRequest: a secret names a session, and reaches only the statement that runs in it at that
+//! moment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,14 +25,16 @@ pub(super) struct Key {
     pub(super) secret: Vec<u8>,
 }
 
-/// One running statement. A fresh token each: a cancel that comes late finds an empty slot, never the next statement's token.
+/// One running statement. A fresh token each: a cancel that comes late finds an empty slot, never
+/// the next statement's token.
 pub(super) struct Running {
     slot: Slot,
     pub(super) token: CancellationToken,
 }
 
 impl Sessions {
-    /// A key of `secret_bytes` random bytes from the operating system; `None` where it has none to give.
+    /// A key of `secret_bytes` random bytes from the operating system; `None` where it has none to
+    /// give.
     pub(super) fn enter(self: &Arc<Self>, secret_bytes: usize) -> Option<Key> {
         let mut secret = vec![0; secret_bytes];
         SysRng.try_fill_bytes(&mut secret).ok()?;
@@ -46,12 +49,21 @@ impl Sessions {
             }
         };
         sessions.insert(process, (secret.clone(), slot.clone()));
-        Some(Key { sessions: self.clone(), slot, process, secret })
+        Some(Key {
+            sessions: self.clone(),
+            slot,
+            process,
+            secret,
+        })
     }
 
-    /// Cancels the statement running in the session of this key. Nothing tells a right key from a wrong one.
+    /// Cancels the statement running in the session of this key. Nothing tells a right key from a
+    /// wrong one.
     pub(super) fn cancel(&self, process: i32, secret: &[u8]) {
-        let slot = lock(&self.by_process).get(&process).filter(|(known, _)| same(known, secret)).map(|(_, slot)| slot.clone());
+        let slot = lock(&self.by_process)
+            .get(&process)
+            .filter(|(known, _)| same(known, secret))
+            .map(|(_, slot)| slot.clone());
         if let Some(token) = slot.and_then(|slot| lock(&slot).clone()) {
             token.cancel();
         }
@@ -62,7 +74,10 @@ impl Key {
     pub(super) fn run(&self) -> Running {
         let token = CancellationToken::new();
         *lock(&self.slot) = Some(token.clone());
-        Running { slot: self.slot.clone(), token }
+        Running {
+            slot: self.slot.clone(),
+            token,
+        }
     }
 }
 
@@ -80,7 +95,11 @@ impl Drop for Key {
 
 /// Equality in a time that does not depend on the bytes.
 fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |differing, (x, y)| differing | (x ^ y)) == 0
+    a.len() == b.len()
+        && a.iter()
+            .zip(b)
+            .fold(0, |differing, (x, y)| differing | (x ^ y))
+            == 0
 }
 
 /// The maps hold no invariant that a panic could break.

@@ -1,4 +1,5 @@
-//! Runs one statement: the engine's questions are passed on, statements about the session are answered here.
+//! Runs one statement: the engine's questions are passed on, statements about the session are
+//! answered here.
 
 use super::connection::Connection;
 use super::copy::Writer;
@@ -25,8 +26,12 @@ impl<S: Service> Connection<S> {
         self.allowed(statement)?;
         match statement {
             Statement::Query(query) => self.query(query, parameters, arguments, formats).await,
-            Statement::Explain(query, format) => self.explain(query, (parameters, arguments), *format).await,
-            Statement::ExplainExecute(execute, format) => self.explain_prepared(execute, *format).await,
+            Statement::Explain(query, format) => {
+                self.explain(query, (parameters, arguments), *format).await
+            }
+            Statement::ExplainExecute(execute, format) => {
+                self.explain_prepared(execute, *format).await
+            }
             Statement::Declare(declare) => self.declare(declare, parameters, arguments).await,
             Statement::Prepare(prepare) => self.prepare(prepare).await,
             Statement::Execute(execute) => self.execute_prepared(execute, formats).await,
@@ -37,7 +42,13 @@ impl<S: Service> Connection<S> {
     }
 
     /// What a query asks of the session is answered here, all else by the engine.
-    pub(super) async fn query(&mut self, query: &Query, parameters: &[u32], arguments: &[Argument], formats: &[Format]) -> Result<Reply, Stop> {
+    pub(super) async fn query(
+        &mut self,
+        query: &Query,
+        parameters: &[u32],
+        arguments: &[Argument],
+        formats: &[Format],
+    ) -> Result<Reply, Stop> {
         match (query.configures(), query.advises()) {
             (Some(configure), _) => self.configure(configure, arguments),
             (None, Some(advisory)) => Ok(self.advise(&advisory, arguments, formats)?),
@@ -47,8 +58,17 @@ impl<S: Service> Connection<S> {
 
     /// 25P02 in a failed transaction, for all but its end.
     pub(super) fn allowed(&self, statement: &Statement) -> Result<(), Refusal> {
-        let ends = matches!(statement, Statement::Session(Session::Commit { .. } | Session::Rollback { .. } | Session::RollbackTo { .. }));
-        if self.transaction.status() == Status::Failed && !ends { Err(aborted()) } else { Ok(()) }
+        let ends = matches!(
+            statement,
+            Statement::Session(
+                Session::Commit { .. } | Session::Rollback { .. } | Session::RollbackTo { .. }
+            )
+        );
+        if self.transaction.status() == Status::Failed && !ends {
+            Err(aborted())
+        } else {
+            Ok(())
+        }
     }
 
     /// The answer of a COPY, to be streamed.
@@ -57,17 +77,28 @@ impl<S: Service> Connection<S> {
         // A wrong column of FORCE_QUOTE shows before anything is charged.
         let described = self.described(query, &[]).await?;
         let writer = Writer::new(format, &described.columns)?;
-        let answer = self.answer(query, &[], &[], &[writer.value_format()]).await?;
+        let answer = self
+            .answer(query, &[], &[], &[writer.value_format()])
+            .await?;
         // The policy may have been reloaded meanwhile.
         if types(answer.columns.as_deref()) != types(Some(&described.columns)) {
             return Err(changed_columns().into());
         }
-        Ok(Reply { columns: None, tag: "COPY".to_owned(), copy: Some(writer), ..answer })
+        Ok(Reply {
+            columns: None,
+            tag: "COPY".to_owned(),
+            copy: Some(writer),
+            ..answer
+        })
     }
 
     pub(super) fn session(&mut self, session: &Session) -> Result<Reply, Refusal> {
         Ok(match session {
-            Session::Set { scope, name, values } => self.set(*scope, name, values.as_deref())?,
+            Session::Set {
+                scope,
+                name,
+                values,
+            } => self.set(*scope, name, values.as_deref())?,
             Session::Reset { name } => {
                 self.settings.set(Scope::Session, name, None)?;
                 Reply::done("RESET")
@@ -81,11 +112,15 @@ impl<S: Service> Connection<S> {
                 Reply::texts("SHOW", vec![text_column(&name)], vec![vec![value]])
             }
             Session::ShowAll => self.show_all(),
-            Session::Begin { start, modes } => self.begin(if *start { "START TRANSACTION" } else { "BEGIN" }, modes)?,
+            Session::Begin { start, modes } => {
+                self.begin(if *start { "START TRANSACTION" } else { "BEGIN" }, modes)?
+            }
             Session::Commit { chain: false } => self.commit(),
             Session::Rollback { chain: false } => self.rollback(),
             Session::Commit { chain: true } => self.chained("COMMIT AND CHAIN", Self::commit)?,
-            Session::Rollback { chain: true } => self.chained("ROLLBACK AND CHAIN", Self::rollback)?,
+            Session::Rollback { chain: true } => {
+                self.chained("ROLLBACK AND CHAIN", Self::rollback)?
+            }
             Session::Savepoint { name } => {
                 self.transaction.savepoint(name.clone(), &self.settings)?;
                 Reply::done("SAVEPOINT")
@@ -109,7 +144,9 @@ impl<S: Service> Connection<S> {
                 self.set_modes(Scope::Session, "default_", modes)?;
                 Reply::done("SET")
             }
-            Session::SetConstraints => self.outside_warned(Reply::done("SET CONSTRAINTS"), "SET CONSTRAINTS"),
+            Session::SetConstraints => {
+                self.outside_warned(Reply::done("SET CONSTRAINTS"), "SET CONSTRAINTS")
+            }
             Session::DiscardAll => self.discard_all()?,
             Session::Discard { what } => Reply::done(format!("DISCARD {what}")),
             Session::Deallocate { name: None } => {
@@ -117,7 +154,9 @@ impl<S: Service> Connection<S> {
                 Reply::done("DEALLOCATE ALL")
             }
             Session::Deallocate { name: Some(name) } => {
-                self.statements.remove(name).ok_or_else(|| no_statement(name))?;
+                self.statements
+                    .remove(name)
+                    .ok_or_else(|| no_statement(name))?;
                 Reply::done("DEALLOCATE")
             }
             Session::Listen => Reply::done("LISTEN"),
@@ -138,13 +177,30 @@ impl<S: Service> Connection<S> {
 
     fn show_all(&self) -> Reply {
         let wishes = self.settings.wishes();
-        let in_force = |name: &str, value| if is_wish(name) { self.service.in_force(&wishes, name) } else { value };
-        let row = |(name, value, description): (String, _, _)| vec![name.clone(), in_force(&name, value), description];
+        let in_force = |name: &str, value| {
+            if is_wish(name) {
+                self.service.in_force(&wishes, name)
+            } else {
+                value
+            }
+        };
+        let row = |(name, value, description): (String, _, _)| {
+            vec![name.clone(), in_force(&name, value), description]
+        };
         let rows = self.settings.all().into_iter().map(row).collect();
-        Reply::texts("SHOW", ["name", "setting", "description"].map(text_column).to_vec(), rows)
+        Reply::texts(
+            "SHOW",
+            ["name", "setting", "description"].map(text_column).to_vec(),
+            rows,
+        )
     }
 
-    fn set(&mut self, scope: Scope, name: &str, values: Option<&[String]>) -> Result<Reply, Refusal> {
+    fn set(
+        &mut self,
+        scope: Scope,
+        name: &str,
+        values: Option<&[String]>,
+    ) -> Result<Reply, Refusal> {
         let before = self.settings.snapshot();
         self.settings.set(scope, name, values)?;
         if let Err(refusal) = self.service.admits(&self.settings.wishes()) {
@@ -160,34 +216,62 @@ impl<S: Service> Connection<S> {
 
     /// `SELECT set_config(…)` is SET with a row.
     fn configure(&mut self, configure: Configure, arguments: &[Argument]) -> Result<Reply, Stop> {
-        let Configure { name, value, scope, where_known, column } = configure;
+        let Configure {
+            name,
+            value,
+            scope,
+            where_known,
+            column,
+        } = configure;
         if where_known.is_some_and(|name| !self.settings.lists(&name)) {
-            return Ok(Reply::texts("SELECT", vec![text_column(&column)], Vec::new()));
+            return Ok(Reply::texts(
+                "SELECT",
+                vec![text_column(&column)],
+                Vec::new(),
+            ));
         }
         let value = match value {
             Given::Constant(value) => value,
             Given::Parameter => match arguments {
-                [Argument { format: _, value }] => value.as_deref().map(setting_text).transpose()?,
-                _ => return Err(Refusal::new("08P01", "set_config takes its value as the one parameter here").into()),
+                [Argument { format: _, value }] => {
+                    value.as_deref().map(setting_text).transpose()?
+                }
+                _ => {
+                    return Err(Refusal::new(
+                        "08P01",
+                        "set_config takes its value as the one parameter here",
+                    )
+                    .into());
+                }
             },
         };
         let values = value.map(|value| values_of(&name, &value)).transpose()?;
         let reply = self.set(scope, &name, values.as_deref())?;
         let (_, shown) = self.shown(&name)?;
-        Ok(Reply { notices: reply.notices, ..Reply::texts("SELECT", vec![text_column(&column)], vec![vec![shown]]) })
+        Ok(Reply {
+            notices: reply.notices,
+            ..Reply::texts("SELECT", vec![text_column(&column)], vec![vec![shown]])
+        })
     }
 
     /// A setting's canonical name, and the value in force.
     fn shown(&self, name: &str) -> Result<(String, String), Refusal> {
         let (name, value) = self.settings.show(name)?;
-        let value = if is_wish(&name) { self.service.in_force(&self.settings.wishes(), &name) } else { value };
+        let value = if is_wish(&name) {
+            self.service.in_force(&self.settings.wishes(), &name)
+        } else {
+            value
+        };
         Ok((name, value))
     }
 
     fn outside_warned(&mut self, reply: Reply, what: &str) -> Reply {
         match self.transaction.status() {
             Status::Open | Status::Failed => reply,
-            Status::Idle => reply.warning("25P01", &format!("{what} can only be used in transaction blocks")),
+            Status::Idle => reply.warning(
+                "25P01",
+                &format!("{what} can only be used in transaction blocks"),
+            ),
             Status::Implicit | Status::Pipeline => reply,
         }
     }
@@ -196,16 +280,38 @@ impl<S: Service> Connection<S> {
         let fresh = self.transaction.begin(&self.settings);
         self.set_modes(Scope::Local, "", modes)?;
         let reply = Reply::done(tag);
-        Ok(if fresh { reply } else { reply.warning("25001", "there is already a transaction in progress") })
+        Ok(if fresh {
+            reply
+        } else {
+            reply.warning("25001", "there is already a transaction in progress")
+        })
     }
 
     fn set_modes(&mut self, scope: Scope, prefix: &str, modes: &Modes) -> Result<(), Refusal> {
-        let Modes { isolation, read_only, deferrable } = modes;
-        let on = |flag: &bool| if *flag { "on".to_owned() } else { "off".to_owned() };
-        let wanted = [("isolation", isolation.clone()), ("read_only", read_only.as_ref().map(on)), ("deferrable", deferrable.as_ref().map(on))];
+        let Modes {
+            isolation,
+            read_only,
+            deferrable,
+        } = modes;
+        let on = |flag: &bool| {
+            if *flag {
+                "on".to_owned()
+            } else {
+                "off".to_owned()
+            }
+        };
+        let wanted = [
+            ("isolation", isolation.clone()),
+            ("read_only", read_only.as_ref().map(on)),
+            ("deferrable", deferrable.as_ref().map(on)),
+        ];
         for (name, value) in wanted {
             if let Some(value) = value {
-                self.settings.set(scope, &format!("{prefix}transaction_{name}"), Some(&[value]))?;
+                self.settings.set(
+                    scope,
+                    &format!("{prefix}transaction_{name}"),
+                    Some(&[value]),
+                )?;
             }
         }
         Ok(())
@@ -224,7 +330,11 @@ impl<S: Service> Connection<S> {
     fn rollback(&mut self) -> Reply {
         let ended = self.transaction.rollback(&mut self.settings);
         self.end_portals(false);
-        if ended { Reply::done("ROLLBACK") } else { Reply::done("ROLLBACK").warning("25P01", "there is no transaction in progress") }
+        if ended {
+            Reply::done("ROLLBACK")
+        } else {
+            Reply::done("ROLLBACK").warning("25P01", "there is no transaction in progress")
+        }
     }
 
     /// Ends the transaction and opens the next with the same modes.
@@ -243,7 +353,10 @@ impl<S: Service> Connection<S> {
 
     fn discard_all(&mut self) -> Result<Reply, Refusal> {
         if matches!(self.transaction.status(), Status::Open | Status::Implicit) {
-            return Err(Refusal::new("25001", "DISCARD ALL cannot run inside a transaction block"));
+            return Err(Refusal::new(
+                "25001",
+                "DISCARD ALL cannot run inside a transaction block",
+            ));
         }
         self.settings.reset_all();
         self.statements.clear();
@@ -256,7 +369,11 @@ impl<S: Service> Connection<S> {
 
 /// A setting's value that was sent as a parameter: text in either format.
 fn setting_text(bytes: &[u8]) -> Result<String, Refusal> {
-    std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).map(str::to_owned).ok_or_else(not_utf8)
+    std::str::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0'))
+        .map(str::to_owned)
+        .ok_or_else(not_utf8)
 }
 
 fn is_wish(name: &str) -> bool {

@@ -60,8 +60,17 @@ pub(super) struct Connection<S> {
 
 impl<S: Service> Connection<S> {
     pub(super) fn new(channel: Channel, service: Arc<S>, who: LoggedIn, common: Common) -> Self {
-        let LoggedIn { role, settings, key, place } = who;
-        let Common { shutdown, answers, share } = common;
+        let LoggedIn {
+            role,
+            settings,
+            key,
+            place,
+        } = who;
+        let Common {
+            shutdown,
+            answers,
+            share,
+        } = common;
         Self {
             channel,
             service,
@@ -91,7 +100,9 @@ impl<S: Service> Connection<S> {
         meter.session_closed();
         tracing::info!(role = self.role, "session closed");
         match stop {
-            Stop::Fatal(refusal) | Stop::Refused(refusal) => self.channel.farewell(Some(&refusal)).await,
+            Stop::Fatal(refusal) | Stop::Refused(refusal) => {
+                self.channel.farewell(Some(&refusal)).await
+            }
             Stop::Closed => self.channel.farewell(None).await,
         }
     }
@@ -128,18 +139,27 @@ impl<S: Service> Connection<S> {
     /// How long the client may say nothing now, and what it is told then.
     fn patience(&self) -> Option<(Duration, Refusal)> {
         let (name, sqlstate, message) = match self.transaction.status() {
-            Status::Idle => ("idle_session_timeout", "57P05", "terminating connection due to idle-session timeout"),
-            Status::Open | Status::Failed => {
-                ("idle_in_transaction_session_timeout", "25P03", "terminating connection due to idle-in-transaction timeout")
-            }
+            Status::Idle => (
+                "idle_session_timeout",
+                "57P05",
+                "terminating connection due to idle-session timeout",
+            ),
+            Status::Open | Status::Failed => (
+                "idle_in_transaction_session_timeout",
+                "25P03",
+                "terminating connection due to idle-in-transaction timeout",
+            ),
             Status::Implicit | Status::Pipeline => return None,
         };
-        self.settings.duration(name).map(|limit| (limit, Refusal::new(sqlstate, message)))
+        self.settings
+            .duration(name)
+            .map(|limit| (limit, Refusal::new(sqlstate, message)))
     }
 
     async fn step(&mut self, frame: Frame) -> Result<(), Stop> {
         let kind = frame.kind;
-        // A password message has no place in a session, so that something is wrong with the stream itself.
+        // A password message has no place in a session, so that something is wrong with the stream
+        // itself.
         if self.skipping && !matches!(kind, b'S' | b'X' | b'p') {
             return Ok(());
         }
@@ -176,7 +196,11 @@ impl<S: Service> Connection<S> {
                 self.ready().await
             }
             Frontend::Terminate => Err(Stop::Closed),
-            Frontend::FunctionCall => Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "function calls are not supported by pgveil").into()),
+            Frontend::FunctionCall => Err(Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "function calls are not supported by pgveil",
+            )
+            .into()),
             Frontend::Copy => Ok(()),
             Frontend::Password => Err(Stop::protocol("invalid frontend message type 112")),
         }
@@ -186,7 +210,10 @@ impl<S: Service> Connection<S> {
     pub(super) fn refuse(&mut self, refusal: &Refusal) {
         tracing::debug!(role = self.role, sqlstate = refusal.sqlstate, "refused");
         self.channel.error("ERROR", refusal);
-        if matches!(self.transaction.status(), Status::Implicit | Status::Pipeline) {
+        if matches!(
+            self.transaction.status(),
+            Status::Implicit | Status::Pipeline
+        ) {
             self.end_portals(false);
         }
         self.transaction.fail(&mut self.settings);
@@ -209,7 +236,11 @@ impl<S: Service> Connection<S> {
         let now = self.settings.reported();
         for (at, (name, value)) in now.iter().enumerate() {
             if self.told.get(at).is_none_or(|(_, told)| told != value) {
-                self.channel.send(&pgwire::messages::startup::ParameterStatus::new((*name).to_owned(), value.clone()));
+                self.channel
+                    .send(&pgwire::messages::startup::ParameterStatus::new(
+                        (*name).to_owned(),
+                        value.clone(),
+                    ));
             }
         }
         self.told = now;

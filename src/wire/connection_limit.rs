@@ -29,24 +29,46 @@ pub(super) struct Place {
 impl Registry {
     /// # Errors
     /// 53300 where one of the limits is met.
-    pub(super) fn take(&self, service: &impl Service, role: &str, address: IpAddr) -> Result<Arc<Place>, Refusal> {
-        let Places { total, per_role, per_address } = service.places();
+    pub(super) fn take(
+        &self,
+        service: &impl Service,
+        role: &str,
+        address: IpAddr,
+    ) -> Result<Arc<Place>, Refusal> {
+        let Places {
+            total,
+            per_role,
+            per_address,
+        } = service.places();
         let mut taken = self.lock();
         let count = |counts: Option<&u32>| counts.copied().unwrap_or(0);
-        let full = |message: String, places: u32| Err(Refusal::new("53300", message).detail(format!("At most {places} connections are held.")));
+        let full = |message: String, places: u32| {
+            Err(Refusal::new("53300", message)
+                .detail(format!("At most {places} connections are held.")))
+        };
         if taken.total >= total {
             return full("sorry, too many clients already".to_owned(), total);
         }
         if count(taken.by_role.get(role)) >= per_role {
-            return full(format!("too many connections for role \"{role}\""), per_role);
+            return full(
+                format!("too many connections for role \"{role}\""),
+                per_role,
+            );
         }
         if count(taken.by_address.get(&address)) >= per_address {
-            return full("too many connections from this address".to_owned(), per_address);
+            return full(
+                "too many connections from this address".to_owned(),
+                per_address,
+            );
         }
         taken.total += 1;
         *taken.by_role.entry(role.to_owned()).or_default() += 1;
         *taken.by_address.entry(address).or_default() += 1;
-        Ok(Arc::new(Place { registry: self.clone(), role: role.to_owned(), address }))
+        Ok(Arc::new(Place {
+            registry: self.clone(),
+            role: role.to_owned(),
+            address,
+        }))
     }
 
     /// The counts hold no invariant that a panic could break.

@@ -1,4 +1,5 @@
-//! COPY (query) TO STDOUT: the answer's rows as PostgreSQL's COPY writes them. Each value was printed by PostgreSQL; only its escapes are added here.
+//! COPY (query) TO STDOUT: the answer's rows as PostgreSQL's COPY writes them. Each value was
+//! printed by PostgreSQL; only its escapes are added here.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -23,11 +24,13 @@ pub(super) struct Writer {
 impl<S: Service> Connection<S> {
     /// Sends the rows of a COPY.
     pub(super) async fn stream(&mut self, writer: &Writer, reply: &Reply) -> Result<(), Stop> {
-        self.channel.copy_out(writer.value_format(), writer.names.len());
+        self.channel
+            .copy_out(writer.value_format(), writer.names.len());
         let rows = reply.rows.iter().map(|row| writer.row(row));
         let mut head = writer.signature();
         for data in writer.header().into_iter().chain(rows).chain(writer.tail()) {
-            // Clients expect the signature and what follows it in one message, as PostgreSQL sends them.
+            // Clients expect the signature and what follows it in one message, as PostgreSQL sends
+            // them.
             let data = match head.take() {
                 Some(head) => Bytes::from([head, &data].concat()),
                 None => data,
@@ -53,15 +56,27 @@ impl Writer {
                 Force::Columns(wanted) => {
                     for name in wanted {
                         let at = names.iter().position(|known| known == name);
-                        let at = at.ok_or_else(|| Refusal::new(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")))?;
+                        let at = at.ok_or_else(|| {
+                            Refusal::new(
+                                sqlstate::UNDEFINED_COLUMN,
+                                format!("column \"{name}\" does not exist"),
+                            )
+                        })?;
                         if std::mem::replace(&mut forced[at], true) {
-                            return Err(Refusal::new("42701", format!("column \"{name}\" specified more than once")));
+                            return Err(Refusal::new(
+                                "42701",
+                                format!("column \"{name}\" specified more than once"),
+                            ));
                         }
                     }
                 }
             }
         }
-        Ok(Self { format: format.clone(), forced, names })
+        Ok(Self {
+            format: format.clone(),
+            forced,
+            names,
+        })
     }
 
     /// The format that the values are wanted in.
@@ -82,10 +97,23 @@ impl Writer {
     /// The line of names.
     fn header(&self) -> Option<Bytes> {
         match &self.format {
-            CopyFormat::Text(style) if style.has_header => Some(self.line(style, |out, at| text(out, self.names[at].as_bytes(), style.delimiter))),
-            CopyFormat::Csv { style, quote, escape, force: _ } if style.has_header => {
-                Some(self.line(style, |out, at| self.csv(out, self.names[at].as_bytes(), style, (*quote, *escape), false)))
-            }
+            CopyFormat::Text(style) if style.has_header => Some(self.line(style, |out, at| {
+                text(out, self.names[at].as_bytes(), style.delimiter)
+            })),
+            CopyFormat::Csv {
+                style,
+                quote,
+                escape,
+                force: _,
+            } if style.has_header => Some(self.line(style, |out, at| {
+                self.csv(
+                    out,
+                    self.names[at].as_bytes(),
+                    style,
+                    (*quote, *escape),
+                    false,
+                )
+            })),
             CopyFormat::Binary | CopyFormat::Text(_) | CopyFormat::Csv { .. } => None,
         }
     }
@@ -110,7 +138,12 @@ impl Writer {
                 Some(value) => text(out, value, style.delimiter),
                 None => out.put_slice(style.null.as_bytes()),
             }),
-            CopyFormat::Csv { style, quote, escape, force: _ } => self.line(style, |out, at| match &row[at] {
+            CopyFormat::Csv {
+                style,
+                quote,
+                escape,
+                force: _,
+            } => self.line(style, |out, at| match &row[at] {
                 Some(value) => self.csv(out, value, style, (*quote, *escape), self.forced[at]),
                 None => out.put_slice(style.null.as_bytes()),
             }),
@@ -138,11 +171,20 @@ impl Writer {
     }
 
     /// A value that would read back as NULL, as an end of data or as two values is quoted.
-    fn csv(&self, out: &mut BytesMut, value: &[u8], style: &Style, (quote, escape): (u8, u8), is_forced: bool) {
+    fn csv(
+        &self,
+        out: &mut BytesMut,
+        value: &[u8],
+        style: &Style,
+        (quote, escape): (u8, u8),
+        is_forced: bool,
+    ) {
         let is_quoted = is_forced
             || value == style.null.as_bytes()
             || (self.names.len() == 1 && value == b"\\.")
-            || value.iter().any(|&byte| byte == style.delimiter || byte == quote || matches!(byte, b'\n' | b'\r'));
+            || value.iter().any(|&byte| {
+                byte == style.delimiter || byte == quote || matches!(byte, b'\n' | b'\r')
+            });
         if !is_quoted {
             return out.put_slice(value);
         }

@@ -1,4 +1,5 @@
-//! SQL cursors. A cursor's query is one question, asked and charged at DECLARE; FETCH and MOVE walk over the rows of its answer, which stay here.
+//! SQL cursors. A cursor's query is one question, asked and charged at DECLARE; FETCH and MOVE walk
+//! over the rows of its answer, which stay here.
 
 use std::collections::HashMap;
 
@@ -11,7 +12,8 @@ use crate::engine::{Argument, Asker, ColumnDescription, Format, Held, Service};
 use crate::parse::{Count, Declare, Direction, Fetch};
 use crate::refusal::{Refusal, sqlstate};
 
-/// What the cursors of one session may hold before the next is refused. The answer that is then added has a bound of its own.
+/// What the cursors of one session may hold before the next is refused. The answer that is then
+/// added has a bound of its own.
 const HELD_BYTES_MAX: usize = 64 << 20;
 const CURSORS_MAX: usize = 256;
 
@@ -88,7 +90,8 @@ impl Cursors {
         self.by_name.retain(|_, cursor| cursor.depth <= depth);
     }
 
-    /// Only the first `depth` savepoints stand: what came after them belongs to the last of these now.
+    /// Only the first `depth` savepoints stand: what came after them belongs to the last of these
+    /// now.
     pub(super) fn release(&mut self, depth: usize) {
         for cursor in self.by_name.values_mut() {
             cursor.depth = cursor.depth.min(depth);
@@ -104,15 +107,18 @@ impl Cursor {
     fn travel(&self, direction: Direction, moves_only: bool) -> Result<(usize, Vec<Row>), Refusal> {
         let (here, last) = (self.position, self.rows.len());
         if !self.scrolls && goes_back(direction, here, last, moves_only) {
-            return Err(Refusal::new("55000", "cursor can only scan forward").hint("Declare it with SCROLL option to enable backward scan."));
+            return Err(Refusal::new("55000", "cursor can only scan forward")
+                .hint("Declare it with SCROLL option to enable backward scan."));
         }
         let row = |at: usize| self.rows.get(at.checked_sub(1)?).cloned();
         let steps = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         Ok(match direction {
-            Direction::Forward(Count::Rows(0)) | Direction::Backward(Count::Rows(0)) | Direction::Relative(0) => {
-                (here, row(here).into_iter().collect())
+            Direction::Forward(Count::Rows(0))
+            | Direction::Backward(Count::Rows(0))
+            | Direction::Relative(0) => (here, row(here).into_iter().collect()),
+            Direction::Forward(Count::All) => {
+                (last + 1, (here + 1..=last).filter_map(row).collect())
             }
-            Direction::Forward(Count::All) => (last + 1, (here + 1..=last).filter_map(row).collect()),
             Direction::Forward(Count::Rows(count)) => {
                 let to = here.saturating_add(steps(count)).min(last + 1);
                 (to, (here + 1..=to).filter_map(row).collect())
@@ -132,7 +138,11 @@ impl Cursor {
             }
             Direction::Relative(number) => {
                 let distance = steps(number.unsigned_abs());
-                let to = if number < 0 { here.saturating_sub(distance) } else { here.saturating_add(distance).min(last + 1) };
+                let to = if number < 0 {
+                    here.saturating_sub(distance)
+                } else {
+                    here.saturating_add(distance).min(last + 1)
+                };
                 (to, row(to).into_iter().collect())
             }
         })
@@ -143,20 +153,33 @@ impl Cursor {
 fn goes_back(direction: Direction, here: usize, last: usize, moves_only: bool) -> bool {
     match direction {
         // The current row is fetched again from the one before it.
-        Direction::Forward(Count::Rows(0)) | Direction::Backward(Count::Rows(0)) | Direction::Relative(0) => {
-            !moves_only && (1..=last).contains(&here)
-        }
+        Direction::Forward(Count::Rows(0))
+        | Direction::Backward(Count::Rows(0))
+        | Direction::Relative(0) => !moves_only && (1..=last).contains(&here),
         Direction::Forward(Count::Rows(_) | Count::All) => false,
         Direction::Backward(Count::Rows(_) | Count::All) => true,
-        Direction::Absolute(number) => number < 0 || (here > 0 && usize::try_from(number).is_ok_and(|number| number <= here)),
+        Direction::Absolute(number) => {
+            number < 0 || (here > 0 && usize::try_from(number).is_ok_and(|number| number <= here))
+        }
         Direction::Relative(number) => number < 0,
     }
 }
 
 impl<S: Service> Connection<S> {
     /// DECLARE: asks the query.
-    pub(super) async fn declare(&mut self, declare: &Declare, parameters: &[u32], arguments: &[Argument]) -> Result<Reply, Stop> {
-        let Declare { name, query, is_binary, scroll, holds } = declare;
+    pub(super) async fn declare(
+        &mut self,
+        declare: &Declare,
+        parameters: &[u32],
+        arguments: &[Argument],
+    ) -> Result<Reply, Stop> {
+        let Declare {
+            name,
+            query,
+            is_binary,
+            scroll,
+            holds,
+        } = declare;
         if name.is_empty() {
             return Err(Refusal::new("34000", "invalid cursor name: must not be empty").into());
         }
@@ -166,42 +189,86 @@ impl<S: Service> Connection<S> {
         if self.cursors.get(name).is_some() || self.portals.contains_key(name) {
             return Err(cursor_exists(name).into());
         }
-        let held: usize = self.cursors.by_name.values().map(|cursor| cursor.bytes).sum();
+        let held: usize = self
+            .cursors
+            .by_name
+            .values()
+            .map(|cursor| cursor.bytes)
+            .sum();
         if held > HELD_BYTES_MAX || self.cursors.by_name.len() >= CURSORS_MAX {
-            return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many rows are held by the cursors of this session")
-                .detail("Nothing was charged.")
-                .hint("Close those no longer needed.")
-                .into());
+            return Err(Refusal::new(
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                "too many rows are held by the cursors of this session",
+            )
+            .detail("Nothing was charged.")
+            .hint("Close those no longer needed.")
+            .into());
         }
         let asker = self.asker();
         if *is_binary {
             check_exact(&asker)?;
         }
-        let Reply { notices, columns, rows, held, .. } = self.answer(query, parameters, arguments, &[Format::Text]).await?;
-        let bytes = rows.iter().map(|row| row.iter().map(|value| 32 + value.as_ref().map_or(0, Bytes::len)).sum::<usize>()).sum();
+        let Reply {
+            notices,
+            columns,
+            rows,
+            held,
+            ..
+        } = self
+            .answer(query, parameters, arguments, &[Format::Text])
+            .await?;
+        let bytes = rows
+            .iter()
+            .map(|row| {
+                row.iter()
+                    .map(|value| 32 + value.as_ref().map_or(0, Bytes::len))
+                    .sum::<usize>()
+            })
+            .sum();
         let cursor = Cursor {
             columns: columns.unwrap_or_default(),
             rows,
             position: 0,
-            format: if *is_binary { Format::Binary } else { Format::Text },
+            format: if *is_binary {
+                Format::Binary
+            } else {
+                Format::Text
+            },
             scrolls: scroll.unwrap_or(true),
-            life: if *holds { Life::Holding } else { Life::Transaction },
+            life: if *holds {
+                Life::Holding
+            } else {
+                Life::Transaction
+            },
             depth: self.transaction.depth(),
             asker,
             bytes,
             _held: held,
         };
         self.cursors.by_name.insert(name.clone(), cursor);
-        Ok(Reply { notices, ..Reply::done("DECLARE CURSOR") })
+        Ok(Reply {
+            notices,
+            ..Reply::done("DECLARE CURSOR")
+        })
     }
 
     /// FETCH or MOVE. Without `formats`, values come as the cursor was declared.
     pub(super) async fn fetch(&mut self, fetch: &Fetch, formats: &[Format]) -> Result<Reply, Stop> {
-        let Fetch { name, direction, moves_only } = fetch;
+        let Fetch {
+            name,
+            direction,
+            moves_only,
+        } = fetch;
         let Some(cursor) = self.cursors.get(name) else {
             if self.portals.contains_key(name) {
-                let refusal = Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("FETCH from portal \"{name}\" is not supported by pgveil"));
-                return Err(refusal.detail("It was opened by the protocol's Bind.").hint("Read it by Execute, or use DECLARE.").into());
+                let refusal = Refusal::new(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    format!("FETCH from portal \"{name}\" is not supported by pgveil"),
+                );
+                return Err(refusal
+                    .detail("It was opened by the protocol's Bind.")
+                    .hint("Read it by Execute, or use DECLARE.")
+                    .into());
             }
             return Err(no_cursor(name).into());
         };
@@ -211,28 +278,57 @@ impl<S: Service> Connection<S> {
             return Ok(Reply::done(format!("MOVE {}", rows.len())));
         }
         let columns = cursor.columns.clone();
-        let formats = if formats.is_empty() { vec![cursor.format; columns.len()] } else { each(formats, columns.len()) };
+        let formats = if formats.is_empty() {
+            vec![cursor.format; columns.len()]
+        } else {
+            each(formats, columns.len())
+        };
         let asker = cursor.asker.clone();
         let (rows, held) = self.formatted(asker, &columns, rows, &formats).await?;
         self.cursors.move_to(name, to);
-        Ok(Reply { columns: Some(columns), rows, formats, held: Some(held), ..Reply::done("FETCH") })
+        Ok(Reply {
+            columns: Some(columns),
+            rows,
+            formats,
+            held: Some(held),
+            ..Reply::done("FETCH")
+        })
     }
 
-    /// Execute on a portal that DECLARE opened: up to `rows_max` rows, and whether that limit was met.
-    pub(super) async fn execute_cursor(&mut self, name: &str, rows_max: i32) -> Result<Option<(Vec<Row>, Held, bool)>, Stop> {
-        let Some(cursor) = self.cursors.get(name) else { return Ok(None) };
+    /// Execute on a portal that DECLARE opened: up to `rows_max` rows, and whether that limit was
+    /// met.
+    pub(super) async fn execute_cursor(
+        &mut self,
+        name: &str,
+        rows_max: i32,
+    ) -> Result<Option<(Vec<Row>, Held, bool)>, Stop> {
+        let Some(cursor) = self.cursors.get(name) else {
+            return Ok(None);
+        };
         let limit = u64::try_from(rows_max).ok().filter(|&limit| limit > 0);
-        let (to, rows) = cursor.travel(Direction::Forward(limit.map_or(Count::All, Count::Rows)), false)?;
-        let is_met = limit.is_some_and(|limit| u64::try_from(rows.len()).is_ok_and(|sent| sent == limit));
-        let (asker, columns, format) = (cursor.asker.clone(), cursor.columns.clone(), cursor.format);
+        let (to, rows) = cursor.travel(
+            Direction::Forward(limit.map_or(Count::All, Count::Rows)),
+            false,
+        )?;
+        let is_met =
+            limit.is_some_and(|limit| u64::try_from(rows.len()).is_ok_and(|sent| sent == limit));
+        let (asker, columns, format) =
+            (cursor.asker.clone(), cursor.columns.clone(), cursor.format);
         let formats = vec![format; columns.len()];
         let (rows, held) = self.formatted(asker, &columns, rows, &formats).await?;
         self.cursors.move_to(name, to);
         Ok(Some((rows, held, is_met)))
     }
 
-    /// Rows of text in the wanted formats, and what they weigh beside the cursor's. PostgreSQL itself makes binary of them, in the shadow.
-    async fn formatted(&mut self, asker: Asker, columns: &[ColumnDescription], rows: Vec<Row>, formats: &[Format]) -> Result<(Vec<Row>, Held), Stop> {
+    /// Rows of text in the wanted formats, and what they weigh beside the cursor's. PostgreSQL
+    /// itself makes binary of them, in the shadow.
+    async fn formatted(
+        &mut self,
+        asker: Asker,
+        columns: &[ColumnDescription],
+        rows: Vec<Row>,
+        formats: &[Format],
+    ) -> Result<(Vec<Row>, Held), Stop> {
         if rows.is_empty() || formats.iter().all(|format| *format == Format::Text) {
             let held = self.share.hold_copies(&rows)?;
             return Ok((rows, held));
@@ -241,10 +337,20 @@ impl<S: Service> Connection<S> {
         let mut held = self.share.hold_rows(&rows)?;
         let oids: Vec<u32> = columns.iter().map(|column| column.type_oid).collect();
         let texts = rows.clone();
-        let binaries = self.ask_free(|service| async move { service.to_binary(&asker, &oids, rows).await }).await?;
+        let binaries = self
+            .ask_free(|service| async move { service.to_binary(&asker, &oids, rows).await })
+            .await?;
         let pick = |(text, binary): (Row, Row)| {
             let values = text.into_iter().zip(binary).zip(formats);
-            values.map(|((text, binary), format)| if *format == Format::Text { text } else { binary }).collect()
+            values
+                .map(|((text, binary), format)| {
+                    if *format == Format::Text {
+                        text
+                    } else {
+                        binary
+                    }
+                })
+                .collect()
         };
         let rows: Vec<Row> = texts.into_iter().zip(binaries).map(pick).collect();
         held.join(self.share.hold_rows(&rows)?);
@@ -252,12 +358,14 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// A cursor keeps its rows as text, of which other values could be made where it was printed in another way.
+/// A cursor keeps its rows as text, of which other values could be made where it was printed in
+/// another way.
 fn check_exact(asker: &Asker) -> Result<(), Refusal> {
     if asker.prints_exactly() {
         return Ok(());
     }
-    let message = "binary values of a cursor are not supported under this DateStyle or extra_float_digits";
+    let message =
+        "binary values of a cursor are not supported under this DateStyle or extra_float_digits";
     Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
         .hint("SET DateStyle = ISO and RESET extra_float_digits before DECLARE, or fetch text."))
 }
@@ -278,10 +386,19 @@ mod tests {
 
     fn cursor(rows: usize, scrolls: bool) -> Cursor {
         let share = crate::engine::Share::default();
-        let asker = Asker { role: String::new(), wishes: Default::default(), settings: Vec::new(), search_path: Vec::new(), process: 0, share };
+        let asker = Asker {
+            role: String::new(),
+            wishes: Default::default(),
+            settings: Vec::new(),
+            search_path: Vec::new(),
+            process: 0,
+            share,
+        };
         Cursor {
             columns: Vec::new(),
-            rows: (1..=rows).map(|number| vec![Some(Bytes::from(number.to_string()))]).collect(),
+            rows: (1..=rows)
+                .map(|number| vec![Some(Bytes::from(number.to_string()))])
+                .collect(),
             position: 0,
             format: Format::Text,
             scrolls,
@@ -294,12 +411,17 @@ mod tests {
     }
 
     fn walk(cursor: &mut Cursor, direction: Direction) -> String {
-        let travelled = cursor.travel(direction, false).map_err(|refusal| refusal.sqlstate);
+        let travelled = cursor
+            .travel(direction, false)
+            .map_err(|refusal| refusal.sqlstate);
         travelled.map_or_else(
             |code| code,
             |(to, rows)| {
                 cursor.position = to;
-                rows.iter().map(|row| String::from_utf8_lossy(row[0].as_ref().unwrap()).into_owned()).collect::<Vec<_>>().join(",")
+                rows.iter()
+                    .map(|row| String::from_utf8_lossy(row[0].as_ref().unwrap()).into_owned())
+                    .collect::<Vec<_>>()
+                    .join(",")
             },
         )
     }

@@ -1,17 +1,22 @@
-//! The extended query protocol. Parse and Describe are free; a portal is answered, and so charged, at its first Execute.
+//! The extended query protocol. Parse and Describe are free; a portal is answered, and so charged,
+//! at its first Execute.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use pgwire::messages::data::{NoData, ParameterDescription};
-use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
+use pgwire::messages::extendedquery::{
+    BindComplete, CloseComplete, ParseComplete, PortalSuspended,
+};
 
 use super::advisory::advising;
 use super::connection::Connection;
 use super::cursor::cursor_exists;
 use super::message::{Bind, Target, not_utf8};
 use super::outcome::{PROTOCOL_VIOLATION, Stop};
-use super::portal::{Portal, Prepared, Progress, columns_weight, counted, each, settings_weight, text_column};
+use super::portal::{
+    Portal, Prepared, Progress, columns_weight, counted, each, settings_weight, text_column,
+};
 use super::prepared::carried;
 use super::run::explain_column;
 use super::transaction::{Status, aborted};
@@ -29,30 +34,54 @@ const PORTALS_MAX: usize = 1024;
 const ENTRY_BYTES: usize = 512;
 
 impl<S: Service> Connection<S> {
-    pub(super) async fn parse(&mut self, name: String, sql: &str, types: &[u32]) -> Result<(), Stop> {
+    pub(super) async fn parse(
+        &mut self,
+        name: String,
+        sql: &str,
+        types: &[u32],
+    ) -> Result<(), Stop> {
         self.transaction.begin_pipeline(&self.settings);
         if name.is_empty() {
             self.statements.remove("");
         } else if self.statements.contains_key(&name) {
-            return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
+            return Err(Refusal::new(
+                "42P05",
+                format!("prepared statement \"{name}\" already exists"),
+            )
+            .into());
         }
         let mut statements = self.read(sql).await?;
         if statements.len() > 1 {
-            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement").into());
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "cannot insert multiple commands into a prepared statement",
+            )
+            .into());
         }
         let statement = statements.pop();
         if let Some(statement) = &statement {
             self.allowed(statement)?;
         }
-        self.keep_statement(&name, statement, types, parse::weight(sql)).await?;
+        self.keep_statement(&name, statement, types, parse::weight(sql))
+            .await?;
         self.channel.send(&ParseComplete::new());
         Ok(())
     }
 
     /// Describes a statement and keeps it under its name.
-    pub(super) async fn keep_statement(&mut self, name: &str, statement: Option<Statement>, types: &[u32], text_bytes: usize) -> Result<(), Stop> {
+    pub(super) async fn keep_statement(
+        &mut self,
+        name: &str,
+        statement: Option<Statement>,
+        types: &[u32],
+        text_bytes: usize,
+    ) -> Result<(), Stop> {
         if self.statements.contains_key(name) {
-            return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
+            return Err(Refusal::new(
+                "42P05",
+                format!("prepared statement \"{name}\" already exists"),
+            )
+            .into());
         }
         let bytes = text_bytes + name.len() + ENTRY_BYTES;
         self.check_room(bytes)?;
@@ -62,22 +91,45 @@ impl<S: Service> Connection<S> {
         self.check_room(bytes)?;
         let held = self.share.hold(bytes)?;
         let path = self.settings.search_path(&self.role);
-        self.statements.insert(name.to_owned(), Arc::new(Prepared { statement, parameters, columns, path, bytes, _held: held }));
+        self.statements.insert(
+            name.to_owned(),
+            Arc::new(Prepared {
+                statement,
+                parameters,
+                columns,
+                path,
+                bytes,
+                _held: held,
+            }),
+        );
         Ok(())
     }
 
     /// Whether another prepared statement of this weight may be kept.
     fn check_room(&self, bytes: usize) -> Result<(), Refusal> {
-        let held: usize = self.statements.values().map(|prepared| prepared.bytes).sum();
-        if held + bytes > STATEMENTS_BYTES_MAX + ENTRY_BYTES || self.statements.len() >= STATEMENTS_MAX {
-            return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many prepared statements in this session")
-                .hint("Close those no longer needed, or send DEALLOCATE ALL."));
+        let held: usize = self
+            .statements
+            .values()
+            .map(|prepared| prepared.bytes)
+            .sum();
+        if held + bytes > STATEMENTS_BYTES_MAX + ENTRY_BYTES
+            || self.statements.len() >= STATEMENTS_MAX
+        {
+            return Err(Refusal::new(
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                "too many prepared statements in this session",
+            )
+            .hint("Close those no longer needed, or send DEALLOCATE ALL."));
         }
         Ok(())
     }
 
     /// Types of the parameters, and the columns if there are any.
-    async fn shape(&mut self, statement: Option<&Statement>, types: &[u32]) -> Result<(Vec<u32>, Option<Vec<ColumnDescription>>), Stop> {
+    async fn shape(
+        &mut self,
+        statement: Option<&Statement>,
+        types: &[u32],
+    ) -> Result<(Vec<u32>, Option<Vec<ColumnDescription>>), Stop> {
         Ok(match statement {
             None => (Vec::new(), None),
             Some(Statement::Query(query)) => match (query.configures(), query.advises()) {
@@ -91,58 +143,109 @@ impl<S: Service> Connection<S> {
                     (described.parameters, Some(described.columns))
                 }
             },
-            Some(Statement::Explain(query, format)) => (self.described(query, types).await?.parameters, Some(vec![explain_column(*format)])),
-            Some(Statement::ExplainExecute(_, format)) => (Vec::new(), Some(vec![explain_column(*format)])),
-            Some(Statement::Session(Session::Show { name })) => (Vec::new(), Some(vec![text_column(&self.settings.show(name)?.0)])),
-            Some(Statement::Session(Session::ShowAll)) => (Vec::new(), Some(["name", "setting", "description"].map(text_column).to_vec())),
-            Some(Statement::Declare(declare)) => (self.described(&declare.query, types).await?.parameters, None),
-            // The columns of FETCH and EXECUTE are looked up when they are asked for.
-            Some(Statement::Fetch(_) | Statement::Execute(_) | Statement::Prepare(_) | Statement::Copy(_) | Statement::Session(_)) => {
-                (Vec::new(), None)
+            Some(Statement::Explain(query, format)) => (
+                self.described(query, types).await?.parameters,
+                Some(vec![explain_column(*format)]),
+            ),
+            Some(Statement::ExplainExecute(_, format)) => {
+                (Vec::new(), Some(vec![explain_column(*format)]))
             }
+            Some(Statement::Session(Session::Show { name })) => (
+                Vec::new(),
+                Some(vec![text_column(&self.settings.show(name)?.0)]),
+            ),
+            Some(Statement::Session(Session::ShowAll)) => (
+                Vec::new(),
+                Some(["name", "setting", "description"].map(text_column).to_vec()),
+            ),
+            Some(Statement::Declare(declare)) => (
+                self.described(&declare.query, types).await?.parameters,
+                None,
+            ),
+            // The columns of FETCH and EXECUTE are looked up when they are asked for.
+            Some(
+                Statement::Fetch(_)
+                | Statement::Execute(_)
+                | Statement::Prepare(_)
+                | Statement::Copy(_)
+                | Statement::Session(_),
+            ) => (Vec::new(), None),
         })
     }
 
     /// What Describe says of a statement: FETCH and EXECUTE have the columns of what they name.
     fn columns(&self, prepared: &Prepared) -> Option<Vec<ColumnDescription>> {
         match &prepared.statement {
-            Some(Statement::Fetch(fetch)) if !fetch.moves_only => self.cursors.get(&fetch.name).map(|cursor| cursor.columns.clone()),
-            Some(Statement::Execute(execute)) => self.statements.get(&execute.name).and_then(|named| named.columns.clone()),
+            Some(Statement::Fetch(fetch)) if !fetch.moves_only => self
+                .cursors
+                .get(&fetch.name)
+                .map(|cursor| cursor.columns.clone()),
+            Some(Statement::Execute(execute)) => self
+                .statements
+                .get(&execute.name)
+                .and_then(|named| named.columns.clone()),
             _ => prepared.columns.clone(),
         }
     }
 
     pub(super) fn bind(&mut self, bind: Bind) -> Result<(), Stop> {
         self.transaction.begin_pipeline(&self.settings);
-        let Bind { portal, statement, formats, values, result_formats } = bind;
+        let Bind {
+            portal,
+            statement,
+            formats,
+            values,
+            result_formats,
+        } = bind;
         let prepared = self.statement(&statement)?.clone();
         if let Some(known) = &prepared.statement {
             self.allowed(known)?;
         }
         let wanted = prepared.parameters.len();
         if values.len() != wanted {
-            let message = format!("bind message supplies {} parameters, but prepared statement \"{statement}\" requires {wanted}", values.len());
+            let message = format!(
+                "bind message supplies {} parameters, but prepared statement \"{statement}\" \
+                    requires {wanted}",
+                values.len()
+            );
             return Err(Refusal::new(PROTOCOL_VIOLATION, message).into());
         }
         if formats.len() > 1 && formats.len() != wanted {
-            let message = format!("bind message has {} parameter formats but {wanted} parameters", formats.len());
+            let message = format!(
+                "bind message has {} parameter formats but {wanted} parameters",
+                formats.len()
+            );
             return Err(Refusal::new(PROTOCOL_VIOLATION, message).into());
         }
         let columns = self.columns(&prepared);
         let count = columns.as_ref().map_or(0, Vec::len);
         if result_formats.len() > 1 && result_formats.len() != count {
-            let message = format!("bind message has {} result formats but query has {count} columns", result_formats.len());
+            let message = format!(
+                "bind message has {} result formats but query has {count} columns",
+                result_formats.len()
+            );
             return Err(Refusal::new(PROTOCOL_VIOLATION, message).into());
         }
-        if !portal.is_empty() && (self.portals.contains_key(&portal) || self.cursors.get(&portal).is_some()) {
+        if !portal.is_empty()
+            && (self.portals.contains_key(&portal) || self.cursors.get(&portal).is_some())
+        {
             return Err(cursor_exists(&portal).into());
         }
-        let bytes = values.iter().flatten().map(|value| value.len() + ENTRY_BYTES).sum::<usize>();
+        let bytes = values
+            .iter()
+            .flatten()
+            .map(|value| value.len() + ENTRY_BYTES)
+            .sum::<usize>();
         let asker = self.asker();
-        let bytes = ENTRY_BYTES + bytes + columns_weight(columns.as_deref()) + settings_weight(&asker);
+        let bytes =
+            ENTRY_BYTES + bytes + columns_weight(columns.as_deref()) + settings_weight(&asker);
         let before: usize = self.portals.values().map(|portal| portal.bytes).sum();
         if before + bytes > PORTALS_BYTES_MAX || self.portals.len() >= PORTALS_MAX {
-            return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many portals in this session").into());
+            return Err(Refusal::new(
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                "too many portals in this session",
+            )
+            .into());
         }
         let held = self.share.hold(bytes)?;
         let formats = each(&read_formats(&formats)?, wanted);
@@ -150,7 +253,16 @@ impl<S: Service> Connection<S> {
         let formats = read_formats(&result_formats)?;
         self.portals.insert(
             portal,
-            Portal { prepared, arguments, asker, formats: each(&formats, count), columns, progress: Progress::Bound, bytes, _held: held },
+            Portal {
+                prepared,
+                arguments,
+                asker,
+                formats: each(&formats, count),
+                columns,
+                progress: Progress::Bound,
+                bytes,
+                _held: held,
+            },
         );
         self.channel.send(&BindComplete::new());
         Ok(())
@@ -160,11 +272,19 @@ impl<S: Service> Connection<S> {
         let (parameters, columns, formats) = match target {
             Target::Statement => {
                 let prepared = self.statement(name)?;
-                (Some(prepared.parameters.clone()), self.columns(prepared), Vec::new())
+                (
+                    Some(prepared.parameters.clone()),
+                    self.columns(prepared),
+                    Vec::new(),
+                )
             }
             Target::Portal => match (self.portals.get(name), self.cursors.get(name)) {
                 (Some(portal), _) => (None, portal.columns.clone(), portal.formats.clone()),
-                (None, Some(cursor)) => (None, Some(cursor.columns.clone()), vec![cursor.format; cursor.columns.len()]),
+                (None, Some(cursor)) => (
+                    None,
+                    Some(cursor.columns.clone()),
+                    vec![cursor.format; cursor.columns.len()],
+                ),
                 (None, None) => return Err(no_portal(name).into()),
             },
         };
@@ -175,7 +295,9 @@ impl<S: Service> Connection<S> {
             self.channel.send(&ParameterDescription::new(parameters));
         }
         match &columns {
-            Some(columns) => self.channel.row_description(columns, &each(&formats, columns.len())),
+            Some(columns) => self
+                .channel
+                .row_description(columns, &each(&formats, columns.len())),
             None => self.channel.send(&NoData::new()),
         }
         Ok(())
@@ -184,9 +306,12 @@ impl<S: Service> Connection<S> {
     /// Rows beyond `rows_max` stay in the portal; a limit below one is none.
     pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<(), Stop> {
         self.transaction.begin_pipeline(&self.settings);
-        let Some(mut portal) = self.portals.remove(name) else { return self.execute_declared(name, rows_max).await };
+        let Some(mut portal) = self.portals.remove(name) else {
+            return self.execute_declared(name, rows_max).await;
+        };
         let Some(statement) = portal.prepared.statement.clone() else {
-            self.channel.send(&pgwire::messages::response::EmptyQueryResponse::new());
+            self.channel
+                .send(&pgwire::messages::response::EmptyQueryResponse::new());
             self.portals.insert(name.to_owned(), portal);
             return Ok(());
         };
@@ -195,13 +320,21 @@ impl<S: Service> Connection<S> {
             return Err(refusal.into());
         }
         if matches!(portal.progress, Progress::Bound) {
-            // A portal that fails is gone: it was charged, and must not be charged again by mistake.
+            // A portal that fails is gone: it was charged, and must not be charged again by
+            // mistake.
             let prepared = portal.prepared.clone();
             if let Statement::Query(query) = &statement {
                 self.check_columns(query, &prepared).await?;
             }
             let arguments = self.as_bound(&portal).await?;
-            let reply = self.perform(&statement, &prepared.parameters, &arguments, &portal.formats).await?;
+            let reply = self
+                .perform(
+                    &statement,
+                    &prepared.parameters,
+                    &arguments,
+                    &portal.formats,
+                )
+                .await?;
             self.notices(&reply.notices);
             if types(reply.columns.as_deref()) != types(portal.columns.as_deref()) {
                 return Err(changed_columns().into());
@@ -216,11 +349,18 @@ impl<S: Service> Connection<S> {
                 portal.progress = Progress::Spent;
                 return self.keep(name, portal, &statement);
             }
-            portal.progress = Progress::Fetching { rows: reply.rows.into_iter(), tag: reply.tag, _held: reply.held };
+            portal.progress = Progress::Fetching {
+                rows: reply.rows.into_iter(),
+                tag: reply.tag,
+                _held: reply.held,
+            };
         }
         match &mut portal.progress {
             Progress::Fetching { rows, tag, .. } => {
-                let limit = usize::try_from(rows_max).ok().filter(|&limit| limit > 0).unwrap_or(usize::MAX);
+                let limit = usize::try_from(rows_max)
+                    .ok()
+                    .filter(|&limit| limit > 0)
+                    .unwrap_or(usize::MAX);
                 let mut sent = 0;
                 for row in rows.by_ref().take(limit) {
                     self.channel.data_row(&row);
@@ -235,41 +375,75 @@ impl<S: Service> Connection<S> {
                 }
             }
             Progress::Bound | Progress::Spent => {
-                return Err(Refusal::new("55000", format!("portal \"{name}\" cannot be run")).into());
+                return Err(
+                    Refusal::new("55000", format!("portal \"{name}\" cannot be run")).into(),
+                );
             }
         }
         self.keep(name, portal, &statement)
     }
 
-    /// The portal's values as PostgreSQL reads them, at Bind: those whose text means something else under the settings of now go on in binary.
+    /// The portal's values as PostgreSQL reads them, at Bind: those whose text means something else
+    /// under the settings of now go on in binary.
     async fn as_bound(&mut self, portal: &Portal) -> Result<Vec<Argument>, Stop> {
-        let Portal { prepared, arguments, asker, .. } = portal;
+        let Portal {
+            prepared,
+            arguments,
+            asker,
+            ..
+        } = portal;
         let now = self.asker();
-        let moves = |(oid, argument): (&u32, &Argument)| argument.format == Format::Text && carried(*oid) == Format::Binary;
-        let (oids, texts): (Vec<u32>, Vec<Option<Bytes>>) =
-            prepared.parameters.iter().zip(arguments).filter(|of| moves(*of)).map(|(oid, argument)| (*oid, argument.value.clone())).unzip();
-        if oids.is_empty() || (&asker.settings, &asker.search_path) == (&now.settings, &now.search_path) {
+        let moves = |(oid, argument): (&u32, &Argument)| {
+            argument.format == Format::Text && carried(*oid) == Format::Binary
+        };
+        let (oids, texts): (Vec<u32>, Vec<Option<Bytes>>) = prepared
+            .parameters
+            .iter()
+            .zip(arguments)
+            .filter(|of| moves(*of))
+            .map(|(oid, argument)| (*oid, argument.value.clone()))
+            .unzip();
+        if oids.is_empty()
+            || (&asker.settings, &asker.search_path) == (&now.settings, &now.search_path)
+        {
             return Ok(arguments.clone());
         }
         let asker = asker.clone();
-        let read = self.ask_free(|service| async move { service.to_binary(&asker, &oids, vec![texts]).await }).await?;
+        let read = self
+            .ask_free(|service| async move { service.to_binary(&asker, &oids, vec![texts]).await })
+            .await?;
         let mut read = read.into_iter().flatten();
-        let bound = prepared.parameters.iter().zip(arguments).map(|of| match moves(of) {
-            true => Argument { format: Format::Binary, value: read.next().flatten() },
-            false => of.1.clone(),
-        });
+        let bound = prepared
+            .parameters
+            .iter()
+            .zip(arguments)
+            .map(|of| match moves(of) {
+                true => Argument {
+                    format: Format::Binary,
+                    value: read.next().flatten(),
+                },
+                false => of.1.clone(),
+            });
         Ok(bound.collect())
     }
 
-    /// Under another search_path than at Parse, names may mean other tables: the columns that the client was told of must still stand, before anything is
-    /// charged.
-    pub(super) async fn check_columns(&mut self, query: &Query, prepared: &Prepared) -> Result<(), Stop> {
+    /// Under another search_path than at Parse, names may mean other tables: the columns that the
+    /// client was told of must still stand, before anything is charged.
+    pub(super) async fn check_columns(
+        &mut self,
+        query: &Query,
+        prepared: &Prepared,
+    ) -> Result<(), Stop> {
         let is_answered_here = query.configures().is_some() || query.advises().is_some();
         if is_answered_here || prepared.path == self.settings.search_path(&self.role) {
             return Ok(());
         }
         let now = self.described(query, &prepared.parameters).await?;
-        if types(Some(&now.columns)) == types(prepared.columns.as_deref()) { Ok(()) } else { Err(changed_columns().into()) }
+        if types(Some(&now.columns)) == types(prepared.columns.as_deref()) {
+            Ok(())
+        } else {
+            Err(changed_columns().into())
+        }
     }
 
     /// Execute on what DECLARE opened.
@@ -277,7 +451,9 @@ impl<S: Service> Connection<S> {
         if self.cursors.get(name).is_some() && self.transaction.status() == Status::Failed {
             return Err(aborted().into());
         }
-        let Some((rows, _held, is_met)) = self.execute_cursor(name, rows_max).await? else { return Err(no_portal(name).into()) };
+        let Some((rows, _held, is_met)) = self.execute_cursor(name, rows_max).await? else {
+            return Err(no_portal(name).into());
+        };
         for row in &rows {
             self.channel.data_row(row);
             self.channel.relieve().await?;
@@ -292,7 +468,12 @@ impl<S: Service> Connection<S> {
 
     /// Puts a portal back, unless its own statement ended the transaction and all portals with it.
     fn keep(&mut self, name: &str, portal: Portal, statement: &Statement) -> Result<(), Stop> {
-        let ends = matches!(statement, Statement::Session(Session::Commit { .. } | Session::Rollback { .. } | Session::DiscardAll));
+        let ends = matches!(
+            statement,
+            Statement::Session(
+                Session::Commit { .. } | Session::Rollback { .. } | Session::DiscardAll
+            )
+        );
         if !ends {
             self.portals.insert(name.to_owned(), portal);
         }
@@ -331,7 +512,10 @@ pub(super) fn types(columns: Option<&[ColumnDescription]>) -> Option<Vec<u32>> {
 }
 
 pub(super) fn changed_columns() -> Refusal {
-    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
+    Refusal::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        "cached plan must not change result type",
+    )
 }
 
 /// 26000
@@ -339,7 +523,10 @@ pub(super) fn no_statement(name: &str) -> Refusal {
     if name.is_empty() {
         return Refusal::new("26000", "unnamed prepared statement does not exist");
     }
-    Refusal::new("26000", format!("prepared statement \"{name}\" does not exist"))
+    Refusal::new(
+        "26000",
+        format!("prepared statement \"{name}\" does not exist"),
+    )
 }
 
 fn no_portal(name: &str) -> Refusal {
@@ -350,12 +537,16 @@ fn read_formats(codes: &[i16]) -> Result<Vec<Format>, Refusal> {
     let read = |&code: &i16| match code {
         0 => Ok(Format::Text),
         1 => Ok(Format::Binary),
-        other => Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("unsupported format code: {other}"))),
+        other => Err(Refusal::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            format!("unsupported format code: {other}"),
+        )),
     };
     codes.iter().map(read).collect()
 }
 
-/// Values as a portal keeps them: in memory of their own, since a part of what was read would keep the whole of it.
+/// Values as a portal keeps them: in memory of their own, since a part of what was read would keep
+/// the whole of it.
 ///
 /// # Errors
 /// 22021 where a value sent as text is not UTF-8 without a zero byte.
@@ -365,7 +556,10 @@ fn kept(formats: Vec<Format>, values: Vec<Option<Bytes>>) -> Result<Vec<Argument
         if format == Format::Text && value.as_ref().is_some_and(|value| !is_text(value)) {
             return Err(not_utf8());
         }
-        Ok(Argument { format, value: value.map(|value| Bytes::copy_from_slice(&value)) })
+        Ok(Argument {
+            format,
+            value: value.map(|value| Bytes::copy_from_slice(&value)),
+        })
     };
     formats.into_iter().zip(values).map(keep).collect()
 }
@@ -382,7 +576,13 @@ mod tests {
         assert_eq!(arguments[0].value.as_deref(), Some(&b"x"[..]));
         for text in [&b"\0"[..], b"\xff"] {
             let sent = || vec![Some(Bytes::copy_from_slice(text))];
-            assert_eq!(kept(vec![Format::Text], sent()).err().map(|refusal| refusal.sqlstate).as_deref(), Some("22021"));
+            assert_eq!(
+                kept(vec![Format::Text], sent())
+                    .err()
+                    .map(|refusal| refusal.sqlstate)
+                    .as_deref(),
+                Some("22021")
+            );
             assert!(kept(vec![Format::Binary], sent()).is_ok());
         }
     }

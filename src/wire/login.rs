@@ -1,9 +1,12 @@
-//! From the startup packet to the first ReadyForQuery. Every failure here is FATAL and ends the connection: there is no way around it.
+//! From the startup packet to the first ReadyForQuery. Every failure here is FATAL and ends the
+//! connection: there is no way around it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use pgwire::messages::startup::{Authentication, BackendKeyData, NegotiateProtocolVersion, SecretKey};
+use pgwire::messages::startup::{
+    Authentication, BackendKeyData, NegotiateProtocolVersion, SecretKey,
+};
 
 use super::Server;
 use super::cancel::Key;
@@ -25,10 +28,17 @@ pub(super) struct LoggedIn {
     pub(super) place: Arc<Place>,
 }
 
-/// The replies up to AuthenticationOk and the key are written to the channel; the session's own greeting follows.
-pub(super) async fn log_in<S: Service>(server: &Server<S>, channel: &mut Channel, startup: Opening, address: IpAddr) -> Result<LoggedIn, Stop> {
+/// The replies up to AuthenticationOk and the key are written to the channel; the session's own
+/// greeting follows.
+pub(super) async fn log_in<S: Service>(
+    server: &Server<S>,
+    channel: &mut Channel,
+    startup: Opening,
+    address: IpAddr,
+) -> Result<LoggedIn, Stop> {
     match log_in_or_refuse(server, channel, startup, address).await {
-        // The one place where a session could be left open half-way: nothing that fails here may be less than fatal.
+        // The one place where a session could be left open half-way: nothing that fails here may be
+        // less than fatal.
         Err(Stop::Refused(refusal)) => Err(Stop::Fatal(refusal)),
         other => other,
     }
@@ -45,61 +55,132 @@ pub(super) struct Opening {
 
 impl Opening {
     pub(super) fn new(startup: Startup) -> (Channel, Self) {
-        let Startup { channel, certificate_pem, client_names, minor, negotiate, parameters } = startup;
-        (channel, Self { certificate_pem, client_names, minor, negotiate, parameters })
+        let Startup {
+            channel,
+            certificate_pem,
+            client_names,
+            minor,
+            negotiate,
+            parameters,
+        } = startup;
+        (
+            channel,
+            Self {
+                certificate_pem,
+                client_names,
+                minor,
+                negotiate,
+                parameters,
+            },
+        )
     }
 
     /// The last value of a parameter counts.
     fn parameter(&self, name: &str) -> Option<&str> {
-        self.parameters.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.parameters
+            .iter()
+            .rev()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
-async fn log_in_or_refuse<S: Service>(server: &Server<S>, channel: &mut Channel, opening: Opening, address: IpAddr) -> Result<LoggedIn, Stop> {
+async fn log_in_or_refuse<S: Service>(
+    server: &Server<S>,
+    channel: &mut Channel,
+    opening: Opening,
+    address: IpAddr,
+) -> Result<LoggedIn, Stop> {
     if let Some(options) = &opening.negotiate {
         let version = (3 << 16) | i32::from(opening.minor);
         channel.send(&NegotiateProtocolVersion::new(version, options.clone()));
     }
     let role = match opening.parameter("user") {
         Some(user) if !user.is_empty() => user.to_owned(),
-        _ => return Err(Refusal::new("28000", "no PostgreSQL user name specified in startup packet").into()),
+        _ => {
+            return Err(Refusal::new(
+                "28000",
+                "no PostgreSQL user name specified in startup packet",
+            )
+            .into());
+        }
     };
     if let Some(value) = opening.parameter("replication")
         && !matches!(value, "false" | "off" | "no" | "0")
     {
-        return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "replication connections are not supported by pgveil").into());
+        return Err(Refusal::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            "replication connections are not supported by pgveil",
+        )
+        .into());
     }
     let stored = server.service.verifier(&role);
-    scram::authenticate(channel, &role, stored, &server.decoy, opening.certificate_pem.as_deref()).await?;
-    vouched(server.service.certificate(&role), &role, &opening.client_names)?;
+    scram::authenticate(
+        channel,
+        &role,
+        stored,
+        &server.decoy,
+        opening.certificate_pem.as_deref(),
+    )
+    .await?;
+    vouched(
+        server.service.certificate(&role),
+        &role,
+        &opening.client_names,
+    )?;
 
-    let database = opening.parameter("database").filter(|name| !name.is_empty()).unwrap_or(&role);
+    let database = opening
+        .parameter("database")
+        .filter(|name| !name.is_empty())
+        .unwrap_or(&role);
     if database != server.service.database() {
-        return Err(Refusal::new("3D000", format!("database \"{database}\" does not exist")).into());
+        return Err(
+            Refusal::new("3D000", format!("database \"{database}\" does not exist")).into(),
+        );
     }
     let place = server.places.take(&*server.service, &role, address)?;
     let settings = settings(&*server.service, &role, &opening.parameters)?;
     let secret_bytes = if opening.minor >= 2 { 32 } else { 4 };
     let Some(key) = server.sessions.enter(secret_bytes) else {
-        return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "could not generate a cancel key").into());
+        return Err(
+            Refusal::new(sqlstate::INTERNAL_ERROR, "could not generate a cancel key").into(),
+        );
     };
     channel.send(&Authentication::Ok);
-    channel.send(&BackendKeyData::new(key.process, SecretKey::Bytes(key.secret.clone().into())));
-    Ok(LoggedIn { role, settings, key, place })
+    channel.send(&BackendKeyData::new(
+        key.process,
+        SecretKey::Bytes(key.secret.clone().into()),
+    ));
+    Ok(LoggedIn {
+        role,
+        settings,
+        key,
+        place,
+    })
 }
 
 /// 28000 where the role needs a certificate made out to its name and none was shown.
 fn vouched(wanted: Certificate, role: &str, names: &[String]) -> Result<(), Refusal> {
     match wanted {
         Certificate::Optional => Ok(()),
-        Certificate::Required if names.is_empty() => Err(Refusal::new("28000", "connection requires a valid client certificate")),
+        Certificate::Required if names.is_empty() => Err(Refusal::new(
+            "28000",
+            "connection requires a valid client certificate",
+        )),
         Certificate::Required if names.iter().any(|name| name == role) => Ok(()),
-        Certificate::Required => Err(Refusal::new("28000", format!("certificate authentication failed for user \"{role}\""))
-            .detail("The certificate is made out to another name.")),
+        Certificate::Required => Err(Refusal::new(
+            "28000",
+            format!("certificate authentication failed for user \"{role}\""),
+        )
+        .detail("The certificate is made out to another name.")),
     }
 }
 
-fn settings<S: Service>(service: &S, role: &str, parameters: &[(String, String)]) -> Result<Settings, Refusal> {
+fn settings<S: Service>(
+    service: &S,
+    role: &str,
+    parameters: &[(String, String)],
+) -> Result<Settings, Refusal> {
     let server_version = service.server_version();
     let mut settings = Settings::new(&[
         ("server_version", server_version.clone()),
@@ -119,7 +200,10 @@ fn settings<S: Service>(service: &S, role: &str, parameters: &[(String, String)]
         }
     }
     for (name, value) in parameters {
-        if !matches!(name.as_str(), "user" | "database" | "options" | "replication") {
+        if !matches!(
+            name.as_str(),
+            "user" | "database" | "options" | "replication"
+        ) {
             settings.set_default(name, value)?;
         }
     }
@@ -129,12 +213,22 @@ fn settings<S: Service>(service: &S, role: &str, parameters: &[(String, String)]
 
 /// `15.18` → `150018`.
 fn version_number(version: &str) -> String {
-    let mut parts = version.split('.').map(|part| part.chars().take_while(char::is_ascii_digit).collect::<String>());
-    let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok()).unwrap_or(0);
+    let mut parts = version.split('.').map(|part| {
+        part.chars()
+            .take_while(char::is_ascii_digit)
+            .collect::<String>()
+    });
+    let mut part = || {
+        parts
+            .next()
+            .and_then(|part| part.parse::<u32>().ok())
+            .unwrap_or(0)
+    };
     (u64::from(part()) * 10_000 + u64::from(part())).to_string()
 }
 
-/// The command line in `options`: `-c name=value`, `-cname=value`, `--name=value`; a backslash keeps the character after it.
+/// The command line in `options`: `-c name=value`, `-cname=value`, `--name=value`; a backslash
+/// keeps the character after it.
 fn options(line: &str) -> Result<Vec<(String, String)>, Refusal> {
     let mut words: Vec<String> = Vec::new();
     let (mut open, mut letters) = (false, line.chars());
@@ -147,7 +241,11 @@ fn options(line: &str) -> Result<Vec<(String, String)>, Refusal> {
             words.push(String::new());
             open = true;
         }
-        let letter = if letter == '\\' { letters.next() } else { Some(letter) };
+        let letter = if letter == '\\' {
+            letters.next()
+        } else {
+            Some(letter)
+        };
         if let (Some(word), Some(letter)) = (words.last_mut(), letter) {
             word.push(letter);
         }
@@ -155,7 +253,12 @@ fn options(line: &str) -> Result<Vec<(String, String)>, Refusal> {
     let mut found = Vec::new();
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
-        let bad = || Refusal::new(sqlstate::SYNTAX_ERROR, format!("invalid command-line argument for server process: {word}"));
+        let bad = || {
+            Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                format!("invalid command-line argument for server process: {word}"),
+            )
+        };
         let assignment = match (word.strip_prefix("--"), word.strip_prefix("-c")) {
             (Some(assignment), _) => assignment.to_owned(),
             (None, Some("")) => words.next().ok_or_else(bad)?,
@@ -174,9 +277,20 @@ mod tests {
 
     #[test]
     fn options_are_split_as_a_command_line() {
-        let found = options(r"-c search_path=a,b  -cDateStyle=ISO,\ DMY --statement-timeout=5s").unwrap();
-        let found: Vec<(&str, &str)> = found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        assert_eq!(found, [("search_path", "a,b"), ("DateStyle", "ISO, DMY"), ("statement_timeout", "5s")]);
+        let found =
+            options(r"-c search_path=a,b  -cDateStyle=ISO,\ DMY --statement-timeout=5s").unwrap();
+        let found: Vec<(&str, &str)> = found
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("search_path", "a,b"),
+                ("DateStyle", "ISO, DMY"),
+                ("statement_timeout", "5s")
+            ]
+        );
         assert!(options("-x").is_err());
         assert!(options("-c").is_err());
         assert!(options("-c novalue").is_err());

@@ -1,4 +1,5 @@
-//! Bodies of client messages, decoded strictly: pgwire's decoders panic on a short body and replace bytes that are not UTF-8.
+//! Bodies of client messages, decoded strictly: pgwire's decoders panic on a short body and replace
+//! bytes that are not UTF-8.
 
 use bytes::{Buf, Bytes};
 
@@ -53,13 +54,18 @@ pub(super) struct Bind {
 }
 
 /// # Errors
-/// Fatal 08P01 for a body that is too short or too long; 22021, which leaves the session open, for text that is not UTF-8.
+/// Fatal 08P01 for a body that is too short or too long; 22021, which leaves the session open, for
+/// text that is not UTF-8.
 pub(super) fn decode(frame: Frame) -> Result<Frontend, Stop> {
     let Frame { kind, body } = frame;
     let mut body = Body(body);
     let message = match kind {
         b'Q' => Frontend::Query(body.text()?),
-        b'P' => Frontend::Parse { name: body.text()?, sql: body.text()?, types: body.list(4, Body::u32)? },
+        b'P' => Frontend::Parse {
+            name: body.text()?,
+            sql: body.text()?,
+            types: body.list(4, Body::u32)?,
+        },
         b'B' => Frontend::Bind(Bind {
             portal: body.text()?,
             statement: body.text()?,
@@ -67,18 +73,35 @@ pub(super) fn decode(frame: Frame) -> Result<Frontend, Stop> {
             values: body.list(4, Body::value)?,
             result_formats: body.list(2, Body::i16)?,
         }),
-        b'D' => Frontend::Describe { target: body.target("DESCRIBE")?, name: body.text()? },
-        b'C' => Frontend::Close { target: body.target("CLOSE")?, name: body.text()? },
-        b'E' => Frontend::Execute { portal: body.text()?, rows_max: body.i32()? },
+        b'D' => Frontend::Describe {
+            target: body.target("DESCRIBE")?,
+            name: body.text()?,
+        },
+        b'C' => Frontend::Close {
+            target: body.target("CLOSE")?,
+            name: body.text()?,
+        },
+        b'E' => Frontend::Execute {
+            portal: body.text()?,
+            rows_max: body.i32()?,
+        },
         b'H' => Frontend::Flush,
         b'S' => Frontend::Sync,
         b'X' => Frontend::Terminate,
         b'F' => return Ok(Frontend::FunctionCall),
         b'd' | b'c' | b'f' => return Ok(Frontend::Copy),
         b'p' => return Ok(Frontend::Password),
-        _ => return Err(Stop::protocol(format!("invalid frontend message type {kind}"))),
+        _ => {
+            return Err(Stop::protocol(format!(
+                "invalid frontend message type {kind}"
+            )));
+        }
     };
-    if body.0.is_empty() { Ok(message) } else { Err(Stop::protocol("invalid message format")) }
+    if body.0.is_empty() {
+        Ok(message)
+    } else {
+        Err(Stop::protocol("invalid message format"))
+    }
 }
 
 /// A cursor that never reads past its end.
@@ -106,7 +129,11 @@ impl Body {
 
     /// Bytes up to a zero byte.
     fn text_bytes(&mut self) -> Result<Bytes, Stop> {
-        let end = self.0.iter().position(|&b| b == 0).ok_or_else(|| Stop::protocol("invalid string in message"))?;
+        let end = self
+            .0
+            .iter()
+            .position(|&b| b == 0)
+            .ok_or_else(|| Stop::protocol("invalid string in message"))?;
         let text = self.0.split_to(end);
         self.0.advance(1);
         Ok(text)
@@ -124,7 +151,9 @@ impl Body {
         match self.take(1)?.get_u8() {
             b'S' => Ok(Target::Statement),
             b'P' => Ok(Target::Portal),
-            other => Err(Stop::protocol(format!("invalid {what} message subtype {other}"))),
+            other => Err(Stop::protocol(format!(
+                "invalid {what} message subtype {other}"
+            ))),
         }
     }
 
@@ -139,8 +168,13 @@ impl Body {
         }
     }
 
-    /// A counted list. The count is compared with the bytes left before anything is allocated for it.
-    fn list<T>(&mut self, bytes_each: usize, item: fn(&mut Self) -> Result<T, Stop>) -> Result<Vec<T>, Stop> {
+    /// A counted list. The count is compared with the bytes left before anything is allocated for
+    /// it.
+    fn list<T>(
+        &mut self,
+        bytes_each: usize,
+        item: fn(&mut Self) -> Result<T, Stop>,
+    ) -> Result<Vec<T>, Stop> {
         let count = usize::from(self.take(2)?.get_u16());
         if count.saturating_mul(bytes_each) > self.0.len() {
             return Err(Stop::protocol("insufficient data left in message"));
@@ -166,12 +200,21 @@ mod tests {
 
     #[test]
     fn a_cut_bind_is_a_protocol_error_at_every_byte() {
-        let whole = b"portal\0statement\0\0\x01\0\x01\0\x02\0\0\0\x03abc\xff\xff\xff\xff\0\x02\0\0\0\x01";
+        let whole =
+            b"portal\0statement\0\0\x01\0\x01\0\x02\0\0\0\x03abc\xff\xff\xff\xff\0\x02\0\0\0\x01";
         for length in 0..whole.len() {
-            let cut = decode(Frame { kind: b'B', body: Bytes::copy_from_slice(&whole[..length]) });
+            let cut = decode(Frame {
+                kind: b'B',
+                body: Bytes::copy_from_slice(&whole[..length]),
+            });
             assert!(matches!(cut, Err(Stop::Fatal(_))), "{length}");
         }
-        let Ok(Frontend::Bind(bind)) = decode(Frame { kind: b'B', body: Bytes::from_static(whole) }) else { panic!("refused") };
+        let Ok(Frontend::Bind(bind)) = decode(Frame {
+            kind: b'B',
+            body: Bytes::from_static(whole),
+        }) else {
+            panic!("refused")
+        };
         assert_eq!((bind.formats, bind.result_formats), (vec![1], vec![0, 1]));
         assert_eq!(bind.values, [Some(Bytes::from_static(b"abc")), None]);
     }

@@ -1,8 +1,9 @@
 //! The edge: PostgreSQL's protocol towards clients, down to one call of [`Service`] a statement.
 //!
-//! `serve` accepts; `startup` negotiates TLS; `login` authenticates; `connection` takes one message after another; `simple` and `extended` are the two
-//! query protocols; `ask` runs one question of the engine; `command` answers statements about the session itself, `advisory` its locks; `cursor`, `prepared` and `copy` are
-//! SQL's own ways to an answer.
+//! `serve` accepts; `startup` negotiates TLS; `login` authenticates; `connection` takes one message
+//! after another; `simple` and `extended` are the two query protocols; `ask` runs one question of
+//! the engine; `command` answers statements about the session itself, `advisory` its locks;
+//! `cursor`, `prepared` and `copy` are SQL's own ways to an answer.
 
 mod advisory;
 mod cancel;
@@ -66,7 +67,8 @@ struct Server<S> {
     stock: Stock,
 }
 
-/// Serves clients until `shutdown` is cancelled. Then idle sessions end with 57P01 at once, and running statements get ten seconds.
+/// Serves clients until `shutdown` is cancelled. Then idle sessions end with 57P01 at once, and
+/// running statements get ten seconds.
 ///
 /// # Errors
 /// Where the operating system has no randomness to give.
@@ -78,7 +80,16 @@ pub async fn serve<S: Service>(
 ) -> std::io::Result<()> {
     let tls = tls.map(speaking_postgresql);
     let (sessions, places, lobby) = Default::default();
-    let server = Arc::new(Server { service, tls, shutdown, sessions, decoy: scram::Decoy::new()?, places, lobby, stock: Stock::default() });
+    let server = Arc::new(Server {
+        service,
+        tls,
+        shutdown,
+        sessions,
+        decoy: scram::Decoy::new()?,
+        places,
+        lobby,
+        stock: Stock::default(),
+    });
     // Each running answer holds a sender, so the receiver ends when the last of them has.
     let (answers, mut answered) = mpsc::channel::<()>(1);
     let mut connections = JoinSet::new();
@@ -105,7 +116,10 @@ pub async fn serve<S: Service>(
         }
         answered.recv().await
     };
-    if timeout(DRAIN_TIMEOUT + FAREWELL_TIMEOUT, drained).await.is_err() {
+    if timeout(DRAIN_TIMEOUT + FAREWELL_TIMEOUT, drained)
+        .await
+        .is_err()
+    {
         tracing::warn!("statements still ran when the time to stop was over");
     }
     connections.abort_all();
@@ -119,7 +133,8 @@ fn speaking_postgresql(tls: Arc<ServerConfig>) -> Arc<ServerConfig> {
     Arc::new(tls)
 }
 
-/// A panic ends one connection and is counted; its text may hold what a client sent, so it is not logged here.
+/// A panic ends one connection and is counted; its text may hold what a client sent, so it is not
+/// logged here.
 fn note(ended: Result<(), JoinError>) {
     if ended.is_err_and(|error| error.is_panic()) {
         tracing::error!("a connection ended by a panic");
@@ -127,19 +142,30 @@ fn note(ended: Result<(), JoinError>) {
 }
 
 /// One connection, from its first byte to its last.
-async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, address: SocketAddr, seat: unauthenticated::Seat, answers: mpsc::Sender<()>) {
+async fn client<S: Service>(
+    server: Arc<Server<S>>,
+    socket: TcpStream,
+    address: SocketAddr,
+    seat: unauthenticated::Seat,
+    answers: mpsc::Sender<()>,
+) {
     let _ = socket.set_nodelay(true);
     // Who is gone without a word gives its place back.
-    let _ = SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4));
+    let _ = SockRef::from(&socket).set_tcp_keepalive(
+        &TcpKeepalive::new()
+            .with_time(KEEPALIVE)
+            .with_interval(KEEPALIVE / 4),
+    );
     let opening = async {
-        let (mut channel, opening) = match startup::open(socket, server.tls.clone(), &server.sessions).await {
-            Opened::Client(startup) => Opening::new(*startup),
-            Opened::Done => return None,
-            Opened::Refused(channel, refusal) => {
-                channel.farewell(Some(&refusal)).await;
-                return None;
-            }
-        };
+        let (mut channel, opening) =
+            match startup::open(socket, server.tls.clone(), &server.sessions).await {
+                Opened::Client(startup) => Opening::new(*startup),
+                Opened::Done => return None,
+                Opened::Refused(channel, refusal) => {
+                    channel.farewell(Some(&refusal)).await;
+                    return None;
+                }
+            };
         match login::log_in(&server, &mut channel, opening, address.ip()).await {
             Ok(logged_in) => Some((channel, logged_in)),
             Err(Stop::Refused(refusal) | Stop::Fatal(refusal)) => {
@@ -160,7 +186,13 @@ async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, address: 
     };
     drop(seat);
     if let Some((channel, logged_in)) = opened {
-        let common = Common { shutdown: server.shutdown.clone(), answers, share: server.stock.share(&logged_in.role) };
-        Connection::new(channel, server.service.clone(), logged_in, common).run().await;
+        let common = Common {
+            shutdown: server.shutdown.clone(),
+            answers,
+            share: server.stock.share(&logged_in.role),
+        };
+        Connection::new(channel, server.service.clone(), logged_in, common)
+            .run()
+            .await;
     }
 }

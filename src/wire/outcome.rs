@@ -21,7 +21,10 @@ impl Stop {
 
     /// The operator stops the server.
     pub(super) fn shutdown() -> Self {
-        Self::Fatal(Refusal::new("57P01", "terminating connection due to administrator command"))
+        Self::Fatal(Refusal::new(
+            "57P01",
+            "terminating connection due to administrator command",
+        ))
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a session keeps between messages: prepared statements, and portals with the rows not yet fetched.
+//! What a session keeps between messages: prepared statements, and portals with the rows not yet
+//! fetched.
 
 use std::sync::Arc;
 
@@ -72,39 +73,80 @@ pub(super) struct Reply {
 
 impl Reply {
     pub(super) fn done(tag: impl Into<String>) -> Self {
-        Self { notices: Vec::new(), columns: None, rows: Vec::new(), tag: tag.into(), formats: Vec::new(), copy: None, held: None }
+        Self {
+            notices: Vec::new(),
+            columns: None,
+            rows: Vec::new(),
+            tag: tag.into(),
+            formats: Vec::new(),
+            copy: None,
+            held: None,
+        }
     }
 
     pub(super) fn warning(mut self, sqlstate: &str, message: &str) -> Self {
-        self.notices.push(("WARNING", Refusal::new(sqlstate, message)));
+        self.notices
+            .push(("WARNING", Refusal::new(sqlstate, message)));
         self
     }
 
-    pub(super) fn texts(tag: &str, columns: Vec<ColumnDescription>, rows: Vec<Vec<String>>) -> Self {
-        let rows = rows.into_iter().map(|row| row.into_iter().map(|value| Some(Bytes::from(value))).collect()).collect();
-        Self { columns: Some(columns), rows, ..Self::done(tag) }
+    pub(super) fn texts(
+        tag: &str,
+        columns: Vec<ColumnDescription>,
+        rows: Vec<Vec<String>>,
+    ) -> Self {
+        let rows = rows
+            .into_iter()
+            .map(|row| {
+                row.into_iter()
+                    .map(|value| Some(Bytes::from(value)))
+                    .collect()
+            })
+            .collect();
+        Self {
+            columns: Some(columns),
+            rows,
+            ..Self::done(tag)
+        }
     }
 }
 
 /// PostgreSQL's tag: what gives rows of a query counts them.
 pub(super) fn counted(tag: &str, rows: usize) -> String {
-    if matches!(tag, "SELECT" | "FETCH" | "COPY") { format!("{tag} {rows}") } else { tag.to_owned() }
+    if matches!(tag, "SELECT" | "FETCH" | "COPY") {
+        format!("{tag} {rows}")
+    } else {
+        tag.to_owned()
+    }
 }
 
 /// About how much memory the description of some columns takes.
 pub(super) fn columns_weight(columns: Option<&[ColumnDescription]>) -> usize {
-    columns.into_iter().flatten().map(|column| size_of::<ColumnDescription>() + column.name.len()).sum()
+    columns
+        .into_iter()
+        .flatten()
+        .map(|column| size_of::<ColumnDescription>() + column.name.len())
+        .sum()
 }
 
 /// About how much memory the settings of a portal take.
 pub(super) fn settings_weight(asker: &Asker) -> usize {
-    let texts = asker.settings.iter().flat_map(|(name, value)| [name, value]).chain(&asker.search_path);
+    let texts = asker
+        .settings
+        .iter()
+        .flat_map(|(name, value)| [name, value])
+        .chain(&asker.search_path);
     texts.map(|text| size_of::<String>() + text.len()).sum()
 }
 
 /// A column of type text.
 pub(super) fn text_column(name: &str) -> ColumnDescription {
-    ColumnDescription { name: name.to_owned(), type_oid: 25, type_size: -1, type_modifier: -1 }
+    ColumnDescription {
+        name: name.to_owned(),
+        type_oid: 25,
+        type_size: -1,
+        type_modifier: -1,
+    }
 }
 
 /// One format for each column.

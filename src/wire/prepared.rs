@@ -11,39 +11,72 @@ use crate::refusal::{Refusal, sqlstate};
 
 impl<S: Service> Connection<S> {
     pub(super) async fn prepare(&mut self, prepare: &Prepare) -> Result<Reply, Stop> {
-        let Prepare { name, types, query, bytes } = prepare;
+        let Prepare {
+            name,
+            types,
+            query,
+            bytes,
+        } = prepare;
         if name.is_empty() {
             return Err(Refusal::new("26000", "invalid statement name: must not be empty").into());
         }
-        self.keep_statement(name, Some(Statement::Query(query.clone())), types, *bytes).await?;
+        self.keep_statement(name, Some(Statement::Query(query.clone())), types, *bytes)
+            .await?;
         Ok(Reply::done("PREPARE"))
     }
 
     /// A question with the values of this EXECUTE.
-    pub(super) async fn execute_prepared(&mut self, execute: &Execute, formats: &[Format]) -> Result<Reply, Stop> {
+    pub(super) async fn execute_prepared(
+        &mut self,
+        execute: &Execute,
+        formats: &[Format],
+    ) -> Result<Reply, Stop> {
         let prepared = self.named(execute)?;
         let arguments = self.values(execute, &prepared).await?;
         match &prepared.statement {
             Some(Statement::Query(query)) => {
                 self.check_columns(query, &prepared).await?;
-                self.query(query, &prepared.parameters, &arguments, formats).await
+                self.query(query, &prepared.parameters, &arguments, formats)
+                    .await
             }
-            Some(Statement::Explain(query, format)) => self.explain(query, (&prepared.parameters, &arguments), *format).await,
+            Some(Statement::Explain(query, format)) => {
+                self.explain(query, (&prepared.parameters, &arguments), *format)
+                    .await
+            }
             Some(Statement::Fetch(fetch)) => self.fetch(fetch, formats).await,
             Some(Statement::Session(session)) => Ok(self.session(session)?),
-            Some(Statement::Declare(_) | Statement::Prepare(_) | Statement::Execute(_) | Statement::ExplainExecute(..) | Statement::Copy(_))
-            | None => Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "EXECUTE runs prepared queries only").into()),
+            Some(
+                Statement::Declare(_)
+                | Statement::Prepare(_)
+                | Statement::Execute(_)
+                | Statement::ExplainExecute(..)
+                | Statement::Copy(_),
+            )
+            | None => Err(Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "EXECUTE runs prepared queries only",
+            )
+            .into()),
         }
     }
 
     /// The plan of a prepared query with the values of this EXECUTE.
-    pub(super) async fn explain_prepared(&mut self, execute: &Execute, format: ExplainFormat) -> Result<Reply, Stop> {
+    pub(super) async fn explain_prepared(
+        &mut self,
+        execute: &Execute,
+        format: ExplainFormat,
+    ) -> Result<Reply, Stop> {
         let prepared = self.named(execute)?;
         let Some(Statement::Query(query)) = &prepared.statement else {
-            return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "EXPLAIN EXECUTE explains prepared queries only").into());
+            return Err(Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "EXPLAIN EXECUTE explains prepared queries only",
+            )
+            .into());
         };
         let arguments = self.values(execute, &prepared).await?;
-        self.explain(query, (&prepared.parameters, &arguments), format).await
+        self.explain(query, (&prepared.parameters, &arguments), format)
+            .await
     }
 
     /// The statement that an EXECUTE names, which has as many parameters as the EXECUTE has values.
@@ -51,14 +84,25 @@ impl<S: Service> Connection<S> {
         let Execute { name, values } = execute;
         let prepared = self.statement(name)?.clone();
         if values.len() != prepared.parameters.len() {
-            let refusal = Refusal::new(sqlstate::SYNTAX_ERROR, format!("wrong number of parameters for prepared statement \"{name}\""));
-            return Err(refusal.detail(format!("Expected {} parameters but got {}.", prepared.parameters.len(), values.len())));
+            let refusal = Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                format!("wrong number of parameters for prepared statement \"{name}\""),
+            );
+            return Err(refusal.detail(format!(
+                "Expected {} parameters but got {}.",
+                prepared.parameters.len(),
+                values.len()
+            )));
         }
         Ok(prepared)
     }
 
     /// PostgreSQL computes the values under the session's settings, as a row that reads no table.
-    async fn values(&mut self, execute: &Execute, prepared: &Prepared) -> Result<Vec<Argument>, Stop> {
+    async fn values(
+        &mut self,
+        execute: &Execute,
+        prepared: &Prepared,
+    ) -> Result<Vec<Argument>, Stop> {
         if execute.values.is_empty() {
             return Ok(Vec::new());
         }
@@ -66,37 +110,84 @@ impl<S: Service> Connection<S> {
         let question = execute.values.query(&types)?;
         let formats = if types.iter().any(|oid| is_unnamed(*oid)) {
             // The label of an enum may be written as a text.
-            let written = self.described(&question, &[]).await.map_err(of_execute)?.columns;
-            let other = |(column, oid): (&ColumnDescription, &u32)| is_unnamed(*oid) && column.type_oid != *oid;
-            written.iter().zip(&types).map(|of| if other(of) { Format::Text } else { carried(*of.1) }).collect()
+            let written = self
+                .described(&question, &[])
+                .await
+                .map_err(of_execute)?
+                .columns;
+            let other = |(column, oid): (&ColumnDescription, &u32)| {
+                is_unnamed(*oid) && column.type_oid != *oid
+            };
+            written
+                .iter()
+                .zip(&types)
+                .map(|of| {
+                    if other(of) {
+                        Format::Text
+                    } else {
+                        carried(*of.1)
+                    }
+                })
+                .collect()
         } else {
             types.iter().map(|oid| carried(*oid)).collect::<Vec<_>>()
         };
-        let reply = self.answer(&question, &[], &[], &formats).await.map_err(of_execute)?;
+        let reply = self
+            .answer(&question, &[], &[], &formats)
+            .await
+            .map_err(of_execute)?;
         let Ok([row]) = <[Row; 1]>::try_from(reply.rows) else {
-            return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "the values of EXECUTE could not be computed").into());
+            return Err(Refusal::new(
+                sqlstate::INTERNAL_ERROR,
+                "the values of EXECUTE could not be computed",
+            )
+            .into());
         };
         fit_as_text(row.iter().flatten().map(bytes::Bytes::len).sum())?;
-        Ok(each(&formats, row.len()).into_iter().zip(row).map(|(format, value)| Argument { format, value }).collect())
+        Ok(each(&formats, row.len())
+            .into_iter()
+            .zip(row)
+            .map(|(format, value)| Argument { format, value })
+            .collect())
     }
 
-    /// The types that values are computed as: a domain's is the one beneath it, which a column of it is described by.
+    /// The types that values are computed as: a domain's is the one beneath it, which a column of
+    /// it is described by.
     async fn beneath(&mut self, parameters: &[u32]) -> Result<Vec<u32>, Stop> {
         if !parameters.iter().any(|oid| is_unnamed(*oid)) {
             return Ok(parameters.to_vec());
         }
-        let columns = self.described(&Values::places(parameters.len())?, parameters).await?.columns;
-        Ok(columns.iter().zip(parameters).map(|(column, oid)| if parameter_type(column.type_oid).is_ok() { column.type_oid } else { *oid }).collect())
+        let columns = self
+            .described(&Values::places(parameters.len())?, parameters)
+            .await?
+            .columns;
+        Ok(columns
+            .iter()
+            .zip(parameters)
+            .map(|(column, oid)| {
+                if parameter_type(column.type_oid).is_ok() {
+                    column.type_oid
+                } else {
+                    *oid
+                }
+            })
+            .collect())
     }
 }
 
-/// Types whose text is the same under all settings and stands for one value, so that text is what they travel as: bool, the integers, text, json, varchar,
-/// numeric, uuid, jsonb, and a constant without a type. A float may lose digits, a time its zone, an interval its signs, and so may what holds such.
+/// Types whose text is the same under all settings and stands for one value, so that text is what
+/// they travel as: bool, the integers, text, json, varchar, numeric, uuid, jsonb, and a constant
+/// without a type. A float may lose digits, a time its zone, an interval its signs, and so may what
+/// holds such.
 const ALIKE_AS_TEXT: [u32; 12] = [0, 705, 16, 20, 21, 23, 25, 114, 1043, 1700, 2950, 3802];
 
 /// How a value of this type reaches its parameter.
 pub(super) fn carried(oid: u32) -> Format {
-    if ALIKE_AS_TEXT.contains(&oid) { Format::Text } else { Format::Binary }
+    if ALIKE_AS_TEXT.contains(&oid) {
+        Format::Text
+    } else {
+        Format::Binary
+    }
 }
 
 /// A type of the policy's tables, which no cast of ours names.
@@ -104,12 +195,28 @@ fn is_unnamed(oid: u32) -> bool {
     matches!(parameter_type(oid), Ok(None))
 }
 
-/// PostgreSQL's words for what stands in no row of VALUES, nor among the values of EXECUTE: aggregates, windows and functions of many rows.
+/// PostgreSQL's words for what stands in no row of VALUES, nor among the values of EXECUTE:
+/// aggregates, windows and functions of many rows.
 fn of_execute(stop: Stop) -> Stop {
     match stop {
-        Stop::Refused(Refusal { message, sqlstate, detail, hint, position }) => {
-            let message = message.replace("are not allowed in VALUES", "are not allowed in EXECUTE parameters");
-            Stop::Refused(Refusal { message, sqlstate, detail, hint, position })
+        Stop::Refused(Refusal {
+            message,
+            sqlstate,
+            detail,
+            hint,
+            position,
+        }) => {
+            let message = message.replace(
+                "are not allowed in VALUES",
+                "are not allowed in EXECUTE parameters",
+            );
+            Stop::Refused(Refusal {
+                message,
+                sqlstate,
+                detail,
+                hint,
+                position,
+            })
         }
         stop @ (Stop::Fatal(_) | Stop::Closed) => stop,
     }

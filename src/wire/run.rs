@@ -1,9 +1,12 @@
 //! One question to the engine, and the wait for it.
 //!
-//! The engine charges before it runs, and counts failures after. So its future is never dropped half-way: it runs in a task of its own and ends under
-//! the policy's timeout, whatever becomes of the client that asked. A CancelRequest and a vanished client only cancel the token, which the engine
-//! obeys in its own order; `statement_timeout` ends the client's wait alone, and the session goes on. To bound what one session leaves behind, a question
-//! waits while [`UNFINISHED_MAX`] answers that it walked away from still run, and the session's place among the connections stays taken until all have ended.
+//! The engine charges before it runs, and counts failures after. So its future is never dropped
+//! half-way: it runs in a task of its own and ends under the policy's timeout, whatever becomes of
+//! the client that asked. A CancelRequest and a vanished client only cancel the token, which the
+//! engine obeys in its own order; `statement_timeout` ends the client's wait alone, and the session
+//! goes on. To bound what one session leaves behind, a question waits while [`UNFINISHED_MAX`]
+//! answers that it walked away from still run, and the session's place among the connections stays
+//! taken until all have ended.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +20,9 @@ use super::DRAIN_TIMEOUT;
 use super::connection::Connection;
 use super::outcome::Stop;
 use super::portal::{Reply, text_column};
-use crate::engine::{Answer, Argument, Asker, COPIES, ColumnDescription, Description, Format, Service, Size, Turn};
+use crate::engine::{
+    Answer, Argument, Asker, COPIES, ColumnDescription, Description, Format, Service, Size, Turn,
+};
 use crate::error::Error;
 use crate::parse;
 use crate::parse::{ExplainFormat, Query};
@@ -28,19 +33,51 @@ const JSON_OID: u32 = 114;
 const UNFINISHED_MAX: usize = 4;
 
 impl<S: Service> Connection<S> {
-    pub(super) async fn answer(&mut self, query: &Query, parameters: &[u32], arguments: &[Argument], formats: &[Format]) -> Result<Reply, Stop> {
+    pub(super) async fn answer(
+        &mut self,
+        query: &Query,
+        parameters: &[u32],
+        arguments: &[Argument],
+        formats: &[Format],
+    ) -> Result<Reply, Stop> {
         let (asker, question) = (self.asker(), query.clone());
-        let (parameters, arguments, formats) = (parameters.to_vec(), arguments.to_vec(), formats.to_vec());
-        let answered = self
-            .ask("answer", query, |service, token| async move { service.answer(&asker, &question, &parameters, &arguments, &formats, token).await });
-        let Answer { columns, rows, notices, warnings, held } = answered.await?;
-        let notices = notices.into_iter().map(|text| ("NOTICE", Refusal::new("00000", text)));
-        let notices = warnings.into_iter().map(|warning| ("WARNING", warning)).chain(notices).collect();
-        Ok(Reply { notices, columns: Some(columns), rows, held: Some(held), ..Reply::done("SELECT") })
+        let (parameters, arguments, formats) =
+            (parameters.to_vec(), arguments.to_vec(), formats.to_vec());
+        let answered = self.ask("answer", query, |service, token| async move {
+            service
+                .answer(&asker, &question, &parameters, &arguments, &formats, token)
+                .await
+        });
+        let Answer {
+            columns,
+            rows,
+            notices,
+            warnings,
+            held,
+        } = answered.await?;
+        let notices = notices
+            .into_iter()
+            .map(|text| ("NOTICE", Refusal::new("00000", text)));
+        let notices = warnings
+            .into_iter()
+            .map(|warning| ("WARNING", warning))
+            .chain(notices)
+            .collect();
+        Ok(Reply {
+            notices,
+            columns: Some(columns),
+            rows,
+            held: Some(held),
+            ..Reply::done("SELECT")
+        })
     }
 
     /// Free, and touches no data.
-    pub(super) async fn described(&mut self, query: &Query, types: &[u32]) -> Result<Description, Stop> {
+    pub(super) async fn described(
+        &mut self,
+        query: &Query,
+        types: &[u32],
+    ) -> Result<Description, Stop> {
         let (asker, question, types) = (self.asker(), query.clone(), types.to_vec());
         self.ask("describe", query, |service, token| async move {
             tokio::select! {
@@ -85,7 +122,10 @@ impl<S: Service> Connection<S> {
     }
 
     /// What charges nothing and reads released values only.
-    pub(super) async fn ask_free<T, F>(&mut self, question: impl FnOnce(Arc<S>) -> F) -> Result<T, Stop>
+    pub(super) async fn ask_free<T, F>(
+        &mut self,
+        question: impl FnOnce(Arc<S>) -> F,
+    ) -> Result<T, Stop>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
@@ -108,13 +148,19 @@ impl<S: Service> Connection<S> {
             Size::Small => Ok(Turn::at_once()),
             Size::Large => {
                 let role = self.role.clone();
-                self.ask_free(|service| async move { Ok(service.lane().turn(&role, size).await) }).await
+                self.ask_free(|service| async move { Ok(service.lane().turn(&role, size).await) })
+                    .await
             }
         }
     }
 
     /// Runs the question and logs it: never its text or its values.
-    async fn ask<T, F>(&mut self, kind: &'static str, query: &Query, question: impl FnOnce(Arc<S>, CancellationToken) -> F) -> Result<T, Stop>
+    async fn ask<T, F>(
+        &mut self,
+        kind: &'static str,
+        query: &Query,
+        question: impl FnOnce(Arc<S>, CancellationToken) -> F,
+    ) -> Result<T, Stop>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
@@ -130,13 +176,25 @@ impl<S: Service> Connection<S> {
             Err(Stop::Refused(refusal) | Stop::Fatal(refusal)) => &refusal.sqlstate,
             Err(Stop::Closed) => "08006",
         };
-        self.service.meter().question(kind, sqlstate, started.elapsed());
+        self.service
+            .meter()
+            .question(kind, sqlstate, started.elapsed());
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
-        tracing::info!(role = self.role, kind, statement = fingerprint(query), milliseconds, sqlstate, "asked");
+        tracing::info!(
+            role = self.role,
+            kind,
+            statement = fingerprint(query),
+            milliseconds,
+            sqlstate,
+            "asked"
+        );
         result
     }
 
-    async fn wait<T, F>(&mut self, question: impl FnOnce(Arc<S>, CancellationToken) -> F) -> Result<T, Stop>
+    async fn wait<T, F>(
+        &mut self,
+        question: impl FnOnce(Arc<S>, CancellationToken) -> F,
+    ) -> Result<T, Stop>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
@@ -144,7 +202,10 @@ impl<S: Service> Connection<S> {
         let running = self.key.run();
         let token = running.token.clone();
         let patience = |timeout| crate::engine::patience(timeout, self.service.quantum());
-        let deadline = self.settings.duration("statement_timeout").map(|timeout| tokio::time::Instant::now() + patience(timeout));
+        let deadline = self
+            .settings
+            .duration("statement_timeout")
+            .map(|timeout| tokio::time::Instant::now() + patience(timeout));
         self.make_room(deadline, &token).await?;
         let future = question(self.service.clone(), token.clone());
         let held = (self.place.clone(), self.answers.clone());
@@ -167,7 +228,11 @@ impl<S: Service> Connection<S> {
     }
 
     /// Waits while too many answers still run that nobody waits for.
-    async fn make_room(&mut self, deadline: Option<tokio::time::Instant>, token: &CancellationToken) -> Result<(), Stop> {
+    async fn make_room(
+        &mut self,
+        deadline: Option<tokio::time::Instant>,
+        token: &CancellationToken,
+    ) -> Result<(), Stop> {
         self.unfinished.retain(|task| !task.is_finished());
         if self.unfinished.len() < UNFINISHED_MAX {
             return Ok(());
@@ -179,7 +244,10 @@ impl<S: Service> Connection<S> {
                 () = token.cancelled() => Err(Stop::Refused(Error::Cancelled.report())),
             }
         };
-        let freed = self.watch(freed, deadline, token).await.and_then(|freed| freed);
+        let freed = self
+            .watch(freed, deadline, token)
+            .await
+            .and_then(|freed| freed);
         before.retain(|task| !task.is_finished());
         self.unfinished = before;
         freed
@@ -207,7 +275,8 @@ impl<S: Service> Connection<S> {
             biased;
             output = future => Ok(output),
             () = overdue => {
-                let refusal = Refusal::new(sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout");
+                let refusal = Refusal::new(sqlstate::QUERY_CANCELED, "canceling statement due to \
+                    statement timeout");
                 Err(Stop::Refused(refusal.detail("What was charged stays charged.")))
             }
             () = self.channel.gone() => {
@@ -226,11 +295,15 @@ pub(super) fn explain_column(format: ExplainFormat) -> ColumnDescription {
     let column = text_column("QUERY PLAN");
     match format {
         ExplainFormat::Text => column,
-        ExplainFormat::Json => ColumnDescription { type_oid: JSON_OID, ..column },
+        ExplainFormat::Json => ColumnDescription {
+            type_oid: JSON_OID,
+            ..column
+        },
     }
 }
 
-/// The engine's task panicked; its message may hold values, so only the place it is told under is logged.
+/// The engine's task panicked; its message may hold values, so only the place it is told under is
+/// logged.
 fn lost(error: &JoinError) -> Refusal {
     let incident = format!("{:08x}", rand::random::<u32>());
     tracing::error!(incident, panicked = error.is_panic(), "an answer was lost");
@@ -239,5 +312,9 @@ fn lost(error: &JoinError) -> Refusal {
 
 /// Twelve hex characters that tell statements apart in the log.
 fn fingerprint(query: &Query) -> String {
-    Sha256::digest(query.to_sql()).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(query.to_sql())
+        .iter()
+        .take(6)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

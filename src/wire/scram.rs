@@ -1,4 +1,5 @@
-//! SCRAM-SHA-256 against stored verifiers. An unknown role runs the whole exchange on a made-up verifier and fails like a wrong password.
+//! SCRAM-SHA-256 against stored verifiers. An unknown role runs the whole exchange on a made-up
+//! verifier and fails like a wrong password.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +23,8 @@ const PLUS: &str = "SCRAM-SHA-256-PLUS";
 /// Longest message while a client authenticates.
 const FRAME_BYTES_MAX: usize = 64 << 10;
 
-/// The verifier of a password, as the policy stores it: `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`.
+/// The verifier of a password, as the policy stores it:
+/// `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`.
 ///
 /// # Panics
 /// Where the operating system has no randomness to give.
@@ -38,7 +40,12 @@ fn verifier(password: &str, salt: &[u8]) -> String {
     let salted = gen_salted_password(password, salt, ITERATIONS);
     let stored_key = <sha2::Sha256 as sha2::Digest>::digest(hmac(&salted, b"Client Key"));
     let server_key = hmac(&salted, b"Server Key");
-    format!("{PLAIN}${ITERATIONS}:{}${}:{}", STANDARD.encode(salt), STANDARD.encode(stored_key), STANDARD.encode(server_key))
+    format!(
+        "{PLAIN}${ITERATIONS}:{}${}:{}",
+        STANDARD.encode(salt),
+        STANDARD.encode(stored_key),
+        STANDARD.encode(server_key)
+    )
 }
 
 /// A stored verifier in parts; `None` where it is not one.
@@ -47,14 +54,24 @@ fn parse_verifier(text: &str) -> Option<ScramSecret> {
     let (salt, keys) = rest.split_once('$')?;
     let (stored_key, server_key) = keys.split_once(':')?;
     let key = |text: &str| STANDARD.decode(text).ok().filter(|key| key.len() == 32);
-    let iterations = iterations.parse().ok().filter(|count| (ITERATIONS..=10_000_000).contains(count))?;
+    let iterations = iterations
+        .parse()
+        .ok()
+        .filter(|count| (ITERATIONS..=10_000_000).contains(count))?;
     let salt = STANDARD.decode(salt).ok().filter(|salt| !salt.is_empty())?;
-    Some(ScramSecret::Verifier { salt, iterations, stored_key: key(stored_key)?, server_key: key(server_key)? })
+    Some(ScramSecret::Verifier {
+        salt,
+        iterations,
+        stored_key: key(stored_key)?,
+        server_key: key(server_key)?,
+    })
 }
 
 fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
     // HMAC takes keys of any length, so there is no error to meet.
-    Hmac::<Sha256>::new_from_slice(key).map(|mac| mac.chain_update(text).finalize().into_bytes().to_vec()).unwrap_or_default()
+    Hmac::<Sha256>::new_from_slice(key)
+        .map(|mac| mac.chain_update(text).finalize().into_bytes().to_vec())
+        .unwrap_or_default()
 }
 
 /// A random key of this process; unknown roles get a verifier from it, the same each time.
@@ -63,7 +80,9 @@ pub(super) struct Decoy([u8; 32]);
 impl Decoy {
     pub(super) fn new() -> std::io::Result<Self> {
         let mut key = [0; 32];
-        SysRng.try_fill_bytes(&mut key).map_err(std::io::Error::other)?;
+        SysRng
+            .try_fill_bytes(&mut key)
+            .map_err(std::io::Error::other)?;
         Ok(Self(key))
     }
 
@@ -71,13 +90,19 @@ impl Decoy {
         let part = |label: &str| hmac(&self.0, format!("{label}\0{role}").as_bytes());
         let mut salt = part("salt");
         salt.truncate(16);
-        ScramSecret::Verifier { salt, iterations: ITERATIONS, stored_key: part("stored"), server_key: part("server") }
+        ScramSecret::Verifier {
+            salt,
+            iterations: ITERATIONS,
+            stored_key: part("stored"),
+            server_key: part("server"),
+        }
     }
 }
 
 /// Proves that the client knows the role's password. Every failure ends the connection.
 ///
-/// `certificate_pem` is the certificate this connection's TLS showed; without one, channel binding is not offered.
+/// `certificate_pem` is the certificate this connection's TLS showed; without one, channel binding
+/// is not offered.
 pub(super) async fn authenticate(
     channel: &mut Channel,
     role: &str,
@@ -86,26 +111,37 @@ pub(super) async fn authenticate(
     certificate_pem: Option<&str>,
 ) -> Result<(), Stop> {
     let mut server = ScramServerAuth::new();
-    let plus = certificate_pem.is_some_and(|pem| server.configure_certificate(pem.as_bytes()).is_ok());
-    let offered = if plus { vec![PLUS.to_owned(), PLAIN.to_owned()] } else { vec![PLAIN.to_owned()] };
+    let plus =
+        certificate_pem.is_some_and(|pem| server.configure_certificate(pem.as_bytes()).is_ok());
+    let offered = if plus {
+        vec![PLUS.to_owned(), PLAIN.to_owned()]
+    } else {
+        vec![PLAIN.to_owned()]
+    };
     channel.send(&Authentication::SASL(offered.clone()));
     channel.flush().await?;
 
     let mut first = password_message(channel).await?;
     let mechanism = first.text().map_err(|_| malformed())?;
     if !offered.contains(&mechanism) {
-        return Err(Stop::protocol("client selected an invalid SASL authentication mechanism"));
+        return Err(Stop::protocol(
+            "client selected an invalid SASL authentication mechanism",
+        ));
     }
     let first = first.value()?.ok_or_else(malformed)?;
     if first.starts_with(b"p=") != (mechanism == PLUS) {
         return Err(malformed());
     }
-    let known = stored.as_ref().map(|verifier| parse_verifier(verifier.expose()));
+    let known = stored
+        .as_ref()
+        .map(|verifier| parse_verifier(verifier.expose()));
     if matches!(known, Some(None)) {
         tracing::error!(role, "the role's verifier is malformed");
     }
     let secret = known.flatten().unwrap_or_else(|| decoy.secret(role));
-    let (reply, waiting) = server.on_client_first_message_with_secret(&first, secret).map_err(|_| malformed())?;
+    let (reply, waiting) = server
+        .on_client_first_message_with_secret(&first, secret)
+        .map_err(|_| malformed())?;
     channel.send(&Authentication::SASLContinue(reply.into_bytes().into()));
     channel.flush().await?;
 
@@ -123,7 +159,10 @@ pub(super) async fn authenticate(
 async fn password_message(channel: &mut Channel) -> Result<Body, Stop> {
     let frame = channel.frame(FRAME_BYTES_MAX).await?;
     if frame.kind != b'p' {
-        return Err(Stop::protocol(format!("expected SASL response, got message type {}", frame.kind)));
+        return Err(Stop::protocol(format!(
+            "expected SASL response, got message type {}",
+            frame.kind
+        )));
     }
     Ok(Body(frame.body))
 }
@@ -133,7 +172,10 @@ fn malformed() -> Stop {
 }
 
 fn wrong_password(role: &str) -> Stop {
-    Stop::Fatal(Refusal::new("28P01", format!("password authentication failed for user \"{role}\"")))
+    Stop::Fatal(Refusal::new(
+        "28P01",
+        format!("password authentication failed for user \"{role}\""),
+    ))
 }
 
 #[cfg(test)]
@@ -143,7 +185,11 @@ mod tests {
     #[test]
     fn verifiers_have_the_keys_of_the_rfc() {
         // Password and salt of RFC 7677's example.
-        let salt = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, "W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
+        let salt = base64::Engine::decode(
+            &base64::engine::general_purpose::STANDARD,
+            "W22ZaJ0SNY7soEsUEjb6gQ==",
+        )
+        .unwrap();
         assert_eq!(
             verifier("pencil", &salt),
             "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
@@ -153,9 +199,20 @@ mod tests {
     #[test]
     fn only_whole_verifiers_are_taken() {
         let made = make_verifier("secret");
-        assert!(matches!(parse_verifier(&made), Some(ScramSecret::Verifier { iterations: 4096, .. })));
+        assert!(matches!(
+            parse_verifier(&made),
+            Some(ScramSecret::Verifier {
+                iterations: 4096,
+                ..
+            })
+        ));
         assert_ne!(made, make_verifier("secret"));
-        for text in ["", "md5abc", "SCRAM-SHA-256$1:YQ==$YQ==:YQ==", &made[..made.len() - 4]] {
+        for text in [
+            "",
+            "md5abc",
+            "SCRAM-SHA-256$1:YQ==$YQ==:YQ==",
+            &made[..made.len() - 4],
+        ] {
             assert!(parse_verifier(text).is_none(), "{text}");
         }
     }

@@ -8,7 +8,8 @@ use crate::parse;
 use crate::parse::Statement;
 
 impl<S: Service> Connection<S> {
-    /// What was answered before a statement fails stays answered; what stands after it does not run.
+    /// What was answered before a statement fails stays answered; what stands after it does not
+    /// run.
     pub(super) async fn simple(&mut self, sql: &str) -> Result<(), Stop> {
         self.statements.remove("");
         self.portals.remove("");
@@ -18,7 +19,8 @@ impl<S: Service> Connection<S> {
             Size::Large => Some(self.share.hold(parse::weight(sql))?),
         };
         if statements.is_empty() {
-            self.channel.send(&pgwire::messages::response::EmptyQueryResponse::new());
+            self.channel
+                .send(&pgwire::messages::response::EmptyQueryResponse::new());
         }
         for statement in &statements {
             // Again behind a COMMIT of the string's own.
@@ -51,7 +53,8 @@ impl<S: Service> Connection<S> {
         self.ready().await
     }
 
-    /// The statements of a text; one that cannot be read is recorded like any other that is refused.
+    /// The statements of a text; one that cannot be read is recorded like any other that is
+    /// refused.
     pub(super) async fn read(&mut self, sql: &str) -> Result<Vec<Statement>, Stop> {
         let turn = self.turn(Size::of_bytes(sql.len())).await?;
         match turn.work(|| parse::parse(sql)) {

@@ -1,7 +1,8 @@
-//! From the first byte to the startup packet: encryption requests, cancel requests, protocol version.
+//! From the first byte to the startup packet: encryption requests, cancel requests, protocol
+//! version.
 //!
-//! Exactly the bytes of each request are read, so nothing a stranger put before the TLS handshake can be taken for the client's words after it:
-//! such bytes meet the handshake, which fails.
+//! Exactly the bytes of each request are read, so nothing a stranger put before the TLS handshake
+//! can be taken for the client's words after it: such bytes meet the handshake, which fails.
 
 use std::sync::Arc;
 
@@ -48,13 +49,19 @@ pub(super) struct Startup {
     pub(super) client_names: Vec<String>,
     /// 0 or 2: protocol 3.0 or 3.2.
     pub(super) minor: u16,
-    /// The client asked for more than there is: say what there is, and which `_pq_.` options are unknown.
+    /// The client asked for more than there is: say what there is, and which `_pq_.` options are
+    /// unknown.
     pub(super) negotiate: Option<Vec<String>>,
     pub(super) parameters: Vec<(String, String)>,
 }
 
-/// A client asks for encryption, or starts TLS at once (`sslnegotiation=direct`): a TLS record's first byte begins no startup packet of a size that is taken.
-pub(super) async fn open(socket: TcpStream, tls: Option<Arc<ServerConfig>>, sessions: &Sessions) -> Opened {
+/// A client asks for encryption, or starts TLS at once (`sslnegotiation=direct`): a TLS record's
+/// first byte begins no startup packet of a size that is taken.
+pub(super) async fn open(
+    socket: TcpStream,
+    tls: Option<Arc<ServerConfig>>,
+    sessions: &Sessions,
+) -> Opened {
     let mut first = [0];
     if !matches!(socket.peek(&mut first).await, Ok(1)) {
         return Opened::Done;
@@ -62,15 +69,30 @@ pub(super) async fn open(socket: TcpStream, tls: Option<Arc<ServerConfig>>, sess
     if first != [TLS_HANDSHAKE] {
         return negotiate(Box::new(socket), None, tls, sessions).await;
     }
-    let Some(config) = tls else { return Opened::Done };
+    let Some(config) = tls else {
+        return Opened::Done;
+    };
     match handshake(Box::new(socket), config).await {
         // Without the name, another protocol's client could be led here.
-        Some(Secure { stream, certificates, speaks_postgresql: true }) => negotiate(stream, Some(certificates), None, sessions).await,
-        Some(Secure { speaks_postgresql: false, .. }) | None => Opened::Done,
+        Some(Secure {
+            stream,
+            certificates,
+            speaks_postgresql: true,
+        }) => negotiate(stream, Some(certificates), None, sessions).await,
+        Some(Secure {
+            speaks_postgresql: false,
+            ..
+        })
+        | None => Opened::Done,
     }
 }
 
-async fn negotiate(mut stream: Box<dyn Stream>, mut secured: Option<Certificates>, tls: Option<Arc<ServerConfig>>, sessions: &Sessions) -> Opened {
+async fn negotiate(
+    mut stream: Box<dyn Stream>,
+    mut secured: Option<Certificates>,
+    tls: Option<Arc<ServerConfig>>,
+    sessions: &Sessions,
+) -> Opened {
     let (mut ssl_asked, mut gss_asked) = (false, false);
     loop {
         let mut head = [0; 8];
@@ -81,18 +103,27 @@ async fn negotiate(mut stream: Box<dyn Stream>, mut secured: Option<Certificates
         let length = usize::try_from(i32::from_be_bytes([l0, l1, l2, l3])).unwrap_or(0);
         let code = u32::from_be_bytes([c0, c1, c2, c3]);
         if !(8..=PACKET_BYTES_MAX).contains(&length) {
-            return Opened::Refused(Box::new(Channel::new(stream)), Refusal::new(PROTOCOL_VIOLATION, "invalid length of startup packet"));
+            return Opened::Refused(
+                Box::new(Channel::new(stream)),
+                Refusal::new(PROTOCOL_VIOLATION, "invalid length of startup packet"),
+            );
         }
         let encrypted = secured.is_some();
         match code {
             SSL_REQUEST if length == 8 && !ssl_asked && !encrypted => {
                 ssl_asked = true;
                 let accepted = tls.clone();
-                if stream.write_all(if accepted.is_some() { b"S" } else { b"N" }).await.is_err() {
+                if stream
+                    .write_all(if accepted.is_some() { b"S" } else { b"N" })
+                    .await
+                    .is_err()
+                {
                     return Opened::Done;
                 }
                 if let Some(config) = accepted {
-                    let Some(secure) = handshake(stream, config).await else { return Opened::Done };
+                    let Some(secure) = handshake(stream, config).await else {
+                        return Opened::Done;
+                    };
                     stream = secure.stream;
                     secured = Some(secure.certificates);
                 }
@@ -103,7 +134,16 @@ async fn negotiate(mut stream: Box<dyn Stream>, mut secured: Option<Certificates
                     return Opened::Done;
                 }
             }
-            _ => return packet(stream, length - 8, code, secured.unwrap_or_default(), sessions).await,
+            _ => {
+                return packet(
+                    stream,
+                    length - 8,
+                    code,
+                    secured.unwrap_or_default(),
+                    sessions,
+                )
+                .await;
+            }
         }
     }
 }
@@ -125,24 +165,53 @@ struct Secure {
 }
 
 async fn handshake(stream: Box<dyn Stream>, config: Arc<ServerConfig>) -> Option<Secure> {
-    let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await.ok()?;
+    let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream)
+        .await
+        .ok()?;
     let certified = config.cert_resolver.resolve(start.client_hello());
-    let shown_pem = certified.as_ref().and_then(|certified| certified.cert.first()).map(|der| to_pem(der));
+    let shown_pem = certified
+        .as_ref()
+        .and_then(|certified| certified.cert.first())
+        .map(|der| to_pem(der));
     let secure = start.into_stream(config).await.ok()?;
     let session = secure.get_ref().1;
     let speaks_postgresql = session.alpn_protocol() == Some(PROTOCOL);
-    let client_names = session.peer_certificates().and_then(<[_]>::first).map(|der| certificate::names(der)).unwrap_or_default();
-    Some(Secure { stream: Box::new(secure), certificates: Certificates { shown_pem, client_names }, speaks_postgresql })
+    let client_names = session
+        .peer_certificates()
+        .and_then(<[_]>::first)
+        .map(|der| certificate::names(der))
+        .unwrap_or_default();
+    Some(Secure {
+        stream: Box::new(secure),
+        certificates: Certificates {
+            shown_pem,
+            client_names,
+        },
+        speaks_postgresql,
+    })
 }
 
 fn to_pem(der: &[u8]) -> String {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(der);
-    let lines: Vec<&str> = text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
-    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+    let lines: Vec<&str> = text
+        .as_bytes()
+        .chunks(64)
+        .filter_map(|line| std::str::from_utf8(line).ok())
+        .collect();
+    format!(
+        "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
+        lines.join("\n")
+    )
 }
 
-async fn packet(mut stream: Box<dyn Stream>, length: usize, code: u32, certificates: Certificates, sessions: &Sessions) -> Opened {
+async fn packet(
+    mut stream: Box<dyn Stream>,
+    length: usize,
+    code: u32,
+    certificates: Certificates,
+    sessions: &Sessions,
+) -> Opened {
     let cancel = code == CANCEL_REQUEST;
     if cancel && !(8..=CANCEL_BYTES_MAX).contains(&length) {
         return Opened::Done;
@@ -161,25 +230,46 @@ async fn packet(mut stream: Box<dyn Stream>, length: usize, code: u32, certifica
     let channel = Channel::new(stream);
     let (major, minor) = (code >> 16, code & 0xffff);
     if major != 3 {
-        let message = format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2");
-        return Opened::Refused(Box::new(channel), Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+        let message =
+            format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2");
+        return Opened::Refused(
+            Box::new(channel),
+            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message),
+        );
     }
     match parameters(&mut body) {
         Err(refusal) => Opened::Refused(Box::new(channel), refusal),
         Ok(parameters) => {
             // 3.1 was never used; more than 3.2 is offered 3.2.
             let agreed = if minor < 2 { 0 } else { 2 };
-            let (options, parameters): (Vec<_>, Vec<_>) = parameters.into_iter().partition(|(name, _)| name.starts_with("_pq_."));
+            let (options, parameters): (Vec<_>, Vec<_>) = parameters
+                .into_iter()
+                .partition(|(name, _)| name.starts_with("_pq_."));
             let options: Vec<String> = options.into_iter().map(|(name, _)| name).collect();
             let negotiate = (u32::from(agreed) != minor || !options.is_empty()).then_some(options);
-            let Certificates { shown_pem: certificate_pem, client_names } = certificates;
-            Opened::Client(Box::new(Startup { channel, certificate_pem, client_names, minor: agreed, negotiate, parameters }))
+            let Certificates {
+                shown_pem: certificate_pem,
+                client_names,
+            } = certificates;
+            Opened::Client(Box::new(Startup {
+                channel,
+                certificate_pem,
+                client_names,
+                minor: agreed,
+                negotiate,
+                parameters,
+            }))
         }
     }
 }
 
 fn parameters(body: &mut Body) -> Result<Vec<(String, String)>, Refusal> {
-    let layout = || Refusal::new(PROTOCOL_VIOLATION, "invalid startup packet layout: expected terminator as last byte");
+    let layout = || {
+        Refusal::new(
+            PROTOCOL_VIOLATION,
+            "invalid startup packet layout: expected terminator as last byte",
+        )
+    };
     let mut text = || match body.text() {
         Ok(text) => Ok(text),
         Err(Stop::Refused(refusal)) => Err(refusal),
@@ -193,5 +283,9 @@ fn parameters(body: &mut Body) -> Result<Vec<(String, String)>, Refusal> {
         }
         found.push((name, text()?));
     }
-    if body.0.is_empty() { Ok(found) } else { Err(layout()) }
+    if body.0.is_empty() {
+        Ok(found)
+    } else {
+        Err(layout())
+    }
 }

@@ -1,9 +1,12 @@
-//! One client's byte stream: frames in, under size limits; messages out, buffered until they are asked for.
+//! One client's byte stream: frames in, under size limits; messages out, buffered until they are
+//! asked for.
 
 use bytes::{Buf, Bytes, BytesMut};
 use pgwire::messages::Message;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
-use pgwire::messages::response::{CommandComplete, ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
+use pgwire::messages::response::{
+    CommandComplete, ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus,
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::outcome::Stop;
@@ -25,7 +28,8 @@ pub(super) struct Channel {
     stream: Box<dyn Stream>,
     input: BytesMut,
     output: BytesMut,
-    /// Room for the long message that is being read, and for the last one until the next is asked for.
+    /// Room for the long message that is being read, and for the last one until the next is asked
+    /// for.
     reading: Option<Held>,
 }
 
@@ -38,10 +42,16 @@ pub(super) struct Frame {
 
 impl Channel {
     pub(super) fn new(stream: Box<dyn Stream>) -> Self {
-        Self { stream, input: BytesMut::new(), output: BytesMut::new(), reading: None }
+        Self {
+            stream,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            reading: None,
+        }
     }
 
-    /// The next message of at most `bytes_max`. May be dropped and called again at any point: what was read stays in the buffer.
+    /// The next message of at most `bytes_max`. May be dropped and called again at any point: what
+    /// was read stays in the buffer.
     pub(super) async fn frame(&mut self, bytes_max: usize) -> Result<Frame, Stop> {
         loop {
             if let Some(frame) = self.take(bytes_max)? {
@@ -54,7 +64,11 @@ impl Channel {
     }
 
     /// The same, where what is long takes room in the session's share before it is read.
-    pub(super) async fn frame_within(&mut self, bytes_max: usize, share: &Share) -> Result<Frame, Stop> {
+    pub(super) async fn frame_within(
+        &mut self,
+        bytes_max: usize,
+        share: &Share,
+    ) -> Result<Frame, Stop> {
         if self.input.len() < AHEAD_MAX {
             self.reading = None;
         }
@@ -62,13 +76,20 @@ impl Channel {
             if let Some(frame) = self.take(bytes_max)? {
                 return Ok(frame);
             }
-            let announced = self.input.get(1..5).and_then(|mut length| usize::try_from(length.get_i32()).ok());
+            let announced = self
+                .input
+                .get(1..5)
+                .and_then(|mut length| usize::try_from(length.get_i32()).ok());
             if let Some(length) = announced.filter(|length| *length > AHEAD_MAX)
-                && self.reading.as_ref().is_none_or(|held| held.bytes() < length)
+                && self
+                    .reading
+                    .as_ref()
+                    .is_none_or(|held| held.bytes() < length)
             {
                 self.reading = None;
                 self.reading = Some(share.hold(length).map_err(Stop::Fatal)?);
-                self.input.reserve((length + 1).saturating_sub(self.input.len()));
+                self.input
+                    .reserve((length + 1).saturating_sub(self.input.len()));
             }
             if self.stream.read_buf(&mut self.input).await? == 0 {
                 return Err(Stop::Closed);
@@ -77,13 +98,21 @@ impl Channel {
     }
 
     fn take(&mut self, bytes_max: usize) -> Result<Option<Frame>, Stop> {
-        let Some(&kind) = self.input.first() else { return Ok(None) };
+        let Some(&kind) = self.input.first() else {
+            return Ok(None);
+        };
         let bytes_max = match kind {
             b'Q' | b'P' | b'B' | b'F' | b'd' | b'p' => bytes_max,
             b'C' | b'D' | b'E' | b'H' | b'S' | b'X' | b'c' | b'f' => bytes_max.min(SMALL_MAX),
-            _ => return Err(Stop::protocol(format!("invalid frontend message type {kind}"))),
+            _ => {
+                return Err(Stop::protocol(format!(
+                    "invalid frontend message type {kind}"
+                )));
+            }
         };
-        let Some(mut length) = self.input.get(1..5) else { return Ok(None) };
+        let Some(mut length) = self.input.get(1..5) else {
+            return Ok(None);
+        };
         let length = usize::try_from(length.get_i32()).unwrap_or(0);
         if length < 4 || length > bytes_max {
             return Err(Stop::protocol("invalid message length"));
@@ -93,7 +122,10 @@ impl Channel {
         }
         let mut body = self.input.split_to(length + 1);
         body.advance(5);
-        Ok(Some(Frame { kind, body: body.freeze() }))
+        Ok(Some(Frame {
+            kind,
+            body: body.freeze(),
+        }))
     }
 
     /// Ends when the client has gone. Reads a little ahead; beyond that the client waits.
@@ -106,7 +138,8 @@ impl Channel {
         std::future::pending().await
     }
 
-    /// Adds a message to the replies. One that cannot be encoded leaves no trace (pgwire writes the type byte before it checks the length).
+    /// Adds a message to the replies. One that cannot be encoded leaves no trace (pgwire writes the
+    /// type byte before it checks the length).
     pub(super) fn send(&mut self, message: &impl Message) {
         let mark = self.output.len();
         if message.encode(&mut self.output).is_err() {
@@ -140,14 +173,29 @@ impl Channel {
     pub(super) fn row_description(&mut self, columns: &[ColumnDescription], formats: &[Format]) {
         use pgwire::messages::data::{FieldDescription, RowDescription};
         let field = |(at, column): (usize, &ColumnDescription)| {
-            let ColumnDescription { name, type_oid, type_size, type_modifier } = column;
+            let ColumnDescription {
+                name,
+                type_oid,
+                type_size,
+                type_modifier,
+            } = column;
             let format = match formats.get(at) {
                 Some(Format::Binary) => 1,
                 Some(Format::Text) | None => 0,
             };
-            FieldDescription::new(name.clone(), 0, 0, *type_oid, *type_size, *type_modifier, format)
+            FieldDescription::new(
+                name.clone(),
+                0,
+                0,
+                *type_oid,
+                *type_size,
+                *type_modifier,
+                format,
+            )
         };
-        self.send(&RowDescription::new(columns.iter().enumerate().map(field).collect()));
+        self.send(&RowDescription::new(
+            columns.iter().enumerate().map(field).collect(),
+        ));
     }
 
     pub(super) fn data_row(&mut self, row: &[Option<Bytes>]) {
@@ -162,14 +210,21 @@ impl Channel {
                 None => data.put_i32(-1),
             }
         }
-        self.send(&pgwire::messages::data::DataRow::new(data, i16::try_from(row.len()).unwrap_or(i16::MAX)));
+        self.send(&pgwire::messages::data::DataRow::new(
+            data,
+            i16::try_from(row.len()).unwrap_or(i16::MAX),
+        ));
     }
 
     /// The start of a COPY's stream.
     pub(super) fn copy_out(&mut self, format: Format, columns: usize) {
         let code: i8 = if format == Format::Binary { 1 } else { 0 };
         let columns = i16::try_from(columns).unwrap_or(i16::MAX);
-        self.send(&CopyOutResponse::new(code, columns, vec![i16::from(code); usize::try_from(columns).unwrap_or(0)]));
+        self.send(&CopyOutResponse::new(
+            code,
+            columns,
+            vec![i16::from(code); usize::try_from(columns).unwrap_or(0)],
+        ));
     }
 
     pub(super) fn copy_data(&mut self, data: Bytes) {
@@ -182,7 +237,11 @@ impl Channel {
 
     /// Pushes replies out when many are held.
     pub(super) async fn relieve(&mut self) -> Result<(), Stop> {
-        if self.output.len() >= HELD_MAX { self.flush().await } else { Ok(()) }
+        if self.output.len() >= HELD_MAX {
+            self.flush().await
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), Stop> {
@@ -191,8 +250,8 @@ impl Channel {
         Ok(())
     }
 
-    /// The last words of a session. What the client still sends is read for a moment, since closing on unread bytes would reset the
-    /// connection and lose them.
+    /// The last words of a session. What the client still sends is read for a moment, since closing
+    /// on unread bytes would reset the connection and lose them.
     pub(super) async fn farewell(mut self, last: Option<&Refusal>) {
         if let Some(refusal) = last {
             self.error("FATAL", refusal);
@@ -215,8 +274,19 @@ impl Channel {
 }
 
 fn fields(severity: &str, refusal: &Refusal) -> Vec<(u8, String)> {
-    let Refusal { sqlstate, message, detail, hint, position } = refusal;
-    let mut fields = vec![(b'S', severity.to_owned()), (b'V', severity.to_owned()), (b'C', sqlstate.clone()), (b'M', message.clone())];
+    let Refusal {
+        sqlstate,
+        message,
+        detail,
+        hint,
+        position,
+    } = refusal;
+    let mut fields = vec![
+        (b'S', severity.to_owned()),
+        (b'V', severity.to_owned()),
+        (b'C', sqlstate.clone()),
+        (b'M', message.clone()),
+    ];
     fields.extend(detail.iter().map(|detail| (b'D', detail.clone())));
     fields.extend(hint.iter().map(|hint| (b'H', hint.clone())));
     fields.extend(position.iter().map(|position| (b'P', position.to_string())));
@@ -236,14 +306,26 @@ mod tests {
     fn a_long_message_behind_a_long_one_takes_room_of_its_own() {
         let (near, _far) = tokio::io::duplex(1);
         let (mut channel, share) = (Channel::new(Box::new(near)), Share::default());
-        for (length, held) in [(4_i32 << 20, 4 << 20), (5 << 20, 5 << 20), (1 << 20, 5 << 20)] {
+        for (length, held) in [
+            (4_i32 << 20, 4 << 20),
+            (5 << 20, 5 << 20),
+            (1 << 20, 5 << 20),
+        ] {
             // More is read ahead than what lets go of the room of the last.
-            channel.input = BytesMut::from(&[&b"d"[..], &length.to_be_bytes(), &[0; AHEAD_MAX]].concat()[..]);
-            assert!(channel.frame_within(8 << 20, &share).now_or_never().is_none());
+            channel.input =
+                BytesMut::from(&[&b"d"[..], &length.to_be_bytes(), &[0; AHEAD_MAX]].concat()[..]);
+            assert!(
+                channel
+                    .frame_within(8 << 20, &share)
+                    .now_or_never()
+                    .is_none()
+            );
             assert_eq!(channel.reading.as_ref().map(Held::bytes), Some(held));
         }
         let greedy = share.hold(700 << 20).unwrap();
-        channel.input = BytesMut::from(&[&b"d"[..], &(100_i32 << 20).to_be_bytes(), &[0; AHEAD_MAX]].concat()[..]);
+        channel.input = BytesMut::from(
+            &[&b"d"[..], &(100_i32 << 20).to_be_bytes(), &[0; AHEAD_MAX]].concat()[..],
+        );
         let refused = channel.frame_within(200 << 20, &share).now_or_never();
         assert!(matches!(refused, Some(Err(Stop::Fatal(refusal))) if refusal.sqlstate == "53200"));
         drop(greedy);

@@ -1,4 +1,5 @@
-//! Transactions as a client sees them. Each answer runs alone, so a transaction here is a state, a stack of names and the settings to go back to.
+//! Transactions as a client sees them. Each answer runs alone, so a transaction here is a state, a
+//! stack of names and the settings to go back to.
 
 use super::settings::{Settings, Values};
 use crate::refusal::{Refusal, sqlstate};
@@ -26,7 +27,11 @@ pub(super) struct Transaction {
 
 impl Transaction {
     pub(super) fn new() -> Self {
-        Self { status: Status::Idle, before: Values::default(), savepoints: Vec::new() }
+        Self {
+            status: Status::Idle,
+            before: Values::default(),
+            savepoints: Vec::new(),
+        }
     }
 
     pub(super) fn status(&self) -> Status {
@@ -57,7 +62,10 @@ impl Transaction {
 
     /// The string or the pipeline is over; true where a transaction ended with it.
     pub(super) fn end_implicit(&mut self, settings: &mut Settings) -> bool {
-        if matches!(self.status, Status::Implicit | Status::Pipeline | Status::Idle) {
+        if matches!(
+            self.status,
+            Status::Implicit | Status::Pipeline | Status::Idle
+        ) {
             self.end(settings);
             return true;
         }
@@ -113,7 +121,10 @@ impl Transaction {
     pub(super) fn savepoint(&mut self, name: String, settings: &Settings) -> Result<(), Refusal> {
         self.require_block("SAVEPOINT")?;
         if self.savepoints.len() >= SAVEPOINTS_MAX {
-            return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many savepoints in this transaction"));
+            return Err(Refusal::new(
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                "too many savepoints in this transaction",
+            ));
         }
         self.savepoints.push((name, settings.snapshot()));
         Ok(())
@@ -126,7 +137,11 @@ impl Transaction {
         Ok(())
     }
 
-    pub(super) fn rollback_to(&mut self, name: &str, settings: &mut Settings) -> Result<(), Refusal> {
+    pub(super) fn rollback_to(
+        &mut self,
+        name: &str,
+        settings: &mut Settings,
+    ) -> Result<(), Refusal> {
         self.require_block("ROLLBACK TO SAVEPOINT")?;
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
@@ -172,10 +187,16 @@ impl Transaction {
 }
 
 fn outside(what: &str) -> Refusal {
-    Refusal::new("25P01", format!("{what} can only be used in transaction blocks"))
+    Refusal::new(
+        "25P01",
+        format!("{what} can only be used in transaction blocks"),
+    )
 }
 
 /// 25P02: only the end of the transaction is taken now.
 pub(super) fn aborted() -> Refusal {
-    Refusal::new("25P02", "current transaction is aborted, commands ignored until end of transaction block")
+    Refusal::new(
+        "25P02",
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
 }

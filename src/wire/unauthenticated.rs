@@ -1,5 +1,6 @@
-//! Connections that have not logged in yet. Where there are too many, one of those whose network has most is closed, the one that has waited longest: to log in takes
-//! milliseconds, so that those who stall, or come in a crowd, are shown out and nobody else waits for them.
+//! Connections that have not logged in yet. Where there are too many, one of those whose network
+//! has most is closed, the one that has waited longest: to log in takes milliseconds, so that those
+//! who stall, or come in a crowd, are shown out and nobody else waits for them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -36,7 +37,9 @@ pub(super) struct Seat {
 impl Lobby {
     /// As many may wait as there may be `sessions`.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr, sessions: u32) -> Seat {
-        let most = usize::try_from(sessions).unwrap_or(usize::MAX).max(WAITING_MIN);
+        let most = usize::try_from(sessions)
+            .unwrap_or(usize::MAX)
+            .max(WAITING_MIN);
         let (network, shown_out) = (network(address), CancellationToken::new());
         let mut waiting = self.lock();
         while waiting.len() >= most
@@ -46,9 +49,18 @@ impl Lobby {
         }
         let number = waiting.next;
         waiting.next += 1;
-        waiting.by_network.entry(network).or_default().insert(number, shown_out.clone());
+        waiting
+            .by_network
+            .entry(network)
+            .or_default()
+            .insert(number, shown_out.clone());
         drop(waiting);
-        Seat { lobby: self.clone(), network, number, shown_out }
+        Seat {
+            lobby: self.clone(),
+            network,
+            number,
+            shown_out,
+        }
     }
 
     /// The map holds no invariant that a panic could break.
@@ -62,9 +74,12 @@ impl Waiting {
         self.by_network.values().map(BTreeMap::len).sum()
     }
 
-    /// The longest waiting of the network that has most; of networks with as many, the longest waiting of all.
+    /// The longest waiting of the network that has most; of networks with as many, the longest
+    /// waiting of all.
     fn pop(&mut self) -> Option<CancellationToken> {
-        let first = |seats: &BTreeMap<u64, CancellationToken>| seats.first_key_value().map(|(number, _)| Reverse(*number));
+        let first = |seats: &BTreeMap<u64, CancellationToken>| {
+            seats.first_key_value().map(|(number, _)| Reverse(*number))
+        };
         let (network, number) = self
             .by_network
             .iter()
@@ -111,9 +126,15 @@ mod tests {
         let mut seats: Vec<Seat> = (0..WAITING_MIN).map(|_| lobby.enter(HOME, 3)).collect();
         drop(seats.remove(5));
         seats.push(lobby.enter(HOME, 3));
-        assert!(seats.iter().all(|seat| !seat.shown_out.is_cancelled()), "one had left");
+        assert!(
+            seats.iter().all(|seat| !seat.shown_out.is_cancelled()),
+            "one had left"
+        );
         let late = lobby.enter(HOME, 3);
-        let gone: Vec<bool> = seats.iter().map(|seat| seat.shown_out.is_cancelled()).collect();
+        let gone: Vec<bool> = seats
+            .iter()
+            .map(|seat| seat.shown_out.is_cancelled())
+            .collect();
         assert!(gone[0] && !gone[1..].contains(&true) && !late.shown_out.is_cancelled());
         drop((seats, late));
         assert!(lobby.lock().by_network.is_empty());
@@ -124,11 +145,29 @@ mod tests {
         let lobby = Arc::new(Lobby::default());
         let modest = lobby.enter(HOME, 3);
         // Each from another address of one host.
-        let crowd: Vec<Seat> = (0..1_000).map(|host| lobby.enter(IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) + host)), 3)).collect();
+        let crowd: Vec<Seat> = (0..1_000)
+            .map(|host| {
+                lobby.enter(
+                    IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) + host)),
+                    3,
+                )
+            })
+            .collect();
         let other = lobby.enter(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 3);
         assert!(!modest.shown_out.is_cancelled() && !other.shown_out.is_cancelled());
-        assert_eq!(crowd.iter().filter(|seat| !seat.shown_out.is_cancelled()).count(), WAITING_MIN - 2);
-        assert!(crowd[..1_000 - WAITING_MIN].iter().all(|seat| seat.shown_out.is_cancelled()), "the oldest of them went");
+        assert_eq!(
+            crowd
+                .iter()
+                .filter(|seat| !seat.shown_out.is_cancelled())
+                .count(),
+            WAITING_MIN - 2
+        );
+        assert!(
+            crowd[..1_000 - WAITING_MIN]
+                .iter()
+                .all(|seat| seat.shown_out.is_cancelled()),
+            "the oldest of them went"
+        );
         drop((modest, crowd, other));
         assert!(lobby.lock().by_network.is_empty());
     }

@@ -8,7 +8,9 @@ use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Service, Share}
 use pgveil::error::Error;
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
-use pgveil::mechanism::{Cap, Exponential, Fixed, Noise, RandomError, Randomness, Run, SampleError, Sampler};
+use pgveil::mechanism::{
+    Cap, Exponential, Fixed, Noise, RandomError, Randomness, Run, SampleError, Sampler,
+};
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{Budget, File, Policy, Renew, Reuse, Wishes, check};
 use pgveil::postgres::{LocalPostgres, Locale, Options};
@@ -28,8 +30,14 @@ impl Sampler for Silent {
 
     /// The first of the best.
     fn choose(&mut self, _: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError> {
-        let candidates = runs.iter().enumerate().filter(|(_, run)| run.candidates > 0);
-        candidates.min_by_key(|(_, run)| run.penalty.clone()).map(|(at, _)| (at, 0)).ok_or(SampleError::Parameter)
+        let candidates = runs
+            .iter()
+            .enumerate()
+            .filter(|(_, run)| run.candidates > 0);
+        candidates
+            .min_by_key(|(_, run)| run.penalty.clone())
+            .map(|(at, _)| (at, 0))
+            .ok_or(SampleError::Parameter)
     }
 }
 
@@ -42,10 +50,15 @@ impl Randomness for Stream {
     }
 }
 
-/// The same noise for two engines that are asked the same: the n-th answer made draws from the n-th stream.
+/// The same noise for two engines that are asked the same: the n-th answer made draws from the n-th
+/// stream.
 pub fn streams() -> MakeSampler {
     let made = AtomicU64::new(0);
-    Arc::new(move || Box::new(Stream(ChaCha20Rng::seed_from_u64(made.fetch_add(1, Ordering::Relaxed)))))
+    Arc::new(move || {
+        Box::new(Stream(ChaCha20Rng::seed_from_u64(
+            made.fetch_add(1, Ordering::Relaxed),
+        )))
+    })
 }
 
 pub struct Veil {
@@ -69,9 +82,20 @@ impl Drop for TemporaryDirectory {
 
 pub fn account(name: &str, budget: Budget, policy: &Policy) -> AccountSpec {
     let share = policy.privacy.threshold_share;
-    let cap =
-        Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
-    AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap, renew: Renew::Never }
+    let cap = Cap::new(
+        Fixed::round_down(budget.epsilon),
+        Fixed::round_down(budget.delta),
+        Fixed::round_down(share),
+        policy.privacy.accounting,
+    )
+    .unwrap();
+    AccountSpec {
+        name: name.to_owned(),
+        budget,
+        threshold_share: share,
+        cap,
+        renew: Renew::Never,
+    }
 }
 
 impl Veil {
@@ -84,50 +108,108 @@ impl Veil {
     }
 
     /// Tables of one's own.
-    pub async fn over(fill: impl AsyncFnOnce(&tokio_postgres::Client), yaml: &str, sampler: Option<MakeSampler>) -> Self {
+    pub async fn over(
+        fill: impl AsyncFnOnce(&tokio_postgres::Client),
+        yaml: &str,
+        sampler: Option<MakeSampler>,
+    ) -> Self {
         let (server, client) = Self::server().await;
         fill(&client).await;
         Self::around(server, client, yaml, sampler).await
     }
 
-    /// The same, seen by a session that begins after it is filled, and so with the settings that were made for the database.
-    pub async fn over_settings(fill: impl AsyncFnOnce(&tokio_postgres::Client), yaml: &str, sampler: Option<MakeSampler>) -> Self {
+    /// The same, seen by a session that begins after it is filled, and so with the settings that
+    /// were made for the database.
+    pub async fn over_settings(
+        fill: impl AsyncFnOnce(&tokio_postgres::Client),
+        yaml: &str,
+        sampler: Option<MakeSampler>,
+    ) -> Self {
         let (server, client) = Self::server().await;
         fill(&client).await;
-        let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
+        let (client, connection) = server
+            .config()
+            .connect(tokio_postgres::NoTls)
+            .await
+            .unwrap();
         tokio::spawn(connection);
         Self::around(server, client, yaml, sampler).await
     }
 
     /// Tables of one's own in a database that CREATE DATABASE makes with these options.
-    pub async fn over_database(options: &str, fill: impl AsyncFnOnce(&tokio_postgres::Client), yaml: &str, sampler: Option<MakeSampler>) -> Self {
+    pub async fn over_database(
+        options: &str,
+        fill: impl AsyncFnOnce(&tokio_postgres::Client),
+        yaml: &str,
+        sampler: Option<MakeSampler>,
+    ) -> Self {
         let (server, client) = Self::server().await;
         drop(client);
-        let (maker, connection) = server.config().dbname("postgres").connect(tokio_postgres::NoTls).await.unwrap();
+        let (maker, connection) = server
+            .config()
+            .dbname("postgres")
+            .connect(tokio_postgres::NoTls)
+            .await
+            .unwrap();
         tokio::spawn(connection);
-        maker.batch_execute("DROP DATABASE nls WITH (FORCE)").await.unwrap();
-        maker.batch_execute(&format!("CREATE DATABASE nls TEMPLATE template0 {options}")).await.unwrap();
-        let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
+        maker
+            .batch_execute("DROP DATABASE nls WITH (FORCE)")
+            .await
+            .unwrap();
+        maker
+            .batch_execute(&format!("CREATE DATABASE nls TEMPLATE template0 {options}"))
+            .await
+            .unwrap();
+        let (client, connection) = server
+            .config()
+            .connect(tokio_postgres::NoTls)
+            .await
+            .unwrap();
         tokio::spawn(connection);
         fill(&client).await;
         Self::around(server, client, yaml, sampler).await
     }
 
     async fn server() -> (LocalPostgres, tokio_postgres::Client) {
-        // Statements are looked for by words near their end, which `pg_stat_activity` shows only so far.
+        // Statements are looked for by words near their end, which `pg_stat_activity` shows only so
+        // far.
         let settings = vec![("track_activity_query_size".to_owned(), "65536".to_owned())];
-        let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), settings, ..Options::default() }).await.unwrap();
-        let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
+        let server = LocalPostgres::start(Options {
+            database: Some("nls".to_owned()),
+            settings,
+            ..Options::default()
+        })
+        .await
+        .unwrap();
+        let (client, connection) = server
+            .config()
+            .connect(tokio_postgres::NoTls)
+            .await
+            .unwrap();
         tokio::spawn(connection);
         (server, client)
     }
 
-    async fn around(server: LocalPostgres, client: tokio_postgres::Client, yaml: &str, sampler: Option<MakeSampler>) -> Self {
-        let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-veil-{:x}", rand::random::<u64>())));
+    async fn around(
+        server: LocalPostgres,
+        client: tokio_postgres::Client,
+        yaml: &str,
+        sampler: Option<MakeSampler>,
+    ) -> Self {
+        let directory = TemporaryDirectory(
+            std::env::temp_dir().join(format!("pgveil-veil-{:x}", rand::random::<u64>())),
+        );
         std::fs::create_dir(&directory.0).unwrap();
         let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
         let engine = engine_over(server.config(), &client, yaml, &ledger, sampler).await;
-        Self { engine: Arc::new(engine), server, client, ledger, yaml: yaml.to_owned(), _directory: directory }
+        Self {
+            engine: Arc::new(engine),
+            server,
+            client,
+            ledger,
+            yaml: yaml.to_owned(),
+            _directory: directory,
+        }
     }
 
     /// Another proxy over the same data, on the ledger of that URL.
@@ -137,7 +219,16 @@ impl Veil {
 
     /// Another one whose policy was edited.
     pub async fn proxy_with(&self, ledger: &str, edit: impl Fn(String) -> String) -> Arc<Engine> {
-        Arc::new(engine_over(self.server.config(), &self.client, &edit(self.yaml.clone()), ledger, None).await)
+        Arc::new(
+            engine_over(
+                self.server.config(),
+                &self.client,
+                &edit(self.yaml.clone()),
+                ledger,
+                None,
+            )
+            .await,
+        )
     }
 
     /// A proxy on the same ledger that reaches the database by another way, without noise.
@@ -161,17 +252,33 @@ impl Veil {
     }
 
     pub fn wishes(epsilon: f64) -> Wishes {
-        Wishes { epsilon: Some(epsilon), ..Wishes::default() }
+        Wishes {
+            epsilon: Some(epsilon),
+            ..Wishes::default()
+        }
     }
 
     /// Buys every answer anew.
     pub fn fresh() -> Asker {
-        Asker { wishes: Wishes { reuse: Reuse::Off, ..Wishes::default() }, ..Self::asker() }
+        Asker {
+            wishes: Wishes {
+                reuse: Reuse::Off,
+                ..Wishes::default()
+            },
+            ..Self::asker()
+        }
     }
 
     /// Mu squared that the analyst has spent, as a number.
     pub async fn spent(&self) -> f64 {
-        self.engine.ledger().balance("analyst").await.unwrap().spent.mu_squared.to_f64()
+        self.engine
+            .ledger()
+            .balance("analyst")
+            .await
+            .unwrap()
+            .spent
+            .mu_squared
+            .to_f64()
     }
 
     pub async fn ask(&self, sql: &str) -> Result<Answer, Error> {
@@ -180,8 +287,19 @@ impl Veil {
 
     pub async fn ask_as(&self, asker: &Asker, sql: &str) -> Result<Answer, Error> {
         let statements = parse(sql).map_err(Error::Parse)?;
-        let [Statement::Query(query)] = statements.as_slice() else { panic!("one query is wanted: {sql}") };
-        self.engine.answer(asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await
+        let [Statement::Query(query)] = statements.as_slice() else {
+            panic!("one query is wanted: {sql}")
+        };
+        self.engine
+            .answer(
+                asker,
+                query,
+                &[],
+                &[],
+                &[Format::Text],
+                CancellationToken::new(),
+            )
+            .await
     }
 
     /// Rows as text, columns joined by `|`, NULL as `∅`.
@@ -192,26 +310,55 @@ impl Veil {
     /// What an EXPLAIN says under these wishes.
     pub async fn explained(&self, wishes: Wishes, sql: &str) -> Vec<String> {
         let statements = parse(sql).unwrap();
-        let [Statement::Explain(query, format)] = statements.as_slice() else { panic!("one EXPLAIN is wanted: {sql}") };
-        let asker = Asker { wishes, ..Self::asker() };
+        let [Statement::Explain(query, format)] = statements.as_slice() else {
+            panic!("one EXPLAIN is wanted: {sql}")
+        };
+        let asker = Asker {
+            wishes,
+            ..Self::asker()
+        };
         self.engine
-            .explain(&asker, query, &[], &[], *format == pgveil::parse::ExplainFormat::Json)
+            .explain(
+                &asker,
+                query,
+                &[],
+                &[],
+                *format == pgveil::parse::ExplainFormat::Json,
+            )
             .await
             .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
     }
 
     /// Rows of a statement on the backing database itself, in the form of `rows_as`.
     pub async fn direct(&self, sql: &str) -> Vec<String> {
-        let messages = self.client.simple_query(sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
-        let text = |row: &SimpleQueryRow| (0..row.len()).map(|i| row.get(i).unwrap_or("∅").to_owned()).collect::<Vec<_>>().join("|");
-        let rows = messages.iter().filter_map(|message| if let SimpleQueryMessage::Row(row) = message { Some(text(row)) } else { None });
+        let messages = self
+            .client
+            .simple_query(sql)
+            .await
+            .unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+        let text = |row: &SimpleQueryRow| {
+            (0..row.len())
+                .map(|i| row.get(i).unwrap_or("∅").to_owned())
+                .collect::<Vec<_>>()
+                .join("|")
+        };
+        let rows = messages.iter().filter_map(|message| {
+            if let SimpleQueryMessage::Row(row) = message {
+                Some(text(row))
+            } else {
+                None
+            }
+        });
         rows.collect()
     }
 
     /// Asks each question and wants PostgreSQL's own rows.
     pub async fn answers_as_postgresql(&self, asker: &Asker, questions: &[&str]) {
         for sql in questions {
-            let answered = self.rows_as(asker, sql).await.unwrap_or_else(|e| panic!("{sql}: {e} {:?}", e.report()));
+            let answered = self
+                .rows_as(asker, sql)
+                .await
+                .unwrap_or_else(|e| panic!("{sql}: {e} {:?}", e.report()));
             assert_eq!(answered, self.direct(sql).await, "{sql}");
         }
     }
@@ -225,21 +372,53 @@ pub async fn engine_over(
     ledger: &str,
     sampler: Option<MakeSampler>,
 ) -> Engine {
-    let variables = |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/nls".to_owned() } else { "sqlite:///nowhere.db".to_owned() });
+    let variables = |name: &str| {
+        Some(if name == "DATABASE_URL" {
+            "postgres://nowhere/nls".to_owned()
+        } else {
+            "sqlite:///nowhere.db".to_owned()
+        })
+    };
     let file = File::parse("policy.yaml", yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));
     let catalog = pgveil::catalog::load(client).await.unwrap();
-    let policy = check(&file, &catalog, client).await.unwrap_or_else(|e| panic!("{e:?}")).policy;
+    let policy = check(&file, &catalog, client)
+        .await
+        .unwrap_or_else(|e| panic!("{e:?}"))
+        .policy;
     let options = ShadowOptions::new(ShadowSource::Local, "nls", catalog.server_version.clone());
-    let options = ShadowOptions { locale: Some(Locale::of(client).await.unwrap()), ..options };
+    let options = ShadowOptions {
+        locale: Some(Locale::of(client).await.unwrap()),
+        ..options
+    };
     let shadow = Shadow::start(&policy, options).await.unwrap();
     let mirrored = shadow.mirror(client).await.unwrap();
-    let roles: Vec<AccountSpec> = policy.roles.iter().map(|r| account(&r.name, r.budget, &policy)).collect();
-    let ledger = Ledger::open(ledger, account("owner", policy.privacy.budget, &policy), &roles).await.unwrap();
+    let roles: Vec<AccountSpec> = policy
+        .roles
+        .iter()
+        .map(|r| account(&r.name, r.budget, &policy))
+        .collect();
+    let ledger = Ledger::open(
+        ledger,
+        account("owner", policy.privacy.budget, &policy),
+        &roles,
+    )
+    .await
+    .unwrap();
     let backend = Backend::new(way, 4);
     // Before its searches are made, a policy stands as it is.
-    let (policy, found) = pgveil::auto_bounds::settle(&policy, &ledger).await.unwrap().unwrap_or_else(|_| (policy, Vec::new()));
+    let (policy, found) = pgveil::auto_bounds::settle(&policy, &ledger)
+        .await
+        .unwrap()
+        .unwrap_or_else(|_| (policy, Vec::new()));
     let server = Server::of(client).await.unwrap();
-    let engine = Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone());
+    let engine = Engine::new(
+        policy,
+        backend,
+        shadow,
+        ledger,
+        "nls".to_owned(),
+        catalog.server_version.clone(),
+    );
     let engine = engine.before(server).resting_on(found).mirroring(&mirrored);
     match sampler {
         Some(sampler) => engine.with_sampler(sampler),
@@ -250,24 +429,53 @@ pub async fn engine_over(
 /// One query as an engine answers it: rows as text, columns joined by `|`, NULL as `∅`.
 pub async fn rows_of(engine: &Engine, asker: &Asker, sql: &str) -> Result<Vec<String>, Error> {
     let statements = parse(sql).map_err(Error::Parse)?;
-    let [Statement::Query(query)] = statements.as_slice() else { panic!("one query is wanted: {sql}") };
-    let answer = engine.answer(asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await?;
-    let text = |v: &Option<bytes::Bytes>| v.as_ref().map_or("∅".to_owned(), |b| String::from_utf8_lossy(b).into_owned());
-    Ok(answer.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect())
+    let [Statement::Query(query)] = statements.as_slice() else {
+        panic!("one query is wanted: {sql}")
+    };
+    let answer = engine
+        .answer(
+            asker,
+            query,
+            &[],
+            &[],
+            &[Format::Text],
+            CancellationToken::new(),
+        )
+        .await?;
+    let text = |v: &Option<bytes::Bytes>| {
+        v.as_ref().map_or("∅".to_owned(), |b| {
+            String::from_utf8_lossy(b).into_owned()
+        })
+    };
+    Ok(answer
+        .rows
+        .iter()
+        .map(|row| row.iter().map(text).collect::<Vec<_>>().join("|"))
+        .collect())
 }
 
 pub async fn load(client: &tokio_postgres::Client) {
     let folder = std::path::Path::new("data/nls_young_women");
     let schema = std::fs::read_to_string(folder.join("schema.sql")).unwrap();
-    let tables: String = schema.lines().filter(|l| !l.starts_with('\\') && !l.starts_with("ANALYZE")).collect::<Vec<_>>().join("\n");
+    let tables: String = schema
+        .lines()
+        .filter(|l| !l.starts_with('\\') && !l.starts_with("ANALYZE"))
+        .collect::<Vec<_>>()
+        .join("\n");
     client.batch_execute(&tables).await.unwrap();
     for table in ["industries", "occupations", "women", "interviews"] {
         use futures::SinkExt;
         let data = std::fs::read(folder.join(format!("{table}.csv"))).unwrap();
-        let sink = client.copy_in(&format!("COPY nls.{table} FROM STDIN CSV HEADER")).await.unwrap();
+        let sink = client
+            .copy_in(&format!("COPY nls.{table} FROM STDIN CSV HEADER"))
+            .await
+            .unwrap();
         let mut sink = std::pin::pin!(sink);
         sink.send(bytes::Bytes::from(data)).await.unwrap();
         sink.close().await.unwrap();
     }
-    client.batch_execute("ANALYZE nls.women, nls.interviews").await.unwrap();
+    client
+        .batch_execute("ANALYZE nls.women, nls.interviews")
+        .await
+        .unwrap();
 }

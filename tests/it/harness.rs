@@ -25,9 +25,18 @@ impl Server {
             return server;
         }
         let settings = [("max_connections", "100"), ("autovacuum", "off")];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        let options = Options { settings, ..Options::default() };
-        let started = RUNTIME.spawn(LocalPostgres::start(options)).await.unwrap().unwrap();
+        let settings = settings
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec();
+        let options = Options {
+            settings,
+            ..Options::default()
+        };
+        let started = RUNTIME
+            .spawn(LocalPostgres::start(options))
+            .await
+            .unwrap()
+            .unwrap();
         let server = Arc::new(Self(started));
         *shared = Arc::downgrade(&server);
         server
@@ -44,7 +53,11 @@ impl Server {
     pub async fn database(&self) -> (String, Client) {
         let name = format!("t{}", DATABASES.fetch_add(1, Ordering::Relaxed));
         let made = format!("CREATE DATABASE {name} TEMPLATE template0 LOCALE 'C.UTF-8'");
-        self.connect("postgres", "postgres").await.batch_execute(&made).await.unwrap();
+        self.connect("postgres", "postgres")
+            .await
+            .batch_execute(&made)
+            .await
+            .unwrap();
         let client = self.connect(&name, "postgres").await;
         (name, client)
     }

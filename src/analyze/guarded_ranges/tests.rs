@@ -1,4 +1,5 @@
-//! Against exact fractions: what is proved of decimals holds of the decimals, not of the float8s near them.
+//! Against exact fractions: what is proved of decimals holds of the decimals, not of the float8s
+//! near them.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -21,21 +22,37 @@ fn holds(range: Interval, value: &BigRational) -> bool {
 
 /// `digits` with the point so many places from the right, as a constant and as a fraction.
 fn decimal(digits: i64, places: u32) -> (Scalar, BigRational) {
-    let padded = format!("{:0>width$}", digits.unsigned_abs(), width = places as usize + 1);
+    let padded = format!(
+        "{:0>width$}",
+        digits.unsigned_abs(),
+        width = places as usize + 1
+    );
     let (whole, fraction) = padded.split_at(padded.len() - places as usize);
     let sign = if digits < 0 { "-" } else { "" };
     let point = if places == 0 { "" } else { "." };
     let text = format!("{sign}{whole}{point}{fraction}");
-    (Scalar::Decimal(text), BigRational::new(digits.into(), Pow::pow(BigInt::from(10), places)))
+    (
+        Scalar::Decimal(text),
+        BigRational::new(digits.into(), Pow::pow(BigInt::from(10), places)),
+    )
 }
 
 fn operation() -> impl Strategy<Value = Function> {
-    prop::sample::select(vec![Function::Add, Function::Subtract, Function::Multiply, Function::Divide])
+    prop::sample::select(vec![
+        Function::Add,
+        Function::Subtract,
+        Function::Multiply,
+        Function::Divide,
+    ])
 }
 
 /// Few digits, many digits, and those next to powers of two and ten, where sums cancel.
 fn digits() -> impl Strategy<Value = i64> {
-    let near = (prop::sample::select(vec![0, 10i64.pow(15), 10i64.pow(18), 1 << 53, 1 << 62]), -3i64..=3).prop_map(|(at, by)| at + by);
+    let near = (
+        prop::sample::select(vec![0, 10i64.pow(15), 10i64.pow(18), 1 << 53, 1 << 62]),
+        -3i64..=3,
+    )
+        .prop_map(|(at, by)| at + by);
     prop_oneof![-1000i64..1000, any::<i64>(), near]
 }
 
@@ -115,22 +132,51 @@ proptest! {
         let (x, y) = (a as f32, b as f32);
         for (function, value) in [(Function::Add, x + y), (Function::Subtract, x - y), (Function::Multiply, x * y)] {
             let range = of_call(function, &[of(a), of(b)], &Type::Float4);
-            prop_assert!(range.contains(value.into()), "{function:?}: {range:?} does not hold {value}");
+            prop_assert!(range.contains(value.into()), "{function:?}: {range:?} does not hold \
+                {value}");
         }
     }
 }
 
 #[test]
 fn ends_stand_where_they_are_exact() {
-    let of = |function, a: (f64, f64), b: (f64, f64)| of_call(function, &[Interval::new(a.0, a.1), Interval::new(b.0, b.1)], &NUMERIC);
-    assert_eq!(of(Function::Multiply, (0.0, 100.0), (-3.0, 7.0)), Interval::new(-300.0, 700.0));
-    assert_eq!(of(Function::Subtract, (0.0, 100.0), (1.0, 1.0)), Interval::new(-1.0, 99.0));
-    assert_eq!(of_constant(&Scalar::Decimal("12.00".to_owned()), &NUMERIC), Interval::point(12.0));
-    assert_eq!(of_constant(&Scalar::Decimal("0.1".to_owned()), &Type::Float8), Interval::point(0.1));
+    let of = |function, a: (f64, f64), b: (f64, f64)| {
+        of_call(
+            function,
+            &[Interval::new(a.0, a.1), Interval::new(b.0, b.1)],
+            &NUMERIC,
+        )
+    };
+    assert_eq!(
+        of(Function::Multiply, (0.0, 100.0), (-3.0, 7.0)),
+        Interval::new(-300.0, 700.0)
+    );
+    assert_eq!(
+        of(Function::Subtract, (0.0, 100.0), (1.0, 1.0)),
+        Interval::new(-1.0, 99.0)
+    );
+    assert_eq!(
+        of_constant(&Scalar::Decimal("12.00".to_owned()), &NUMERIC),
+        Interval::point(12.0)
+    );
+    assert_eq!(
+        of_constant(&Scalar::Decimal("0.1".to_owned()), &Type::Float8),
+        Interval::point(0.1)
+    );
     assert!(of_constant(&Scalar::Decimal("0.1".to_owned()), &NUMERIC).lo < 0.1);
     // 23 digits: the float8 next to 10^23 is below it.
-    assert!(interval::beyond_digits(23) as u128 >= 10u128.pow(23) && interval::beyond_digits(30) as u128 >= 10u128.pow(30));
+    assert!(
+        interval::beyond_digits(23) as u128 >= 10u128.pow(23)
+            && interval::beyond_digits(30) as u128 >= 10u128.pow(30)
+    );
     assert!(interval::beyond_digits(2) == 100.0 && interval::beyond_digits(-2) == 0.01);
     let day = Interval::new(0.0, 1.0);
-    assert_eq!(of_call(Function::DatePlusDays, &[of_type(&Type::Date), day], &Type::Date), of_type(&Type::Date));
+    assert_eq!(
+        of_call(
+            Function::DatePlusDays,
+            &[of_type(&Type::Date), day],
+            &Type::Date
+        ),
+        of_type(&Type::Date)
+    );
 }

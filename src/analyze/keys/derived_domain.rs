@@ -1,5 +1,6 @@
-//! Parts of a group key that take whole steps, listed by their range: `floor(x / 10)`, `extract(hour FROM t)`, `date_trunc('day', t)` over values whose own list is
-//! too long, or not known.
+//! Parts of a group key that take whole steps, listed by their range: `floor(x / 10)`,
+//! `extract(hour FROM t)`, `date_trunc('day', t)` over values whose own list is too long, or not
+//! known.
 
 use super::Keys;
 use crate::analyze::interval::{Interval, MICROS_PER_DAY};
@@ -18,11 +19,15 @@ const STEPS_MAX: f64 = 10_000.0;
 pub(in crate::analyze) type Listed = (ColumnId, Vec<Option<Scalar>>);
 
 impl Keys<'_> {
-    /// The expression with a column of its own for each part that takes steps, the largest parts first.
+    /// The expression with a column of its own for each part that takes steps, the largest parts
+    /// first.
     pub(in crate::analyze) fn stepped(&self, expr: &Expr) -> (Expr, Vec<Listed>) {
         let mut parts: Vec<(Expr, Listed)> = Vec::new();
         let replaced = self.replaced(expr, &mut parts);
-        (replaced, parts.into_iter().map(|(_, listed)| listed).collect())
+        (
+            replaced,
+            parts.into_iter().map(|(_, listed)| listed).collect(),
+        )
     }
 
     fn replaced(&self, expr: &Expr, parts: &mut Vec<(Expr, Listed)>) -> Expr {
@@ -35,17 +40,34 @@ impl Keys<'_> {
             return Expr::column(id, expr.data_type.clone());
         }
         let node = match &expr.node {
-            Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Exists { .. } => expr.node.clone(),
-            Node::Cast(inner) => Node::Cast(Box::new(self.replaced(inner, parts))),
-            Node::Case { branches, otherwise } => Node::Case {
-                branches: branches.iter().map(|(c, r)| (self.replaced(c, parts), self.replaced(r, parts))).collect(),
-                otherwise: otherwise.as_ref().map(|e| Box::new(self.replaced(e, parts))),
-            },
-            Node::Call { function, arguments } => {
-                Node::Call { function: *function, arguments: arguments.iter().map(|a| self.replaced(a, parts)).collect() }
+            Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Exists { .. } => {
+                expr.node.clone()
             }
+            Node::Cast(inner) => Node::Cast(Box::new(self.replaced(inner, parts))),
+            Node::Case {
+                branches,
+                otherwise,
+            } => Node::Case {
+                branches: branches
+                    .iter()
+                    .map(|(c, r)| (self.replaced(c, parts), self.replaced(r, parts)))
+                    .collect(),
+                otherwise: otherwise
+                    .as_ref()
+                    .map(|e| Box::new(self.replaced(e, parts))),
+            },
+            Node::Call {
+                function,
+                arguments,
+            } => Node::Call {
+                function: *function,
+                arguments: arguments.iter().map(|a| self.replaced(a, parts)).collect(),
+            },
         };
-        Expr { node, data_type: expr.data_type.clone() }
+        Expr {
+            node,
+            data_type: expr.data_type.clone(),
+        }
     }
 
     /// Every value that one part may have, where it takes steps and they are few.
@@ -58,10 +80,17 @@ impl Keys<'_> {
             // Values past the type are clamped to it: then there is no list.
             Type::Int2 | Type::Int4 | Type::Int8 => {
                 let (lower, upper) = integer_range(&expr.data_type)?;
-                whole(range).filter(|all| *all.start() >= lower && *all.end() <= upper)?.map(|n| Some(Scalar::Int(n))).collect()
+                whole(range)
+                    .filter(|all| *all.start() >= lower && *all.end() <= upper)?
+                    .map(|n| Some(Scalar::Int(n)))
+                    .collect()
             }
-            Type::Numeric(_) | Type::Float8 => whole(range)?.map(|n| Some(Scalar::Decimal(n.to_string()))).collect(),
-            Type::Date => whole(range)?.map(|n| i32::try_from(n).ok().map(Scalar::Date)).collect(),
+            Type::Numeric(_) | Type::Float8 => whole(range)?
+                .map(|n| Some(Scalar::Decimal(n.to_string())))
+                .collect(),
+            Type::Date => whole(range)?
+                .map(|n| i32::try_from(n).ok().map(Scalar::Date))
+                .collect(),
             Type::Timestamp | Type::Timestamptz => self.instants(expr)?,
             _ => return None,
         };
@@ -71,15 +100,21 @@ impl Keys<'_> {
         Some(values)
     }
 
-    /// Where the values of an expression lie for rows that meet the conditions on one column each. Two columns are compared as they are stored: the bounds of one say nothing
-    /// of the other then.
+    /// Where the values of an expression lie for rows that meet the conditions on one column each.
+    /// Two columns are compared as they are stored: the bounds of one say nothing of the other
+    /// then.
     pub(in crate::analyze) fn range(&self, expr: &Expr) -> Interval {
         Ranges {
             policy: self.policy,
             columns: self.columns,
             computed: self.computed,
             opaque: &[],
-            conditions: self.conditions.iter().copied().filter(|condition| condition.columns().len() <= 1).collect(),
+            conditions: self
+                .conditions
+                .iter()
+                .copied()
+                .filter(|condition| condition.columns().len() <= 1)
+                .collect(),
             excluded: Vec::new(),
         }
         .of(expr)
@@ -87,9 +122,19 @@ impl Keys<'_> {
 
     /// The first instants of the hours, days or longer spans that a truncated timestamp may lie in.
     fn instants(&self, expr: &Expr) -> Option<Vec<Option<Scalar>>> {
-        let Node::Call { function: Function::DateTrunc, arguments } = &expr.node else { return None };
-        let [field, operand] = arguments.as_slice() else { return None };
-        let Some(Scalar::Text(name)) = field.as_literal() else { return None };
+        let Node::Call {
+            function: Function::DateTrunc,
+            arguments,
+        } = &expr.node
+        else {
+            return None;
+        };
+        let [field, operand] = arguments.as_slice() else {
+            return None;
+        };
+        let Some(Scalar::Text(name)) = field.as_literal() else {
+            return None;
+        };
         let step = match name.as_str() {
             "hour" => MICROS_PER_DAY / 24,
             "day" | "week" | "month" | "quarter" | "year" => MICROS_PER_DAY,
@@ -99,8 +144,15 @@ impl Keys<'_> {
         let steps = whole(Interval::new(range.lo / step, range.hi / step))?;
         let mut found: Vec<Option<Scalar>> = Vec::new();
         for at in steps {
-            let instant = Expr::literal(Some(Scalar::Timestamp(at.checked_mul(step as i64)?)), operand.data_type.clone());
-            let truncated = Expr::call(Function::DateTrunc, vec![field.clone(), instant], expr.data_type.clone());
+            let instant = Expr::literal(
+                Some(Scalar::Timestamp(at.checked_mul(step as i64)?)),
+                operand.data_type.clone(),
+            );
+            let truncated = Expr::call(
+                Function::DateTrunc,
+                vec![field.clone(), instant],
+                expr.data_type.clone(),
+            );
             let value = evaluate(&truncated, &[]).ok()?;
             if found.last() != Some(&value) {
                 found.push(value);
@@ -110,22 +162,42 @@ impl Keys<'_> {
     }
 }
 
-/// Calls whose values are whole numbers, days or truncated instants. A bare column lists its own values.
+/// Calls whose values are whole numbers, days or truncated instants. A bare column lists its own
+/// values.
 fn takes_steps(expr: &Expr) -> bool {
     let is_integer = matches!(expr.data_type, Type::Int2 | Type::Int4 | Type::Int8);
     match &expr.node {
-        Node::Call { function: Function::Floor | Function::Ceiling | Function::Round | Function::Truncate | Function::DateTrunc, .. } => true,
-        Node::Call { function: Function::Extract | Function::DatePart, arguments } => {
-            let fraction = |field: &str| matches!(field, "second" | "millisecond" | "epoch" | "microsecond");
+        Node::Call {
+            function:
+                Function::Floor
+                | Function::Ceiling
+                | Function::Round
+                | Function::Truncate
+                | Function::DateTrunc,
+            ..
+        } => true,
+        Node::Call {
+            function: Function::Extract | Function::DatePart,
+            arguments,
+        } => {
+            let fraction =
+                |field: &str| matches!(field, "second" | "millisecond" | "epoch" | "microsecond");
             matches!(arguments.first().and_then(Expr::as_literal), Some(Scalar::Text(field)) if !fraction(field))
         }
         Node::Call { .. } => is_integer,
         Node::Cast(inner) => {
-            let is_number = matches!(inner.data_type, Type::Numeric(_) | Type::Float4 | Type::Float8);
+            let is_number = matches!(
+                inner.data_type,
+                Type::Numeric(_) | Type::Float4 | Type::Float8
+            );
             let is_instant = matches!(inner.data_type, Type::Timestamp | Type::Timestamptz);
             (is_integer && is_number) || (expr.data_type == Type::Date && is_instant)
         }
-        Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Case { .. } | Node::Exists { .. } => false,
+        Node::Column(_)
+        | Node::Literal(_)
+        | Node::Constant(_)
+        | Node::Case { .. }
+        | Node::Exists { .. } => false,
     }
 }
 

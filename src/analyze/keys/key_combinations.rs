@@ -1,4 +1,5 @@
-//! Keys of one small public table take the values and combinations that its rows hold where they meet WHERE, not every combination of their values.
+//! Keys of one small public table take the values and combinations that its rows hold where they
+//! meet WHERE, not every combination of their values.
 
 use std::collections::{HashMap, HashSet};
 
@@ -31,7 +32,11 @@ pub fn axes(set: &[usize], tuples: &[Tuples]) -> Vec<Axis> {
         if axes.iter().any(is_placed) {
             continue;
         }
-        let together = tuples.iter().find(|t| t.keys.contains(at)).map(|t| t.within(set)).filter(|t| t.keys.len() > 1);
+        let together = tuples
+            .iter()
+            .find(|t| t.keys.contains(at))
+            .map(|t| t.within(set))
+            .filter(|t| t.keys.len() > 1);
         axes.push(together.map_or(Axis::Key(*at), Axis::Tuples));
     }
     axes
@@ -40,7 +45,9 @@ pub fn axes(set: &[usize], tuples: &[Tuples]) -> Vec<Axis> {
 impl Tuples {
     /// Of the keys that a grouping set has.
     fn within(&self, set: &[usize]) -> Self {
-        let kept: Vec<usize> = (0..self.keys.len()).filter(|at| set.contains(&self.keys[*at])).collect();
+        let kept: Vec<usize> = (0..self.keys.len())
+            .filter(|at| set.contains(&self.keys[*at]))
+            .collect();
         let mut rows: Vec<Vec<Option<Scalar>>> = Vec::new();
         let mut seen = HashSet::new();
         for row in &self.rows {
@@ -49,18 +56,29 @@ impl Tuples {
                 rows.push(row);
             }
         }
-        Self { keys: kept.into_iter().map(|at| self.keys[at]).collect(), rows }
+        Self {
+            keys: kept.into_iter().map(|at| self.keys[at]).collect(),
+            rows,
+        }
     }
 }
 
 impl Keys<'_> {
-    /// The combinations of keys that are listed and read columns of one mention of a public table alone; those keys' lists become what is left in them, that of a key by
-    /// itself too.
-    pub(in crate::analyze) fn tuples(&self, keys: &mut [(Expr, KeyRule)], input: &Relation) -> Vec<Tuples> {
+    /// The combinations of keys that are listed and read columns of one mention of a public table
+    /// alone; those keys' lists become what is left in them, that of a key by itself too.
+    pub(in crate::analyze) fn tuples(
+        &self,
+        keys: &mut [(Expr, KeyRule)],
+        input: &Relation,
+    ) -> Vec<Tuples> {
         let mut found = Vec::new();
         for scan in scans(input) {
-            let Some((listed, listing)) = self.public_rows(scan) else { continue };
-            let members: Vec<usize> = (0..keys.len()).filter(|at| self.is_listed_by(&keys[*at], &listed)).collect();
+            let Some((listed, listing)) = self.public_rows(scan) else {
+                continue;
+            };
+            let members: Vec<usize> = (0..keys.len())
+                .filter(|at| self.is_listed_by(&keys[*at], &listed))
+                .collect();
             if members.is_empty() {
                 continue;
             }
@@ -68,12 +86,20 @@ impl Keys<'_> {
             if listed.iter().any(|id| self.null_extended.contains(id)) {
                 rows.push(vec![None; listed.len()]);
             }
-            let evaluated = members.iter().map(|at| &keys[*at].0).chain(self.conditions.iter().copied());
+            let evaluated = members
+                .iter()
+                .map(|at| &keys[*at].0)
+                .chain(self.conditions.iter().copied());
             if self.effort.spend(rows.len(), evaluated).is_none() {
                 continue;
             }
-            let combined: Option<Vec<_>> = rows.iter().map(|row| self.combination(row, &listed, &members, keys)).collect();
-            let Some(combined) = combined.map(|rows| rows.into_iter().flatten().collect()) else { continue };
+            let combined: Option<Vec<_>> = rows
+                .iter()
+                .map(|row| self.combination(row, &listed, &members, keys))
+                .collect();
+            let Some(combined) = combined.map(|rows| rows.into_iter().flatten().collect()) else {
+                continue;
+            };
             let together = ordered(members, combined, keys);
             if together.keys.len() > 1 {
                 found.push(together);
@@ -85,39 +111,76 @@ impl Keys<'_> {
     fn public_rows(&self, scan: &Scan) -> Option<(Vec<ColumnId>, &Listing)> {
         let table = &self.policy.tables[scan.table.0];
         match (&table.listing, &table.protection) {
-            (Some(listing), Protection::Public) => Some((listing.columns.iter().map(|at| scan.columns[*at]).collect(), listing)),
+            (Some(listing), Protection::Public) => Some((
+                listing.columns.iter().map(|at| scan.columns[*at]).collect(),
+                listing,
+            )),
             _ => None,
         }
     }
 
-    /// The keys' lists hold what rows of the public table hold that meet every condition, no more and no less.
+    /// The keys' lists hold what rows of the public table hold that meet every condition, no more
+    /// and no less.
     pub(in crate::analyze) fn are_held(&self, keys: &[(Expr, KeyRule)], input: &Relation) -> bool {
-        let by_rows = |scan: &&Scan| self.public_rows(scan).is_some_and(|(listed, listing)| self.hold(&listing.rows, &listed, keys));
+        let by_rows = |scan: &&Scan| {
+            self.public_rows(scan)
+                .is_some_and(|(listed, listing)| self.hold(&listing.rows, &listed, keys))
+        };
         scans(input).iter().any(by_rows) || self.are_values(keys)
     }
 
-    /// A key that reads one column of many rows: its values are known, though not whether any is NULL.
+    /// A key that reads one column of many rows: its values are known, though not whether any is
+    /// NULL.
     fn are_values(&self, keys: &[(Expr, KeyRule)]) -> bool {
         let [key] = keys else { return false };
-        let [id] = over_rows(&key.0, self.computed, self.null_extended).columns()[..] else { return false };
+        let [id] = over_rows(&key.0, self.computed, self.null_extended).columns()[..] else {
+            return false;
+        };
         let info = &self.columns[id.0 as usize];
-        let Some((table, at)) = info.origin else { return false };
+        let Some((table, at)) = info.origin else {
+            return false;
+        };
         let table = &self.policy.tables[table.0];
-        let (Protection::Public, Some(domain)) = (&table.protection, &table.columns[at].domain) else { return false };
+        let (Protection::Public, Some(domain)) = (&table.protection, &table.columns[at].domain)
+        else {
+            return false;
+        };
         let null = [vec![None]];
-        let is_null_left_out = !info.nullable || matches!(self.combination(&null[0], &[id], &[], keys), Some(None)) && self.are_told(&null, &[id]);
-        let rows: Vec<Vec<Option<Scalar>>> = domain.iter().map(|value| vec![Some(value.clone())]).collect();
+        let is_null_left_out = !info.nullable
+            || matches!(self.combination(&null[0], &[id], &[], keys), Some(None))
+                && self.are_told(&null, &[id]);
+        let rows: Vec<Vec<Option<Scalar>>> = domain
+            .iter()
+            .map(|value| vec![Some(value.clone())])
+            .collect();
         is_null_left_out && self.hold(&rows, &[id], keys)
     }
 
-    fn hold(&self, rows: &[Vec<Option<Scalar>>], listed: &[ColumnId], keys: &[(Expr, KeyRule)]) -> bool {
-        let read = self.conditions.iter().copied().chain(keys.iter().map(|(key, _)| key));
-        if !keys.iter().all(|key| self.is_listed_by(key, listed)) || self.effort.spend(2 * rows.len(), read).is_none() || !self.are_told(rows, listed)
+    fn hold(
+        &self,
+        rows: &[Vec<Option<Scalar>>],
+        listed: &[ColumnId],
+        keys: &[(Expr, KeyRule)],
+    ) -> bool {
+        let read = self
+            .conditions
+            .iter()
+            .copied()
+            .chain(keys.iter().map(|(key, _)| key));
+        if !keys.iter().all(|key| self.is_listed_by(key, listed))
+            || self.effort.spend(2 * rows.len(), read).is_none()
+            || !self.are_told(rows, listed)
         {
             return false;
         }
         let members: Vec<usize> = (0..keys.len()).collect();
-        let Some(held) = rows.iter().map(|row| self.combination(row, listed, &members, keys)).collect::<Option<Vec<_>>>() else { return false };
+        let Some(held) = rows
+            .iter()
+            .map(|row| self.combination(row, listed, &members, keys))
+            .collect::<Option<Vec<_>>>()
+        else {
+            return false;
+        };
         let held: Vec<Vec<Option<Scalar>>> = held.into_iter().flatten().collect();
         keys.iter().enumerate().all(|(at, (_, rule))| {
             let of_rows: HashSet<String> = held.iter().map(|row| spelled(&row[at])).collect();
@@ -129,7 +192,8 @@ impl Keys<'_> {
     fn are_told(&self, rows: &[Vec<Option<Scalar>>], listed: &[ColumnId]) -> bool {
         self.conditions.iter().all(|c| {
             let is_met = |row: &Vec<Option<Scalar>>| {
-                let assignment: Vec<(ColumnId, Option<Scalar>)> = listed.iter().copied().zip(row.iter().cloned()).collect();
+                let assignment: Vec<(ColumnId, Option<Scalar>)> =
+                    listed.iter().copied().zip(row.iter().cloned()).collect();
                 evaluate(c, &assignment).is_ok()
             };
             self.is_about(c, listed) && rows.iter().all(is_met)
@@ -138,15 +202,22 @@ impl Keys<'_> {
 
     /// Reads nothing else, nor texts whose collation takes unlike spellings for equal.
     fn is_about(&self, condition: &Expr, listed: &[ColumnId]) -> bool {
-        condition.relations().is_empty() && condition.columns().iter().all(|id| listed.contains(id) && self.is_deterministic(*id))
+        condition.relations().is_empty()
+            && condition
+                .columns()
+                .iter()
+                .all(|id| listed.contains(id) && self.is_deterministic(*id))
     }
 
     fn is_listed_by(&self, (expr, rule): &(Expr, KeyRule), listed: &[ColumnId]) -> bool {
         let columns = over_rows(expr, self.computed, self.null_extended).columns();
-        matches!(rule, KeyRule::Domain(_)) && !columns.is_empty() && columns.iter().all(|id| listed.contains(id))
+        matches!(rule, KeyRule::Domain(_))
+            && !columns.is_empty()
+            && columns.iter().all(|id| listed.contains(id))
     }
 
-    /// The keys' values for one row of the table: `Ok(None)` where a condition leaves it out, `None` where they cannot be known.
+    /// The keys' values for one row of the table: `Ok(None)` where a condition leaves it out,
+    /// `None` where they cannot be known.
     fn combination(
         &self,
         row: &[Option<Scalar>],
@@ -154,12 +225,15 @@ impl Keys<'_> {
         members: &[usize],
         keys: &[(Expr, KeyRule)],
     ) -> Option<Option<Vec<Option<Scalar>>>> {
-        let assignment: Vec<(ColumnId, Option<Scalar>)> = listed.iter().copied().zip(row.iter().cloned()).collect();
+        let assignment: Vec<(ColumnId, Option<Scalar>)> =
+            listed.iter().copied().zip(row.iter().cloned()).collect();
         let own = self.conditions.iter().filter(|c| self.is_about(c, listed));
-        let is_met = own.map(|c| evaluate(c, &assignment)).all(|result| match result {
-            Ok(holds) => holds == Some(Scalar::Bool(true)),
-            Err(NotEvaluable) => true,
-        });
+        let is_met = own
+            .map(|c| evaluate(c, &assignment))
+            .all(|result| match result {
+                Ok(holds) => holds == Some(Scalar::Bool(true)),
+                Err(NotEvaluable) => true,
+            });
         if !is_met {
             return Some(None);
         }
@@ -168,18 +242,25 @@ impl Keys<'_> {
             let value = evaluate(&expr, &assignment).ok()?;
             canonical(vec![value], &expr.data_type)?.pop()
         };
-        members.iter().map(value).collect::<Option<Vec<_>>>().map(Some)
+        members
+            .iter()
+            .map(value)
+            .collect::<Option<Vec<_>>>()
+            .map(Some)
     }
 }
 
-/// Tells values and rows apart as their equality does; there may be many, so that they are looked up by it.
+/// Tells values and rows apart as their equality does; there may be many, so that they are looked
+/// up by it.
 fn spelled<T: std::fmt::Debug + ?Sized>(value: &T) -> String {
     format!("{value:?}")
 }
 
 /// The place of each listed value.
 fn places(rule: &KeyRule) -> HashMap<String, usize> {
-    let KeyRule::Domain(values) = rule else { return HashMap::new() };
+    let KeyRule::Domain(values) = rule else {
+        return HashMap::new();
+    };
     let mut places = HashMap::new();
     for (at, value) in values.iter().enumerate() {
         places.entry(spelled(value)).or_insert(at);
@@ -188,12 +269,19 @@ fn places(rule: &KeyRule) -> HashMap<String, usize> {
 }
 
 /// Combinations in the order of the keys' lists, of which only what they hold remains.
-fn ordered(members: Vec<usize>, combined: Vec<Vec<Option<Scalar>>>, keys: &mut [(Expr, KeyRule)]) -> Tuples {
-    let places: Vec<HashMap<String, usize>> = members.iter().map(|at| places(&keys[*at].1)).collect();
+fn ordered(
+    members: Vec<usize>,
+    combined: Vec<Vec<Option<Scalar>>>,
+    keys: &mut [(Expr, KeyRule)],
+) -> Tuples {
+    let places: Vec<HashMap<String, usize>> =
+        members.iter().map(|at| places(&keys[*at].1)).collect();
     let mut ranked: Vec<(Vec<usize>, Vec<Option<Scalar>>)> = Vec::new();
     let mut seen = HashSet::new();
     for row in combined {
-        let rank = |(places, value): (&HashMap<String, usize>, &Option<Scalar>)| places.get(&spelled(value)).copied().unwrap_or(usize::MAX);
+        let rank = |(places, value): (&HashMap<String, usize>, &Option<Scalar>)| {
+            places.get(&spelled(value)).copied().unwrap_or(usize::MAX)
+        };
         if seen.insert(spelled(&row)) {
             ranked.push((places.iter().zip(&row).map(rank).collect(), row));
         }
@@ -206,7 +294,10 @@ fn ordered(members: Vec<usize>, combined: Vec<Vec<Option<Scalar>>>, keys: &mut [
             values.retain(|value| held.contains(&spelled(value)));
         }
     }
-    Tuples { keys: members, rows }
+    Tuples {
+        keys: members,
+        rows,
+    }
 }
 
 /// The scans whose columns its rows hold, as they are or through what is computed of them.
@@ -215,9 +306,12 @@ fn scans(relation: &Relation) -> Vec<&Scan> {
         Relation::Scan(scan) => vec![scan],
         // Rows of a union have columns of their own.
         Relation::Union { .. } => Vec::new(),
-        Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } => {
+        Relation::Constants(_)
+        | Relation::Filter { .. }
+        | Relation::Project { .. }
+        | Relation::Join { .. } => relation.inputs().into_iter().flat_map(scans).collect(),
+        Relation::Group { .. } | Relation::Window { .. } | Relation::Bounded { .. } => {
             relation.inputs().into_iter().flat_map(scans).collect()
         }
-        Relation::Group { .. } | Relation::Window { .. } | Relation::Bounded { .. } => relation.inputs().into_iter().flat_map(scans).collect(),
     }
 }

@@ -1,4 +1,5 @@
-//! `pgveil audit`: the answers of this policy's proxy, over made-up rows, attacked; and the exact influence of one unit beside what is declared.
+//! `pgveil audit`: the answers of this policy's proxy, over made-up rows, attacked; and the exact
+//! influence of one unit beside what is declared.
 
 mod report;
 mod stage;
@@ -8,7 +9,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::arguments::AuditOptions;
 use super::{Failure, signal, start};
-use crate::audit::{CANARY, Influence, Question, Trials, attack, attempts, influence, provable, questions};
+use crate::audit::{
+    CANARY, Influence, Question, Trials, attack, attempts, influence, provable, questions,
+};
 use crate::mechanism::{Loss, Mechanism};
 use crate::rewrite::Plan;
 use report::{Asked, Attempt, Measured, Report};
@@ -26,11 +29,18 @@ pub async fn run(options: AuditOptions) -> Result<(), Failure> {
     stage.stop().await;
     let report = audited?;
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&report).map_err(Failure::new)?);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&report).map_err(Failure::new)?
+        );
     } else {
         report.lines().iter().for_each(|line| println!("{line}"));
     }
-    if report.findings() == 0 { Ok(()) } else { Err(Failure::Shown) }
+    if report.findings() == 0 {
+        Ok(())
+    } else {
+        Err(Failure::Shown)
+    }
 }
 
 async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failure> {
@@ -48,7 +58,8 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
         measure(stage, question, plan, &mut measured, &mut unmeasured).await?;
     }
     let bar = bar(&asked, options.trials);
-    // What is Laplace while nothing else was charged stays so, or is Gaussian from here on: one law for all trials.
+    // What is Laplace while nothing else was charged stays so, or is Gaussian from here on: one law
+    // for all trials.
     stage.buy(&asked, 1, &ProgressBar::hidden()).await?;
     let plans = stage.plans(&asked).await?;
     let before = stage.spent().await?;
@@ -64,14 +75,28 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
         let gain = attack(&Trials { with, without }, loss.delta.to_f64(), alarm);
         verdicts.push(Asked::new(question, mechanism(plan), loss, gain));
     }
-    let charged = plans.iter().try_fold(Loss::ZERO, |sum, plan| sum.compose(plan.loss()));
-    let books = charged.is_some_and(|once| trials::times(once, 2 * options.trials) == trials::since(spent, before));
+    let charged = plans
+        .iter()
+        .try_fold(Loss::ZERO, |sum, plan| sum.compose(plan.loss()));
+    let books = charged.is_some_and(|once| {
+        trials::times(once, 2 * options.trials) == trials::since(spent, before)
+    });
     let mut refused = Vec::new();
     for sql in attempts(stage.policy(), &stage.population) {
-        refused.push(Attempt { sqlstate: stage.attempt(&sql).await?, sql });
+        refused.push(Attempt {
+            sqlstate: stage.attempt(&sql).await?,
+            sql,
+        });
     }
     let kept = stage.spent().await? == spent;
-    let left_out = stage.population.left_out.iter().chain(&stage.warnings).chain(&unmeasured).cloned().collect();
+    let left_out = stage
+        .population
+        .left_out
+        .iter()
+        .chain(&stage.warnings)
+        .chain(&unmeasured)
+        .cloned()
+        .collect();
     let most = provable(verdicts.first().map_or(0, |asked| asked.judged), alarm);
     Ok(Report {
         policy: options.file.display().to_string(),
@@ -90,16 +115,43 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
 }
 
 /// The influence on each release of a question; what shows nothing of it is named, too.
-async fn measure(stage: &Stage, question: &Question, plan: &Plan, measured: &mut Vec<Measured>, unmeasured: &mut Vec<String>) -> Result<(), Failure> {
+async fn measure(
+    stage: &Stage,
+    question: &Question,
+    plan: &Plan,
+    measured: &mut Vec<Measured>,
+    unmeasured: &mut Vec<String>,
+) -> Result<(), Failure> {
     for release in plan.releases() {
-        match influence(&stage.client, &stage.population, release, MEASURED).await.map_err(start::database_failed)? {
-            Some(Influence { share, holds, is_read, units }) => {
+        match influence(&stage.client, &stage.population, release, MEASURED)
+            .await
+            .map_err(start::database_failed)?
+        {
+            Some(Influence {
+                share,
+                holds,
+                is_read,
+                units,
+            }) => {
                 if share == 0.0 && is_read {
-                    unmeasured.push(format!("{}: no {} moved its sums", question.name, stage.policy().privacy.unit));
+                    unmeasured.push(format!(
+                        "{}: no {} moved its sums",
+                        question.name,
+                        stage.policy().privacy.unit
+                    ));
                 }
-                measured.push(Measured { question: question.name.clone(), share, units, holds, is_read });
+                measured.push(Measured {
+                    question: question.name.clone(),
+                    share,
+                    units,
+                    holds,
+                    is_read,
+                });
             }
-            None => unmeasured.push(format!("{}: it has no sums whose movement could be measured", question.name)),
+            None => unmeasured.push(format!(
+                "{}: it has no sums whose movement could be measured",
+                question.name
+            )),
         }
     }
     Ok(())
@@ -107,7 +159,12 @@ async fn measure(stage: &Stage, question: &Question, plan: &Plan, measured: &mut
 
 /// Of the plan's vector.
 fn mechanism(plan: &Plan) -> &'static str {
-    match plan.releases().iter().find_map(|release| release.price()).map(|price| price.mechanism) {
+    match plan
+        .releases()
+        .iter()
+        .find_map(|release| release.price())
+        .map(|price| price.mechanism)
+    {
         Some(Mechanism::Gaussian) => "Gaussian",
         Some(Mechanism::Laplace) => "Laplace",
         None => "none",
@@ -116,7 +173,9 @@ fn mechanism(plan: &Plan) -> &'static str {
 
 fn bar(asked: &[Question], trials: u32) -> ProgressBar {
     let bar = ProgressBar::new(asked.len() as u64 * u64::from(trials) * 2);
-    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:32}] {pos}/{len} answers, {eta} left") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg} [{bar:32}] {pos}/{len} answers, {eta} left")
+    {
         bar.set_style(style.progress_chars("=> "));
     }
     bar.set_message("Attacking");

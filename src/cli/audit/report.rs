@@ -85,13 +85,25 @@ impl Asked {
             None => ("mu", loss.mu_squared.to_f64().sqrt(), gain.mu),
         };
         let (question, sql) = (question.name.clone(), question.sql.clone());
-        Self { question, sql, noise, currency, charged, found, delta: loss.delta.to_f64(), judged: gain.judged, holds: found <= charged }
+        Self {
+            question,
+            sql,
+            noise,
+            currency,
+            charged,
+            found,
+            delta: loss.delta.to_f64(),
+            judged: gain.judged,
+            holds: found <= charged,
+        }
     }
 
     fn verdict(&self) -> &'static str {
         match (self.holds, self.found / self.charged) {
             (false, _) => "FINDING: more was lost than charged",
-            (true, _) if self.delta > 0.0 && self.found == 0.0 => "holds: the canary's key was never told",
+            (true, _) if self.delta > 0.0 && self.found == 0.0 => {
+                "holds: the canary's key was never told"
+            }
             (true, share) if share < LITTLE => "holds, but little was proved",
             (true, _) => "holds",
         }
@@ -101,46 +113,124 @@ impl Asked {
 impl Report {
     pub fn findings(&self) -> usize {
         let asked = self.asked.iter().filter(|asked| !asked.holds).count();
-        let measured = self.measured.iter().filter(|measured| !measured.holds).count();
-        let answered = self.refused.iter().filter(|attempt| attempt.sqlstate.is_none()).count();
+        let measured = self
+            .measured
+            .iter()
+            .filter(|measured| !measured.holds)
+            .count();
+        let answered = self
+            .refused
+            .iter()
+            .filter(|attempt| attempt.sqlstate.is_none())
+            .count();
         asked + measured + answered + usize::from(!self.books) + usize::from(!self.kept)
     }
 
     pub fn lines(&self) -> Vec<String> {
-        let (trials, unit, judged) = (self.trials, &self.unit, self.asked.first().map_or(0, |asked| asked.judged));
+        let (trials, unit, judged) = (
+            self.trials,
+            &self.unit,
+            self.asked.first().map_or(0, |asked| asked.judged),
+        );
         let mut lines = vec![
-            format!("Audit of {}, on made-up rows. Protected: one {unit}.", self.policy),
             format!(
-                "Each question was answered {trials} times with an extreme {unit} and {trials} times without; {judged} answers of each sort judge the attack."
+                "Audit of {}, on made-up rows. Protected: one {unit}.",
+                self.policy
             ),
-            format!("A sound proxy is blamed in one audit of {:.0}.", 1.0 / self.alarm),
-            format!("Were every guess right, so many answers would prove mu {:.2} or epsilon {:.2}.", self.provable_mu, self.provable_epsilon),
+            format!(
+                "Each question was answered {trials} times with an extreme {unit} and {trials} \
+                    times without; {judged} answers of each sort judge the attack."
+            ),
+            format!(
+                "A sound proxy is blamed in one audit of {:.0}.",
+                1.0 / self.alarm
+            ),
+            format!(
+                "Were every guess right, so many answers would prove mu {:.2} or epsilon {:.2}.",
+                self.provable_mu, self.provable_epsilon
+            ),
             String::new(),
             "What an attacker gains from one answer".to_owned(),
         ];
-        let wide = self.asked.iter().map(|asked| asked.question.chars().count()).max().unwrap_or(0);
+        let wide = self
+            .asked
+            .iter()
+            .map(|asked| asked.question.chars().count())
+            .max()
+            .unwrap_or(0);
         for asked in &self.asked {
-            let Asked { question, sql: _, noise, currency, charged, found, delta, judged: _, holds: _ } = asked;
+            let Asked {
+                question,
+                sql: _,
+                noise,
+                currency,
+                charged,
+                found,
+                delta,
+                judged: _,
+                holds: _,
+            } = asked;
             let share = 100.0 * found / charged;
-            let delta = if *delta > 0.0 { format!(" and delta {delta:.0e}") } else { String::new() };
+            let delta = if *delta > 0.0 {
+                format!(" and delta {delta:.0e}")
+            } else {
+                String::new()
+            };
             let verdict = asked.verdict();
             lines.push(format!(
-                "  {question:wide$}  {noise} noise, charged {currency} {charged:.3}{delta}; found at least {found:.3} ({share:.0} %): {verdict}"
+                "  {question:wide$}  {noise} noise, charged {currency} {charged:.3}{delta}; found \
+                    at least {found:.3} ({share:.0} %): {verdict}"
             ));
         }
-        lines.extend([String::new(), "How far one unit moves the exact sums, of what is declared".to_owned()]);
+        lines.extend([
+            String::new(),
+            "How far one unit moves the exact sums, of what is declared".to_owned(),
+        ]);
         for measured in &self.measured {
-            let Measured { question, share, units, holds: _, is_read: _ } = measured;
+            let Measured {
+                question,
+                share,
+                units,
+                holds: _,
+                is_read: _,
+            } = measured;
             let verdict = measured.verdict();
-            lines.push(format!("  {question:wide$}  {:.2} % at most, {units} units one at a time: {verdict}", 100.0 * share));
+            lines.push(format!(
+                "  {question:wide$}  {:.2} % at most, {units} units one at a time: {verdict}",
+                100.0 * share
+            ));
         }
         lines.push(String::new());
-        let answered: Vec<&Attempt> = self.refused.iter().filter(|attempt| attempt.sqlstate.is_none()).collect();
-        lines.push(format!("Of {} attempts to see or change rows, {} showed none.", self.refused.len(), self.refused.len() - answered.len()));
-        lines.extend(answered.iter().map(|attempt| format!("  FINDING: answered: {}", attempt.sql)));
-        lines.push(told(self.books, "The ledger's sum is that of all charges.", "FINDING: the ledger's sum is not that of the charges."));
-        lines.push(told(self.kept, "The refused attempts cost nothing.", "FINDING: a refused attempt was charged."));
-        lines.extend(self.left_out.iter().map(|why| format!("Not audited: {why}.")));
+        let answered: Vec<&Attempt> = self
+            .refused
+            .iter()
+            .filter(|attempt| attempt.sqlstate.is_none())
+            .collect();
+        lines.push(format!(
+            "Of {} attempts to see or change rows, {} showed none.",
+            self.refused.len(),
+            self.refused.len() - answered.len()
+        ));
+        lines.extend(
+            answered
+                .iter()
+                .map(|attempt| format!("  FINDING: answered: {}", attempt.sql)),
+        );
+        lines.push(told(
+            self.books,
+            "The ledger's sum is that of all charges.",
+            "FINDING: the ledger's sum is not that of the charges.",
+        ));
+        lines.push(told(
+            self.kept,
+            "The refused attempts cost nothing.",
+            "FINDING: a refused attempt was charged.",
+        ));
+        lines.extend(
+            self.left_out
+                .iter()
+                .map(|why| format!("Not audited: {why}.")),
+        );
         lines.push(match self.findings() {
             0 => "No finding.".to_owned(),
             1 => "1 finding.".to_owned(),
@@ -151,7 +241,11 @@ impl Report {
 }
 
 fn told(holds: bool, well: &str, ill: &str) -> String {
-    if holds { well.to_owned() } else { ill.to_owned() }
+    if holds {
+        well.to_owned()
+    } else {
+        ill.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -161,11 +255,33 @@ mod tests {
     use crate::mechanism::{Mu, loss_gaussian};
 
     fn report(found: f64) -> Report {
-        let question = Question { name: "count of a.b".to_owned(), sql: "SELECT count(*) FROM a.b".to_owned(), shows: Shows::Row };
-        let gain = Gain { epsilon: 1.0, mu: found, judged: 150 };
-        let asked = vec![Asked::new(&question, "Gaussian", loss_gaussian(Mu::round_down(2.0)), gain)];
-        let measured = vec![Measured { question: question.name, share: 1.0, units: 6, holds: true, is_read: true }];
-        let refused = vec![Attempt { sql: "SELECT * FROM a.b".to_owned(), sqlstate: Some("42501".to_owned()) }];
+        let question = Question {
+            name: "count of a.b".to_owned(),
+            sql: "SELECT count(*) FROM a.b".to_owned(),
+            shows: Shows::Row,
+        };
+        let gain = Gain {
+            epsilon: 1.0,
+            mu: found,
+            judged: 150,
+        };
+        let asked = vec![Asked::new(
+            &question,
+            "Gaussian",
+            loss_gaussian(Mu::round_down(2.0)),
+            gain,
+        )];
+        let measured = vec![Measured {
+            question: question.name,
+            share: 1.0,
+            units: 6,
+            holds: true,
+            is_read: true,
+        }];
+        let refused = vec![Attempt {
+            sql: "SELECT * FROM a.b".to_owned(),
+            sqlstate: Some("42501".to_owned()),
+        }];
         Report {
             policy: "shop.yaml".to_owned(),
             unit: "customer".to_owned(),
@@ -185,18 +301,40 @@ mod tests {
     #[test]
     fn a_report_can_be_read_aloud() {
         let lines = report(1.5).lines();
-        assert!(lines.contains(&"  count of a.b  Gaussian noise, charged mu 2.000; found at least 1.500 (75 %): holds".to_owned()), "{lines:#?}");
+        assert!(
+            lines.contains(
+                &"  count of a.b  Gaussian noise, charged mu 2.000; found at least \
+            1.500 (75 %): holds"
+                    .to_owned()
+            ),
+            "{lines:#?}"
+        );
         assert_eq!(lines.last().map(String::as_str), Some("No finding."));
-        assert!(report(0.1).lines().iter().any(|line| line.ends_with("holds, but little was proved")));
+        assert!(
+            report(0.1)
+                .lines()
+                .iter()
+                .any(|line| line.ends_with("holds, but little was proved"))
+        );
     }
 
     #[test]
     fn what_was_not_moved_or_not_read_is_no_pass() {
         let mut report = report(1.0);
         report.measured[0].share = 0.0;
-        assert!(report.lines().iter().any(|line| line.ends_with("nothing was moved, so that nothing is shown")));
+        assert!(
+            report
+                .lines()
+                .iter()
+                .any(|line| line.ends_with("nothing was moved, so that nothing is shown"))
+        );
         (report.measured[0].holds, report.measured[0].is_read) = (false, false);
-        assert!(report.lines().iter().any(|line| line.ends_with("FINDING: a coordinate is no integer")));
+        assert!(
+            report
+                .lines()
+                .iter()
+                .any(|line| line.ends_with("FINDING: a coordinate is no integer"))
+        );
         assert_eq!(report.findings(), 1);
     }
 
@@ -208,6 +346,13 @@ mod tests {
         report.refused[0].sqlstate = None;
         (report.books, report.kept) = (false, false);
         assert_eq!(report.findings(), 4);
-        assert_eq!(report.lines().iter().filter(|line| line.contains("FINDING")).count(), 4);
+        assert_eq!(
+            report
+                .lines()
+                .iter()
+                .filter(|line| line.contains("FINDING"))
+                .count(),
+            4
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Where an audit plays: a throw-away PostgreSQL with the policy's tables and made-up rows, and a proxy before it with a budget of its own.
+//! Where an audit plays: a throw-away PostgreSQL with the policy's tables and made-up rows, and a
+//! proxy before it with a budget of its own.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -22,7 +23,10 @@ use crate::engine::{Asker, Engine, Share};
 use crate::mechanism::{Accounting, Loss};
 use crate::parse::{Statement, parse};
 use crate::policy;
-use crate::policy::{Budget, Certificate, ColumnRule, File, Finding, KeyChoice, Policy, Renew, Reuse, Role, RoleReuse, TableRule, Wishes};
+use crate::policy::{
+    Budget, Certificate, ColumnRule, File, Finding, KeyChoice, Policy, Renew, Reuse, Role,
+    RoleReuse, TableRule, Wishes,
+};
 use crate::postgres::{Connected, Directory, Engine as Server, LocalPostgres, Options, connect};
 use crate::shadow::{ShadowSource, twin};
 use crate::wire;
@@ -30,8 +34,12 @@ use crate::wire;
 /// Who asks.
 const AUDITOR: &str = "auditor";
 /// What an audit may spend: more than any number of trials.
-const BUDGET: Budget = Budget { epsilon: 1e8, delta: 1e-2 };
-/// What a question spends: mu is about 1.9, at which few trials tell noise from half of it; and of pure epsilon.
+const BUDGET: Budget = Budget {
+    epsilon: 1e8,
+    delta: 1e-2,
+};
+/// What a question spends: mu is about 1.9, at which few trials tell noise from half of it; and of
+/// pure epsilon.
 const EPSILON: f64 = 9.0;
 const EPSILON_PURE: f64 = 1.0;
 const SESSIONS: u32 = 10_000;
@@ -57,28 +65,70 @@ impl Stage {
         let file = start::read(path)?;
         let source = start::open(&file, &start::database(&file)?).await?;
         let findings = start::findings(&file, &source.policy).await?;
-        let options = Options { database: Some(DATABASE.to_owned()), ..Options::default() };
-        let local = LocalPostgres::start_engine(Server::Native, options).await.map_err(|e| {
-            Failure::with_remedy(e, "An audit fills a throw-away PostgreSQL: install its server binaries, or name their directory by PGVEIL_PG_BIN.")
-        })?;
+        let options = Options {
+            database: Some(DATABASE.to_owned()),
+            ..Options::default()
+        };
+        let local = LocalPostgres::start_engine(Server::Native, options)
+            .await
+            .map_err(|e| {
+                Failure::with_remedy(
+                    e,
+                    "An audit fills a throw-away PostgreSQL: install its server \
+                binaries, or name their directory by PGVEIL_PG_BIN.",
+                )
+            })?;
         let config = local.config();
-        let mut own = connect(&config).await.map_err(start::unreachable_database)?;
-        let warnings = twin(&source.policy, &source.connected.client, &mut own.client).await.map_err(Failure::new)?;
+        let mut own = connect(&config)
+            .await
+            .map_err(start::unreachable_database)?;
+        let warnings = twin(&source.policy, &source.connected.client, &mut own.client)
+            .await
+            .map_err(Failure::new)?;
         source.connected.close().await;
         let password = format!("{:032x}", rand::random::<u128>());
         let opened = audited(file, own, &password, &findings).await?;
         let population = Population::of(&opened.policy);
         let scratch = Directory::scratch().map_err(Failure::new)?;
         let ledger = format!("sqlite://{}", scratch.path().join("ledger.db").display());
-        let client = connect(&config).await.map_err(start::unreachable_database)?.client;
-        client.batch_execute("SET session_replication_role = replica").await.map_err(start::database_failed)?;
-        let started = start::engine(opened, config, ShadowSource::Local, &ledger, start::CONNECTIONS, None).await?;
+        let client = connect(&config)
+            .await
+            .map_err(start::unreachable_database)?
+            .client;
+        client
+            .batch_execute("SET session_replication_role = replica")
+            .await
+            .map_err(start::database_failed)?;
+        let started = start::engine(
+            opened,
+            config,
+            ShadowSource::Local,
+            &ledger,
+            start::CONNECTIONS,
+            None,
+        )
+        .await?;
         let listener = serve::listen(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
         let address = listener.local_addr().map_err(Failure::new)?;
         let shutdown = CancellationToken::new();
-        tokio::spawn(wire::serve(listener, None, Arc::clone(&started.engine), shutdown.clone()));
+        tokio::spawn(wire::serve(
+            listener,
+            None,
+            Arc::clone(&started.engine),
+            shutdown.clone(),
+        ));
         let proxy = shutdown.drop_guard();
-        let stage = Self { _proxy: proxy, started, population, warnings, client, address, password, local, _scratch: scratch };
+        let stage = Self {
+            _proxy: proxy,
+            started,
+            population,
+            warnings,
+            client,
+            address,
+            password,
+            local,
+            _scratch: scratch,
+        };
         stage.fill(None).await?;
         Ok(stage)
     }
@@ -94,29 +144,65 @@ impl Stage {
     /// Puts the made-up rows in place of what is there; without one unit's.
     pub async fn fill(&self, without: Option<usize>) -> Result<(), Failure> {
         for statement in self.population.statements(without) {
-            self.client.batch_execute(&statement).await.map_err(start::database_failed)?;
+            self.client
+                .batch_execute(&statement)
+                .await
+                .map_err(start::database_failed)?;
         }
-        self.client.batch_execute("ANALYZE").await.map_err(start::database_failed)
+        self.client
+            .batch_execute("ANALYZE")
+            .await
+            .map_err(start::database_failed)
     }
 
     /// How each question would be answered now.
-    pub async fn plans(&self, questions: &[Question]) -> Result<Vec<Arc<crate::rewrite::Plan>>, Failure> {
+    pub async fn plans(
+        &self,
+        questions: &[Question],
+    ) -> Result<Vec<Arc<crate::rewrite::Plan>>, Failure> {
         let mut plans = Vec::new();
         for question in questions {
             let failed = |why: String| Failure::new(format_args!("{}: {why}", question.sql));
             let statements = parse(&question.sql).map_err(|refusal| failed(refusal.message))?;
-            let [Statement::Query(query)] = statements.as_slice() else { return Err(failed("not a query".to_owned())) };
-            let keys = if question.is_thresholded() { KeyChoice::Threshold } else { KeyChoice::Auto };
-            let wishes = Wishes { keys, reuse: Reuse::Off, ..Wishes::default() };
-            let asker =
-                Asker { role: AUDITOR.to_owned(), wishes, settings: Vec::new(), search_path: Vec::new(), process: 0, share: Share::default() };
-            plans.push(self.engine().plan(&asker, query).await.map_err(|error| failed(error.report().message))?.0);
+            let [Statement::Query(query)] = statements.as_slice() else {
+                return Err(failed("not a query".to_owned()));
+            };
+            let keys = if question.is_thresholded() {
+                KeyChoice::Threshold
+            } else {
+                KeyChoice::Auto
+            };
+            let wishes = Wishes {
+                keys,
+                reuse: Reuse::Off,
+                ..Wishes::default()
+            };
+            let asker = Asker {
+                role: AUDITOR.to_owned(),
+                wishes,
+                settings: Vec::new(),
+                search_path: Vec::new(),
+                process: 0,
+                share: Share::default(),
+            };
+            plans.push(
+                self.engine()
+                    .plan(&asker, query)
+                    .await
+                    .map_err(|error| failed(error.report().message))?
+                    .0,
+            );
         }
         Ok(plans)
     }
 
     /// Buys each question so many times, all in sessions of their own.
-    pub async fn buy(&self, questions: &[Question], times: u32, bar: &ProgressBar) -> Result<Vec<Vec<Seen>>, Failure> {
+    pub async fn buy(
+        &self,
+        questions: &[Question],
+        times: u32,
+        bar: &ProgressBar,
+    ) -> Result<Vec<Vec<Seen>>, Failure> {
         let all = questions.iter().map(|question| async move {
             let session = self.session().await?;
             session.expect(question).await?;
@@ -137,17 +223,41 @@ impl Stage {
 
     async fn session(&self) -> Result<Session, Failure> {
         let mut config = Config::new();
-        config.host("127.0.0.1").port(self.address.port()).user(AUDITOR).password(&self.password).dbname(DATABASE).ssl_mode(SslMode::Disable);
-        Ok(Session(connect(&config).await.map_err(start::unreachable_database)?.client))
+        config
+            .host("127.0.0.1")
+            .port(self.address.port())
+            .user(AUDITOR)
+            .password(&self.password)
+            .dbname(DATABASE)
+            .ssl_mode(SslMode::Disable);
+        Ok(Session(
+            connect(&config)
+                .await
+                .map_err(start::unreachable_database)?
+                .client,
+        ))
     }
 
     pub async fn spent(&self) -> Result<Loss, Failure> {
-        Ok(self.engine().ledger().balance(AUDITOR).await.map_err(Failure::new)?.spent)
+        Ok(self
+            .engine()
+            .ledger()
+            .balance(AUDITOR)
+            .await
+            .map_err(Failure::new)?
+            .spent)
     }
 
     /// Stops everything and removes every trace.
     pub async fn stop(self) {
-        let Self { _proxy: proxy, started, client, local, _scratch: scratch, .. } = self;
+        let Self {
+            _proxy: proxy,
+            started,
+            client,
+            local,
+            _scratch: scratch,
+            ..
+        } = self;
         drop((proxy, client));
         start::stop(started.engine).await;
         local.stop().await;
@@ -155,23 +265,40 @@ impl Stage {
     }
 }
 
-/// The policy over the throw-away tables, which have no hidden column, with what its searches found, one role and a budget of its own.
-async fn audited(mut file: File, own: Connected, password: &str, findings: &HashMap<String, Finding>) -> Result<Opened, Failure> {
+/// The policy over the throw-away tables, which have no hidden column, with what its searches
+/// found, one role and a budget of its own.
+async fn audited(
+    mut file: File,
+    own: Connected,
+    password: &str,
+    findings: &HashMap<String, Finding>,
+) -> Result<Opened, Failure> {
     let catalog = catalog::load(&own.client).await.map_err(Failure::new)?;
     let pure = file.privacy.accounting == Accounting::Pure;
     let epsilon = if pure { EPSILON_PURE } else { EPSILON };
-    (file.privacy.budget, file.privacy.epsilon_default, file.privacy.epsilon_max) = (BUDGET, epsilon, epsilon);
+    (
+        file.privacy.budget,
+        file.privacy.epsilon_default,
+        file.privacy.epsilon_max,
+    ) = (BUDGET, epsilon, epsilon);
     file.privacy.epsilon_min = epsilon / 100.0;
     file.privacy.threshold_share = 0.5;
     // Time is not what is measured, and every answer would take so long.
     file.quantum = None;
     // Each question has a session of its own.
-    (file.limits.connections, file.limits.connections_per_role, file.limits.connections_per_address) = (SESSIONS, SESSIONS, SESSIONS);
+    (
+        file.limits.connections,
+        file.limits.connections_per_role,
+        file.limits.connections_per_address,
+    ) = (SESSIONS, SESSIONS, SESSIONS);
     file.roles = vec![Role {
         name: AUDITOR.to_owned(),
         verifier: wire::scram::make_verifier(password).into(),
         certificate: Certificate::Optional,
-        budget: Budget { delta: 1e-4, ..BUDGET },
+        budget: Budget {
+            delta: 1e-4,
+            ..BUDGET
+        },
         renew: Renew::Never,
         reuse: RoleReuse::Chosen,
         wishes: Wishes::default(),
@@ -180,18 +307,40 @@ async fn audited(mut file: File, own: Connected, password: &str, findings: &Hash
     for table in &mut file.tables {
         let relation = catalog.table(&table.schema, &table.name);
         if let TableRule::Private { columns, .. } = &mut table.rule {
-            columns.retain(|column| column.rule != ColumnRule::Hidden && relation.is_some_and(|relation| relation.column(&column.name).is_some()));
+            columns.retain(|column| {
+                column.rule != ColumnRule::Hidden
+                    && relation.is_some_and(|relation| relation.column(&column.name).is_some())
+            });
         }
     }
-    let checked = policy::check(&file, &catalog, &own.client).await.map_err(Failure::Policy)?;
+    let checked = policy::check(&file, &catalog, &own.client)
+        .await
+        .map_err(Failure::Policy)?;
     let policy = resting_on(&checked.policy, findings)?;
-    Ok(Opened { policy, warnings: checked.warnings, catalog, connected: own })
+    Ok(Opened {
+        policy,
+        warnings: checked.warnings,
+        catalog,
+        connected: own,
+    })
 }
 
-/// The policy with what was found for the owner's, as if it were written: nothing is left to search, and nothing to pay for it.
+/// The policy with what was found for the owner's, as if it were written: nothing is left to
+/// search, and nothing to pay for it.
 fn resting_on(policy: &Policy, findings: &HashMap<String, Finding>) -> Result<Policy, Failure> {
-    let found: Option<Vec<Finding>> = policy.searches.iter().map(|search| findings.get(&auto_bounds::name(policy, search)).cloned()).collect();
+    let found: Option<Vec<Finding>> = policy
+        .searches
+        .iter()
+        .map(|search| findings.get(&auto_bounds::name(policy, search)).cloned())
+        .collect();
     let settled = found.and_then(|found| policy.settled(&found));
-    let settled = settled.ok_or_else(|| Failure::new("what the ledger keeps for the policy's searches does not fit it: search again"))?;
-    Ok(Policy { searches: Vec::new(), ..settled })
+    let settled = settled.ok_or_else(|| {
+        Failure::new(
+            "what the ledger keeps for the policy's searches does not fit it: search again",
+        )
+    })?;
+    Ok(Policy {
+        searches: Vec::new(),
+        ..settled
+    })
 }

@@ -11,29 +11,57 @@ pub struct Session(pub Client);
 impl Session {
     /// Buys every answer anew, with keys as the question wants them.
     pub async fn expect(&self, question: &Question) -> Result<(), Failure> {
-        let keys = if question.is_thresholded() { "threshold" } else { "auto" };
-        self.0.batch_execute(&format!("SET pgveil.reuse = off; SET pgveil.keys = {keys}")).await.map_err(start::database_failed)
+        let keys = if question.is_thresholded() {
+            "threshold"
+        } else {
+            "auto"
+        };
+        self.0
+            .batch_execute(&format!("SET pgveil.reuse = off; SET pgveil.keys = {keys}"))
+            .await
+            .map_err(start::database_failed)
     }
 
     /// The numbers that one answer shows of the canary.
     pub async fn ask(&self, question: &Question) -> Result<Seen, Failure> {
-        let messages = self.0.simple_query(&question.sql).await.map_err(start::database_failed)?;
-        let rows = || messages.iter().filter_map(|message| if let SimpleQueryMessage::Row(row) = message { Some(row) } else { None });
+        let messages = self
+            .0
+            .simple_query(&question.sql)
+            .await
+            .map_err(start::database_failed)?;
+        let rows = || {
+            messages.iter().filter_map(|message| {
+                if let SimpleQueryMessage::Row(row) = message {
+                    Some(row)
+                } else {
+                    None
+                }
+            })
+        };
         match &question.shows {
             Shows::Row => {
-                let row = rows().next().ok_or_else(|| Failure::new(format_args!("{}: no row came back", question.sql)))?;
+                let row = rows().next().ok_or_else(|| {
+                    Failure::new(format_args!("{}: no row came back", question.sql))
+                })?;
                 Ok((0..row.len()).map(|at| number(row, at)).collect())
             }
             Shows::Group(value) => {
                 let row = rows().find(|row| is(row.get(0), value));
-                let row = row.ok_or_else(|| Failure::new(format_args!("{}: no group {value} came back", question.sql)))?;
+                let row = row.ok_or_else(|| {
+                    Failure::new(format_args!("{}: no group {value} came back", question.sql))
+                })?;
                 Ok((1..row.len()).map(|at| number(row, at)).collect())
             }
-            Shows::Presence(value) => Ok(vec![if rows().any(|row| is(row.get(0), value)) { 1.0 } else { 0.0 }]),
+            Shows::Presence(value) => Ok(vec![if rows().any(|row| is(row.get(0), value)) {
+                1.0
+            } else {
+                0.0
+            }]),
         }
     }
 
-    /// The SQLSTATE of a refusal, `00000` for a SELECT's answer without a row; `None` where a row or a byte of one came back, or where what is no SELECT was done.
+    /// The SQLSTATE of a refusal, `00000` for a SELECT's answer without a row; `None` where a row
+    /// or a byte of one came back, or where what is no SELECT was done.
     pub async fn attempt(&self, sql: &str) -> Result<Option<String>, Failure> {
         match self.0.simple_query(sql).await {
             Err(error) => match error.as_db_error() {
@@ -41,7 +69,12 @@ impl Session {
                 // A copy is what this client cannot take: it came all the same.
                 None => Ok(None),
             },
-            Ok(messages) => Ok(harmless(sql, messages.iter().any(|message| matches!(message, SimpleQueryMessage::Row(_))))),
+            Ok(messages) => Ok(harmless(
+                sql,
+                messages
+                    .iter()
+                    .any(|message| matches!(message, SimpleQueryMessage::Row(_))),
+            )),
         }
     }
 }
@@ -53,19 +86,29 @@ fn harmless(sql: &str, has_rows: bool) -> Option<String> {
 
 /// NULL is zero.
 fn number(row: &SimpleQueryRow, at: usize) -> f64 {
-    row.get(at).and_then(|text| text.parse().ok()).filter(|value: &f64| value.is_finite()).unwrap_or(0.0)
+    row.get(at)
+        .and_then(|text| text.parse().ok())
+        .filter(|value: &f64| value.is_finite())
+        .unwrap_or(0.0)
 }
 
 /// `1.50` is `1.5`.
 fn is(found: Option<&str>, value: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
-    found.is_some_and(|text| text == value || number(text).is_some_and(|found| number(value) == Some(found)))
+    found.is_some_and(|text| {
+        text == value || number(text).is_some_and(|found| number(value) == Some(found))
+    })
 }
 
 /// So many times a loss.
 pub fn times(loss: Loss, count: u32) -> Loss {
     let all = |one: Fixed| Fixed(one.0 * u128::from(count));
-    Loss { epsilon: loss.epsilon.map(all), rho: all(loss.rho), mu_squared: all(loss.mu_squared), delta: all(loss.delta) }
+    Loss {
+        epsilon: loss.epsilon.map(all),
+        rho: all(loss.rho),
+        mu_squared: all(loss.mu_squared),
+        delta: all(loss.delta),
+    }
 }
 
 /// What was spent since; epsilon where it always was one.
@@ -85,8 +128,17 @@ mod tests {
 
     #[test]
     fn what_changes_rows_is_not_harmless_for_showing_none() {
-        assert_eq!(harmless("SELECT 1 WHERE EXISTS (SELECT FROM a)", false).as_deref(), Some("00000"));
+        assert_eq!(
+            harmless("SELECT 1 WHERE EXISTS (SELECT FROM a)", false).as_deref(),
+            Some("00000")
+        );
         assert_eq!(harmless("SELECT * FROM a", true), None);
-        assert_eq!((harmless("DELETE FROM a", false), harmless("COPY a TO STDOUT", false)), (None, None));
+        assert_eq!(
+            (
+                harmless("DELETE FROM a", false),
+                harmless("COPY a TO STDOUT", false)
+            ),
+            (None, None)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `pgveil demo`: survey data, a proxy before them, and questions worth asking; nothing is left behind.
+//! `pgveil demo`: survey data, a proxy before them, and questions worth asking; nothing is left
+//! behind.
 
 mod guide;
 mod load;
@@ -31,7 +32,10 @@ const READER: &str = "pgveil_reader";
 
 pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
     let token = signal::token()?;
-    let demo = signal::unless(&token, Demo::start(options.database.as_ref().map(Secret::expose)));
+    let demo = signal::unless(
+        &token,
+        Demo::start(options.database.as_ref().map(Secret::expose)),
+    );
     match &options.once {
         Some(sql) => {
             let demo = demo.await?;
@@ -45,7 +49,8 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
             let address = listener.local_addr().map_err(Failure::new)?;
             let tls = tls::self_signed()?;
             guide::print(address, &demo.database, demo.is_throw_away());
-            let served = wire::serve(listener, Some(tls), Arc::clone(&demo.started.engine), token).await;
+            let served =
+                wire::serve(listener, Some(tls), Arc::clone(&demo.started.engine), token).await;
             eprintln!("\nStopping.");
             demo.stop().await;
             served.map_err(Failure::new)
@@ -88,23 +93,43 @@ impl Demo {
         };
         clock.phase("data loaded");
         let ledger = format!("sqlite://{}", scratch.path().join("ledger.db").display());
-        let database_url = local.as_ref().map_or(url.unwrap_or_default(), LocalPostgres::url).to_owned();
+        let database_url = local
+            .as_ref()
+            .map_or(url.unwrap_or_default(), LocalPostgres::url)
+            .to_owned();
         let file = File::parse("policies/demo.yaml", POLICY, |name| match name {
             "DATABASE_URL" => Some(database_url.clone()),
             "PGVEIL_LEDGER" => Some(ledger.clone()),
             _ => None,
         });
-        let opened = start::open(&file.map_err(Failure::Policy)?, &config).await.map_err(|failure| not_the_demo(failure, url))?;
+        let opened = start::open(&file.map_err(Failure::Policy)?, &config)
+            .await
+            .map_err(|failure| not_the_demo(failure, url))?;
         for warning in &opened.warnings {
             tracing::debug!("{warning}");
         }
         clock.phase("policy checked");
         let database = opened.catalog.database.clone();
-        let embedded = local.as_ref().is_some_and(|local| local.engine() == Engine::Embedded);
+        let embedded = local
+            .as_ref()
+            .is_some_and(|local| local.engine() == Engine::Embedded);
         let connections = if embedded { 1 } else { start::CONNECTIONS };
-        let started = start::engine(opened, config, ShadowSource::Local, &ledger, connections, None).await?;
+        let started = start::engine(
+            opened,
+            config,
+            ShadowSource::Local,
+            &ledger,
+            connections,
+            None,
+        )
+        .await?;
         clock.phase("proxy ready");
-        Ok(Self { started, database, local, _scratch: scratch })
+        Ok(Self {
+            started,
+            database,
+            local,
+            _scratch: scratch,
+        })
     }
 
     fn is_throw_away(&self) -> bool {
@@ -121,10 +146,17 @@ impl Demo {
 }
 
 async fn local() -> Result<LocalPostgres, Failure> {
-    let options = Options { database: Some(DATABASE.to_owned()), ..Options::default() };
-    LocalPostgres::start(options)
-        .await
-        .map_err(|e| Failure::with_remedy(e, "The demo can also use a server that you have: pgveil demo --database postgresql://user@host/database"))
+    let options = Options {
+        database: Some(DATABASE.to_owned()),
+        ..Options::default()
+    };
+    LocalPostgres::start(options).await.map_err(|e| {
+        Failure::with_remedy(
+            e,
+            "The demo can also use a server that you have: pgveil \
+            demo --database postgresql://user@host/database",
+        )
+    })
 }
 
 /// Says whose fault it is where the user's own schema `nls` does not fit.
@@ -133,7 +165,10 @@ fn not_the_demo(failure: Failure, url: Option<&str>) -> Failure {
         (Failure::Policy(errors), Some(_)) => {
             let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
             Failure::with_remedy(
-                format_args!("schema nls of that database does not hold the demo's tables:\n{}", all.join("\n")),
+                format_args!(
+                    "schema nls of that database does not hold the demo's tables:\n{}",
+                    all.join("\n")
+                ),
                 "Name another database, or rename that schema.",
             )
         }
@@ -145,7 +180,8 @@ fn not_the_demo(failure: Failure, url: Option<&str>) -> Failure {
 async fn reader(admin: &Config) -> Result<Config, Failure> {
     let connected = connect(admin).await.map_err(start::unreachable_database)?;
     let grants = format!(
-        "CREATE ROLE {READER} LOGIN; GRANT USAGE ON SCHEMA nls TO {READER}; GRANT SELECT ON ALL TABLES IN SCHEMA nls TO {READER}; \
+        "CREATE ROLE {READER} LOGIN; GRANT USAGE ON SCHEMA nls TO {READER}; GRANT SELECT ON ALL \
+            TABLES IN SCHEMA nls TO {READER}; \
          ALTER ROLE {READER} SET default_transaction_read_only = on"
     );
     let granted = connected.client.batch_execute(&grants).await;

@@ -32,7 +32,17 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
         match statement {
             Statement::Query(query) => {
                 let description = engine.describe(&asker, &query, &[]).await.map_err(report)?;
-                let answer = engine.answer(&asker, &query, &description.parameters, &[], &[], super::never()).await.map_err(report)?;
+                let answer = engine
+                    .answer(
+                        &asker,
+                        &query,
+                        &description.parameters,
+                        &[],
+                        &[],
+                        super::never(),
+                    )
+                    .await
+                    .map_err(report)?;
                 for line in table::aligned(&answer) {
                     println!("{line}");
                 }
@@ -43,7 +53,11 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
             }
             Statement::Explain(query, format) => {
                 let json = format == crate::parse::ExplainFormat::Json;
-                for line in engine.explain(&asker, &query, &[], &[], json).await.map_err(report)? {
+                for line in engine
+                    .explain(&asker, &query, &[], &[], json)
+                    .await
+                    .map_err(report)?
+                {
                     println!("{line}");
                 }
                 println!();
@@ -64,15 +78,37 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
 
 /// SET of a setting `pgveil.*` is the one session statement that matters to an answer here.
 fn wished(mut wishes: Wishes, session: crate::parse::Session) -> Result<Wishes, Refusal> {
-    let crate::parse::Session::Set { scope: _, name, values } = session else { return Err(unanswered()) };
-    let Some(wish) = WISHES.iter().find(|wish| wish.name.eq_ignore_ascii_case(&name)) else {
-        return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "--once knows the settings of pgveil only"));
+    let crate::parse::Session::Set {
+        scope: _,
+        name,
+        values,
+    } = session
+    else {
+        return Err(unanswered());
     };
-    wishes.set(wish.name, values.as_ref().and_then(|v| v.first()).map_or(wish.default, String::as_str))?;
+    let Some(wish) = WISHES
+        .iter()
+        .find(|wish| wish.name.eq_ignore_ascii_case(&name))
+    else {
+        return Err(Refusal::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            "--once knows the settings of pgveil only",
+        ));
+    };
+    wishes.set(
+        wish.name,
+        values
+            .as_ref()
+            .and_then(|v| v.first())
+            .map_or(wish.default, String::as_str),
+    )?;
     Ok(wishes)
 }
 
 fn unanswered() -> Refusal {
-    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "--once answers queries, EXPLAIN and SET pgveil.… only")
-        .hint("Run pgveil demo without --once, and ask by psql.")
+    Refusal::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        "--once answers queries, EXPLAIN and SET pgveil.… only",
+    )
+    .hint("Run pgveil demo without --once, and ask by psql.")
 }

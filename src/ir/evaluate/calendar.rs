@@ -1,9 +1,12 @@
-//! Dates, timestamps and intervals as constants. What lies outside of the years 1 to 9999, or results there, is not evaluated.
+//! Dates, timestamps and intervals as constants. What lies outside of the years 1 to 9999, or
+//! results there, is not evaluated.
 
 use super::{NotEvaluable, Value};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::literal::{MICROS_PER_DAY, civil_from_days, date, days_from_civil, days_in_month, in_calendar, is_beyond};
+use crate::ir::literal::{
+    MICROS_PER_DAY, civil_from_days, date, days_from_civil, days_in_month, in_calendar, is_beyond,
+};
 use crate::policy::Scalar;
 
 /// Longest format that is evaluated, in bytes.
@@ -26,12 +29,18 @@ fn day_of(micros: i64) -> Result<i32, NotEvaluable> {
 
 /// The calendar's years only.
 fn within(micros: i64) -> Result<i64, NotEvaluable> {
-    if in_calendar(micros) { Ok(micros) } else { Err(NotEvaluable) }
+    if in_calendar(micros) {
+        Ok(micros)
+    } else {
+        Err(NotEvaluable)
+    }
 }
 
 /// EXTRACT and date_part.
 pub(super) fn part(values: &[&Scalar]) -> Result<Value, NotEvaluable> {
-    let [Scalar::Text(field), operand] = values else { return Err(NotEvaluable) };
+    let [Scalar::Text(field), operand] = values else {
+        return Err(NotEvaluable);
+    };
     let micros = instant(operand)?;
     let day = day_of(micros)?;
     let in_day = micros.rem_euclid(MICROS_PER_DAY);
@@ -39,7 +48,13 @@ pub(super) fn part(values: &[&Scalar]) -> Result<Value, NotEvaluable> {
     let decimal = |micros: i64, unit: i64| {
         let (whole, rest) = (micros.div_euclid(unit), micros.rem_euclid(unit));
         let digits = unit.ilog10() as usize;
-        if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:0digits$}").trim_end_matches('0').to_owned() }
+        if rest == 0 {
+            whole.to_string()
+        } else {
+            format!("{whole}.{rest:0digits$}")
+                .trim_end_matches('0')
+                .to_owned()
+        }
     };
     let whole = match field.as_str() {
         "year" => i64::from(year),
@@ -56,10 +71,18 @@ pub(super) fn part(values: &[&Scalar]) -> Result<Value, NotEvaluable> {
         "doy" => i64::from(day - days_from_civil(year, 1, 1) + 1),
         "hour" => in_day / 3_600_000_000,
         "minute" => in_day / 60_000_000 % 60,
-        "second" => return Ok(Some(Scalar::Decimal(decimal(in_day % 60_000_000, 1_000_000)))),
+        "second" => {
+            return Ok(Some(Scalar::Decimal(decimal(
+                in_day % 60_000_000,
+                1_000_000,
+            ))));
+        }
         // Before the year 2000 the fraction would be counted from below.
         "epoch" if micros >= 0 || micros % 1_000_000 == 0 => {
-            return Ok(Some(Scalar::Decimal(decimal(micros + EPOCH * 1_000_000, 1_000_000))));
+            return Ok(Some(Scalar::Decimal(decimal(
+                micros + EPOCH * 1_000_000,
+                1_000_000,
+            ))));
         }
         _ => return Err(NotEvaluable),
     };
@@ -80,27 +103,62 @@ fn iso_year(day: i32) -> i32 {
     civil_from_days(day - iso_weekday(day) + 4).0
 }
 
-pub(super) fn moved(function: Function, values: &[&Scalar], result: &Type) -> Result<Value, NotEvaluable> {
+pub(super) fn moved(
+    function: Function,
+    values: &[&Scalar],
+    result: &Type,
+) -> Result<Value, NotEvaluable> {
     use Function as F;
     match (function, values) {
-        (F::DateTrunc, [Scalar::Text(field), operand]) => Ok(Some(Scalar::Timestamp(truncated(field, instant(operand)?)?))),
+        (F::DateTrunc, [Scalar::Text(field), operand]) => Ok(Some(Scalar::Timestamp(truncated(
+            field,
+            instant(operand)?,
+        )?))),
         (F::DateDifference, [a, b]) if is_beyond(a) || is_beyond(b) => Err(NotEvaluable),
-        (F::DateDifference, [Scalar::Date(a), Scalar::Date(b)]) => Ok(Some(Scalar::Int(i64::from(*a) - i64::from(*b)))),
+        (F::DateDifference, [Scalar::Date(a), Scalar::Date(b)]) => {
+            Ok(Some(Scalar::Int(i64::from(*a) - i64::from(*b))))
+        }
         (F::DatePlusDays | F::DateMinusDays, [Scalar::Date(day), Scalar::Int(days)]) => {
-            let days = if function == F::DatePlusDays { *days } else { -*days };
-            let moved = i64::from(*day).checked_add(days).and_then(|d| d.checked_mul(MICROS_PER_DAY)).ok_or(NotEvaluable)?;
+            let days = if function == F::DatePlusDays {
+                *days
+            } else {
+                -*days
+            };
+            let moved = i64::from(*day)
+                .checked_add(days)
+                .and_then(|d| d.checked_mul(MICROS_PER_DAY))
+                .ok_or(NotEvaluable)?;
             Ok(Some(Scalar::Date(day_of(within(moved)?)?)))
         }
-        (F::Later | F::Earlier, [operand, Scalar::Interval { months, days, micros }]) => {
+        (
+            F::Later | F::Earlier,
+            [
+                operand,
+                Scalar::Interval {
+                    months,
+                    days,
+                    micros,
+                },
+            ],
+        ) => {
             let sign = if function == F::Later { 1 } else { -1 };
-            let moved = shifted(instant(operand)?, sign * months, sign * days, i64::from(sign) * micros)?;
+            let moved = shifted(
+                instant(operand)?,
+                sign * months,
+                sign * days,
+                i64::from(sign) * micros,
+            )?;
             debug_assert!(*result != Type::Date);
             Ok(Some(Scalar::Timestamp(within(moved)?)))
         }
         (F::Elapsed, [a, b]) => {
             let span = instant(a)? - instant(b)?;
             let days = i32::try_from(span / MICROS_PER_DAY).map_err(|_| NotEvaluable)?;
-            Ok(Some(Scalar::Interval { months: 0, days, micros: span % MICROS_PER_DAY }))
+            Ok(Some(Scalar::Interval {
+                months: 0,
+                days,
+                micros: span % MICROS_PER_DAY,
+            }))
         }
         _ => Err(NotEvaluable),
     }
@@ -108,19 +166,52 @@ pub(super) fn moved(function: Function, values: &[&Scalar], result: &Type) -> Re
 
 /// Sums of intervals, part by part.
 pub(super) fn combined(function: Function, values: &[&Scalar]) -> Result<Value, NotEvaluable> {
-    let sign = if function == Function::AddIntervals { 1 } else { -1 };
-    let zero = Scalar::Interval { months: 0, days: 0, micros: 0 };
+    let sign = if function == Function::AddIntervals {
+        1
+    } else {
+        -1
+    };
+    let zero = Scalar::Interval {
+        months: 0,
+        days: 0,
+        micros: 0,
+    };
     let (first, second) = match values {
         [only] => (&zero, *only),
         [first, second] => (*first, *second),
         _ => return Err(NotEvaluable),
     };
-    let (Scalar::Interval { months, days, micros }, Scalar::Interval { months: m, days: d, micros: u }) = (first, second) else {
+    let (
+        Scalar::Interval {
+            months,
+            days,
+            micros,
+        },
+        Scalar::Interval {
+            months: m,
+            days: d,
+            micros: u,
+        },
+    ) = (first, second)
+    else {
         return Err(NotEvaluable);
     };
-    let part = |a: i32, b: i32| b.checked_mul(sign).and_then(|b| a.checked_add(b)).filter(|v| v.unsigned_abs() < 1 << 22).ok_or(NotEvaluable);
-    let time = u.checked_mul(i64::from(sign)).and_then(|u| micros.checked_add(u)).filter(|v| v.unsigned_abs() < 1 << 60).ok_or(NotEvaluable)?;
-    Ok(Some(Scalar::Interval { months: part(*months, *m)?, days: part(*days, *d)?, micros: time }))
+    let part = |a: i32, b: i32| {
+        b.checked_mul(sign)
+            .and_then(|b| a.checked_add(b))
+            .filter(|v| v.unsigned_abs() < 1 << 22)
+            .ok_or(NotEvaluable)
+    };
+    let time = u
+        .checked_mul(i64::from(sign))
+        .and_then(|u| micros.checked_add(u))
+        .filter(|v| v.unsigned_abs() < 1 << 60)
+        .ok_or(NotEvaluable)?;
+    Ok(Some(Scalar::Interval {
+        months: part(*months, *m)?,
+        days: part(*days, *d)?,
+        micros: time,
+    }))
 }
 
 /// Months first, to the last day of a shorter month; then days and time, as PostgreSQL adds them.
@@ -156,16 +247,41 @@ fn truncated(field: &str, micros: i64) -> Result<i64, NotEvaluable> {
 pub(super) fn made(function: Function, values: &[&Scalar]) -> Result<Value, NotEvaluable> {
     use Function as F;
     match (function, values) {
-        (F::TimesInterval, [Scalar::Decimal(number), Scalar::Interval { months, days, micros }]) => {
+        (
+            F::TimesInterval,
+            [
+                Scalar::Decimal(number),
+                Scalar::Interval {
+                    months,
+                    days,
+                    micros,
+                },
+            ],
+        ) => {
             let factor: i32 = number.parse().map_err(|_| NotEvaluable)?;
-            let times = |part: i32| part.checked_mul(factor).filter(|p| p.unsigned_abs() < 1 << 20).ok_or(NotEvaluable);
+            let times = |part: i32| {
+                part.checked_mul(factor)
+                    .filter(|p| p.unsigned_abs() < 1 << 20)
+                    .ok_or(NotEvaluable)
+            };
             let micros = micros.checked_mul(i64::from(factor)).ok_or(NotEvaluable)?;
-            Ok(Some(Scalar::Interval { months: times(*months)?, days: times(*days)?, micros }))
+            Ok(Some(Scalar::Interval {
+                months: times(*months)?,
+                days: times(*days)?,
+                micros,
+            }))
         }
-        (F::AtZone, [Scalar::Text(zone), Scalar::Timestamp(micros)]) if zone.eq_ignore_ascii_case("utc") => Ok(Some(Scalar::Timestamp(*micros))),
+        (F::AtZone, [Scalar::Text(zone), Scalar::Timestamp(micros)])
+            if zone.eq_ignore_ascii_case("utc") =>
+        {
+            Ok(Some(Scalar::Timestamp(*micros)))
+        }
         (F::FromEpoch, [Scalar::Decimal(seconds)]) => {
             let seconds: i64 = seconds.parse().map_err(|_| NotEvaluable)?;
-            let micros = seconds.checked_sub(EPOCH).and_then(|s| s.checked_mul(1_000_000)).ok_or(NotEvaluable)?;
+            let micros = seconds
+                .checked_sub(EPOCH)
+                .and_then(|s| s.checked_mul(1_000_000))
+                .ok_or(NotEvaluable)?;
             Ok(Some(Scalar::Timestamp(within(micros)?)))
         }
         (F::MakeDate, [Scalar::Int(year), Scalar::Int(month), Scalar::Int(day)]) => {
@@ -181,7 +297,9 @@ const FIELDS: &[&str] = &["YYYY", "HH24", "MM", "DD", "MI", "SS", "Q"];
 
 /// `to_char` with the plain numeric fields.
 pub(super) fn formatted(values: &[&Scalar]) -> Result<Value, NotEvaluable> {
-    let [operand, Scalar::Text(format)] = values else { return Err(NotEvaluable) };
+    let [operand, Scalar::Text(format)] = values else {
+        return Err(NotEvaluable);
+    };
     if format.len() > FORMAT_MAX {
         return Err(NotEvaluable);
     }

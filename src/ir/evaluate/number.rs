@@ -1,4 +1,5 @@
-//! Arithmetic on constants: exact decimals of at most thirty digits, and float8 where it is sure to agree.
+//! Arithmetic on constants: exact decimals of at most thirty digits, and float8 where it is sure to
+//! agree.
 
 use std::cmp::Ordering;
 
@@ -21,7 +22,10 @@ pub(super) struct Decimal {
 impl Decimal {
     pub(super) fn of(value: &Scalar) -> Result<Self, NotEvaluable> {
         match value {
-            Scalar::Int(value) => Ok(Self { mantissa: i128::from(*value), scale: 0 }),
+            Scalar::Int(value) => Ok(Self {
+                mantissa: i128::from(*value),
+                scale: 0,
+            }),
             Scalar::Decimal(text) => {
                 let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
                 let digits = format!("{whole}{fraction}");
@@ -29,7 +33,10 @@ impl Decimal {
                     return Err(NotEvaluable);
                 }
                 let scale = u32::try_from(fraction.len()).map_err(|_| NotEvaluable)?;
-                Ok(Self { mantissa: digits.parse().map_err(|_| NotEvaluable)?, scale })
+                Ok(Self {
+                    mantissa: digits.parse().map_err(|_| NotEvaluable)?,
+                    scale,
+                })
             }
             _ => Err(NotEvaluable),
         }
@@ -43,13 +50,23 @@ impl Decimal {
             scale -= 1;
         }
         let sign = if mantissa < 0 { "-" } else { "" };
-        let digits = format!("{:0>width$}", mantissa.unsigned_abs(), width = scale as usize + 1);
+        let digits = format!(
+            "{:0>width$}",
+            mantissa.unsigned_abs(),
+            width = scale as usize + 1
+        );
         let (whole, fraction) = digits.split_at(digits.len() - scale as usize);
-        Scalar::Decimal(if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") })
+        Scalar::Decimal(if fraction.is_empty() {
+            format!("{sign}{whole}")
+        } else {
+            format!("{sign}{whole}.{fraction}")
+        })
     }
 
     fn at_scale(self, scale: u32) -> Result<i128, NotEvaluable> {
-        let factor = 10i128.checked_pow(scale - self.scale.min(scale)).ok_or(NotEvaluable)?;
+        let factor = 10i128
+            .checked_pow(scale - self.scale.min(scale))
+            .ok_or(NotEvaluable)?;
         self.mantissa.checked_mul(factor).ok_or(NotEvaluable)
     }
 
@@ -70,29 +87,57 @@ impl Decimal {
     /// Its value, if it is an integer of eight bytes.
     pub(super) fn whole(self) -> Option<i64> {
         let unit = 10i128.checked_pow(self.scale)?;
-        if self.mantissa % unit == 0 { i64::try_from(self.mantissa / unit).ok() } else { None }
+        if self.mantissa % unit == 0 {
+            i64::try_from(self.mantissa / unit).ok()
+        } else {
+            None
+        }
     }
 
     /// Rounded to `places` after the point (before it, if negative), halves away from zero.
     pub(super) fn round_to(self, places: i64) -> Result<Self, NotEvaluable> {
-        self.cut(places, |quotient, rest, unit| if rest.abs() * 2 >= unit { quotient + rest.signum() } else { quotient })
+        self.cut(places, |quotient, rest, unit| {
+            if rest.abs() * 2 >= unit {
+                quotient + rest.signum()
+            } else {
+                quotient
+            }
+        })
     }
 
-    fn cut(self, places: i64, adjust: impl Fn(i128, i128, i128) -> i128) -> Result<Self, NotEvaluable> {
+    fn cut(
+        self,
+        places: i64,
+        adjust: impl Fn(i128, i128, i128) -> i128,
+    ) -> Result<Self, NotEvaluable> {
         let drop = i64::from(self.scale) - places;
         if drop <= 0 {
             return Ok(self);
         }
-        let unit = u32::try_from(drop).ok().filter(|d| *d < DIGITS_MAX).and_then(|d| 10i128.checked_pow(d)).ok_or(NotEvaluable)?;
+        let unit = u32::try_from(drop)
+            .ok()
+            .filter(|d| *d < DIGITS_MAX)
+            .and_then(|d| 10i128.checked_pow(d))
+            .ok_or(NotEvaluable)?;
         let kept = adjust(self.mantissa / unit, self.mantissa % unit, unit);
         if places >= 0 {
-            return Ok(Self { mantissa: kept, scale: u32::try_from(places).map_err(|_| NotEvaluable)? });
+            return Ok(Self {
+                mantissa: kept,
+                scale: u32::try_from(places).map_err(|_| NotEvaluable)?,
+            });
         }
-        let factor = u32::try_from(-places).ok().and_then(|p| 10i128.checked_pow(p)).ok_or(NotEvaluable)?;
-        Ok(Self { mantissa: kept.checked_mul(factor).ok_or(NotEvaluable)?, scale: 0 })
+        let factor = u32::try_from(-places)
+            .ok()
+            .and_then(|p| 10i128.checked_pow(p))
+            .ok_or(NotEvaluable)?;
+        Ok(Self {
+            mantissa: kept.checked_mul(factor).ok_or(NotEvaluable)?,
+            scale: 0,
+        })
     }
 
-    /// The quotient where it ends within the digits that PostgreSQL keeps: eight after the point of a number below ten million.
+    /// The quotient where it ends within the digits that PostgreSQL keeps: eight after the point of
+    /// a number below ten million.
     fn divided_by(self, divisor: Self) -> Result<Self, NotEvaluable> {
         const PLACES: u32 = 8;
         let (a, b, _) = self.aligned(divisor)?;
@@ -100,7 +145,10 @@ impl Decimal {
         if scaled % b != 0 || (scaled / b).abs() > 10i128.pow(PLACES + 7) {
             return Err(NotEvaluable);
         }
-        Ok(Self { mantissa: scaled / b, scale: PLACES })
+        Ok(Self {
+            mantissa: scaled / b,
+            scale: PLACES,
+        })
     }
 }
 
@@ -108,7 +156,9 @@ impl Decimal {
 fn float(value: &Scalar) -> Result<f64, NotEvaluable> {
     match value {
         Scalar::Int(value) if value.unsigned_abs() < 1 << 50 => Ok(*value as f64),
-        Scalar::Decimal(text) if text.bytes().filter(u8::is_ascii_digit).count() <= 15 => text.parse().map_err(|_| NotEvaluable),
+        Scalar::Decimal(text) if text.bytes().filter(u8::is_ascii_digit).count() <= 15 => {
+            text.parse().map_err(|_| NotEvaluable)
+        }
         _ => Err(NotEvaluable),
     }
 }
@@ -121,10 +171,18 @@ pub fn float_text(value: f64) -> Result<String, NotEvaluable> {
     if value == 0.0 {
         return Ok("0".to_owned());
     }
-    if (1e-4..1e15).contains(&value.abs()) { Ok(value.to_string()) } else { Err(NotEvaluable) }
+    if (1e-4..1e15).contains(&value.abs()) {
+        Ok(value.to_string())
+    } else {
+        Err(NotEvaluable)
+    }
 }
 
-pub(super) fn arithmetic(function: Function, values: &[&Scalar], result: &Type) -> Result<Value, NotEvaluable> {
+pub(super) fn arithmetic(
+    function: Function,
+    values: &[&Scalar],
+    result: &Type,
+) -> Result<Value, NotEvaluable> {
     match result {
         Type::Float8 => of_floats(function, values),
         Type::Numeric(_) => of_decimals(function, values),
@@ -154,9 +212,19 @@ fn of_floats(function: Function, values: &[&Scalar]) -> Result<Value, NotEvaluab
 fn of_decimals(function: Function, values: &[&Scalar]) -> Result<Value, NotEvaluable> {
     use Function as F;
     let a = Decimal::of(values[0])?;
-    let b = values.get(1).map_or(Ok(Decimal { mantissa: 1, scale: 0 }), |v| Decimal::of(v))?;
+    let b = values.get(1).map_or(
+        Ok(Decimal {
+            mantissa: 1,
+            scale: 0,
+        }),
+        |v| Decimal::of(v),
+    )?;
     let (left, right, scale) = a.aligned(b)?;
-    let of = |mantissa: Option<i128>, scale| mantissa.map(|mantissa| Decimal { mantissa, scale }).ok_or(NotEvaluable);
+    let of = |mantissa: Option<i128>, scale| {
+        mantissa
+            .map(|mantissa| Decimal { mantissa, scale })
+            .ok_or(NotEvaluable)
+    };
     let value = match function {
         F::Add => of(left.checked_add(right), scale)?,
         F::Subtract => of(left.checked_sub(right), scale)?,
@@ -166,15 +234,24 @@ fn of_decimals(function: Function, values: &[&Scalar]) -> Result<Value, NotEvalu
         F::Modulo => of(left.checked_rem(right), scale)?,
         F::Negate => of(a.mantissa.checked_neg(), a.scale)?,
         F::Abs => of(a.mantissa.checked_abs(), a.scale)?,
-        F::Sign => Decimal { mantissa: a.mantissa.signum(), scale: 0 },
+        F::Sign => Decimal {
+            mantissa: a.mantissa.signum(),
+            scale: 0,
+        },
         _ => return Err(NotEvaluable),
     };
     Ok(Some(value.scalar()))
 }
 
-fn of_integers(function: Function, values: &[&Scalar], result: &Type) -> Result<Value, NotEvaluable> {
+fn of_integers(
+    function: Function,
+    values: &[&Scalar],
+    result: &Type,
+) -> Result<Value, NotEvaluable> {
     use Function as F;
-    let Some((lower, upper)) = integer_range(result) else { return Err(NotEvaluable) };
+    let Some((lower, upper)) = integer_range(result) else {
+        return Err(NotEvaluable);
+    };
     let integer = |value: &Scalar| match value {
         Scalar::Int(value) => Ok(*value),
         _ => Err(NotEvaluable),
@@ -192,10 +269,17 @@ fn of_integers(function: Function, values: &[&Scalar], result: &Type) -> Result<
         F::Abs => a.checked_abs(),
         _ => None,
     };
-    value.filter(|v| (lower..=upper).contains(v)).map(|v| Some(Scalar::Int(v))).ok_or(NotEvaluable)
+    value
+        .filter(|v| (lower..=upper).contains(v))
+        .map(|v| Some(Scalar::Int(v)))
+        .ok_or(NotEvaluable)
 }
 
-pub(super) fn rounded(function: Function, values: &[&Scalar], result: &Type) -> Result<Value, NotEvaluable> {
+pub(super) fn rounded(
+    function: Function,
+    values: &[&Scalar],
+    result: &Type,
+) -> Result<Value, NotEvaluable> {
     use Function as F;
     if *result == Type::Float8 {
         let value = float(values[0])?;
@@ -214,8 +298,14 @@ pub(super) fn rounded(function: Function, values: &[&Scalar], result: &Type) -> 
     };
     let value = Decimal::of(values[0])?;
     let rounded = match function {
-        F::Floor => value.cut(0, |quotient, rest, _| if rest < 0 { quotient - 1 } else { quotient }),
-        F::Ceiling => value.cut(0, |quotient, rest, _| if rest > 0 { quotient + 1 } else { quotient }),
+        F::Floor => value.cut(
+            0,
+            |quotient, rest, _| if rest < 0 { quotient - 1 } else { quotient },
+        ),
+        F::Ceiling => value.cut(
+            0,
+            |quotient, rest, _| if rest > 0 { quotient + 1 } else { quotient },
+        ),
         F::Truncate | F::TruncateTo => value.cut(places, |quotient, _, _| quotient),
         _ => value.round_to(places),
     };

@@ -18,14 +18,22 @@ fn text(value: &Scalar) -> Result<&str, NotEvaluable> {
 
 /// A text that a call gives.
 fn shown(text: String) -> Result<Value, NotEvaluable> {
-    if text.len() <= BYTES_MAX { Ok(Some(Scalar::Text(text))) } else { Err(NotEvaluable) }
+    if text.len() <= BYTES_MAX {
+        Ok(Some(Scalar::Text(text)))
+    } else {
+        Err(NotEvaluable)
+    }
 }
 
 /// # Errors
 /// Where the product of both lengths is more than one call may compare.
 fn compared<'t>(subject: &str, other: &'t Scalar) -> Result<&'t str, NotEvaluable> {
     let other = text(other)?;
-    if subject.len() * other.len() <= PAIRS_MAX { Ok(other) } else { Err(NotEvaluable) }
+    if subject.len() * other.len() <= PAIRS_MAX {
+        Ok(other)
+    } else {
+        Err(NotEvaluable)
+    }
 }
 
 fn integer(value: &Scalar) -> Result<i64, NotEvaluable> {
@@ -42,14 +50,25 @@ pub(super) fn joined(function: Function, values: &[Value]) -> Result<Value, NotE
         (_, [Some(separator), parts @ ..]) => (text(separator)?, parts),
         (_, _) => return Err(NotEvaluable),
     };
-    let parts = parts.iter().flatten().map(text).collect::<Result<Vec<_>, _>>()?;
-    let bytes = parts.iter().map(|part| part.len()).sum::<usize>() + separator.len() * parts.len().saturating_sub(1);
-    if bytes <= BYTES_MAX { shown(parts.join(separator)) } else { Err(NotEvaluable) }
+    let parts = parts
+        .iter()
+        .flatten()
+        .map(text)
+        .collect::<Result<Vec<_>, _>>()?;
+    let bytes = parts.iter().map(|part| part.len()).sum::<usize>()
+        + separator.len() * parts.len().saturating_sub(1);
+    if bytes <= BYTES_MAX {
+        shown(parts.join(separator))
+    } else {
+        Err(NotEvaluable)
+    }
 }
 
 pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, NotEvaluable> {
     use Function as F;
-    let Some((first, rest)) = values.split_first() else { return Err(NotEvaluable) };
+    let Some((first, rest)) = values.split_first() else {
+        return Err(NotEvaluable);
+    };
     let subject = text(first)?;
     let number = |value: usize| Ok(Some(Scalar::Int(value as i64)));
     match (function, rest) {
@@ -59,12 +78,30 @@ pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, No
         (F::Length, []) => number(subject.chars().count()),
         (F::OctetLength, []) => number(subject.len()),
         (F::Reverse, []) => shown(subject.chars().rev().collect()),
-        (F::Ascii, []) => Ok(Some(Scalar::Int(subject.chars().next().map_or(0, |c| i64::from(u32::from(c)))))),
+        (F::Ascii, []) => Ok(Some(Scalar::Int(
+            subject
+                .chars()
+                .next()
+                .map_or(0, |c| i64::from(u32::from(c))),
+        ))),
         (F::Trim | F::TrimLeft | F::TrimRight, characters) => {
-            let characters = characters.first().map_or(Ok(" "), |c| compared(subject, c))?;
+            let characters = characters
+                .first()
+                .map_or(Ok(" "), |c| compared(subject, c))?;
             let is_trimmed = |c: char| characters.contains(c);
-            let left = if function == F::TrimRight { subject } else { subject.trim_start_matches(is_trimmed) };
-            shown(if function == F::TrimLeft { left } else { left.trim_end_matches(is_trimmed) }.to_owned())
+            let left = if function == F::TrimRight {
+                subject
+            } else {
+                subject.trim_start_matches(is_trimmed)
+            };
+            shown(
+                if function == F::TrimLeft {
+                    left
+                } else {
+                    left.trim_end_matches(is_trimmed)
+                }
+                .to_owned(),
+            )
         }
         (F::Concatenate, [other]) => shown(format!("{subject}{}", text(other)?)),
         (F::Position, [wanted]) => match subject.find(text(wanted)?) {
@@ -76,13 +113,20 @@ pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, No
             "" => shown(subject.to_owned()),
             from => shown(replaced(subject, from, text(to)?)?),
         },
-        (F::Left | F::Right | F::Substring | F::SubstringFor, counts) => shown(part(function, subject, counts)?),
-        (F::SplitPart, [separator, at]) => shown(split(subject, text(separator)?, integer(at)?)?),
-        (F::PadLeft | F::PadRight, [length, fill @ ..]) => {
-            shown(padded(function, subject, integer(length)?, fill.first().map_or(Ok(" "), |f| text(f))?)?)
+        (F::Left | F::Right | F::Substring | F::SubstringFor, counts) => {
+            shown(part(function, subject, counts)?)
         }
+        (F::SplitPart, [separator, at]) => shown(split(subject, text(separator)?, integer(at)?)?),
+        (F::PadLeft | F::PadRight, [length, fill @ ..]) => shown(padded(
+            function,
+            subject,
+            integer(length)?,
+            fill.first().map_or(Ok(" "), |f| text(f))?,
+        )?),
         (F::Repeat, [count]) => match usize::try_from(integer(count)?).unwrap_or(0) {
-            count if subject.len().saturating_mul(count) <= BYTES_MAX => shown(subject.repeat(count)),
+            count if subject.len().saturating_mul(count) <= BYTES_MAX => {
+                shown(subject.repeat(count))
+            }
             _ => Err(NotEvaluable),
         },
         (F::Like, [pattern]) => {
@@ -98,7 +142,11 @@ fn capitalized(text: &str) -> String {
     let mut inside = false;
     text.chars()
         .map(|c| {
-            let shown = if inside { c.to_ascii_lowercase() } else { c.to_ascii_uppercase() };
+            let shown = if inside {
+                c.to_ascii_lowercase()
+            } else {
+                c.to_ascii_uppercase()
+            };
             inside = c.is_ascii_alphanumeric();
             shown
         })
@@ -108,7 +156,10 @@ fn capitalized(text: &str) -> String {
 fn part(function: Function, subject: &str, counts: &[&Scalar]) -> Result<String, NotEvaluable> {
     use Function as F;
     let length = subject.chars().count() as i64;
-    let count = counts.first().ok_or(NotEvaluable).and_then(|c| integer(c))?;
+    let count = counts
+        .first()
+        .ok_or(NotEvaluable)
+        .and_then(|c| integer(c))?;
     // The characters from the first up to but without the last, counted from 0.
     let (first, last) = match (function, counts.get(1)) {
         (F::Left, _) => (0, if count < 0 { length + count } else { count }),
@@ -116,26 +167,49 @@ fn part(function: Function, subject: &str, counts: &[&Scalar]) -> Result<String,
         (F::SubstringFor, Some(number)) => (count - 1, count - 1 + integer(number)?),
         _ => (count - 1, length),
     };
-    let (first, last) = (first.clamp(0, length) as usize, last.clamp(0, length) as usize);
-    Ok(subject.chars().skip(first).take(last.saturating_sub(first)).collect())
+    let (first, last) = (
+        first.clamp(0, length) as usize,
+        last.clamp(0, length) as usize,
+    );
+    Ok(subject
+        .chars()
+        .skip(first)
+        .take(last.saturating_sub(first))
+        .collect())
 }
 
 /// Not where it would be longer than what is evaluated here.
 fn replaced(subject: &str, from: &str, to: &str) -> Result<String, NotEvaluable> {
     let found = subject.matches(from).count();
-    if subject.len() - found * from.len() + found * to.len() <= BYTES_MAX { Ok(subject.replace(from, to)) } else { Err(NotEvaluable) }
+    if subject.len() - found * from.len() + found * to.len() <= BYTES_MAX {
+        Ok(subject.replace(from, to))
+    } else {
+        Err(NotEvaluable)
+    }
 }
 
 fn split(subject: &str, separator: &str, at: i64) -> Result<String, NotEvaluable> {
-    let at = usize::try_from(at).ok().and_then(|at| at.checked_sub(1)).ok_or(NotEvaluable)?;
+    let at = usize::try_from(at)
+        .ok()
+        .and_then(|at| at.checked_sub(1))
+        .ok_or(NotEvaluable)?;
     if separator.is_empty() {
-        return Ok(if at == 0 { subject.to_owned() } else { String::new() });
+        return Ok(if at == 0 {
+            subject.to_owned()
+        } else {
+            String::new()
+        });
     }
     Ok(subject.split(separator).nth(at).unwrap_or("").to_owned())
 }
 
 /// Not where it would be longer than what is evaluated here.
-fn padded(function: Function, subject: &str, length: i64, fill: &str) -> Result<String, NotEvaluable> {
+fn padded(
+    function: Function,
+    subject: &str,
+    length: i64,
+    fill: &str,
+) -> Result<String, NotEvaluable> {
     let length = usize::try_from(length).unwrap_or(0);
     if length > BYTES_MAX {
         return Err(NotEvaluable);
@@ -144,11 +218,20 @@ fn padded(function: Function, subject: &str, length: i64, fill: &str) -> Result<
     if have >= length {
         return Ok(subject.chars().take(length).collect());
     }
-    let filling: String = fill.chars().cycle().take(if fill.is_empty() { 0 } else { length - have }).collect();
-    Ok(if function == Function::PadLeft { format!("{filling}{subject}") } else { format!("{subject}{filling}") })
+    let filling: String = fill
+        .chars()
+        .cycle()
+        .take(if fill.is_empty() { 0 } else { length - have })
+        .collect();
+    Ok(if function == Function::PadLeft {
+        format!("{filling}{subject}")
+    } else {
+        format!("{subject}{filling}")
+    })
 }
 
-/// LIKE: `%` any characters, `_` one, a backslash takes the next as it is. Only the last `%` met is ever tried again: steps are at most the product of both lengths.
+/// LIKE: `%` any characters, `_` one, a backslash takes the next as it is. Only the last `%` met is
+/// ever tried again: steps are at most the product of both lengths.
 fn matches(subject: &[char], pattern: &[char]) -> bool {
     let (mut at, mut place) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
@@ -173,5 +256,7 @@ fn matches(subject: &[char], pattern: &[char]) -> bool {
             (None, None) => return false,
         }
     }
-    pattern.get(place..).is_none_or(|rest| rest.iter().all(|c| *c == '%'))
+    pattern
+        .get(place..)
+        .is_none_or(|rest| rest.iter().all(|c| *c == '%'))
 }

@@ -1,4 +1,5 @@
-//! The catalogue: every function and operator that may touch a private row, its types, and the rule that makes it total. What is not here is refused by name.
+//! The catalogue: every function and operator that may touch a private row, its types, and the rule
+//! that makes it total. What is not here is refused by name.
 
 mod dates;
 mod names;
@@ -10,7 +11,8 @@ pub use names::AGGREGATES;
 use super::literal::is_unknown;
 use crate::catalog::Type;
 
-/// Functions and operators of the row level. Those with a grammar of their own (AND, CASE, IN, …) are resolved by the grammar; the rest by [`entries`].
+/// Functions and operators of the row level. Those with a grammar of their own (AND, CASE, IN, …)
+/// are resolved by the grammar; the rest by [`entries`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Function {
     // By grammar: total for every input.
@@ -42,7 +44,8 @@ pub enum Function {
     /// How many of the arguments are NULL, and are not.
     CountNulls,
     CountNonNulls,
-    /// First argument among the others, constants of its type in ascending order: how many of them it reaches.
+    /// First argument among the others, constants of its type in ascending order: how many of them
+    /// it reaches.
     Thresholds,
     /// Any number of texts, NULLs left out.
     Concat,
@@ -214,16 +217,20 @@ pub enum Function {
     FromEpoch,
 }
 
-/// How a call is made unable to raise an error, whatever its row holds. `rewrite::expression` carries each rule out.
+/// How a call is made unable to raise an error, whatever its row holds. `rewrite::expression`
+/// carries each rule out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// Cannot fail for any value of its types.
     Total,
-    /// Computed wide and clamped where the operands' proved ranges allow an overflow; float operands are flushed against underflow.
+    /// Computed wide and clamped where the operands' proved ranges allow an overflow; float
+    /// operands are flushed against underflow.
     Arithmetic,
-    /// NULL where the divisor is 0, unless the divisor is a non-zero constant; else as `Arithmetic`.
+    /// NULL where the divisor is 0, unless the divisor is a non-zero constant; else as
+    /// `Arithmetic`.
     Division,
-    /// NULL outside the function's domain: of logarithms, roots, inverse sines, characters and dates made of numbers.
+    /// NULL outside the function's domain: of logarithms, roots, inverse sines, characters and
+    /// dates made of numbers.
     Domain,
     /// Operand clamped to where the result stays within working range.
     Reach,
@@ -231,7 +238,8 @@ pub enum Rule {
     Bounded,
     /// Dates are clamped to years 0001 to 9999 at the scan and again in the result.
     Calendar,
-    /// Operand clamped by its scan, so no NaN reaches it; limits and count are constants checked before.
+    /// Operand clamped by its scan, so no NaN reaches it; limits and count are constants checked
+    /// before.
     Histogram,
 }
 
@@ -268,18 +276,35 @@ pub struct Entry {
     pub rule: Rule,
 }
 
-const fn entry(name: &'static str, function: Function, arguments: &'static [Kind], result: Kind, rule: Rule) -> Entry {
-    Entry { name, function, arguments, result, rule }
+const fn entry(
+    name: &'static str,
+    function: Function,
+    arguments: &'static [Kind],
+    result: Kind,
+    rule: Rule,
+) -> Entry {
+    Entry {
+        name,
+        function,
+        arguments,
+        result,
+        rule,
+    }
 }
 
 use Kind::{
-    Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz,
+    Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval,
+    Numeric, Text, Time, Timestamp, Timestamptz,
 };
 use Rule::Total;
 
-/// Every overload, grouped by name; operators stand under their symbol. Of a name's entries, those with the preferred type of a category stand last.
+/// Every overload, grouped by name; operators stand under their symbol. Of a name's entries, those
+/// with the preferred type of a category stand last.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {
-    numbers::NUMBERS.iter().chain(strings::STRINGS).chain(dates::DATES)
+    numbers::NUMBERS
+        .iter()
+        .chain(strings::STRINGS)
+        .chain(dates::DATES)
 }
 
 impl Kind {
@@ -304,29 +329,41 @@ impl Kind {
     pub fn is_constant(self) -> bool {
         match self {
             ConstantInt | ConstantText | ConstantInterval => true,
-            Int2 | Int4 | Int8 | Numeric | Float8 | Text | Date | Timestamp | Timestamptz | Interval | Time | Bool => false,
+            Int2 | Int4 | Int8 | Numeric | Float8 | Text | Date | Timestamp | Timestamptz
+            | Interval | Time | Bool => false,
         }
     }
 
-    /// How PostgreSQL would take a value of `from` here: exactly, by an implicit cast, or not at all.
+    /// How PostgreSQL would take a value of `from` here: exactly, by an implicit cast, or not at
+    /// all.
     fn accepts(self, from: &Type) -> Option<Match> {
         if is_unknown(from) {
             return Some(Match::Implicit);
         }
-        let exact = self.data_type() == *from || matches!((self, from), (Numeric, Type::Numeric(_)));
+        let exact =
+            self.data_type() == *from || matches!((self, from), (Numeric, Type::Numeric(_)));
         let widens = matches!(
             (self, from),
             (Int4 | ConstantInt, Type::Int2)
                 | (Int8, Type::Int2 | Type::Int4)
                 | (Numeric, Type::Int2 | Type::Int4 | Type::Int8)
-                | (Float8, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4)
+                | (
+                    Float8,
+                    Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4
+                )
         );
         let implicit = widens
             || matches!(
                 (self, from),
-                (Text | ConstantText, Type::Varchar(_) | Type::Char(_)) | (Timestamp, Type::Date) | (Timestamptz, Type::Date | Type::Timestamp)
+                (Text | ConstantText, Type::Varchar(_) | Type::Char(_))
+                    | (Timestamp, Type::Date)
+                    | (Timestamptz, Type::Date | Type::Timestamp)
             );
-        if exact { Some(Match::Exact) } else { implicit.then_some(Match::Implicit) }
+        if exact {
+            Some(Match::Exact)
+        } else {
+            implicit.then_some(Match::Implicit)
+        }
     }
 }
 
@@ -336,18 +373,27 @@ enum Match {
     Implicit,
 }
 
-/// The overload PostgreSQL would choose for these argument types: most exact matches first, then the preferred type (float8; timestamptz) of its category.
+/// The overload PostgreSQL would choose for these argument types: most exact matches first, then
+/// the preferred type (float8; timestamptz) of its category.
 pub fn overload(name: &str, types: &[Type]) -> Option<&'static Entry> {
     let mut best: Option<(&Entry, usize)> = None;
     for entry in entries().filter(|e| e.name == name && e.arguments.len() == types.len()) {
-        let matches: Option<Vec<Match>> = entry.arguments.iter().zip(types).map(|(kind, from)| kind.accepts(from)).collect();
+        let matches: Option<Vec<Match>> = entry
+            .arguments
+            .iter()
+            .zip(types)
+            .map(|(kind, from)| kind.accepts(from))
+            .collect();
         let Some(matches) = matches else { continue };
         let exact = matches.iter().filter(|m| **m == Match::Exact).count();
-        // Later entries of a name carry the preferred types, so a tie goes to the later one, unless everything is an integer:
-        // PostgreSQL has cross-type integer operators, whose result is the wider of the two.
+        // Later entries of a name carry the preferred types, so a tie goes to the later one, unless
+        // everything is an integer: PostgreSQL has cross-type integer operators, whose result is
+        // the wider of the two.
         let better = match best {
             None => true,
-            Some((chosen, chosen_exact)) => exact > chosen_exact || (exact == chosen_exact && prefer(entry, chosen, types)),
+            Some((chosen, chosen_exact)) => {
+                exact > chosen_exact || (exact == chosen_exact && prefer(entry, chosen, types))
+            }
         };
         if better {
             best = Some((entry, exact));
@@ -357,11 +403,23 @@ pub fn overload(name: &str, types: &[Type]) -> Option<&'static Entry> {
 }
 
 fn prefer(candidate: &Entry, chosen: &Entry, types: &[Type]) -> bool {
-    let all_integers = types.iter().all(|t| matches!(t, Type::Int2 | Type::Int4 | Type::Int8));
-    if all_integers && chosen.arguments.iter().all(|k| matches!(k, Int2 | Int4 | Int8)) {
+    let all_integers = types
+        .iter()
+        .all(|t| matches!(t, Type::Int2 | Type::Int4 | Type::Int8));
+    if all_integers
+        && chosen
+            .arguments
+            .iter()
+            .all(|k| matches!(k, Int2 | Int4 | Int8))
+    {
         return false;
     }
-    let rank = |e: &Entry| e.arguments.iter().filter(|k| matches!(k, Float8 | Timestamptz)).count();
+    let rank = |e: &Entry| {
+        e.arguments
+            .iter()
+            .filter(|k| matches!(k, Float8 | Timestamptz))
+            .count()
+    };
     rank(candidate) >= rank(chosen)
 }
 
@@ -372,5 +430,7 @@ pub fn is_known(name: &str) -> bool {
 
 /// The rule of a function that [`entries`] lists; functions by grammar are total.
 pub fn rule(function: Function) -> Rule {
-    entries().find(|e| e.function == function).map_or(Total, |e| e.rule)
+    entries()
+        .find(|e| e.function == function)
+        .map_or(Total, |e| e.rule)
 }

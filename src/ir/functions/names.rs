@@ -1,6 +1,7 @@
 //! Names of the aggregates of PostgreSQL.
 
-/// Aggregates of PostgreSQL that a release would have to answer; those without an entry in `aggregate.rs` are refused by name.
+/// Aggregates of PostgreSQL that a release would have to answer; those without an entry in
+/// `aggregate.rs` are refused by name.
 pub static AGGREGATES: &[&str] = &[
     "array_agg",
     "avg",

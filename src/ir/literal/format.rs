@@ -1,22 +1,39 @@
-//! `to_date` and `to_timestamp` of constants: the patterns that tools write, read exactly; all others are refused.
+//! `to_date` and `to_timestamp` of constants: the patterns that tools write, read exactly; all
+//! others are refused.
 
 use super::{MICROS_PER_DAY, date};
 
 /// Microseconds from 2000-01-01 of `text` read by `pattern`, where every field of both is plain.
 pub fn read(text: &str, pattern: &str) -> Option<i64> {
-    const FIELDS: &[(&str, usize)] =
-        &[("YYYY", 4), ("HH24", 2), ("MM", 2), ("DD", 2), ("MI", 2), ("SS", 2), ("US", 6), ("MS", 3), ("FF6", 6), ("FF3", 3)];
+    const FIELDS: &[(&str, usize)] = &[
+        ("YYYY", 4),
+        ("HH24", 2),
+        ("MM", 2),
+        ("DD", 2),
+        ("MI", 2),
+        ("SS", 2),
+        ("US", 6),
+        ("MS", 3),
+        ("FF6", 6),
+        ("FF3", 3),
+    ];
     let (mut year, mut month, mut day, mut time) = (None, 1, 1, 0i64);
     let upper = pattern.to_ascii_uppercase();
     let (mut pattern, mut text) = (upper.as_str(), text);
     while !pattern.is_empty() {
-        let Some((field, width)) = FIELDS.iter().find(|(field, _)| pattern.starts_with(field)) else {
-            let separator = pattern.chars().next().filter(|c| matches!(c, '-' | '/' | ':' | '.' | ' ' | 'T'))?;
+        let Some((field, width)) = FIELDS.iter().find(|(field, _)| pattern.starts_with(field))
+        else {
+            let separator = pattern
+                .chars()
+                .next()
+                .filter(|c| matches!(c, '-' | '/' | ':' | '.' | ' ' | 'T'))?;
             pattern = &pattern[1..];
             text = text.strip_prefix(separator)?;
             continue;
         };
-        let digits = text.get(..*width).filter(|d| d.bytes().all(|b| b.is_ascii_digit()))?;
+        let digits = text
+            .get(..*width)
+            .filter(|d| d.bytes().all(|b| b.is_ascii_digit()))?;
         let value: i64 = digits.parse().ok()?;
         match *field {
             "YYYY" => year = Some(value),
@@ -46,10 +63,18 @@ mod tests {
     #[test]
     fn patterns_of_tools_are_read() {
         for (text, pattern, wanted) in [
-            ("2024-01-01 00:00:00.000000", "YYYY-MM-DD HH24:MI:SS.US", timestamp("2024-01-01")),
+            (
+                "2024-01-01 00:00:00.000000",
+                "YYYY-MM-DD HH24:MI:SS.US",
+                timestamp("2024-01-01"),
+            ),
             ("2024-02-29", "YYYY-MM-DD", timestamp("2024-02-29")),
             ("15/03/2024", "DD/MM/YYYY", timestamp("2024-03-15")),
-            ("20240315 103000", "YYYYMMDD HH24MISS", timestamp("2024-03-15 10:30:00")),
+            (
+                "20240315 103000",
+                "YYYYMMDD HH24MISS",
+                timestamp("2024-03-15 10:30:00"),
+            ),
             ("2023-02-29", "YYYY-MM-DD", None),
             ("2024-1-1", "YYYY-MM-DD", None),
             ("2024-01-01", "YYYY-Mon-DD", None),

@@ -1,4 +1,5 @@
-//! Dates and times in ISO form, with or without a zone. What else PostgreSQL reads depends on DateStyle, or is a word such as `now`.
+//! Dates and times in ISO form, with or without a zone. What else PostgreSQL reads depends on
+//! DateStyle, or is a word such as `now`.
 
 use super::{MICROS_PER_DAY, days_from_civil, days_in_month};
 
@@ -19,12 +20,14 @@ enum Written {
         day: i64,
         /// Microseconds of that day: all of them for 24:00.
         clock: i64,
-        /// How far the clock that it was read from is ahead of UTC, in microseconds, where the text says so.
+        /// How far the clock that it was read from is ahead of UTC, in microseconds, where the text
+        /// says so.
         offset: Option<i64>,
     },
 }
 
-/// Microseconds from 2000-01-01 00:00 of a timestamp without zone; a zone in the text is left out, as PostgreSQL leaves it out. Infinity is at the end of the type.
+/// Microseconds from 2000-01-01 00:00 of a timestamp without zone; a zone in the text is left out,
+/// as PostgreSQL leaves it out. Infinity is at the end of the type.
 pub fn local(text: &str) -> Option<i64> {
     instant(&read(text)?, |_| 0)
 }
@@ -38,7 +41,10 @@ fn instant(written: &Written, ahead: impl Fn(Option<i64>) -> i64) -> Option<i64>
     match *written {
         Written::Infinite { negative } => Some(if negative { i64::MIN } else { i64::MAX }),
         Written::At { day, clock, offset } => {
-            let micros = day.checked_mul(MICROS_PER_DAY)?.checked_add(clock)?.checked_sub(ahead(offset))?;
+            let micros = day
+                .checked_mul(MICROS_PER_DAY)?
+                .checked_add(clock)?
+                .checked_sub(ahead(offset))?;
             Some(micros).filter(|micros| MICROS.contains(micros))
         }
     }
@@ -48,7 +54,11 @@ fn instant(written: &Written, ahead: impl Fn(Option<i64>) -> i64) -> Option<i64>
 pub(super) fn date_of(text: &str) -> Option<i32> {
     match read(text)? {
         Written::Infinite { negative } => Some(if negative { i32::MIN } else { i32::MAX }),
-        Written::At { day, clock: _, offset: _ } => i32::try_from(day).ok(),
+        Written::At {
+            day,
+            clock: _,
+            offset: _,
+        } => i32::try_from(day).ok(),
     }
 }
 
@@ -57,14 +67,27 @@ pub(super) fn time_of(text: &str) -> Option<String> {
     let text = text.trim().to_ascii_lowercase();
     let (micros, _) = clock_and_zone(text.strip_prefix('t').unwrap_or(&text))?;
     let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-    let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:06}").trim_end_matches('0').to_owned() };
-    Some(format!("{:02}:{:02}:{:02}{fraction}", seconds / 3600, seconds / 60 % 60, seconds % 60))
+    let fraction = if fraction == 0 {
+        String::new()
+    } else {
+        format!(".{fraction:06}").trim_end_matches('0').to_owned()
+    };
+    Some(format!(
+        "{:02}:{:02}:{:02}{fraction}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    ))
 }
 
 /// The text says which zone it means, or is none that is read here, or means the same in all.
 pub(super) fn names_zone(text: &str) -> bool {
     match read(text) {
-        Some(Written::At { day: _, clock: _, offset }) => offset.is_some(),
+        Some(Written::At {
+            day: _,
+            clock: _,
+            offset,
+        }) => offset.is_some(),
         Some(Written::Infinite { .. }) | None => true,
     }
 }
@@ -74,17 +97,29 @@ fn read(text: &str) -> Option<Written> {
     match text.as_str() {
         "infinity" => return Some(Written::Infinite { negative: false }),
         "-infinity" => return Some(Written::Infinite { negative: true }),
-        "epoch" => return Some(Written::At { day: EPOCH, clock: 0, offset: Some(0) }),
+        "epoch" => {
+            return Some(Written::At {
+                day: EPOCH,
+                clock: 0,
+                offset: Some(0),
+            });
+        }
         _ => {}
     }
     // Behind a letter it would be the end of another word.
-    let era = |era: &str| text.strip_suffix(era).filter(|before| !before.ends_with(|c: char| c.is_ascii_alphabetic()));
+    let era = |era: &str| {
+        text.strip_suffix(era)
+            .filter(|before| !before.ends_with(|c: char| c.is_ascii_alphabetic()))
+    };
     let (text, before_christ) = match (era("bc"), era("ad")) {
         (Some(rest), _) => (rest.trim_end(), true),
         (None, Some(rest)) => (rest.trim_end(), false),
         (None, None) => (text.as_str(), false),
     };
-    let (date, rest) = text.split_at(text.find(|c: char| !(c.is_ascii_digit() || c == '-')).unwrap_or(text.len()));
+    let (date, rest) = text.split_at(
+        text.find(|c: char| !(c.is_ascii_digit() || c == '-'))
+            .unwrap_or(text.len()),
+    );
     let day = day_of(date, before_christ)?;
     let rest = rest.trim_start();
     let (clock, offset) = match (rest, rest.strip_prefix('t')) {
@@ -104,23 +139,34 @@ fn day_of(text: &str, before_christ: bool) -> Option<i64> {
         let (month, day) = rest.split_once('-')?;
         Some((year, month, day))
     };
-    let (year, month, day) = if text.len() == 8 && !text.contains('-') { compact()? } else { dashed()? };
+    let (year, month, day) = if text.len() == 8 && !text.contains('-') {
+        compact()?
+    } else {
+        dashed()?
+    };
     if !(3..=7).contains(&year.len()) || month.len() > 2 || day.len() > 2 {
         return None;
     }
     let (year, month, day) = (digits(year)?, digits(month)?, digits(day)?);
-    let year = i32::try_from(if before_christ { 1 - year } else { year }).ok().filter(|_| year > 0)?;
+    let year = i32::try_from(if before_christ { 1 - year } else { year })
+        .ok()
+        .filter(|_| year > 0)?;
     let (month, day) = (u32::try_from(month).ok()?, u32::try_from(day).ok()?);
     if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
         return None;
     }
     // Years past PostgreSQL's last would overflow.
-    let days = (-4713..=5_874_897).contains(&year).then(|| i64::from(days_from_civil(year, month, day)))?;
+    let days = (-4713..=5_874_897)
+        .contains(&year)
+        .then(|| i64::from(days_from_civil(year, month, day)))?;
     DAYS.contains(&days).then_some(days)
 }
 
 fn clock_and_zone(text: &str) -> Option<(i64, Option<i64>)> {
-    let (clock, zone) = text.split_at(text.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(text.len()));
+    let (clock, zone) = text.split_at(
+        text.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.'))
+            .unwrap_or(text.len()),
+    );
     let offset = match zone.trim_start() {
         "" => None,
         zone => Some(offset(zone)?),
@@ -139,7 +185,9 @@ fn offset(text: &str) -> Option<i64> {
         (None, None) => return None,
     };
     let parts: Vec<&str> = match text.len() {
-        3 | 4 if !text.contains(':') => vec![text.get(..text.len() - 2)?, text.get(text.len() - 2..)?],
+        3 | 4 if !text.contains(':') => {
+            vec![text.get(..text.len() - 2)?, text.get(text.len() - 2..)?]
+        }
         _ => text.split(':').collect(),
     };
     let (hours, minutes, seconds) = match parts.as_slice() {
@@ -179,7 +227,11 @@ fn two(text: &str) -> Option<i64> {
 }
 
 fn digits(text: &str) -> Option<i64> {
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        text.parse().ok()
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -198,16 +250,28 @@ mod tests {
             ("2000-01-01 01:00+02", hour, -hour),
             ("2000-01-01 1:0:60", hour + 60_000_000, hour + 60_000_000),
             ("20000101 01:00:00", hour, hour),
-            ("2000-01-01t01:00:00.5-0130", hour + 500_000, 2 * hour + 1_800_500_000),
+            (
+                "2000-01-01t01:00:00.5-0130",
+                hour + 500_000,
+                2 * hour + 1_800_500_000,
+            ),
             ("2000-01-01 01:00:00.000000700 UTC", hour + 1, hour + 1),
             ("2000-01-01 01:00:00 +05:30", hour, hour - 19_800_000_000),
             ("1999-12-31 24:00", 0, 0),
             ("epoch", EPOCH * MICROS_PER_DAY, EPOCH * MICROS_PER_DAY),
             ("infinity", i64::MAX, i64::MAX),
             ("-Infinity", i64::MIN, i64::MIN),
-            ("0001-12-31 24:00:00 BC", -730_119 * MICROS_PER_DAY, -730_119 * MICROS_PER_DAY),
+            (
+                "0001-12-31 24:00:00 BC",
+                -730_119 * MICROS_PER_DAY,
+                -730_119 * MICROS_PER_DAY,
+            ),
         ] {
-            assert_eq!((local(text), in_utc(text)), (Some(wanted), Some(in_zone)), "{text}");
+            assert_eq!(
+                (local(text), in_utc(text)),
+                (Some(wanted), Some(in_zone)),
+                "{text}"
+            );
         }
         for text in [
             "",
@@ -226,9 +290,28 @@ mod tests {
         ] {
             assert_eq!(local(text), None, "{text}");
         }
-        assert_eq!((date_of("1999-12-31 24:00"), date_of("294277-01-01").is_some(), date_of("infinity")), (Some(-1), true, Some(i32::MAX)));
+        assert_eq!(
+            (
+                date_of("1999-12-31 24:00"),
+                date_of("294277-01-01").is_some(),
+                date_of("infinity")
+            ),
+            (Some(-1), true, Some(i32::MAX))
+        );
         let [day, minute] = ["24:00", "23:59:59.9999999"].map(|text| time_of(text).unwrap());
-        assert_eq!((day.as_str(), minute.as_str(), time_of("4:5:6.70+02").as_deref()), ("24:00:00", "24:00:00", Some("04:05:06.7")));
-        assert!(names_zone("2000-01-01 00:00Z") && !names_zone("2000-01-01 00:00") && names_zone("tomorrow") && names_zone("infinity"));
+        assert_eq!(
+            (
+                day.as_str(),
+                minute.as_str(),
+                time_of("4:5:6.70+02").as_deref()
+            ),
+            ("24:00:00", "24:00:00", Some("04:05:06.7"))
+        );
+        assert!(
+            names_zone("2000-01-01 00:00Z")
+                && !names_zone("2000-01-01 00:00")
+                && names_zone("tomorrow")
+                && names_zone("infinity")
+        );
     }
 }

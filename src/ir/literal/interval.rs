@@ -1,9 +1,11 @@
-//! Interval constants, as PostgreSQL reads them under every IntervalStyle but sql_standard, and where no sign stands for all numbers under that too.
+//! Interval constants, as PostgreSQL reads them under every IntervalStyle but sql_standard, and
+//! where no sign stands for all numbers under that too.
 
 use crate::policy::Scalar;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
-/// Farthest that a constant interval may reach, in months; days and microseconds have the same limit in their units.
+/// Farthest that a constant interval may reach, in months; days and microseconds have the same
+/// limit in their units.
 const MONTHS_MAX: i64 = 12 * 4000;
 const DAYS_MAX: i64 = 366 * 4000;
 const MICROS_MAX: i64 = DAYS_MAX * 86_400 * MICROS_PER_SECOND;
@@ -26,7 +28,8 @@ pub enum Fields {
     One(&'static str),
 }
 
-/// The constant, where PostgreSQL keeps all that its text says: of what is finer than the last of the fields, it cuts off.
+/// The constant, where PostgreSQL keeps all that its text says: of what is finer than the last of
+/// the fields, it cuts off.
 pub fn interval(text: &str, fields: Fields) -> Option<Scalar> {
     let text = text.trim().to_ascii_lowercase();
     if text.is_empty() || text.len() > 200 {
@@ -43,21 +46,38 @@ pub fn interval(text: &str, fields: Fields) -> Option<Scalar> {
     parts.scalar()
 }
 
-/// Under IntervalStyle sql_standard the sign of the first number stands for all: it is a minus, there are more numbers, and none of these has a sign.
+/// Under IntervalStyle sql_standard the sign of the first number stands for all: it is a minus,
+/// there are more numbers, and none of these has a sign.
 pub fn signs_all(text: &str) -> bool {
     let text = text.trim();
     let tokens = split(text.strip_prefix('@').unwrap_or(text));
-    let Some((first, others)) = tokens.split_first() else { return false };
-    let mut others = others.iter().filter(|token| !token.starts_with(|c: char| c.is_ascii_alphabetic())).peekable();
-    first.starts_with('-') && others.peek().is_some() && !others.any(|number| number.starts_with(['-', '+']))
+    let Some((first, others)) = tokens.split_first() else {
+        return false;
+    };
+    let mut others = others
+        .iter()
+        .filter(|token| !token.starts_with(|c: char| c.is_ascii_alphabetic()))
+        .peekable();
+    first.starts_with('-')
+        && others.peek().is_some()
+        && !others.any(|number| number.starts_with(['-', '+']))
 }
 
 impl Parts {
     /// The constant, where every part lies within reach.
     fn scalar(self) -> Option<Scalar> {
-        let within = self.months.abs() <= MONTHS_MAX && self.days.abs() <= DAYS_MAX && self.micros.abs() <= MICROS_MAX;
-        let (months, days) = (i32::try_from(self.months).ok()?, i32::try_from(self.days).ok()?);
-        within.then_some(Scalar::Interval { months, days, micros: self.micros })
+        let within = self.months.abs() <= MONTHS_MAX
+            && self.days.abs() <= DAYS_MAX
+            && self.micros.abs() <= MICROS_MAX;
+        let (months, days) = (
+            i32::try_from(self.months).ok()?,
+            i32::try_from(self.days).ok()?,
+        );
+        within.then_some(Scalar::Interval {
+            months,
+            days,
+            micros: self.micros,
+        })
     }
 
     fn add(&mut self, months: i64, days: i64, micros: i64) -> Option<()> {
@@ -91,21 +111,32 @@ fn words(text: &str, parts: &mut Parts) -> Option<()> {
             at += 1;
             continue;
         }
-        match tokens.get(at + 1).filter(|unit| unit.starts_with(|c: char| c.is_ascii_alphabetic())) {
+        match tokens
+            .get(at + 1)
+            .filter(|unit| unit.starts_with(|c: char| c.is_ascii_alphabetic()))
+        {
             Some(unit) => {
                 measured(token, unit, parts)?;
                 at += 2;
             }
             // A bare number is days before a clock, else seconds.
             None => {
-                let unit = if tokens.get(at + 1).is_some_and(|next| next.contains(':')) { "day" } else { "second" };
+                let unit = if tokens.get(at + 1).is_some_and(|next| next.contains(':')) {
+                    "day"
+                } else {
+                    "second"
+                };
                 measured(token, unit, parts)?;
                 at += 1;
             }
         }
     }
     if ago.is_some() {
-        *parts = Parts { months: parts.months.checked_neg()?, days: parts.days.checked_neg()?, micros: parts.micros.checked_neg()? };
+        *parts = Parts {
+            months: parts.months.checked_neg()?,
+            days: parts.days.checked_neg()?,
+            micros: parts.micros.checked_neg()?,
+        };
     }
     found.then_some(())
 }
@@ -115,7 +146,11 @@ fn years_months(text: &str, parts: &mut Parts) -> Option<()> {
     let (sign, unsigned) = signed(text);
     let (years, months) = unsigned.split_once('-')?;
     let months = digits(months).filter(|months| *months < 12)?;
-    parts.add(sign * digits(years)?.checked_mul(12)?.checked_add(months)?, 0, 0)
+    parts.add(
+        sign * digits(years)?.checked_mul(12)?.checked_add(months)?,
+        0,
+        0,
+    )
 }
 
 fn signed(text: &str) -> (i64, &str) {
@@ -130,7 +165,8 @@ fn split(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut previous = ' ';
     for c in text.chars() {
-        let starts = previous.is_whitespace() || (c.is_ascii_alphabetic() != previous.is_ascii_alphabetic());
+        let starts =
+            previous.is_whitespace() || (c.is_ascii_alphabetic() != previous.is_ascii_alphabetic());
         if !c.is_whitespace() {
             if starts || tokens.is_empty() {
                 tokens.push(String::new());
@@ -146,11 +182,19 @@ fn split(text: &str) -> Vec<String> {
 
 /// `P1Y2M3DT4H5M6S` or `P0001-02-03T04:05:06`, after the P.
 fn iso_8601(text: &str, parts: &mut Parts) -> Option<()> {
-    let (date, time) = text.split_once('t').map_or((text, None), |(d, t)| (d, Some(t)));
+    let (date, time) = text
+        .split_once('t')
+        .map_or((text, None), |(d, t)| (d, Some(t)));
     if let [years, months, days] = date.split('-').collect::<Vec<_>>().as_slice()
         && years.len() == 4
     {
-        parts.add(digits(years)?.checked_mul(12)?.checked_add(digits(months)?)?, digits(days)?, 0)?;
+        parts.add(
+            digits(years)?
+                .checked_mul(12)?
+                .checked_add(digits(months)?)?,
+            digits(days)?,
+            0,
+        )?;
         return time.map_or(Some(()), |time| parts.add(0, 0, clock(time)?));
     }
     let mut found = false;
@@ -180,7 +224,10 @@ fn iso_8601(text: &str, parts: &mut Parts) -> Option<()> {
 fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
     let (sign, unsigned) = signed(number);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-    if fraction.len() > 6 || !fraction.bytes().all(|b| b.is_ascii_digit()) || (whole.is_empty() && fraction.is_empty()) {
+    if fraction.len() > 6
+        || !fraction.bytes().all(|b| b.is_ascii_digit())
+        || (whole.is_empty() && fraction.is_empty())
+    {
         return None;
     }
     let whole = sign * if whole.is_empty() { 0 } else { digits(whole)? };
@@ -194,17 +241,33 @@ fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
         _ => None,
     };
     if let Some(months) = months {
-        // A fraction is read where it makes whole months, or of one month whole days: anything finer is not the same in every version.
+        // A fraction is read where it makes whole months, or of one month whole days: anything
+        // finer is not the same in every version.
         let fraction = millionths.checked_mul(months)?;
-        let (rest, whole) = (fraction % 1_000_000, whole.checked_mul(months)?.checked_add(fraction / 1_000_000)?);
+        let (rest, whole) = (
+            fraction % 1_000_000,
+            whole
+                .checked_mul(months)?
+                .checked_add(fraction / 1_000_000)?,
+        );
         return match (rest, months) {
             (0, _) => parts.add(whole, 0, 0),
             (rest, 1) if rest * 30 % 1_000_000 == 0 => parts.add(whole, rest * 30 / 1_000_000, 0),
             _ => None,
         };
     }
-    let micros = match if unit == "ms" { unit } else { unit.trim_end_matches('s') } {
-        "week" | "w" => return if millionths == 0 { parts.add(0, whole.checked_mul(7)?, 0) } else { None },
+    let micros = match if unit == "ms" {
+        unit
+    } else {
+        unit.trim_end_matches('s')
+    } {
+        "week" | "w" => {
+            return if millionths == 0 {
+                parts.add(0, whole.checked_mul(7)?, 0)
+            } else {
+                None
+            };
+        }
         "day" | "d" => {
             return parts.add(0, whole, millionths.checked_mul(86_400)?);
         }
@@ -215,8 +278,11 @@ fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
         "microsecond" | "usec" | "u" => 1,
         _ => return None,
     };
-    let fraction =
-        if micros >= MICROS_PER_SECOND { millionths.checked_mul(micros / MICROS_PER_SECOND)? } else { millionths.checked_mul(micros)? / 1_000_000 };
+    let fraction = if micros >= MICROS_PER_SECOND {
+        millionths.checked_mul(micros / MICROS_PER_SECOND)?
+    } else {
+        millionths.checked_mul(micros)? / 1_000_000
+    };
     parts.add(0, 0, whole.checked_mul(micros)?.checked_add(fraction)?)
 }
 
@@ -231,7 +297,10 @@ fn clock(text: &str) -> Option<i64> {
             if fraction.len() > 6 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
                 return None;
             }
-            (digits(whole)?, format!("{fraction:0<6}").parse::<i64>().ok()?)
+            (
+                digits(whole)?,
+                format!("{fraction:0<6}").parse::<i64>().ok()?,
+            )
         }
         None => (0, 0),
     };
@@ -251,14 +320,22 @@ fn digits(text: &str) -> Option<i64> {
 /// The text that PostgreSQL reads back as exactly these parts.
 pub fn text(months: i32, days: i32, micros: i64) -> String {
     let sign = if micros < 0 { "-" } else { "" };
-    let (seconds, fraction) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
-    let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:06}").trim_end_matches('0').to_owned() };
+    let (seconds, fraction) = (
+        micros.unsigned_abs() / 1_000_000,
+        micros.unsigned_abs() % 1_000_000,
+    );
+    let fraction = if fraction == 0 {
+        String::new()
+    } else {
+        format!(".{fraction:06}").trim_end_matches('0').to_owned()
+    };
     format!("{months} mons {days} days {sign}{seconds}{fraction} secs")
 }
 
 /// Longest time that the interval can mean, in microseconds: months of 31 days, days of 25 hours.
 pub fn reach(months: i32, days: i32, micros: i64) -> f64 {
-    let hours = f64::from(months.unsigned_abs()) * 31.0 * 24.0 + f64::from(days.unsigned_abs()) * 25.0;
+    let hours =
+        f64::from(months.unsigned_abs()) * 31.0 * 24.0 + f64::from(days.unsigned_abs()) * 25.0;
     hours * 3.6e9 + micros.unsigned_abs() as f64
 }
 
@@ -268,11 +345,21 @@ mod tests {
 
     #[test]
     fn intervals_are_read_as_postgresql_reads_them() {
-        let parts = |months, days, micros| Some(Scalar::Interval { months, days, micros });
+        let parts = |months, days, micros| {
+            Some(Scalar::Interval {
+                months,
+                days,
+                micros,
+            })
+        };
         for (text, fields, wanted) in [
             ("1 day", Fields::Any, parts(0, 1, 0)),
             ("-12 month", Fields::Any, parts(-12, 0, 0)),
-            ("1 year 2 mons -3 days 04:05:06.5", Fields::Any, parts(14, -3, 14_706_500_000)),
+            (
+                "1 year 2 mons -3 days 04:05:06.5",
+                Fields::Any,
+                parts(14, -3, 14_706_500_000),
+            ),
             ("1.5 days", Fields::Any, parts(0, 1, 43_200_000_000)),
             ("90 minutes", Fields::Any, parts(0, 0, 5_400_000_000)),
             ("1h30m", Fields::Any, parts(0, 0, 5_400_000_000)),
@@ -290,13 +377,18 @@ mod tests {
             ("-2.5 months", Fields::Any, parts(-2, -15, 0)),
             ("@ 1 year 2 mons ago", Fields::Any, parts(-14, 0, 0)),
             ("1-2 3 4:05:06", Fields::Any, parts(14, 3, 14_706_000_000)),
-            ("P0001-02-03T04:05:06", Fields::Any, parts(14, 3, 14_706_000_000)),
+            (
+                "P0001-02-03T04:05:06",
+                Fields::Any,
+                parts(14, 3, 14_706_000_000),
+            ),
             ("PT36H", Fields::Any, parts(0, 0, 129_600_000_000)),
             ("P1W", Fields::Any, parts(0, 7, 0)),
         ] {
             assert_eq!(interval(text, fields), wanted, "{text}");
         }
-        // PostgreSQL cuts off what is finer than the field, takes a bare number for the last field's, and has no more than 11 months beside years.
+        // PostgreSQL cuts off what is finer than the field, takes a bare number for the last
+        // field's, and has no more than 11 months beside years.
         for (text, fields) in [
             ("1.9", Fields::One("month")),
             ("1.5", Fields::One("hour")),
@@ -313,14 +405,33 @@ mod tests {
         ] {
             assert_eq!(interval(text, fields), None, "{text} {fields:?}");
         }
-        for text in ["", "day", "1 dog", "1 day x", "0.51 months", "1.55 years", "1:2:3:4", "1000000 years", "infinity", "now"] {
+        for text in [
+            "",
+            "day",
+            "1 dog",
+            "1 day x",
+            "0.51 months",
+            "1.55 years",
+            "1:2:3:4",
+            "1000000 years",
+            "infinity",
+            "now",
+        ] {
             assert_eq!(interval(text, Fields::Any), None, "{text}");
         }
     }
 
     #[test]
     fn one_sign_before_several_numbers_stands_for_all() {
-        for text in ["-1 year 2 mons", "@ -1 year 2 mons", " -1 day 04:05:06", "-1-2 3", "-1 04:05", "-1y2mon", "-1 day 2 hours ago"] {
+        for text in [
+            "-1 year 2 mons",
+            "@ -1 year 2 mons",
+            " -1 day 04:05:06",
+            "-1-2 3",
+            "-1 04:05",
+            "-1y2mon",
+            "-1 day 2 hours ago",
+        ] {
             assert!(signs_all(text), "{text}");
         }
         for text in [

@@ -22,11 +22,13 @@ CREATE TABLE family (
   CHECK (length(digest) = 32)
 );
 CREATE INDEX family_digest ON family (digest, answer);
-CREATE TRIGGER family_fixed BEFORE UPDATE ON family EXECUTE FUNCTION refuse('the family of an answer is never changed');
+CREATE TRIGGER family_fixed BEFORE UPDATE ON family EXECUTE FUNCTION refuse('the family of an \
+answer is never changed');
 ";
 
-/// Added by the fifth: a refusal closes a role's account to whatever is to be paid, until the owner acts: raises the budget above the one that stands here, or decides
-/// after the decision that stands here.
+/// Added by the fifth: a refusal closes a role's account to whatever is to be paid, until the owner
+/// acts: raises the budget above the one that stands here, or decides after the decision that
+/// stands here.
 const REFUSALS: &str = "
 CREATE TABLE refusal (
   account bigint NOT NULL,
@@ -38,13 +40,16 @@ CREATE TABLE refusal (
   FOREIGN KEY (account) REFERENCES account (id),
   CHECK (length(epsilon) = 16 AND length(delta) = 16)
 );
-CREATE TRIGGER refusal_kept BEFORE DELETE OR TRUNCATE ON refusal EXECUTE FUNCTION refuse('a refusal is never removed');
+CREATE TRIGGER refusal_kept BEFORE DELETE OR TRUNCATE ON refusal EXECUTE FUNCTION refuse('a \
+refusal \
+is never removed');
 CREATE TRIGGER refusal_forward BEFORE UPDATE ON refusal FOR EACH ROW
   WHEN (NEW.account <> OLD.account OR NEW.decisions < OLD.decisions)
   EXECUTE FUNCTION refuse('a refusal never goes back');
 ";
 
-/// Debits are only ever added, and no sum ever falls: the database itself refuses otherwise. One line a column: they are compared with the catalog.
+/// Debits are only ever added, and no sum ever falls: the database itself refuses otherwise. One
+/// line a column: they are compared with the catalog.
 const TABLES: &str = "
 CREATE TABLE format (
   id bigint NOT NULL,
@@ -68,7 +73,8 @@ CREATE TABLE account (
   PRIMARY KEY (id),
   UNIQUE (kind, name),
   CHECK (kind IN ('owner', 'role') AND accounting IN ('gdp', 'zcdp', 'pure') AND failures >= 0),
-  CHECK (length(spent_epsilon) = 16 AND length(spent_rho) = 16 AND length(spent_mu_squared) = 16 AND length(spent_delta) = 16)
+  CHECK (length(spent_epsilon) = 16 AND length(spent_rho) = 16 AND length(spent_mu_squared) = 16 \
+  AND length(spent_delta) = 16)
 );
 CREATE UNIQUE INDEX account_owner ON account (kind) WHERE kind = 'owner';
 CREATE TABLE debit (
@@ -82,7 +88,8 @@ CREATE TABLE debit (
   fingerprint bytea NOT NULL,
   PRIMARY KEY (id),
   FOREIGN KEY (role) REFERENCES account (id),
-  CHECK (length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = 16 AND length(fingerprint) = 32)
+  CHECK (length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = \
+  16 AND length(fingerprint) = 32)
 );
 CREATE INDEX debit_role ON debit (role, id);
 CREATE TABLE answer (
@@ -96,7 +103,9 @@ CREATE TABLE answer (
   delta bytea NOT NULL,
   released bytea NOT NULL,
   PRIMARY KEY (id),
-  CHECK (length(question) = 32 AND length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = 16)
+  CHECK (length(question) = 32 AND length(epsilon) = 16 AND length(rho) = 16 AND \
+  length(mu_squared) \
+  = 16 AND length(delta) = 16)
 );
 CREATE INDEX answer_question ON answer (question, accuracy);
 CREATE TABLE holder (
@@ -117,7 +126,8 @@ CREATE TABLE receipt (
   fingerprint bytea NOT NULL,
   PRIMARY KEY (id),
   FOREIGN KEY (role) REFERENCES account (id),
-  CHECK (length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = 16 AND length(fingerprint) = 32)
+  CHECK (length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = \
+  16 AND length(fingerprint) = 32)
 );
 CREATE INDEX receipt_role ON receipt (role, id);
 CREATE TABLE period (
@@ -134,7 +144,8 @@ CREATE TABLE period (
   PRIMARY KEY (account),
   FOREIGN KEY (account) REFERENCES account (id),
   CHECK (renew IN ('never', 'weekly', 'monthly')),
-  CHECK (length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = 16)
+  CHECK (length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = \
+  16)
 );
 CREATE TABLE decision (
   id bigint NOT NULL,
@@ -169,24 +180,38 @@ CREATE TABLE statement (
   mu_squared bytea NOT NULL,
   delta bytea NOT NULL,
   PRIMARY KEY (id),
-  CHECK (length(fingerprint) = 32 AND length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = 16)
+  CHECK (length(fingerprint) = 32 AND length(epsilon) = 16 AND length(rho) = 16 AND \
+  length(mu_squared) = 16 AND length(delta) = 16)
 );
-CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '%', TG_ARGV[0]; END $$;
-CREATE TRIGGER debit_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON debit EXECUTE FUNCTION refuse('a debit is never changed');
-CREATE TRIGGER receipt_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON receipt EXECUTE FUNCTION refuse('a receipt is never changed');
-CREATE TRIGGER decision_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON decision EXECUTE FUNCTION refuse('a decision is never changed');
-CREATE TRIGGER answer_fixed BEFORE UPDATE ON answer EXECUTE FUNCTION refuse('a released answer is never changed');
-CREATE TRIGGER account_kept BEFORE DELETE OR TRUNCATE ON account EXECUTE FUNCTION refuse('an account is never removed');
-CREATE TRIGGER period_kept BEFORE DELETE OR TRUNCATE ON period EXECUTE FUNCTION refuse('a period is never removed');
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '%', \
+TG_ARGV[0]; END $$;
+CREATE TRIGGER debit_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON debit EXECUTE FUNCTION refuse('a \
+debit is never changed');
+CREATE TRIGGER receipt_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON receipt EXECUTE FUNCTION \
+refuse('a receipt is never changed');
+CREATE TRIGGER decision_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON decision EXECUTE FUNCTION \
+refuse('a decision is never changed');
+CREATE TRIGGER answer_fixed BEFORE UPDATE ON answer EXECUTE FUNCTION refuse('a released answer is \
+never changed');
+CREATE TRIGGER account_kept BEFORE DELETE OR TRUNCATE ON account EXECUTE FUNCTION refuse('an \
+account is never removed');
+CREATE TRIGGER period_kept BEFORE DELETE OR TRUNCATE ON period EXECUTE FUNCTION refuse('a period \
+is \
+never removed');
 CREATE TRIGGER account_fixed BEFORE UPDATE OF id, kind, name, accounting, threshold_share ON account
   EXECUTE FUNCTION refuse('the terms of an account are fixed');
 CREATE TRIGGER account_spent BEFORE UPDATE ON account FOR EACH ROW
-  WHEN ((OLD.spent_epsilon IS NULL AND NEW.spent_epsilon IS NOT NULL) OR NEW.spent_epsilon < OLD.spent_epsilon OR NEW.spent_rho < OLD.spent_rho
-    OR NEW.spent_mu_squared < OLD.spent_mu_squared OR NEW.spent_delta < OLD.spent_delta OR NEW.failures < OLD.failures)
+  WHEN ((OLD.spent_epsilon IS NULL AND NEW.spent_epsilon IS NOT NULL) OR NEW.spent_epsilon < \
+  OLD.spent_epsilon OR NEW.spent_rho < OLD.spent_rho
+    OR NEW.spent_mu_squared < OLD.spent_mu_squared OR NEW.spent_delta < OLD.spent_delta OR \
+    NEW.failures < OLD.failures)
   EXECUTE FUNCTION refuse('what is spent never shrinks');
 CREATE TRIGGER period_forward BEFORE UPDATE ON period FOR EACH ROW
-  WHEN (NEW.account <> OLD.account OR NEW.start < OLD.start OR NEW.debits < OLD.debits OR NEW.receipts < OLD.receipts OR NEW.decisions < OLD.decisions
-    OR (NEW.start = OLD.start AND ((OLD.epsilon IS NULL AND NEW.epsilon IS NOT NULL) OR NEW.epsilon < OLD.epsilon OR NEW.rho < OLD.rho
+  WHEN (NEW.account <> OLD.account OR NEW.start < OLD.start OR NEW.debits < OLD.debits OR \
+  NEW.receipts < OLD.receipts OR NEW.decisions < OLD.decisions
+    OR (NEW.start = OLD.start AND ((OLD.epsilon IS NULL AND NEW.epsilon IS NOT NULL) OR \
+    NEW.epsilon \
+    < OLD.epsilon OR NEW.rho < OLD.rho
       OR NEW.mu_squared < OLD.mu_squared OR NEW.delta < OLD.delta)))
   EXECUTE FUNCTION refuse('a period never goes back');
 INSERT INTO format VALUES (1, 3);
@@ -200,7 +225,10 @@ pub(super) fn whole() -> String {
 /// What brings a schema of this format to the newest.
 pub(super) fn since(format: i64) -> String {
     let steps = usize::try_from(format - FIRST).unwrap_or_default();
-    format!("{}UPDATE format SET version = {FORMAT};", STEPS.iter().skip(steps).copied().collect::<String>())
+    format!(
+        "{}UPDATE format SET version = {FORMAT};",
+        STEPS.iter().skip(steps).copied().collect::<String>()
+    )
 }
 
 /// Whether a schema of this format can be brought to the newest.
@@ -208,20 +236,32 @@ pub(super) fn is_older(format: i64) -> bool {
     (FIRST..FORMAT).contains(&format)
 }
 
-/// What the catalog must say of the tables of a format: `table.column type [not null]`, and the names of the guards, sorted.
+/// What the catalog must say of the tables of a format: `table.column type [not null]`, and the
+/// names of the guards, sorted.
 pub(super) fn expected(format: i64) -> Vec<String> {
     let mut found = Vec::new();
     let mut table = "";
     let steps = usize::try_from(format - FIRST).unwrap_or_default();
-    for line in TABLES.lines().chain(STEPS.iter().take(steps).flat_map(|step| step.lines())) {
+    for line in TABLES
+        .lines()
+        .chain(STEPS.iter().take(steps).flat_map(|step| step.lines()))
+    {
         if let Some(rest) = line.strip_prefix("CREATE TABLE ") {
             table = rest.trim_end_matches(" (");
         } else if let Some(rest) = line.strip_prefix("CREATE TRIGGER ") {
-            found.push(format!("trigger {}", rest.split(' ').next().unwrap_or_default()));
-        } else if let Some((name, rest)) = line.strip_prefix("  ").and_then(|column| column.split_once(' '))
+            found.push(format!(
+                "trigger {}",
+                rest.split(' ').next().unwrap_or_default()
+            ));
+        } else if let Some((name, rest)) = line
+            .strip_prefix("  ")
+            .and_then(|column| column.split_once(' '))
             && name.starts_with(|c: char| c.is_ascii_lowercase())
         {
-            found.push(format!("{table}.{name} {}", rest.trim_end_matches(',').to_ascii_lowercase()));
+            found.push(format!(
+                "{table}.{name} {}",
+                rest.trim_end_matches(',').to_ascii_lowercase()
+            ));
         }
     }
     found.sort_unstable();
@@ -230,9 +270,12 @@ pub(super) fn expected(format: i64) -> Vec<String> {
 
 /// The same lines, from the catalog.
 pub(super) const FOUND: &str = "
-SELECT t.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END
+SELECT t.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || CASE WHEN \
+a.attnotnull THEN ' not null' ELSE '' END
 FROM pg_class AS t JOIN pg_attribute AS a ON a.attrelid = t.oid
-WHERE t.relnamespace = 'pgveil_ledger'::regnamespace AND t.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped
+WHERE t.relnamespace = 'pgveil_ledger'::regnamespace AND t.relkind IN ('r', 'p', 'v', 'm', 'f') \
+AND \
+a.attnum > 0 AND NOT a.attisdropped
 UNION ALL
 SELECT 'trigger ' || g.tgname FROM pg_trigger AS g JOIN pg_class AS t ON t.oid = g.tgrelid
 WHERE t.relnamespace = 'pgveil_ledger'::regnamespace AND NOT g.tgisinternal AND g.tgenabled = 'O'
@@ -243,12 +286,24 @@ mod tests {
     #[test]
     fn columns_and_guards_are_listed() {
         let expected = super::expected(super::FORMAT);
-        for line in
-            ["account.spent_epsilon bytea", "debit.id bigint not null", "account.threshold_share double precision not null", "trigger account_spent"]
-        {
-            assert!(expected.iter().any(|known| known == line), "{line}: {expected:#?}");
+        for line in [
+            "account.spent_epsilon bytea",
+            "debit.id bigint not null",
+            "account.threshold_share double precision not null",
+            "trigger account_spent",
+        ] {
+            assert!(
+                expected.iter().any(|known| known == line),
+                "{line}: {expected:#?}"
+            );
         }
-        assert_eq!(expected.iter().filter(|line| line.starts_with("trigger")).count(), 12);
+        assert_eq!(
+            expected
+                .iter()
+                .filter(|line| line.starts_with("trigger"))
+                .count(),
+            12
+        );
         assert_eq!(expected.len(), 91);
         assert_eq!(super::expected(super::FIRST).len(), 81);
     }

@@ -1,4 +1,5 @@
-//! The ledger's file before SQLite sees it: its name, its atomic creation, and the refusal of files that are not ours.
+//! The ledger's file before SQLite sees it: its name, its atomic creation, and the refusal of files
+//! that are not ours.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -43,37 +44,52 @@ fn redact(url: &str) -> String {
     }
 }
 
-/// Creates the file with `build` if it is missing: under another name first, then linked in, so that no reader ever meets a half-made ledger and no
-/// existing file is overwritten.
+/// Creates the file with `build` if it is missing: under another name first, then linked in, so
+/// that no reader ever meets a half-made ledger and no existing file is overwritten.
 ///
 /// # Errors
 ///
-/// [`Error::NoDirectory`]; [`Error::Leftover`] if a journal of an earlier ledger lies beside the missing file; [`Error::File`]; those of `build`.
-pub(super) fn create_if_missing(path: &Path, build: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
+/// [`Error::NoDirectory`]; [`Error::Leftover`] if a journal of an earlier ledger lies beside the
+/// missing file; [`Error::File`]; those of `build`.
+pub(super) fn create_if_missing(
+    path: &Path,
+    build: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<(), Error> {
     if path.symlink_metadata().is_ok() {
         return Ok(());
     }
     let directory = path.parent().unwrap_or(Path::new("/"));
     if !directory.is_dir() {
-        return Err(Error::NoDirectory { directory: directory.to_owned() });
+        return Err(Error::NoDirectory {
+            directory: directory.to_owned(),
+        });
     }
     for suffix in ["-journal", "-wal", "-shm"] {
         let leftover = with_suffix(path, suffix);
         // Another process may have made the ledger, journal and all, since we looked.
         if leftover.symlink_metadata().is_ok() && path.symlink_metadata().is_err() {
-            return Err(Error::Leftover { path: path.to_owned(), leftover });
+            return Err(Error::Leftover {
+                path: path.to_owned(),
+                leftover,
+            });
         }
     }
     let draft = with_suffix(path, &format!(".{:016x}.new", rand::random::<u64>()));
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(Error::from).and_then(|_| {
-        build(&draft)?;
-        File::open(&draft)?.sync_all()?;
-        match fs::hard_link(&draft, path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
-            // Another process was faster: its ledger is the ledger.
-            Ok(()) | Err(_) => Ok(()),
-        }
-    });
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .map_err(Error::from)
+        .and_then(|_| {
+            build(&draft)?;
+            File::open(&draft)?.sync_all()?;
+            match fs::hard_link(&draft, path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+                // Another process was faster: its ledger is the ledger.
+                Ok(()) | Err(_) => Ok(()),
+            }
+        });
     let removed = fs::remove_file(&draft);
     made?;
     removed?;
@@ -85,17 +101,28 @@ pub(super) fn create_if_missing(path: &Path, build: impl FnOnce(&Path) -> Result
 ///
 /// # Errors
 ///
-/// [`Error::Foreign`], [`Error::Newer`], [`Error::Damaged`] for a file too short to tell, [`Error::File`].
+/// [`Error::Foreign`], [`Error::Newer`], [`Error::Damaged`] for a file too short to tell,
+/// [`Error::File`].
 pub(super) fn check_header(path: &Path) -> Result<(), Error> {
     let mut header = [0u8; HEADER_SIZE];
     match read_header(path, &mut header) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            return Err(Error::Damaged { ledger: format!("ledger {path:?}"), reason: "shorter than a header".to_owned() });
+            return Err(Error::Damaged {
+                ledger: format!("ledger {path:?}"),
+                reason: "shorter than a header".to_owned(),
+            });
         }
         other => other?,
     }
-    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    let foreign = |reason: &str| Err(Error::Foreign { ledger: format!("{path:?}"), reason: reason.to_owned() });
+    let word = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    let foreign = |reason: &str| {
+        Err(Error::Foreign {
+            ledger: format!("{path:?}"),
+            reason: reason.to_owned(),
+        })
+    };
     if !header.starts_with(MAGIC) {
         return foreign("not an SQLite database");
     }
@@ -105,23 +132,38 @@ pub(super) fn check_header(path: &Path) -> Result<(), Error> {
     match word(60) {
         1..=FORMAT => {}
         0 => return foreign("it has no format version"),
-        found => return Err(Error::Newer { ledger: format!("ledger {path:?}"), found: i64::from(found), known: i64::from(FORMAT) }),
+        found => {
+            return Err(Error::Newer {
+                ledger: format!("ledger {path:?}"),
+                found: i64::from(found),
+                known: i64::from(FORMAT),
+            });
+        }
     }
-    // Write-ahead logging keeps commits outside the file, where a copy misses them. Ours never has it.
+    // Write-ahead logging keeps commits outside the file, where a copy misses them. Ours never has
+    // it.
     if header[18..20] != [1, 1] {
-        return foreign("it was switched to write-ahead logging; close whatever did and run pragma journal_mode = delete on it");
+        return foreign(
+            "it was switched to write-ahead logging; close whatever did and run pragma \
+                journal_mode \
+                = delete on it",
+        );
     }
     Ok(())
 }
 
-/// Files whose header was read, by device and inode. They stay open: closing any descriptor of a file drops every POSIX lock this process has on it, and
-/// with them SQLite's. One descriptor a ledger, however often it is opened.
+/// Files whose header was read, by device and inode. They stay open: closing any descriptor of a
+/// file drops every POSIX lock this process has on it, and with them SQLite's. One descriptor a
+/// ledger, however often it is opened.
 static READ: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
 
 fn read_header(path: &Path, header: &mut [u8]) -> io::Result<()> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the ledger is not a regular file"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the ledger is not a regular file",
+        ));
     }
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (metadata.dev(), metadata.ino());
@@ -147,16 +189,26 @@ mod tests {
 
     #[test]
     fn url_names_an_absolute_path() {
-        assert_eq!(path("sqlite:///var/lib/pgveil/ledger.db").unwrap(), Path::new("/var/lib/pgveil/ledger.db"));
+        assert_eq!(
+            path("sqlite:///var/lib/pgveil/ledger.db").unwrap(),
+            Path::new("/var/lib/pgveil/ledger.db")
+        );
         assert!(path("ledger.db").unwrap().is_absolute());
-        for url in ["sqlite://", "sqlite:///a/", "sqlite:///a?mode=ro", "file:///a"] {
+        for url in [
+            "sqlite://",
+            "sqlite:///a/",
+            "sqlite:///a?mode=ro",
+            "file:///a",
+        ] {
             assert!(matches!(path(url), Err(Error::Url { .. })), "{url}");
         }
     }
 
     #[test]
     fn password_in_a_url_is_not_shown() {
-        let error = path("postgres://user:secret@host/db").unwrap_err().to_string();
+        let error = path("postgres://user:secret@host/db")
+            .unwrap_err()
+            .to_string();
         assert!(!error.contains("secret"), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! The tables of a ledger in SQLite, format by format. What is added never changes what was there.
 
-/// The first format. Debits are only ever added, and no sum ever falls: the database itself refuses otherwise.
+/// The first format. Debits are only ever added, and no sum ever falls: the database itself refuses
+/// otherwise.
 const ACCOUNTS: &str = "
 CREATE TABLE account (
   id INTEGER PRIMARY KEY,
@@ -29,19 +30,25 @@ CREATE TABLE debit (
   fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 32)
 ) STRICT;
 CREATE INDEX debit_role ON debit (role, id);
-CREATE TRIGGER debit_update BEFORE UPDATE ON debit BEGIN SELECT RAISE(ABORT, 'a debit is never changed'); END;
-CREATE TRIGGER debit_delete BEFORE DELETE ON debit BEGIN SELECT RAISE(ABORT, 'a debit is never removed'); END;
-CREATE TRIGGER account_delete BEFORE DELETE ON account BEGIN SELECT RAISE(ABORT, 'an account is never removed'); END;
+CREATE TRIGGER debit_update BEFORE UPDATE ON debit BEGIN SELECT RAISE(ABORT, 'a debit is never \
+changed'); END;
+CREATE TRIGGER debit_delete BEFORE DELETE ON debit BEGIN SELECT RAISE(ABORT, 'a debit is never \
+removed'); END;
+CREATE TRIGGER account_delete BEFORE DELETE ON account BEGIN SELECT RAISE(ABORT, 'an account is \
+never removed'); END;
 CREATE TRIGGER account_fixed BEFORE UPDATE OF id, kind, name, accounting, threshold_share ON account
   BEGIN SELECT RAISE(ABORT, 'the terms of an account are fixed'); END;
-CREATE TRIGGER account_spent BEFORE UPDATE OF spent_epsilon, spent_rho, spent_mu_squared, spent_delta, failures ON account
-  WHEN (OLD.spent_epsilon IS NULL AND NEW.spent_epsilon IS NOT NULL) OR NEW.spent_epsilon < OLD.spent_epsilon OR NEW.spent_rho < OLD.spent_rho
-    OR NEW.spent_mu_squared < OLD.spent_mu_squared OR NEW.spent_delta < OLD.spent_delta OR NEW.failures < OLD.failures
+CREATE TRIGGER account_spent BEFORE UPDATE OF spent_epsilon, spent_rho, spent_mu_squared, \
+spent_delta, failures ON account
+  WHEN (OLD.spent_epsilon IS NULL AND NEW.spent_epsilon IS NOT NULL) OR NEW.spent_epsilon < \
+  OLD.spent_epsilon OR NEW.spent_rho < OLD.spent_rho
+    OR NEW.spent_mu_squared < OLD.spent_mu_squared OR NEW.spent_delta < OLD.spent_delta OR \
+    NEW.failures < OLD.failures
   BEGIN SELECT RAISE(ABORT, 'what is spent never shrinks'); END;
 ";
 
-/// Added by the second: an answer belongs to the question, a receipt says that a role paid for an answer that was made for another role, and a holder may see the
-/// answer again.
+/// Added by the second: an answer belongs to the question, a receipt says that a role paid for an
+/// answer that was made for another role, and a holder may see the answer again.
 const ANSWERS: &str = "
 CREATE TABLE answer (
   id INTEGER PRIMARY KEY,
@@ -71,13 +78,17 @@ CREATE TABLE receipt (
   fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 32)
 ) STRICT;
 CREATE INDEX receipt_role ON receipt (role, id);
-CREATE TRIGGER answer_update BEFORE UPDATE ON answer BEGIN SELECT RAISE(ABORT, 'a released answer is never changed'); END;
-CREATE TRIGGER receipt_update BEFORE UPDATE ON receipt BEGIN SELECT RAISE(ABORT, 'a receipt is never changed'); END;
-CREATE TRIGGER receipt_delete BEFORE DELETE ON receipt BEGIN SELECT RAISE(ABORT, 'a receipt is never removed'); END;
+CREATE TRIGGER answer_update BEFORE UPDATE ON answer BEGIN SELECT RAISE(ABORT, 'a released answer \
+is never changed'); END;
+CREATE TRIGGER receipt_update BEFORE UPDATE ON receipt BEGIN SELECT RAISE(ABORT, 'a receipt is \
+never changed'); END;
+CREATE TRIGGER receipt_delete BEFORE DELETE ON receipt BEGIN SELECT RAISE(ABORT, 'a receipt is \
+never removed'); END;
 ";
 
-/// Added by the third: a period is what a role's budget is counted over, and the last debit, receipt and decision before it; a decision is the owner's; a claim
-/// says who is making an answer just now; a statement is the record of one that was asked.
+/// Added by the third: a period is what a role's budget is counted over, and the last debit,
+/// receipt and decision before it; a decision is the owner's; a claim says who is making an answer
+/// just now; a statement is the record of one that was asked.
 const PERIODS: &str = "
 CREATE TABLE period (
   account INTEGER PRIMARY KEY REFERENCES account (id),
@@ -119,12 +130,18 @@ CREATE TABLE statement (
   mu_squared BLOB NOT NULL CHECK (length(mu_squared) = 16),
   delta BLOB NOT NULL CHECK (length(delta) = 16)
 ) STRICT;
-CREATE TRIGGER decision_update BEFORE UPDATE ON decision BEGIN SELECT RAISE(ABORT, 'a decision is never changed'); END;
-CREATE TRIGGER decision_delete BEFORE DELETE ON decision BEGIN SELECT RAISE(ABORT, 'a decision is never removed'); END;
-CREATE TRIGGER period_delete BEFORE DELETE ON period BEGIN SELECT RAISE(ABORT, 'a period is never removed'); END;
+CREATE TRIGGER decision_update BEFORE UPDATE ON decision BEGIN SELECT RAISE(ABORT, 'a decision is \
+never changed'); END;
+CREATE TRIGGER decision_delete BEFORE DELETE ON decision BEGIN SELECT RAISE(ABORT, 'a decision is \
+never removed'); END;
+CREATE TRIGGER period_delete BEFORE DELETE ON period BEGIN SELECT RAISE(ABORT, 'a period is never \
+removed'); END;
 CREATE TRIGGER period_forward BEFORE UPDATE ON period
-  WHEN NEW.account <> OLD.account OR NEW.start < OLD.start OR NEW.debits < OLD.debits OR NEW.receipts < OLD.receipts OR NEW.decisions < OLD.decisions
-    OR (NEW.start = OLD.start AND ((OLD.epsilon IS NULL AND NEW.epsilon IS NOT NULL) OR NEW.epsilon < OLD.epsilon OR NEW.rho < OLD.rho
+  WHEN NEW.account <> OLD.account OR NEW.start < OLD.start OR NEW.debits < OLD.debits OR \
+  NEW.receipts < OLD.receipts OR NEW.decisions < OLD.decisions
+    OR (NEW.start = OLD.start AND ((OLD.epsilon IS NULL AND NEW.epsilon IS NOT NULL) OR \
+    NEW.epsilon \
+    < OLD.epsilon OR NEW.rho < OLD.rho
       OR NEW.mu_squared < OLD.mu_squared OR NEW.delta < OLD.delta))
   BEGIN SELECT RAISE(ABORT, 'a period never goes back'); END;
 ";
@@ -136,11 +153,13 @@ CREATE TABLE family (
   digest BLOB NOT NULL CHECK (length(digest) = 32)
 ) STRICT;
 CREATE INDEX family_digest ON family (digest, answer);
-CREATE TRIGGER family_update BEFORE UPDATE ON family BEGIN SELECT RAISE(ABORT, 'the family of an answer is never changed'); END;
+CREATE TRIGGER family_update BEFORE UPDATE ON family BEGIN SELECT RAISE(ABORT, 'the family of an \
+answer is never changed'); END;
 ";
 
-/// Added by the fifth: a refusal closes a role's account to whatever is to be paid, until the owner acts: raises the budget above the one that stands here, or decides
-/// after the decision that stands here.
+/// Added by the fifth: a refusal closes a role's account to whatever is to be paid, until the owner
+/// acts: raises the budget above the one that stands here, or decides after the decision that
+/// stands here.
 const REFUSALS: &str = "
 CREATE TABLE refusal (
   account INTEGER PRIMARY KEY REFERENCES account (id),
@@ -149,7 +168,8 @@ CREATE TABLE refusal (
   delta BLOB NOT NULL CHECK (length(delta) = 16),
   decisions INTEGER NOT NULL
 ) STRICT;
-CREATE TRIGGER refusal_delete BEFORE DELETE ON refusal BEGIN SELECT RAISE(ABORT, 'a refusal is never removed'); END;
+CREATE TRIGGER refusal_delete BEFORE DELETE ON refusal BEGIN SELECT RAISE(ABORT, 'a refusal is \
+never removed'); END;
 CREATE TRIGGER refusal_forward BEFORE UPDATE ON refusal
   WHEN NEW.account <> OLD.account OR NEW.decisions < OLD.decisions
   BEGIN SELECT RAISE(ABORT, 'a refusal never goes back'); END;
@@ -157,21 +177,37 @@ CREATE TRIGGER refusal_forward BEFORE UPDATE ON refusal
 
 /// Accounts that were opened before there were periods have one that never ends.
 const FIRST_PERIODS: &str = "
-INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, 0, 0, 0 FROM account WHERE kind = 'role';
+INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, \
+0, 0, 0 FROM account WHERE kind = 'role';
 ";
 
 /// The newest format.
 pub(super) const FORMAT: u32 = 5;
 
-/// What each format added to the one before it: tables, and the rows that older accounts have in them.
-const STEPS: [(&str, &str); FORMAT as usize] = [(ACCOUNTS, ""), (ANSWERS, ""), (PERIODS, FIRST_PERIODS), (FAMILIES, ""), (REFUSALS, "")];
+/// What each format added to the one before it: tables, and the rows that older accounts have in
+/// them.
+const STEPS: [(&str, &str); FORMAT as usize] = [
+    (ACCOUNTS, ""),
+    (ANSWERS, ""),
+    (PERIODS, FIRST_PERIODS),
+    (FAMILIES, ""),
+    (REFUSALS, ""),
+];
 
 /// Everything that a file of this format holds.
 pub(super) fn of_format(format: u32) -> String {
-    STEPS.iter().take(format as usize).map(|(tables, _)| *tables).collect()
+    STEPS
+        .iter()
+        .take(format as usize)
+        .map(|(tables, _)| *tables)
+        .collect()
 }
 
 /// What brings a file of this format to the newest.
 pub(super) fn since_format(format: u32) -> String {
-    STEPS.iter().skip(format as usize).map(|(tables, rows)| format!("{tables}{rows}")).collect()
+    STEPS
+        .iter()
+        .skip(format as usize)
+        .map(|(tables, rows)| format!("{tables}{rows}"))
+        .collect()
 }

@@ -10,9 +10,12 @@ use super::Error;
 ///
 /// # Errors
 ///
-/// [`Error::Damaged`]; [`Error::Storage`] where SQLite could not read for other reasons than damage.
+/// [`Error::Damaged`]; [`Error::Storage`] where SQLite could not read for other reasons than
+/// damage.
 pub(super) fn structure(connection: &Connection, path: &Path, schema: &str) -> Result<(), Error> {
-    let checked = connection.unchecked_transaction().and_then(|snapshot| fault(&snapshot, path, schema));
+    let checked = connection
+        .unchecked_transaction()
+        .and_then(|snapshot| fault(&snapshot, path, schema));
     match checked {
         Ok(None) => Ok(()),
         Ok(Some(reason)) => Err(damaged(path, reason)),
@@ -24,22 +27,32 @@ pub(super) fn structure(connection: &Connection, path: &Path, schema: &str) -> R
 pub(super) fn read_failure(path: &Path, error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         // No code of SQLite: a value of the wrong type or length came back.
-        None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => damaged(path, error.to_string()),
+        None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            damaged(path, error.to_string())
+        }
         Some(_) => error.into(),
     }
 }
 
 fn damaged(path: &Path, reason: String) -> Error {
-    Error::Damaged { ledger: format!("ledger {path:?}"), reason }
+    Error::Damaged {
+        ledger: format!("ledger {path:?}"),
+        reason,
+    }
 }
 
 fn fault(snapshot: &Connection, path: &Path, schema: &str) -> rusqlite::Result<Option<String>> {
-    let integrity: String = snapshot.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    let integrity: String =
+        snapshot.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if integrity != "ok" {
         return Ok(Some(integrity));
     }
     // SQLite reads past the end of a torn last page as zeros.
-    let size: i64 = snapshot.query_row("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", [], |row| row.get(0))?;
+    let size: i64 = snapshot.query_row(
+        "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
+        [],
+        |row| row.get(0),
+    )?;
     if !std::fs::metadata(path).is_ok_and(|file| i64::try_from(file.len()) == Ok(size)) {
         return Ok(Some(format!("it should have {size} bytes")));
     }
@@ -56,6 +69,9 @@ fn fault(snapshot: &Connection, path: &Path, schema: &str) -> rusqlite::Result<O
 
 /// Names and definitions of all tables, indexes and triggers.
 fn objects(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
-    let mut statement = connection.prepare("SELECT name, coalesce(sql, '') FROM sqlite_schema ORDER BY name")?;
-    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    let mut statement =
+        connection.prepare("SELECT name, coalesce(sql, '') FROM sqlite_schema ORDER BY name")?;
+    statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
 }

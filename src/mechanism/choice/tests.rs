@@ -6,12 +6,18 @@ use crate::mechanism::loss::Mu;
 
 fn standing(epsilon: f64, accounting: Accounting, spent: Loss) -> Standing {
     let down = Fixed::round_down;
-    Standing { cap: Cap::new(down(epsilon), down(1e-6), down(0.005), accounting).unwrap(), spent }
+    Standing {
+        cap: Cap::new(down(epsilon), down(1e-6), down(0.005), accounting).unwrap(),
+        spent,
+    }
 }
 
 /// The two losses of a count at this standard error.
 fn count(error: f64) -> (Loss, Loss) {
-    (loss_laplace(Fixed::round_up(2f64.sqrt() / error)), loss_gaussian(Mu::round_down(1.0 / error)))
+    (
+        loss_laplace(Fixed::round_up(2f64.sqrt() / error)),
+        loss_gaussian(Mu::round_down(1.0 / error)),
+    )
 }
 
 fn chosen(accounts: &[Standing], error: f64) -> Mechanism {
@@ -26,8 +32,14 @@ fn the_figures_of_the_rule() {
     assert_eq!(chosen(&fresh, 14.0), Mechanism::Gaussian);
     assert_eq!(chosen(&fresh, 100.0), Mechanism::Gaussian);
     // zCDP has the smaller Gaussian budget: Laplace holds out a little longer.
-    assert_eq!(chosen(&[standing(1.0, Accounting::Zcdp, Loss::ZERO)], 14.0), Mechanism::Laplace);
-    assert_eq!(chosen(&[standing(1.0, Accounting::Zcdp, Loss::ZERO)], 20.0), Mechanism::Gaussian);
+    assert_eq!(
+        chosen(&[standing(1.0, Accounting::Zcdp, Loss::ZERO)], 14.0),
+        Mechanism::Laplace
+    );
+    assert_eq!(
+        chosen(&[standing(1.0, Accounting::Zcdp, Loss::ZERO)], 20.0),
+        Mechanism::Gaussian
+    );
 }
 
 #[test]
@@ -44,8 +56,14 @@ fn every_account_must_agree() {
 fn a_closed_or_exhausted_pure_branch_takes_gaussian() {
     let after_gaussian = standing(1.0, Accounting::Gdp, loss_gaussian(Mu(1)));
     assert_eq!(chosen(&[after_gaussian], 10.0), Mechanism::Gaussian);
-    let nearly_out = Loss { epsilon: Some(Fixed::round_down(0.95)), ..Loss::ZERO };
-    assert_eq!(chosen(&[standing(1.0, Accounting::Gdp, nearly_out)], 10.0), Mechanism::Gaussian);
+    let nearly_out = Loss {
+        epsilon: Some(Fixed::round_down(0.95)),
+        ..Loss::ZERO
+    };
+    assert_eq!(
+        chosen(&[standing(1.0, Accounting::Gdp, nearly_out)], 10.0),
+        Mechanism::Gaussian
+    );
     let keys_only = standing(1.0, Accounting::Gdp, loss_threshold(Fixed(1)));
     assert_eq!(chosen(&[keys_only], 10.0), Mechanism::Laplace);
 }
@@ -62,10 +80,29 @@ fn a_pure_account_takes_laplace_only() {
 fn ties_go_to_the_gaussian_and_a_mechanism_without_epsilon_never_counts_as_pure() {
     let account = standing(1.0, Accounting::Gdp, Loss::ZERO);
     // Both use the whole budget.
-    let laplace = Loss { epsilon: Some(account.cap.epsilon()), ..Loss::ZERO };
-    let gaussian = Loss { epsilon: None, mu_squared: account.cap.mu_squared(), ..Loss::ZERO };
-    assert_eq!(choose(&[account], &[Either { laplace, gaussian }]), Mechanism::Gaussian);
-    assert_eq!(choose(&[account], &[Either { laplace: gaussian, gaussian }]), Mechanism::Gaussian);
+    let laplace = Loss {
+        epsilon: Some(account.cap.epsilon()),
+        ..Loss::ZERO
+    };
+    let gaussian = Loss {
+        epsilon: None,
+        mu_squared: account.cap.mu_squared(),
+        ..Loss::ZERO
+    };
+    assert_eq!(
+        choose(&[account], &[Either { laplace, gaussian }]),
+        Mechanism::Gaussian
+    );
+    assert_eq!(
+        choose(
+            &[account],
+            &[Either {
+                laplace: gaussian,
+                gaussian
+            }]
+        ),
+        Mechanism::Gaussian
+    );
 }
 
 #[test]
@@ -78,7 +115,10 @@ fn releases_of_a_statement_take_one_noise() {
     let chosen = |releases: &[Either]| choose(&[account], releases);
     assert_eq!(chosen(&[of(10.0), of(10.0)]), Mechanism::Laplace);
     // One that prefers a Gaussian decides for its sibling, which alone would not take it.
-    assert_eq!((chosen(&[of(10.0)]), chosen(&[of(14.0)])), (Mechanism::Laplace, Mechanism::Gaussian));
+    assert_eq!(
+        (chosen(&[of(10.0)]), chosen(&[of(14.0)])),
+        (Mechanism::Laplace, Mechanism::Gaussian)
+    );
     assert_eq!(chosen(&[of(10.0), of(14.0)]), Mechanism::Gaussian);
     assert_eq!(chosen(&[of(14.0), of(10.0)]), Mechanism::Gaussian);
     // Each epsilon fits, their sum does not: eight counts of 0.141.
@@ -93,10 +133,26 @@ fn a_release_without_choice_counts_in_the_sum_alone() {
     let count = Either { laplace, gaussian };
     // As an exponential mechanism: alone it would rather be counted by mu^2.
     let drawn = |epsilon: f64, mu_squared: f64| {
-        let loss = Loss { epsilon: Some(Fixed::round_up(epsilon)), mu_squared: Fixed::round_up(mu_squared), ..Loss::ZERO };
-        Either { laplace: loss, gaussian: loss }
+        let loss = Loss {
+            epsilon: Some(Fixed::round_up(epsilon)),
+            mu_squared: Fixed::round_up(mu_squared),
+            ..Loss::ZERO
+        };
+        Either {
+            laplace: loss,
+            gaussian: loss,
+        }
     };
-    assert_eq!(choose(&[account], &[count, drawn(0.01, 1e-4)]), Mechanism::Laplace);
-    assert_eq!(choose(&[account], &[count, drawn(0.5, 1e-4)]), Mechanism::Gaussian);
-    assert_eq!(choose(&[account], &[count, drawn(0.9, 1.0)]), Mechanism::Gaussian);
+    assert_eq!(
+        choose(&[account], &[count, drawn(0.01, 1e-4)]),
+        Mechanism::Laplace
+    );
+    assert_eq!(
+        choose(&[account], &[count, drawn(0.5, 1e-4)]),
+        Mechanism::Gaussian
+    );
+    assert_eq!(
+        choose(&[account], &[count, drawn(0.9, 1.0)]),
+        Mechanism::Gaussian
+    );
 }

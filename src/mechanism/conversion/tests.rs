@@ -1,4 +1,5 @@
-//! Against reference values (two independent accountants, to every digit shown), and against themselves for direction of rounding.
+//! Against reference values (two independent accountants, to every digit shown), and against
+//! themselves for direction of rounding.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -7,7 +8,10 @@ use crate::mechanism::conversion::*;
 
 /// Agrees to `digits` decimal places as printed.
 fn shows(actual: f64, expected: f64, digits: i32) {
-    assert!((actual - expected).abs() <= 0.51 * 10f64.powi(-digits), "{actual} does not show as {expected}");
+    assert!(
+        (actual - expected).abs() <= 0.51 * 10f64.powi(-digits),
+        "{actual} does not show as {expected}"
+    );
 }
 
 fn up(value: f64) -> Fixed {
@@ -44,21 +48,49 @@ fn epsilons_translate_as_published() {
         (100.0 / 2500.0, 0.83411755, 0.89993527),
         (487.0 / 10_000.0, 0.92726995, 0.99986874),
     ] {
-        shows(epsilon_of_mu(up(mu_squared), delta).unwrap().to_f64(), gdp, 8);
-        shows(epsilon_of_rho(up(mu_squared / 2.0), delta).unwrap().to_f64(), zcdp, 8);
+        shows(
+            epsilon_of_mu(up(mu_squared), delta).unwrap().to_f64(),
+            gdp,
+            8,
+        );
+        shows(
+            epsilon_of_rho(up(mu_squared / 2.0), delta)
+                .unwrap()
+                .to_f64(),
+            zcdp,
+            8,
+        );
     }
-    for (rho, epsilon) in [(0.001, 0.18289538), (0.01, 0.62169265), (0.1, 2.14193893), (0.5, 5.22153444), (1.0, 7.76621663)] {
+    for (rho, epsilon) in [
+        (0.001, 0.18289538),
+        (0.01, 0.62169265),
+        (0.1, 2.14193893),
+        (0.5, 5.22153444),
+        (1.0, 7.76621663),
+    ] {
         shows(epsilon_of_rho(up(rho), delta).unwrap().to_f64(), epsilon, 8);
     }
     // opendp 0.16: 5.22153444453017 at rho 1/2, and delta 9.999998e-7 at the rho of (1, 1e-6).
-    shows(epsilon_of_rho(up(0.5), delta).unwrap().to_f64(), 5.22153444453017, 10);
-    shows(delta_of_rho(up(0.02435597), down(1.0)).to_f64() * 1e7, 9.999998, 6);
+    shows(
+        epsilon_of_rho(up(0.5), delta).unwrap().to_f64(),
+        5.22153444453017,
+        10,
+    );
+    shows(
+        delta_of_rho(up(0.02435597), down(1.0)).to_f64() * 1e7,
+        9.999998,
+        6,
+    );
 }
 
 #[test]
 fn deltas_of_known_pairs() {
     // Unit variance at epsilon 0: total variation 2 Phi(1/2) - 1.
-    shows(delta_of_mu(up(1.0), Fixed::ZERO).to_f64(), 0.382_924_922_548_026, 12);
+    shows(
+        delta_of_mu(up(1.0), Fixed::ZERO).to_f64(),
+        0.382_924_922_548_026,
+        12,
+    );
     assert_eq!(delta_of_mu(Fixed::ZERO, up(1.0)), Fixed::ZERO);
     assert_eq!(delta_of_rho(Fixed::ZERO, up(1.0)), Fixed::ZERO);
     assert!(delta_of_mu(up(1e6), Fixed::ZERO).to_f64() > 0.999_999);
@@ -78,28 +110,61 @@ fn nothing_fits_a_delta_of_zero() {
 fn extremes_end_and_do_not_panic() {
     for exponent in 0..128 {
         let any = Fixed(1 << exponent);
-        for other in [Fixed(1), Fixed(1 << 30), Fixed(1 << 59), Fixed(1 << 60), Fixed(u128::MAX)] {
+        for other in [
+            Fixed(1),
+            Fixed(1 << 30),
+            Fixed(1 << 59),
+            Fixed(1 << 60),
+            Fixed(u128::MAX),
+        ] {
             assert!(delta_of_mu(any, other).to_f64() <= 1.0);
             assert!(delta_of_rho(any, other).to_f64() <= 1.0);
         }
     }
-    let _ = (epsilon_of_mu(Fixed(u128::MAX), down(1e-6)), epsilon_of_rho(Fixed(u128::MAX), down(1e-6)));
-    let _ = (mu_of(Fixed(1), Fixed(1)), rho_of(Fixed(1), Fixed(1)), mu_of(up(1e17), down(0.9)), rho_of(up(1e17), down(0.9)));
+    let _ = (
+        epsilon_of_mu(Fixed(u128::MAX), down(1e-6)),
+        epsilon_of_rho(Fixed(u128::MAX), down(1e-6)),
+    );
+    let _ = (
+        mu_of(Fixed(1), Fixed(1)),
+        rho_of(Fixed(1), Fixed(1)),
+        mu_of(up(1e17), down(0.9)),
+        rho_of(up(1e17), down(0.9)),
+    );
 }
 
-/// Simpson's rule on the hockey-stick integral of N(mu, 1) against N(0, 1): shares nothing with the closed form.
+/// Simpson's rule on the hockey-stick integral of N(mu, 1) against N(0, 1): shares nothing with the
+/// closed form.
 fn delta_by_integral(mu: f64, epsilon: f64) -> f64 {
-    let gap = |x: f64| ((-0.5 * (x - mu) * (x - mu)).exp() - (epsilon - 0.5 * x * x).exp()) / (2.0 * std::f64::consts::PI).sqrt();
+    let gap = |x: f64| {
+        ((-0.5 * (x - mu) * (x - mu)).exp() - (epsilon - 0.5 * x * x).exp())
+            / (2.0 * std::f64::consts::PI).sqrt()
+    };
     let (from, cells) = (epsilon / mu + 0.5 * mu, 20_000);
     let step = (mu + 14.0 - from.min(mu)) / f64::from(cells);
-    (0..cells).map(|i| from + f64::from(i) * step).map(|x| (gap(x) + 4.0 * gap(x + 0.5 * step) + gap(x + step)) * step / 6.0).sum()
+    (0..cells)
+        .map(|i| from + f64::from(i) * step)
+        .map(|x| (gap(x) + 4.0 * gap(x + 0.5 * step) + gap(x + step)) * step / 6.0)
+        .sum()
 }
 
 #[test]
 fn gaussian_deltas_agree_with_the_integral() {
-    for (mu, epsilon) in [(0.2367, 1.0), (0.5, 1.0), (1.0, 0.5), (2.0, 3.0), (0.1, 0.1)] {
-        let (ours, integral) = (delta_of_mu_bound(mu, epsilon), delta_by_integral(mu, epsilon));
-        assert!((ours / integral - 1.0).abs() < 1e-7, "mu {mu} epsilon {epsilon}: {ours} {integral}");
+    for (mu, epsilon) in [
+        (0.2367, 1.0),
+        (0.5, 1.0),
+        (1.0, 0.5),
+        (2.0, 3.0),
+        (0.1, 0.1),
+    ] {
+        let (ours, integral) = (
+            delta_of_mu_bound(mu, epsilon),
+            delta_by_integral(mu, epsilon),
+        );
+        assert!(
+            (ours / integral - 1.0).abs() < 1e-7,
+            "mu {mu} epsilon {epsilon}: {ours} {integral}"
+        );
     }
 }
 

@@ -1,5 +1,6 @@
-//! Laws by chi-square against exact probabilities at a false-alarm rate of 1e-6 a test (seeds are fixed, so the outcome is too), by exact enumeration of
-//! words for tiny parameters, and by mutants that the same tests must catch.
+//! Laws by chi-square against exact probabilities at a false-alarm rate of 1e-6 a test (seeds are
+//! fixed, so the outcome is too), by exact enumeration of words for tiny parameters, and by mutants
+//! that the same tests must catch.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,8 @@ const FALSE_ALARM: f64 = 1e-6;
 fn at_most(noise: Noise, m: i128) -> f64 {
     match noise {
         Noise::Laplace { scale } => {
-            let tail = |n: i128| (-(n as f64) / scale as f64).exp() / (1.0 + (-1.0 / scale as f64).exp());
+            let tail =
+                |n: i128| (-(n as f64) / scale as f64).exp() / (1.0 + (-1.0 / scale as f64).exp());
             if m >= 0 { 1.0 - tail(m + 1) } else { tail(-m) }
         }
         Noise::Gaussian { sigma } => cdf((m as f64 + 0.5) / sigma as f64),
@@ -35,7 +37,8 @@ fn scale_of(noise: Noise) -> u64 {
     }
 }
 
-/// Upper ends of the cells: every integer for small scales, eighths of the scale for large ones; each cell expects 20 draws or more.
+/// Upper ends of the cells: every integer for small scales, eighths of the scale for large ones;
+/// each cell expects 20 draws or more.
 fn edges(noise: Noise, draws: usize) -> Vec<i128> {
     let step = (scale_of(noise) / 8).max(1) as i128;
     let mut ends = Vec::new();
@@ -50,7 +53,8 @@ fn edges(noise: Noise, draws: usize) -> Vec<i128> {
     ends
 }
 
-/// The value that a chi-square variable passes with probability `FALSE_ALARM` (Wilson and Hilferty; good to 1 % there).
+/// The value that a chi-square variable passes with probability `FALSE_ALARM` (Wilson and Hilferty;
+/// good to 1 % there).
 fn critical(freedom: usize) -> f64 {
     let spread = 2.0 / (9.0 * freedom as f64);
     freedom as f64 * (1.0 - spread + isf(FALSE_ALARM) * spread.sqrt()).powi(3)
@@ -78,7 +82,10 @@ fn misfit(noise: Noise, draws: &[i128]) -> f64 {
     }
     let mut upto: Vec<f64> = ends.iter().map(|&end| at_most(noise, end)).collect();
     upto.push(1.0);
-    let probabilities: Vec<f64> = upto.iter().scan(0.0, |last, &p| Some(p - std::mem::replace(last, p))).collect();
+    let probabilities: Vec<f64> = upto
+        .iter()
+        .scan(0.0, |last, &p| Some(p - std::mem::replace(last, p)))
+        .collect();
     pearson(&counts, &probabilities)
 }
 
@@ -90,8 +97,14 @@ fn dependence(noise: Noise, pairs: &[(i128, i128)]) -> f64 {
         Noise::Gaussian { .. } => isf(0.25),
     };
     let ends = [-(quartile * scale) as i128, 0, (quartile * scale) as i128];
-    let upto: Vec<f64> = ends.iter().map(|&end| at_most(noise, end)).chain([1.0]).collect();
-    let each: Vec<f64> = (0..4).map(|i| upto[i] - if i == 0 { 0.0 } else { upto[i - 1] }).collect();
+    let upto: Vec<f64> = ends
+        .iter()
+        .map(|&end| at_most(noise, end))
+        .chain([1.0])
+        .collect();
+    let each: Vec<f64> = (0..4)
+        .map(|i| upto[i] - if i == 0 { 0.0 } else { upto[i - 1] })
+        .collect();
     let cell = |draw: i128| ends.partition_point(|&end| end < draw);
     let mut counts = [0; 16];
     for &(a, b) in pairs {
@@ -111,7 +124,10 @@ fn both(scale: u64) -> [Noise; 2] {
 
 #[test]
 fn small_and_large_scales_follow_their_laws() {
-    for (seed, scale) in [1, 2, 10, 1000, 1 << 40, (1 << 60) - 1].into_iter().enumerate() {
+    for (seed, scale) in [1, 2, 10, 1000, 1 << 40, (1 << 60) - 1]
+        .into_iter()
+        .enumerate()
+    {
         for noise in both(scale) {
             let fit = misfit(noise, &draw(noise, DRAWS, &mut Seeded::new(seed as u64)));
             assert!(fit < 1.0, "{noise:?}: {fit}");
@@ -129,7 +145,9 @@ fn large_scales_follow_their_laws_by_kolmogorov() {
             .enumerate()
             .map(|(i, &z)| {
                 let p = at_most(noise, z);
-                (p - i as f64 / DRAWS as f64).abs().max(((i + 1) as f64 / DRAWS as f64 - p).abs())
+                (p - i as f64 / DRAWS as f64)
+                    .abs()
+                    .max(((i + 1) as f64 / DRAWS as f64 - p).abs())
             })
             .fold(0.0, f64::max);
         // P(D > d) <= 2 exp(-2 n d^2).
@@ -153,13 +171,22 @@ fn moments_agree_with_the_declared_standard_deviation() {
 fn consecutive_draws_are_independent_and_a_shared_draw_is_caught() {
     for noise in both(1000) {
         let draws = draw(noise, DRAWS, &mut Seeded::new(6));
-        let pairs: Vec<_> = draws.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let pairs: Vec<_> = draws
+            .chunks_exact(2)
+            .map(|pair| (pair[0], pair[1]))
+            .collect();
         let fit = dependence(noise, &pairs);
         assert!(fit < 1.0, "{noise:?}: {fit}");
         let shared: Vec<_> = draws.iter().take(1000).map(|&z| (z, z)).collect();
-        assert!(dependence(noise, &shared) > 1.0, "one draw shared by two groups");
+        assert!(
+            dependence(noise, &shared) > 1.0,
+            "one draw shared by two groups"
+        );
         let negated: Vec<_> = draws.iter().take(1000).map(|&z| (z, -z)).collect();
-        assert!(dependence(noise, &negated) > 1.0, "the second draw is the first, negated");
+        assert!(
+            dependence(noise, &negated) > 1.0,
+            "the second draw is the first, negated"
+        );
     }
 }
 
@@ -179,7 +206,10 @@ fn mutants_of_scale_and_sign_are_caught() {
                 *z = -*z;
             }
         }
-        assert!(misfit(noise, &draws) > 1.0, "4 % of the positive draws made negative");
+        assert!(
+            misfit(noise, &draws) > 1.0,
+            "4 % of the positive draws made negative"
+        );
     }
 }
 
@@ -189,24 +219,48 @@ fn mutants_of_zero_and_of_rounding_are_caught() {
     let doubled: Vec<i128> = (0..DRAWS)
         .map(|_| {
             let size = run_length(1, 1, &mut random).unwrap() as i128;
-            if below(2, &mut random).unwrap() == 0 { size } else { -size }
+            if below(2, &mut random).unwrap() == 0 {
+                size
+            } else {
+                -size
+            }
         })
         .collect();
-    assert!(misfit(Noise::Laplace { scale: 1 }, &doubled) > 1.0, "the negative zero kept");
+    assert!(
+        misfit(Noise::Laplace { scale: 1 }, &doubled) > 1.0,
+        "the negative zero kept"
+    );
     let fine = draw(Noise::Gaussian { sigma: 2 << 30 }, DRAWS, &mut random);
     let truncated: Vec<i128> = fine.iter().map(|z| z / (1 << 30)).collect();
-    assert!(misfit(Noise::Gaussian { sigma: 2 }, &truncated) > 1.0, "truncated in place of rounded");
+    assert!(
+        misfit(Noise::Gaussian { sigma: 2 }, &truncated) > 1.0,
+        "truncated in place of rounded"
+    );
     let floored: Vec<i128> = fine.iter().map(|z| z >> 30).collect();
-    assert!(misfit(Noise::Gaussian { sigma: 2 }, &floored) > 1.0, "floored in place of rounded");
+    assert!(
+        misfit(Noise::Gaussian { sigma: 2 }, &floored) > 1.0,
+        "floored in place of rounded"
+    );
     let rounded: Vec<i128> = fine.iter().map(|z| (z + (1 << 29)) >> 30).collect();
-    assert!(misfit(Noise::Gaussian { sigma: 2 }, &rounded) < 1.0, "and the right one passes");
+    assert!(
+        misfit(Noise::Gaussian { sigma: 2 }, &rounded) < 1.0,
+        "and the right one passes"
+    );
     let mixed: Vec<i128> = draw(Noise::Gaussian { sigma: 14 }, DRAWS, &mut random);
-    assert!(misfit(Noise::Laplace { scale: 10 }, &mixed) > 1.0, "a Gaussian of the same deviation is no Laplace");
+    assert!(
+        misfit(Noise::Laplace { scale: 10 }, &mixed) > 1.0,
+        "a Gaussian of the same deviation is no Laplace"
+    );
 }
 
-/// Runs `draw` on every sequence of words below `branches`, to `depth` words: the mass of each outcome, and the mass still undecided.
-/// Exact for draws that look at no more bits of a word than `branches` has.
-fn enumerate<T: Ord>(draw: &dyn Fn(&mut Script) -> Result<T, SampleError>, branches: u64, depth: usize) -> (BTreeMap<T, f64>, f64) {
+/// Runs `draw` on every sequence of words below `branches`, to `depth` words: the mass of each
+/// outcome, and the mass still undecided. Exact for draws that look at no more bits of a word than
+/// `branches` has.
+fn enumerate<T: Ord>(
+    draw: &dyn Fn(&mut Script) -> Result<T, SampleError>,
+    branches: u64,
+    depth: usize,
+) -> (BTreeMap<T, f64>, f64) {
     let mut masses = BTreeMap::new();
     let mut undecided = 0.0;
     let mut open = vec![Vec::new()];
@@ -215,7 +269,9 @@ fn enumerate<T: Ord>(draw: &dyn Fn(&mut Script) -> Result<T, SampleError>, branc
         match draw(&mut Script::new(words.clone())) {
             Ok(outcome) => *masses.entry(outcome).or_insert(0.0) += mass,
             Err(SampleError::Random(_)) if words.len() < depth => {
-                open.extend((0..branches).map(|word| words.iter().copied().chain([word]).collect()));
+                open.extend(
+                    (0..branches).map(|word| words.iter().copied().chain([word]).collect()),
+                );
             }
             Err(SampleError::Random(_)) => undecided += mass,
             Err(other) => panic!("{other}"),
@@ -227,16 +283,30 @@ fn enumerate<T: Ord>(draw: &dyn Fn(&mut Script) -> Result<T, SampleError>, branc
 #[test]
 fn bernoulli_exp_is_exact_by_enumeration() {
     // By the last word k is at most 5 (b = 2, 3) or 6, so below() sees at most 15: four bits.
-    for (a, b, depth) in [(0, 1, 3), (1, 1, 5), (0, 2, 4), (1, 2, 5), (2, 2, 5), (1, 3, 5), (2, 3, 5)] {
+    for (a, b, depth) in [
+        (0, 1, 3),
+        (1, 1, 5),
+        (0, 2, 4),
+        (1, 2, 5),
+        (2, 2, 5),
+        (1, 3, 5),
+        (2, 3, 5),
+    ] {
         let (masses, undecided) = enumerate(&|random| bernoulli_exp1(a, b, random), 16, depth);
         let mass = masses.get(&true).copied().unwrap_or(0.0);
         let exact = (-(a as f64) / b as f64).exp();
-        assert!(mass <= exact + 1e-12 && exact <= mass + undecided + 1e-12, "{a}/{b}: {mass} + {undecided} misses {exact}");
+        assert!(
+            mass <= exact + 1e-12 && exact <= mass + undecided + 1e-12,
+            "{a}/{b}: {mass} + {undecided} misses {exact}"
+        );
         assert!(undecided < 0.1, "{a}/{b}: {undecided} undecided");
     }
     let (masses, undecided) = enumerate(&|random| bernoulli_exp(5, 2, random), 16, 5);
     let (mass, exact) = (masses[&true], (-2.5f64).exp());
-    assert!(mass <= exact + 1e-12 && exact <= mass + undecided + 1e-12, "5/2: {mass} + {undecided} misses {exact}");
+    assert!(
+        mass <= exact + 1e-12 && exact <= mass + undecided + 1e-12,
+        "5/2: {mass} + {undecided} misses {exact}"
+    );
 }
 
 #[test]
@@ -249,7 +319,10 @@ fn discrete_laplace_is_exact_by_enumeration() {
             let noise = Noise::Laplace { scale };
             let exact = at_most(noise, z) - at_most(noise, z - 1);
             let mass = masses.get(&z).copied().unwrap_or(0.0);
-            assert!(mass <= exact + 1e-12 && exact <= mass + undecided + 1e-12, "{z}: {mass} + {undecided} misses {exact}");
+            assert!(
+                mass <= exact + 1e-12 && exact <= mass + undecided + 1e-12,
+                "{z}: {mass} + {undecided} misses {exact}"
+            );
             assert_eq!(masses.get(&z), masses.get(&-z), "symmetric to the last bit");
         }
     }
@@ -258,8 +331,16 @@ fn discrete_laplace_is_exact_by_enumeration() {
 #[test]
 fn long_exponents_have_their_frequency() {
     let mut random = Seeded::new(11);
-    for (a, b) in [(5u128, 2u128), (7, 7), (1, 1_000_000), (3_000_000, 1_000_000), (1 << 100, 1 << 101)] {
-        let hits = (0..50_000).filter(|_| bernoulli_exp(a, b, &mut random).unwrap()).count() as f64;
+    for (a, b) in [
+        (5u128, 2u128),
+        (7, 7),
+        (1, 1_000_000),
+        (3_000_000, 1_000_000),
+        (1 << 100, 1 << 101),
+    ] {
+        let hits = (0..50_000)
+            .filter(|_| bernoulli_exp(a, b, &mut random).unwrap())
+            .count() as f64;
         let p = (-(a as f64) / b as f64).exp();
         let limit = 5.0 * (50_000.0 * p * (1.0 - p)).sqrt() + 3.0;
         assert!((hits - 50_000.0 * p).abs() < limit, "exp(-{a}/{b}): {hits}");
@@ -281,7 +362,9 @@ fn below_is_uniform_also_past_one_word() {
         }
         if cells > 1 {
             let starts = |cell: u128| (BigUint::from(n) * cell + (cells - 1)) / cells;
-            let each: Vec<f64> = (0..cells).map(|c| (starts(c + 1) - starts(c)).to_f64().unwrap() / n as f64).collect();
+            let each: Vec<f64> = (0..cells)
+                .map(|c| (starts(c + 1) - starts(c)).to_f64().unwrap() / n as f64)
+                .collect();
             assert!(pearson(&counts, &each) < 1.0, "below({n}): {counts:?}");
         }
     }
@@ -296,11 +379,23 @@ fn parameters_out_of_range_and_a_dry_source_are_errors() {
         }
     }
     assert_eq!(below(0, &mut random), Err(SampleError::Parameter));
-    assert_eq!(bernoulli_exp1(2, 1, &mut random), Err(SampleError::Parameter));
-    assert_eq!(bernoulli_exp1(0, 0, &mut random), Err(SampleError::Parameter));
-    assert_eq!(bernoulli_exp(1, 0, &mut random), Err(SampleError::Parameter));
+    assert_eq!(
+        bernoulli_exp1(2, 1, &mut random),
+        Err(SampleError::Parameter)
+    );
+    assert_eq!(
+        bernoulli_exp1(0, 0, &mut random),
+        Err(SampleError::Parameter)
+    );
+    assert_eq!(
+        bernoulli_exp(1, 0, &mut random),
+        Err(SampleError::Parameter)
+    );
     for noise in both(1000) {
-        assert!(matches!(noise.sample(&mut Script::new(vec![])), Err(SampleError::Random(_))));
+        assert!(matches!(
+            noise.sample(&mut Script::new(vec![])),
+            Err(SampleError::Random(_))
+        ));
     }
 }
 
@@ -309,10 +404,14 @@ fn a_comparison_that_never_ends_is_given_up() {
     let mut random = Script::new(vec![7; 8]);
     let mut x = Uniform::new(&mut random).unwrap();
     let mut y = Uniform::new(&mut random).unwrap();
-    assert_eq!(x.less_than(&mut y, &mut random), Err(SampleError::Exhausted));
+    assert_eq!(
+        x.less_than(&mut y, &mut random),
+        Err(SampleError::Exhausted)
+    );
 }
 
-/// sigma 3 and a first word that leaves 3 x + 1/2 one unit below 3: the second word decides at 2^64 / 3, and one below that the third.
+/// sigma 3 and a first word that leaves 3 x + 1/2 one unit below 3: the second word decides at 2^64
+/// / 3, and one below that the third.
 #[test]
 fn a_rounding_is_decided_by_the_word_that_decides_it() {
     let first = (((1u128 << 65) + (1 << 63) - 1) / 3) as u64;
@@ -325,7 +424,10 @@ fn a_rounding_is_decided_by_the_word_that_decides_it() {
     assert_eq!(rounded(&[first, reaching]), Ok(3));
     assert_eq!(rounded(&[first, u64::MAX]), Ok(3));
     assert_eq!(rounded(&[first, 0]), Ok(2));
-    assert!(matches!(rounded(&[first, reaching - 1]), Err(SampleError::Random(_))), "still open");
+    assert!(
+        matches!(rounded(&[first, reaching - 1]), Err(SampleError::Random(_))),
+        "still open"
+    );
     assert_eq!(rounded(&[first, reaching - 1, reaching]), Ok(3));
     assert_eq!(rounded(&[first, reaching - 1, 0]), Ok(2));
 }
@@ -337,7 +439,8 @@ fn big_below(top: u32) -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
 
-    /// Words set next to a rounding boundary, so that the first, second or third word is needed to decide.
+    /// Words set next to a rounding boundary, so that the first, second or third word is needed to
+    /// decide.
     #[test]
     fn rounding_is_exact_next_to_its_boundaries(sigma in big_below(59), n in any::<u64>(), off in -3i64..=3, shift in 0u32..250) {
         let one = BigUint::from(1u8) << 256u32;

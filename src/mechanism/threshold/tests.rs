@@ -1,4 +1,5 @@
-//! Published thresholds, the exact probability of showing a lone unit's groups, and what must be refused.
+//! Published thresholds, the exact probability of showing a lone unit's groups, and what must be
+//! refused.
 
 use num_bigint::BigUint;
 use proptest::prelude::*;
@@ -26,23 +27,47 @@ fn gaussian_tau(clip: f64, mu: Mu, delta: f64, groups: u32) -> f64 {
     let clip = BigUint::from((clip * LATTICE as f64).ceil() as u64);
     let weight = BigUint::from(1u8);
     let calibrated = gaussian(&clip, &weight, mu).unwrap();
-    let presence = Presence { clip: &clip, weight: &weight, height: Height::Each(LATTICE) };
-    presences(threshold(&presence, calibrated, down(delta), groups).unwrap(), calibrated, LATTICE)
+    let presence = Presence {
+        clip: &clip,
+        weight: &weight,
+        height: Height::Each(LATTICE),
+    };
+    presences(
+        threshold(&presence, calibrated, down(delta), groups).unwrap(),
+        calibrated,
+        LATTICE,
+    )
 }
 
 /// Weight 1 / sqrt(t) in each of t groups, clipped to one presence in all.
 fn shared_tau(mu: Mu, delta: f64, groups: u32) -> f64 {
     let (clip, weight) = (BigUint::from(LATTICE), BigUint::from(1u8));
     let calibrated = gaussian(&clip, &weight, mu).unwrap();
-    let presence = Presence { clip: &clip, weight: &weight, height: Height::Shared(LATTICE) };
-    presences(threshold(&presence, calibrated, down(delta), groups).unwrap(), calibrated, LATTICE)
+    let presence = Presence {
+        clip: &clip,
+        weight: &weight,
+        height: Height::Shared(LATTICE),
+    };
+    presences(
+        threshold(&presence, calibrated, down(delta), groups).unwrap(),
+        calibrated,
+        LATTICE,
+    )
 }
 
 fn laplace_tau(groups: u32, epsilon: f64, delta: f64) -> f64 {
     let (clip, weight) = (BigUint::from(groups), BigUint::from(1u8));
     let calibrated = laplace(&clip, &weight, down(epsilon)).unwrap();
-    let presence = Presence { clip: &clip, weight: &weight, height: Height::Each(1) };
-    presences(threshold(&presence, calibrated, down(delta), groups).unwrap(), calibrated, 1)
+    let presence = Presence {
+        clip: &clip,
+        weight: &weight,
+        height: Height::Each(1),
+    };
+    presences(
+        threshold(&presence, calibrated, down(delta), groups).unwrap(),
+        calibrated,
+        1,
+    )
 }
 
 #[test]
@@ -63,23 +88,33 @@ fn gaussian_thresholds_as_published() {
     assert_eq!(gaussian_tau(30f64.sqrt(), mu, 1e-8, 30), 1229.0);
 }
 
-/// Units of one group pass from 26 on, whatever others' groups, in place of 43 or 81; a unit in all of 10 groups weighs 1 / sqrt(10): 81 of such are wanted as before.
+/// Units of one group pass from 26 on, whatever others' groups, in place of 43 or 81; a unit in all
+/// of 10 groups weighs 1 / sqrt(10): 81 of such are wanted as before.
 #[test]
 fn shared_presences_lower_the_threshold_for_units_of_few_groups() {
     let mu = mu_of(down(1.0), down(1e-6)).unwrap();
     for (groups, published) in [(1, 25.0), (3, 25.0), (10, 26.0)] {
-        let (shared, whole) = (shared_tau(mu, 1e-8, groups), gaussian_tau(f64::from(groups).sqrt(), mu, 1e-8, groups));
+        let (shared, whole) = (
+            shared_tau(mu, 1e-8, groups),
+            gaussian_tau(f64::from(groups).sqrt(), mu, 1e-8, groups),
+        );
         assert_eq!(shared, published);
-        assert!(shared * f64::from(groups).sqrt() <= whole + 1.5, "{groups}: {shared} of units in all groups, {whole} before");
+        assert!(
+            shared * f64::from(groups).sqrt() <= whole + 1.5,
+            "{groups}: {shared} of units in all groups, {whole} before"
+        );
     }
 }
 
-/// The chance that a lone unit in `groups` groups has any of them shown, by float from the law itself.
+/// The chance that a lone unit in `groups` groups has any of them shown, by float from the law
+/// itself.
 fn shown(tau: i128, presence: &Presence<'_>, calibrated: Calibrated, groups: u32) -> f64 {
     let added = presence.share(calibrated, groups).unwrap();
     let each = match calibrated.noise {
         Noise::Gaussian { sigma } => sf(((tau - added) as f64 - 0.5) / sigma as f64),
-        Noise::Laplace { scale } => (-((tau - added) as f64) / scale as f64).exp() / (1.0 + (-1.0 / scale as f64).exp()),
+        Noise::Laplace { scale } => {
+            (-((tau - added) as f64) / scale as f64).exp() / (1.0 + (-1.0 / scale as f64).exp())
+        }
     };
     -(f64::from(groups) * (-each).ln_1p()).exp_m1()
 }
@@ -89,15 +124,31 @@ fn every_number_of_groups_stays_within_delta_and_one_reaches_it() {
     let weight = BigUint::from(1u8);
     for (clip, cap) in [(1u64, 1u32), (1, 5), (3, 40), (20, 2_000), (7, 100_000)] {
         let clip = BigUint::from(clip * LATTICE);
-        for calibrated in [gaussian(&clip, &weight, Mu(1 << 27)).unwrap(), laplace(&clip, &weight, down(0.5)).unwrap()] {
+        for calibrated in [
+            gaussian(&clip, &weight, Mu(1 << 27)).unwrap(),
+            laplace(&clip, &weight, down(0.5)).unwrap(),
+        ] {
             for height in [Height::Each(LATTICE), Height::Shared(LATTICE)] {
-                let presence = Presence { clip: &clip, weight: &weight, height };
+                let presence = Presence {
+                    clip: &clip,
+                    weight: &weight,
+                    height,
+                };
                 let tau = threshold(&presence, calibrated, down(1e-11), cap).unwrap();
-                let tried: Vec<f64> = (1..=cap.min(3000)).chain([cap]).map(|t| shown(tau, &presence, calibrated, t)).collect();
+                let tried: Vec<f64> = (1..=cap.min(3000))
+                    .chain([cap])
+                    .map(|t| shown(tau, &presence, calibrated, t))
+                    .collect();
                 let worst = tried.iter().copied().fold(0.0, f64::max);
-                assert!(worst <= 1e-11 * (1.0 + 1e-9), "{clip} {cap} {calibrated:?}: {worst:e}");
+                assert!(
+                    worst <= 1e-11 * (1.0 + 1e-9),
+                    "{clip} {cap} {calibrated:?}: {worst:e}"
+                );
                 // Blocks waste at most a few per cent of a unit.
-                assert!(worst > 0.9e-11, "{clip} {cap} {calibrated:?}: {worst:e} wastes delta");
+                assert!(
+                    worst > 0.9e-11,
+                    "{clip} {cap} {calibrated:?}: {worst:e} wastes delta"
+                );
             }
         }
     }
@@ -105,9 +156,14 @@ fn every_number_of_groups_stays_within_delta_and_one_reaches_it() {
 
 #[test]
 fn weights_of_one_group_would_break_delta_without_the_cap() {
-    // A clip of one presence, mu .1, 1e5 groups against a threshold for one: delta 5e-7 in place of 1e-11.
+    // A clip of one presence, mu .1, 1e5 groups against a threshold for one: delta 5e-7 in place of
+    // 1e-11.
     let (clip, weight) = (BigUint::from(LATTICE), BigUint::from(1u8));
-    let presence = Presence { clip: &clip, weight: &weight, height: Height::Each(LATTICE) };
+    let presence = Presence {
+        clip: &clip,
+        weight: &weight,
+        height: Height::Each(LATTICE),
+    };
     let calibrated = gaussian(&clip, &weight, Mu::round_down(0.1)).unwrap();
     let careless = threshold(&presence, calibrated, down(1e-11), 1).unwrap();
     let leak = shown(careless, &presence, calibrated, 100_000);
@@ -120,29 +176,77 @@ fn weights_of_one_group_would_break_delta_without_the_cap() {
 fn out_of_range_is_refused() {
     let (clip, weight, zero) = (BigUint::from(4u8), BigUint::from(1u8), BigUint::ZERO);
     let calibrated = gaussian(&clip, &weight, Mu(1 << 30)).unwrap();
-    let presence = Presence { clip: &clip, weight: &weight, height: Height::Each(1) };
+    let presence = Presence {
+        clip: &clip,
+        weight: &weight,
+        height: Height::Each(1),
+    };
     let delta = down(1e-11);
-    for wrong in [Presence { clip: &zero, ..presence }, Presence { weight: &zero, ..presence }, Presence { height: Height::Shared(0), ..presence }] {
-        assert_eq!(threshold(&wrong, calibrated, delta, 1), Err(ThresholdError::NotPositive));
+    for wrong in [
+        Presence {
+            clip: &zero,
+            ..presence
+        },
+        Presence {
+            weight: &zero,
+            ..presence
+        },
+        Presence {
+            height: Height::Shared(0),
+            ..presence
+        },
+    ] {
+        assert_eq!(
+            threshold(&wrong, calibrated, delta, 1),
+            Err(ThresholdError::NotPositive)
+        );
     }
-    assert_eq!(threshold(&presence, calibrated, delta, 0), Err(ThresholdError::NotPositive));
-    assert_eq!(threshold(&presence, calibrated, Fixed::ZERO, 1), Err(ThresholdError::Delta));
-    assert_eq!(threshold(&presence, calibrated, Fixed(1 << 60), 1), Err(ThresholdError::Delta));
+    assert_eq!(
+        threshold(&presence, calibrated, delta, 0),
+        Err(ThresholdError::NotPositive)
+    );
+    assert_eq!(
+        threshold(&presence, calibrated, Fixed::ZERO, 1),
+        Err(ThresholdError::Delta)
+    );
+    assert_eq!(
+        threshold(&presence, calibrated, Fixed(1 << 60), 1),
+        Err(ThresholdError::Delta)
+    );
     let huge = BigUint::from(1u8) << 200u32;
     let weight = BigUint::from(1u8) << 160u32;
     let calibrated = gaussian(&huge, &weight, Mu(1 << 30)).unwrap();
-    let presence = Presence { clip: &huge, weight: &BigUint::from(1u8), height: Height::Each(u64::MAX) };
+    let presence = Presence {
+        clip: &huge,
+        weight: &BigUint::from(1u8),
+        height: Height::Each(u64::MAX),
+    };
     // A height of 2^64 on a lattice as fine as 2^128 has no threshold of 128 bits.
     assert!(threshold(&presence, calibrated, delta, 1).is_ok());
-    let fine = gaussian(&BigUint::from(1u8), &(BigUint::from(1u8) << 70u32), Mu(1 << 30)).unwrap();
-    assert_eq!(threshold(&presence, fine, delta, 1), Err(ThresholdError::TooWide));
+    let fine = gaussian(
+        &BigUint::from(1u8),
+        &(BigUint::from(1u8) << 70u32),
+        Mu(1 << 30),
+    )
+    .unwrap();
+    assert_eq!(
+        threshold(&presence, fine, delta, 1),
+        Err(ThresholdError::TooWide)
+    );
 }
 
 #[test]
 fn the_largest_cap_and_the_extremes_of_delta_end() {
     let (clip, weight) = (BigUint::from(LATTICE), BigUint::from(1u8));
-    let presence = Presence { clip: &clip, weight: &weight, height: Height::Each(LATTICE) };
-    for calibrated in [gaussian(&clip, &weight, Mu(1 << 30)).unwrap(), laplace(&clip, &weight, down(1.0)).unwrap()] {
+    let presence = Presence {
+        clip: &clip,
+        weight: &weight,
+        height: Height::Each(LATTICE),
+    };
+    for calibrated in [
+        gaussian(&clip, &weight, Mu(1 << 30)).unwrap(),
+        laplace(&clip, &weight, down(1.0)).unwrap(),
+    ] {
         let strict = threshold(&presence, calibrated, Fixed(1), u32::MAX).unwrap();
         let loose = threshold(&presence, calibrated, Fixed((1 << 60) - 1), 1).unwrap();
         assert!(strict > loose && loose > presence.share(calibrated, 1).unwrap());
@@ -152,7 +256,8 @@ fn the_largest_cap_and_the_extremes_of_delta_end() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
 
-    /// The share bounds every integer a clipped unit may add: t groups of v with t (F v)^2 <= C^2 (L2), t F v <= C (L1).
+    /// The share bounds every integer a clipped unit may add: t groups of v with t (F v)^2 <= C^2
+    /// (L2), t F v <= C (L1).
     #[test]
     fn shares_bound_what_the_clip_lets_through(clip in 1u64..1 << 40, weight in 1u64..1 << 20, height in 1u64..1 << 30, groups in 1u32..10_000) {
         let (c, f) = (BigUint::from(clip), BigUint::from(weight));

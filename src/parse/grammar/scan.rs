@@ -1,4 +1,5 @@
-//! PostgreSQL's words of a text (scan.l), where a statement could not be read: their kinds, and how they are written.
+//! PostgreSQL's words of a text (scan.l), where a statement could not be read: their kinds, and how
+//! they are written.
 
 use super::words::{Category, category};
 use crate::parse::tokens::{blanks, operator, starts_name};
@@ -9,8 +10,10 @@ const NAME: [&str; 5] = ["IDENT", "ColId", "TypeName", "BareLabel", "ColLabel"];
 /// Behind the last word.
 pub(super) const END: &str = "the end";
 /// Signs with a meaning of their own in the grammar; every other operator is OP.
-const SIGNS: [&str; 24] =
-    ["::", ":=", "=>", "<=", ">=", "<>", "!=", "<", ">", "=", "+", "-", "*", "/", "%", "^", ",", ".", ":", ";", "[", "]", "(", ")"];
+const SIGNS: [&str; 24] = [
+    "::", ":=", "=>", "<=", ">=", "<>", "!=", "<", ">", "=", "+", "-", "*", "/", "%", "^", ",",
+    ".", ":", ";", "[", "]", "(", ")",
+];
 
 /// One of PostgreSQL's words.
 pub(super) struct Lexeme {
@@ -23,15 +26,22 @@ pub(super) struct Lexeme {
     pub word: Option<String>,
 }
 
-/// The words up to the semicolon, the parenthesis that closes what is `enclosed`, or the text's end; and
-/// what is no word, where they end with that.
+/// The words up to the semicolon, the parenthesis that closes what is `enclosed`, or the text's
+/// end; and what is no word, where they end with that.
 pub(super) fn scan(text: &[char], from: usize, enclosed: bool) -> (Vec<Lexeme>, Option<Refusal>) {
     let mut scanner = Scanner { text, at: from };
     let (mut lexemes, mut depth) = (Vec::new(), usize::from(enclosed));
     let end = loop {
         let lexeme = match scanner.next() {
             Ok(Some(lexeme)) => lexeme,
-            Ok(None) => break Ok(Lexeme { start: text.len(), end: text.len(), kinds: Vec::new(), word: None }),
+            Ok(None) => {
+                break Ok(Lexeme {
+                    start: text.len(),
+                    end: text.len(),
+                    kinds: Vec::new(),
+                    word: None,
+                });
+            }
             Err(refusal) => break Err(refusal),
         };
         match lexeme.kinds.as_slice() {
@@ -46,7 +56,11 @@ pub(super) fn scan(text: &[char], from: usize, enclosed: bool) -> (Vec<Lexeme>, 
     look_ahead(&mut lexemes);
     match end {
         Ok(end) => {
-            lexemes.push(Lexeme { kinds: vec![END], word: None, ..end });
+            lexemes.push(Lexeme {
+                kinds: vec![END],
+                word: None,
+                ..end
+            });
             (lexemes, None)
         }
         Err(refusal) => (lexemes, Some(refusal)),
@@ -62,7 +76,15 @@ pub(super) fn word(text: &[char], start: usize) -> Option<Lexeme> {
 fn look_ahead(lexemes: &mut [Lexeme]) {
     for at in 1..lexemes.len() {
         let (before, rest) = lexemes.split_at_mut(at);
-        let (Some(lexeme), Some(Lexeme { word: Some(next), .. })) = (before.last_mut(), rest.first()) else { continue };
+        let (
+            Some(lexeme),
+            Some(Lexeme {
+                word: Some(next), ..
+            }),
+        ) = (before.last_mut(), rest.first())
+        else {
+            continue;
+        };
         let kind = match (lexeme.word.as_deref(), next.as_str()) {
             (Some("not"), "between" | "in" | "like" | "ilike" | "similar") => "NOT_LA",
             (Some("nulls"), "first" | "last") => "NULLS_LA",
@@ -82,7 +104,9 @@ impl Scanner<'_> {
     fn next(&mut self) -> Result<Option<Lexeme>, Refusal> {
         self.skip_blanks()?;
         let start = self.at;
-        let Some(&first) = self.text.get(start) else { return Ok(None) };
+        let Some(&first) = self.text.get(start) else {
+            return Ok(None);
+        };
         let next = self.text.get(start + 1).copied();
         let mut word = None;
         let kinds = match (first, next) {
@@ -96,8 +120,12 @@ impl Scanner<'_> {
             }
             ('b' | 'B', Some('\'')) => self.quoted(2, false, "BCONST")?,
             ('x' | 'X', Some('\'')) => self.quoted(2, false, "XCONST")?,
-            ('u' | 'U', Some('&')) if self.text.get(start + 2) == Some(&'\'') => self.quoted(3, false, "SCONST")?,
-            ('u' | 'U', Some('&')) if self.text.get(start + 2) == Some(&'"') => self.quoted_name(3)?,
+            ('u' | 'U', Some('&')) if self.text.get(start + 2) == Some(&'\'') => {
+                self.quoted(3, false, "SCONST")?
+            }
+            ('u' | 'U', Some('&')) if self.text.get(start + 2) == Some(&'"') => {
+                self.quoted_name(3)?
+            }
             ('"', _) => self.quoted_name(1)?,
             ('$', Some(digit)) if digit.is_ascii_digit() => self.parameter()?,
             ('$', _) => self.dollar_quoted()?,
@@ -114,7 +142,12 @@ impl Scanner<'_> {
             }
             _ => self.sign(),
         };
-        Ok(Some(Lexeme { start, end: self.at, kinds, word }))
+        Ok(Some(Lexeme {
+            start,
+            end: self.at,
+            kinds,
+            word,
+        }))
     }
 
     fn skip_blanks(&mut self) -> Result<(), Refusal> {
@@ -131,7 +164,9 @@ impl Scanner<'_> {
     /// The next place of such a character, or the text's end.
     fn end_of(&self, is_it: impl Fn(char) -> bool) -> usize {
         let rest = self.text.get(self.at..).unwrap_or_default();
-        rest.iter().position(|c| is_it(*c)).map_or(self.text.len(), |found| self.at + found)
+        rest.iter()
+            .position(|c| is_it(*c))
+            .map_or(self.text.len(), |found| self.at + found)
     }
 
     fn name_end(&self) -> usize {
@@ -154,7 +189,12 @@ impl Scanner<'_> {
     }
 
     /// A constant in quotes, `opening` characters behind its start; it may go on in another line.
-    fn quoted(&mut self, opening: usize, escapes: bool, kind: &'static str) -> Result<Vec<&'static str>, Refusal> {
+    fn quoted(
+        &mut self,
+        opening: usize,
+        escapes: bool,
+        kind: &'static str,
+    ) -> Result<Vec<&'static str>, Refusal> {
         let start = self.at;
         self.at += opening;
         loop {
@@ -202,7 +242,13 @@ impl Scanner<'_> {
                     return Ok(NAME.to_vec());
                 }
                 [_, ..] => self.at += 1,
-                [] => return Err(self.junk("unterminated quoted identifier", start, self.text.len())),
+                [] => {
+                    return Err(self.junk(
+                        "unterminated quoted identifier",
+                        start,
+                        self.text.len(),
+                    ));
+                }
             }
         }
     }
@@ -212,7 +258,9 @@ impl Scanner<'_> {
         self.at += 1;
         self.at = self.end_of(|c| !c.is_ascii_digit());
         match self.text.get(self.at) {
-            Some(c) if starts_name(*c) => Err(self.junk("trailing junk after parameter", start, self.name_end())),
+            Some(c) if starts_name(*c) => {
+                Err(self.junk("trailing junk after parameter", start, self.name_end()))
+            }
             _ => Ok(vec!["PARAM"]),
         }
     }
@@ -225,7 +273,10 @@ impl Scanner<'_> {
             return Ok(vec!["$"]);
         }
         let tag = &self.text[start..=end];
-        match self.text[end + 1..].windows(tag.len()).position(|window| window == tag) {
+        match self.text[end + 1..]
+            .windows(tag.len())
+            .position(|window| window == tag)
+        {
             Some(found) => {
                 self.at = end + 1 + found + tag.len();
                 Ok(vec!["SCONST"])
@@ -239,7 +290,8 @@ impl Scanner<'_> {
         let is_other = |c: char| !c.is_ascii_digit();
         self.at = self.end_of(is_other);
         let mut is_whole = true;
-        if matches!(self.text.get(self.at..), Some(['.', rest @ ..]) if rest.first() != Some(&'.')) {
+        if matches!(self.text.get(self.at..), Some(['.', rest @ ..]) if rest.first() != Some(&'.'))
+        {
             (self.at, is_whole) = (self.at + 1, false);
             self.at = self.end_of(is_other);
         }
@@ -251,9 +303,17 @@ impl Scanner<'_> {
             }
         }
         match self.text.get(self.at) {
-            Some(c) if starts_name(*c) => Err(self.junk("trailing junk after numeric literal", start, self.name_end())),
+            Some(c) if starts_name(*c) => Err(self.junk(
+                "trailing junk after numeric literal",
+                start,
+                self.name_end(),
+            )),
             _ => {
-                let fits = self.text[start..self.at].iter().collect::<String>().parse::<i32>().is_ok();
+                let fits = self.text[start..self.at]
+                    .iter()
+                    .collect::<String>()
+                    .parse::<i32>()
+                    .is_ok();
                 Ok(vec![if is_whole && fits { "ICONST" } else { "FCONST" }])
             }
         }
@@ -262,7 +322,10 @@ impl Scanner<'_> {
     fn name(&mut self) -> (Vec<&'static str>, String) {
         let start = self.at;
         self.at = self.name_end();
-        let word: String = self.text[start..self.at].iter().map(char::to_ascii_lowercase).collect();
+        let word: String = self.text[start..self.at]
+            .iter()
+            .map(char::to_ascii_lowercase)
+            .collect();
         let kinds = match category(&word) {
             None => NAME.to_vec(),
             Some((category, is_label)) => {
@@ -297,6 +360,10 @@ impl Scanner<'_> {
 
     fn junk(&self, what: &str, start: usize, end: usize) -> Refusal {
         let near: String = self.text[start..end.min(self.text.len())].iter().collect();
-        Refusal::new(sqlstate::SYNTAX_ERROR, format!("{what} at or near \"{near}\"")).at(u32::try_from(start + 1).ok())
+        Refusal::new(
+            sqlstate::SYNTAX_ERROR,
+            format!("{what} at or near \"{near}\""),
+        )
+        .at(u32::try_from(start + 1).ok())
     }
 }

@@ -71,7 +71,15 @@ pub(super) enum Category {
 
 /// A keyword's category, and whether it may be a label without AS.
 pub(super) fn category(word: &str) -> Option<(Category, bool)> {
-    let lists = [(UNRESERVED, Category::Unreserved), (COLUMNS, Category::Column), (FUNCTIONS, Category::Function), (RESERVED, Category::Reserved)];
+    let lists = [
+        (UNRESERVED, Category::Unreserved),
+        (COLUMNS, Category::Column),
+        (FUNCTIONS, Category::Function),
+        (RESERVED, Category::Reserved),
+    ];
     let holds = |words: &str| words.split(' ').any(|known| known == word);
-    lists.into_iter().find(|(words, _)| holds(words)).map(|(_, category)| (category, !holds(WITH_AS)))
+    lists
+        .into_iter()
+        .find(|(words, _)| holds(words))
+        .map(|(_, category)| (category, !holds(WITH_AS)))
 }

@@ -1,5 +1,7 @@
-//! What is read several times. PostgreSQL copies the subject of an IN for each item that is no constant, and that of BETWEEN; the resolver reads operands of BETWEEN, of a
-//! CASE with an operand, and of rows that are compared, more than once. A few dozen of these within each other would take any time and memory.
+//! What is read several times. PostgreSQL copies the subject of an IN for each item that is no
+//! constant, and that of BETWEEN; the resolver reads operands of BETWEEN, of a CASE with an
+//! operand, and of rows that are compared, more than once. A few dozen of these within each other
+//! would take any time and memory.
 
 use std::ops::ControlFlow;
 
@@ -13,13 +15,22 @@ const READINGS_MAX: u64 = 100_000;
 /// # Errors
 /// 54001 where too much would be read again and again.
 pub(in crate::parse) fn check(query: &ast::Query) -> Result<(), Refusal> {
-    let mut readings = Readings { all: 0, open: vec![1], copied: Vec::new() };
+    let mut readings = Readings {
+        all: 0,
+        open: vec![1],
+        copied: Vec::new(),
+    };
     if ast::Visit::visit(query, &mut readings).is_continue() {
         return Ok(());
     }
-    Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex")
-        .detail("IN, BETWEEN, CASE and comparisons of rows stand within each other so that their operands would be read too often.")
-        .hint("Compute the inner part in a subquery of FROM."))
+    Err(
+        Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex")
+            .detail(
+                "IN, BETWEEN, CASE and comparisons of rows stand within each other so that their \
+            operands would be read too often.",
+            )
+            .hint("Compute the inner part in a subquery of FROM."),
+    )
 }
 
 struct Readings {
@@ -35,13 +46,25 @@ impl ast::Visitor for Readings {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         let mut times = self.open.last().copied().unwrap_or(1);
-        if let Some(at) = self.copied.iter().rposition(|(operand, _)| std::ptr::eq(*operand, expr)) {
+        if let Some(at) = self
+            .copied
+            .iter()
+            .rposition(|(operand, _)| std::ptr::eq(*operand, expr))
+        {
             times = times.saturating_mul(self.copied.swap_remove(at).1);
         }
-        self.copied.extend(copied(expr).into_iter().map(|(operand, times)| (std::ptr::from_ref(operand), times.max(1) as u64)));
+        self.copied.extend(
+            copied(expr)
+                .into_iter()
+                .map(|(operand, times)| (std::ptr::from_ref(operand), times.max(1) as u64)),
+        );
         self.open.push(times);
         self.all = self.all.saturating_add(times);
-        if self.all > READINGS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.all > READINGS_MAX {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 
     fn post_visit_expr(&mut self, _: &Expr) -> ControlFlow<()> {
@@ -52,13 +75,32 @@ impl ast::Visitor for Readings {
 /// The operands of this expression that are read more than once, and how often.
 fn copied(expr: &Expr) -> Vec<(&Expr, usize)> {
     match expr {
-        Expr::InList { expr: subject, list, negated: _ } if matches!(**subject, Expr::Tuple(_)) => {
-            list.iter().map(|item| (item, 3)).chain([(&**subject, list.len() * 3)]).collect()
-        }
-        Expr::InList { expr: subject, list, negated: _ } => vec![(subject, list.iter().filter(|item| !is_constant(item)).count())],
+        Expr::InList {
+            expr: subject,
+            list,
+            negated: _,
+        } if matches!(**subject, Expr::Tuple(_)) => list
+            .iter()
+            .map(|item| (item, 3))
+            .chain([(&**subject, list.len() * 3)])
+            .collect(),
+        Expr::InList {
+            expr: subject,
+            list,
+            negated: _,
+        } => vec![(
+            subject,
+            list.iter().filter(|item| !is_constant(item)).count(),
+        )],
         Expr::Between { expr: subject, .. } => vec![(subject, 2)],
-        Expr::Case { operand: Some(operand), conditions, .. } => vec![(operand, conditions.len())],
-        Expr::BinaryOp { left, op: _, right } if matches!(**left, Expr::Tuple(_)) => vec![(left, 3), (right, 3)],
+        Expr::Case {
+            operand: Some(operand),
+            conditions,
+            ..
+        } => vec![(operand, conditions.len())],
+        Expr::BinaryOp { left, op: _, right } if matches!(**left, Expr::Tuple(_)) => {
+            vec![(left, 3), (right, 3)]
+        }
         _ => Vec::new(),
     }
 }
@@ -67,7 +109,9 @@ fn copied(expr: &Expr) -> Vec<(&Expr, usize)> {
 pub fn is_constant(expr: &Expr) -> bool {
     match expr {
         Expr::Value(_) | Expr::TypedString { .. } => true,
-        Expr::Nested(inner) | Expr::UnaryOp { op: _, expr: inner } | Expr::Cast { expr: inner, .. } => is_constant(inner),
+        Expr::Nested(inner)
+        | Expr::UnaryOp { op: _, expr: inner }
+        | Expr::Cast { expr: inner, .. } => is_constant(inner),
         _ => false,
     }
 }
@@ -76,8 +120,14 @@ pub fn is_constant(expr: &Expr) -> bool {
 mod tests {
     use crate::parse::{Statement, parse};
 
-    fn nested(depth: usize, around: impl Fn(String) -> String) -> Result<Vec<Statement>, crate::refusal::Refusal> {
-        parse(&format!("SELECT {}", (0..depth).fold("a".to_owned(), |inner, _| around(inner))))
+    fn nested(
+        depth: usize,
+        around: impl Fn(String) -> String,
+    ) -> Result<Vec<Statement>, crate::refusal::Refusal> {
+        parse(&format!(
+            "SELECT {}",
+            (0..depth).fold("a".to_owned(), |inner, _| around(inner))
+        ))
     }
 
     #[test]
@@ -95,7 +145,11 @@ mod tests {
         let list = vec!["1"; 9_000].join(", ");
         let branches = "WHEN 1 THEN 'one' ".repeat(2_000);
         let columns = vec!["b"; 2_000].join(", ");
-        for flat in [format!("SELECT a IN ({list})"), format!("SELECT CASE a {branches} END"), format!("SELECT a IN ({columns})")] {
+        for flat in [
+            format!("SELECT a IN ({list})"),
+            format!("SELECT CASE a {branches} END"),
+            format!("SELECT a IN ({columns})"),
+        ] {
             assert!(parse(&flat).is_ok(), "{flat}");
         }
     }

@@ -1,18 +1,23 @@
-//! Bounds how deep a statement's tree can be before it is parsed. The parser counts nesting, but `1 + 1 + 1 + …` is as deep a tree without any, and everything
-//! that walks it afterwards (printing, comparing, dropping) is recursive: one statement could overflow the stack of the whole proxy.
+//! Bounds how deep a statement's tree can be before it is parsed. The parser counts nesting, but
+//! `1 + 1 + 1 + …` is as deep a tree without any, and everything that walks it afterwards
+//! (printing, comparing, dropping) is recursive: one statement could overflow the stack of the
+//! whole proxy.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use crate::refusal::{Refusal, sqlstate};
 
-/// Most operators and keywords, those of nested parts counted with what is around them, between a statement and anything in it.
+/// Most operators and keywords, those of nested parts counted with what is around them, between a
+/// statement and anything in it.
 const LENGTH_MAX: u32 = 250;
 
-/// How often what stands deepest may be read, as a power of two: the parser reads some constructs in one way to their end, and then anew in another.
+/// How often what stands deepest may be read, as a power of two: the parser reads some constructs
+/// in one way to their end, and then anew in another.
 const RETRIES_MAX: usize = 8;
 
-/// Stack that walking the deepest tree within that length takes, with a wide margin. A thread that has four times as much never makes room in passing.
+/// Stack that walking the deepest tree within that length takes, with a wide margin. A thread that
+/// has four times as much never makes room in passing.
 pub const STACK_BYTES: usize = 8 << 20;
 
 /// Runs what walks a whole tree where there is room for it: a thread's own stack may be small.
@@ -20,14 +25,16 @@ pub fn with_room<T>(walk: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_BYTES, 4 * STACK_BYTES, walk)
 }
 
-/// Levels that an arm of a set operation may lie below it for each UNION, INTERSECT or EXCEPT: each holds a whole query.
+/// Levels that an arm of a set operation may lie below it for each UNION, INTERSECT or EXCEPT: each
+/// holds a whole query.
 pub(in crate::parse) const SET_LEVELS: u32 = 6;
 
 /// What is open at a place of the text: how high the tree of it may be.
 #[derive(Default)]
 struct Open {
     is_case: bool,
-    /// Operators and keywords since the last thing that stands beside, and the highest of what brackets and CASE hold among them.
+    /// Operators and keywords since the last thing that stands beside, and the highest of what
+    /// brackets and CASE hold among them.
     length: u32,
     within: u32,
     /// The highest of what stood beside.
@@ -50,7 +57,9 @@ impl Open {
 
     fn height(mut self) -> u32 {
         self.part();
-        self.beside.saturating_add(self.set_operations.saturating_mul(SET_LEVELS)).saturating_add(self.joins)
+        self.beside
+            .saturating_add(self.set_operations.saturating_mul(SET_LEVELS))
+            .saturating_add(self.joins)
     }
 }
 
@@ -63,7 +72,10 @@ impl Heights {
     }
 
     fn begin(&mut self, is_case: bool) {
-        self.0.push(Open { is_case, ..Open::default() });
+        self.0.push(Open {
+            is_case,
+            ..Open::default()
+        });
     }
 
     /// Nothing is closed that was not opened.
@@ -117,10 +129,11 @@ fn fits(height: u32) -> Result<(), Refusal> {
 }
 
 pub(in crate::parse) fn too_high() -> Refusal {
-    Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex")
-        .detail(format!(
-            "At most {LENGTH_MAX} operators and keywords in a row are read, those within brackets and around them together. Terms of AND, OR, IN, CASE and UNION ALL stand side by side."
-        ))
+    Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex").detail(format!(
+        "At most {LENGTH_MAX} operators and keywords in a row are read, those within brackets \
+                and around them together. Terms of AND, OR, IN, CASE and UNION ALL stand side by \
+                side."
+    ))
 }
 
 fn read(heights: &mut Heights, token: &Token, before: &Token) -> Result<(), Refusal> {
@@ -136,7 +149,14 @@ fn read(heights: &mut Heights, token: &Token, before: &Token) -> Result<(), Refu
             heights.close();
         }
         (Token::SemiColon, _) => fits(heights.end())?,
-        (Token::EOF | Token::Period | Token::Number(..) | Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_), _) => {}
+        (
+            Token::EOF
+            | Token::Period
+            | Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::EscapedStringLiteral(_),
+            _,
+        ) => {}
         _ => beside_or_below(heights, token, before),
     }
     Ok(())
@@ -155,7 +175,9 @@ fn beside_or_below(heights: &mut Heights, token: &Token, before: &Token) {
         (Token::Word(_), Keyword::JOIN) => open.joins = open.joins.saturating_add(1),
         // Terms too, of a chain that is balanced once it is parsed.
         (Token::Word(_), Keyword::AND | Keyword::OR) => open.part(),
-        (Token::Word(_), Keyword::ALL) if keyword(before) == Keyword::UNION => open.set_operations = open.set_operations.saturating_sub(1),
+        (Token::Word(_), Keyword::ALL) if keyword(before) == Keyword::UNION => {
+            open.set_operations = open.set_operations.saturating_sub(1)
+        }
         (Token::Word(_), Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT) => {
             open.part();
             open.set_operations = open.set_operations.saturating_add(1);
@@ -168,32 +190,67 @@ fn beside_or_below(heights: &mut Heights, token: &Token, before: &Token) {
 pub(in crate::parse) fn surely_ends_a_value(before: &Token) -> bool {
     match before {
         Token::Word(_) => {
-            matches!(keyword(before), Keyword::NoKeyword | Keyword::CASE | Keyword::END | Keyword::NULL | Keyword::TRUE | Keyword::FALSE)
+            matches!(
+                keyword(before),
+                Keyword::NoKeyword
+                    | Keyword::CASE
+                    | Keyword::END
+                    | Keyword::NULL
+                    | Keyword::TRUE
+                    | Keyword::FALSE
+            )
         }
-        Token::Number(..) | Token::SingleQuotedString(_) | Token::RParen | Token::RBracket | Token::Placeholder(_) => true,
+        Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::RParen
+        | Token::RBracket
+        | Token::Placeholder(_) => true,
         _ => false,
     }
 }
 
 /// No quoted name is one.
 pub(in crate::parse) fn keyword(token: &Token) -> Keyword {
-    if let Token::Word(Word { value: _, quote_style: _, keyword }) = token { *keyword } else { Keyword::NoKeyword }
+    if let Token::Word(Word {
+        value: _,
+        quote_style: _,
+        keyword,
+    }) = token
+    {
+        *keyword
+    } else {
+        Keyword::NoKeyword
+    }
 }
 
 /// # Errors
 /// 54001 where too much would be read again and again.
 fn check_retries(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
-    let tokens: Vec<&Token> = tokens.iter().map(|token| &token.token).filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    let tokens: Vec<&Token> = tokens
+        .iter()
+        .map(|token| &token.token)
+        .filter(|token| !matches!(token, Token::Whitespace(_)))
+        .collect();
     // At each open parenthesis, what it and those around it weigh.
     let mut open: Vec<usize> = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         match token {
             Token::LParen => {
-                let before = at.checked_sub(1).map_or(Keyword::NoKeyword, |before| keyword(tokens[before]));
-                let weight = open.last().copied().unwrap_or(0) + retries(before, tokens.get(at + 1).copied());
+                let before = at
+                    .checked_sub(1)
+                    .map_or(Keyword::NoKeyword, |before| keyword(tokens[before]));
+                let weight = open.last().copied().unwrap_or(0)
+                    + retries(before, tokens.get(at + 1).copied());
                 if weight > RETRIES_MAX {
-                    return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is nested too deeply")
-                        .detail("At most eight of IN (SELECT …) are read within each other, and four of IN ((…)) and POSITION (…)."));
+                    return Err(Refusal::new(
+                        sqlstate::STATEMENT_TOO_COMPLEX,
+                        "statement is nested \
+                        too deeply",
+                    )
+                    .detail(
+                        "At most eight of IN (SELECT …) are read within each other, and \
+                            four of IN ((…)) and POSITION (…).",
+                    ));
                 }
                 open.push(weight);
             }
@@ -205,13 +262,20 @@ fn check_retries(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a parenthesis weighs, by what stands before it and first in it. Of what PostgreSQL takes, `IN (SELECT …)` is read once.
+/// What a parenthesis weighs, by what stands before it and first in it. Of what PostgreSQL takes,
+/// `IN (SELECT …)` is read once.
 fn retries(before: Keyword, first: Option<&Token>) -> usize {
     match (before, first) {
         (Keyword::POSITION, _) | (Keyword::IN, Some(Token::LParen)) => 2,
         (Keyword::IN, Some(first)) => match keyword(first) {
             Keyword::SELECT | Keyword::WITH => 1,
-            Keyword::VALUES | Keyword::VALUE | Keyword::TABLE | Keyword::INSERT | Keyword::UPDATE | Keyword::DELETE | Keyword::MERGE => 2,
+            Keyword::VALUES
+            | Keyword::VALUE
+            | Keyword::TABLE
+            | Keyword::INSERT
+            | Keyword::UPDATE
+            | Keyword::DELETE
+            | Keyword::MERGE => 2,
             _ => 0,
         },
         _ => 0,
@@ -226,13 +290,26 @@ mod tests {
     use super::*;
 
     fn reads(sql: &str) -> bool {
-        check(&Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().unwrap()).is_ok()
+        check(
+            &Tokenizer::new(&PostgreSqlDialect {}, sql)
+                .tokenize_with_location()
+                .unwrap(),
+        )
+        .is_ok()
     }
 
     #[test]
     fn no_words_take_back_what_was_counted() {
-        let repeated = |start: &str, part: &str, times: usize, end: &str| format!("{start}{}{end}", part.repeat(times));
-        let nested = |part: &str| format!("SELECT {}{}", "(".repeat(50), format!("{}{part})", "1 +1".repeat(60)).repeat(50));
+        let repeated = |start: &str, part: &str, times: usize, end: &str| {
+            format!("{start}{}{end}", part.repeat(times))
+        };
+        let nested = |part: &str| {
+            format!(
+                "SELECT {}{}",
+                "(".repeat(50),
+                format!("{}{part})", "1 +1".repeat(60)).repeat(50)
+            )
+        };
         for deep in [
             repeated("SELECT 1", " IS NULL", 300, ""),
             repeated("SELECT 1 ", "+when ", 300, ""),
@@ -244,7 +321,12 @@ mod tests {
             repeated("SELECT case FROM b", " when JOIN b", 300, " end"),
             nested(""),
             nested(" +(end)"),
-            repeated("SELECT ", "(SELECT 1, 1 UNION ", 80, &format!("SELECT 1, 1 {}", ") UNION SELECT 1, 1, 1".repeat(80))),
+            repeated(
+                "SELECT ",
+                "(SELECT 1, 1 UNION ",
+                80,
+                &format!("SELECT 1, 1 {}", ") UNION SELECT 1, 1, 1".repeat(80)),
+            ),
         ] {
             assert!(!reads(&deep), "{deep}");
         }
@@ -254,9 +336,15 @@ mod tests {
     fn what_stands_side_by_side_is_not_added_up() {
         let branches = "WHEN a = 1 AND b THEN 'x' WHEN c THEN NULL ".repeat(5_000);
         let columns = vec!["a + b * (c - 1)"; 900].join(", ");
-        let arms = vec!["SELECT a, b FROM t WHERE a > 1 AND b < 2 GROUP BY a"; 3_000].join(" UNION ALL ");
+        let arms =
+            vec!["SELECT a, b FROM t WHERE a > 1 AND b < 2 GROUP BY a"; 3_000].join(" UNION ALL ");
         let terms = vec!["a = 1 AND (b < 2 OR c IS NULL)"; 3_000].join(" OR ");
-        for flat in [format!("SELECT CASE {branches} ELSE 1 END, {columns} FROM t"), arms, format!("SELECT {terms}"), "SELECT 1;".repeat(400)] {
+        for flat in [
+            format!("SELECT CASE {branches} ELSE 1 END, {columns} FROM t"),
+            arms,
+            format!("SELECT {terms}"),
+            "SELECT 1;".repeat(400),
+        ] {
             assert!(reads(&flat), "{flat}");
         }
     }

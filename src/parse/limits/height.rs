@@ -1,4 +1,5 @@
-//! How high a parsed statement is. What walks it afterwards (printing, comparing, dropping, resolving) calls itself at each level.
+//! How high a parsed statement is. What walks it afterwards (printing, comparing, dropping,
+//! resolving) calls itself at each level.
 
 use std::ops::ControlFlow;
 
@@ -8,23 +9,36 @@ use super::depth;
 use super::depth::SET_LEVELS;
 use crate::refusal::Refusal;
 
-/// Most expressions, queries and relations within one another. [`chain`] lets no statement through that is higher, but for words that it takes for others than the parser does.
+/// Most expressions, queries and relations within one another. [`chain`] lets no statement through
+/// that is higher, but for words that it takes for others than the parser does.
 const HEIGHT_MAX: usize = 300;
 
-/// Stack that a parser, this check and dropping the tree take for each word: a tree has no more levels than words. In a debug build some 3 KiB were seen.
+/// Stack that a parser, this check and dropping the tree take for each word: a tree has no more
+/// levels than words. In a debug build some 3 KiB were seen.
 const WORD_BYTES: usize = 4 << 10;
 
 /// Runs what parses so many words, and checks what it has parsed before anything else walks it.
 pub(in crate::parse) fn with_room_for<T>(words: usize, parse: impl FnOnce() -> T) -> T {
     let most = words.saturating_mul(WORD_BYTES);
-    stacker::maybe_grow(most + depth::STACK_BYTES, most + 4 * depth::STACK_BYTES, parse)
+    stacker::maybe_grow(
+        most + depth::STACK_BYTES,
+        most + 4 * depth::STACK_BYTES,
+        parse,
+    )
 }
 
 /// # Errors
 /// 54001 for a tree that is too high.
 pub(in crate::parse) fn check(tree: &impl ast::Visit) -> Result<(), Refusal> {
-    let mut height = Height { open: 0, sets: Vec::new() };
-    if tree.visit(&mut height).is_continue() { Ok(()) } else { Err(depth::too_high()) }
+    let mut height = Height {
+        open: 0,
+        sets: Vec::new(),
+    };
+    if tree.visit(&mut height).is_continue() {
+        Ok(())
+    } else {
+        Err(depth::too_high())
+    }
 }
 
 struct Height {
@@ -36,7 +50,11 @@ struct Height {
 impl Height {
     fn enter(&mut self, levels: usize) -> ControlFlow<()> {
         self.open += levels;
-        if self.open > HEIGHT_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.open > HEIGHT_MAX {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 
@@ -45,7 +63,12 @@ fn set_operations(body: &SetExpr) -> usize {
     let (mut most, mut left) = (0, vec![(body, 0)]);
     while let Some((body, around)) = left.pop() {
         most = most.max(around);
-        if let SetExpr::SetOperation { left: one, right: other, .. } = body {
+        if let SetExpr::SetOperation {
+            left: one,
+            right: other,
+            ..
+        } = body
+        {
             left.extend([(&**one, around + 1), (&**other, around + 1)]);
         }
     }
@@ -92,8 +115,12 @@ mod tests {
     /// Words that the parser takes for names: what is counted of the words alone is told otherwise.
     #[test]
     fn no_word_hides_a_level() {
-        let cases =
-            (0..50).fold("1".to_owned(), |inner, _| format!("CASE WHEN t.end THEN 1 WHEN {inner}{} THEN 1 WHEN 1 THEN t.case END", "+1".repeat(200)));
+        let cases = (0..50).fold("1".to_owned(), |inner, _| {
+            format!(
+                "CASE WHEN t.end THEN 1 WHEN {inner}{} THEN 1 WHEN 1 THEN t.case END",
+                "+1".repeat(200)
+            )
+        });
         for deep in [
             format!("SELECT t.case{} FROM t", " OPERATOR(+) when".repeat(9_900)),
             format!("SELECT t.case, {cases} FROM t"),
@@ -104,6 +131,12 @@ mod tests {
         ] {
             assert!(parse(&deep).is_err(), "{}", &deep[..40]);
         }
-        assert!(parse(&format!("SELECT t.case{} FROM t", " OPERATOR(+) when".repeat(60))).is_ok());
+        assert!(
+            parse(&format!(
+                "SELECT t.case{} FROM t",
+                " OPERATOR(+) when".repeat(60)
+            ))
+            .is_ok()
+        );
     }
 }

@@ -7,7 +7,8 @@ use super::words::Words;
 use crate::parse::{Query, Statement};
 use crate::refusal::{Refusal, sqlstate};
 
-/// `DECLARE name … CURSOR … FOR query`: the query is one question, asked when the cursor is declared.
+/// `DECLARE name … CURSOR … FOR query`: the query is one question, asked when the cursor is
+/// declared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declare {
     pub name: String,
@@ -48,25 +49,40 @@ pub enum Count {
 
 /// # Errors
 /// 42601 for a malformed one, 42P11 for options that contradict each other.
-pub(super) fn declare(words: &mut Words<'_>, parse_query: impl FnOnce(Vec<TokenWithSpan>) -> Result<Query, Refusal>) -> Result<Statement, Refusal> {
+pub(super) fn declare(
+    words: &mut Words<'_>,
+    parse_query: impl FnOnce(Vec<TokenWithSpan>) -> Result<Query, Refusal>,
+) -> Result<Statement, Refusal> {
     let name = words.identifier()?;
     let (mut is_binary, mut scroll, mut sensitive, mut holds) = (false, None, None, false);
     loop {
-        let (option, known): (&mut Option<bool>, bool) =
-            match words.any_keyword(&["BINARY", "SCROLL", "NO", "INSENSITIVE", "ASENSITIVE", "CURSOR"]).as_deref() {
-                Some("BINARY") => {
-                    is_binary = true;
-                    continue;
-                }
-                Some("SCROLL") => (&mut scroll, true),
-                Some("NO") if words.keyword("SCROLL") => (&mut scroll, false),
-                Some("INSENSITIVE") => (&mut sensitive, false),
-                Some("ASENSITIVE") => (&mut sensitive, true),
-                Some("CURSOR") => break,
-                _ => return Err(words.unexpected()),
-            };
+        let (option, known): (&mut Option<bool>, bool) = match words
+            .any_keyword(&[
+                "BINARY",
+                "SCROLL",
+                "NO",
+                "INSENSITIVE",
+                "ASENSITIVE",
+                "CURSOR",
+            ])
+            .as_deref()
+        {
+            Some("BINARY") => {
+                is_binary = true;
+                continue;
+            }
+            Some("SCROLL") => (&mut scroll, true),
+            Some("NO") if words.keyword("SCROLL") => (&mut scroll, false),
+            Some("INSENSITIVE") => (&mut sensitive, false),
+            Some("ASENSITIVE") => (&mut sensitive, true),
+            Some("CURSOR") => break,
+            _ => return Err(words.unexpected()),
+        };
         if option.is_some_and(|said| said != known) {
-            return Err(Refusal::new("42P11", "options of DECLARE CURSOR contradict each other"));
+            return Err(Refusal::new(
+                "42P11",
+                "options of DECLARE CURSOR contradict each other",
+            ));
         }
         *option = Some(known);
     }
@@ -79,23 +95,43 @@ pub(super) fn declare(words: &mut Words<'_>, parse_query: impl FnOnce(Vec<TokenW
         return Err(words.unexpected());
     }
     let query = parse_query(words.rest())?;
-    Ok(Statement::Declare(Declare { name, query, is_binary, scroll, holds }))
+    Ok(Statement::Declare(Declare {
+        name,
+        query,
+        is_binary,
+        scroll,
+        holds,
+    }))
 }
 
 pub(super) fn close(words: &mut Words<'_>) -> Result<Session, Refusal> {
-    let name = if words.keyword("ALL") { None } else { Some(words.identifier()?) };
+    let name = if words.keyword("ALL") {
+        None
+    } else {
+        Some(words.identifier()?)
+    };
     Ok(Session::Close { name })
 }
 
-/// `[direction] [FROM | IN] name`. A cursor may be called like a direction, so a lone word is a name.
+/// `[direction] [FROM | IN] name`. A cursor may be called like a direction, so a lone word is a
+/// name.
 pub(super) fn fetch(words: &mut Words<'_>, moves_only: bool) -> Result<Statement, Refusal> {
     let rest = words.rest();
     if let [only] = rest.as_slice()
         && matches!(only.token, Token::Word(_))
     {
-        return Ok(Statement::Fetch(Fetch { name: words.identifier()?, direction: Direction::Forward(Count::Rows(1)), moves_only }));
+        return Ok(Statement::Fetch(Fetch {
+            name: words.identifier()?,
+            direction: Direction::Forward(Count::Rows(1)),
+            moves_only,
+        }));
     }
-    let direction = match words.any_keyword(&["NEXT", "PRIOR", "FIRST", "LAST", "ABSOLUTE", "RELATIVE", "ALL", "FORWARD", "BACKWARD"]).as_deref() {
+    let direction = match words
+        .any_keyword(&[
+            "NEXT", "PRIOR", "FIRST", "LAST", "ABSOLUTE", "RELATIVE", "ALL", "FORWARD", "BACKWARD",
+        ])
+        .as_deref()
+    {
         Some("NEXT") => Direction::Forward(Count::Rows(1)),
         Some("PRIOR") => Direction::Backward(Count::Rows(1)),
         Some("FIRST") => Direction::Absolute(1),
@@ -108,11 +144,19 @@ pub(super) fn fetch(words: &mut Words<'_>, moves_only: bool) -> Result<Statement
         _ => counted(words, Direction::Forward, Direction::Backward)?,
     };
     words.any_keyword(&["FROM", "IN"]);
-    Ok(Statement::Fetch(Fetch { name: words.identifier()?, direction, moves_only }))
+    Ok(Statement::Fetch(Fetch {
+        name: words.identifier()?,
+        direction,
+        moves_only,
+    }))
 }
 
 /// A count of rows, ALL, or one row where nothing is said; a negative count goes the other way.
-fn counted(words: &mut Words<'_>, along: fn(Count) -> Direction, against: fn(Count) -> Direction) -> Result<Direction, Refusal> {
+fn counted(
+    words: &mut Words<'_>,
+    along: fn(Count) -> Direction,
+    against: fn(Count) -> Direction,
+) -> Result<Direction, Refusal> {
     if words.keyword("ALL") {
         return Ok(along(Count::All));
     }
@@ -125,7 +169,14 @@ fn counted(words: &mut Words<'_>, along: fn(Count) -> Direction, against: fn(Cou
 
 /// PostgreSQL's grammar takes 32 bits.
 fn number(words: &mut Words<'_>) -> Result<Option<i64>, Refusal> {
-    let Some(text) = words.number() else { return Ok(None) };
-    let number: i32 = text.parse().map_err(|_| Refusal::new(sqlstate::SYNTAX_ERROR, format!("syntax error at or near \"{text}\"")))?;
+    let Some(text) = words.number() else {
+        return Ok(None);
+    };
+    let number: i32 = text.parse().map_err(|_| {
+        Refusal::new(
+            sqlstate::SYNTAX_ERROR,
+            format!("syntax error at or near \"{text}\""),
+        )
+    })?;
     Ok(Some(i64::from(number)))
 }

@@ -17,7 +17,11 @@ pub(super) fn explain(
     // A parenthesis opens options unless a query stands in it.
     let rest = words.rest();
     let mut ahead = Words::new(&rest, sql);
-    let options = ahead.token(&Token::LParen) && !matches!(ahead.peek_keyword().as_deref(), None | Some("SELECT" | "WITH" | "VALUES"));
+    let options = ahead.token(&Token::LParen)
+        && !matches!(
+            ahead.peek_keyword().as_deref(),
+            None | Some("SELECT" | "WITH" | "VALUES")
+        );
     if options {
         words.next();
         format = explain_options(words)?;
@@ -36,7 +40,11 @@ pub(super) fn explain(
             words.end()?;
             return Ok(Statement::ExplainExecute(execute, format));
         }
-        Some("DECLARE") => return Err(refused::not_offered("EXPLAIN of a cursor").hint("Explain the query itself.")),
+        Some("DECLARE") => {
+            return Err(
+                refused::not_offered("EXPLAIN of a cursor").hint("Explain the query itself.")
+            );
+        }
         Some(first) => {
             let first = first.to_owned();
             return Err(refused::by_first_word(&first).unwrap_or_else(|| words.unexpected()));
@@ -52,17 +60,35 @@ fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
         let option = words.identifier()?;
         let value = match words.peek() {
             Some(Token::Comma | Token::RParen) => None,
-            _ => Some(words.string().or_else(|| words.number()).map_or_else(|| words.identifier(), Ok)?.to_ascii_lowercase()),
+            _ => Some(
+                words
+                    .string()
+                    .or_else(|| words.number())
+                    .map_or_else(|| words.identifier(), Ok)?
+                    .to_ascii_lowercase(),
+            ),
         };
         let off = matches!(value.as_deref(), Some("off" | "false" | "0"));
         match (option.as_str(), value.as_deref()) {
             ("analyze" | "analyse", _) if !off => return Err(explain_analyze()),
-            ("analyze" | "analyse" | "verbose" | "costs" | "settings" | "buffers" | "wal" | "timing" | "summary" | "generic_plan" | "memory", _) => {}
+            (
+                "analyze" | "analyse" | "verbose" | "costs" | "settings" | "buffers" | "wal"
+                | "timing" | "summary" | "generic_plan" | "memory",
+                _,
+            ) => {}
             ("serialize", _) => {}
             ("format", Some("text")) => format = ExplainFormat::Text,
             ("format", Some("json")) => format = ExplainFormat::Json,
-            ("format", Some("xml" | "yaml")) => return Err(refused::not_offered("this EXPLAIN format").hint("Use FORMAT TEXT or FORMAT JSON.")),
-            _ => return Err(Refusal::new(sqlstate::SYNTAX_ERROR, format!("unrecognized EXPLAIN option \"{option}\""))),
+            ("format", Some("xml" | "yaml")) => {
+                return Err(refused::not_offered("this EXPLAIN format")
+                    .hint("Use FORMAT TEXT or FORMAT JSON."));
+            }
+            _ => {
+                return Err(Refusal::new(
+                    sqlstate::SYNTAX_ERROR,
+                    format!("unrecognized EXPLAIN option \"{option}\""),
+                ));
+            }
         }
         if words.token(&Token::RParen) {
             return Ok(format);
@@ -74,6 +100,8 @@ fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
 }
 
 fn explain_analyze() -> Refusal {
-    Refusal::denied("EXPLAIN ANALYZE is not allowed: it would run the query and show exact row counts")
-        .hint("Use EXPLAIN without ANALYZE; it shows the plan, the noise and the cost, and is free.")
+    Refusal::denied(
+        "EXPLAIN ANALYZE is not allowed: it would run the query and show exact row counts",
+    )
+    .hint("Use EXPLAIN without ANALYZE; it shows the plan, the noise and the cost, and is free.")
 }

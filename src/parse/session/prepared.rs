@@ -28,7 +28,8 @@ pub struct Execute {
 }
 
 /// # Errors
-/// 42601 for a malformed one, 0A000 for a type that parameters cannot have and for statements that are no query.
+/// 42601 for a malformed one, 0A000 for a type that parameters cannot have and for statements that
+/// are no query.
 pub(super) fn prepare(
     words: &mut Words<'_>,
     sql: &str,
@@ -41,7 +42,8 @@ pub(super) fn prepare(
     let types = match words.parenthesized()? {
         Some(tokens) => {
             let begins = begins(&tokens);
-            let types = listed(tokens, Parser::parse_data_type).map_err(|fault| fault.told(sql, Goal::Types, begins))?;
+            let types = listed(tokens, Parser::parse_data_type)
+                .map_err(|fault| fault.told(sql, Goal::Types, begins))?;
             types.iter().map(parameter_oid).collect::<Result<_, _>>()?
         }
         None => Vec::new(),
@@ -55,7 +57,12 @@ pub(super) fn prepare(
         return Err(refusal);
     }
     let query = parse_query(words.rest())?;
-    Ok(Statement::Prepare(Prepare { name, types, query, bytes: crate::parse::weight(sql) }))
+    Ok(Statement::Prepare(Prepare {
+        name,
+        types,
+        query,
+        bytes: crate::parse::weight(sql),
+    }))
 }
 
 /// # Errors
@@ -65,15 +72,22 @@ pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Execute, Refus
     let values = match words.parenthesized()? {
         Some(tokens) => {
             let begins = begins(&tokens);
-            listed(tokens, Parser::parse_expr).map_err(|fault| fault.told(sql, Goal::Values, begins))?
+            listed(tokens, Parser::parse_expr)
+                .map_err(|fault| fault.told(sql, Goal::Values, begins))?
         }
         None => Vec::new(),
     };
-    Ok(Execute { name, values: Values::new(values)? })
+    Ok(Execute {
+        name,
+        values: Values::new(values)?,
+    })
 }
 
 /// What stands between commas.
-fn listed<T>(tokens: Vec<TokenWithSpan>, part: fn(&mut Parser<'static>) -> Result<T, ParserError>) -> Result<Vec<T>, Fault> {
+fn listed<T>(
+    tokens: Vec<TokenWithSpan>,
+    part: fn(&mut Parser<'static>) -> Result<T, ParserError>,
+) -> Result<Vec<T>, Fault> {
     let mut parser = parser_of(tokens)?;
     let parts = parser.parse_comma_separated(part)?;
     parser.expect_token(&Token::EOF)?;
@@ -82,6 +96,10 @@ fn listed<T>(tokens: Vec<TokenWithSpan>, part: fn(&mut Parser<'static>) -> Resul
 
 pub(super) fn deallocate(words: &mut Words<'_>) -> Result<Session, Refusal> {
     words.keyword("PREPARE");
-    let name = if words.keyword("ALL") { None } else { Some(words.identifier()?) };
+    let name = if words.keyword("ALL") {
+        None
+    } else {
+        Some(words.identifier()?)
+    };
     Ok(Session::Deallocate { name })
 }

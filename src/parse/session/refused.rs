@@ -42,12 +42,17 @@ pub(super) fn by_first_word(first: &str) -> Option<Refusal> {
 
 /// 42501: pgveil only reads.
 pub(super) fn changes(what: &str) -> Refusal {
-    Refusal::denied(format!("cannot execute {what}: pgveil answers SELECT queries only"))
-        .detail("Data, schema and rights cannot be changed through pgveil.")
-        .hint("Connect to the database itself to change anything.")
+    Refusal::denied(format!(
+        "cannot execute {what}: pgveil answers SELECT queries only"
+    ))
+    .detail("Data, schema and rights cannot be changed through pgveil.")
+    .hint("Connect to the database itself to change anything.")
 }
 
 /// 0A000: part of PostgreSQL, not of pgveil.
 pub(super) fn not_offered(what: &str) -> Refusal {
-    Refusal::new(crate::refusal::sqlstate::FEATURE_NOT_SUPPORTED, format!("{what} is not supported by pgveil"))
+    Refusal::new(
+        crate::refusal::sqlstate::FEATURE_NOT_SUPPORTED,
+        format!("{what} is not supported by pgveil"),
+    )
 }

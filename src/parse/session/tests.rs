@@ -11,33 +11,92 @@ fn one(sql: &str) -> Session {
 }
 
 fn set(name: &str, values: &[&str]) -> Session {
-    Session::Set { scope: Scope::Session, name: name.to_owned(), values: Some(values.iter().map(|&v| v.to_owned()).collect()) }
+    Session::Set {
+        scope: Scope::Session,
+        name: name.to_owned(),
+        values: Some(values.iter().map(|&v| v.to_owned()).collect()),
+    }
 }
 
 #[test]
 fn settings_are_read_as_postgresql_reads_them() {
     assert_eq!(one("SET DateStyle = 'ISO'"), set("datestyle", &["ISO"]));
-    assert_eq!(one("set search_path to a, \"B\", 'c d'"), set("search_path", &["a", "B", "c d"]));
-    assert_eq!(one("SET extra_float_digits = -1;"), set("extra_float_digits", &["-1"]));
-    assert_eq!(one("SET pgveil.epsilon = 0.5"), set("pgveil.epsilon", &["0.5"]));
-    assert_eq!(one("SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE"), set("timezone", &["<+00>-00"]));
+    assert_eq!(
+        one("set search_path to a, \"B\", 'c d'"),
+        set("search_path", &["a", "B", "c d"])
+    );
+    assert_eq!(
+        one("SET extra_float_digits = -1;"),
+        set("extra_float_digits", &["-1"])
+    );
+    assert_eq!(
+        one("SET pgveil.epsilon = 0.5"),
+        set("pgveil.epsilon", &["0.5"])
+    );
+    assert_eq!(
+        one("SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE"),
+        set("timezone", &["<+00>-00"])
+    );
     assert_eq!(one("SET TIME ZONE -5"), set("timezone", &["<-05>+05"]));
     assert_eq!(one("SET NAMES 'utf8'"), set("client_encoding", &["utf8"]));
-    assert_eq!(one("SET LOCAL x.y TO DEFAULT"), Session::Set { scope: Scope::Local, name: "x.y".to_owned(), values: None });
-    assert_eq!(one("/* a */ show -- b\n TimeZone"), Session::Show { name: "timezone".to_owned() });
-    assert_eq!(one("SHOW TRANSACTION ISOLATION LEVEL"), Session::Show { name: "transaction_isolation".to_owned() });
+    assert_eq!(
+        one("SET LOCAL x.y TO DEFAULT"),
+        Session::Set {
+            scope: Scope::Local,
+            name: "x.y".to_owned(),
+            values: None
+        }
+    );
+    assert_eq!(
+        one("/* a */ show -- b\n TimeZone"),
+        Session::Show {
+            name: "timezone".to_owned()
+        }
+    );
+    assert_eq!(
+        one("SHOW TRANSACTION ISOLATION LEVEL"),
+        Session::Show {
+            name: "transaction_isolation".to_owned()
+        }
+    );
     assert_eq!(one("RESET ALL"), Session::ResetAll);
 }
 
 #[test]
 fn transactions_are_read_with_every_mode() {
-    let modes = Modes { isolation: Some("serializable".to_owned()), read_only: Some(true), deferrable: Some(true) };
-    assert_eq!(one("BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE"), Session::Begin { start: false, modes: modes.clone() });
-    assert_eq!(one("START TRANSACTION ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE"), Session::Begin { start: true, modes });
+    let modes = Modes {
+        isolation: Some("serializable".to_owned()),
+        read_only: Some(true),
+        deferrable: Some(true),
+    };
+    assert_eq!(
+        one("BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE"),
+        Session::Begin {
+            start: false,
+            modes: modes.clone()
+        }
+    );
+    assert_eq!(
+        one("START TRANSACTION ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE"),
+        Session::Begin { start: true, modes }
+    );
     assert_eq!(one("END WORK AND CHAIN"), Session::Commit { chain: true });
-    assert_eq!(one("ABORT AND NO CHAIN"), Session::Rollback { chain: false });
-    assert_eq!(one("ROLLBACK WORK TO SAVEPOINT \"S\""), Session::RollbackTo { name: "S".to_owned() });
-    assert_eq!(one("RELEASE s"), Session::Release { name: "s".to_owned() });
+    assert_eq!(
+        one("ABORT AND NO CHAIN"),
+        Session::Rollback { chain: false }
+    );
+    assert_eq!(
+        one("ROLLBACK WORK TO SAVEPOINT \"S\""),
+        Session::RollbackTo {
+            name: "S".to_owned()
+        }
+    );
+    assert_eq!(
+        one("RELEASE s"),
+        Session::Release {
+            name: "s".to_owned()
+        }
+    );
 }
 
 #[test]
@@ -75,10 +134,21 @@ fn refusals_name_the_statement() {
 
 #[test]
 fn strings_are_split_by_tokens_only() {
-    assert_eq!(parse("SAVEPOINT s;SELECT ';' AS a;;RELEASE s;").unwrap().len(), 3);
+    assert_eq!(
+        parse("SAVEPOINT s;SELECT ';' AS a;;RELEASE s;")
+            .unwrap()
+            .len(),
+        3
+    );
     assert_eq!(parse(" ; ; -- nothing\n").unwrap(), vec![]);
-    assert!(matches!(parse("EXPLAIN (FORMAT json) SELECT 1").unwrap()[0], Statement::Explain(_, ExplainFormat::Json)));
-    assert!(matches!(parse("EXPLAIN (SELECT 1)").unwrap()[0], Statement::Explain(_, ExplainFormat::Text)));
+    assert!(matches!(
+        parse("EXPLAIN (FORMAT json) SELECT 1").unwrap()[0],
+        Statement::Explain(_, ExplainFormat::Json)
+    ));
+    assert!(matches!(
+        parse("EXPLAIN (SELECT 1)").unwrap()[0],
+        Statement::Explain(_, ExplainFormat::Text)
+    ));
     assert!(parse("SELECT 1 AS a b").is_err());
 }
 
@@ -90,19 +160,41 @@ fn only(sql: &str) -> Statement {
 
 #[test]
 fn types_of_the_catalog_lose_their_schema() {
-    let Statement::Query(query) = only("SELECT '1'::\"pg_catalog\".\"int4\", x::pg_catalog.timestamptz, y::other.int4") else { panic!() };
-    assert_eq!(query.to_sql(), "SELECT '1'::INT4, x::TIMESTAMPTZ, y::other.int4");
+    let Statement::Query(query) =
+        only("SELECT '1'::\"pg_catalog\".\"int4\", x::pg_catalog.timestamptz, y::other.int4")
+    else {
+        panic!()
+    };
+    assert_eq!(
+        query.to_sql(),
+        "SELECT '1'::INT4, x::TIMESTAMPTZ, y::other.int4"
+    );
 }
 
 #[test]
 fn cursors_are_declared_and_walked_in_every_spelling() {
     for (sql, expected) in [
         ("DECLARE c CURSOR FOR SELECT 1", (false, None, false)),
-        ("DECLARE c BINARY INSENSITIVE SCROLL CURSOR WITH HOLD FOR SELECT 1", (true, Some(true), true)),
-        ("declare c no scroll asensitive binary cursor without hold for (select 1)", (true, Some(false), false)),
+        (
+            "DECLARE c BINARY INSENSITIVE SCROLL CURSOR WITH HOLD FOR SELECT 1",
+            (true, Some(true), true),
+        ),
+        (
+            "declare c no scroll asensitive binary cursor without hold for (select 1)",
+            (true, Some(false), false),
+        ),
     ] {
-        let Statement::Declare(declare) = only(sql) else { panic!("{sql}") };
-        assert_eq!((declare.name.as_str(), (declare.is_binary, declare.scroll, declare.holds)), ("c", expected), "{sql}");
+        let Statement::Declare(declare) = only(sql) else {
+            panic!("{sql}")
+        };
+        assert_eq!(
+            (
+                declare.name.as_str(),
+                (declare.is_binary, declare.scroll, declare.holds)
+            ),
+            ("c", expected),
+            "{sql}"
+        );
     }
     let rows = Count::Rows;
     for (sql, expected) in [
@@ -126,44 +218,104 @@ fn cursors_are_declared_and_walked_in_every_spelling() {
         ("FETCH BACKWARD -3 FROM c", Direction::Forward(rows(3))),
         ("FETCH BACKWARD ALL IN c", Direction::Backward(Count::All)),
     ] {
-        for (sql, moves_only) in [(sql.to_owned(), false), (sql.replace("FETCH", "MOVE"), true)] {
-            let Statement::Fetch(fetch) = only(&sql) else { panic!("{sql}") };
-            assert_eq!((fetch.direction, fetch.moves_only), (expected, moves_only), "{sql}");
+        for (sql, moves_only) in [
+            (sql.to_owned(), false),
+            (sql.replace("FETCH", "MOVE"), true),
+        ] {
+            let Statement::Fetch(fetch) = only(&sql) else {
+                panic!("{sql}")
+            };
+            assert_eq!(
+                (fetch.direction, fetch.moves_only),
+                (expected, moves_only),
+                "{sql}"
+            );
         }
     }
-    assert_eq!(one("CLOSE \"C\""), Session::Close { name: Some("C".to_owned()) });
+    assert_eq!(
+        one("CLOSE \"C\""),
+        Session::Close {
+            name: Some("C".to_owned())
+        }
+    );
     assert_eq!(one("CLOSE ALL"), Session::Close { name: None });
 }
 
 #[test]
 fn prepared_statements_are_read() {
-    let Statement::Prepare(prepare) = only("PREPARE p (int, text, timestamptz, numeric(10, 2), unknown) AS SELECT $1") else { panic!() };
-    assert_eq!((prepare.name.as_str(), prepare.types.as_slice()), ("p", [23, 25, 1184, 1700, 0].as_slice()));
-    let Statement::Execute(execute) = only("EXECUTE p (1 + 2, 'x', NULL, -1)") else { panic!() };
+    let Statement::Prepare(prepare) =
+        only("PREPARE p (int, text, timestamptz, numeric(10, 2), unknown) AS SELECT $1")
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (prepare.name.as_str(), prepare.types.as_slice()),
+        ("p", [23, 25, 1184, 1700, 0].as_slice())
+    );
+    let Statement::Execute(execute) = only("EXECUTE p (1 + 2, 'x', NULL, -1)") else {
+        panic!()
+    };
     assert_eq!(
         execute.values.query(&[23, 25, 16, 20]).unwrap().to_sql(),
-        "VALUES (CAST((1 + 2) AS INTEGER), CAST(('x') AS TEXT), CAST((NULL) AS BOOLEAN), CAST((-1) AS BIGINT))"
+        "VALUES (CAST((1 + 2) AS INTEGER), CAST(('x') AS TEXT), CAST((NULL) AS BOOLEAN), CAST((-1) \
+            AS BIGINT))"
     );
 }
 
 #[test]
 fn copy_options_are_those_of_postgresql() {
-    let style = |delimiter, null: &str, has_header| Style { delimiter, null: null.to_owned(), has_header };
-    let csv = |style, quote, escape, force| CopyFormat::Csv { style, quote, escape, force };
+    let style = |delimiter, null: &str, has_header| Style {
+        delimiter,
+        null: null.to_owned(),
+        has_header,
+    };
+    let csv = |style, quote, escape, force| CopyFormat::Csv {
+        style,
+        quote,
+        escape,
+        force,
+    };
     let none = || Force::Columns(Vec::new());
     for (options, expected) in [
         ("", CopyFormat::Text(style(b'\t', "\\N", false))),
         ("WITH (FORMAT binary)", CopyFormat::Binary),
         ("BINARY", CopyFormat::Binary),
-        ("(DELIMITER '|', NULL 'nil', HEADER)", CopyFormat::Text(style(b'|', "nil", true))),
-        ("WITH CSV HEADER", csv(style(b',', "", true), b'"', b'"', none())),
-        ("WITH DELIMITER AS ';' NULL AS 'x' CSV QUOTE AS '~' ESCAPE AS '!' FORCE QUOTE a, b", {
-            csv(style(b';', "x", false), b'~', b'!', Force::Columns(vec!["a".to_owned(), "b".to_owned()]))
+        (
+            "(DELIMITER '|', NULL 'nil', HEADER)",
+            CopyFormat::Text(style(b'|', "nil", true)),
+        ),
+        (
+            "WITH CSV HEADER",
+            csv(style(b',', "", true), b'"', b'"', none()),
+        ),
+        (
+            "WITH DELIMITER AS ';' NULL AS 'x' CSV QUOTE AS '~' ESCAPE AS '!' FORCE QUOTE a, b",
+            {
+                csv(
+                    style(b';', "x", false),
+                    b'~',
+                    b'!',
+                    Force::Columns(vec!["a".to_owned(), "b".to_owned()]),
+                )
+            },
+        ),
+        (
+            "(FORMAT csv, HEADER off, FORCE_QUOTE *, ENCODING 'utf-8')",
+            csv(style(b',', "", false), b'"', b'"', Force::All),
+        ),
+        ("(FORMAT csv, QUOTE '''', FORCE_QUOTE (a))", {
+            csv(
+                style(b',', "", false),
+                b'\'',
+                b'\'',
+                Force::Columns(vec!["a".to_owned()]),
+            )
         }),
-        ("(FORMAT csv, HEADER off, FORCE_QUOTE *, ENCODING 'utf-8')", csv(style(b',', "", false), b'"', b'"', Force::All)),
-        ("(FORMAT csv, QUOTE '''', FORCE_QUOTE (a))", { csv(style(b',', "", false), b'\'', b'\'', Force::Columns(vec!["a".to_owned()])) }),
     ] {
-        let Statement::Copy(copy) = only(&format!("COPY (SELECT 1 AS a) TO STDOUT {options}")) else { panic!("{options}") };
+        let Statement::Copy(copy) = only(&format!("COPY (SELECT 1 AS a) TO STDOUT {options}"))
+        else {
+            panic!("{options}")
+        };
         assert_eq!(copy.format, expected, "{options}");
     }
     for (options, code) in [
@@ -186,6 +338,12 @@ fn copy_options_are_those_of_postgresql() {
         ("(FORMAT csv", "42601"),
         ("CSV NONSENSE", "42601"),
     ] {
-        assert_eq!(parse(&format!("COPY (SELECT 1) TO STDOUT {options}")).unwrap_err().sqlstate, code, "{options}");
+        assert_eq!(
+            parse(&format!("COPY (SELECT 1) TO STDOUT {options}"))
+                .unwrap_err()
+                .sqlstate,
+            code,
+            "{options}"
+        );
     }
 }

@@ -14,7 +14,10 @@ pub(super) struct Words<'a> {
 
 impl<'a> Words<'a> {
     pub(super) fn new(tokens: &'a [TokenWithSpan], sql: &'a str) -> Self {
-        let tokens = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)).collect();
+        let tokens = tokens
+            .iter()
+            .filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))
+            .collect();
         Self { tokens, at: 0, sql }
     }
 
@@ -25,7 +28,11 @@ impl<'a> Words<'a> {
     /// The next word in upper case, where it is an unquoted one.
     pub(super) fn peek_keyword(&self) -> Option<String> {
         match self.peek()? {
-            Token::Word(Word { value, quote_style: None, keyword: _ }) => Some(value.to_ascii_uppercase()),
+            Token::Word(Word {
+                value,
+                quote_style: None,
+                keyword: _,
+            }) => Some(value.to_ascii_uppercase()),
             _ => None,
         }
     }
@@ -48,7 +55,9 @@ impl<'a> Words<'a> {
     }
 
     pub(super) fn any_keyword(&mut self, wanted: &[&str]) -> Option<String> {
-        let word = self.peek_keyword().filter(|word| wanted.contains(&word.as_str()))?;
+        let word = self
+            .peek_keyword()
+            .filter(|word| wanted.contains(&word.as_str()))?;
         self.at += 1;
         Some(word)
     }
@@ -62,9 +71,17 @@ impl<'a> Words<'a> {
     /// An identifier, folded to lower case unless quoted.
     pub(super) fn identifier(&mut self) -> Result<String, Refusal> {
         match self.peek() {
-            Some(Token::Word(Word { value, quote_style, keyword: _ })) => {
+            Some(Token::Word(Word {
+                value,
+                quote_style,
+                keyword: _,
+            })) => {
                 self.at += 1;
-                Ok(if quote_style.is_some() { value.clone() } else { value.to_ascii_lowercase() })
+                Ok(if quote_style.is_some() {
+                    value.clone()
+                } else {
+                    value.to_ascii_lowercase()
+                })
             }
             _ => Err(self.unexpected()),
         }
@@ -111,7 +128,8 @@ impl<'a> Words<'a> {
         token
     }
 
-    /// The tokens between a parenthesis that opens here and the one that closes it; `None` where none opens.
+    /// The tokens between a parenthesis that opens here and the one that closes it; `None` where
+    /// none opens.
     pub(super) fn parenthesized(&mut self) -> Result<Option<Vec<TokenWithSpan>>, Refusal> {
         if !self.token(&Token::LParen) {
             return Ok(None);
@@ -133,17 +151,31 @@ impl<'a> Words<'a> {
 
     /// What is left, for sqlparser.
     pub(super) fn rest(&self) -> Vec<TokenWithSpan> {
-        self.tokens.iter().skip(self.at).map(|token| (*token).clone()).collect()
+        self.tokens
+            .iter()
+            .skip(self.at)
+            .map(|token| (*token).clone())
+            .collect()
     }
 
     pub(super) fn end(&self) -> Result<(), Refusal> {
-        if self.at >= self.tokens.len() { Ok(()) } else { Err(self.unexpected()) }
+        if self.at >= self.tokens.len() {
+            Ok(())
+        } else {
+            Err(self.unexpected())
+        }
     }
 
     /// 42601 at the token that does not fit.
     pub(super) fn unexpected(&self) -> Refusal {
-        let (here, before) = (self.tokens.get(self.at), self.at.checked_sub(1).and_then(|at| self.tokens.get(at)));
-        let position = here.map_or_else(|| before.map_or(1, |token| token.span.end.column), |token| token.span.start.column);
+        let (here, before) = (
+            self.tokens.get(self.at),
+            self.at.checked_sub(1).and_then(|at| self.tokens.get(at)),
+        );
+        let position = here.map_or_else(
+            || before.map_or(1, |token| token.span.end.column),
+            |token| token.span.start.column,
+        );
         unexpected(self.sql, u32::try_from(position).unwrap_or(u32::MAX))
     }
 }

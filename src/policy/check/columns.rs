@@ -11,12 +11,30 @@ use crate::policy::scalar;
 use crate::policy::{Bounds, Column, Scalar};
 
 /// The visible columns of the table, in the table's order.
-pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, domains: &mut Domains<'_>, findings: &mut Findings) -> Vec<Column> {
-    let TableRule::Private { columns, shows_other_columns, .. } = &table.entry.rule else {
+pub async fn check(
+    table: &Listed<'_>,
+    listed: &[Listed<'_>],
+    values_max: u32,
+    domains: &mut Domains<'_>,
+    findings: &mut Findings,
+) -> Vec<Column> {
+    let TableRule::Private {
+        columns,
+        shows_other_columns,
+        ..
+    } = &table.entry.rule
+    else {
         return public(table, domains, findings).await;
     };
     for entry in columns {
-        find_column(table.relation, &At { place: entry.place, value: entry.name.as_str() }, findings);
+        find_column(
+            table.relation,
+            &At {
+                place: entry.place,
+                value: entry.name.as_str(),
+            },
+            findings,
+        );
     }
     let needed = needed(table, listed);
     let mut shown = Vec::new();
@@ -26,20 +44,34 @@ pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, d
         let place = entry.map_or(table.entry.place, |e| e.place);
         match entry.map(|e| &e.rule) {
             Some(ColumnRule::Hidden) if is_needed => {
-                findings.error(place, format!("column \"{}\" is the unit of {} or on a path to it, and cannot be hidden", column.name, table.name()));
+                findings.error(
+                    place,
+                    format!(
+                        "column \"{}\" is the unit of {} or on a path to it, and cannot be hidden",
+                        column.name,
+                        table.name()
+                    ),
+                );
                 continue;
             }
             Some(ColumnRule::Hidden) => continue,
             Some(_) => {}
             // What nobody named is shown only where it can be read.
-            None if is_needed || (*shows_other_columns && column.selectable && !column.is_virtual) => {}
+            None if is_needed
+                || (*shows_other_columns && column.selectable && !column.is_virtual) => {}
             None => continue,
         }
         if !readable(table, column, entry, findings) {
             continue;
         }
         let declared = column;
-        let column = &catalog::Column { data_type: column.over.clone().unwrap_or_else(|| column.data_type.clone()), ..column.clone() };
+        let column = &catalog::Column {
+            data_type: column
+                .over
+                .clone()
+                .unwrap_or_else(|| column.data_type.clone()),
+            ..column.clone()
+        };
         let mut made = bare(declared);
         if let Some(entry) = entry {
             nullability(entry, column, findings);
@@ -51,15 +83,27 @@ pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, d
     shown
 }
 
-/// A public table shows every column that the role can read; where its values are few, they are its domain.
-async fn public(table: &Listed<'_>, domains: &mut Domains<'_>, findings: &mut Findings) -> Vec<Column> {
+/// A public table shows every column that the role can read; where its values are few, they are its
+/// domain.
+async fn public(
+    table: &Listed<'_>,
+    domains: &mut Domains<'_>,
+    findings: &mut Findings,
+) -> Vec<Column> {
     let mut columns = Vec::new();
     for column in table.relation.columns.iter().filter(|c| c.selectable) {
-        columns.push(Column { domain: domains.few(table.relation, column).await, is_complete: false, ..bare(column) });
+        columns.push(Column {
+            domain: domains.few(table.relation, column).await,
+            is_complete: false,
+            ..bare(column)
+        });
     }
     domains.extents(table.relation, &mut columns).await;
     if columns.is_empty() && table.relation.selectable {
-        findings.error(table.entry.place, format!("{} has no columns to show", table.name()));
+        findings.error(
+            table.entry.place,
+            format!("{} has no columns to show", table.name()),
+        );
     }
     columns
 }
@@ -67,7 +111,10 @@ async fn public(table: &Listed<'_>, domains: &mut Domains<'_>, findings: &mut Fi
 fn bare(column: &catalog::Column) -> Column {
     Column {
         name: column.name.clone(),
-        data_type: column.over.clone().unwrap_or_else(|| column.data_type.clone()),
+        data_type: column
+            .over
+            .clone()
+            .unwrap_or_else(|| column.data_type.clone()),
         declared: column.over.is_some().then(|| column.data_type.clone()),
         not_null: column.not_null,
         deterministic_collation: column.deterministic_collation,
@@ -75,7 +122,9 @@ fn bare(column: &catalog::Column) -> Column {
         bounds: None,
         // An enum's labels are part of the schema.
         domain: match &column.data_type {
-            catalog::Type::Enum(made) => Some(made.labels.iter().cloned().map(Scalar::Text).collect()),
+            catalog::Type::Enum(made) => {
+                Some(made.labels.iter().cloned().map(Scalar::Text).collect())
+            }
             _ => None,
         },
         is_complete: false,
@@ -83,11 +132,14 @@ fn bare(column: &catalog::Column) -> Column {
     }
 }
 
-/// The columns that the proxy itself joins or groups by: the unit, the table's own path, and where the paths of others arrive.
+/// The columns that the proxy itself joins or groups by: the unit, the table's own path, and where
+/// the paths of others arrive.
 fn needed<'a>(table: &Listed<'a>, listed: &[Listed<'a>]) -> Vec<&'a str> {
     let mut needed = Vec::new();
     for other in listed {
-        let TableRule::Private { unit, .. } = &other.entry.rule else { continue };
+        let TableRule::Private { unit, .. } = &other.entry.rule else {
+            continue;
+        };
         let is_own = other.relation.oid == table.relation.oid;
         match unit {
             UnitRule::Column(name) if is_own => needed.push(name.value.as_str()),
@@ -97,7 +149,12 @@ fn needed<'a>(table: &Listed<'a>, listed: &[Listed<'a>]) -> Vec<&'a str> {
                     needed.push(first.value.column.as_str());
                 }
                 let arrives = |s: &&At<_>| step_arrives(s, table);
-                needed.extend(steps.iter().filter(arrives).map(|s| s.value.referenced.as_str()));
+                needed.extend(
+                    steps
+                        .iter()
+                        .filter(arrives)
+                        .map(|s| s.value.referenced.as_str()),
+                );
             }
         }
     }
@@ -108,17 +165,34 @@ fn step_arrives(step: &At<crate::policy::file::PathStep>, table: &Listed<'_>) ->
     (&step.value.schema, &step.value.table) == (&table.relation.schema, &table.relation.name)
 }
 
-fn readable(table: &Listed<'_>, column: &catalog::Column, entry: Option<&ColumnEntry>, findings: &mut Findings) -> bool {
+fn readable(
+    table: &Listed<'_>,
+    column: &catalog::Column,
+    entry: Option<&ColumnEntry>,
+    findings: &mut Findings,
+) -> bool {
     let place = entry.map_or(table.entry.place, |e| e.place);
     // A table that cannot be read at all has its error already.
     if !column.selectable && table.relation.selectable {
-        findings.error(place, format!("the database role may not SELECT column \"{}\" of {}", column.name, table.name()));
+        findings.error(
+            place,
+            format!(
+                "the database role may not SELECT column \"{}\" of {}",
+                column.name,
+                table.name()
+            ),
+        );
     }
     // A unit or path column that is virtual has its error already.
     if column.is_virtual && entry.is_some() {
         findings.error(
             place,
-            format!("column \"{}\" of {} is a virtual generated column: reading it may fail on a row; hide it", column.name, table.name()),
+            format!(
+                "column \"{}\" of {} is a virtual generated column: reading it may fail on a \
+                row; hide it",
+                column.name,
+                table.name()
+            ),
         );
     }
     column.selectable && !column.is_virtual
@@ -131,16 +205,31 @@ fn nullability(entry: &ColumnEntry, column: &catalog::Column, findings: &mut Fin
     {
         findings.error(
             nullable.place,
-            format!("column \"{}\" may be NULL: the database has no valid NOT NULL constraint for every row of it", column.name),
+            format!(
+                "column \"{}\" may be NULL: the database has no valid NOT NULL constraint for \
+                every row of it",
+                column.name
+            ),
         );
     }
 }
 
-async fn rule(entry: &ColumnEntry, column: &catalog::Column, made: &mut Column, values_max: u32, domains: &mut Domains<'_>, findings: &mut Findings) {
+async fn rule(
+    entry: &ColumnEntry,
+    column: &catalog::Column,
+    made: &mut Column,
+    values_max: u32,
+    domains: &mut Domains<'_>,
+    findings: &mut Findings,
+) {
     match &entry.rule {
         // The searches of a table are read on their own.
         ColumnRule::Hidden | ColumnRule::Visible | ColumnRule::Searched { .. } => {}
-        ColumnRule::Bounds { place, lower, upper } => made.bounds = bounds(column, *place, lower, upper, findings),
+        ColumnRule::Bounds {
+            place,
+            lower,
+            upper,
+        } => made.bounds = bounds(column, *place, lower, upper, findings),
         ColumnRule::Values(values) => {
             if is_listable(column, entry.place, findings) {
                 made.domain = declared(column, values, entry.place, values_max, findings);
@@ -154,29 +243,54 @@ async fn rule(entry: &ColumnEntry, column: &catalog::Column, made: &mut Column, 
     }
 }
 
-/// Whether the list has every value that occurs and will occur. A foreign key's table and an enum's labels may grow after the list was read: only the owner can say that they do not.
-fn is_complete(entry: &ColumnEntry, column: &catalog::Column, made: &Column, findings: &mut Findings) -> bool {
+/// Whether the list has every value that occurs and will occur. A foreign key's table and an enum's
+/// labels may grow after the list was read: only the owner can say that they do not.
+fn is_complete(
+    entry: &ColumnEntry,
+    column: &catalog::Column,
+    made: &Column,
+    findings: &mut Findings,
+) -> bool {
     let Some(listed) = &made.domain else {
         // A list that cannot be read has its error already.
         let is_listed = matches!(entry.rule, ColumnRule::Values(_) | ColumnRule::Domain(_));
         if let Some(complete) = entry.complete.as_ref().filter(|_| !is_listed) {
-            findings.error(complete.place, format!("column \"{}\": complete is said of values or of a domain", column.name));
+            findings.error(
+                complete.place,
+                format!(
+                    "column \"{}\": complete is said of values or of a domain",
+                    column.name
+                ),
+            );
         }
         return false;
     };
     let is_either = column.data_type == catalog::Type::Bool && listed.len() == 2;
-    entry.complete.as_ref().map_or(is_either, |complete| complete.value)
+    entry
+        .complete
+        .as_ref()
+        .map_or(is_either, |complete| complete.value)
 }
 
 fn is_listable(column: &catalog::Column, place: Place, findings: &mut Findings) -> bool {
     if !scalar::is_listable(&column.data_type) {
-        findings.error(place, format!("column \"{}\" is {}, for which a list of values is not offered", column.name, column.data_type));
+        findings.error(
+            place,
+            format!(
+                "column \"{}\" is {}, for which a list of values is not offered",
+                column.name, column.data_type
+            ),
+        );
         return false;
     }
     if !column.deterministic_collation {
         findings.error(
             place,
-            format!("column \"{}\" has a collation that is not deterministic: two spellings of a value may count as equal", column.name),
+            format!(
+                "column \"{}\" has a collation that is not deterministic: two spellings of a \
+                value may count as equal",
+                column.name
+            ),
         );
         return false;
     }
@@ -185,35 +299,61 @@ fn is_listable(column: &catalog::Column, place: Place, findings: &mut Findings) 
 
 /// The greatest magnitude of a numeric type that has one.
 fn most_of(data_type: &catalog::Type) -> Option<f64> {
-    let catalog::Type::Numeric(Some((precision, scale))) = data_type else { return None };
+    let catalog::Type::Numeric(Some((precision, scale))) = data_type else {
+        return None;
+    };
     let scale = i32::from(*scale);
     Some(10f64.powi(i32::from(*precision) - scale) - 10f64.powi(-scale))
 }
 
 fn magnitude(value: &Scalar) -> Option<f64> {
-    let Scalar::Decimal(text) = value else { return None };
+    let Scalar::Decimal(text) = value else {
+        return None;
+    };
     text.parse().ok().map(f64::abs)
 }
 
-fn bounds(column: &catalog::Column, place: Place, lower: &At<Literal>, upper: &At<Literal>, findings: &mut Findings) -> Option<Bounds> {
+fn bounds(
+    column: &catalog::Column,
+    place: Place,
+    lower: &At<Literal>,
+    upper: &At<Literal>,
+    findings: &mut Findings,
+) -> Option<Bounds> {
     if !scalar::is_ordered(&column.data_type) {
-        findings.error(place, format!("column \"{}\" is {}; bounds are for numbers, dates and timestamps", column.name, column.data_type));
+        findings.error(
+            place,
+            format!(
+                "column \"{}\" is {}; bounds are for numbers, dates and timestamps",
+                column.name, column.data_type
+            ),
+        );
         return None;
     }
     let lower = constant(column, "the lower bound", lower, findings);
     let upper = constant(column, "the upper bound", upper, findings);
     let bounds = scalar::outward(&column.data_type, lower?, upper?);
     if scalar::compare(&bounds.lower, &bounds.upper) != Some(Ordering::Less) {
-        findings.error(place, format!("bounds of column \"{}\": the lower bound must be below the upper bound", column.name));
+        findings.error(
+            place,
+            format!(
+                "bounds of column \"{}\": the lower bound must be below the upper bound",
+                column.name
+            ),
+        );
         return None;
     }
     if let Some(most) = most_of(&column.data_type)
-        && [&bounds.lower, &bounds.upper].into_iter().filter_map(magnitude).any(|bound| bound > most)
+        && [&bounds.lower, &bounds.upper]
+            .into_iter()
+            .filter_map(magnitude)
+            .any(|bound| bound > most)
     {
         findings.warning(
             place,
             format!(
-                "bounds of column \"{}\" reach past {most}, the most that {} can hold; narrower ones give less noise",
+                "bounds of column \"{}\" reach past {most}, the most that {} can hold; narrower \
+                    ones give less noise",
                 column.name, column.data_type
             ),
         );
@@ -222,42 +362,80 @@ fn bounds(column: &catalog::Column, place: Place, lower: &At<Literal>, upper: &A
     Some(bounds)
 }
 
-/// Bounds beside what a CHECK allows: wider ones give more noise than need be, narrower ones cut values off.
+/// Bounds beside what a CHECK allows: wider ones give more noise than need be, narrower ones cut
+/// values off.
 fn checked(column: &catalog::Column, place: Place, bounds: &Bounds, findings: &mut Findings) {
     let order = |a: &Scalar, b: &Scalar| scalar::compare(a, b).unwrap_or(Ordering::Equal);
-    let read =
-        |texts: &[String]| texts.iter().filter_map(|text| Some((scalar::parse(&column.data_type, text).ok()?, text.clone()))).collect::<Vec<_>>();
-    let lower = read(&column.allowed.lower).into_iter().max_by(|a, b| order(&a.0, &b.0));
-    let upper = read(&column.allowed.upper).into_iter().min_by(|a, b| order(&a.0, &b.0));
+    let read = |texts: &[String]| {
+        texts
+            .iter()
+            .filter_map(|text| Some((scalar::parse(&column.data_type, text).ok()?, text.clone())))
+            .collect::<Vec<_>>()
+    };
+    let lower = read(&column.allowed.lower)
+        .into_iter()
+        .max_by(|a, b| order(&a.0, &b.0));
+    let upper = read(&column.allowed.upper)
+        .into_iter()
+        .min_by(|a, b| order(&a.0, &b.0));
     let lower = lower.map(|(allowed, text)| (order(&bounds.lower, &allowed), text));
     let upper = upper.map(|(allowed, text)| (order(&allowed, &bounds.upper), text));
     for (end, side) in [(lower, "below"), (upper, "above")] {
-        let Some((ordering, allowed)) = end else { continue };
+        let Some((ordering, allowed)) = end else {
+            continue;
+        };
         let name = &column.name;
         match ordering {
             Ordering::Less => findings.warning(
                 place,
-                format!("bounds of column \"{name}\" reach {side} {allowed}, past which a CHECK of the table lets no value; narrower ones give less noise"),
+                format!(
+                    "bounds of column \"{name}\" reach {side} {allowed}, past which a CHECK of \
+                    the table lets no value; narrower ones give less noise"
+                ),
             ),
             Ordering::Greater => findings.warning(
                 place,
-                format!("bounds of column \"{name}\" end before {allowed}, up to which a CHECK of the table lets values be; those past the bounds count as the bound, and sums and averages are off by it"),
+                format!(
+                    "bounds of column \"{name}\" end before {allowed}, up to which a CHECK of \
+                    the table lets values be; those past the bounds count as the bound, and sums \
+                    and averages are off by it"
+                ),
             ),
             Ordering::Equal => {}
         }
     }
 }
 
-fn declared(column: &catalog::Column, values: &[At<Literal>], place: Place, max: u32, findings: &mut Findings) -> Option<Vec<Scalar>> {
+fn declared(
+    column: &catalog::Column,
+    values: &[At<Literal>],
+    place: Place,
+    max: u32,
+    findings: &mut Findings,
+) -> Option<Vec<Scalar>> {
     if values.len() > max as usize {
-        findings.error(place, format!("column \"{}\" has more than {max} values (limits.groups)", column.name));
+        findings.error(
+            place,
+            format!(
+                "column \"{}\" has more than {max} values (limits.groups)",
+                column.name
+            ),
+        );
         return None;
     }
     let mut read = Vec::with_capacity(values.len());
     for literal in values {
-        let Some(value) = constant(column, "a value", literal, findings) else { continue };
+        let Some(value) = constant(column, "a value", literal, findings) else {
+            continue;
+        };
         if read.contains(&value) {
-            findings.error(literal.place, format!("value \"{}\" of column \"{}\" is given twice", literal.value.text, column.name));
+            findings.error(
+                literal.place,
+                format!(
+                    "value \"{}\" of column \"{}\" is given twice",
+                    literal.value.text, column.name
+                ),
+            );
         } else {
             read.push(value);
         }
@@ -265,12 +443,22 @@ fn declared(column: &catalog::Column, values: &[At<Literal>], place: Place, max:
     (read.len() == values.len()).then_some(read)
 }
 
-pub(super) fn constant(column: &catalog::Column, what: &str, literal: &At<Literal>, findings: &mut Findings) -> Option<Scalar> {
+pub(super) fn constant(
+    column: &catalog::Column,
+    what: &str,
+    literal: &At<Literal>,
+    findings: &mut Findings,
+) -> Option<Scalar> {
     match scalar::parse(&column.data_type, &literal.value.text) {
         Ok(value) => Some(value),
         Err(wanted) => {
             let (name, data_type, text) = (&column.name, &column.data_type, &literal.value.text);
-            findings.error(literal.place, format!("{what} of column \"{name}\" ({data_type}) must be {wanted}, not \"{text}\""));
+            findings.error(
+                literal.place,
+                format!(
+                    "{what} of column \"{name}\" ({data_type}) must be {wanted}, not \"{text}\""
+                ),
+            );
             None
         }
     }

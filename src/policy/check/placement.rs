@@ -1,4 +1,5 @@
-//! Where the rows of tables lie: a unit's rows must be in one place, and keys of a table hold only where somebody enforces them.
+//! Where the rows of tables lie: a unit's rows must be in one place, and keys of a table hold only
+//! where somebody enforces them.
 
 use super::Listed;
 use crate::catalog;
@@ -8,7 +9,13 @@ use crate::policy::error::Findings;
 use crate::policy::file::File;
 
 /// Judges every table of the file; `units` are parallel to `listed`.
-pub fn check(file: &File, catalog: &Catalog, listed: &[Listed<'_>], units: &[Option<Unit>], findings: &mut Findings) {
+pub fn check(
+    file: &File,
+    catalog: &Catalog,
+    listed: &[Listed<'_>],
+    units: &[Option<Unit>],
+    findings: &mut Findings,
+) {
     let mut placed: Option<(&Listed<'_>, &Hash)> = None;
     for (table, unit) in listed.iter().zip(units) {
         parts(catalog, table, findings);
@@ -16,15 +23,20 @@ pub fn check(file: &File, catalog: &Catalog, listed: &[Listed<'_>], units: &[Opt
             public(table, findings);
             continue;
         };
-        let Some(hash) = by_unit(file, table, unit, findings) else { continue };
+        let Some(hash) = by_unit(file, table, unit, findings) else {
+            continue;
+        };
         match placed {
             Some((first, known)) if known.colocation != hash.colocation => {
                 let (name, first, column) = (table.name(), first.name(), &hash.column);
                 findings.error(
                     table.entry.place,
                     format!(
-                        "{name} and {first} are not colocated, so that rows of one {} lie in two places that are read at two moments; distribute it anew: \
-                         SELECT undistribute_table('{name}'), then create_distributed_table('{name}', '{column}', colocate_with => '{first}')",
+                        "{name} and {first} are not colocated, so that rows of one {} lie in two \
+                            places that are read at two moments; distribute it anew: \
+                         SELECT undistribute_table('{name}'), then \
+                         create_distributed_table('{name}', '{column}', colocate_with => \
+                         '{first}')",
                         file.privacy.unit
                     ),
                 );
@@ -34,42 +46,70 @@ pub fn check(file: &File, catalog: &Catalog, listed: &[Listed<'_>], units: &[Opt
         }
     }
     if let Some((distributed, _)) = placed {
-        for (table, _) in listed.iter().zip(units).filter(|(table, unit)| unit.is_some() && table.relation.distribution == Distribution::Local) {
+        for (table, _) in listed.iter().zip(units).filter(|(table, unit)| {
+            unit.is_some() && table.relation.distribution == Distribution::Local
+        }) {
             let (name, distributed) = (table.name(), distributed.name());
             findings.warning(
                 table.entry.place,
-                format!("{name} is a local table beside the distributed {distributed}: joins of both bring rows to one server, which takes long"),
+                format!(
+                    "{name} is a local table beside the distributed {distributed}: joins of \
+                    both bring rows to one server, which takes long"
+                ),
             );
         }
     }
 }
 
-/// A private table's hash, where equal values of it are one unit; `None` for tables that are not distributed, and where an error was noted.
-fn by_unit<'a>(file: &File, table: &Listed<'a>, unit: &Unit, findings: &mut Findings) -> Option<&'a Hash> {
+/// A private table's hash, where equal values of it are one unit; `None` for tables that are not
+/// distributed, and where an error was noted.
+fn by_unit<'a>(
+    file: &File,
+    table: &Listed<'a>,
+    unit: &Unit,
+    findings: &mut Findings,
+) -> Option<&'a Hash> {
     let (name, word) = (table.name(), &file.privacy.unit);
     let remedy = match holder(unit) {
-        Some(column) => format!("distribute it by the column that holds the {word}: SELECT create_distributed_table('{name}', '{column}')"),
-        None => format!("give it a column that holds the {word} itself, and distribute it by that one"),
+        Some(column) => format!(
+            "distribute it by the column that holds the {word}: SELECT \
+                create_distributed_table('{name}', '{column}')"
+        ),
+        None => {
+            format!("give it a column that holds the {word} itself, and distribute it by that one")
+        }
     };
     let wrong = match &table.relation.distribution {
         Distribution::Local => return None,
         Distribution::Hash(hash) if holder(unit) != Some(hash.column.as_str()) => {
             format!(
-                "{name} is distributed by {}, so that rows of one {word} may lie in many shards, each read at a moment of its own; {remedy}",
+                "{name} is distributed by {}, so that rows of one {word} may lie in many shards, \
+                    each read at a moment of its own; {remedy}",
                 hash.column
             )
         }
         Distribution::Hash(hash) if !hash.tiles => {
-            format!("the shards of {name} have gaps or overlap, so that no key holds for all rows; repair pg_dist_shard, or {remedy}")
+            format!(
+                "the shards of {name} have gaps or overlap, so that no key holds for all rows; \
+                    repair pg_dist_shard, or {remedy}"
+            )
         }
         Distribution::Hash(hash) => return Some(hash),
         Distribution::Unenforced(method) => {
-            format!("{name} is distributed by {method}: Citus enforces no key of it, and rows of one {word} may lie in any shard; {remedy}")
+            format!(
+                "{name} is distributed by {method}: Citus enforces no key of it, and rows of one \
+                    {word} may lie in any shard; {remedy}"
+            )
         }
         Distribution::Reference => {
-            format!("{name} is a reference table, of which every server has a copy, and private tables are read in shards; {remedy}")
+            format!(
+                "{name} is a reference table, of which every server has a copy, and private tables \
+                    are read in shards; {remedy}"
+            )
         }
-        Distribution::Single => format!("{name} lies in one shard, and private tables are read in shards of their own; {remedy}"),
+        Distribution::Single => format!(
+            "{name} lies in one shard, and private tables are read in shards of their own; {remedy}"
+        ),
     };
     findings.error(table.entry.place, wrong);
     None
@@ -89,10 +129,18 @@ fn public(table: &Listed<'_>, findings: &mut Findings) {
         Distribution::Local | Distribution::Reference | Distribution::Single => return,
         Distribution::Hash(hash) if hash.tiles => return,
         Distribution::Hash(_) => "its shards have gaps or overlap".to_owned(),
-        Distribution::Unenforced(method) => format!("it is distributed by {method}, so that Citus enforces none"),
+        Distribution::Unenforced(method) => {
+            format!("it is distributed by {method}, so that Citus enforces none")
+        }
     };
     if table.is_public() {
-        findings.warning(table.entry.place, format!("no key of {} is trusted: {told}; a reference table keeps its keys", table.name()));
+        findings.warning(
+            table.entry.place,
+            format!(
+                "no key of {} is trusted: {told}; a reference table keeps its keys",
+                table.name()
+            ),
+        );
     }
 }
 
@@ -108,14 +156,25 @@ fn parts(catalog: &Catalog, table: &Listed<'_>, findings: &mut Findings) {
         findings.error(
             place,
             format!(
-                "partition {} of {name} is a foreign table: PostgreSQL checks neither its keys nor that its rows belong there, so that one row may count twice; \
+                "partition {} of {name} is a foreign table: PostgreSQL checks neither its keys nor \
+                    that its rows belong there, so that one row may count twice; \
                  keep the partitions of a private table on this server",
                 told(part)
             ),
         );
     }
-    if let Some(part) = below.iter().find(|part| part.kind != Kind::Foreign && part.distribution != table.relation.distribution) {
-        findings.error(place, format!("partition {} of {name} is not distributed as {name} is; distribute the whole table alike", told(part)));
+    if let Some(part) = below
+        .iter()
+        .find(|part| part.kind != Kind::Foreign && part.distribution != table.relation.distribution)
+    {
+        findings.error(
+            place,
+            format!(
+                "partition {} of {name} is not distributed as {name} is; \
+            distribute the whole table alike",
+                told(part)
+            ),
+        );
     }
 }
 
@@ -123,7 +182,11 @@ fn descendants(catalog: &Catalog, oid: u32) -> Vec<&catalog::Table> {
     let mut found: Vec<&catalog::Table> = Vec::new();
     let mut open = vec![oid];
     while let Some(parent) = open.pop() {
-        for table in catalog.tables.iter().filter(|table| table.parents.contains(&parent)) {
+        for table in catalog
+            .tables
+            .iter()
+            .filter(|table| table.parents.contains(&parent))
+        {
             if found.iter().all(|known| known.oid != table.oid) {
                 found.push(table);
                 open.push(table.oid);

@@ -11,35 +11,90 @@ use crate::policy::{Column, Unit};
 /// Fewer ends to choose from are no search.
 const EDGES_LEAST: usize = 3;
 
-/// The searches of one table: its rows first, then its columns in their order. `at` is its place among the policy's tables.
-pub fn of(table: &Listed<'_>, at: usize, unit: Option<&Unit>, columns: &[Column], findings: &mut Findings) -> Vec<Search> {
-    let TableRule::Private { rows_per_unit, columns: entries, .. } = &table.entry.rule else { return Vec::new() };
+/// The searches of one table: its rows first, then its columns in their order. `at` is its place
+/// among the policy's tables.
+pub fn of(
+    table: &Listed<'_>,
+    at: usize,
+    unit: Option<&Unit>,
+    columns: &[Column],
+    findings: &mut Findings,
+) -> Vec<Search> {
+    let TableRule::Private {
+        rows_per_unit,
+        columns: entries,
+        ..
+    } = &table.entry.rule
+    else {
+        return Vec::new();
+    };
     let mut searches = Vec::new();
-    if rows_per_unit.as_ref().is_some_and(|rows| rows.value == RowsRule::Searched) && unit.is_some_and(|unit| !unit.is_primary_key) {
-        searches.push(Search { table: at, sought: Sought::Rows });
+    if rows_per_unit
+        .as_ref()
+        .is_some_and(|rows| rows.value == RowsRule::Searched)
+        && unit.is_some_and(|unit| !unit.is_primary_key)
+    {
+        searches.push(Search {
+            table: at,
+            sought: Sought::Rows,
+        });
     }
     for (position, column) in columns.iter().enumerate() {
-        let Some(entry) = entries.iter().find(|entry| entry.name == column.name) else { continue };
-        let ColumnRule::Searched { place, lower, upper } = &entry.rule else { continue };
+        let Some(entry) = entries.iter().find(|entry| entry.name == column.name) else {
+            continue;
+        };
+        let ColumnRule::Searched {
+            place,
+            lower,
+            upper,
+        } = &entry.rule
+        else {
+            continue;
+        };
         let (name, data_type) = (&column.name, &column.data_type);
         if !is_searchable(data_type) {
             findings.error(
                 *place,
-                format!("column \"{name}\" is {data_type}; `auto` finds bounds of numbers only, so write bounds that need no look at the data"),
+                format!(
+                    "column \"{name}\" is {data_type}; `auto` finds bounds of numbers only, so \
+                    write bounds that need no look at the data"
+                ),
             );
             continue;
         }
-        let Some(known) = table.relation.column(name) else { continue };
-        let known = &catalog::Column { data_type: data_type.clone(), ..known.clone() };
+        let Some(known) = table.relation.column(name) else {
+            continue;
+        };
+        let known = &catalog::Column {
+            data_type: data_type.clone(),
+            ..known.clone()
+        };
         let mut read = |what, literal: &Option<_>| match literal {
             Some(literal) => constant(known, what, literal, findings).map(Some),
             None => Some(None),
         };
-        let (lower, upper) = (read("the lower bound", lower), read("the upper bound", upper));
-        let (Some(lower), Some(upper)) = (lower, upper) else { continue };
-        let search = Search { table: at, sought: Sought::Bounds { column: position, lower, upper } };
+        let (lower, upper) = (
+            read("the lower bound", lower),
+            read("the upper bound", upper),
+        );
+        let (Some(lower), Some(upper)) = (lower, upper) else {
+            continue;
+        };
+        let search = Search {
+            table: at,
+            sought: Sought::Bounds {
+                column: position,
+                lower,
+                upper,
+            },
+        };
         if search.edges(data_type).len() < EDGES_LEAST {
-            findings.error(*place, format!("the bound of column \"{name}\" leaves nothing to search; write both bounds"));
+            findings.error(
+                *place,
+                format!(
+                    "the bound of column \"{name}\" leaves nothing to search; write both bounds"
+                ),
+            );
             continue;
         }
         searches.push(search);

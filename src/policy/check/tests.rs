@@ -10,7 +10,13 @@ struct Rows(Result<Vec<Option<&'static str>>, &'static str>);
 
 #[async_trait]
 impl DomainReader for Rows {
-    async fn rows(&self, _: &str, _: &str, _: &[&str], _: u32) -> Result<Vec<Vec<Option<String>>>, Error> {
+    async fn rows(
+        &self,
+        _: &str,
+        _: &str,
+        _: &[&str],
+        _: u32,
+    ) -> Result<Vec<Vec<Option<String>>>, Error> {
         match &self.0 {
             Ok(rows) => Ok(rows.iter().map(|r| vec![r.map(str::to_owned)]).collect()),
             Err(version) => Err(Error::TooOld((*version).to_owned())),
@@ -61,8 +67,19 @@ fn table(oid: u32, name: &str, columns: Vec<Column>) -> catalog::Table {
 }
 
 fn catalog() -> Catalog {
-    let people = table(1, "people", vec![column("id", Type::Int8), column("price", Type::Numeric(None))]);
-    let codes = table(2, "codes", vec![column("price", Type::Numeric(Some((9, 2))))]);
+    let people = table(
+        1,
+        "people",
+        vec![
+            column("id", Type::Int8),
+            column("price", Type::Numeric(None)),
+        ],
+    );
+    let codes = table(
+        2,
+        "codes",
+        vec![column("price", Type::Numeric(Some((9, 2))))],
+    );
     Catalog {
         server_version: "15.1".to_owned(),
         server_version_num: 150_001,
@@ -78,7 +95,8 @@ fn file(columns: &str) -> File {
     let text = format!(
         "version: 1
 privacy: {{unit: p, budget: {{epsilon: 1, delta: 1e-6}}}}
-roles: [{{name: a, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {{epsilon: 1, delta: 1e-6}}}}]
+roles: [{{name: a, \
+password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {{epsilon: 1, delta: 1e-6}}}}]
 tables:
   s.codes: public
   s.people: {{unit: id, {columns}}}"
@@ -87,25 +105,59 @@ tables:
 }
 
 async fn errors(file: &File, catalog: &Catalog, rows: Rows) -> Vec<String> {
-    check(file, catalog, &rows).await.err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    check(file, catalog, &rows)
+        .await
+        .err()
+        .unwrap_or_default()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 const DOMAIN: &str = "columns: {price: {domain: s.codes.price}}";
 
 #[tokio::test]
 async fn domains_are_canonical_sorted_and_distinct() {
-    let rows = Rows(Ok(vec![Some("10.00"), None, Some("9.5"), Some("9.50"), Some("-1")]));
+    let rows = Rows(Ok(vec![
+        Some("10.00"),
+        None,
+        Some("9.5"),
+        Some("9.50"),
+        Some("-1"),
+    ]));
     let checked = check(&file(DOMAIN), &catalog(), &rows).await.unwrap();
-    let domain = checked.policy.table("s", "people").and_then(|t| t.columns[1].domain.clone());
-    assert_eq!(domain, Some(["-1", "9.5", "10"].map(|d| crate::policy::Scalar::Decimal(d.to_owned())).to_vec()));
+    let domain = checked
+        .policy
+        .table("s", "people")
+        .and_then(|t| t.columns[1].domain.clone());
+    assert_eq!(
+        domain,
+        Some(
+            ["-1", "9.5", "10"]
+                .map(|d| crate::policy::Scalar::Decimal(d.to_owned()))
+                .to_vec()
+        )
+    );
 }
 
 #[tokio::test]
 async fn a_domain_that_cannot_be_read_is_an_error() {
     let found = errors(&file(DOMAIN), &catalog(), Rows(Err("9.6"))).await;
-    assert_eq!(found, ["p.yaml:6:50: domain s.codes.price cannot be read: PostgreSQL 9.6 is too old: pgveil needs version 12 or later"]);
+    assert_eq!(
+        found,
+        [
+            "p.yaml:6:50: domain s.codes.price cannot be read: PostgreSQL 9.6 is too old: pgveil \
+                needs version 12 or later"
+        ]
+    );
     let found = errors(&file(DOMAIN), &catalog(), Rows(Ok(vec![Some("NaN")]))).await;
-    assert!(found[0].starts_with("p.yaml:6:50: domain s.codes.price holds \"NaN\", but column \"price\" needs a finite decimal number"), "{found:?}");
+    assert!(
+        found[0].starts_with(
+            "p.yaml:6:50: domain s.codes.price holds \"NaN\", but \
+        column \"price\" needs a finite decimal number"
+        ),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]
@@ -113,39 +165,89 @@ async fn the_encoding_must_be_utf8() {
     let mut catalog = catalog();
     catalog.server_encoding = "SQL_ASCII".to_owned();
     let found = errors(&file(DOMAIN), &catalog, Rows(Ok(vec![Some("1")]))).await;
-    assert!(found.len() == 1 && found[0].starts_with("p.yaml:1:1: the database has the encoding SQL_ASCII; pgveil needs UTF8"), "{found:?}");
+    assert!(
+        found.len() == 1
+            && found[0].starts_with(
+                "p.yaml:1:1: the database has the encoding SQL_ASCII; pgveil needs UTF8"
+            ),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]
 async fn virtual_generated_columns_are_not_shown() {
     let mut catalog = catalog();
     catalog.tables[1].columns[1].is_virtual = true;
-    let found = errors(&file("columns: {price: visible}"), &catalog, Rows(Ok(Vec::new()))).await;
-    assert!(found.len() == 1 && found[0].starts_with("p.yaml:6:34: column \"price\" of s.people is a virtual generated column"), "{found:?}");
-    let checked = check(&file("other_columns: visible"), &catalog, &Rows(Ok(Vec::new()))).await.unwrap();
-    assert_eq!(checked.policy.table("s", "people").map(|t| t.columns.len()), Some(1));
+    let found = errors(
+        &file("columns: {price: visible}"),
+        &catalog,
+        Rows(Ok(Vec::new())),
+    )
+    .await;
+    assert!(
+        found.len() == 1
+            && found[0].starts_with(
+                "p.yaml:6:34: column \"price\" of s.people is a virtual generated column"
+            ),
+        "{found:?}"
+    );
+    let checked = check(
+        &file("other_columns: visible"),
+        &catalog,
+        &Rows(Ok(Vec::new())),
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        checked.policy.table("s", "people").map(|t| t.columns.len()),
+        Some(1)
+    );
     catalog.tables[1].columns[0].is_virtual = true;
     let found = errors(&file("rows_per_unit: 1"), &catalog, Rows(Ok(Vec::new()))).await;
-    assert!(found[0].starts_with("p.yaml:6:20: column \"id\" of s.people cannot be the unit: it is a virtual generated column"), "{found:?}");
+    assert!(
+        found[0].starts_with(
+            "p.yaml:6:20: column \"id\" of s.people cannot be the unit: it is \
+        a virtual generated column"
+        ),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]
 async fn bounds_beside_a_check_are_warned_of() {
     let mut catalog = catalog();
     let warnings = async |catalog: &Catalog, bounds: &str| {
-        let checked =
-            check(&file(&format!("rows_per_unit: 1, columns: {{price: {{bounds: {bounds}}}}}")), catalog, &Rows(Ok(Vec::new()))).await.unwrap();
-        checked.warnings.iter().map(|warning| warning.message.clone()).filter(|text| text.contains("CHECK")).collect::<Vec<_>>()
+        let checked = check(
+            &file(&format!(
+                "rows_per_unit: 1, columns: {{price: {{bounds: {bounds}}}}}"
+            )),
+            catalog,
+            &Rows(Ok(Vec::new())),
+        )
+        .await
+        .unwrap();
+        checked
+            .warnings
+            .iter()
+            .map(|warning| warning.message.clone())
+            .filter(|text| text.contains("CHECK"))
+            .collect::<Vec<_>>()
     };
     assert_eq!(warnings(&catalog, "[0, 9]").await, [] as [String; 0]);
     let texts = |all: &[&str]| all.iter().map(ToString::to_string).collect();
-    catalog.tables[1].columns[1].allowed = catalog::Allowed { lower: texts(&["-5", "0", "now()"]), upper: texts(&["10.0", "100"]) };
+    catalog.tables[1].columns[1].allowed = catalog::Allowed {
+        lower: texts(&["-5", "0", "now()"]),
+        upper: texts(&["10.0", "100"]),
+    };
     assert_eq!(warnings(&catalog, "[0, 10]").await, [] as [String; 0]);
     assert_eq!(
         warnings(&catalog, "[-1, 9]").await,
         [
-            "bounds of column \"price\" reach below 0, past which a CHECK of the table lets no value; narrower ones give less noise",
-            "bounds of column \"price\" end before 10.0, up to which a CHECK of the table lets values be; those past the bounds count as the bound, and sums and averages are off by it",
+            "bounds of column \"price\" reach below 0, past which a CHECK of the table lets no \
+                value; narrower ones give less noise",
+            "bounds of column \"price\" end before 10.0, up to which a CHECK of the table lets \
+                values be; those past the bounds count as the bound, and sums and averages are off \
+                by it",
         ]
     );
 }
@@ -153,17 +255,38 @@ async fn bounds_beside_a_check_are_warned_of() {
 #[tokio::test]
 async fn passwords_and_addresses_are_no_part_of_the_version() {
     let rows = Rows(Ok(vec![Some("1")]));
-    let first = check(&file(DOMAIN), &catalog(), &rows).await.unwrap().policy;
+    let first = check(&file(DOMAIN), &catalog(), &rows)
+        .await
+        .unwrap()
+        .policy;
     let mut other = file(DOMAIN);
     other.roles[0].verifier = Secret::from("x".to_owned());
     other.database_url = Some(Secret::from("postgres://elsewhere".to_owned()));
-    assert_eq!(check(&other, &catalog(), &rows).await.unwrap().policy.version, first.version);
+    assert_eq!(
+        check(&other, &catalog(), &rows)
+            .await
+            .unwrap()
+            .policy
+            .version,
+        first.version
+    );
     other.privacy.data_version = "2".to_owned();
-    assert_ne!(check(&other, &catalog(), &rows).await.unwrap().policy.version, first.version);
+    assert_ne!(
+        check(&other, &catalog(), &rows)
+            .await
+            .unwrap()
+            .policy
+            .version,
+        first.version
+    );
 }
 
 fn hash(column: &str, colocation: i32, tiles: bool) -> catalog::Distribution {
-    catalog::Distribution::Hash(catalog::Hash { column: column.to_owned(), colocation, tiles })
+    catalog::Distribution::Hash(catalog::Hash {
+        column: column.to_owned(),
+        colocation,
+        tiles,
+    })
 }
 
 #[tokio::test]
@@ -177,40 +300,66 @@ async fn distributed_rows_lie_where_their_unit_does() {
     assert_eq!(judged(D::Local).await, [""; 0]);
     assert_eq!(judged(hash("id", 1, true)).await, [""; 0]);
     for (distribution, why) in [
-        (hash("price", 1, true), "s.people is distributed by price, so that rows of one p may lie in many shards"),
-        (hash("id", 1, false), "the shards of s.people have gaps or overlap"),
-        (D::Unenforced("append".to_owned()), "s.people is distributed by append: Citus enforces no key of it"),
+        (
+            hash("price", 1, true),
+            "s.people is distributed by price, so that rows of one p may lie in many shards",
+        ),
+        (
+            hash("id", 1, false),
+            "the shards of s.people have gaps or overlap",
+        ),
+        (
+            D::Unenforced("append".to_owned()),
+            "s.people is distributed by append: Citus enforces no key of it",
+        ),
         (D::Reference, "s.people is a reference table"),
         (D::Single, "s.people lies in one shard"),
     ] {
         let found = judged(distribution).await;
-        assert!(matches!(found.as_slice(), [one] if one.contains(why) && one.contains("create_distributed_table('s.people', 'id')")), "{found:?}");
+        assert!(
+            matches!(found.as_slice(), [one] if one.contains(why) && one.contains("create_distributed_table('s.people', 'id')")),
+            "{found:?}"
+        );
     }
     let mut catalog = catalog();
     catalog.tables[0].distribution = D::Unenforced("range".to_owned());
-    let checked = check(&file("rows_per_unit: 1"), &catalog, &Rows(Ok(Vec::new()))).await.unwrap();
+    let checked = check(&file("rows_per_unit: 1"), &catalog, &Rows(Ok(Vec::new())))
+        .await
+        .unwrap();
     assert!(
-        checked.warnings.iter().any(|w| w.message.starts_with("no key of s.codes is trusted: it is distributed by range")),
+        checked.warnings.iter().any(|w| w
+            .message
+            .starts_with("no key of s.codes is trusted: it is distributed by range")),
         "{:?}",
         checked.warnings
     );
 }
 
-/// Along a path of one step the column that leads away is the unit; along a longer one no column is.
+/// Along a path of one step the column that leads away is the unit; along a longer one no column
+/// is.
 #[tokio::test]
 async fn tables_on_a_path_lie_beside_their_unit() {
     let at = |distribution: &catalog::Distribution, path: &str| {
         let mut catalog = catalog();
         catalog.tables[1].distribution = hash("id", 1, true);
-        let mut visits = table(3, "visits", vec![column("number", Type::Int8), column("uid", Type::Int8)]);
+        let mut visits = table(
+            3,
+            "visits",
+            vec![column("number", Type::Int8), column("uid", Type::Int8)],
+        );
         visits.distribution = hash("uid", 1, true);
-        let mut lines = table(4, "lines", vec![column("line", Type::Int8), column("of", Type::Int8)]);
+        let mut lines = table(
+            4,
+            "lines",
+            vec![column("line", Type::Int8), column("of", Type::Int8)],
+        );
         lines.distribution = distribution.clone();
         catalog.tables.extend([visits, lines]);
         let text = format!(
             "version: 1
 privacy: {{unit: p, budget: {{epsilon: 1, delta: 1e-6}}}}
-roles: [{{name: a, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {{epsilon: 1, delta: 1e-6}}}}]
+roles: [{{name: a, \
+password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {{epsilon: 1, delta: 1e-6}}}}]
 tables:
   s.people: {{unit: id}}
   s.visits: {{unit: {{path: [uid -> s.people.id], trusted_path: true}}, rows_per_unit: 2}}
@@ -226,7 +375,10 @@ tables:
     let long = "of -> s.visits.number, uid -> s.people.id";
     assert_eq!(judged(&hash("of", 1, true), short).await, [""; 0]);
     let found = judged(&hash("of", 2, true), short).await;
-    assert!(matches!(found.as_slice(), [one] if one.contains("s.lines and s.people are not colocated")), "{found:?}");
+    assert!(
+        matches!(found.as_slice(), [one] if one.contains("s.lines and s.people are not colocated")),
+        "{found:?}"
+    );
     let found = judged(&hash("of", 1, true), long).await;
     assert!(
         matches!(found.as_slice(), [one] if one.contains("is distributed by of") && one.contains("give it a column that holds the p itself")),
@@ -235,7 +387,9 @@ tables:
     let (file, catalog) = at(&catalog::Distribution::Local, long);
     let checked = check(&file, &catalog, &Rows(Ok(Vec::new()))).await.unwrap();
     assert!(
-        checked.warnings.iter().any(|w| w.message.starts_with("s.lines is a local table beside the distributed s.people")),
+        checked.warnings.iter().any(|w| w
+            .message
+            .starts_with("s.lines is a local table beside the distributed s.people")),
         "{:?}",
         checked.warnings
     );
@@ -253,9 +407,21 @@ async fn partitions_lie_where_their_table_does() {
         catalog.tables.extend([half, part]);
         errors(&file("rows_per_unit: 1"), &catalog, Rows(Ok(Vec::new()))).await
     };
-    assert_eq!(judged(Kind::Ordinary, catalog::Distribution::Local).await, [""; 0]);
+    assert_eq!(
+        judged(Kind::Ordinary, catalog::Distribution::Local).await,
+        [""; 0]
+    );
     let found = judged(Kind::Foreign, catalog::Distribution::Local).await;
-    assert!(matches!(found.as_slice(), [one] if one.contains("partition s.part of s.people is a foreign table")), "{found:?}");
+    assert!(
+        matches!(found.as_slice(), [one] if one.contains("partition s.part of s.people is a \
+            foreign \
+            table")),
+        "{found:?}"
+    );
     let found = judged(Kind::Ordinary, hash("id", 1, true)).await;
-    assert!(matches!(found.as_slice(), [one] if one.contains("partition s.part of s.people is not distributed as s.people is")), "{found:?}");
+    assert!(
+        matches!(found.as_slice(), [one] if one.contains("partition s.part of s.people is not \
+            distributed as s.people is")),
+        "{found:?}"
+    );
 }

@@ -6,7 +6,8 @@ use crate::policy::yaml::read::Fields;
 use crate::policy::yaml::tree::{Node, Value};
 use crate::policy::{Accounting, Budget, Privacy, Renew, cap};
 
-/// What other sections are compared with: each part of `privacy:` that could be read, whatever is wrong with the rest.
+/// What other sections are compared with: each part of `privacy:` that could be read, whatever is
+/// wrong with the rest.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Owner {
     pub budget: Option<Budget>,
@@ -17,10 +18,19 @@ pub struct Owner {
 }
 
 pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
-    let Some(mut fields) = Fields::open(node, "privacy", findings) else { return (None, Owner::default()) };
+    let Some(mut fields) = Fields::open(node, "privacy", findings) else {
+        return (None, Owner::default());
+    };
     let unit = fields
         .required("unit", "unit: person", findings)
-        .and_then(|node| read::scalar(node, "privacy.unit", "a word for one person or thing that is protected", findings))
+        .and_then(|node| {
+            read::scalar(
+                node,
+                "privacy.unit",
+                "a word for one person or thing that is protected",
+                findings,
+            )
+        })
         .map(|(text, _)| text.to_owned());
     let accounting = match fields.optional("accounting") {
         None => Some(Accounting::Gdp),
@@ -28,15 +38,25 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
     };
     let budget = fields
         .required("budget", "budget: {epsilon: 8, delta: 1e-6}", findings)
-        .and_then(|node| budget(node, "privacy.budget", accounting, findings).map(|budget| (node, budget)))
-        .and_then(|(node, (budget, renew))| lasting(node.place, budget, renew, findings).map(|budget| (node, budget)));
+        .and_then(|node| {
+            budget(node, "privacy.budget", accounting, findings).map(|budget| (node, budget))
+        })
+        .and_then(|(node, (budget, renew))| {
+            lasting(node.place, budget, renew, findings).map(|budget| (node, budget))
+        });
     let per_query = match fields.optional("per_query") {
         None => Some(PerQuery::new(0.1, 1.0, None)),
         Some(node) => per_query(node, findings),
     };
     let threshold_share = match fields.optional("threshold_share") {
         None => Some(0.005),
-        Some(node) => read::number(node, "privacy.threshold_share", "a number above 0 and below 1", |x| x > 0.0 && x < 1.0, findings),
+        Some(node) => read::number(
+            node,
+            "privacy.threshold_share",
+            "a number above 0 and below 1",
+            |x| x > 0.0 && x < 1.0,
+            findings,
+        ),
     };
     let data_version = match fields.optional("data_version") {
         None => Some("1".to_owned()),
@@ -46,10 +66,22 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
     if let (Some((_, budget)), Some(PerQuery { epsilon, .. })) = (budget, per_query)
         && epsilon > budget.epsilon
     {
-        findings.warning(node.place, "the epsilon of one query is more than the owner's whole budget");
+        findings.warning(
+            node.place,
+            "the epsilon of one query is more than the owner's whole budget",
+        );
     }
-    let (epsilon_max, epsilon_min) = (per_query.map(|per_query| per_query.max), per_query.map(|per_query| per_query.min));
-    let owner = Owner { budget: budget.map(|(_, budget)| budget), accounting, threshold_share, epsilon_max, epsilon_min };
+    let (epsilon_max, epsilon_min) = (
+        per_query.map(|per_query| per_query.max),
+        per_query.map(|per_query| per_query.min),
+    );
+    let owner = Owner {
+        budget: budget.map(|(_, budget)| budget),
+        accounting,
+        threshold_share,
+        epsilon_max,
+        epsilon_min,
+    };
     if let Some((node, budget)) = budget {
         spendable(node.place, "privacy.budget", budget, &owner, findings);
     }
@@ -71,7 +103,9 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
 
 /// A budget that is too small for its accounting buys nothing.
 pub fn spendable(place: Place, what: &str, budget: Budget, owner: &Owner, findings: &mut Findings) {
-    let (Some(accounting), Some(share)) = (owner.accounting, owner.threshold_share) else { return };
+    let (Some(accounting), Some(share)) = (owner.accounting, owner.threshold_share) else {
+        return;
+    };
     if let Err(error) = cap(budget, share, accounting) {
         findings.error(place, format!("{what}: {error}"));
     }
@@ -82,8 +116,11 @@ fn lasting(place: Place, budget: Budget, renew: Renew, findings: &mut Findings) 
     match renew {
         Renew::Never => Some(budget),
         Renew::Weekly | Renew::Monthly => {
-            findings
-                .error(place, "privacy.budget is never renewed: it is the most that all roles together may ever learn; renew the budgets of roles");
+            findings.error(
+                place,
+                "privacy.budget is never renewed: it is the most that all roles \
+                    together may ever learn; renew the budgets of roles",
+            );
             None
         }
     }
@@ -95,37 +132,81 @@ fn accounting(node: &Node, findings: &mut Findings) -> Option<Accounting> {
         ("zcdp", _) => Some(Accounting::Zcdp),
         ("pure", _) => Some(Accounting::Pure),
         (other, _) => {
-            findings.error(node.place, format!("privacy.accounting must be gdp, zcdp or pure, not \"{other}\""));
+            findings.error(
+                node.place,
+                format!("privacy.accounting must be gdp, zcdp or pure, not \"{other}\""),
+            );
             None
         }
     }
 }
 
-/// `{epsilon, delta, renew}` of the owner or of a role. Which delta is allowed depends on the accounting; where that is unknown, the strict rule holds.
-pub fn budget(node: &Node, what: &str, accounting: Option<Accounting>, findings: &mut Findings) -> Option<(Budget, Renew)> {
+/// `{epsilon, delta, renew}` of the owner or of a role. Which delta is allowed depends on the
+/// accounting; where that is unknown, the strict rule holds.
+pub fn budget(
+    node: &Node,
+    what: &str,
+    accounting: Option<Accounting>,
+    findings: &mut Findings,
+) -> Option<(Budget, Renew)> {
     let mut fields = Fields::open(node, what, findings)?;
-    let epsilon =
-        fields.required("epsilon", "epsilon: 1", findings).and_then(|node| read::positive(node, &format!("{what}.epsilon"), f64::INFINITY, findings));
+    let epsilon = fields
+        .required("epsilon", "epsilon: 1", findings)
+        .and_then(|node| read::positive(node, &format!("{what}.epsilon"), f64::INFINITY, findings));
     let pure = accounting == Some(Accounting::Pure);
-    let delta = if pure { fields.optional("delta") } else { fields.required("delta", "delta: 1e-7", findings) };
+    let delta = if pure {
+        fields.optional("delta")
+    } else {
+        fields.required("delta", "delta: 1e-7", findings)
+    };
     let delta = match delta {
         None if pure => Some(0.0),
         None => None,
-        Some(node) if pure => read::number(node, &format!("{what}.delta"), "a number from 0 and below 1", |x| (0.0..1.0).contains(&x), findings),
-        Some(node) => read::number(node, &format!("{what}.delta"), "a number above 0 and below 1", |x| x > 0.0 && x < 1.0, findings),
+        Some(node) if pure => read::number(
+            node,
+            &format!("{what}.delta"),
+            "a number from 0 and below 1",
+            |x| (0.0..1.0).contains(&x),
+            findings,
+        ),
+        Some(node) => read::number(
+            node,
+            &format!("{what}.delta"),
+            "a number above 0 and below 1",
+            |x| x > 0.0 && x < 1.0,
+            findings,
+        ),
     };
-    let renew = fields.optional("renew").map_or(Some(Renew::Never), |node| renew(node, what, findings));
+    let renew = fields
+        .optional("renew")
+        .map_or(Some(Renew::Never), |node| renew(node, what, findings));
     fields.done(findings);
-    Some((Budget { epsilon: epsilon?, delta: delta? }, renew?))
+    Some((
+        Budget {
+            epsilon: epsilon?,
+            delta: delta?,
+        },
+        renew?,
+    ))
 }
 
 fn renew(node: &Node, what: &str, findings: &mut Findings) -> Option<Renew> {
-    match read::scalar(node, &format!("{what}.renew"), "never, weekly or monthly", findings)?.0 {
+    match read::scalar(
+        node,
+        &format!("{what}.renew"),
+        "never, weekly or monthly",
+        findings,
+    )?
+    .0
+    {
         "never" => Some(Renew::Never),
         "weekly" => Some(Renew::Weekly),
         "monthly" => Some(Renew::Monthly),
         other => {
-            findings.error(node.place, format!("{what}.renew must be never, weekly or monthly, not \"{other}\""));
+            findings.error(
+                node.place,
+                format!("{what}.renew must be never, weekly or monthly, not \"{other}\""),
+            );
             None
         }
     }
@@ -142,7 +223,11 @@ struct PerQuery {
 impl PerQuery {
     /// The least is a hundredth of the default where nothing is said.
     fn new(epsilon: f64, max: f64, min: Option<f64>) -> Self {
-        Self { epsilon, max, min: min.unwrap_or(epsilon / 100.0) }
+        Self {
+            epsilon,
+            max,
+            min: min.unwrap_or(epsilon / 100.0),
+        }
     }
 }
 
@@ -150,33 +235,67 @@ fn per_query(node: &Node, findings: &mut Findings) -> Option<PerQuery> {
     let mut fields = Fields::open(node, "privacy.per_query", findings)?;
     let default = fields
         .required("epsilon", "epsilon: 0.1", findings)
-        .and_then(|node| read::positive(node, "privacy.per_query.epsilon", f64::INFINITY, findings));
+        .and_then(|node| {
+            read::positive(node, "privacy.per_query.epsilon", f64::INFINITY, findings)
+        });
     let max = match fields.optional("max_epsilon") {
         None => default,
-        Some(node) => read::positive(node, "privacy.per_query.max_epsilon", f64::INFINITY, findings),
+        Some(node) => read::positive(
+            node,
+            "privacy.per_query.max_epsilon",
+            f64::INFINITY,
+            findings,
+        ),
     };
     let min = match fields.optional("min_epsilon") {
         None => Some(None),
-        Some(node) => read::positive(node, "privacy.per_query.min_epsilon", f64::INFINITY, findings).map(Some),
+        Some(node) => read::positive(
+            node,
+            "privacy.per_query.min_epsilon",
+            f64::INFINITY,
+            findings,
+        )
+        .map(Some),
     };
     let place: Place = fields.place();
     fields.done(findings);
     let (default, max, min) = (default?, max?, min?);
     if max < default {
-        findings.error(place, format!("privacy.per_query.max_epsilon ({max}) must not be below its epsilon ({default})"));
+        findings.error(
+            place,
+            format!(
+                "privacy.per_query.max_epsilon ({max}) must not be below its epsilon ({default})"
+            ),
+        );
     }
     if let Some(min) = min
         && min > default
     {
-        findings.error(place, format!("privacy.per_query.min_epsilon ({min}) must not be above its epsilon ({default})"));
+        findings.error(
+            place,
+            format!(
+                "privacy.per_query.min_epsilon ({min}) must not be above its epsilon ({default})"
+            ),
+        );
     }
     Some(PerQuery::new(default, max, min))
 }
 
 fn data_version(node: &Node, findings: &mut Findings) -> Option<String> {
     if let Value::Map(_) = node.value {
-        findings.error(node.place, "a data_version that changes by itself is not offered yet; write a label such as \"2026-11\"");
+        findings.error(
+            node.place,
+            "a data_version that changes by itself is not offered yet; \
+            write \
+            a label such as \"2026-11\"",
+        );
         return None;
     }
-    read::scalar(node, "privacy.data_version", "a label such as \"2026-11\"", findings).map(|(text, _)| text.to_owned())
+    read::scalar(
+        node,
+        "privacy.data_version",
+        "a label such as \"2026-11\"",
+        findings,
+    )
+    .map(|(text, _)| text.to_owned())
 }

@@ -9,7 +9,9 @@ use crate::policy::error::{Findings, Place};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::{Environment, Fields};
 use crate::policy::yaml::tree::Node;
-use crate::policy::{Ceilings, Certificate, Renew, Role, RoleReuse, Secret, WISHES, Wishes, path_names, path_of};
+use crate::policy::{
+    Ceilings, Certificate, Renew, Role, RoleReuse, Secret, WISHES, Wishes, path_names, path_of,
+};
 
 /// What the rest of the file allows to roles.
 #[derive(Debug, Clone, Copy)]
@@ -19,14 +21,26 @@ pub struct Allowed {
 }
 
 /// The roles, and where each one's settings stand.
-pub fn read(node: &Node, allowed: &Allowed, environment: Environment<'_>, findings: &mut Findings) -> Option<Vec<(Role, Place)>> {
-    let items = read::list(node, "roles", "[{name: analyst, password: …, budget: …}]", findings)?;
+pub fn read(
+    node: &Node,
+    allowed: &Allowed,
+    environment: Environment<'_>,
+    findings: &mut Findings,
+) -> Option<Vec<(Role, Place)>> {
+    let items = read::list(
+        node,
+        "roles",
+        "[{name: analyst, password: …, budget: …}]",
+        findings,
+    )?;
     if items.is_empty() {
         findings.error(node.place, "roles is empty; without a role nobody can ask");
     }
     let mut roles: Vec<(Role, Place)> = Vec::new();
     for item in items {
-        let Some((role, place)) = role(item, allowed, environment, findings) else { continue };
+        let Some((role, place)) = role(item, allowed, environment, findings) else {
+            continue;
+        };
         if roles.iter().any(|(r, _)| r.name == role.name) {
             findings.error(item.place, format!("role \"{}\" is given twice", role.name));
         } else {
@@ -36,47 +50,97 @@ pub fn read(node: &Node, allowed: &Allowed, environment: Environment<'_>, findin
     Some(roles)
 }
 
-fn role(node: &Node, allowed: &Allowed, environment: Environment<'_>, findings: &mut Findings) -> Option<(Role, Place)> {
+fn role(
+    node: &Node,
+    allowed: &Allowed,
+    environment: Environment<'_>,
+    findings: &mut Findings,
+) -> Option<(Role, Place)> {
     let owner = &allowed.owner;
     let mut fields = Fields::open(node, "a role", findings)?;
     let name = fields
         .required("name", "name: analyst", findings)
-        .and_then(|node| read::scalar(node, "the name of a role", "a name of at most 63 bytes", findings).map(|(text, _)| (node, text)));
+        .and_then(|node| {
+            read::scalar(
+                node,
+                "the name of a role",
+                "a name of at most 63 bytes",
+                findings,
+            )
+            .map(|(text, _)| (node, text))
+        });
     if let Some((node, name)) = name
         && (name.len() > 63 || name.contains(char::is_control))
     {
-        findings.error(node.place, "the name of a role must have at most 63 bytes and no control characters");
+        findings.error(
+            node.place,
+            "the name of a role must have at most 63 bytes and no control characters",
+        );
     }
     let who = name.map_or("a role".to_owned(), |(_, name)| format!("role \"{name}\""));
     let verifier = fields
-        .required("password", "password: SCRAM-SHA-256$…, as `pgveil password` makes it", findings)
+        .required(
+            "password",
+            "password: SCRAM-SHA-256$…, as `pgveil password` makes it",
+            findings,
+        )
         .and_then(|node| verifier(node, &who, environment, findings));
     let budget = fields
-        .required("budget", "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask", findings)
-        .and_then(|node| privacy::budget(node, &format!("the budget of {who}"), owner.accounting, findings).map(|b| (node, b)));
+        .required(
+            "budget",
+            "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask",
+            findings,
+        )
+        .and_then(|node| {
+            privacy::budget(
+                node,
+                &format!("the budget of {who}"),
+                owner.accounting,
+                findings,
+            )
+            .map(|b| (node, b))
+        });
     let reuse = match fields.optional("reuse") {
         None => Some(RoleReuse::Chosen),
         Some(node) => reuse(node, findings),
     };
-    let certificate = fields.optional("certificate").map_or(Some(Certificate::Optional), |node| certificate(node, findings));
+    let certificate = fields
+        .optional("certificate")
+        .map_or(Some(Certificate::Optional), |node| {
+            certificate(node, findings)
+        });
     let chosen = fields.optional("settings");
-    let (wishes, search_path) = chosen.map_or_else(Default::default, |node| settings(node, &who, &allowed.ceilings, findings));
+    let (wishes, search_path) = chosen.map_or_else(Default::default, |node| {
+        settings(node, &who, &allowed.ceilings, findings)
+    });
     fields.done(findings);
     if let Some((node, (_, Renew::Weekly | Renew::Monthly))) = budget {
         findings.warning(
             node.place,
-            format!("the budget of {who} is renewed: what it learns adds up period by period, and only the owner's total (privacy.budget) ends it"),
+            format!(
+                "the budget of {who} is renewed: what it learns adds up period by period, and \
+                only the owner's total (privacy.budget) ends it"
+            ),
         );
     }
     if let Some((node, (budget, _))) = budget {
-        privacy::spendable(node.place, &format!("the budget of {who}"), budget, owner, findings);
+        privacy::spendable(
+            node.place,
+            &format!("the budget of {who}"),
+            budget,
+            owner,
+            findings,
+        );
     }
     if let (Some((node, (budget, _))), Some(total)) = (budget, owner.budget)
         && (budget.epsilon > total.epsilon || budget.delta > total.delta)
     {
         findings.error(
             node.place,
-            format!("the budget of {who} is more than the owner's whole budget (privacy.budget), which covers every role together"),
+            format!(
+                "the budget of {who} is more than the owner's whole budget (privacy.budget), \
+                which covers every role together"
+            ),
         );
     }
     let role = Role {
@@ -92,19 +156,38 @@ fn role(node: &Node, allowed: &Allowed, environment: Environment<'_>, findings: 
     Some((role, chosen.map_or(node.place, |node| node.place)))
 }
 
-/// What sessions of the role start with: `{epsilon: 0.5, keys: domain, search_path: "sales, public"}`, each as after SET.
-fn settings(node: &Node, who: &str, ceilings: &Ceilings, findings: &mut Findings) -> (Wishes, Option<String>) {
+/// What sessions of the role start with:
+/// `{epsilon: 0.5, keys: domain, search_path: "sales, public"}`, each as after SET.
+fn settings(
+    node: &Node,
+    who: &str,
+    ceilings: &Ceilings,
+    findings: &mut Findings,
+) -> (Wishes, Option<String>) {
     let mut wishes = Wishes::default();
-    let Some(mut fields) = Fields::open(node, format!("the settings of {who}"), findings) else { return (wishes, None) };
+    let Some(mut fields) = Fields::open(node, format!("the settings of {who}"), findings) else {
+        return (wishes, None);
+    };
     for wish in WISHES {
-        let Some(key) = wish.name.strip_prefix("pgveil.") else { continue };
-        let Some(node) = fields.optional(key) else { continue };
-        let Some((text, _)) = read::scalar(node, wish.name, "a single value", findings) else { continue };
+        let Some(key) = wish.name.strip_prefix("pgveil.") else {
+            continue;
+        };
+        let Some(node) = fields.optional(key) else {
+            continue;
+        };
+        let Some((text, _)) = read::scalar(node, wish.name, "a single value", findings) else {
+            continue;
+        };
         if let Err(refusal) = wishes.set(wish.name, text) {
-            findings.error(node.place, format!("{key} in the settings of {who}: {refusal}"));
+            findings.error(
+                node.place,
+                format!("{key} in the settings of {who}: {refusal}"),
+            );
         }
     }
-    let path = fields.optional("search_path").and_then(|node| search_path(node, findings));
+    let path = fields
+        .optional("search_path")
+        .and_then(|node| search_path(node, findings));
     fields.done(findings);
     for refusal in wishes.past(ceilings) {
         findings.error(node.place, format!("the settings of {who}: {refusal}"));
@@ -114,12 +197,20 @@ fn settings(node: &Node, who: &str, ceilings: &Ceilings, findings: &mut Findings
 
 /// A list of schemas, as SHOW prints it.
 fn search_path(node: &Node, findings: &mut Findings) -> Option<String> {
-    let (text, _) = read::scalar(node, "search_path", "a list of schemas, such as \"sales, public\"", findings)?;
+    let (text, _) = read::scalar(
+        node,
+        "search_path",
+        "a list of schemas, such as \"sales, public\"",
+        findings,
+    )?;
     let names = path_names(text);
     if names.is_none() {
         findings.error(
             node.place,
-            format!("search_path must be a list of schemas with commas, with double quotes where they are not plain, not \"{text}\""),
+            format!(
+                "search_path must be a list of schemas with commas, with double quotes where \
+                they are not plain, not \"{text}\""
+            ),
         );
     }
     names.map(|names| path_of(&names))
@@ -133,7 +224,8 @@ fn reuse(node: &Node, findings: &mut Findings) -> Option<RoleReuse> {
         _ => {
             findings.error(
                 node.place,
-                "reuse must be always (the same question always gets the same answer) or chosen (the session's pgveil.reuse says)",
+                "reuse must be always (the same question always gets the same answer) or chosen \
+                    (the session's pgveil.reuse says)",
             );
             None
         }
@@ -148,20 +240,38 @@ fn certificate(node: &Node, findings: &mut Findings) -> Option<Certificate> {
         other => {
             findings.error(
                 node.place,
-                format!("certificate must be optional or required (one made out to the role's name, beside the password), not \"{other}\""),
+                format!(
+                    "certificate must be optional or required (one made out to the role's \
+                    name, \
+                    beside the password), not \"{other}\""
+                ),
             );
             None
         }
     }
 }
 
-/// A SCRAM verifier as PostgreSQL stores it. Messages never show it: it lets its holder pretend to be the server.
-fn verifier(node: &Node, who: &str, environment: Environment<'_>, findings: &mut Findings) -> Option<Secret> {
-    let text = read::text(node, &format!("the password of {who}"), environment, findings)?;
+/// A SCRAM verifier as PostgreSQL stores it. Messages never show it: it lets its holder pretend to
+/// be the server.
+fn verifier(
+    node: &Node,
+    who: &str,
+    environment: Environment<'_>,
+    findings: &mut Findings,
+) -> Option<Secret> {
+    let text = read::text(
+        node,
+        &format!("the password of {who}"),
+        environment,
+        findings,
+    )?;
     match scram(&text.value) {
         Ok(()) => Some(Secret::from(text.value)),
         Err(why) => {
-            findings.error(node.place, format!("the password of {who} {why}; make one with `pgveil password`"));
+            findings.error(
+                node.place,
+                format!("the password of {who} {why}; make one with `pgveil password`"),
+            );
             None
         }
     }
@@ -172,14 +282,19 @@ fn scram(text: &str) -> Result<(), &'static str> {
     let Some(rest) = text.strip_prefix("SCRAM-SHA-256$") else {
         return Err("must be a SCRAM-SHA-256 verifier, never the password itself");
     };
-    let malformed = "is not a whole SCRAM verifier (SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey)";
+    let malformed =
+        "is not a whole SCRAM verifier (SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey)";
     let (iterations, salt, stored, server) = rest
         .split_once('$')
         .and_then(|(head, keys)| Some((head.split_once(':')?, keys.split_once(':')?)))
         .map(|((iterations, salt), (stored, server))| (iterations, salt, stored, server))
         .ok_or(malformed)?;
     let key = |text: &str| STANDARD.decode(text).is_ok_and(|k| k.len() == 32);
-    if !iterations.bytes().all(|b| b.is_ascii_digit()) || !STANDARD.decode(salt).is_ok_and(|s| !s.is_empty()) || !key(stored) || !key(server) {
+    if !iterations.bytes().all(|b| b.is_ascii_digit())
+        || !STANDARD.decode(salt).is_ok_and(|s| !s.is_empty())
+        || !key(stored)
+        || !key(server)
+    {
         return Err(malformed);
     }
     match iterations.parse::<u32>() {

@@ -1,4 +1,5 @@
-//! Reads the `tables:` section: which tables are shown, whose rows they hold, and what is known of their columns.
+//! Reads the `tables:` section: which tables are shown, whose rows they hold, and what is known of
+//! their columns.
 
 use crate::policy::error::{At, Findings, Place};
 use crate::policy::views::SCHEMA as VIEW_SCHEMA;
@@ -97,16 +98,30 @@ pub struct Literal {
 
 pub fn read(node: &Node, findings: &mut Findings) -> Option<Vec<TableEntry>> {
     let Value::Map(entries) = &node.value else {
-        findings.error(node.place, format!("tables must be a map from schema.table to what is known of it, not {}", node.value.shape()));
+        findings.error(
+            node.place,
+            format!(
+                "tables must be a map from schema.table to what is known of it, not {}",
+                node.value.shape()
+            ),
+        );
         return None;
     };
     if entries.is_empty() {
-        findings.error(node.place, "tables is empty; a policy that shows nothing can answer nothing");
+        findings.error(
+            node.place,
+            "tables is empty; a policy that shows nothing can answer nothing",
+        );
     }
     let mut tables: Vec<TableEntry> = Vec::new();
     for entry in entries {
-        let Some(table) = table(entry, findings) else { continue };
-        if tables.iter().any(|t| (&t.schema, &t.name) == (&table.schema, &table.name)) {
+        let Some(table) = table(entry, findings) else {
+            continue;
+        };
+        if tables
+            .iter()
+            .any(|t| (&t.schema, &t.name) == (&table.schema, &table.name))
+        {
             findings.error(entry.place, format!("table {} is given twice", entry.key));
         } else {
             tables.push(table);
@@ -118,41 +133,79 @@ pub fn read(node: &Node, findings: &mut Findings) -> Option<Vec<TableEntry>> {
 fn table(entry: &Entry, findings: &mut Findings) -> Option<TableEntry> {
     let name: Option<[String; 2]> = names(&entry.key).and_then(|n| n.try_into().ok());
     if name.is_none() {
-        findings.error(entry.place, format!("\"{}\" must name a table as schema.table", entry.key));
+        findings.error(
+            entry.place,
+            format!("\"{}\" must name a table as schema.table", entry.key),
+        );
     }
-    if name.as_ref().is_some_and(|[schema, _]| schema == VIEW_SCHEMA) {
-        findings.error(entry.place, format!("the schema \"{VIEW_SCHEMA}\" is pgveil's own; name another table than \"{}\"", entry.key));
+    if name
+        .as_ref()
+        .is_some_and(|[schema, _]| schema == VIEW_SCHEMA)
+    {
+        findings.error(
+            entry.place,
+            format!(
+                "the schema \"{VIEW_SCHEMA}\" is pgveil's own; name another table than \"{}\"",
+                entry.key
+            ),
+        );
     }
     let rule = match &entry.value.value {
         Value::Scalar { text, .. } if text == "public" => Some(TableRule::Public),
         Value::Map(_) => private(&entry.value, &entry.key, findings),
         _ => {
-            let wanted = "must be the word public, or a map with the unit of its rows: `{unit: person_id, columns: …}`";
+            let wanted = "must be the word public, or a map with the unit of its rows: \
+                `{unit: person_id, columns: …}`";
             findings.error(entry.value.place, format!("table {} {wanted}", entry.key));
             None
         }
     };
     let [schema, name] = name?;
-    Some(TableEntry { place: entry.place, schema, name, rule: rule? })
+    Some(TableEntry {
+        place: entry.place,
+        schema,
+        name,
+        rule: rule?,
+    })
 }
 
 fn private(node: &Node, table: &str, findings: &mut Findings) -> Option<TableRule> {
     let mut fields = Fields::open(node, format!("table {table}"), findings)?;
     let wanted = "unit: person_id` or `unit: {path: [person_id -> schema.people.person_id]}";
-    let unit = fields.required("unit", wanted, findings).and_then(|node| unit(node, table, findings));
+    let unit = fields
+        .required("unit", wanted, findings)
+        .and_then(|node| unit(node, table, findings));
     let rows_per_unit = fields.optional("rows_per_unit").and_then(|node| {
         let what = format!("rows_per_unit of table {table}");
-        let value = if is_auto(node) { RowsRule::Searched } else { RowsRule::Most(read::count(node, &what, 1..=1_000_000, findings)?) };
-        Some(At { place: node.place, value })
+        let value = if is_auto(node) {
+            RowsRule::Searched
+        } else {
+            RowsRule::Most(read::count(node, &what, 1..=1_000_000, findings)?)
+        };
+        Some(At {
+            place: node.place,
+            value,
+        })
     });
-    let shows_other_columns = fields.optional("other_columns").is_some_and(|node| other_columns(node, findings));
+    let shows_other_columns = fields
+        .optional("other_columns")
+        .is_some_and(|node| other_columns(node, findings));
     let columns = match fields.optional("columns") {
         None => Vec::new(),
         Some(node) => columns(node, table, findings),
     };
-    fields.not_offered("trusted", "views and materialized views are refused", findings);
+    fields.not_offered(
+        "trusted",
+        "views and materialized views are refused",
+        findings,
+    );
     fields.done(findings);
-    Some(TableRule::Private { unit: unit?, rows_per_unit, shows_other_columns, columns })
+    Some(TableRule::Private {
+        unit: unit?,
+        rows_per_unit,
+        shows_other_columns,
+        columns,
+    })
 }
 
 fn other_columns(node: &Node, findings: &mut Findings) -> bool {
@@ -160,7 +213,10 @@ fn other_columns(node: &Node, findings: &mut Findings) -> bool {
         Some(("visible", _)) => true,
         Some(("hidden", _)) | None => false,
         Some((other, _)) => {
-            findings.error(node.place, format!("other_columns must be visible or hidden, not \"{other}\""));
+            findings.error(
+                node.place,
+                format!("other_columns must be visible or hidden, not \"{other}\""),
+            );
             false
         }
     }
@@ -170,30 +226,58 @@ fn unit(node: &Node, table: &str, findings: &mut Findings) -> Option<UnitRule> {
     let what = format!("the unit of table {table}");
     match &node.value {
         Value::List(_) => {
-            findings.error(node.place, format!("{what} must be one column or one path; a table has one unit"));
+            findings.error(
+                node.place,
+                format!("{what} must be one column or one path; a table has one unit"),
+            );
             None
         }
         Value::Scalar { .. } => {
             let (text, _) = read::scalar(node, &what, "a column", findings)?;
             let column: Option<[String; 1]> = names(text).and_then(|n| n.try_into().ok());
             let Some([value]) = column else {
-                let wanted = "must be a column of the table itself; from another table write `{path: [column -> schema.table.column]}`";
+                let wanted = "must be a column of the table itself; from another table write \
+                    `{path: [column -> schema.table.column]}`";
                 findings.error(node.place, format!("{what} {wanted}"));
                 return None;
             };
-            Some(UnitRule::Column(At { place: node.place, value }))
+            Some(UnitRule::Column(At {
+                place: node.place,
+                value,
+            }))
         }
         Value::Map(_) => {
             let mut fields = Fields::open(node, what.as_str(), findings)?;
-            let path = fields.required("path", "path: [person_id -> schema.people.person_id]", findings);
-            let trusted = fields.optional("trusted_path").and_then(|node| read::truth(node, "trusted_path", findings)).unwrap_or(false);
+            let path = fields.required(
+                "path",
+                "path: [person_id -> schema.people.person_id]",
+                findings,
+            );
+            let trusted = fields
+                .optional("trusted_path")
+                .and_then(|node| read::truth(node, "trusted_path", findings))
+                .unwrap_or(false);
             fields.done(findings);
-            let items = read::list(path?, &format!("the path of table {table}"), "[person_id -> schema.people.person_id]", findings)?;
+            let items = read::list(
+                path?,
+                &format!("the path of table {table}"),
+                "[person_id -> schema.people.person_id]",
+                findings,
+            )?;
             if items.is_empty() {
-                findings.error(path?.place, format!("the path of table {table} is empty; a table that holds the unit itself says `unit: column`"));
+                findings.error(
+                    path?.place,
+                    format!(
+                        "the path of table {table} is empty; a table \
+                    that holds the unit itself says `unit: column`"
+                    ),
+                );
                 return None;
             }
-            let steps: Vec<_> = items.iter().filter_map(|item| step(item, findings)).collect();
+            let steps: Vec<_> = items
+                .iter()
+                .filter_map(|item| step(item, findings))
+                .collect();
             (steps.len() == items.len()).then_some(UnitRule::Path { steps, trusted })
         }
     }
@@ -205,39 +289,75 @@ fn step(node: &Node, findings: &mut Findings) -> Option<At<PathStep>> {
     let read = text.split_once("->").and_then(|(from, to)| {
         let [column]: [String; 1] = names(from)?.try_into().ok()?;
         let [schema, table, referenced]: [String; 3] = names(to)?.try_into().ok()?;
-        Some(PathStep { column, schema, table, referenced })
+        Some(PathStep {
+            column,
+            schema,
+            table,
+            referenced,
+        })
     });
     if read.is_none() {
-        findings.error(node.place, format!("a step of a path must be {WANTED}, not \"{text}\""));
+        findings.error(
+            node.place,
+            format!("a step of a path must be {WANTED}, not \"{text}\""),
+        );
     }
-    Some(At { place: node.place, value: read? })
+    Some(At {
+        place: node.place,
+        value: read?,
+    })
 }
 
 fn columns(node: &Node, table: &str, findings: &mut Findings) -> Vec<ColumnEntry> {
     let Value::Map(entries) = &node.value else {
-        findings
-            .error(node.place, format!("columns of table {table} must be a map from a column to what is known of it, not {}", node.value.shape()));
+        findings.error(
+            node.place,
+            format!(
+                "columns of table {table} must be a map from a column to \
+                what is known of it, not {}",
+                node.value.shape()
+            ),
+        );
         return Vec::new();
     };
-    entries.iter().filter_map(|entry| column(entry, findings)).collect()
+    entries
+        .iter()
+        .filter_map(|entry| column(entry, findings))
+        .collect()
 }
 
-const COLUMN_FORMS: &str = "visible, hidden, {bounds: [0, 100]}, {values: [a, b]} or {domain: schema.table.column}";
+const COLUMN_FORMS: &str =
+    "visible, hidden, {bounds: [0, 100]}, {values: [a, b]} or {domain: schema.table.column}";
 
 fn column(entry: &Entry, findings: &mut Findings) -> Option<ColumnEntry> {
-    let made = |rule| ColumnEntry { place: entry.place, name: entry.key.clone(), rule, nullable: None, complete: None };
+    let made = |rule| ColumnEntry {
+        place: entry.place,
+        name: entry.key.clone(),
+        rule,
+        nullable: None,
+        complete: None,
+    };
     match &entry.value.value {
         Value::Scalar { text, .. } => match text.as_str() {
             "visible" => Some(made(ColumnRule::Visible)),
             "hidden" => Some(made(ColumnRule::Hidden)),
             _ => {
-                findings.error(entry.value.place, format!("column \"{}\" must be {COLUMN_FORMS}", entry.key));
+                findings.error(
+                    entry.value.place,
+                    format!("column \"{}\" must be {COLUMN_FORMS}", entry.key),
+                );
                 None
             }
         },
         Value::Map(_) => column_map(entry, findings),
         Value::List(_) => {
-            findings.error(entry.value.place, format!("column \"{}\" must be {COLUMN_FORMS}; a list alone may mean either", entry.key));
+            findings.error(
+                entry.value.place,
+                format!(
+                    "column \"{}\" must be {COLUMN_FORMS}; a list alone may mean either",
+                    entry.key
+                ),
+            );
             None
         }
     }
@@ -246,47 +366,96 @@ fn column(entry: &Entry, findings: &mut Findings) -> Option<ColumnEntry> {
 fn column_map(entry: &Entry, findings: &mut Findings) -> Option<ColumnEntry> {
     let what = format!("column \"{}\"", entry.key);
     let mut fields = Fields::open(&entry.value, what.as_str(), findings)?;
-    let bounds = fields.optional("bounds").map(|node| bounds(node, &what, findings));
-    let values = fields.optional("values").map(|node| values(node, &what, findings));
-    let domain = fields.optional("domain").map(|node| domain(node, &what, findings));
-    let visible = fields.optional("visible").map(|node| match read::truth(node, &format!("visible of {what}"), findings)? {
-        true => Some(ColumnRule::Visible),
-        false => Some(ColumnRule::Hidden),
+    let bounds = fields
+        .optional("bounds")
+        .map(|node| bounds(node, &what, findings));
+    let values = fields
+        .optional("values")
+        .map(|node| values(node, &what, findings));
+    let domain = fields
+        .optional("domain")
+        .map(|node| domain(node, &what, findings));
+    let visible = fields.optional("visible").map(|node| {
+        match read::truth(node, &format!("visible of {what}"), findings)? {
+            true => Some(ColumnRule::Visible),
+            false => Some(ColumnRule::Hidden),
+        }
     });
     let mut truth = |name: &'static str, findings: &mut Findings| {
         let node = fields.optional(name)?;
         let value = read::truth(node, &format!("{name} of {what}"), findings)?;
-        Some(At { place: node.place, value })
+        Some(At {
+            place: node.place,
+            value,
+        })
     };
     let (nullable, complete) = (truth("nullable", findings), truth("complete", findings));
-    fields.not_offered("missing", "NULL is left out of sums, as in PostgreSQL; write COALESCE in the query", findings);
+    fields.not_offered(
+        "missing",
+        "NULL is left out of sums, as in PostgreSQL; write COALESCE in the query",
+        findings,
+    );
     fields.done(findings);
-    let given: Vec<_> = [bounds, values, domain, visible].into_iter().flatten().collect();
+    let given: Vec<_> = [bounds, values, domain, visible]
+        .into_iter()
+        .flatten()
+        .collect();
     if given.len() != 1 {
-        findings.error(entry.value.place, format!("{what} must say exactly one of bounds, values, domain and visible"));
+        findings.error(
+            entry.value.place,
+            format!("{what} must say exactly one of bounds, values, domain and visible"),
+        );
         return None;
     }
     let rule = given.into_iter().next().flatten()?;
-    Some(ColumnEntry { place: entry.place, name: entry.key.clone(), rule, nullable, complete })
+    Some(ColumnEntry {
+        place: entry.place,
+        name: entry.key.clone(),
+        rule,
+        nullable,
+        complete,
+    })
 }
 
 fn bounds(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
     if is_auto(node) {
-        return Some(ColumnRule::Searched { place: node.place, lower: None, upper: None });
+        return Some(ColumnRule::Searched {
+            place: node.place,
+            lower: None,
+            upper: None,
+        });
     }
     let items = read::list(node, &format!("bounds of {what}"), "[0, 100]", findings)?;
     let [lower, upper] = items else {
-        findings.error(node.place, format!("bounds of {what} must be two values, the lowest and the highest, not {}", items.len()));
+        findings.error(
+            node.place,
+            format!(
+                "bounds of {what} must be two values, the lowest and the highest, not {}",
+                items.len()
+            ),
+        );
         return None;
     };
     let mut end = |node: &Node, which: &str| {
-        if is_auto(node) { Some(None) } else { literal(node, &format!("the {which} bound of {what}"), findings).map(Some) }
+        if is_auto(node) {
+            Some(None)
+        } else {
+            literal(node, &format!("the {which} bound of {what}"), findings).map(Some)
+        }
     };
     let (lower, upper) = (end(lower, "lower"), end(upper, "upper"));
     let place = node.place;
     Some(match (lower?, upper?) {
-        (Some(lower), Some(upper)) => ColumnRule::Bounds { place, lower, upper },
-        (lower, upper) => ColumnRule::Searched { place, lower, upper },
+        (Some(lower), Some(upper)) => ColumnRule::Bounds {
+            place,
+            lower,
+            upper,
+        },
+        (lower, upper) => ColumnRule::Searched {
+            place,
+            lower,
+            upper,
+        },
     })
 }
 
@@ -298,33 +467,65 @@ fn is_auto(node: &Node) -> bool {
 fn values(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
     let items = read::list(node, &format!("values of {what}"), "[a, b]", findings)?;
     if items.is_empty() {
-        findings.error(node.place, format!("values of {what} is empty; to hide the column write hidden"));
+        findings.error(
+            node.place,
+            format!("values of {what} is empty; to hide the column write hidden"),
+        );
         return None;
     }
-    let read: Vec<_> = items.iter().filter_map(|item| literal(item, &format!("a value of {what}"), findings)).collect();
+    let read: Vec<_> = items
+        .iter()
+        .filter_map(|item| literal(item, &format!("a value of {what}"), findings))
+        .collect();
     (read.len() == items.len()).then_some(ColumnRule::Values(read))
 }
 
 fn literal(node: &Node, what: &str, findings: &mut Findings) -> Option<At<Literal>> {
     let (text, quoted) = read::scalar(node, what, "a constant of the column's type", findings)?;
     if !quoted && matches!(text, "null" | "Null" | "NULL" | "~") {
-        findings.error(node.place, format!("{what} cannot be NULL; where the column is nullable, NULL is always among its values"));
+        findings.error(
+            node.place,
+            format!(
+                "{what} cannot be NULL; where the column is nullable, \
+            NULL is always among its values"
+            ),
+        );
         return None;
     }
-    Some(At { place: node.place, value: Literal { text: text.to_owned(), quoted } })
+    Some(At {
+        place: node.place,
+        value: Literal {
+            text: text.to_owned(),
+            quoted,
+        },
+    })
 }
 
 fn domain(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
-    let (text, _) = read::scalar(node, &format!("domain of {what}"), "schema.table.column of a public table", findings)?;
+    let (text, _) = read::scalar(
+        node,
+        &format!("domain of {what}"),
+        "schema.table.column of a public table",
+        findings,
+    )?;
     let name: Option<[String; 3]> = names(text).and_then(|n| n.try_into().ok());
     let Some([schema, table, column]) = name else {
-        findings.error(node.place, format!("domain of {what} must be schema.table.column of a public table, not \"{text}\""));
+        findings.error(
+            node.place,
+            format!(
+                "domain of {what} must be schema.table.column of a public table, not \"{text}\""
+            ),
+        );
         return None;
     };
-    Some(ColumnRule::Domain(At { place: node.place, value: (schema, table, column) }))
+    Some(ColumnRule::Domain(At {
+        place: node.place,
+        value: (schema, table, column),
+    }))
 }
 
-/// The parts of `a.b.c`, as the catalog stores them: case is kept, and a part in double quotes may hold dots.
+/// The parts of `a.b.c`, as the catalog stores them: case is kept, and a part in double quotes may
+/// hold dots.
 fn names(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = text.trim();

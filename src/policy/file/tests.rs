@@ -1,7 +1,6 @@
 use crate::policy::file::*;
 
-const VERIFIER: &str =
-    "SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=";
+const VERIFIER: &str = "SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=";
 
 /// A whole policy of six lines, of which the tests replace one.
 fn lines() -> Vec<String> {
@@ -29,17 +28,26 @@ fn parse(text: &str) -> Result<File, Vec<PolicyError>> {
 }
 
 fn errors(text: &str) -> Vec<String> {
-    parse(text).err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    parse(text)
+        .err()
+        .unwrap_or_default()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
-/// Line `number` says `text` instead; exactly these errors follow, each given from its line:column on, up to a part of its message.
+/// Line `number` says `text` instead; exactly these errors follow, each given from its line:column
+/// on, up to a part of its message.
 fn refused(number: usize, text: &str, wanted: &[&str]) {
     let mut lines = lines();
     lines[number - 1] = text.to_owned();
     let found = errors(&lines.join("\n"));
     assert_eq!(found.len(), wanted.len(), "{text}\n{found:#?}");
     for (found, wanted) in found.iter().zip(wanted) {
-        assert!(found.starts_with(&format!("p.yaml:{wanted}")), "{text}\nfound  {found}\nwanted p.yaml:{wanted}");
+        assert!(
+            found.starts_with(&format!("p.yaml:{wanted}")),
+            "{text}\nfound  {found}\nwanted p.yaml:{wanted}"
+        );
     }
 }
 
@@ -47,7 +55,14 @@ fn refused(number: usize, text: &str, wanted: &[&str]) {
 fn the_base_is_a_policy_with_the_documented_defaults() {
     let file = parse(&lines().join("\n")).unwrap();
     assert_eq!(file.privacy.threshold_share, 0.005);
-    assert_eq!((file.privacy.epsilon_default, file.privacy.epsilon_max, file.privacy.epsilon_min), (0.1, 1.0, 0.001));
+    assert_eq!(
+        (
+            file.privacy.epsilon_default,
+            file.privacy.epsilon_max,
+            file.privacy.epsilon_min
+        ),
+        (0.1, 1.0, 0.001)
+    );
     assert_eq!(file.limits.statement_timeout, Duration::from_secs(60));
     assert_eq!(file.roles.first().map(|r| r.name.as_str()), Some("ann"));
     assert_eq!(file.database_url, None);
@@ -55,25 +70,66 @@ fn the_base_is_a_policy_with_the_documented_defaults() {
 
 #[test]
 fn the_top_is_strict() {
-    refused(1, "version: 2", &["1:10: version must be a whole number from 1 to 1, not \"2\""]);
-    refused(1, "# none", &["2:1: the policy has no \"version\"; write `version: 1`"]);
-    refused(1, "version: 1\nnoise: off", &["2:1: the policy has no key \"noise\"; its keys are version, database, ledger"]);
-    refused(1, "version: 1\nversion: 1", &["2:1: key \"version\" is given twice; the first is on line 1"]);
-    refused(1, "version: 1\ntime_grain: 25h", &["2:13: time_grain must be a time such as 500ms"]);
-    refused(1, "version: 1\ntiming: 100ms", &["2:9: timing must be a map"]);
-    refused(1, "version: 1\ntiming: {}", &["2:9: timing has no \"quantum\"; write `quantum: 100ms`"]);
+    refused(
+        1,
+        "version: 2",
+        &["1:10: version must be a whole number from 1 to 1, not \"2\""],
+    );
+    refused(
+        1,
+        "# none",
+        &["2:1: the policy has no \"version\"; write `version: 1`"],
+    );
+    refused(
+        1,
+        "version: 1\nnoise: off",
+        &["2:1: the policy has no key \"noise\"; its keys are version, database, ledger"],
+    );
+    refused(
+        1,
+        "version: 1\nversion: 1",
+        &["2:1: key \"version\" is given twice; the first is on line 1"],
+    );
+    refused(
+        1,
+        "version: 1\ntime_grain: 25h",
+        &["2:13: time_grain must be a time such as 500ms"],
+    );
+    refused(
+        1,
+        "version: 1\ntiming: 100ms",
+        &["2:9: timing must be a map"],
+    );
+    refused(
+        1,
+        "version: 1\ntiming: {}",
+        &["2:9: timing has no \"quantum\"; write `quantum: 100ms`"],
+    );
     refused(
         1,
         "version: 1\ntiming: {quantum: 0ms, grain: 1s}",
-        &["2:19: timing.quantum must be a time such as 500ms", "2:24: timing has no key \"grain\""],
+        &[
+            "2:19: timing.quantum must be a time such as 500ms",
+            "2:24: timing has no key \"grain\"",
+        ],
     );
     refused(1, "version: &a 1", &["1:13: anchors"]);
     refused(1, "version: !!int 1", &["1:16: tags"]);
     refused(1, "version: [1", &["2:8: this is not YAML"]);
-    assert_eq!(errors(""), ["p.yaml:1:1: the file is empty; a policy starts with `version: 1`"]);
-    assert!(errors("- 1").iter().any(|e| e == "p.yaml:1:1: the policy must be a map of keys and values, not a list"));
+    assert_eq!(
+        errors(""),
+        ["p.yaml:1:1: the file is empty; a policy starts with `version: 1`"]
+    );
+    assert!(
+        errors("- 1")
+            .iter()
+            .any(|e| e == "p.yaml:1:1: the policy must be a map of keys and values, not a list")
+    );
     let twice = format!("{}\n---\nversion: 1\n", lines().join("\n"));
-    assert_eq!(errors(&twice), ["p.yaml:7:1: a second YAML document starts here; a policy is one document"]);
+    assert_eq!(
+        errors(&twice),
+        ["p.yaml:7:1: a second YAML document starts here; a policy is one document"]
+    );
 }
 
 #[test]
@@ -82,42 +138,128 @@ fn environment_references_never_show_their_values() {
     let mut good = lines();
     good[0] = url("${URL}");
     let file = parse(&good.join("\n")).unwrap();
-    assert_eq!(file.database_url.as_ref().map(Secret::expose), Some("postgres://secret@host/db"));
+    assert_eq!(
+        file.database_url.as_ref().map(Secret::expose),
+        Some("postgres://secret@host/db")
+    );
     let shown = format!("{file:?}");
-    assert!(shown.contains("database_url: Some(…)") && shown.contains("verifier: …"), "{shown}");
-    assert!(!shown.contains("secret") && !shown.contains("SCRAM"), "{shown}");
-    refused(1, &url("${NOPE}"), &["2:17: environment variable NOPE is not set; database.url needs it"]);
-    refused(1, &url("${SECRET}"), &["2:17: database.url must start with postgres:// or postgresql://"]);
-    refused(1, &url("${NO-NAME}"), &["2:17: database.url has a \"${\" that is not a reference"]);
-    refused(1, &url("${URL"), &["2:17: database.url has a \"${\" that is not a reference"]);
-    refused(1, "version: 1\nledger: {url: mysql://x}", &["2:15: ledger.url must start with sqlite:// or postgres://"]);
+    assert!(
+        shown.contains("database_url: Some(…)") && shown.contains("verifier: …"),
+        "{shown}"
+    );
+    assert!(
+        !shown.contains("secret") && !shown.contains("SCRAM"),
+        "{shown}"
+    );
+    refused(
+        1,
+        &url("${NOPE}"),
+        &["2:17: environment variable NOPE is not set; database.url needs it"],
+    );
+    refused(
+        1,
+        &url("${SECRET}"),
+        &["2:17: database.url must start with postgres:// or postgresql://"],
+    );
+    refused(
+        1,
+        &url("${NO-NAME}"),
+        &["2:17: database.url has a \"${\" that is not a reference"],
+    );
+    refused(
+        1,
+        &url("${URL"),
+        &["2:17: database.url has a \"${\" that is not a reference"],
+    );
+    refused(
+        1,
+        "version: 1\nledger: {url: mysql://x}",
+        &["2:15: ledger.url must start with sqlite:// or postgres://"],
+    );
     let mut secret = lines();
-    secret[3] = "  - {name: ann, password: \"${SECRET}\", budget: {epsilon: 3, delta: 1e-7}}".to_owned();
+    secret[3] =
+        "  - {name: ann, password: \"${SECRET}\", budget: {epsilon: 3, delta: 1e-7}}".to_owned();
     let found = errors(&secret.join("\n"));
-    assert!(found[0].starts_with("p.yaml:4:27: the password of role \"ann\" must be a SCRAM-SHA-256 verifier"), "{found:?}");
+    assert!(
+        found[0].starts_with(
+            "p.yaml:4:27: the password of role \"ann\" must be a SCRAM-SHA-256 verifier"
+        ),
+        "{found:?}"
+    );
     assert!(!found.concat().contains("hunter2"));
 }
 
 #[test]
 fn budgets_are_finite_and_positive() {
     let privacy = |text: &str| format!("privacy: {{unit: p, budget: {{{text}}}}}");
-    for epsilon in ["0", "-1", ".nan", ".inf", "inf", "1e999", "\"8\"", "0x10", "[8]"] {
-        refused(2, &privacy(&format!("epsilon: {epsilon}, delta: 1e-6")), &["2:38: privacy.budget.epsilon must be a finite number above 0"]);
+    for epsilon in [
+        "0", "-1", ".nan", ".inf", "inf", "1e999", "\"8\"", "0x10", "[8]",
+    ] {
+        refused(
+            2,
+            &privacy(&format!("epsilon: {epsilon}, delta: 1e-6")),
+            &["2:38: privacy.budget.epsilon must be a finite number above 0"],
+        );
     }
     for delta in ["0", "1", "-1e-6", "NaN"] {
-        refused(2, &privacy(&format!("epsilon: 8, delta: {delta}")), &["2:48: privacy.budget.delta must be a number above 0 and below 1"]);
+        refused(
+            2,
+            &privacy(&format!("epsilon: 8, delta: {delta}")),
+            &["2:48: privacy.budget.delta must be a number above 0 and below 1"],
+        );
     }
-    refused(2, &privacy("epsilon: 8"), &["2:28: privacy.budget has no \"delta\"; write `delta: 1e-7`"]);
-    refused(2, &privacy("epsilon: 8, delta: 1e-6, renew: monthly"), &["2:28: privacy.budget is never renewed"]);
-    refused(2, "privacy: {unit: p}", &["2:10: privacy has no \"budget\""]);
-    refused(2, "privacy: {unit: p, budget: {epsilon: 8, delta: 1e-6}, accounting: rdp}", &["2:67: privacy.accounting must be gdp, zcdp or pure"]);
-    let more = |text: &str| format!("privacy: {{unit: p, budget: {{epsilon: 8, delta: 1e-6}}, {text}}}");
-    refused(2, &more("per_query: {epsilon: 2, max_epsilon: 1}"), &["2:66: privacy.per_query.max_epsilon (1) must not be below its epsilon (2)"]);
-    refused(2, &more("per_query: {epsilon: 1, min_epsilon: 2}"), &["2:66: privacy.per_query.min_epsilon (2) must not be above its epsilon (1)"]);
-    refused(2, &more("per_query: {epsilon: 1, min_epsilon: 0}"), &["2:92: privacy.per_query.min_epsilon must be a finite number above 0"]);
-    refused(2, &more("threshold_share: 1"), &["2:72: privacy.threshold_share must be a number above 0 and below 1"]);
-    refused(4, &lines()[3].replace("name: ann", "name: ann, reuse: sometimes"), &["4:24: reuse must be always"]);
-    refused(2, &more("data_version: {every: day}"), &["2:69: a data_version that changes by itself is not offered yet"]);
+    refused(
+        2,
+        &privacy("epsilon: 8"),
+        &["2:28: privacy.budget has no \"delta\"; write `delta: 1e-7`"],
+    );
+    refused(
+        2,
+        &privacy("epsilon: 8, delta: 1e-6, renew: monthly"),
+        &["2:28: privacy.budget is never renewed"],
+    );
+    refused(
+        2,
+        "privacy: {unit: p}",
+        &["2:10: privacy has no \"budget\""],
+    );
+    refused(
+        2,
+        "privacy: {unit: p, budget: {epsilon: 8, delta: 1e-6}, accounting: rdp}",
+        &["2:67: privacy.accounting must be gdp, zcdp or pure"],
+    );
+    let more =
+        |text: &str| format!("privacy: {{unit: p, budget: {{epsilon: 8, delta: 1e-6}}, {text}}}");
+    refused(
+        2,
+        &more("per_query: {epsilon: 2, max_epsilon: 1}"),
+        &["2:66: privacy.per_query.max_epsilon (1) must not be below its epsilon (2)"],
+    );
+    refused(
+        2,
+        &more("per_query: {epsilon: 1, min_epsilon: 2}"),
+        &["2:66: privacy.per_query.min_epsilon (2) must not be above its epsilon (1)"],
+    );
+    refused(
+        2,
+        &more("per_query: {epsilon: 1, min_epsilon: 0}"),
+        &["2:92: privacy.per_query.min_epsilon must be a finite number above 0"],
+    );
+    refused(
+        2,
+        &more("threshold_share: 1"),
+        &["2:72: privacy.threshold_share must be a number above 0 and below 1"],
+    );
+    refused(
+        4,
+        &lines()[3].replace("name: ann", "name: ann, reuse: sometimes"),
+        &["4:24: reuse must be always"],
+    );
+    refused(
+        2,
+        &more("data_version: {every: day}"),
+        &["2:69: a data_version that changes by itself is not offered yet"],
+    );
     let pure = "privacy: {unit: p, budget: {epsilon: 8}, accounting: pure}";
     let mut lines = lines();
     lines[1] = pure.to_owned();
@@ -127,63 +269,193 @@ fn budgets_are_finite_and_positive() {
 
 #[test]
 fn roles_have_a_verifier_and_a_budget() {
-    let role = |text: &str| format!("  - {{name: ann, password: {text}, budget: {{epsilon: 3, delta: 1e-7}}}}");
-    refused(4, &format!("  - {{name: ann, password: {VERIFIER}}}"), &["4:5: a role has no \"budget\"; write `budget: {epsilon: 1, delta: 1e-7}"]);
-    refused(4, "  - {budget: {epsilon: 3, delta: 1e-7}}", &["4:5: a role has no \"name\"", "4:5: a role has no \"password\""]);
-    refused(4, &role("analyst"), &["4:27: the password of role \"ann\" must be a SCRAM-SHA-256 verifier, never the password itself"]);
-    refused(4, &role("SCRAM-SHA-256$4096:QQ==$QQ==:QQ=="), &["4:27: the password of role \"ann\" is not a whole SCRAM verifier"]);
-    refused(4, &role(&VERIFIER.replace("4096", "1")), &["4:27: the password of role \"ann\" has an iteration count outside"]);
+    let role = |text: &str| {
+        format!("  - {{name: ann, password: {text}, budget: {{epsilon: 3, delta: 1e-7}}}}")
+    };
+    refused(
+        4,
+        &format!("  - {{name: ann, password: {VERIFIER}}}"),
+        &["4:5: a role has no \"budget\"; write `budget: {epsilon: 1, delta: 1e-7}"],
+    );
+    refused(
+        4,
+        "  - {budget: {epsilon: 3, delta: 1e-7}}",
+        &[
+            "4:5: a role has no \"name\"",
+            "4:5: a role has no \"password\"",
+        ],
+    );
+    refused(
+        4,
+        &role("analyst"),
+        &[
+            "4:27: the password of role \"ann\" must be a SCRAM-SHA-256 verifier, never the \
+                password itself",
+        ],
+    );
+    refused(
+        4,
+        &role("SCRAM-SHA-256$4096:QQ==$QQ==:QQ=="),
+        &["4:27: the password of role \"ann\" is not a whole SCRAM verifier"],
+    );
+    refused(
+        4,
+        &role(&VERIFIER.replace("4096", "1")),
+        &["4:27: the password of role \"ann\" has an iteration count outside"],
+    );
     refused(4, &lines()[3].replace("epsilon: 3", "epsilon: 9"), &["4:"]);
-    refused(4, &format!("{}\n{}", lines()[3], lines()[3]), &["5:5: role \"ann\" is given twice"]);
+    refused(
+        4,
+        &format!("{}\n{}", lines()[3], lines()[3]),
+        &["5:5: role \"ann\" is given twice"],
+    );
     refused(4, "  []", &["4:3: roles is empty"]);
-    let wishing = |text: &str| lines()[3].replace("name: ann", &format!("name: ann, settings: {{{text}}}"));
-    refused(4, &wishing("noise: off"), &["4:28: the settings of role \"ann\" has no key \"noise\"; its keys are epsilon, target_error"]);
-    refused(4, &wishing("epsilon: -1"), &["4:37: epsilon in the settings of role \"ann\": invalid value for parameter \"pgveil.epsilon\": \"-1\""]);
+    let wishing =
+        |text: &str| lines()[3].replace("name: ann", &format!("name: ann, settings: {{{text}}}"));
+    refused(
+        4,
+        &wishing("noise: off"),
+        &[
+            "4:28: the settings of role \"ann\" has no key \"noise\"; its keys are epsilon, \
+                target_error",
+        ],
+    );
+    refused(
+        4,
+        &wishing("epsilon: -1"),
+        &[
+            "4:37: epsilon in the settings of role \"ann\": invalid value for \
+                parameter \"pgveil.epsilon\": \"-1\"",
+        ],
+    );
     let mut wished = lines();
     wished[3] = wishing("keys: domain, target_error: 50%, notices: off");
     let roles = parse(&wished.join("\n")).unwrap().roles;
-    assert_eq!(["pgveil.keys", "pgveil.target_error", "pgveil.notices"].map(|name| roles[0].wishes.show(name)), ["domain", "50%", "off"]);
+    assert_eq!(
+        ["pgveil.keys", "pgveil.target_error", "pgveil.notices"]
+            .map(|name| roles[0].wishes.show(name)),
+        ["domain", "50%", "off"]
+    );
     assert!(!format!("{:?}", errors(&lines().join("\n").replace("gbbM", "?"))).contains("S4OX"));
 }
 
 #[test]
 fn tables_have_one_unit() {
-    refused(6, "  people: {unit: id}", &["6:3: \"people\" must name a table as schema.table"]);
-    refused(6, "  s.people: private", &["6:13: table s.people must be the word public, or a map"]);
-    refused(6, "  s.people: {columns: {a: hidden}}", &["6:13: table s.people has no \"unit\""]);
-    refused(6, "  s.people: {unit: id, unit: other}", &["6:24: key \"unit\" is given twice"]);
-    refused(6, "  s.people: {unit: [id, other]}", &["6:20: the unit of table s.people must be one column or one path; a table has one unit"]);
-    refused(6, "  s.people: {unit: s.people.id}", &["6:20: the unit of table s.people must be a column of the table itself"]);
-    refused(6, "  s.people: {unit: {path: []}}", &["6:27: the path of table s.people is empty"]);
-    refused(6, "  s.people: {unit: {path: [a -> b]}}", &["6:28: a step of a path must be column -> schema.table.column, not \"a -> b\""]);
-    refused(6, "  s.people: {unit: {path: [a -> s.b.c], trusted_path: yes}}", &["6:55: trusted_path must be true or false, not \"yes\""]);
-    refused(6, "  s.people: {unit: id, rows_per_unit: 0}", &["6:39: rows_per_unit of table s.people must be a whole number from 1"]);
-    refused(6, "  s.people: {unit: id, rows_per_unit: 1.5}", &["6:39: rows_per_unit of table s.people must be a whole number from 1"]);
-    refused(6, "  s.people: {unit: id, other_columns: all}", &["6:39: other_columns must be visible or hidden, not \"all\""]);
-    refused(6, "  s.people: {unit: id, trusted: true}", &["6:24: \"trusted\" is not offered yet"]);
-    refused(6, "  s.people: public\n  '\"s\".people': public", &["7:3: table \"s\".people is given twice"]);
+    refused(
+        6,
+        "  people: {unit: id}",
+        &["6:3: \"people\" must name a table as schema.table"],
+    );
+    refused(
+        6,
+        "  s.people: private",
+        &["6:13: table s.people must be the word public, or a map"],
+    );
+    refused(
+        6,
+        "  s.people: {columns: {a: hidden}}",
+        &["6:13: table s.people has no \"unit\""],
+    );
+    refused(
+        6,
+        "  s.people: {unit: id, unit: other}",
+        &["6:24: key \"unit\" is given twice"],
+    );
+    refused(
+        6,
+        "  s.people: {unit: [id, other]}",
+        &["6:20: the unit of table s.people must be one column or one path; a table has one unit"],
+    );
+    refused(
+        6,
+        "  s.people: {unit: s.people.id}",
+        &["6:20: the unit of table s.people must be a column of the table itself"],
+    );
+    refused(
+        6,
+        "  s.people: {unit: {path: []}}",
+        &["6:27: the path of table s.people is empty"],
+    );
+    refused(
+        6,
+        "  s.people: {unit: {path: [a -> b]}}",
+        &["6:28: a step of a path must be column -> schema.table.column, not \"a -> b\""],
+    );
+    refused(
+        6,
+        "  s.people: {unit: {path: [a -> s.b.c], trusted_path: yes}}",
+        &["6:55: trusted_path must be true or false, not \"yes\""],
+    );
+    refused(
+        6,
+        "  s.people: {unit: id, rows_per_unit: 0}",
+        &["6:39: rows_per_unit of table s.people must be a whole number from 1"],
+    );
+    refused(
+        6,
+        "  s.people: {unit: id, rows_per_unit: 1.5}",
+        &["6:39: rows_per_unit of table s.people must be a whole number from 1"],
+    );
+    refused(
+        6,
+        "  s.people: {unit: id, other_columns: all}",
+        &["6:39: other_columns must be visible or hidden, not \"all\""],
+    );
+    refused(
+        6,
+        "  s.people: {unit: id, trusted: true}",
+        &["6:24: \"trusted\" is not offered yet"],
+    );
+    refused(
+        6,
+        "  s.people: public\n  '\"s\".people': public",
+        &["7:3: table \"s\".people is given twice"],
+    );
 }
 
 #[test]
 fn what_is_auto_is_left_to_a_search() {
     let rule = |text: &str| {
         let file = parse(&lines().join("\n").replace("{bounds: [0, 120]}", text)).unwrap();
-        let Some(TableRule::Private { columns, .. }) = file.tables.first().map(|t| t.rule.clone()) else { panic!("private") };
+        let Some(TableRule::Private { columns, .. }) = file.tables.first().map(|t| t.rule.clone())
+        else {
+            panic!("private")
+        };
         columns[0].rule.clone()
     };
-    let literal = |end: &Option<crate::policy::error::At<Literal>>| end.as_ref().map(|at| at.value.text.clone());
+    let literal = |end: &Option<crate::policy::error::At<Literal>>| {
+        end.as_ref().map(|at| at.value.text.clone())
+    };
     for (text, wanted) in [
         ("{bounds: auto}", (None, None)),
         ("{bounds: [0, auto]}", (Some("0"), None)),
         ("{bounds: [auto, 1.5]}", (None, Some("1.5"))),
         ("{bounds: [auto, auto]}", (None, None)),
     ] {
-        let ColumnRule::Searched { place: _, lower, upper } = rule(text) else { panic!("{text}") };
-        assert_eq!((literal(&lower).as_deref(), literal(&upper).as_deref()), wanted, "{text}");
+        let ColumnRule::Searched {
+            place: _,
+            lower,
+            upper,
+        } = rule(text)
+        else {
+            panic!("{text}")
+        };
+        assert_eq!(
+            (literal(&lower).as_deref(), literal(&upper).as_deref()),
+            wanted,
+            "{text}"
+        );
     }
     // A quoted word is a value.
-    assert!(matches!(rule("{bounds: [\"auto\", 1]}"), ColumnRule::Bounds { .. }));
-    refused(6, "  s.people: {unit: id, rows_per_unit: \"auto\"}", &["6:39: rows_per_unit of table s.people must be a whole number from 1"]);
+    assert!(matches!(
+        rule("{bounds: [\"auto\", 1]}"),
+        ColumnRule::Bounds { .. }
+    ));
+    refused(
+        6,
+        "  s.people: {unit: id, rows_per_unit: \"auto\"}",
+        &["6:39: rows_per_unit of table s.people must be a whole number from 1"],
+    );
 }
 
 #[test]
@@ -191,29 +463,79 @@ fn columns_say_one_thing() {
     let column = |text: &str| format!("  s.t: {{unit: id, columns: {{age: {text}}}}}");
     let at = 35;
     for (text, offset, wanted) in [
-        ("shown", 0, "column \"age\" must be visible, hidden, {bounds: [0, 100]}"),
+        (
+            "shown",
+            0,
+            "column \"age\" must be visible, hidden, {bounds: [0, 100]}",
+        ),
         ("[0, 1]", 0, "column \"age\" must be visible, hidden"),
-        ("{bounds: [auto]}", 9, "bounds of column \"age\" must be two values, the lowest and the highest, not 1"),
-        ("{bounds: [1]}", 9, "bounds of column \"age\" must be two values, the lowest and the highest, not 1"),
-        ("{bounds: [1, null]}", 13, "the upper bound of column \"age\" cannot be NULL"),
-        ("{bounds: [1, [2]]}", 13, "the upper bound of column \"age\" must be a constant of the column's type, not a list"),
+        (
+            "{bounds: [auto]}",
+            9,
+            "bounds of column \"age\" must be two values, the lowest and the highest, not 1",
+        ),
+        (
+            "{bounds: [1]}",
+            9,
+            "bounds of column \"age\" must be two values, the lowest and the highest, not 1",
+        ),
+        (
+            "{bounds: [1, null]}",
+            13,
+            "the upper bound of column \"age\" cannot be NULL",
+        ),
+        (
+            "{bounds: [1, [2]]}",
+            13,
+            "the upper bound of column \"age\" must be a constant of the column's type, not a list",
+        ),
         ("{values: []}", 9, "values of column \"age\" is empty"),
-        ("{domain: codes}", 9, "domain of column \"age\" must be schema.table.column of a public table, not \"codes\""),
-        ("{bounds: [0, 1], values: [0, 1]}", 0, "column \"age\" must say exactly one of bounds, values, domain and visible"),
+        (
+            "{domain: codes}",
+            9,
+            "domain of column \"age\" must be schema.table.column of a public table, not \"codes\"",
+        ),
+        (
+            "{bounds: [0, 1], values: [0, 1]}",
+            0,
+            "column \"age\" must say exactly one of bounds, values, domain and visible",
+        ),
         ("{}", 0, "column \"age\" must say exactly one of"),
-        ("{bounds: [0, 1], missing: 0}", 17, "\"missing\" is not offered yet"),
+        (
+            "{bounds: [0, 1], missing: 0}",
+            17,
+            "\"missing\" is not offered yet",
+        ),
         (
             "{bounds: [0, 1], clip: no}",
             17,
-            "column \"age\" has no key \"clip\"; its keys are bounds, values, domain, visible, nullable, complete, missing",
+            "column \"age\" has no key \"clip\"; its keys are bounds, values, domain, visible, \
+                nullable, complete, missing",
         ),
-        ("{visible: maybe}", 10, "visible of column \"age\" must be true or false"),
+        (
+            "{visible: maybe}",
+            10,
+            "visible of column \"age\" must be true or false",
+        ),
     ] {
-        refused(6, &column(text), &[&format!("6:{}: {wanted}", at - 1 + offset)]);
+        refused(
+            6,
+            &column(text),
+            &[&format!("6:{}: {wanted}", at - 1 + offset)],
+        );
     }
-    let file = parse(&lines().join("\n").replace("{bounds: [0, 120]}", "{values: [no, \"null\", 1e3]}")).unwrap();
-    let Some(TableRule::Private { columns, .. }) = file.tables.first().map(|t| &t.rule) else { panic!("private") };
-    let Some(ColumnRule::Values(values)) = columns.first().map(|c| &c.rule) else { panic!("values") };
+    let file = parse(
+        &lines()
+            .join("\n")
+            .replace("{bounds: [0, 120]}", "{values: [no, \"null\", 1e3]}"),
+    )
+    .unwrap();
+    let Some(TableRule::Private { columns, .. }) = file.tables.first().map(|t| &t.rule) else {
+        panic!("private")
+    };
+    let Some(ColumnRule::Values(values)) = columns.first().map(|c| &c.rule) else {
+        panic!("values")
+    };
     let texts: Vec<&str> = values.iter().map(|v| v.value.text.as_str()).collect();
     assert_eq!(texts, ["no", "null", "1e3"], "scalars stay as written");
 }
@@ -221,10 +543,22 @@ fn columns_say_one_thing() {
 #[test]
 fn limits_are_in_range() {
     let limits = |text: &str| format!("version: 1\nlimits: {{{text}}}");
-    refused(1, &limits("groups: 0"), &["2:18: limits.groups must be a whole number from 1 to 10000000, not \"0\""]);
-    refused(1, &limits("rows: 5"), &["2:10: limits has no key \"rows\"; its keys are groups_per_unit, rows_per_unit"]);
+    refused(
+        1,
+        &limits("groups: 0"),
+        &["2:18: limits.groups must be a whole number from 1 to 10000000, not \"0\""],
+    );
+    refused(
+        1,
+        &limits("rows: 5"),
+        &["2:10: limits has no key \"rows\"; its keys are groups_per_unit, rows_per_unit"],
+    );
     for time in ["0s", "60", "1 day", "-1s", "25h", "99999999999999999999h"] {
-        refused(1, &limits(&format!("statement_timeout: {time}")), &["2:29: limits.statement_timeout must be a time such as 500ms"]);
+        refused(
+            1,
+            &limits(&format!("statement_timeout: {time}")),
+            &["2:29: limits.statement_timeout must be a time such as 500ms"],
+        );
     }
 }
 
@@ -245,11 +579,21 @@ tables:
       wage: {bounds: [1]}
 ";
     let found = errors(text);
-    let places: Vec<&str> = found.iter().filter_map(|e| e.strip_prefix("p.yaml:")?.split(": ").next()).collect();
-    assert_eq!(places, ["1:10", "4:21", "4:32", "5:3", "7:5", "7:5", "9:3", "11:5", "12:22"], "{found:#?}");
+    let places: Vec<&str> = found
+        .iter()
+        .filter_map(|e| e.strip_prefix("p.yaml:")?.split(": ").next())
+        .collect();
+    assert_eq!(
+        places,
+        [
+            "1:10", "4:21", "4:32", "5:3", "7:5", "7:5", "9:3", "11:5", "12:22"
+        ],
+        "{found:#?}"
+    );
 }
 
-/// What is wrong in one section hides nothing of another, and a value that cannot be read hides none beside it.
+/// What is wrong in one section hides nothing of another, and a value that cannot be read hides
+/// none beside it.
 #[test]
 fn no_error_of_the_file_hides_another() {
     let text = format!(
@@ -270,7 +614,8 @@ roles:
     settings: {{epsilon: 4, max_groups_per_unit: 99, max_rows_per_unit: 5000, noise: none}}
 tables:
   s.people: {{unit: [id], columns: {{age: {{bounds: [0]}}, name: {{}}}}}}
-  s.jobs: {{unit: {{path: [person > s.people.id]}}, rows_per_unit: many, columns: {{pay: {{values: []}}}}}}
+  s.jobs: {{unit: {{path: [person > s.people.id]}}, rows_per_unit: many, columns: {{pay: {{values: \
+  []}}}}}}
 limits: {{groups: 0, rows_per_unit: 3000}}
 "
     );
@@ -288,21 +633,29 @@ limits: {{groups: 0, rows_per_unit: 3000}}
         "16:20: the unit of table s.people must be one column or one path",
         "16:50: bounds of column \"age\" must be two values",
         "16:62: column \"name\" must say exactly one of bounds, values, domain and visible",
-        "17:26: a step of a path must be column -> schema.table.column, not \"person > s.people.id\"",
+        "17:26: a step of a path must be column -> schema.table.column, not \"person > \
+            s.people.id\"",
         "17:65: rows_per_unit of table s.jobs must be a whole number",
         "17:95: values of column \"pay\" is empty",
         "18:18: limits.groups must be a whole number",
     ];
     assert_eq!(found.len(), wanted.len(), "{found:#?}");
     for (found, wanted) in found.iter().zip(wanted) {
-        assert!(found.starts_with(&format!("p.yaml:{wanted}")), "found  {found}\nwanted p.yaml:{wanted}");
+        assert!(
+            found.starts_with(&format!("p.yaml:{wanted}")),
+            "found  {found}\nwanted p.yaml:{wanted}"
+        );
     }
 }
 
 /// A budget that its accounting cannot spend is told with the rest, by its place.
 #[test]
 fn a_budget_that_buys_nothing_is_an_error_of_its_place() {
-    refused(2, "privacy: {unit: p, budget: {epsilon: 1e-30, delta: 1e-6}}", &["2:28: privacy.budget: ", "4:"]);
+    refused(
+        2,
+        "privacy: {unit: p, budget: {epsilon: 1e-30, delta: 1e-6}}",
+        &["2:28: privacy.budget: ", "4:"],
+    );
 }
 
 #[test]
@@ -310,7 +663,13 @@ fn warnings_of_the_file_are_kept() {
     let mut lines = lines();
     lines[3] = lines[3].replace("delta: 1e-7", "delta: 1e-7, renew: weekly");
     let warnings = parse(&lines.join("\n")).unwrap().warnings;
-    assert!(warnings.len() == 1 && warnings[0].message.starts_with("the budget of role \"ann\" is renewed"), "{warnings:?}");
+    assert!(
+        warnings.len() == 1
+            && warnings[0]
+                .message
+                .starts_with("the budget of role \"ann\" is renewed"),
+        "{warnings:?}"
+    );
 }
 
 #[test]
@@ -337,24 +696,48 @@ fn the_password_of_the_demo_is_analyst() {
     use hmac::{Hmac, Mac};
     use sha2::{Digest, Sha256};
     let text = include_str!("../../../policies/demo.yaml");
-    let file = File::parse("policies/demo.yaml", text, |_| Some("postgres://localhost/demo".to_owned())).unwrap();
+    let file = File::parse("policies/demo.yaml", text, |_| {
+        Some("postgres://localhost/demo".to_owned())
+    })
+    .unwrap();
     let verifier = file.roles[0].verifier.expose();
-    let (salt, keys) = verifier.strip_prefix("SCRAM-SHA-256$4096:").and_then(|v| v.split_once('$')).unwrap();
+    let (salt, keys) = verifier
+        .strip_prefix("SCRAM-SHA-256$4096:")
+        .and_then(|v| v.split_once('$'))
+        .unwrap();
     let mut salted = [0; 32];
-    pbkdf2::pbkdf2::<Hmac<Sha256>>(b"analyst", &STANDARD.decode(salt).unwrap(), 4096, &mut salted).unwrap();
-    let client = Hmac::<Sha256>::new_from_slice(&salted).unwrap().chain_update(b"Client Key").finalize().into_bytes();
+    pbkdf2::pbkdf2::<Hmac<Sha256>>(
+        b"analyst",
+        &STANDARD.decode(salt).unwrap(),
+        4096,
+        &mut salted,
+    )
+    .unwrap();
+    let client = Hmac::<Sha256>::new_from_slice(&salted)
+        .unwrap()
+        .chain_update(b"Client Key")
+        .finalize()
+        .into_bytes();
     assert!(keys.starts_with(&STANDARD.encode(Sha256::digest(client))));
 }
 
 #[test]
 fn no_text_makes_the_reader_panic() {
     let demo = include_str!("../../../policies/demo.yaml");
-    for end in (0..demo.len()).step_by(29).filter(|end| demo.is_char_boundary(*end)) {
+    for end in (0..demo.len())
+        .step_by(29)
+        .filter(|end| demo.is_char_boundary(*end))
+    {
         assert!(demo.get(..end).is_some_and(|text| parse(text).is_err()));
     }
     let all: Vec<&str> = demo.lines().collect();
     for skipped in 0..all.len() {
-        let kept: Vec<&str> = all.iter().enumerate().filter(|(i, _)| *i != skipped).map(|(_, l)| *l).collect();
+        let kept: Vec<&str> = all
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != skipped)
+            .map(|(_, l)| *l)
+            .collect();
         let _ = parse(&kept.join("\n"));
     }
     for text in [

@@ -1,4 +1,5 @@
-//! Reads a tree against what is wanted: each reader gives the value, or notes one error and gives nothing.
+//! Reads a tree against what is wanted: each reader gives the value, or notes one error and gives
+//! nothing.
 
 use super::tree::{Entry, Node, Value};
 use crate::policy::error::{At, Findings, Place};
@@ -19,9 +20,20 @@ impl<'a> Fields<'a> {
     pub fn open(node: &'a Node, what: impl Into<String>, findings: &mut Findings) -> Option<Self> {
         let what = what.into();
         match &node.value {
-            Value::Map(entries) => Some(Self { what, place: node.place, entries, known: Vec::new() }),
+            Value::Map(entries) => Some(Self {
+                what,
+                place: node.place,
+                entries,
+                known: Vec::new(),
+            }),
             other => {
-                findings.error(node.place, format!("{what} must be a map of keys and values, not {}", other.shape()));
+                findings.error(
+                    node.place,
+                    format!(
+                        "{what} must be a map of keys and values, not {}",
+                        other.shape()
+                    ),
+                );
                 None
             }
         }
@@ -37,15 +49,24 @@ impl<'a> Fields<'a> {
     }
 
     /// `wanted` shows the line that is missing.
-    pub fn required(&mut self, key: &'static str, wanted: &str, findings: &mut Findings) -> Option<&'a Node> {
+    pub fn required(
+        &mut self,
+        key: &'static str,
+        wanted: &str,
+        findings: &mut Findings,
+    ) -> Option<&'a Node> {
         let found = self.optional(key);
         if found.is_none() {
-            findings.error(self.place, format!("{} has no \"{key}\"; write `{wanted}`", self.what));
+            findings.error(
+                self.place,
+                format!("{} has no \"{key}\"; write `{wanted}`", self.what),
+            );
         }
         found
     }
 
-    /// A key that the design knows and this version does not offer: said so, rather than called unknown.
+    /// A key that the design knows and this version does not offer: said so, rather than called
+    /// unknown.
     pub fn not_offered(&mut self, key: &'static str, why: &str, findings: &mut Findings) {
         self.known.push(key);
         if let Some(entry) = self.entries.iter().find(|e| e.key == key) {
@@ -54,36 +75,73 @@ impl<'a> Fields<'a> {
     }
 
     pub fn done(self, findings: &mut Findings) {
-        for entry in self.entries.iter().filter(|e| !self.known.contains(&e.key.as_str())) {
-            findings.error(entry.place, format!("{} has no key \"{}\"; its keys are {}", self.what, entry.key, self.known.join(", ")));
+        for entry in self
+            .entries
+            .iter()
+            .filter(|e| !self.known.contains(&e.key.as_str()))
+        {
+            findings.error(
+                entry.place,
+                format!(
+                    "{} has no key \"{}\"; its keys are {}",
+                    self.what,
+                    entry.key,
+                    self.known.join(", ")
+                ),
+            );
         }
     }
 }
 
 /// A scalar as written, with whether it stood in quotes.
-pub fn scalar<'a>(node: &'a Node, what: &str, wanted: &str, findings: &mut Findings) -> Option<(&'a str, bool)> {
+pub fn scalar<'a>(
+    node: &'a Node,
+    what: &str,
+    wanted: &str,
+    findings: &mut Findings,
+) -> Option<(&'a str, bool)> {
     match &node.value {
         Value::Scalar { text, quoted } if *quoted || !text.is_empty() => Some((text, *quoted)),
         other => {
-            findings.error(node.place, format!("{what} must be {wanted}, not {}", other.shape()));
+            findings.error(
+                node.place,
+                format!("{what} must be {wanted}, not {}", other.shape()),
+            );
             None
         }
     }
 }
 
 /// The items of a list.
-pub fn list<'a>(node: &'a Node, what: &str, wanted: &str, findings: &mut Findings) -> Option<&'a [Node]> {
+pub fn list<'a>(
+    node: &'a Node,
+    what: &str,
+    wanted: &str,
+    findings: &mut Findings,
+) -> Option<&'a [Node]> {
     match &node.value {
         Value::List(items) => Some(items),
         other => {
-            findings.error(node.place, format!("{what} must be a list such as {wanted}, not {}", other.shape()));
+            findings.error(
+                node.place,
+                format!(
+                    "{what} must be a list such as {wanted}, not {}",
+                    other.shape()
+                ),
+            );
             None
         }
     }
 }
 
-/// Text in which every `${NAME}` is replaced from the environment. Errors name the variable, never a value.
-pub fn text(node: &Node, what: &str, environment: Environment<'_>, findings: &mut Findings) -> Option<At<String>> {
+/// Text in which every `${NAME}` is replaced from the environment. Errors name the variable, never
+/// a value.
+pub fn text(
+    node: &Node,
+    what: &str,
+    environment: Environment<'_>,
+    findings: &mut Findings,
+) -> Option<At<String>> {
     let (mut rest, _) = scalar(node, what, "text", findings)?;
     let mut value = String::new();
     let mut complete = true;
@@ -97,12 +155,21 @@ pub fn text(node: &Node, what: &str, environment: Environment<'_>, findings: &mu
             Some(name) if is_variable(name) => match environment(name) {
                 Some(found) => value.push_str(&found),
                 None => {
-                    findings.error(node.place, format!("environment variable {name} is not set; {what} needs it"));
+                    findings.error(
+                        node.place,
+                        format!("environment variable {name} is not set; {what} needs it"),
+                    );
                     complete = false;
                 }
             },
             _ => {
-                findings.error(node.place, format!("{what} has a \"${{\" that is not a reference; write ${{NAME}} with letters, digits and _"));
+                findings.error(
+                    node.place,
+                    format!(
+                        "{what} has a \"${{\" that is not a reference; \
+                    write ${{NAME}} with letters, digits and _"
+                    ),
+                );
                 return None;
             }
         }
@@ -112,40 +179,74 @@ pub fn text(node: &Node, what: &str, environment: Environment<'_>, findings: &mu
         findings.error(node.place, format!("{what} is empty"));
         return None;
     }
-    complete.then_some(At { place: node.place, value })
+    complete.then_some(At {
+        place: node.place,
+        value,
+    })
 }
 
 fn is_variable(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// A finite number above zero and at most `max`.
 pub fn positive(node: &Node, what: &str, max: f64, findings: &mut Findings) -> Option<f64> {
-    let wanted = if max.is_finite() { format!("a number above 0 and at most {max}") } else { "a finite number above 0".to_owned() };
+    let wanted = if max.is_finite() {
+        format!("a number above 0 and at most {max}")
+    } else {
+        "a finite number above 0".to_owned()
+    };
     number(node, what, &wanted, |x| x > 0.0 && x <= max, findings)
 }
 
-/// A finite plain number that `allowed` accepts. Infinity, NaN and hexadecimal are not numbers here.
-pub fn number(node: &Node, what: &str, wanted: &str, allowed: impl Fn(f64) -> bool, findings: &mut Findings) -> Option<f64> {
+/// A finite plain number that `allowed` accepts. Infinity, NaN and hexadecimal are not numbers
+/// here.
+pub fn number(
+    node: &Node,
+    what: &str,
+    wanted: &str,
+    allowed: impl Fn(f64) -> bool,
+    findings: &mut Findings,
+) -> Option<f64> {
     let (text, quoted) = scalar(node, what, wanted, findings)?;
-    let plain = !quoted && text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
+    let plain = !quoted
+        && text
+            .chars()
+            .all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
     match text.parse::<f64>() {
         Ok(x) if plain && x.is_finite() && allowed(x) => Some(x),
         _ => {
-            findings.error(node.place, format!("{what} must be {wanted}, not \"{text}\""));
+            findings.error(
+                node.place,
+                format!("{what} must be {wanted}, not \"{text}\""),
+            );
             None
         }
     }
 }
 
 /// A whole number within the range.
-pub fn count<T: TryFrom<u64>>(node: &Node, what: &str, range: std::ops::RangeInclusive<u64>, findings: &mut Findings) -> Option<T> {
+pub fn count<T: TryFrom<u64>>(
+    node: &Node,
+    what: &str,
+    range: std::ops::RangeInclusive<u64>,
+    findings: &mut Findings,
+) -> Option<T> {
     let wanted = format!("a whole number from {} to {}", range.start(), range.end());
     let (text, quoted) = scalar(node, what, &wanted, findings)?;
     let digits = !quoted && text.bytes().all(|b| b.is_ascii_digit());
-    let value = text.parse::<u64>().ok().filter(|n| digits && range.contains(n)).and_then(|n| T::try_from(n).ok());
+    let value = text
+        .parse::<u64>()
+        .ok()
+        .filter(|n| digits && range.contains(n))
+        .and_then(|n| T::try_from(n).ok());
     if value.is_none() {
-        findings.error(node.place, format!("{what} must be {wanted}, not \"{text}\""));
+        findings.error(
+            node.place,
+            format!("{what} must be {wanted}, not \"{text}\""),
+        );
     }
     value
 }
@@ -156,7 +257,10 @@ pub fn truth(node: &Node, what: &str, findings: &mut Findings) -> Option<bool> {
         ("true", false) => Some(true),
         ("false", false) => Some(false),
         (other, _) => {
-            findings.error(node.place, format!("{what} must be true or false, not \"{other}\""));
+            findings.error(
+                node.place,
+                format!("{what} must be true or false, not \"{other}\""),
+            );
             None
         }
     }

@@ -1,4 +1,5 @@
-//! What a query is before it is resolved: whether it reads private rows, and whether it can have rows at all.
+//! What a query is before it is resolved: whether it reads private rows, and whether it can have
+//! rows at all.
 
 pub(in crate::resolve) mod empty_query;
 pub(in crate::resolve) mod unit_rows;

@@ -1,7 +1,9 @@
-//! What a query's rows are, by names alone: whether they are rows of private tables, and which columns tell one unit from another. The cut depends on it:
-//! a GROUP BY that keeps units apart is a step on the way to a release, any other is the release.
+//! What a query's rows are, by names alone: whether they are rows of private tables, and which
+//! columns tell one unit from another. The cut depends on it: a GROUP BY that keeps units apart is
+//! a step on the way to a release, any other is the release.
 //!
-//! Nothing here is trusted for privacy: `analyze` adds the unit to every such step. A wrong guess gives another answer than PostgreSQL's, or a refusal.
+//! Nothing here is trusted for privacy: `analyze` adds the unit to every such step. A wrong guess
+//! gives another answer than PostgreSQL's, or a refusal.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -14,7 +16,9 @@ use crate::refusal::Refusal;
 use crate::resolve::Resolver;
 use crate::resolve::cut::{group_expression, is_distinct_rows};
 use crate::resolve::names::scope::{Item, Named, Scope, name_of, names_of};
-use crate::resolve::outer::query::{Environment, Named as Source, Recursion, is_aggregated, item_expr};
+use crate::resolve::outer::query::{
+    Environment, Named as Source, Recursion, is_aggregated, item_expr,
+};
 use crate::resolve::recursion::names_any;
 
 /// What equal values of a column have in common.
@@ -28,7 +32,8 @@ enum Common {
 /// What is known of one column.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Fact {
-    /// Equal values belong to one unit: the unit itself, a key along its path, or a one-column key of a private table.
+    /// Equal values belong to one unit: the unit itself, a key along its path, or a one-column key
+    /// of a private table.
     determines: Option<Common>,
     /// A private table's column: which mention of the table, the table, the column's position.
     origin: Option<(u64, TableId, usize)>,
@@ -46,7 +51,11 @@ impl Rows {
     /// Those of a WITH where it is named.
     fn mentioned_at(&self, place: &ast::TableFactor) -> Self {
         let mut rows = self.clone();
-        for (mention, _, _) in rows.columns.iter_mut().filter_map(|(_, fact)| fact.origin.as_mut()) {
+        for (mention, _, _) in rows
+            .columns
+            .iter_mut()
+            .filter_map(|(_, fact)| fact.origin.as_mut())
+        {
             *mention = mention_at(*mention, place);
         }
         rows
@@ -63,12 +72,23 @@ struct Shape {
 
 impl Shape {
     fn of(alias: String, rows: Rows) -> Self {
-        let named = |(at, (name, _)): (usize, &(String, Fact))| Named { name: name.clone(), id: ColumnId(at as u32) };
-        let item = Item { alias, columns: rows.columns.iter().enumerate().map(named).collect() };
-        Self { private: rows.private, scope: Scope::of(item), facts: rows.columns.into_iter().map(|(_, fact)| fact).collect() }
+        let named = |(at, (name, _)): (usize, &(String, Fact))| Named {
+            name: name.clone(),
+            id: ColumnId(at as u32),
+        };
+        let item = Item {
+            alias,
+            columns: rows.columns.iter().enumerate().map(named).collect(),
+        };
+        Self {
+            private: rows.private,
+            scope: Scope::of(item),
+            facts: rows.columns.into_iter().map(|(_, fact)| fact).collect(),
+        }
     }
 
-    /// Both sides beside each other, the columns of these names folded; a column of a side that may be missing determines nothing.
+    /// Both sides beside each other, the columns of these names folded; a column of a side that may
+    /// be missing determines nothing.
     fn beside(&mut self, mut right: Self, keeps_left: bool, keeps_right: bool, folded: &[String]) {
         if !keeps_left {
             self.facts.iter_mut().for_each(|f| *f = Fact::default());
@@ -79,7 +99,15 @@ impl Shape {
         let offset = self.facts.len() as u32;
         let scope = right.scope.renumbered(|id| ColumnId(id.0 + offset));
         let kept = if keeps_left { &self.scope } else { &scope };
-        let folded = folded.iter().filter_map(|name| Some(Named { name: name.clone(), id: kept.bare(name).ok()?? })).collect();
+        let folded = folded
+            .iter()
+            .filter_map(|name| {
+                Some(Named {
+                    name: name.clone(),
+                    id: kept.bare(name).ok()??,
+                })
+            })
+            .collect();
         self.facts.append(&mut right.facts);
         self.scope.join(scope, folded);
         self.private |= right.private;
@@ -102,80 +130,154 @@ impl Shape {
 
 impl Resolver<'_> {
     /// The rows of a query.
-    pub(in crate::resolve) fn rows_of(&self, query: &ast::Query, environment: &Environment) -> Result<Rows, Refusal> {
+    pub(in crate::resolve) fn rows_of(
+        &self,
+        query: &ast::Query,
+        environment: &Environment,
+    ) -> Result<Rows, Refusal> {
         let environment = self.environment_of(query.with.as_ref(), environment)?;
         self.rows_of_body(&query.body, &environment)
     }
 
     /// What WITH adds to the names in sight.
-    pub(in crate::resolve) fn environment_of(&self, with: Option<&ast::With>, environment: &Environment) -> Result<Environment, Refusal> {
+    pub(in crate::resolve) fn environment_of(
+        &self,
+        with: Option<&ast::With>,
+        environment: &Environment,
+    ) -> Result<Environment, Refusal> {
         let mut environment = environment.clone();
         let recursive = with.is_some_and(|w| w.recursive);
         for cte in with.iter().flat_map(|w| &w.cte_tables) {
             let name = name_of(&cte.alias.name)?;
             let names_itself = recursive && names_any(&cte.query, std::slice::from_ref(cte))?;
             let inside = match names_itself {
-                true => environment.with_recursive(name.clone(), cte.clone(), cte.clone(), Recursion::Within),
+                true => environment.with_recursive(
+                    name.clone(),
+                    cte.clone(),
+                    cte.clone(),
+                    Recursion::Within,
+                ),
                 false => environment.clone(),
             };
             let rows = self.rows_of(&cte.query, &inside)?;
             // Only what its rows are is read of this one.
             let opened = (!rows.private).then(|| cte.clone());
             environment = match (names_itself, opened) {
-                (true, Some(opened)) => environment.with_recursive(name, cte.clone(), opened, Recursion::Defined),
+                (true, Some(opened)) => {
+                    environment.with_recursive(name, cte.clone(), opened, Recursion::Defined)
+                }
                 (_, opened) => environment.with(name, cte.clone(), rows, opened),
             };
         }
         Ok(environment)
     }
 
-    fn rows_of_body(&self, body: &ast::SetExpr, environment: &Environment) -> Result<Rows, Refusal> {
+    fn rows_of_body(
+        &self,
+        body: &ast::SetExpr,
+        environment: &Environment,
+    ) -> Result<Rows, Refusal> {
         match body {
             ast::SetExpr::Select(select) => self.rows_of_select(select, environment),
             ast::SetExpr::Query(query) => self.rows_of(query, environment),
-            ast::SetExpr::SetOperation { left, op: _, set_quantifier: _, right } => {
-                let (left, right) = (self.rows_of_body(left, environment)?, self.rows_of_body(right, environment)?);
+            ast::SetExpr::SetOperation {
+                left,
+                op: _,
+                set_quantifier: _,
+                right,
+            } => {
+                let (left, right) = (
+                    self.rows_of_body(left, environment)?,
+                    self.rows_of_body(right, environment)?,
+                );
                 let both = |(a, b): (&(String, Fact), &(String, Fact))| {
-                    (a.0.clone(), Fact { determines: a.1.determines.filter(|_| a.1.determines == b.1.determines), origin: None })
+                    (
+                        a.0.clone(),
+                        Fact {
+                            determines: a.1.determines.filter(|_| a.1.determines == b.1.determines),
+                            origin: None,
+                        },
+                    )
                 };
-                Ok(Rows { private: left.private || right.private, columns: left.columns.iter().zip(&right.columns).map(both).collect() })
+                Ok(Rows {
+                    private: left.private || right.private,
+                    columns: left.columns.iter().zip(&right.columns).map(both).collect(),
+                })
             }
             _ => Ok(Rows::default()),
         }
     }
 
     /// Whether a column in the same place of both arms tells units apart.
-    pub(in crate::resolve) fn set_tells_apart(&self, left: &ast::SetExpr, right: &ast::SetExpr, environment: &Environment) -> Result<bool, Refusal> {
-        let (left, right) = (self.rows_of_body(left, environment)?, self.rows_of_body(right, environment)?);
-        Ok(left.columns.iter().zip(&right.columns).any(|(a, b)| a.1.determines.is_some() && a.1.determines == b.1.determines))
+    pub(in crate::resolve) fn set_tells_apart(
+        &self,
+        left: &ast::SetExpr,
+        right: &ast::SetExpr,
+        environment: &Environment,
+    ) -> Result<bool, Refusal> {
+        let (left, right) = (
+            self.rows_of_body(left, environment)?,
+            self.rows_of_body(right, environment)?,
+        );
+        Ok(left
+            .columns
+            .iter()
+            .zip(&right.columns)
+            .any(|(a, b)| a.1.determines.is_some() && a.1.determines == b.1.determines))
     }
 
-    fn rows_of_select(&self, select: &ast::Select, environment: &Environment) -> Result<Rows, Refusal> {
+    fn rows_of_select(
+        &self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<Rows, Refusal> {
         let shape = self.shape_of_from(select, environment)?;
         let mut columns = Vec::new();
         for item in &select.projection {
             match item {
-                ast::SelectItem::Wildcard(_) => columns.extend(shape.scope.visible().map(|c| (c.name.clone(), shape.fact(c.id)))),
-                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                ast::SelectItem::Wildcard(_) => columns.extend(
+                    shape
+                        .scope
+                        .visible()
+                        .map(|c| (c.name.clone(), shape.fact(c.id))),
+                ),
+                ast::SelectItem::QualifiedWildcard(
+                    ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+                    _,
+                ) => {
                     let alias = names_of(name)?.pop().unwrap_or_default();
-                    let of_alias = shape.scope.item(&alias).into_iter().flat_map(|i| &i.columns);
+                    let of_alias = shape
+                        .scope
+                        .item(&alias)
+                        .into_iter()
+                        .flat_map(|i| &i.columns);
                     columns.extend(of_alias.map(|c| (c.name.clone(), shape.fact(c.id))));
                 }
                 item => {
-                    let Some(expr) = item_expr(item) else { continue };
+                    let Some(expr) = item_expr(item) else {
+                        continue;
+                    };
                     let name = match item {
                         ast::SelectItem::ExprWithAlias { expr: _, alias } => name_of(alias)?,
                         _ => crate::resolve::names::output_name::column_name(expr),
                     };
-                    columns.push((name, shape.column(expr).map(|id| shape.fact(id)).unwrap_or_default()));
+                    columns.push((
+                        name,
+                        shape
+                            .column(expr)
+                            .map(|id| shape.fact(id))
+                            .unwrap_or_default(),
+                    ));
                 }
             }
         }
-        let private = shape.private && (!is_aggregated(select) || self.keeps_units_apart(select, &shape)?);
+        let private =
+            shape.private && (!is_aggregated(select) || self.keeps_units_apart(select, &shape)?);
         Ok(Rows { private, columns })
     }
 
-    /// Whether the groups of an aggregating SELECT each lie within one unit: its keys hold a determining column, or a whole key of a private table.
+    /// Whether the groups of an aggregating SELECT each lie within one unit: its keys hold a
+    /// determining column, or a whole key of a private table.
     fn keeps_units_apart(&self, select: &ast::Select, shape: &Shape) -> Result<bool, Refusal> {
         let mut keys: Vec<ColumnId> = Vec::new();
         if let Some(ast::Distinct::On(exprs)) = &select.distinct {
@@ -183,10 +285,22 @@ impl Resolver<'_> {
         } else if is_distinct_rows(select) {
             for item in &select.projection {
                 match item {
-                    ast::SelectItem::Wildcard(_) => keys.extend(shape.scope.visible().map(|c| c.id)),
-                    ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    ast::SelectItem::Wildcard(_) => {
+                        keys.extend(shape.scope.visible().map(|c| c.id))
+                    }
+                    ast::SelectItem::QualifiedWildcard(
+                        ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+                        _,
+                    ) => {
                         let alias = names_of(name)?.pop().unwrap_or_default();
-                        keys.extend(shape.scope.item(&alias).into_iter().flat_map(|i| &i.columns).map(|c| c.id));
+                        keys.extend(
+                            shape
+                                .scope
+                                .item(&alias)
+                                .into_iter()
+                                .flat_map(|i| &i.columns)
+                                .map(|c| c.id),
+                        );
                     }
                     item => keys.extend(item_expr(item).and_then(|e| shape.column(e))),
                 }
@@ -195,14 +309,24 @@ impl Resolver<'_> {
             && modifiers.is_empty()
         {
             for expr in exprs {
-                keys.extend(group_expression(expr, select, &shape.scope).ok().and_then(|e| shape.column(e)));
+                keys.extend(
+                    group_expression(expr, select, &shape.scope)
+                        .ok()
+                        .and_then(|e| shape.column(e)),
+                );
             }
         }
         self.tells_apart(&keys, shape)
     }
 
-    /// Whether rows with equal values of these expressions belong to one unit, over the FROM of a SELECT.
-    pub(in crate::resolve) fn determines_unit(&self, exprs: &[ast::Expr], select: &ast::Select, environment: &Environment) -> Result<bool, Refusal> {
+    /// Whether rows with equal values of these expressions belong to one unit, over the FROM of a
+    /// SELECT.
+    pub(in crate::resolve) fn determines_unit(
+        &self,
+        exprs: &[ast::Expr],
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<bool, Refusal> {
         let shape = self.shape_of_from(select, environment)?;
         let keys: Vec<ColumnId> = exprs.iter().filter_map(|e| shape.column(e)).collect();
         self.tells_apart(&keys, &shape)
@@ -210,7 +334,11 @@ impl Resolver<'_> {
 
     fn tells_apart(&self, keys: &[ColumnId], shape: &Shape) -> Result<bool, Refusal> {
         let facts: Vec<Fact> = keys.iter().map(|id| shape.fact(*id)).collect();
-        Ok(facts.iter().any(|f| f.determines.is_some() || f.origin.is_some_and(|(mention, table, _)| self.holds_key(mention, table, &facts))))
+        Ok(facts.iter().any(|f| {
+            f.determines.is_some()
+                || f.origin
+                    .is_some_and(|(mention, table, _)| self.holds_key(mention, table, &facts))
+        }))
     }
 
     /// A whole NOT NULL key of one mention of a table is among the columns.
@@ -218,24 +346,42 @@ impl Resolver<'_> {
         let policy = &self.policy.tables[table.0];
         policy.unique_keys.iter().any(|key| {
             key.tells_apart(|name| {
-                let at = policy.columns.iter().position(|c| c.name == name && c.not_null)?;
-                facts.iter().any(|f| f.origin == Some((mention, table, at))).then_some(Equality::Own)
+                let at = policy
+                    .columns
+                    .iter()
+                    .position(|c| c.name == name && c.not_null)?;
+                facts
+                    .iter()
+                    .any(|f| f.origin == Some((mention, table, at)))
+                    .then_some(Equality::Own)
             })
         })
     }
 
     /// Whether FROM holds a private table, at any depth that no release cuts off.
-    pub(in crate::resolve) fn reads_private(&self, select: &ast::Select, environment: &Environment) -> Result<bool, Refusal> {
+    pub(in crate::resolve) fn reads_private(
+        &self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<bool, Refusal> {
         Ok(self.shape_of_from(select, environment)?.private)
     }
 
     /// Whether an aggregating SELECT over private rows is a step within units, not a release.
-    pub(in crate::resolve) fn is_step(&self, select: &ast::Select, environment: &Environment) -> Result<bool, Refusal> {
+    pub(in crate::resolve) fn is_step(
+        &self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<bool, Refusal> {
         let shape = self.shape_of_from(select, environment)?;
         self.keeps_units_apart(select, &shape)
     }
 
-    fn shape_of_from(&self, select: &ast::Select, environment: &Environment) -> Result<Shape, Refusal> {
+    fn shape_of_from(
+        &self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<Shape, Refusal> {
         let mut shape = Shape::default();
         for tables in &select.from {
             shape.beside(self.shape_of_tables(tables, environment)?, true, true, &[]);
@@ -243,10 +389,19 @@ impl Resolver<'_> {
         Ok(shape)
     }
 
-    fn shape_of_tables(&self, tables: &ast::TableWithJoins, environment: &Environment) -> Result<Shape, Refusal> {
+    fn shape_of_tables(
+        &self,
+        tables: &ast::TableWithJoins,
+        environment: &Environment,
+    ) -> Result<Shape, Refusal> {
         let ast::TableWithJoins { relation, joins } = tables;
         let mut shape = self.shape_of_factor(relation, environment)?;
-        for ast::Join { relation, global: _, join_operator } in joins {
+        for ast::Join {
+            relation,
+            global: _,
+            join_operator,
+        } in joins
+        {
             use ast::JoinOperator as J;
             let right = self.shape_of_factor(relation, environment)?;
             let (keeps_left, keeps_right, constraint) = match join_operator {
@@ -256,15 +411,21 @@ impl Resolver<'_> {
                 J::FullOuter(c) => (false, false, Some(c)),
                 _ => (false, false, None),
             };
-            let folded = constraint.map_or(Ok(Vec::new()), |c| shape.scope.folded(c, &right.scope))?;
+            let folded =
+                constraint.map_or(Ok(Vec::new()), |c| shape.scope.folded(c, &right.scope))?;
             shape.beside(right, keeps_left, keeps_right, &folded);
         }
         Ok(shape)
     }
 
-    fn shape_of_factor(&self, factor: &ast::TableFactor, environment: &Environment) -> Result<Shape, Refusal> {
+    fn shape_of_factor(
+        &self,
+        factor: &ast::TableFactor,
+        environment: &Environment,
+    ) -> Result<Shape, Refusal> {
         match factor {
-            // Decorations are judged where the table is read; a name with arguments is a function, whose arguments are expressions.
+            // Decorations are judged where the table is read; a name with arguments is a function,
+            // whose arguments are expressions.
             ast::TableFactor::Table {
                 name,
                 alias,
@@ -280,24 +441,65 @@ impl Resolver<'_> {
                 let (own, rows) = match self.lookup(name, environment)? {
                     Source::Cte(definition) => {
                         let own = names_of(name)?.pop().unwrap_or_default();
-                        (own, renamed(definition.rows.mentioned_at(factor), Some(&definition.cte.alias))?)
+                        (
+                            own,
+                            renamed(
+                                definition.rows.mentioned_at(factor),
+                                Some(&definition.cte.alias),
+                            )?,
+                        )
                     }
-                    Source::Table(table) => (self.policy.tables[table.0].name.clone(), self.rows_of_table(table, factor)),
+                    Source::Table(table) => (
+                        self.policy.tables[table.0].name.clone(),
+                        self.rows_of_table(table, factor),
+                    ),
                     Source::View(view) => {
-                        let columns = view.view().columns.iter().map(|(name, _)| ((*name).to_owned(), Fact::default())).collect();
-                        (view.view().name.to_owned(), Rows { private: false, columns })
+                        let columns = view
+                            .view()
+                            .columns
+                            .iter()
+                            .map(|(name, _)| ((*name).to_owned(), Fact::default()))
+                            .collect();
+                        (
+                            view.view().name.to_owned(),
+                            Rows {
+                                private: false,
+                                columns,
+                            },
+                        )
                     }
                 };
                 aliased(own, rows, alias.as_ref())
             }
-            ast::TableFactor::Derived { lateral: _, subquery, alias, sample: _ } => {
-                aliased(String::new(), self.rows_of(subquery, environment)?, alias.as_ref())
-            }
-            ast::TableFactor::NestedJoin { table_with_joins, alias } => {
+            ast::TableFactor::Derived {
+                lateral: _,
+                subquery,
+                alias,
+                sample: _,
+            } => aliased(
+                String::new(),
+                self.rows_of(subquery, environment)?,
+                alias.as_ref(),
+            ),
+            ast::TableFactor::NestedJoin {
+                table_with_joins,
+                alias,
+            } => {
                 let shape = self.shape_of_tables(table_with_joins, environment)?;
                 let Some(alias) = alias else { return Ok(shape) };
-                let columns = shape.scope.visible().map(|c| (c.name.clone(), shape.fact(c.id))).collect();
-                aliased(String::new(), Rows { private: shape.private, columns }, Some(alias))
+                let columns = shape
+                    .scope
+                    .visible()
+                    .map(|c| (c.name.clone(), shape.fact(c.id)))
+                    .collect();
+                aliased(
+                    String::new(),
+                    Rows {
+                        private: shape.private,
+                        columns,
+                    },
+                    Some(alias),
+                )
             }
             _ => Ok(Shape::default()),
         }
@@ -307,33 +509,60 @@ impl Resolver<'_> {
         let table = &self.policy.tables[id.0];
         let private = self.is_private(id);
         let fact = |(at, column): (usize, &crate::policy::Column)| {
-            let fact = Fact { determines: self.common(id, at), origin: Some((mention_at(0, mention), id, at)) };
-            (column.name.clone(), if private { fact } else { Fact::default() })
+            let fact = Fact {
+                determines: self.common(id, at),
+                origin: Some((mention_at(0, mention), id, at)),
+            };
+            (
+                column.name.clone(),
+                if private { fact } else { Fact::default() },
+            )
         };
-        Rows { private, columns: table.columns.iter().enumerate().map(fact).collect() }
+        Rows {
+            private,
+            columns: table.columns.iter().enumerate().map(fact).collect(),
+        }
     }
 
     /// What rows with equal values in this column have in common, where that is of one unit.
     fn common(&self, id: TableId, at: usize) -> Option<Common> {
         let table = &self.policy.tables[id.0];
-        let Protection::Private(unit) = &table.protection else { return None };
+        let Protection::Private(unit) = &table.protection else {
+            return None;
+        };
         let column = &table.columns[at];
         match unit.path.first() {
             Some(step) if step.column == column.name => {
-                let referenced = self.policy.tables.iter().position(|t| t.schema == step.schema && t.name == step.table).map(TableId)?;
-                let at = self.policy.tables[referenced.0].columns.iter().position(|c| c.name == step.referenced)?;
-                Some(self.common(referenced, at).unwrap_or(Common::Row(referenced, at)))
+                let referenced = self
+                    .policy
+                    .tables
+                    .iter()
+                    .position(|t| t.schema == step.schema && t.name == step.table)
+                    .map(TableId)?;
+                let at = self.policy.tables[referenced.0]
+                    .columns
+                    .iter()
+                    .position(|c| c.name == step.referenced)?;
+                Some(
+                    self.common(referenced, at)
+                        .unwrap_or(Common::Row(referenced, at)),
+                )
             }
             None if unit.column == column.name => Some(Common::Unit),
             _ => {
-                let is_key = column.not_null && table.unique_keys.iter().any(|key| key.is_within(&[&column.name], &Equality::Own));
+                let is_key = column.not_null
+                    && table
+                        .unique_keys
+                        .iter()
+                        .any(|key| key.is_within(&[&column.name], &Equality::Own));
                 is_key.then_some(Common::Row(id, at))
             }
         }
     }
 }
 
-/// The place in the text of a mention tells two scans of one table apart, also within a WITH that is named twice.
+/// The place in the text of a mention tells two scans of one table apart, also within a WITH that
+/// is named twice.
 fn mention_at(within: u64, place: &ast::TableFactor) -> u64 {
     let mut hasher = DefaultHasher::new();
     (within, std::ptr::from_ref(place) as usize).hash(&mut hasher);

@@ -1,4 +1,5 @@
-//! How many distinct rows or groups there are: a count of unlike values. A list of released groups would lack those of few units, and hold every listed one.
+//! How many distinct rows or groups there are: a count of unlike values. A list of released groups
+//! would lack those of few units, and hold every listed one.
 
 use std::ops::ControlFlow;
 
@@ -16,24 +17,44 @@ use crate::resolve::outer::query::{Environment, is_aggregated, item_expr};
 use crate::resolve::outer::select::{check_select, empty_select};
 
 impl Resolver<'_> {
-    /// `SELECT count(*) FROM (SELECT DISTINCT x, y FROM …) AS d` as `SELECT count(DISTINCT (x, y)) FROM …`, and GROUP BY likewise; `None` for any other SELECT.
+    /// `SELECT count(*) FROM (SELECT DISTINCT x, y FROM …) AS d` as
+    /// `SELECT count(DISTINCT (x, y)) FROM …`, and GROUP BY likewise; `None` for any other SELECT.
     ///
     /// # Errors
     /// Those of names in the inner SELECT.
-    pub(in crate::resolve) fn counting_groups(&mut self, select: &ast::Select, environment: &Environment) -> Result<Option<ast::Select>, Refusal> {
-        let Some(inner) = counted_select(select) else { return Ok(None) };
-        if inner.having.is_some() || !is_aggregated(inner) || !self.reads_private(inner, environment)? || self.is_step(inner, environment)? {
+    pub(in crate::resolve) fn counting_groups(
+        &mut self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<Option<ast::Select>, Refusal> {
+        let Some(inner) = counted_select(select) else {
+            return Ok(None);
+        };
+        if inner.having.is_some()
+            || !is_aggregated(inner)
+            || !self.reads_private(inner, environment)?
+            || self.is_step(inner, environment)?
+        {
             return Ok(None);
         }
-        let Some(unlike) = self.unlike_rows(inner, environment)? else { return Ok(None) };
+        let Some(unlike) = self.unlike_rows(inner, environment)? else {
+            return Ok(None);
+        };
         let mut projection = select.projection.clone();
-        let mut counts = Counts { inner, unlike, found: 0 };
+        let mut counts = Counts {
+            inner,
+            unlike,
+            found: 0,
+        };
         for item in &mut projection {
             let counted = match item {
-                ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ } => ast::VisitMut::visit(expr, &mut counts),
-                ast::SelectItem::ExprWithAliases { .. } | ast::SelectItem::QualifiedWildcard(..) | ast::SelectItem::Wildcard(_) => {
-                    ControlFlow::Break(())
+                ast::SelectItem::UnnamedExpr(expr)
+                | ast::SelectItem::ExprWithAlias { expr, alias: _ } => {
+                    ast::VisitMut::visit(expr, &mut counts)
                 }
+                ast::SelectItem::ExprWithAliases { .. }
+                | ast::SelectItem::QualifiedWildcard(..)
+                | ast::SelectItem::Wildcard(_) => ControlFlow::Break(()),
             };
             if counted.is_break() {
                 return Ok(None);
@@ -42,26 +63,50 @@ impl Resolver<'_> {
         if counts.found == 0 {
             return Ok(None);
         }
-        Ok(Some(ast::Select { projection, from: inner.from.clone(), selection: inner.selection.clone(), ..empty_select() }))
+        Ok(Some(ast::Select {
+            projection,
+            from: inner.from.clone(),
+            selection: inner.selection.clone(),
+            ..empty_select()
+        }))
     }
 
-    /// What tells the rows of a SELECT DISTINCT or a GROUP BY apart; `None` for forms that are not followed, and where the policy lists every value: then the
-    /// list itself is counted, exactly and for nothing.
-    fn unlike_rows(&mut self, inner: &ast::Select, environment: &Environment) -> Result<Option<Vec<ast::Expr>>, Refusal> {
+    /// What tells the rows of a SELECT DISTINCT or a GROUP BY apart; `None` for forms that are not
+    /// followed, and where the policy lists every value: then the list itself is counted, exactly
+    /// and for nothing.
+    fn unlike_rows(
+        &mut self,
+        inner: &ast::Select,
+        environment: &Environment,
+    ) -> Result<Option<Vec<ast::Expr>>, Refusal> {
         let before = self.mark();
         let unlike = self.unlike_in_scope(inner, environment);
         self.back_to(before);
         unlike
     }
 
-    fn unlike_in_scope(&mut self, inner: &ast::Select, environment: &Environment) -> Result<Option<Vec<ast::Expr>>, Refusal> {
+    fn unlike_in_scope(
+        &mut self,
+        inner: &ast::Select,
+        environment: &Environment,
+    ) -> Result<Option<Vec<ast::Expr>>, Refusal> {
         let (_, scope) = self.rows_from(inner, environment)?;
         let unlike: Option<Vec<ast::Expr>> = if is_distinct_rows(inner) {
-            inner.projection.iter().map(|item| item_expr(item).cloned()).collect()
+            inner
+                .projection
+                .iter()
+                .map(|item| item_expr(item).cloned())
+                .collect()
         } else if matches!(inner.distinct, None | Some(ast::Distinct::All)) {
             let sets = sets(&inner.group_by)?;
-            let [set] = sets.as_slice() else { return Ok(None) };
-            Some(set.iter().map(|expr| group_expression(expr, inner, &scope).cloned()).collect::<Result<_, _>>()?)
+            let [set] = sets.as_slice() else {
+                return Ok(None);
+            };
+            Some(
+                set.iter()
+                    .map(|expr| group_expression(expr, inner, &scope).cloned())
+                    .collect::<Result<_, _>>()?,
+            )
         } else {
             None
         };
@@ -72,7 +117,11 @@ impl Resolver<'_> {
                 _ => return false,
             };
             let origin = found.ok().and_then(|id| self.columns[id.0 as usize].origin);
-            origin.is_some_and(|(table, position)| self.policy.tables[table.0].columns[position].domain.is_some())
+            origin.is_some_and(|(table, position)| {
+                self.policy.tables[table.0].columns[position]
+                    .domain
+                    .is_some()
+            })
         };
         Ok(unlike.filter(|exprs| !exprs.is_empty() && !exprs.iter().all(is_listed)))
     }
@@ -80,10 +129,24 @@ impl Resolver<'_> {
 
 /// The one derived table of a SELECT that has no other clause than its list.
 fn counted_select(select: &ast::Select) -> Option<&ast::Select> {
-    let bare =
-        ast::Select { select_token: select.select_token.clone(), projection: select.projection.clone(), from: select.from.clone(), ..empty_select() };
-    let [ast::TableWithJoins { relation: ast::TableFactor::Derived { lateral: false, subquery, alias, sample: None }, joins }] =
-        select.from.as_slice()
+    let bare = ast::Select {
+        select_token: select.select_token.clone(),
+        projection: select.projection.clone(),
+        from: select.from.clone(),
+        ..empty_select()
+    };
+    let [
+        ast::TableWithJoins {
+            relation:
+                ast::TableFactor::Derived {
+                    lateral: false,
+                    subquery,
+                    alias,
+                    sample: None,
+                },
+            joins,
+        },
+    ] = select.from.as_slice()
     else {
         return None;
     };
@@ -108,7 +171,10 @@ fn counted_select(select: &ast::Select) -> Option<&ast::Select> {
     };
     match body.as_ref() {
         ast::SetExpr::Select(inner)
-            if locks.is_empty() && pipe_operators.is_empty() && check_select(inner).is_ok() && inner.named_window.is_empty() =>
+            if locks.is_empty()
+                && pipe_operators.is_empty()
+                && check_select(inner).is_ok()
+                && inner.named_window.is_empty() =>
         {
             Some(inner)
         }
@@ -116,7 +182,8 @@ fn counted_select(select: &ast::Select) -> Option<&ast::Select> {
     }
 }
 
-/// Makes each count of the derived table's rows one of unlike values; breaks at anything else that reads them.
+/// Makes each count of the derived table's rows one of unlike values; breaks at anything else that
+/// reads them.
 struct Counts<'s> {
     inner: &'s ast::Select,
     unlike: Vec<ast::Expr>,
@@ -126,23 +193,42 @@ struct Counts<'s> {
 
 impl Counts<'_> {
     fn counted(&self, function: &ast::Function) -> Option<ast::Function> {
-        let ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses }) = &function.args else {
+        let ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses,
+        }) = &function.args
+        else {
             return None;
         };
-        let plain = function.filter.is_none() && function.within_group.is_empty() && function.null_treatment.is_none() && clauses.is_empty();
-        if !plain || function.over.is_some() || aggregate_name(function).as_deref() != Some("count") {
+        let plain = function.filter.is_none()
+            && function.within_group.is_empty()
+            && function.null_treatment.is_none()
+            && clauses.is_empty();
+        if !plain || function.over.is_some() || aggregate_name(function).as_deref() != Some("count")
+        {
             return None;
         }
         let filter = match args.as_slice() {
             [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)] => None,
-            [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(column))] => {
-                Some(Box::new(ast::Expr::IsNotNull(Box::new(self.definition(column)?))))
-            }
+            [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(column))] => Some(Box::new(
+                ast::Expr::IsNotNull(Box::new(self.definition(column)?)),
+            )),
             _ => return None,
         };
-        let row = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Tuple(self.unlike.clone())));
-        let list = ast::FunctionArgumentList { duplicate_treatment: Some(ast::DuplicateTreatment::Distinct), args: vec![row], clauses: Vec::new() };
-        Some(ast::Function { args: ast::FunctionArguments::List(list), filter, ..function.clone() })
+        let row = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Tuple(
+            self.unlike.clone(),
+        )));
+        let list = ast::FunctionArgumentList {
+            duplicate_treatment: Some(ast::DuplicateTreatment::Distinct),
+            args: vec![row],
+            clauses: Vec::new(),
+        };
+        Some(ast::Function {
+            args: ast::FunctionArguments::List(list),
+            filter,
+            ..function.clone()
+        })
     }
 
     /// The expression behind a column of the derived table, where it is one of the row alone.
@@ -152,7 +238,9 @@ impl Counts<'_> {
             other => bare_name(other)?,
         };
         let mut found = self.inner.projection.iter().filter_map(|item| match item {
-            ast::SelectItem::ExprWithAlias { expr, alias } => (name_of(alias).ok()? == name).then_some(expr),
+            ast::SelectItem::ExprWithAlias { expr, alias } => {
+                (name_of(alias).ok()? == name).then_some(expr)
+            }
             item => item_expr(item).filter(|expr| column_name(expr) == name),
         });
         let expr = found.next().filter(|expr| !contains_aggregate(expr))?;
@@ -171,7 +259,9 @@ impl ast::VisitorMut for Counts<'_> {
         if let ast::Expr::Function(function) = expr
             && (function.over.is_some() || aggregate_name(function).is_some())
         {
-            let Some(counted) = self.counted(function) else { return ControlFlow::Break(()) };
+            let Some(counted) = self.counted(function) else {
+                return ControlFlow::Break(());
+            };
             *expr = ast::Expr::Function(counted);
             self.found += 1;
         }

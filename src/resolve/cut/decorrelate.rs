@@ -1,5 +1,6 @@
-//! A scalar aggregate over private rows, tied by equalities to a row that is not of the same unit: its groups are a release of their own, by their side of the
-//! equalities, in which the row around finds its own.
+//! A scalar aggregate over private rows, tied by equalities to a row that is not of the same unit:
+//! its groups are a release of their own, by their side of the equalities, in which the row around
+//! finds its own.
 
 use std::ops::ControlFlow;
 
@@ -36,12 +37,26 @@ pub(in crate::resolve) struct Asunder {
 }
 
 impl Resolver<'_> {
-    /// Takes a correlated aggregate apart; `None` where equalities are not all that ties it, or where it stands alone.
-    fn asunder(&mut self, select: &ast::Select, environment: &Environment) -> Result<Option<Asunder>, Refusal> {
+    /// Takes a correlated aggregate apart; `None` where equalities are not all that ties it, or
+    /// where it stands alone.
+    fn asunder(
+        &mut self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<Option<Asunder>, Refusal> {
         let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modifiers) if keys.is_empty() && modifiers.is_empty());
-        let plain = ungrouped && select.distinct.is_none() && select.having.is_none() && is_aggregated(select);
-        let (Some(condition), [item], true) = (&select.selection, select.projection.as_slice(), plain) else { return Ok(None) };
-        let Some(item) = item_expr(item) else { return Ok(None) };
+        let plain = ungrouped
+            && select.distinct.is_none()
+            && select.having.is_none()
+            && is_aggregated(select);
+        let (Some(condition), [item], true) =
+            (&select.selection, select.projection.as_slice(), plain)
+        else {
+            return Ok(None);
+        };
+        let Some(item) = item_expr(item) else {
+            return Ok(None);
+        };
         if !self.reads_private(select, environment)? {
             return Ok(None);
         }
@@ -62,12 +77,27 @@ impl Resolver<'_> {
         }
         let is_count = matches!(item, ast::Expr::Function(function) if counts(function));
         // A bare name of the query around must mean nothing among the groups.
-        let is_caught = |other: &ast::Expr| other.to_string().contains(VALUE) || (0..own.len()).any(|at| other.to_string().contains(&tie(at)));
-        if own.is_empty() || (!is_count && !is_null_of_nothing(item)) || others.iter().any(is_caught) {
+        let is_caught = |other: &ast::Expr| {
+            other.to_string().contains(VALUE)
+                || (0..own.len()).any(|at| other.to_string().contains(&tie(at)))
+        };
+        if own.is_empty()
+            || (!is_count && !is_null_of_nothing(item))
+            || others.iter().any(is_caught)
+        {
             return Ok(None);
         }
-        let keys = own.iter().enumerate().map(|(at, key)| ast::SelectItem::ExprWithAlias { expr: key.clone(), alias: quoted(&tie(at)) });
-        let value = ast::SelectItem::ExprWithAlias { expr: item.clone(), alias: quoted(VALUE) };
+        let keys = own
+            .iter()
+            .enumerate()
+            .map(|(at, key)| ast::SelectItem::ExprWithAlias {
+                expr: key.clone(),
+                alias: quoted(&tie(at)),
+            });
+        let value = ast::SelectItem::ExprWithAlias {
+            expr: item.clone(),
+            alias: quoted(VALUE),
+        };
         let groups = query_of(select_of(ast::Select {
             projection: keys.chain([value]).collect(),
             from: select.from.clone(),
@@ -75,31 +105,69 @@ impl Resolver<'_> {
             group_by: ast::GroupByExpr::Expressions(own.clone(), Vec::new()),
             ..empty_select()
         }));
-        Ok(Some(Asunder { groups, own, others, is_count }))
+        Ok(Some(Asunder {
+            groups,
+            own,
+            others,
+            is_count,
+        }))
     }
 
-    /// Above the cut: the subquery as one that looks its group up; `None` where it is none of this kind.
-    pub(in crate::resolve) fn looked_up(&mut self, query: &ast::Query, environment: &Environment) -> Result<Option<ast::Query>, Refusal> {
-        let Some(select) = plain_select(query).filter(|_| query.with.is_none()) else { return Ok(None) };
-        let Some(Asunder { groups, own: _, others, is_count }) = self.asunder(select, environment)? else { return Ok(None) };
+    /// Above the cut: the subquery as one that looks its group up; `None` where it is none of this
+    /// kind.
+    pub(in crate::resolve) fn looked_up(
+        &mut self,
+        query: &ast::Query,
+        environment: &Environment,
+    ) -> Result<Option<ast::Query>, Refusal> {
+        let Some(select) = plain_select(query).filter(|_| query.with.is_none()) else {
+            return Ok(None);
+        };
+        let Some(Asunder {
+            groups,
+            own: _,
+            others,
+            is_count,
+        }) = self.asunder(select, environment)?
+        else {
+            return Ok(None);
+        };
         let column = |name: &str| ast::Expr::CompoundIdentifier(vec![quoted(GROUPS), quoted(name)]);
-        let tied = others.into_iter().enumerate().map(|(at, other)| binary(column(&tie(at)), ast::BinaryOperator::Eq, other));
-        let value = if is_count { call("coalesce", vec![call("max", vec![column(VALUE)]), zero()]) } else { column(VALUE) };
+        let tied = others
+            .into_iter()
+            .enumerate()
+            .map(|(at, other)| binary(column(&tie(at)), ast::BinaryOperator::Eq, other));
+        let value = if is_count {
+            call("coalesce", vec![call("max", vec![column(VALUE)]), zero()])
+        } else {
+            column(VALUE)
+        };
         let relation = ast::TableFactor::Derived {
             lateral: false,
             subquery: Box::new(groups),
-            alias: Some(ast::TableAlias { explicit: true, name: quoted(GROUPS), columns: Vec::new(), at: None }),
+            alias: Some(ast::TableAlias {
+                explicit: true,
+                name: quoted(GROUPS),
+                columns: Vec::new(),
+                at: None,
+            }),
             sample: None,
         };
         Ok(Some(query_of(select_of(ast::Select {
             projection: vec![ast::SelectItem::UnnamedExpr(value)],
-            from: vec![ast::TableWithJoins { relation, joins: Vec::new() }],
-            selection: crate::parse::balanced(tied.collect(), &|a, b| binary(a, ast::BinaryOperator::And, b)),
+            from: vec![ast::TableWithJoins {
+                relation,
+                joins: Vec::new(),
+            }],
+            selection: crate::parse::balanced(tied.collect(), &|a, b| {
+                binary(a, ast::BinaryOperator::And, b)
+            }),
             ..empty_select()
         }))))
     }
 
-    /// Below the cut: the released groups joined to the row around, where the equalities do not tie both to one unit.
+    /// Below the cut: the released groups joined to the row around, where the equalities do not tie
+    /// both to one unit.
     pub(in crate::resolve) fn joined_groups(
         &mut self,
         select: &ast::Select,
@@ -107,7 +175,15 @@ impl Resolver<'_> {
         around: Place<'_>,
         given: &mut Given,
     ) -> Result<Option<Expr>, Refusal> {
-        let Some(Asunder { groups, own, others, is_count }) = self.asunder(select, environment)? else { return Ok(None) };
+        let Some(Asunder {
+            groups,
+            own,
+            others,
+            is_count,
+        }) = self.asunder(select, environment)?
+        else {
+            return Ok(None);
+        };
         if self.determines_unit(&own, select, environment)? {
             return Ok(None);
         }
@@ -115,14 +191,26 @@ impl Resolver<'_> {
         let mut on = Vec::new();
         for (column, other) in columns.iter().zip(&others) {
             let other = self.expressions_at(around, given).value(other)?;
-            on.push(compare(self.constants, Function::Equal, self.column_expr(column.id), other, "=")?);
+            on.push(compare(
+                self.constants,
+                Function::Equal,
+                self.column_expr(column.id),
+                other,
+                "=",
+            )?);
         }
-        let Some(value) = columns.last() else { return Ok(None) };
+        let Some(value) = columns.last() else {
+            return Ok(None);
+        };
         let value = self.column_expr(value.id);
         given.join(relation, Expr::and(on));
         let data_type = value.data_type.clone();
         let zero = Expr::literal(Some(Scalar::Int(0)), Type::Int8);
-        Ok(Some(if is_count { Expr::call(Function::Coalesce, vec![value, zero], data_type) } else { value }))
+        Ok(Some(if is_count {
+            Expr::call(Function::Coalesce, vec![value, zero], data_type)
+        } else {
+            value
+        }))
     }
 }
 
@@ -131,7 +219,11 @@ fn tie(at: usize) -> String {
 }
 
 fn binary(left: ast::Expr, op: ast::BinaryOperator, right: ast::Expr) -> ast::Expr {
-    ast::Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+    ast::Expr::BinaryOp {
+        left: Box::new(left),
+        op,
+        right: Box::new(right),
+    }
 }
 
 fn zero() -> ast::Expr {
@@ -139,12 +231,19 @@ fn zero() -> ast::Expr {
 }
 
 fn call(name: &str, arguments: Vec<ast::Expr>) -> ast::Expr {
-    let args = arguments.into_iter().map(|e| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e))).collect();
+    let args = arguments
+        .into_iter()
+        .map(|e| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e)))
+        .collect();
     ast::Expr::Function(ast::Function {
         name: ast::ObjectName(vec![ast::ObjectNamePart::Identifier(ast::Ident::new(name))]),
         uses_odbc_syntax: false,
         parameters: ast::FunctionArguments::None,
-        args: ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
         filter: None,
         null_treatment: None,
         over: None,
@@ -154,7 +253,11 @@ fn call(name: &str, arguments: Vec<ast::Expr>) -> ast::Expr {
 
 fn conjuncts(condition: &ast::Expr) -> Vec<&ast::Expr> {
     match unnested(condition) {
-        ast::Expr::BinaryOp { left, op: ast::BinaryOperator::And, right } => [conjuncts(left), conjuncts(right)].concat(),
+        ast::Expr::BinaryOp {
+            left,
+            op: ast::BinaryOperator::And,
+            right,
+        } => [conjuncts(left), conjuncts(right)].concat(),
         other => vec![other],
     }
 }
@@ -175,10 +278,23 @@ fn sides<'e>(conjunct: &'e ast::Expr, scope: &Scope) -> Sides<'e> {
     if other == 0 {
         return Sides::Own;
     }
-    let ast::Expr::BinaryOp { left, op: ast::BinaryOperator::Eq, right } = conjunct else { return Sides::Mixed };
+    let ast::Expr::BinaryOp {
+        left,
+        op: ast::BinaryOperator::Eq,
+        right,
+    } = conjunct
+    else {
+        return Sides::Mixed;
+    };
     match (names(left, scope), names(right, scope)) {
-        ((1.., 0), (0, 1..)) if own > 0 => Sides::Tie { own: left, other: right },
-        ((0, 1..), (1.., 0)) if own > 0 => Sides::Tie { own: right, other: left },
+        ((1.., 0), (0, 1..)) if own > 0 => Sides::Tie {
+            own: left,
+            other: right,
+        },
+        ((0, 1..), (1.., 0)) if own > 0 => Sides::Tie {
+            own: right,
+            other: left,
+        },
         _ => Sides::Mixed,
     }
 }
@@ -216,7 +332,12 @@ fn names(expr: &ast::Expr, scope: &Scope) -> (usize, usize) {
             ControlFlow::Continue(())
         }
     }
-    let mut names = Names { scope, depth: 0, own: 0, other: 0 };
+    let mut names = Names {
+        scope,
+        depth: 0,
+        own: 0,
+        other: 0,
+    };
     let _ = ast::Visit::visit(expr, &mut names);
     (names.own, names.other)
 }
@@ -226,18 +347,31 @@ fn counts(function: &ast::Function) -> bool {
     aggregate_name(function).is_some_and(|name| matches!(name.as_str(), "count" | "regr_count"))
 }
 
-/// Whether the item is NULL where there are no rows, as a group that is not there is: an aggregate, or what is NULL wherever one is.
+/// Whether the item is NULL where there are no rows, as a group that is not there is: an aggregate,
+/// or what is NULL wherever one is.
 fn is_null_of_nothing(expr: &ast::Expr) -> bool {
     let is_constant = |expr: &ast::Expr| matches!(unnested(expr), ast::Expr::Value(_));
     match unnested(expr) {
         ast::Expr::Function(function) => aggregate_name(function).is_some() && !counts(function),
-        ast::Expr::Cast { kind: _, expr, data_type: _, format: None } => is_null_of_nothing(expr),
-        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus | ast::UnaryOperator::Plus, expr } => is_null_of_nothing(expr),
+        ast::Expr::Cast {
+            kind: _,
+            expr,
+            data_type: _,
+            format: None,
+        } => is_null_of_nothing(expr),
+        ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::Minus | ast::UnaryOperator::Plus,
+            expr,
+        } => is_null_of_nothing(expr),
         ast::Expr::BinaryOp { left, op, right } => {
             use ast::BinaryOperator as B;
-            let is_arithmetic = matches!(op, B::Plus | B::Minus | B::Multiply | B::Divide | B::Modulo);
+            let is_arithmetic =
+                matches!(op, B::Plus | B::Minus | B::Multiply | B::Divide | B::Modulo);
             let is_either = |expr: &ast::Expr| is_constant(expr) || is_null_of_nothing(expr);
-            is_arithmetic && is_either(left) && is_either(right) && !(is_constant(left) && is_constant(right))
+            is_arithmetic
+                && is_either(left)
+                && is_either(right)
+                && !(is_constant(left) && is_constant(right))
         }
         _ => false,
     }

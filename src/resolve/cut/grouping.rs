@@ -13,7 +13,9 @@ const SETS_MAX: usize = 64;
 /// # Errors
 /// 0A000 for forms of GROUP BY that are not PostgreSQL's, or for more sets than are answered.
 pub fn sets(group_by: &ast::GroupByExpr) -> Result<Vec<Vec<&ast::Expr>>, Refusal> {
-    let ast::GroupByExpr::Expressions(items, modifiers) = group_by else { return Err(Refusal::unsupported("this form of GROUP BY")) };
+    let ast::GroupByExpr::Expressions(items, modifiers) = group_by else {
+        return Err(Refusal::unsupported("this form of GROUP BY"));
+    };
     if !modifiers.is_empty() {
         return Err(Refusal::unsupported("this form of GROUP BY"));
     }
@@ -24,13 +26,22 @@ pub fn sets(group_by: &ast::GroupByExpr) -> Result<Vec<Vec<&ast::Expr>>, Refusal
             return Err(too_many());
         }
         // Every set of one item with every set of the next.
-        sets = sets.iter().flat_map(|set| own.iter().map(move |more| set.iter().chain(more).copied().collect())).collect();
+        sets = sets
+            .iter()
+            .flat_map(|set| {
+                own.iter()
+                    .map(move |more| set.iter().chain(more).copied().collect())
+            })
+            .collect();
     }
     Ok(sets)
 }
 
 fn too_many() -> Refusal {
-    Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may have at most {SETS_MAX} grouping sets"))
+    Refusal::new(
+        sqlstate::STATEMENT_TOO_COMPLEX,
+        format!("a query may have at most {SETS_MAX} grouping sets"),
+    )
 }
 
 /// The sets of one item, counted before they are made.
@@ -45,11 +56,27 @@ fn of_item(item: &ast::Expr) -> Result<Vec<Vec<&ast::Expr>>, Refusal> {
         return Err(too_many());
     }
     Ok(match item {
-        ast::Expr::GroupingSets(sets) => sets.iter().map(|set| set.iter().flat_map(members).collect()).collect(),
-        ast::Expr::Rollup(groups) => (0..=groups.len()).rev().map(|n| groups[..n].iter().flatten().flat_map(members).collect()).collect(),
+        ast::Expr::GroupingSets(sets) => sets
+            .iter()
+            .map(|set| set.iter().flat_map(members).collect())
+            .collect(),
+        ast::Expr::Rollup(groups) => (0..=groups.len())
+            .rev()
+            .map(|n| groups[..n].iter().flatten().flat_map(members).collect())
+            .collect(),
         ast::Expr::Cube(groups) => {
-            let chosen = |mask: usize| (0..groups.len()).filter(move |at| mask >> (groups.len() - 1 - at) & 1 == 1);
-            (0..1usize << groups.len()).rev().map(|mask| chosen(mask).flat_map(|at| &groups[at]).flat_map(members).collect()).collect()
+            let chosen = |mask: usize| {
+                (0..groups.len()).filter(move |at| mask >> (groups.len() - 1 - at) & 1 == 1)
+            };
+            (0..1usize << groups.len())
+                .rev()
+                .map(|mask| {
+                    chosen(mask)
+                        .flat_map(|at| &groups[at])
+                        .flat_map(members)
+                        .collect()
+                })
+                .collect()
         }
         other => vec![members(other)],
     })
@@ -63,20 +90,39 @@ fn members(expr: &ast::Expr) -> Vec<&ast::Expr> {
     }
 }
 
-/// GROUPING(a, b): a bit for each key, the first the highest, set where the row's grouping set lacks it.
+/// GROUPING(a, b): a bit for each key, the first the highest, set where the row's grouping set
+/// lacks it.
 ///
 /// # Errors
 /// 42803 for what is no key, 54000 past 31 arguments.
-pub fn grouping(arguments: &[usize], sets: &[Vec<usize>], set_number: ast::Expr) -> Result<ast::Expr, Refusal> {
+pub fn grouping(
+    arguments: &[usize],
+    sets: &[Vec<usize>],
+    set_number: ast::Expr,
+) -> Result<ast::Expr, Refusal> {
     if arguments.len() > 31 {
-        return Err(Refusal::new("54023", "GROUPING must have fewer than 32 arguments"));
+        return Err(Refusal::new(
+            "54023",
+            "GROUPING must have fewer than 32 arguments",
+        ));
     }
     let number = |value: i64| ast::Expr::Value(ast::Value::Number(value.to_string(), false).into());
-    let bits = |set: &Vec<usize>| arguments.iter().fold(0i64, |bits, key| bits << 1 | i64::from(!set.contains(key)));
+    let bits = |set: &Vec<usize>| {
+        arguments
+            .iter()
+            .fold(0i64, |bits, key| bits << 1 | i64::from(!set.contains(key)))
+    };
     if sets.is_empty() {
         return Ok(number(0));
     }
-    let conditions = sets.iter().enumerate().map(|(at, set)| ast::CaseWhen { condition: number(at as i64), result: number(bits(set)) }).collect();
+    let conditions = sets
+        .iter()
+        .enumerate()
+        .map(|(at, set)| ast::CaseWhen {
+            condition: number(at as i64),
+            result: number(bits(set)),
+        })
+        .collect();
     Ok(ast::Expr::Case {
         case_token: ast::helpers::attached_token::AttachedToken::empty(),
         end_token: ast::helpers::attached_token::AttachedToken::empty(),
@@ -91,7 +137,8 @@ pub fn grouping(arguments: &[usize], sets: &[Vec<usize>], set_number: ast::Expr)
 pub struct Sets {
     /// The keys of each set, no set twice; none for a plain GROUP BY of all keys.
     pub keys: Vec<Vec<usize>>,
-    /// The number of each set as it was written, one given twice twice; empty where each is written once.
+    /// The number of each set as it was written, one given twice twice; empty where each is written
+    /// once.
     pub written: Vec<usize>,
 }
 
@@ -102,46 +149,79 @@ pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Sets {
     for set in &mut sets {
         set.sort_unstable();
         set.dedup();
-        let number = once.iter().position(|other| other == set).unwrap_or_else(|| {
-            once.push(set.clone());
-            once.len() - 1
-        });
+        let number = once
+            .iter()
+            .position(|other| other == set)
+            .unwrap_or_else(|| {
+                once.push(set.clone());
+                once.len() - 1
+            });
         written.push(number);
     }
     if written.len() == once.len() {
         written.clear();
     }
-    let keys = if once.len() == 1 && once[0].len() == keys { Vec::new() } else { once };
+    let keys = if once.len() == 1 && once[0].len() == keys {
+        Vec::new()
+    } else {
+        once
+    };
     Sets { keys, written }
 }
 
-/// What shows the groups of a set as often as it was written: `(VALUES (0), (0), (1)) AS alias(n)`, joined on the set's number where there are several.
+/// What shows the groups of a set as often as it was written: `(VALUES (0), (0), (1)) AS alias(n)`,
+/// joined on the set's number where there are several.
 pub fn repeated(written: &[usize], alias: &str, set_number: Option<ast::Expr>) -> ast::Join {
-    let number = |value: usize| ast::Expr::Value(ast::Value::Number(value.to_string(), false).into());
+    let number =
+        |value: usize| ast::Expr::Value(ast::Value::Number(value.to_string(), false).into());
     let rows = written
         .iter()
         .map(|set| {
             let token = ast::helpers::attached_token::AttachedToken::empty;
-            ast::Parens { opening_token: token(), content: vec![number(*set)], closing_token: token() }
+            ast::Parens {
+                opening_token: token(),
+                content: vec![number(*set)],
+                closing_token: token(),
+            }
         })
         .collect();
-    let values = ast::SetExpr::Values(ast::Values { explicit_row: false, value_keyword: false, rows });
-    let column = ast::TableAliasColumnDef { name: quoted("n"), data_type: None };
+    let values = ast::SetExpr::Values(ast::Values {
+        explicit_row: false,
+        value_keyword: false,
+        rows,
+    });
+    let column = ast::TableAliasColumnDef {
+        name: quoted("n"),
+        data_type: None,
+    };
     let relation = ast::TableFactor::Derived {
         lateral: false,
         subquery: Box::new(super::middle_query::query_of(values)),
-        alias: Some(ast::TableAlias { explicit: true, name: quoted(alias), columns: vec![column], at: None }),
+        alias: Some(ast::TableAlias {
+            explicit: true,
+            name: quoted(alias),
+            columns: vec![column],
+            at: None,
+        }),
         sample: None,
     };
     let join_operator = match set_number {
         Some(set) => {
             let own = ast::Expr::CompoundIdentifier(vec![quoted(alias), quoted("n")]);
-            let equal = ast::Expr::BinaryOp { left: Box::new(own), op: ast::BinaryOperator::Eq, right: Box::new(set) };
+            let equal = ast::Expr::BinaryOp {
+                left: Box::new(own),
+                op: ast::BinaryOperator::Eq,
+                right: Box::new(set),
+            };
             ast::JoinOperator::Inner(ast::JoinConstraint::On(equal))
         }
         None => ast::JoinOperator::CrossJoin(ast::JoinConstraint::None),
     };
-    ast::Join { relation, global: false, join_operator }
+    ast::Join {
+        relation,
+        global: false,
+        join_operator,
+    }
 }
 
 #[cfg(test)]
@@ -152,12 +232,19 @@ mod tests {
     /// How many sets GROUP BY has.
     fn count(group_by: &str) -> Result<usize, String> {
         let statements = parse(&format!("SELECT 1 FROM t GROUP BY {group_by}")).unwrap();
-        let [Statement::Query(query)] = statements.as_slice() else { panic!("{group_by}") };
-        let ast::SetExpr::Select(select) = &*query.0.body else { panic!("{group_by}") };
-        sets(&select.group_by).map(|sets| sets.len()).map_err(|refusal| refusal.message)
+        let [Statement::Query(query)] = statements.as_slice() else {
+            panic!("{group_by}")
+        };
+        let ast::SetExpr::Select(select) = &*query.0.body else {
+            panic!("{group_by}")
+        };
+        sets(&select.group_by)
+            .map(|sets| sets.len())
+            .map_err(|refusal| refusal.message)
     }
 
-    /// A long ROLLUP would be half its length squared of references, and a CUBE two to its length of sets.
+    /// A long ROLLUP would be half its length squared of references, and a CUBE two to its length
+    /// of sets.
     #[test]
     fn sets_are_counted_before_they_are_made() {
         let keys = |number: usize| vec!["a"; number].join(", ");
@@ -175,7 +262,12 @@ mod tests {
             (format!("CUBE ({}), ROLLUP (a)", keys(5)), Ok(64)),
             (format!("CUBE ({}), ROLLUP (a, a)", keys(5)), many()),
         ] {
-            assert_eq!(count(&group_by), wanted, "{}", &group_by[..group_by.len().min(40)]);
+            assert_eq!(
+                count(&group_by),
+                wanted,
+                "{}",
+                &group_by[..group_by.len().min(40)]
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Middle queries: SQL over released and public tables whose rows a later release reads as constants. Grouped, ordered or limited items of FROM, and
-//! uncorrelated subqueries of expressions.
+//! Middle queries: SQL over released and public tables whose rows a later release reads as
+//! constants. Grouped, ordered or limited items of FROM, and uncorrelated subqueries of
+//! expressions.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +8,9 @@ use sqlparser::ast;
 
 use super::is_distinct_rows;
 use crate::catalog::Type;
-use crate::ir::relation::{ColumnInfo, ConstantId, ConstantRows, Middle, MiddleRows, Relation, release_number};
+use crate::ir::relation::{
+    ColumnInfo, ConstantId, ConstantRows, Middle, MiddleRows, Relation, release_number,
+};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::classify::unit_rows::Rows;
@@ -31,23 +34,50 @@ pub(in crate::resolve) enum Subqueries {
 }
 
 impl Resolver<'_> {
-    /// Whether a query's rows must be made before the rows that read it: it shows no private row, and is more than a public table filtered and renamed.
-    pub(in crate::resolve) fn is_middle(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
-        Ok(is_made_before(query, &self.rows_of(query, environment)?, environment))
+    /// Whether a query's rows must be made before the rows that read it: it shows no private row,
+    /// and is more than a public table filtered and renamed.
+    pub(in crate::resolve) fn is_middle(
+        &self,
+        query: &ast::Query,
+        environment: &Environment,
+    ) -> Result<bool, Refusal> {
+        Ok(is_made_before(
+            query,
+            &self.rows_of(query, environment)?,
+            environment,
+        ))
     }
 
     /// The rows of a derived table as constants.
-    pub(in crate::resolve) fn middle_rows(&mut self, query: &ast::Query, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
+    pub(in crate::resolve) fn middle_rows(
+        &mut self,
+        query: &ast::Query,
+        environment: &Environment,
+    ) -> Result<(Relation, Vec<Named>), Refusal> {
         let opened = self.standalone(query, environment)?;
         self.constant_rows(opened)
     }
 
-    /// The rows of a common table expression as constants; it is not opened anew, so that its releases stay its own.
-    pub(in crate::resolve) fn middle_named(&mut self, definition: &Definition, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
-        let name = ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&definition.name))]);
+    /// The rows of a common table expression as constants; it is not opened anew, so that its
+    /// releases stay its own.
+    pub(in crate::resolve) fn middle_named(
+        &mut self,
+        definition: &Definition,
+        environment: &Environment,
+    ) -> Result<(Relation, Vec<Named>), Refusal> {
+        let name = ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(
+            &definition.name,
+        ))]);
         let item = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
-        let from = vec![ast::TableWithJoins { relation: plain_table(name, None), joins: Vec::new() }];
-        let mut query = query_of(select_of(ast::Select { projection: vec![item], from, ..empty_select() }));
+        let from = vec![ast::TableWithJoins {
+            relation: plain_table(name, None),
+            joins: Vec::new(),
+        }];
+        let mut query = query_of(select_of(ast::Select {
+            projection: vec![item],
+            from,
+            ..empty_select()
+        }));
         query.with = self.definitions_of(&query, environment)?;
         self.constant_rows(query)
     }
@@ -55,60 +85,118 @@ impl Resolver<'_> {
     fn constant_rows(&mut self, query: ast::Query) -> Result<(Relation, Vec<Named>), Refusal> {
         let columns = self.shape(&query)?;
         let unique = self.unique_columns(&query);
-        let constants = self.middle(query, columns.iter().map(|(_, t)| t.clone()).collect(), MiddleRows::Many)?;
+        let constants = self.middle(
+            query,
+            columns.iter().map(|(_, t)| t.clone()).collect(),
+            MiddleRows::Many,
+        )?;
         let number = self.scans;
         self.scans += 1;
         let mut named = Vec::new();
         for (name, data_type) in columns {
-            let id = self.new_column(ColumnInfo { name: name.clone(), data_type, nullable: true, origin: None });
+            let id = self.new_column(ColumnInfo {
+                name: name.clone(),
+                data_type,
+                nullable: true,
+                origin: None,
+            });
             named.push(Named { name, id });
         }
         let columns: Vec<_> = named.iter().map(|c| c.id).collect();
         let unique = unique.map(|positions| positions.into_iter().map(|at| columns[at]).collect());
-        Ok((Relation::Constants(ConstantRows { constants, columns, unique, number }), named))
+        Ok((
+            Relation::Constants(ConstantRows {
+                constants,
+                columns,
+                unique,
+                number,
+            }),
+            named,
+        ))
     }
 
     /// A query that is run by itself: opened, with the common table expressions it names.
-    fn standalone(&mut self, query: &ast::Query, environment: &Environment) -> Result<ast::Query, Refusal> {
+    fn standalone(
+        &mut self,
+        query: &ast::Query,
+        environment: &Environment,
+    ) -> Result<ast::Query, Refusal> {
         // It stands alone: no name of a query around it means anything in it.
-        let (subqueries, scans) = (std::mem::take(&mut self.subqueries), std::mem::take(&mut self.scans));
+        let (subqueries, scans) = (
+            std::mem::take(&mut self.subqueries),
+            std::mem::take(&mut self.scans),
+        );
         let opened = self.open_query(query, environment);
         (self.subqueries, self.scans) = (subqueries, scans);
         let mut opened = opened?;
         if let Some(outside) = self.definitions_of(&opened, environment)? {
-            let (recursive, own) = opened.with.take().map(|w| (w.recursive, w.cte_tables)).unwrap_or_default();
+            let (recursive, own) = opened
+                .with
+                .take()
+                .map(|w| (w.recursive, w.cte_tables))
+                .unwrap_or_default();
             let recursive = recursive || outside.recursive;
-            opened.with = Some(ast::With { recursive, cte_tables: [outside.cte_tables, own].concat(), ..outside });
+            opened.with = Some(ast::With {
+                recursive,
+                cte_tables: [outside.cte_tables, own].concat(),
+                ..outside
+            });
         }
         Ok(opened)
     }
 
     /// What WITH must hold for a query to be run by itself.
-    fn definitions_of(&self, query: &ast::Query, environment: &Environment) -> Result<Option<ast::With>, Refusal> {
+    fn definitions_of(
+        &self,
+        query: &ast::Query,
+        environment: &Environment,
+    ) -> Result<Option<ast::With>, Refusal> {
         let mut wanted = relation_names(query);
         let mut found: Vec<ast::Cte> = Vec::new();
         let mut seen = own_definitions(query);
         let mut recursive = false;
         for definition in environment.definitions() {
-            let Some(opened) = definition.opened.as_ref().filter(|_| wanted.contains(&definition.name)) else { continue };
+            let Some(opened) = definition
+                .opened
+                .as_ref()
+                .filter(|_| wanted.contains(&definition.name))
+            else {
+                continue;
+            };
             if seen.contains(&definition.name) {
-                return Err(Refusal::unsupported("one WITH name for two queries").hint("Give each common table expression its own name."));
+                return Err(Refusal::unsupported("one WITH name for two queries")
+                    .hint("Give each common table expression its own name."));
             }
             if definition.recursion == Recursion::Within {
-                return Err(Refusal::unsupported("the query of WITH RECURSIVE that is being defined"));
+                return Err(Refusal::unsupported(
+                    "the query of WITH RECURSIVE that is being defined",
+                ));
             }
             recursive |= definition.recursion == Recursion::Defined;
-            wanted.extend(relation_names(&opened.query).into_iter().filter(|name| *name != definition.name));
+            wanted.extend(
+                relation_names(&opened.query)
+                    .into_iter()
+                    .filter(|name| *name != definition.name),
+            );
             seen.push(definition.name.clone());
             found.push(opened.clone());
         }
         found.reverse();
         let with_token = ast::helpers::attached_token::AttachedToken::empty();
-        Ok((!found.is_empty()).then_some(ast::With { with_token, recursive, cte_tables: found }))
+        Ok((!found.is_empty()).then_some(ast::With {
+            with_token,
+            recursive,
+            cte_tables: found,
+        }))
     }
 
     /// Registers a middle query and gives its columns as constants.
-    fn middle(&mut self, query: ast::Query, columns: Vec<Type>, rows: MiddleRows) -> Result<Vec<ConstantId>, Refusal> {
+    fn middle(
+        &mut self,
+        query: ast::Query,
+        columns: Vec<Type>,
+        rows: MiddleRows,
+    ) -> Result<Vec<ConstantId>, Refusal> {
         if self.middles.len() >= MIDDLES_MAX {
             return Err(Refusal::new(
                 sqlstate::STATEMENT_TOO_COMPLEX,
@@ -116,50 +204,114 @@ impl Resolver<'_> {
             ));
         }
         let number = self.middles.len();
-        let mut releases: Vec<usize> = relation_names(&query).iter().filter_map(|name| release_number(name)).collect();
+        let mut releases: Vec<usize> = relation_names(&query)
+            .iter()
+            .filter_map(|name| release_number(name))
+            .collect();
         releases.sort_unstable();
         releases.dedup();
         let first = self.bound.len();
-        self.bound.extend(columns.iter().enumerate().map(|(at, data_type)| ((number, at), data_type.clone())));
-        self.middles.push(Middle { query: Box::new(query), columns, releases, rows });
-        Ok((first..self.bound.len()).map(|at| ConstantId(at as u32)).collect())
+        self.bound.extend(
+            columns
+                .iter()
+                .enumerate()
+                .map(|(at, data_type)| ((number, at), data_type.clone())),
+        );
+        self.middles.push(Middle {
+            query: Box::new(query),
+            columns,
+            releases,
+            rows,
+        });
+        Ok((first..self.bound.len())
+            .map(|at| ConstantId(at as u32))
+            .collect())
     }
 
-    /// Positions of the columns that are a release's group keys, all of them: each row has its own. A series never repeats itself, nor a column of unlike constants.
+    /// Positions of the columns that are a release's group keys, all of them: each row has its own.
+    /// A series never repeats itself, nor a column of unlike constants.
     fn unique_columns(&self, query: &ast::Query) -> Option<Vec<usize>> {
         let select = match query.body.as_ref() {
             ast::SetExpr::Select(select) => select,
             ast::SetExpr::Values(values) => return unlike_column(values).map(|at| vec![at]),
             _ => return None,
         };
-        if let [ast::TableWithJoins { relation: ast::TableFactor::Table { name, args: Some(_), .. }, joins }] = select.from.as_slice() {
-            let is_series = joins.is_empty() && names_of(name).is_ok_and(|names| names.last().is_some_and(|name| name == "generate_series"));
+        if let [
+            ast::TableWithJoins {
+                relation:
+                    ast::TableFactor::Table {
+                        name,
+                        args: Some(_),
+                        ..
+                    },
+                joins,
+            },
+        ] = select.from.as_slice()
+        {
+            let is_series = joins.is_empty()
+                && names_of(name)
+                    .is_ok_and(|names| names.last().is_some_and(|name| name == "generate_series"));
             let is_shown = matches!(
                 select.projection.as_slice(),
                 [ast::SelectItem::Wildcard(_)
                     | ast::SelectItem::UnnamedExpr(ast::Expr::Identifier(_))
-                    | ast::SelectItem::ExprWithAlias { expr: ast::Expr::Identifier(_), alias: _ }]
+                    | ast::SelectItem::ExprWithAlias {
+                        expr: ast::Expr::Identifier(_),
+                        alias: _
+                    }]
             );
             return (is_series && is_shown).then(|| vec![0]);
         }
-        let [ast::TableWithJoins { relation: ast::TableFactor::Table { name, alias: None, .. }, joins }] = select.from.as_slice() else {
+        let [
+            ast::TableWithJoins {
+                relation:
+                    ast::TableFactor::Table {
+                        name, alias: None, ..
+                    },
+                joins,
+            },
+        ] = select.from.as_slice()
+        else {
             return None;
         };
         let [name] = names_of(name).ok()?.try_into().ok()?;
-        if !joins.is_empty() || select.projection.iter().filter_map(item_expr).any(repeats_rows) {
+        if !joins.is_empty()
+            || select
+                .projection
+                .iter()
+                .filter_map(item_expr)
+                .any(repeats_rows)
+        {
             return None;
         }
         let Some(release) = release_number(&name) else {
-            let cte = query.with.iter().flat_map(|w| &w.cte_tables).find(|c| name_of(&c.alias.name).is_ok_and(|n| n == name))?;
-            let whole = matches!(select.projection.as_slice(), [ast::SelectItem::Wildcard(_)]) && cte.alias.columns.is_empty();
-            return if whole { self.unique_columns(&cte.query) } else { None };
+            let cte = query
+                .with
+                .iter()
+                .flat_map(|w| &w.cte_tables)
+                .find(|c| name_of(&c.alias.name).is_ok_and(|n| n == name))?;
+            let whole = matches!(select.projection.as_slice(), [ast::SelectItem::Wildcard(_)])
+                && cte.alias.columns.is_empty();
+            return if whole {
+                self.unique_columns(&cte.query)
+            } else {
+                None
+            };
         };
         let is_key = |item: &ast::SelectItem, key: &str| match item_expr(item) {
-            Some(ast::Expr::CompoundIdentifier(parts)) => parts.len() == 2 && parts[0].value == name && parts[1].value == key,
+            Some(ast::Expr::CompoundIdentifier(parts)) => {
+                parts.len() == 2 && parts[0].value == name && parts[1].value == key
+            }
             Some(_) | None => false,
         };
         let keys = 0..self.releases[release].keys.len();
-        keys.map(|key| select.projection.iter().position(|item| is_key(item, &crate::ir::relation::key_column(key)))).collect()
+        keys.map(|key| {
+            select
+                .projection
+                .iter()
+                .position(|item| is_key(item, &crate::ir::relation::key_column(key)))
+        })
+        .collect()
     }
 
     /// The SELECT with every uncorrelated subquery in its rows' expressions replaced by a constant.
@@ -171,7 +323,14 @@ impl Resolver<'_> {
     ) -> Result<ast::Select, Refusal> {
         let mut select = select.clone();
         let keys = group_keys(&select);
-        let mut replace = Replace { resolver: self, environment, known: Vec::new(), depth: 0, inside: 0, keys: None };
+        let mut replace = Replace {
+            resolver: self,
+            environment,
+            known: Vec::new(),
+            depth: 0,
+            inside: 0,
+            keys: None,
+        };
         let mut exprs: Vec<&mut ast::Expr> = select.selection.iter_mut().collect();
         for tables in &mut select.from {
             conditions(tables, &mut exprs);
@@ -187,8 +346,11 @@ impl Resolver<'_> {
         }
         for item in &mut select.projection {
             match item {
-                ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ } => replace.all(expr)?,
-                ast::SelectItem::ExprWithAliases { .. } | ast::SelectItem::QualifiedWildcard(..) | ast::SelectItem::Wildcard(_) => {}
+                ast::SelectItem::UnnamedExpr(expr)
+                | ast::SelectItem::ExprWithAlias { expr, alias: _ } => replace.all(expr)?,
+                ast::SelectItem::ExprWithAliases { .. }
+                | ast::SelectItem::QualifiedWildcard(..)
+                | ast::SelectItem::Wildcard(_) => {}
             }
         }
         if let Some(having) = &mut select.having {
@@ -198,10 +360,22 @@ impl Resolver<'_> {
     }
 
     /// The constant of a subquery; `None` where it is not one that stands alone.
-    fn constant_of(&mut self, expr: &ast::Expr, environment: &Environment) -> Result<Option<ast::Expr>, Refusal> {
+    fn constant_of(
+        &mut self,
+        expr: &ast::Expr,
+        environment: &Environment,
+    ) -> Result<Option<ast::Expr>, Refusal> {
         let (query, rows) = match expr {
-            ast::Expr::Subquery(query) | ast::Expr::Exists { subquery: query, negated: _ } => (query, MiddleRows::One),
-            ast::Expr::InSubquery { expr: _, subquery, negated: _ } => (subquery, MiddleRows::Many),
+            ast::Expr::Subquery(query)
+            | ast::Expr::Exists {
+                subquery: query,
+                negated: _,
+            } => (query, MiddleRows::One),
+            ast::Expr::InSubquery {
+                expr: _,
+                subquery,
+                negated: _,
+            } => (subquery, MiddleRows::Many),
             _ => return Ok(None),
         };
         if !self.is_middle(query, environment)? {
@@ -211,7 +385,10 @@ impl Resolver<'_> {
         match self.constant_query(expr, query, rows, environment) {
             Ok(replaced) => Ok(Some(replaced)),
             // A name of the query around it: correlated, which is for others to judge.
-            Err(refusal) if [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE].contains(&refusal.sqlstate.as_str()) => {
+            Err(refusal)
+                if [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE]
+                    .contains(&refusal.sqlstate.as_str()) =>
+            {
                 self.back_to(before);
                 Ok(None)
             }
@@ -219,33 +396,68 @@ impl Resolver<'_> {
         }
     }
 
-    fn constant_query(&mut self, expr: &ast::Expr, query: &ast::Query, rows: MiddleRows, environment: &Environment) -> Result<ast::Expr, Refusal> {
+    fn constant_query(
+        &mut self,
+        expr: &ast::Expr,
+        query: &ast::Query,
+        rows: MiddleRows,
+        environment: &Environment,
+    ) -> Result<ast::Expr, Refusal> {
         let opened = self.standalone(query, environment)?;
         let data_type = match (expr, self.shape(&opened)?.as_slice()) {
             (ast::Expr::Exists { .. }, _) => Type::Bool,
             (_, [(_, data_type)]) => data_type.clone(),
-            _ => return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "subquery must return only one column")),
+            _ => {
+                return Err(Refusal::new(
+                    sqlstate::SYNTAX_ERROR,
+                    "subquery must return only one column",
+                ));
+            }
         };
         let opened = match expr {
             ast::Expr::InSubquery { .. } => opened,
-            ast::Expr::Exists { subquery: _, negated } => one_row(ast::Expr::Exists { subquery: Box::new(opened), negated: *negated }),
+            ast::Expr::Exists {
+                subquery: _,
+                negated,
+            } => one_row(ast::Expr::Exists {
+                subquery: Box::new(opened),
+                negated: *negated,
+            }),
             _ => one_row(ast::Expr::Subquery(Box::new(opened))),
         };
         let constants = self.middle(opened, vec![data_type], rows)?;
-        let constant = |kind: &str| ast::Expr::Value(ast::Value::Placeholder(format!("{kind}{}", constants[0].0)).into());
+        let constant = |kind: &str| {
+            ast::Expr::Value(ast::Value::Placeholder(format!("{kind}{}", constants[0].0)).into())
+        };
         Ok(match expr {
-            ast::Expr::InSubquery { expr, subquery: _, negated } => {
-                ast::Expr::InList { expr: expr.clone(), list: vec![constant(ROWS)], negated: *negated }
-            }
+            ast::Expr::InSubquery {
+                expr,
+                subquery: _,
+                negated,
+            } => ast::Expr::InList {
+                expr: expr.clone(),
+                list: vec![constant(ROWS)],
+                negated: *negated,
+            },
             _ => constant(ONE),
         })
     }
 
     pub(in crate::resolve) fn mark(&self) -> [usize; 6] {
-        [self.columns.len(), self.releases.len(), self.middles.len(), self.bound.len(), self.public_tables.len(), self.scans]
+        [
+            self.columns.len(),
+            self.releases.len(),
+            self.middles.len(),
+            self.bound.len(),
+            self.public_tables.len(),
+            self.scans,
+        ]
     }
 
-    pub(in crate::resolve) fn back_to(&mut self, [columns, releases, middles, bound, public_tables, scans]: [usize; 6]) {
+    pub(in crate::resolve) fn back_to(
+        &mut self,
+        [columns, releases, middles, bound, public_tables, scans]: [usize; 6],
+    ) {
         self.columns.truncate(columns);
         self.releases.truncate(releases);
         self.middles.truncate(middles);
@@ -255,10 +467,19 @@ impl Resolver<'_> {
     }
 }
 
-/// [`Resolver::is_middle`] of a query whose rows are known. What a common table expression is was told where it was defined: names that lead to names that lead to
-/// names would be followed along every path else.
-pub(in crate::resolve) fn is_made_before(query: &ast::Query, rows: &Rows, environment: &Environment) -> bool {
-    let is_middle = |name: &String| environment.find(name).is_some_and(|definition| definition.is_middle);
+/// [`Resolver::is_middle`] of a query whose rows are known. What a common table expression is was
+/// told where it was defined: names that lead to names that lead to names would be followed along
+/// every path else.
+pub(in crate::resolve) fn is_made_before(
+    query: &ast::Query,
+    rows: &Rows,
+    environment: &Environment,
+) -> bool {
+    let is_middle = |name: &String| {
+        environment
+            .find(name)
+            .is_some_and(|definition| definition.is_middle)
+    };
     !rows.private && (!is_plain(query) || relation_names(query).iter().any(is_middle))
 }
 
@@ -268,8 +489,13 @@ const ROWS: &str = "pgveil rows ";
 
 /// The constant that a value stands for.
 pub(in crate::resolve) fn constant_number(value: &ast::Value) -> Option<ConstantId> {
-    let ast::Value::Placeholder(name) = value else { return None };
-    name.strip_prefix(ONE).or_else(|| name.strip_prefix(ROWS)).and_then(|n| n.parse().ok()).map(ConstantId)
+    let ast::Value::Placeholder(name) = value else {
+        return None;
+    };
+    name.strip_prefix(ONE)
+        .or_else(|| name.strip_prefix(ROWS))
+        .and_then(|n| n.parse().ok())
+        .map(ConstantId)
 }
 
 /// All values of a middle query's only column.
@@ -279,7 +505,10 @@ pub(in crate::resolve) fn is_constant_list(expr: &ast::Expr) -> bool {
 
 /// `SELECT expr`.
 fn one_row(expr: ast::Expr) -> ast::Query {
-    query_of(select_of(ast::Select { projection: vec![ast::SelectItem::UnnamedExpr(expr)], ..empty_select() }))
+    query_of(select_of(ast::Select {
+        projection: vec![ast::SelectItem::UnnamedExpr(expr)],
+        ..empty_select()
+    }))
 }
 
 pub(in crate::resolve) fn select_of(select: ast::Select) -> ast::SetExpr {
@@ -303,19 +532,34 @@ pub(in crate::resolve) fn query_of(body: ast::SetExpr) -> ast::Query {
 
 /// A query that selects, filters and renames: one SELECT without groups, order, limit or windows.
 fn is_plain(query: &ast::Query) -> bool {
-    let ast::Query { with, body, order_by, limit_clause, fetch, .. } = query;
+    let ast::Query {
+        with,
+        body,
+        order_by,
+        limit_clause,
+        fetch,
+        ..
+    } = query;
     if with.is_some() || order_by.is_some() || limit_clause.is_some() || fetch.is_some() {
         return false;
     }
     match body.as_ref() {
         ast::SetExpr::Select(select) => {
             let is_window = |expr: &ast::Expr| ast::Visit::visit(expr, &mut FindWindow).is_break();
-            let derived = select.from.iter().flat_map(|t| std::iter::once(&t.relation).chain(t.joins.iter().map(|j| &j.relation)));
+            let derived = select.from.iter().flat_map(|t| {
+                std::iter::once(&t.relation).chain(t.joins.iter().map(|j| &j.relation))
+            });
             let plain_items = derived.into_iter().all(|factor| match factor {
                 ast::TableFactor::Derived { subquery, .. } => is_plain(subquery),
                 _ => true,
             });
-            !crate::resolve::outer::query::is_aggregated(select) && plain_items && !select.projection.iter().filter_map(item_expr).any(is_window)
+            !crate::resolve::outer::query::is_aggregated(select)
+                && plain_items
+                && !select
+                    .projection
+                    .iter()
+                    .filter_map(item_expr)
+                    .any(is_window)
         }
         ast::SetExpr::Query(inner) => is_plain(inner),
         _ => false,
@@ -353,35 +597,62 @@ fn relation_names(query: &ast::Query) -> Vec<String> {
 }
 
 fn own_definitions(query: &ast::Query) -> Vec<String> {
-    query.with.iter().flat_map(|w| &w.cte_tables).filter_map(|c| name_of(&c.alias.name).ok()).collect()
+    query
+        .with
+        .iter()
+        .flat_map(|w| &w.cte_tables)
+        .filter_map(|c| name_of(&c.alias.name).ok())
+        .collect()
 }
 
 /// The first column of VALUES in which no text stands twice.
 fn unlike_column(values: &ast::Values) -> Option<usize> {
     let width = values.rows.first()?.content.len();
     (0..width).find(|at| {
-        let mut values: Vec<Option<(bool, &str)>> = values.rows.iter().map(|row| row.content.get(*at).and_then(told_apart)).collect();
+        let mut values: Vec<Option<(bool, &str)>> = values
+            .rows
+            .iter()
+            .map(|row| row.content.get(*at).and_then(told_apart))
+            .collect();
         values.sort_unstable();
         // Beside a number a text is one too.
-        let is_one_kind = values.windows(2).all(|pair| pair[0].map(|(is_number, _)| is_number) == pair[1].map(|(is_number, _)| is_number));
-        is_one_kind && values.iter().all(Option::is_some) && values.windows(2).all(|pair| pair[0] != pair[1])
+        let is_one_kind = values.windows(2).all(|pair| {
+            pair[0].map(|(is_number, _)| is_number) == pair[1].map(|(is_number, _)| is_number)
+        });
+        is_one_kind
+            && values.iter().all(Option::is_some)
+            && values.windows(2).all(|pair| pair[0] != pair[1])
     })
 }
 
 /// A function that gives rows, in a SELECT list: each row stands there once for each of them.
 fn repeats_rows(expr: &ast::Expr) -> bool {
     let gives_rows = |expr: &ast::Expr| match expr {
-        ast::Expr::Function(function) => names_of(&function.name).is_ok_and(|names| allow_list::gives_rows(&names)),
+        ast::Expr::Function(function) => {
+            names_of(&function.name).is_ok_and(|names| allow_list::gives_rows(&names))
+        }
         _ => false,
     };
-    ast::visit_expressions(expr, |expr| if gives_rows(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }).is_break()
+    ast::visit_expressions(expr, |expr| {
+        if gives_rows(expr) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })
+    .is_break()
 }
 
-/// Whether a constant is a number, and its text where unlike texts are unlike values: 1 and 1.0 are one value, and so are 'a' and 'A' in some collations.
+/// Whether a constant is a number, and its text where unlike texts are unlike values: 1 and 1.0 are
+/// one value, and so are 'a' and 'A' in some collations.
 fn told_apart(expr: &ast::Expr) -> Option<(bool, &str)> {
-    let ast::Expr::Value(value) = expr else { return None };
+    let ast::Expr::Value(value) = expr else {
+        return None;
+    };
     match &value.value {
-        ast::Value::Number(text, _) if text.bytes().all(|byte| byte.is_ascii_digit()) => Some((true, text.trim_start_matches('0'))),
+        ast::Value::Number(text, _) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some((true, text.trim_start_matches('0')))
+        }
         ast::Value::SingleQuotedString(text) => Some((false, text)),
         _ => None,
     }
@@ -393,16 +664,24 @@ fn group_keys(select: &ast::Select) -> Vec<ast::Expr> {
     if is_distinct_rows(select) {
         return items.into_iter().cloned().collect();
     }
-    let ast::GroupByExpr::Expressions(exprs, _) = &select.group_by else { return Vec::new() };
+    let ast::GroupByExpr::Expressions(exprs, _) = &select.group_by else {
+        return Vec::new();
+    };
     let mut keys = exprs.clone();
     for expr in exprs {
         if is_ordinal(expr)
-            && let Some(at) = expr.to_string().parse::<usize>().ok().and_then(|n| n.checked_sub(1))
+            && let Some(at) = expr
+                .to_string()
+                .parse::<usize>()
+                .ok()
+                .and_then(|n| n.checked_sub(1))
         {
             keys.extend(items.get(at).map(|e| (*e).clone()));
         }
         let named = select.projection.iter().filter_map(|item| match item {
-            ast::SelectItem::ExprWithAlias { expr: value, alias } => (ast::Expr::Identifier(alias.clone()) == *expr).then(|| value.clone()),
+            ast::SelectItem::ExprWithAlias { expr: value, alias } => {
+                (ast::Expr::Identifier(alias.clone()) == *expr).then(|| value.clone())
+            }
             _ => None,
         });
         keys.extend(named);
@@ -413,14 +692,33 @@ fn group_keys(select: &ast::Select) -> Vec<ast::Expr> {
 fn conditions<'e>(tables: &'e mut ast::TableWithJoins, exprs: &mut Vec<&'e mut ast::Expr>) {
     use ast::JoinOperator as J;
     let ast::TableWithJoins { relation, joins } = tables;
-    if let ast::TableFactor::NestedJoin { table_with_joins, alias: _ } = relation {
+    if let ast::TableFactor::NestedJoin {
+        table_with_joins,
+        alias: _,
+    } = relation
+    {
         conditions(table_with_joins, exprs);
     }
-    for ast::Join { relation, global: _, join_operator } in joins {
-        if let ast::TableFactor::NestedJoin { table_with_joins, alias: _ } = relation {
+    for ast::Join {
+        relation,
+        global: _,
+        join_operator,
+    } in joins
+    {
+        if let ast::TableFactor::NestedJoin {
+            table_with_joins,
+            alias: _,
+        } = relation
+        {
             conditions(table_with_joins, exprs);
         }
-        if let J::Join(c) | J::Inner(c) | J::Left(c) | J::LeftOuter(c) | J::Right(c) | J::RightOuter(c) | J::FullOuter(c) = join_operator
+        if let J::Join(c)
+        | J::Inner(c)
+        | J::Left(c)
+        | J::LeftOuter(c)
+        | J::Right(c)
+        | J::RightOuter(c)
+        | J::FullOuter(c) = join_operator
             && let ast::JoinConstraint::On(expr) = c
         {
             exprs.push(expr);
@@ -444,12 +742,25 @@ struct Replace<'r, 'p> {
 /// `x = ANY (subquery)` as `x IN (subquery)`, and `x <> ALL` as NOT IN.
 fn as_membership(expr: &ast::Expr) -> Option<ast::Expr> {
     let (left, right, negated) = match expr {
-        ast::Expr::AnyOp { left, compare_op: ast::BinaryOperator::Eq, right, is_some: _ } => (left, right, false),
-        ast::Expr::AllOp { left, compare_op: ast::BinaryOperator::NotEq, right } => (left, right, true),
+        ast::Expr::AnyOp {
+            left,
+            compare_op: ast::BinaryOperator::Eq,
+            right,
+            is_some: _,
+        } => (left, right, false),
+        ast::Expr::AllOp {
+            left,
+            compare_op: ast::BinaryOperator::NotEq,
+            right,
+        } => (left, right, true),
         _ => return None,
     };
     match unnested(right) {
-        ast::Expr::Subquery(subquery) => Some(ast::Expr::InSubquery { expr: left.clone(), subquery: subquery.clone(), negated }),
+        ast::Expr::Subquery(subquery) => Some(ast::Expr::InSubquery {
+            expr: left.clone(),
+            subquery: subquery.clone(),
+            negated,
+        }),
         _ => None,
     }
 }
@@ -467,7 +778,8 @@ impl Replace<'_, '_> {
             return Ok(Some(constant.clone()));
         }
         let constant = self.resolver.constant_of(expr, self.environment)?;
-        self.known.extend(constant.iter().map(|c| (expr.clone(), c.clone())));
+        self.known
+            .extend(constant.iter().map(|c| (expr.clone(), c.clone())));
         Ok(constant)
     }
 

@@ -4,7 +4,9 @@ use sqlparser::ast;
 
 use super::Expressions;
 use crate::catalog::Type;
-use crate::ir::aggregate::{Aggregate, Distinct, End, Fractions, MILLIONTHS, Moment, Operation, Paired, Quantifier, Spread};
+use crate::ir::aggregate::{
+    Aggregate, Distinct, End, Fractions, MILLIONTHS, Moment, Operation, Paired, Quantifier, Spread,
+};
 use crate::ir::functions::AGGREGATES;
 use crate::ir::literal::type_name;
 use crate::ir::relation::{Expr, Node};
@@ -14,7 +16,11 @@ use crate::resolve::names::scope::{names_of, place_of};
 
 /// The aggregate's name, where the call is one over groups (not over a window).
 pub fn aggregate_name(function: &ast::Function) -> Option<String> {
-    if function.over.is_some() { None } else { called_name(function) }
+    if function.over.is_some() {
+        None
+    } else {
+        called_name(function)
+    }
 }
 
 /// The aggregate's name, over groups or over a window.
@@ -54,7 +60,10 @@ pub fn contains_aggregate(expr: &ast::Expr) -> bool {
             std::ops::ControlFlow::Continue(())
         }
     }
-    let mut search = Search { depth: 0, found: false };
+    let mut search = Search {
+        depth: 0,
+        found: false,
+    };
     let _ = ast::Visit::visit(expr, &mut search);
     search.found
 }
@@ -62,28 +71,68 @@ pub fn contains_aggregate(expr: &ast::Expr) -> bool {
 /// Resolves an aggregate call over the rows of `expressions`' scope.
 ///
 /// # Errors
-/// 42803 for nested aggregates, 42883 for argument types that PostgreSQL has no such aggregate for, 0A000 for forms without a known sound answer.
-pub fn aggregate(function: &ast::Function, expressions: &Expressions<'_>) -> Result<Aggregate, Refusal> {
-    let ast::Function { name: _, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment, over } = function;
+/// 42803 for nested aggregates, 42883 for argument types that PostgreSQL has no such aggregate for,
+/// 0A000 for forms without a known sound answer.
+pub fn aggregate(
+    function: &ast::Function,
+    expressions: &Expressions<'_>,
+) -> Result<Aggregate, Refusal> {
+    let ast::Function {
+        name: _,
+        uses_odbc_syntax,
+        parameters,
+        args,
+        within_group,
+        filter,
+        null_treatment,
+        over,
+    } = function;
     let name = called_name(function).ok_or_else(|| Refusal::unsupported("this aggregate"))?;
     let this_form = || Refusal::unsupported(format!("this form of {name}()"));
-    let ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment, args, clauses }) = args else {
+    let ast::FunctionArguments::List(ast::FunctionArgumentList {
+        duplicate_treatment,
+        args,
+        clauses,
+    }) = args
+    else {
         return Err(this_form());
     };
-    if *uses_odbc_syntax || !matches!(parameters, ast::FunctionArguments::None) || null_treatment.is_some() || !clauses.is_empty() {
+    if *uses_odbc_syntax
+        || !matches!(parameters, ast::FunctionArguments::None)
+        || null_treatment.is_some()
+        || !clauses.is_empty()
+    {
         return Err(this_form());
     }
     let filter = match filter.as_deref() {
         Some(expr) if contains_aggregate(expr) => {
-            return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in FILTER"));
+            return Err(Refusal::new(
+                sqlstate::GROUPING_ERROR,
+                "aggregate functions are not allowed in FILTER",
+            ));
         }
         Some(expr) => Some(expressions.condition(expr, "FILTER")?),
         None => None,
     };
-    let call = Call { name: &name, arguments: args, ordering: within_group, is_over: over.is_some(), expressions };
+    let call = Call {
+        name: &name,
+        arguments: args,
+        ordering: within_group,
+        is_over: over.is_some(),
+        expressions,
+    };
     let distinct = matches!(duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
-    let (operation, data_type) = if distinct { call.distinct()? } else { call.plain()? };
-    Ok(Aggregate { operation, filter, data_type, place: TextPosition(place_of(function)) })
+    let (operation, data_type) = if distinct {
+        call.distinct()?
+    } else {
+        call.plain()?
+    };
+    Ok(Aggregate {
+        operation,
+        filter,
+        data_type,
+        place: TextPosition(place_of(function)),
+    })
 }
 
 /// A call whose name and clauses are known.
@@ -104,7 +153,12 @@ impl Call<'_> {
             "percentile_disc" => return self.quantile(false),
             "mode" => return self.mode(),
             _ if !self.ordering.is_empty() => return Err(self.form()),
-            "count" if matches!(self.arguments, [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)]) => {
+            "count"
+                if matches!(
+                    self.arguments,
+                    [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)]
+                ) =>
+            {
                 return Ok((Operation::CountRows, Type::Int8));
             }
             _ => {}
@@ -117,15 +171,40 @@ impl Call<'_> {
         match self.name {
             "count" => Ok((Operation::Count(value), Type::Int8)),
             "sum" => Ok((Operation::Sum(value), self.typed(sum_type(&given), &given)?)),
-            "avg" => Ok((Operation::Average(value), self.typed(mean_type(&given), &given)?)),
-            "min" => Ok((Operation::Extreme { value, end: End::Least }, self.typed(ordered_type(&given), &given)?)),
-            "max" => Ok((Operation::Extreme { value, end: End::Greatest }, self.typed(ordered_type(&given), &given)?)),
+            "avg" => Ok((
+                Operation::Average(value),
+                self.typed(mean_type(&given), &given)?,
+            )),
+            "min" => Ok((
+                Operation::Extreme {
+                    value,
+                    end: End::Least,
+                },
+                self.typed(ordered_type(&given), &given)?,
+            )),
+            "max" => Ok((
+                Operation::Extreme {
+                    value,
+                    end: End::Greatest,
+                },
+                self.typed(ordered_type(&given), &given)?,
+            )),
             "bool_and" | "every" | "bool_or" => {
-                let of = if self.name == "bool_or" { Quantifier::Any } else { Quantifier::All };
-                Ok((Operation::Truth { value, of }, self.typed((given == Type::Bool).then_some(Type::Bool), &given)?))
+                let of = if self.name == "bool_or" {
+                    Quantifier::Any
+                } else {
+                    Quantifier::All
+                };
+                Ok((
+                    Operation::Truth { value, of },
+                    self.typed((given == Type::Bool).then_some(Type::Bool), &given)?,
+                ))
             }
             _ => match spread(self.name) {
-                Some(kind) => Ok((Operation::Variance { value, kind }, self.typed(mean_type(&given), &given)?)),
+                Some(kind) => Ok((
+                    Operation::Variance { value, kind },
+                    self.typed(mean_type(&given), &given)?,
+                )),
                 None => Err(unanswered(self.name)),
             },
         }
@@ -136,15 +215,22 @@ impl Call<'_> {
             _ if !self.ordering.is_empty() => Err(self.form()),
             "count" => match self.only()? {
                 ast::Expr::Tuple(items) => {
-                    let values = items.iter().map(|item| self.value(item)).collect::<Result<Vec<_>, _>>()?;
+                    let values = items
+                        .iter()
+                        .map(|item| self.value(item))
+                        .collect::<Result<Vec<_>, _>>()?;
                     Ok((Operation::Distinct(Distinct::Row(values)), Type::Int8))
                 }
-                expr => Ok((Operation::Distinct(Distinct::Value(self.value(expr)?)), Type::Int8)),
+                expr => Ok((
+                    Operation::Distinct(Distinct::Value(self.value(expr)?)),
+                    Type::Int8,
+                )),
             },
             // The least and the greatest are the same with duplicates and without.
             "min" | "max" | "bool_and" | "bool_or" | "every" => self.plain(),
             name if paired(name).is_some() => {
-                Err(Refusal::unsupported(format!("{name}(DISTINCT …)")).hint("COUNT, SUM, AVG, VARIANCE and STDDEV of DISTINCT values are answered."))
+                Err(Refusal::unsupported(format!("{name}(DISTINCT …)"))
+                    .hint("COUNT, SUM, AVG, VARIANCE and STDDEV of DISTINCT values are answered."))
             }
             _ => {
                 let (operation, data_type) = self.plain()?;
@@ -160,39 +246,86 @@ impl Call<'_> {
     }
 
     fn paired(&self, kind: Paired) -> Result<(Operation, Type), Refusal> {
-        let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(y)), ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(x))] = self.arguments
+        let [
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(y)),
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(x)),
+        ] = self.arguments
         else {
             return Err(self.form());
         };
         let (y, x) = (self.value(y)?, self.value(x)?);
         if !is_number(&y.data_type) || !is_number(&x.data_type) {
             let types = format!("{}, {}", type_name(&y.data_type), type_name(&x.data_type));
-            return Err(Refusal::new(sqlstate::UNDEFINED_FUNCTION, format!("function {}({types}) does not exist", self.name)));
+            return Err(Refusal::new(
+                sqlstate::UNDEFINED_FUNCTION,
+                format!("function {}({types}) does not exist", self.name),
+            ));
         }
-        let result = if kind == Paired::Count { Type::Int8 } else { Type::Float8 };
-        Ok((Operation::Paired { y: y.cast(Type::Float8), x: x.cast(Type::Float8), kind }, result))
+        let result = if kind == Paired::Count {
+            Type::Int8
+        } else {
+            Type::Float8
+        };
+        Ok((
+            Operation::Paired {
+                y: y.cast(Type::Float8),
+                x: x.cast(Type::Float8),
+                kind,
+            },
+            result,
+        ))
     }
 
     fn quantile(&self, continuous: bool) -> Result<(Operation, Type), Refusal> {
         let (value, descending) = self.ordered()?;
-        let value = if continuous && is_number(&value.data_type) { value.cast(Type::Float8) } else { value };
+        let value = if continuous && is_number(&value.data_type) {
+            value.cast(Type::Float8)
+        } else {
+            value
+        };
         let (fractions, is_array) = match self.only()? {
-            ast::Expr::Array(ast::Array { elem, named: _ }) => (elem.iter().map(|e| self.fraction(e)).collect::<Result<Vec<_>, _>>()?, true),
+            ast::Expr::Array(ast::Array { elem, named: _ }) => (
+                elem.iter()
+                    .map(|e| self.fraction(e))
+                    .collect::<Result<Vec<_>, _>>()?,
+                true,
+            ),
             expr => (vec![self.fraction(expr)?], false),
         };
         let result = match (&value.data_type, continuous) {
             (Type::Float8, true) => Type::Float8,
-            (Type::Interval, true) => return Err(Refusal::unsupported("percentile_cont over intervals")),
+            (Type::Interval, true) => {
+                return Err(Refusal::unsupported("percentile_cont over intervals"));
+            }
             (given, true) => return Err(no_such(self.name, given)),
             (given, false) => self.typed(sortable_type(given), given)?,
         };
         match (is_array, fractions.as_slice()) {
-            (false, [fraction]) => Ok((Operation::Quantile { value, fractions: Fractions::One(*fraction), continuous, descending }, result)),
+            (false, [fraction]) => Ok((
+                Operation::Quantile {
+                    value,
+                    fractions: Fractions::One(*fraction),
+                    continuous,
+                    descending,
+                },
+                result,
+            )),
             (true, [_, ..]) if fractions.len() <= FRACTIONS_MAX => {
                 let array = array_of(&result).ok_or_else(|| self.form())?;
-                Ok((Operation::Quantile { value, fractions: Fractions::Array(fractions), continuous, descending }, array))
+                Ok((
+                    Operation::Quantile {
+                        value,
+                        fractions: Fractions::Array(fractions),
+                        continuous,
+                        descending,
+                    },
+                    array,
+                ))
             }
-            _ => Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{} takes 1 to {FRACTIONS_MAX} fractions here", self.name))),
+            _ => Err(Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!("{} takes 1 to {FRACTIONS_MAX} fractions here", self.name),
+            )),
         }
     }
 
@@ -207,8 +340,22 @@ impl Call<'_> {
 
     /// The one value of WITHIN GROUP, and whether it runs downwards.
     fn ordered(&self) -> Result<(Expr, bool), Refusal> {
-        let [ast::OrderByExpr { expr, options: ast::OrderByOptions { sort, nulls_first: None }, with_fill: None }] = self.ordering else {
-            return Err(Refusal::unsupported(format!("{}() without one value in WITHIN GROUP (ORDER BY …)", self.name)));
+        let [
+            ast::OrderByExpr {
+                expr,
+                options:
+                    ast::OrderByOptions {
+                        sort,
+                        nulls_first: None,
+                    },
+                with_fill: None,
+            },
+        ] = self.ordering
+        else {
+            return Err(Refusal::unsupported(format!(
+                "{}() without one value in WITHIN GROUP (ORDER BY …)",
+                self.name
+            )));
         };
         let descending = match sort {
             None | Some(ast::OrderBySort::Asc) => false,
@@ -227,10 +374,18 @@ impl Call<'_> {
         let number = match value.as_literal() {
             Some(Scalar::Int(number)) => *number as f64,
             Some(Scalar::Decimal(text)) => text.parse().unwrap_or(f64::NAN),
-            _ => return Err(Refusal::unsupported(format!("{}() of a fraction that is not a constant", self.name))),
+            _ => {
+                return Err(Refusal::unsupported(format!(
+                    "{}() of a fraction that is not a constant",
+                    self.name
+                )));
+            }
         };
         if !(0.0..=1.0).contains(&number) {
-            return Err(Refusal::new("22003", format!("percentile value {number} is not between 0 and 1")));
+            return Err(Refusal::new(
+                "22003",
+                format!("percentile value {number} is not between 0 and 1"),
+            ));
         }
         Ok((number * f64::from(MILLIONTHS)).round() as u32)
     }
@@ -243,7 +398,8 @@ impl Call<'_> {
     }
 
     fn single(&self) -> Result<Expr, Refusal> {
-        if paired(self.name).is_none() && spread(self.name).is_none() && !PLAIN.contains(&self.name) {
+        if paired(self.name).is_none() && spread(self.name).is_none() && !PLAIN.contains(&self.name)
+        {
             return Err(unanswered(self.name));
         }
         self.value(self.only()?)
@@ -251,7 +407,10 @@ impl Call<'_> {
 
     fn value(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         if !self.is_over && contains_aggregate(expr) {
-            return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate function calls cannot be nested"));
+            return Err(Refusal::new(
+                sqlstate::GROUPING_ERROR,
+                "aggregate function calls cannot be nested",
+            ));
         }
         self.expressions.value(expr)
     }
@@ -268,7 +427,9 @@ impl Call<'_> {
 /// Most quantiles of one call.
 const FRACTIONS_MAX: usize = 99;
 /// Aggregates of one plain argument.
-const PLAIN: &[&str] = &["count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every"];
+const PLAIN: &[&str] = &[
+    "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every",
+];
 
 fn spread(name: &str) -> Option<Spread> {
     Some(match name {
@@ -335,9 +496,20 @@ fn ordered_type(given: &Type) -> Option<Type> {
 fn sortable_type(given: &Type) -> Option<Type> {
     match given {
         Type::Numeric(_) => Some(Type::Numeric(None)),
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Uuid => Some(given.clone()),
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Float4
+        | Type::Float8
+        | Type::Uuid => Some(given.clone()),
         Type::Text | Type::Varchar(_) | Type::Char(_) => Some(given.clone()),
-        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) => Some(given.clone()),
+        Type::Date
+        | Type::Timestamp
+        | Type::Timestamptz
+        | Type::Interval
+        | Type::Time
+        | Type::Enum(_) => Some(given.clone()),
         Type::Other { .. } => None,
     }
 }
@@ -355,12 +527,16 @@ fn array_of(element: &Type) -> Option<Type> {
         Type::Timestamptz => (1185, "_timestamptz"),
         _ => return None,
     };
-    Some(Type::Other { oid, name: name.to_owned() })
+    Some(Type::Other {
+        oid,
+        name: name.to_owned(),
+    })
 }
 
 fn unanswered(name: &str) -> Refusal {
     Refusal::unsupported(format!("the aggregate {name}()")).hint(
-        "COUNT, SUM, AVG, VARIANCE, STDDEV, COVAR, CORR, REGR, MIN, MAX, PERCENTILE_CONT, PERCENTILE_DISC, MODE, BOOL_AND and BOOL_OR are answered.",
+        "COUNT, SUM, AVG, VARIANCE, STDDEV, COVAR, CORR, REGR, MIN, MAX, PERCENTILE_CONT, \
+            PERCENTILE_DISC, MODE, BOOL_AND and BOOL_OR are answered.",
     )
 }
 
@@ -368,7 +544,10 @@ fn no_such(name: &str, data_type: &Type) -> Refusal {
     let given = type_name(data_type);
     match is_known(name, data_type) {
         true => Refusal::unsupported(format!("{name}({given})")),
-        false => Refusal::new(sqlstate::UNDEFINED_FUNCTION, format!("function {name}({given}) does not exist")),
+        false => Refusal::new(
+            sqlstate::UNDEFINED_FUNCTION,
+            format!("function {name}({given}) does not exist"),
+        ),
     }
 }
 

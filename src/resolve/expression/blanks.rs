@@ -1,7 +1,9 @@
 //! `char(n)`: what PostgreSQL makes of the blanks at the end of its values.
 //!
-//! Two of them are compared without these blanks, as texts; so are one and a constant or a `varchar`. Beside a `text` the value is cast to text, and that alone loses
-//! its blanks. Patterns (LIKE, SIMILAR TO, ~), `concat`, `format` and `octet_length` read a value with its blanks; functions of text read it without.
+//! Two of them are compared without these blanks, as texts; so are one and a constant or a
+//! `varchar`. Beside a `text` the value is cast to text, and that alone loses its blanks. Patterns
+//! (LIKE, SIMILAR TO, ~), `concat`, `format` and `octet_length` read a value with its blanks;
+//! functions of text read it without.
 
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
@@ -15,13 +17,18 @@ fn is_char(data_type: &Type) -> bool {
     matches!(data_type, Type::Char(_))
 }
 
-/// Operands of a comparison: texts without the blanks that it does not see. Columns of one length stay as they are: filled with blanks, equal is identical.
+/// Operands of a comparison: texts without the blanks that it does not see. Columns of one length
+/// stay as they are: filled with blanks, equal is identical.
 pub(super) fn compared(operands: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
     let is_other = |e: &Expr| !e.data_type.is_string() && !is_unknown(&e.data_type);
     if !operands.iter().any(|e| is_char(&e.data_type)) || operands.iter().any(is_other) {
         return Ok(operands);
     }
-    let of_one_length = |e: &Expr| matches!(e.data_type, Type::Char(Some(_))) && e.as_column().is_some() && e.data_type == operands[0].data_type;
+    let of_one_length = |e: &Expr| {
+        matches!(e.data_type, Type::Char(Some(_)))
+            && e.as_column().is_some()
+            && e.data_type == operands[0].data_type
+    };
     if operands.iter().all(of_one_length) {
         return Ok(operands);
     }
@@ -35,15 +42,27 @@ pub(super) fn compared(operands: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
     operands.into_iter().map(|e| one(e).map(folded)).collect()
 }
 
-/// What is compared with the elements of an array: one of untyped constants is an array of `text`, beside which a `char` is a text.
+/// What is compared with the elements of an array: one of untyped constants is an array of `text`,
+/// beside which a `char` is a text.
 pub(super) fn beside_array(subject: Expr, elements: &[Expr]) -> Result<Expr, Refusal> {
-    let is_text = elements.iter().find(|e| !is_unknown(&e.data_type)).is_none_or(|first| first.data_type == Type::Text);
-    if is_text && is_char(&subject.data_type) { coerce(subject, &Type::Text) } else { Ok(subject) }
+    let is_text = elements
+        .iter()
+        .find(|e| !is_unknown(&e.data_type))
+        .is_none_or(|first| first.data_type == Type::Text);
+    if is_text && is_char(&subject.data_type) {
+        coerce(subject, &Type::Text)
+    } else {
+        Ok(subject)
+    }
 }
 
 /// As [`padded`]; a value of another type as it is.
 pub(super) fn padded_if_char(expr: Expr) -> Result<Expr, Refusal> {
-    if is_char(&expr.data_type) { padded(expr) } else { Ok(expr) }
+    if is_char(&expr.data_type) {
+        padded(expr)
+    } else {
+        Ok(expr)
+    }
 }
 
 /// The value with its blanks, as a text.
@@ -55,21 +74,49 @@ pub(super) fn padded(expr: Expr) -> Result<Expr, Refusal> {
     match (expr.data_type.clone(), expr.node) {
         (Type::Char(_), Node::Literal(value)) => Ok(Expr::literal(value, Type::Text)),
         (Type::Char(None), Node::Cast(inner)) if inner.data_type.is_string() => padded(*inner),
-        (Type::Char(_), Node::Call { function: Function::Coalesce, arguments }) => Ok(Expr::call(Function::Coalesce, all(arguments)?, Type::Text)),
-        (Type::Char(_), Node::Case { branches, otherwise }) => {
-            let branches = branches.into_iter().map(|(condition, value)| Ok((condition, padded(value)?)));
+        (
+            Type::Char(_),
+            Node::Call {
+                function: Function::Coalesce,
+                arguments,
+            },
+        ) => Ok(Expr::call(Function::Coalesce, all(arguments)?, Type::Text)),
+        (
+            Type::Char(_),
+            Node::Case {
+                branches,
+                otherwise,
+            },
+        ) => {
+            let branches = branches
+                .into_iter()
+                .map(|(condition, value)| Ok((condition, padded(value)?)));
             let branches = branches.collect::<Result<_, Refusal>>()?;
-            let otherwise = otherwise.map(|value| padded(*value).map(Box::new)).transpose()?;
-            Ok(Expr { node: Node::Case { branches, otherwise }, data_type: Type::Text })
+            let otherwise = otherwise
+                .map(|value| padded(*value).map(Box::new))
+                .transpose()?;
+            Ok(Expr {
+                node: Node::Case {
+                    branches,
+                    otherwise,
+                },
+                data_type: Type::Text,
+            })
         }
         (data_type @ Type::Char(Some(length)), node) => {
             let text = Expr { node, data_type }.cast(Type::Text);
             let length = Expr::literal(Some(Scalar::Int(i64::from(length))), Type::Int4);
             let blank = Expr::literal(Some(Scalar::Text(" ".to_owned())), Type::Text);
-            Ok(folded(Expr::call(Function::PadRight, vec![text, length, blank], Type::Text)))
+            Ok(folded(Expr::call(
+                Function::PadRight,
+                vec![text, length, blank],
+                Type::Text,
+            )))
         }
-        (Type::Char(None), _) => Err(Refusal::unsupported("a pattern or text of a bpchar with its blanks")
-            .hint("Cast it to text first, which takes the blanks at its end away, or to char(n).")),
+        (Type::Char(None), _) => Err(Refusal::unsupported(
+            "a pattern or text of a bpchar with its blanks",
+        )
+        .hint("Cast it to text first, which takes the blanks at its end away, or to char(n).")),
         (data_type, node) => Ok(Expr { node, data_type }.cast(Type::Text)),
     }
 }
@@ -77,5 +124,8 @@ pub(super) fn padded(expr: Expr) -> Result<Expr, Refusal> {
 /// Cut or filled to a length, as an explicit cast to `char(n)` does.
 pub(super) fn of_length(shown: Expr, length: u32) -> Expr {
     let count = Expr::literal(Some(Scalar::Int(i64::from(length))), Type::Int4);
-    folded(folded(Expr::call(Function::Left, vec![shown, count], Type::Text)).cast(Type::Char(Some(length))))
+    folded(
+        folded(Expr::call(Function::Left, vec![shown, count], Type::Text))
+            .cast(Type::Char(Some(length))),
+    )
 }

@@ -1,4 +1,5 @@
-//! Calls: constants of the session, functions with types of their own, and the catalogue's overloads with their constant arguments checked.
+//! Calls: constants of the session, functions with types of their own, and the catalogue's
+//! overloads with their constant arguments checked.
 
 use sqlparser::ast;
 
@@ -9,7 +10,8 @@ use crate::catalog::Type;
 use crate::ir::evaluate::folded;
 use crate::ir::functions::{Entry, Function, Kind, is_known, overload};
 use crate::ir::literal::{
-    Fields, INTERVAL_HINT, MICROS_PER_DAY, coerce, in_calendar, integer_range, interval_of, is_unknown, read_by_pattern, type_name,
+    Fields, INTERVAL_HINT, MICROS_PER_DAY, coerce, in_calendar, integer_range, interval_of,
+    is_unknown, read_by_pattern, type_name,
 };
 use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
@@ -22,14 +24,31 @@ const LENGTH_MAX: i64 = TEXT_MAX as i64;
 
 impl Expressions<'_> {
     pub(super) fn function(&self, function: &ast::Function) -> Result<Expr, Refusal> {
-        let ast::Function { name, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment, over } = function;
+        let ast::Function {
+            name,
+            uses_odbc_syntax,
+            parameters,
+            args,
+            within_group,
+            filter,
+            null_treatment,
+            over,
+        } = function;
         let names = names_of(name)?;
         let name = match names.as_slice() {
             [name] => name.as_str(),
             [schema, name] if schema == "pg_catalog" => name.as_str(),
-            _ => return Err(Refusal::unsupported(format!("function {}", names.join(".")))),
+            _ => {
+                return Err(Refusal::unsupported(format!(
+                    "function {}",
+                    names.join(".")
+                )));
+            }
         };
-        let plain = !*uses_odbc_syntax && matches!(parameters, ast::FunctionArguments::None) && within_group.is_empty() && filter.is_none();
+        let plain = !*uses_odbc_syntax
+            && matches!(parameters, ast::FunctionArguments::None)
+            && within_group.is_empty()
+            && filter.is_none();
         if !plain || null_treatment.is_some() || over.is_some() {
             return Err(Refusal::unsupported(format!("this form of {name}()")));
         }
@@ -49,30 +68,52 @@ impl Expressions<'_> {
         if let Some(count) = self.array_call(name, &arguments)? {
             return Ok(count);
         }
-        let arguments = arguments.into_iter().map(|e| self.resolve(e)).collect::<Result<Vec<_>, _>>()?;
+        let arguments = arguments
+            .into_iter()
+            .map(|e| self.resolve(e))
+            .collect::<Result<Vec<_>, _>>()?;
         self.called(name, arguments)
     }
 
     fn called(&self, name: &str, mut arguments: Vec<Expr>) -> Result<Expr, Refusal> {
         match (name, arguments.len()) {
-            ("now" | "transaction_timestamp" | "statement_timestamp", 0) => self.session_constant("current_timestamp"),
-            ("pi", 0) => Ok(Expr::literal(Some(Scalar::Decimal("3.141592653589793".to_owned())), Type::Float8)),
+            ("now" | "transaction_timestamp" | "statement_timestamp", 0) => {
+                self.session_constant("current_timestamp")
+            }
+            ("pi", 0) => Ok(Expr::literal(
+                Some(Scalar::Decimal("3.141592653589793".to_owned())),
+                Type::Float8,
+            )),
             ("coalesce", _) => self.merged(Function::Coalesce, arguments, "COALESCE"),
             ("greatest", _) => self.merged(Function::Greatest, arguments, "GREATEST"),
             ("least", _) => self.merged(Function::Least, arguments, "LEAST"),
             ("nullif", _) => match <[Expr; 2]>::try_from(arguments) {
                 Ok([a, b]) => {
-                    self.constants.require_one_zone([&a.data_type, &b.data_type], "NULLIF")?;
+                    self.constants
+                        .require_one_zone([&a.data_type, &b.data_type], "NULLIF")?;
                     null_if(a, b)
                 }
-                Err(_) => Err(Refusal::new(sqlstate::UNDEFINED_FUNCTION, "NULLIF takes two arguments")),
+                Err(_) => Err(Refusal::new(
+                    sqlstate::UNDEFINED_FUNCTION,
+                    "NULLIF takes two arguments",
+                )),
             },
-            ("concat", 1..) => Ok(Expr::call(Function::Concat, self.texts(arguments)?, Type::Text)),
+            ("concat", 1..) => Ok(Expr::call(
+                Function::Concat,
+                self.texts(arguments)?,
+                Type::Text,
+            )),
             ("concat_ws", 2..) => {
                 let separator = coerce_text(arguments.remove(0))?;
                 match separator.as_literal() {
-                    Some(_) => Ok(Expr::call(Function::ConcatSeparated, [vec![separator], self.texts(arguments)?].concat(), Type::Text)),
-                    None => Err(Refusal::unsupported("concat_ws() with a separator that is not a constant")),
+                    Some(_) => Ok(Expr::call(
+                        Function::ConcatSeparated,
+                        [vec![separator], self.texts(arguments)?].concat(),
+                        Type::Text,
+                    )),
+                    None => Err(Refusal::unsupported(
+                        "concat_ws() with a separator that is not a constant",
+                    )),
                 }
             }
             ("to_date", 2) => self.read(arguments, Type::Date, "to_date"),
@@ -92,46 +133,71 @@ impl Expressions<'_> {
             ("num_nulls", 1..) => self.counted_nulls(Function::CountNulls, arguments),
             ("num_nonnulls", 1..) => self.counted_nulls(Function::CountNonNulls, arguments),
             (name, 1) if !is_known(name) && type_named(name).is_some() => {
-                let Some(to) = type_named(name) else { return Err(Refusal::unsupported(name)) };
+                let Some(to) = type_named(name) else {
+                    return Err(Refusal::unsupported(name));
+                };
                 self.cast_to(arguments.remove(0), &to)
             }
             _ => self.call(name, arguments),
         }
     }
 
-    /// A cast; between timestamps with and without zone only in a session of UTC, in which private rows are read.
+    /// A cast; between timestamps with and without zone only in a session of UTC, in which private
+    /// rows are read.
     pub(super) fn cast_to(&self, expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         let is_zoned = |t: &Type| *t == Type::Timestamptz;
         if is_zoned(to) != is_zoned(&expr.data_type) && !is_unknown(&expr.data_type) {
-            self.constants.require_utc("a cast between types with and without time zone")?;
+            self.constants
+                .require_utc("a cast between types with and without time zone")?;
         }
         if let Type::Varchar(Some(length)) = to {
             // PostgreSQL cuts a longer value.
             let shown = self.shown(expr, &Type::Varchar(None))?.cast(Type::Text);
-            let cut = Expr::call(Function::Left, vec![shown, Expr::literal(Some(Scalar::Int(i64::from(*length))), Type::Int4)], Type::Text);
+            let cut = Expr::call(
+                Function::Left,
+                vec![
+                    shown,
+                    Expr::literal(Some(Scalar::Int(i64::from(*length))), Type::Int4),
+                ],
+                Type::Text,
+            );
             return Ok(folded(cut).cast(Type::Varchar(None)));
         }
         if let Type::Char(Some(length)) = to {
             return Ok(blanks::of_length(self.shown(expr, &Type::Text)?, *length));
         }
-        Ok(folded(if to.is_string() { self.shown(expr, to)? } else { cast(expr, to)? }))
+        Ok(folded(if to.is_string() {
+            self.shown(expr, to)?
+        } else {
+            cast(expr, to)?
+        }))
     }
 
     /// A value as text.
     ///
     /// # Errors
-    /// 0A000 where the session's settings print such values in another way than those under which private rows are read.
+    /// 0A000 where the session's settings print such values in another way than those under which
+    /// private rows are read.
     pub(super) fn shown(&self, expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         match &expr.data_type {
-            Type::Timestamptz => self.constants.require_utc("the text of a timestamp with time zone")?,
+            Type::Timestamptz => self
+                .constants
+                .require_utc("the text of a timestamp with time zone")?,
             Type::Date | Type::Timestamp | Type::Interval | Type::Float4 | Type::Float8 => {}
             _ => return cast(expr, to),
         }
         if self.constants.prints_plainly {
             return cast(expr, to);
         }
-        Err(Refusal::unsupported(format!("the text of a value of type {} under these settings", type_name(&expr.data_type)))
-            .hint("Send RESET DateStyle, RESET IntervalStyle and RESET extra_float_digits first, or use to_char()."))
+        Err(Refusal::unsupported(format!(
+            "the text of a value of type {} under these settings",
+            type_name(&expr.data_type)
+        ))
+        .hint(
+            "Send RESET DateStyle, RESET IntervalStyle and RESET extra_float_digits first, \
+                or \
+                use to_char().",
+        ))
     }
 
     /// The arguments of `concat`, each as the text that its type's output function gives.
@@ -141,9 +207,16 @@ impl Expressions<'_> {
             .map(|argument| match argument.data_type {
                 // As text, a boolean is `true`; here it is `t`.
                 Type::Bool => {
-                    let shown = |text: &str| Expr::literal(Some(Scalar::Text(text.to_owned())), Type::Text);
+                    let shown =
+                        |text: &str| Expr::literal(Some(Scalar::Text(text.to_owned())), Type::Text);
                     let no = Expr::call(Function::Not, vec![argument.clone()], Type::Bool);
-                    Ok(Expr { node: Node::Case { branches: vec![(argument, shown("t")), (no, shown("f"))], otherwise: None }, data_type: Type::Text })
+                    Ok(Expr {
+                        node: Node::Case {
+                            branches: vec![(argument, shown("t")), (no, shown("f"))],
+                            otherwise: None,
+                        },
+                        data_type: Type::Text,
+                    })
                 }
                 Type::Char(_) => blanks::padded(argument),
                 _ => self.shown(argument, &Type::Text),
@@ -152,8 +225,14 @@ impl Expressions<'_> {
     }
 
     /// COALESCE and its kin.
-    fn merged(&self, function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
-        self.constants.require_one_zone(arguments.iter().map(|e| &e.data_type), name)?;
+    fn merged(
+        &self,
+        function: Function,
+        arguments: Vec<Expr>,
+        name: &str,
+    ) -> Result<Expr, Refusal> {
+        self.constants
+            .require_one_zone(arguments.iter().map(|e| &e.data_type), name)?;
         merge(function, arguments, name).map(folded)
     }
 
@@ -163,16 +242,23 @@ impl Expressions<'_> {
             Some(Scalar::Text(text)) => Some(text.clone()),
             _ => None,
         };
-        let [text, pattern] = arguments.as_slice() else { return Err(Refusal::unsupported(format!("this form of {name}()"))) };
+        let [text, pattern] = arguments.as_slice() else {
+            return Err(Refusal::unsupported(format!("this form of {name}()")));
+        };
         let (Some(text), Some(pattern)) = (constant(text), constant(pattern)) else {
-            return Err(Refusal::unsupported(format!("{name}() of anything but constants")).hint("Cast ISO text with ::date or ::timestamp."));
+            return Err(
+                Refusal::unsupported(format!("{name}() of anything but constants"))
+                    .hint("Cast ISO text with ::date or ::timestamp."),
+            );
         };
         if to == Type::Timestamptz {
             self.constants.require_utc(name)?;
         }
         let micros = read_by_pattern(&text, &pattern).ok_or_else(|| {
-            Refusal::unsupported(format!("{name}() with this constant and format"))
-                .hint("Formats of YYYY, MM, DD, HH24, MI, SS, MS and US are read, with every digit written.")
+            Refusal::unsupported(format!("{name}() with this constant and format")).hint(
+                "Formats of YYYY, MM, DD, HH24, MI, SS, MS and US are read, with every digit \
+                    written.",
+            )
         })?;
         let value = Expr::literal(Some(Scalar::Timestamp(micros)), Type::Timestamp);
         Ok(folded(value.cast(to)))
@@ -182,7 +268,10 @@ impl Expressions<'_> {
     fn session_constant(&self, name: &str) -> Result<Expr, Refusal> {
         let now = self.constants.now;
         match name {
-            "current_timestamp" => Ok(Expr::literal(Some(Scalar::Timestamp(now)), Type::Timestamptz)),
+            "current_timestamp" => Ok(Expr::literal(
+                Some(Scalar::Timestamp(now)),
+                Type::Timestamptz,
+            )),
             "localtimestamp" => {
                 self.constants.require_utc("LOCALTIMESTAMP")?;
                 Ok(Expr::literal(Some(Scalar::Timestamp(now)), Type::Timestamp))
@@ -190,26 +279,48 @@ impl Expressions<'_> {
             "current_date" => {
                 self.constants.require_utc("CURRENT_DATE")?;
                 let days = now.div_euclid(86_400_000_000);
-                Ok(Expr::literal(i32::try_from(days).ok().map(Scalar::Date), Type::Date))
+                Ok(Expr::literal(
+                    i32::try_from(days).ok().map(Scalar::Date),
+                    Type::Date,
+                ))
             }
-            "current_user" | "session_user" | "user" => Ok(Expr::literal(Some(Scalar::Text(self.constants.role.clone())), Type::Text)),
+            "current_user" | "session_user" | "user" => Ok(Expr::literal(
+                Some(Scalar::Text(self.constants.role.clone())),
+                Type::Text,
+            )),
             _ => Err(Refusal::unsupported(name.to_uppercase())),
         }
     }
 
     pub(super) fn extract(&self, field: &str, expr: &ast::Expr) -> Result<Expr, Refusal> {
         let operand = self.value(expr)?;
-        self.call("extract", vec![Expr::literal(Some(Scalar::Text(field.to_owned())), Type::Text), operand])
+        self.call(
+            "extract",
+            vec![
+                Expr::literal(Some(Scalar::Text(field.to_owned())), Type::Text),
+                operand,
+            ],
+        )
     }
 
     /// `INTERVAL '1' DAY`, `INTERVAL '1 day'`.
     pub(super) fn interval(&self, written: &ast::Interval) -> Result<Expr, Refusal> {
         use ast::DateTimeField as D;
-        let ast::Interval { value, leading_field, leading_precision: None, last_field, fractional_seconds_precision: None } = written else {
+        let ast::Interval {
+            value,
+            leading_field,
+            leading_precision: None,
+            last_field,
+            fractional_seconds_precision: None,
+        } = written
+        else {
             return Err(Refusal::unsupported("an interval with a precision"));
         };
         let text = match value.as_ref() {
-            ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text), span: _ }) => text,
+            ast::Expr::Value(ast::ValueWithSpan {
+                value: ast::Value::SingleQuotedString(text),
+                span: _,
+            }) => text,
             _ => return Err(Refusal::unsupported("this form of interval").hint(INTERVAL_HINT)),
         };
         let fields = match (leading_field, last_field) {
@@ -232,13 +343,28 @@ impl Expressions<'_> {
     /// A call of the catalogue, its arguments cast as PostgreSQL would.
     pub(super) fn call(&self, name: &str, mut arguments: Vec<Expr>) -> Result<Expr, Refusal> {
         if name == "octet_length" {
-            arguments = arguments.into_iter().map(blanks::padded_if_char).collect::<Result<_, _>>()?;
+            arguments = arguments
+                .into_iter()
+                .map(blanks::padded_if_char)
+                .collect::<Result<_, _>>()?;
         }
-        // An untyped constant is a text where an overload takes one there; beside a number, a date or a time else what their overload wants. Beside texts
-        // PostgreSQL may know an overload of texts that is not listed here.
-        let textual = arguments.iter().cloned().map(|a| if is_unknown(&a.data_type) { coerce(a, &Type::Text) } else { Ok(a) });
+        // An untyped constant is a text where an overload takes one there; beside a number, a date
+        // or a time else what their overload wants. Beside texts PostgreSQL may know an overload of
+        // texts that is not listed here.
+        let textual = arguments.iter().cloned().map(|a| {
+            if is_unknown(&a.data_type) {
+                coerce(a, &Type::Text)
+            } else {
+                Ok(a)
+            }
+        });
         let textual = textual.collect::<Result<Vec<_>, _>>()?;
-        let types = |arguments: &[Expr]| arguments.iter().map(|a| a.data_type.clone()).collect::<Vec<_>>();
+        let types = |arguments: &[Expr]| {
+            arguments
+                .iter()
+                .map(|a| a.data_type.clone())
+                .collect::<Vec<_>>()
+        };
         let mut found = overload(name, &types(&textual));
         let tells = |a: &Expr| !is_unknown(&a.data_type) && !a.data_type.is_string();
         let mut arguments = if found.is_none() && arguments.iter().any(tells) {
@@ -253,31 +379,62 @@ impl Expressions<'_> {
             found = overload(name, &types(&arguments));
         }
         let Some(entry) = found else {
-            let types = arguments.iter().map(|a| type_name(&a.data_type)).collect::<Vec<_>>().join(", ");
-            return Err(Refusal::unsupported(format!("{name}({types})")).hint("Only functions and operators of the catalogue touch private rows."));
+            let types = arguments
+                .iter()
+                .map(|a| type_name(&a.data_type))
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(Refusal::unsupported(format!("{name}({types})"))
+                .hint("Only functions and operators of the catalogue touch private rows."));
         };
         if entry.arguments.contains(&Kind::Timestamptz) || entry.result == Kind::Timestamptz {
             self.constants.require_utc(name)?;
         }
         let mut cast = Vec::with_capacity(arguments.len());
         for (argument, kind) in arguments.into_iter().zip(entry.arguments) {
-            let integer = matches!(kind, Kind::Int2 | Kind::Int4 | Kind::Int8) && integer_range(&argument.data_type).is_some();
-            let numeric = matches!((kind, &argument.data_type), (Kind::Numeric, Type::Numeric(_)));
+            let integer = matches!(kind, Kind::Int2 | Kind::Int4 | Kind::Int8)
+                && integer_range(&argument.data_type).is_some();
+            let numeric = matches!(
+                (kind, &argument.data_type),
+                (Kind::Numeric, Type::Numeric(_))
+            );
             // A date and an interval make a timestamp, from the day's first instant.
-            let kind = if matches!(entry.function, Function::Later | Function::Earlier) && *kind == Kind::Date { Kind::Timestamp } else { *kind };
-            cast.push(if integer || numeric { argument } else { folded(coerce(argument, &kind.data_type())?) });
+            let kind = if matches!(entry.function, Function::Later | Function::Earlier)
+                && *kind == Kind::Date
+            {
+                Kind::Timestamp
+            } else {
+                *kind
+            };
+            cast.push(if integer || numeric {
+                argument
+            } else {
+                folded(coerce(argument, &kind.data_type())?)
+            });
         }
         check_constants(entry, &mut cast)?;
-        Ok(folded(Expr::call(entry.function, cast, entry.result.data_type())))
+        Ok(folded(Expr::call(
+            entry.function,
+            cast,
+            entry.result.data_type(),
+        )))
     }
 }
 
 fn null_if(a: Expr, b: Expr) -> Result<Expr, Refusal> {
-    let result = if is_unknown(&a.data_type) { Type::Text } else { a.data_type.clone() };
+    let result = if is_unknown(&a.data_type) {
+        Type::Text
+    } else {
+        a.data_type.clone()
+    };
     let mut compared = unify(blanks::compared(vec![a, b])?, "NULLIF")?;
-    let (Some(b), Some(a)) = (compared.pop(), compared.pop()) else { return Err(Refusal::unsupported("NULLIF")) };
+    let (Some(b), Some(a)) = (compared.pop(), compared.pop()) else {
+        return Err(Refusal::unsupported("NULLIF"));
+    };
     let common = a.data_type.clone();
-    Ok(folded(Expr::call(Function::NullIf, vec![a, b], common).cast(result)))
+    Ok(folded(
+        Expr::call(Function::NullIf, vec![a, b], common).cast(result),
+    ))
 }
 
 /// Arguments that must be constants are, and lie where the function cannot fail.
@@ -285,17 +442,23 @@ fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal>
     let name = entry.name;
     for (kind, argument) in entry.arguments.iter().zip(arguments.iter()) {
         if kind.is_constant() && argument.as_literal().is_none() {
-            return Err(Refusal::unsupported(format!("{name}() with an argument that is not a constant")));
+            return Err(Refusal::unsupported(format!(
+                "{name}() with an argument that is not a constant"
+            )));
         }
         if let (Kind::ConstantInt, Some(Scalar::Int(value))) = (kind, argument.as_literal())
             && !(-1000..=100_000).contains(value)
         {
-            return Err(Refusal::unsupported(format!("{name}() with a constant outside -1000 to 100000")));
+            return Err(Refusal::unsupported(format!(
+                "{name}() with a constant outside -1000 to 100000"
+            )));
         }
     }
     let text = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
         Some(Scalar::Text(text)) => Ok(text.clone()),
-        _ => Err(Refusal::unsupported(format!("{name}() without a constant text"))),
+        _ => Err(Refusal::unsupported(format!(
+            "{name}() without a constant text"
+        ))),
     };
     let integer = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
         Some(Scalar::Int(value)) => Some(*value),
@@ -304,7 +467,9 @@ fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal>
     use Function as F;
     match entry.function {
         F::DateTrunc | F::DatePart | F::Extract => {
-            let operand = arguments.get(1).map_or(Type::Timestamp, |a| a.data_type.clone());
+            let operand = arguments
+                .get(1)
+                .map_or(Type::Timestamp, |a| a.data_type.clone());
             let field = zone::field(&text(0)?, entry.function, &operand)?;
             arguments[0] = Expr::literal(Some(Scalar::Text(field)), Type::Text);
             Ok(())
@@ -313,38 +478,59 @@ fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal>
             arguments[0] = Expr::literal(Some(Scalar::Text(zone::zone(&text(0)?)?)), Type::Text);
             Ok(())
         }
-        F::Overlay | F::OverlayFor if integer(2).is_none_or(|at| at < 1) || (arguments.len() > 3 && integer(3).is_none_or(|length| length < 0)) => {
-            Err(Refusal::unsupported("overlay() from before the first character, or for a negative length"))
+        F::Overlay | F::OverlayFor
+            if integer(2).is_none_or(|at| at < 1)
+                || (arguments.len() > 3 && integer(3).is_none_or(|length| length < 0)) =>
+        {
+            Err(Refusal::unsupported(
+                "overlay() from before the first character, or for a negative length",
+            ))
         }
         F::DateBin => check_bin(arguments),
         F::SubstringMatching | F::SubstringWhole | F::CountMatching => pattern::regex(&text(1)?),
         F::ReplaceMatching => {
             pattern::regex(&text(1)?)?;
-            let plain_flags = arguments.len() < 4 || text(3)?.chars().all(|c| matches!(c, 'g' | 'i'));
+            let plain_flags =
+                arguments.len() < 4 || text(3)?.chars().all(|c| matches!(c, 'g' | 'i'));
             if plain_flags && text(2)?.len() <= 100 {
                 Ok(())
             } else {
-                Err(Refusal::unsupported("regexp_replace() with these flags or so long a replacement"))
+                Err(Refusal::unsupported(
+                    "regexp_replace() with these flags or so long a replacement",
+                ))
             }
         }
         F::Formatted => zone::format(&text(1)?, &arguments[0].data_type),
-        F::SplitPart if integer(2).is_none_or(|at| at < 1) => {
-            Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "field position must be greater than zero"))
-        }
-        F::PadLeft | F::PadRight | F::Repeat if integer(1).is_none_or(|n| n > if entry.function == F::Repeat { 16 } else { LENGTH_MAX }) => {
+        F::SplitPart if integer(2).is_none_or(|at| at < 1) => Err(Refusal::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            "field position must be greater than zero",
+        )),
+        F::PadLeft | F::PadRight | F::Repeat
+            if integer(1).is_none_or(|n| {
+                n > if entry.function == F::Repeat {
+                    16
+                } else {
+                    LENGTH_MAX
+                }
+            }) =>
+        {
             Err(Refusal::unsupported(format!("{name}() to so long a text")))
         }
-        F::Replace | F::Translate if text(1)?.len().max(text(2)?.len()) > 100 => {
-            Err(Refusal::unsupported(format!("{name}() with so long a constant")))
-        }
-        F::SubstringFor if integer(2).is_some_and(|length| length < 0) => Err(Refusal::new("22011", "negative substring length not allowed")),
+        F::Replace | F::Translate if text(1)?.len().max(text(2)?.len()) > 100 => Err(
+            Refusal::unsupported(format!("{name}() with so long a constant")),
+        ),
+        F::SubstringFor if integer(2).is_some_and(|length| length < 0) => Err(Refusal::new(
+            "22011",
+            "negative substring length not allowed",
+        )),
         F::LogBase | F::Power => check_powers(entry, arguments),
         F::WidthBucket => check_histogram(arguments),
         _ => Ok(()),
     }
 }
 
-/// A base or an exponent is a constant, so that the other can be held where the result stays in range.
+/// A base or an exponent is a constant, so that the other can be held where the result stays in
+/// range.
 fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
     let constant = |at: usize| match arguments.get(at).map(|a| &a.node) {
         Some(Node::Literal(Some(Scalar::Decimal(text)))) => text.parse::<f64>().ok(),
@@ -354,7 +540,9 @@ fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
     let fits = match (entry.function, constant(0), constant(1)) {
         (Function::LogBase, Some(base), _) => is_base(base),
         (Function::LogBase, None, _) => false,
-        (_, _, Some(exponent)) => exponent.abs() <= 32.0 && (exponent == 0.0 || exponent.abs() >= 0.01),
+        (_, _, Some(exponent)) => {
+            exponent.abs() <= 32.0 && (exponent == 0.0 || exponent.abs() >= 0.01)
+        }
         (_, Some(base), None) => is_base(base),
         (_, None, None) => false,
     };
@@ -362,7 +550,10 @@ fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
         return Ok(());
     }
     let (message, hint) = match entry.function {
-        Function::LogBase => ("log() with this base", "Give a constant base from 1.1 to 1000000."),
+        Function::LogBase => (
+            "log() with this base",
+            "Give a constant base from 1.1 to 1000000.",
+        ),
         _ => (
             "a power of two values that both vary, or with this constant",
             "Give a constant exponent from -32 to 32, or a constant base from 1.1 to 1000000.",
@@ -374,7 +565,11 @@ fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
 /// A step of a fixed length, from a constant origin.
 fn check_bin(arguments: &[Expr]) -> Result<(), Refusal> {
     let step = match arguments.first().and_then(Expr::as_literal) {
-        Some(Scalar::Interval { months: 0, days, micros }) => i128::from(*days) * i128::from(MICROS_PER_DAY) + i128::from(*micros),
+        Some(Scalar::Interval {
+            months: 0,
+            days,
+            micros,
+        }) => i128::from(*days) * i128::from(MICROS_PER_DAY) + i128::from(*micros),
         _ => 0,
     };
     // From the year 1, so long a step back is still within PostgreSQL's own calendar.
@@ -383,22 +578,35 @@ fn check_bin(arguments: &[Expr]) -> Result<(), Refusal> {
     if (1..=longest).contains(&step) && arguments.get(2).is_some_and(is_in_calendar) {
         return Ok(());
     }
-    Err(Refusal::unsupported("date_bin() with this step or origin")
-        .hint("Give a positive constant step of at most 4000 years without months, and a constant origin in the years 1 to 9999."))
+    Err(
+        Refusal::unsupported("date_bin() with this step or origin").hint(
+            "Give a positive constant step of at most 4000 years without months, and a constant \
+            origin in the years 1 to 9999.",
+        ),
+    )
 }
 
 fn check_histogram(arguments: &[Expr]) -> Result<(), Refusal> {
     let constant = |at: usize| arguments.get(at).and_then(Expr::as_literal);
     match (constant(1), constant(2), constant(3)) {
         (Some(Scalar::Decimal(lower)), Some(Scalar::Decimal(upper)), Some(Scalar::Int(count))) => {
-            let (lower, upper) = (lower.parse::<f64>().unwrap_or(f64::NAN), upper.parse::<f64>().unwrap_or(f64::NAN));
-            if lower < upper && upper - lower > 1e-9 && (1..=100_000).contains(count) && lower.abs().max(upper.abs()) < 1e30 {
+            let (lower, upper) = (
+                lower.parse::<f64>().unwrap_or(f64::NAN),
+                upper.parse::<f64>().unwrap_or(f64::NAN),
+            );
+            if lower < upper
+                && upper - lower > 1e-9
+                && (1..=100_000).contains(count)
+                && lower.abs().max(upper.abs()) < 1e30
+            {
                 return Ok(());
             }
             Err(Refusal::unsupported("width_bucket() with these limits")
                 .hint("Give a lower constant, a higher constant and a count from 1 to 100000."))
         }
-        _ => Err(Refusal::unsupported("width_bucket() with limits that are not constants")),
+        _ => Err(Refusal::unsupported(
+            "width_bucket() with limits that are not constants",
+        )),
     }
 }
 
@@ -406,8 +614,16 @@ fn check_histogram(arguments: &[Expr]) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// 0A000 for any other form.
-pub fn plain_arguments<'e>(arguments: &'e ast::FunctionArguments, name: &str) -> Result<Vec<&'e ast::Expr>, Refusal> {
-    let ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses }) = arguments else {
+pub fn plain_arguments<'e>(
+    arguments: &'e ast::FunctionArguments,
+    name: &str,
+) -> Result<Vec<&'e ast::Expr>, Refusal> {
+    let ast::FunctionArguments::List(ast::FunctionArgumentList {
+        duplicate_treatment: None,
+        args,
+        clauses,
+    }) = arguments
+    else {
         return Err(Refusal::unsupported(format!("this form of {name}()")));
     };
     if !clauses.is_empty() {

@@ -31,12 +31,15 @@ fn text(text: &str) -> Expr {
 }
 
 impl Expressions<'_> {
-    /// `format('%s-%s', a, b)` with a constant format: its pieces and arguments, one after the other. NULL is shown as nothing, as `concat` does.
+    /// `format('%s-%s', a, b)` with a constant format: its pieces and arguments, one after the
+    /// other. NULL is shown as nothing, as `concat` does.
     pub(super) fn formatted_text(&self, mut arguments: Vec<Expr>) -> Result<Expr, Refusal> {
         let hint = "The format is a constant of text, %s, %1$s and %%.";
         let format = coerce_text(arguments.remove(0))?;
         let Some(Scalar::Text(format)) = format.as_literal() else {
-            return Err(Refusal::unsupported("format() with a format that is not a constant").hint(hint));
+            return Err(
+                Refusal::unsupported("format() with a format that is not a constant").hint(hint),
+            );
         };
         let values = self.texts(arguments)?;
         let mut pieces = Vec::new();
@@ -48,14 +51,26 @@ impl Expressions<'_> {
                 rest = after;
                 continue;
             }
-            let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
-            let at = match (after[..digits].parse::<usize>(), after[digits..].strip_prefix('$')) {
+            let digits = after
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(after.len());
+            let at = match (
+                after[..digits].parse::<usize>(),
+                after[digits..].strip_prefix('$'),
+            ) {
                 (Ok(at), Some(after)) if at > 0 => (at - 1, after),
                 _ if digits == 0 => (next, after),
                 _ => return Err(Refusal::unsupported("format() with a width").hint(hint)),
             };
-            let Some(after) = at.1.strip_prefix('s') else { return Err(Refusal::unsupported("this conversion of format()").hint(hint)) };
-            let value = values.get(at.0).ok_or_else(|| Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "too few arguments for format()"))?;
+            let Some(after) = at.1.strip_prefix('s') else {
+                return Err(Refusal::unsupported("this conversion of format()").hint(hint));
+            };
+            let value = values.get(at.0).ok_or_else(|| {
+                Refusal::new(
+                    sqlstate::INVALID_PARAMETER_VALUE,
+                    "too few arguments for format()",
+                )
+            })?;
             pieces.extend([text(&std::mem::take(&mut plain)), value.clone()]);
             (next, rest) = (at.0 + 1, after);
         }
@@ -70,11 +85,16 @@ impl Expressions<'_> {
 
     /// `regexp_like(x, pattern, flags)`: the operator ~, or ~* under the flag i.
     pub(super) fn matches_like(&self, arguments: Vec<Expr>) -> Result<Expr, Refusal> {
-        let mut arguments = arguments.into_iter().map(coerce_text).collect::<Result<Vec<_>, _>>()?;
+        let mut arguments = arguments
+            .into_iter()
+            .map(coerce_text)
+            .collect::<Result<Vec<_>, _>>()?;
         let flags = arguments.split_off(2);
         let constant = |e: &Expr| match e.as_literal() {
             Some(Scalar::Text(text)) => Ok(text.clone()),
-            _ => Err(Refusal::unsupported("regexp_like() with a pattern or flags that are not constants")),
+            _ => Err(Refusal::unsupported(
+                "regexp_like() with a pattern or flags that are not constants",
+            )),
         };
         let function = match flags.first().map(constant).transpose()?.as_deref() {
             None | Some("" | "c") => Function::Matches,
@@ -82,41 +102,91 @@ impl Expressions<'_> {
             Some(_) => return Err(Refusal::unsupported("regexp_like() with these flags")),
         };
         pattern::regex(&constant(&arguments[1])?)?;
-        Ok(negate_if(false, Expr::call(function, arguments, Type::Bool)))
+        Ok(negate_if(
+            false,
+            Expr::call(function, arguments, Type::Bool),
+        ))
     }
 
     /// `num_nulls` and `num_nonnulls`.
-    pub(super) fn counted_nulls(&self, function: Function, arguments: Vec<Expr>) -> Result<Expr, Refusal> {
-        let typed = arguments.into_iter().map(|a| if is_unknown(&a.data_type) { coerce(a, &Type::Text) } else { Ok(a) });
-        Ok(Expr::call(function, typed.collect::<Result<_, _>>()?, Type::Int4))
+    pub(super) fn counted_nulls(
+        &self,
+        function: Function,
+        arguments: Vec<Expr>,
+    ) -> Result<Expr, Refusal> {
+        let typed = arguments.into_iter().map(|a| {
+            if is_unknown(&a.data_type) {
+                coerce(a, &Type::Text)
+            } else {
+                Ok(a)
+            }
+        });
+        Ok(Expr::call(
+            function,
+            typed.collect::<Result<_, _>>()?,
+            Type::Int4,
+        ))
     }
 
     /// `width_bucket(x, ARRAY[10, 20, 30])`.
-    pub(super) fn thresholds(&self, subject: &ast::Expr, array: &ast::Expr) -> Result<Expr, Refusal> {
+    pub(super) fn thresholds(
+        &self,
+        subject: &ast::Expr,
+        array: &ast::Expr,
+    ) -> Result<Expr, Refusal> {
         let refused = || {
-            Refusal::unsupported("width_bucket() with these thresholds")
-                .hint(format!("Give a constant array of 1 to {THRESHOLDS_MAX} numbers, dates or timestamps in ascending order."))
+            Refusal::unsupported("width_bucket() with these thresholds").hint(format!(
+                "Give a constant array of 1 to {THRESHOLDS_MAX} numbers, dates or \
+                    timestamps in ascending order."
+            ))
         };
         let mut all = self.elements(array)?;
         all.insert(0, self.value(subject)?);
-        self.constants.require_one_zone(all.iter().map(|e| &e.data_type), "width_bucket()")?;
+        self.constants
+            .require_one_zone(all.iter().map(|e| &e.data_type), "width_bucket()")?;
         let all = unify(all, "width_bucket")?;
         let known = matches!(
             all[0].data_type,
-            Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz
+            Type::Int2
+                | Type::Int4
+                | Type::Int8
+                | Type::Numeric(_)
+                | Type::Float8
+                | Type::Date
+                | Type::Timestamp
+                | Type::Timestamptz
         );
         let of = |e: &Expr| e.as_literal().and_then(crate::ir::literal::as_number);
-        let limits = all[1..].iter().map(of).collect::<Option<Vec<f64>>>().ok_or_else(refused)?;
-        if !known || limits.is_empty() || limits.len() > THRESHOLDS_MAX || !limits.windows(2).all(|pair| pair[0] < pair[1]) {
+        let limits = all[1..]
+            .iter()
+            .map(of)
+            .collect::<Option<Vec<f64>>>()
+            .ok_or_else(refused)?;
+        if !known
+            || limits.is_empty()
+            || limits.len() > THRESHOLDS_MAX
+            || !limits.windows(2).all(|pair| pair[0] < pair[1])
+        {
             return Err(refused());
         }
         Ok(Expr::call(Function::Thresholds, all, Type::Int4))
     }
 
     /// `make_interval(days => n, hours => 2)`: each part times its unit, and their sum.
-    pub(super) fn made_interval(&self, arguments: &ast::FunctionArguments) -> Result<Expr, Refusal> {
-        let refused = || Refusal::unsupported("this form of make_interval()").hint("Write make_interval(days => 10), or 10 * interval '1 day'.");
-        let ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses }) = arguments else {
+    pub(super) fn made_interval(
+        &self,
+        arguments: &ast::FunctionArguments,
+    ) -> Result<Expr, Refusal> {
+        let refused = || {
+            Refusal::unsupported("this form of make_interval()")
+                .hint("Write make_interval(days => 10), or 10 * interval '1 day'.")
+        };
+        let ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses,
+        }) = arguments
+        else {
             return Err(refused());
         };
         if !clauses.is_empty() || args.len() > PARTS.len() {
@@ -125,13 +195,19 @@ impl Expressions<'_> {
         let mut sum: Option<Expr> = None;
         for (at, argument) in args.iter().enumerate() {
             let (unit, value) = match argument {
-                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)) => (PARTS[at].1, value),
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)) => {
+                    (PARTS[at].1, value)
+                }
                 ast::FunctionArg::ExprNamed {
                     name: ast::Expr::Identifier(name),
                     arg: ast::FunctionArgExpr::Expr(value),
-                    operator: ast::FunctionArgOperator::RightArrow | ast::FunctionArgOperator::Assignment,
+                    operator:
+                        ast::FunctionArgOperator::RightArrow | ast::FunctionArgOperator::Assignment,
                 } => {
-                    let part = PARTS.iter().find(|(part, _)| *part == name.value.to_ascii_lowercase()).ok_or_else(refused)?;
+                    let part = PARTS
+                        .iter()
+                        .find(|(part, _)| *part == name.value.to_ascii_lowercase())
+                        .ok_or_else(refused)?;
                     (part.1, value)
                 }
                 _ => return Err(refused()),
@@ -146,13 +222,22 @@ impl Expressions<'_> {
         sum.ok_or_else(refused)
     }
 
-    /// `(regexp_match(x, pattern))[1]`: the first group, or the whole match where there is none, as `substring(x from pattern)`.
-    pub(super) fn accessed(&self, root: &ast::Expr, chain: &[ast::AccessExpr]) -> Result<Expr, Refusal> {
+    /// `(regexp_match(x, pattern))[1]`: the first group, or the whole match where there is none, as
+    /// `substring(x from pattern)`.
+    pub(super) fn accessed(
+        &self,
+        root: &ast::Expr,
+        chain: &[ast::AccessExpr],
+    ) -> Result<Expr, Refusal> {
         let refused = || {
-            Refusal::unsupported("a field or subscript")
-                .hint("An element of an array column is read by its place, and (regexp_match(x, 'pattern'))[1].")
+            Refusal::unsupported("a field or subscript").hint(
+                "An element of an array column is read by its place, and (regexp_match(x, \
+                    'pattern'))[1].",
+            )
         };
-        let [ast::AccessExpr::Subscript(ast::Subscript::Index { index })] = chain else { return Err(refused()) };
+        let [ast::AccessExpr::Subscript(ast::Subscript::Index { index })] = chain else {
+            return Err(refused());
+        };
         if let Some(element) = self.element(root, index)? {
             return Ok(element);
         }
@@ -160,14 +245,26 @@ impl Expressions<'_> {
         while let ast::Expr::Nested(inner) = root {
             root = inner;
         }
-        let ast::Expr::Function(call) = root else { return Err(refused()) };
-        let is_match = names_of(&call.name)?.last().is_some_and(|name| name == "regexp_match");
-        let is_first = matches!(self.resolve(index)?.node, Node::Literal(Some(Scalar::Int(1))));
+        let ast::Expr::Function(call) = root else {
+            return Err(refused());
+        };
+        let is_match = names_of(&call.name)?
+            .last()
+            .is_some_and(|name| name == "regexp_match");
+        let is_first = matches!(
+            self.resolve(index)?.node,
+            Node::Literal(Some(Scalar::Int(1)))
+        );
         if !is_match || !is_first {
             return Err(refused());
         }
         let arguments = super::plain_arguments(&call.args, "regexp_match")?;
-        let [subject, pattern] = arguments.as_slice() else { return Err(refused()) };
-        self.call("substring", vec![self.value(subject)?, self.value(pattern)?])
+        let [subject, pattern] = arguments.as_slice() else {
+            return Err(refused());
+        };
+        self.call(
+            "substring",
+            vec![self.value(subject)?, self.value(pattern)?],
+        )
     }
 }

@@ -28,24 +28,36 @@ impl TypeNames<'_> {
         type_of(data_type).or_else(|refusal| self.shown_enum(data_type).cloned().ok_or(refusal))
     }
 
-    /// An enum that a shown column has. A name of PostgreSQL's own is not looked for: it would be found first.
+    /// An enum that a shown column has. A name of PostgreSQL's own is not looked for: it would be
+    /// found first.
     fn shown_enum(&self, data_type: &ast::DataType) -> Option<&Type> {
-        let ast::DataType::Custom(name, modifiers) = data_type else { return None };
+        let ast::DataType::Custom(name, modifiers) = data_type else {
+            return None;
+        };
         let names = names_of(name).ok().filter(|_| modifiers.is_empty())?;
         match names.as_slice() {
-            [name] if !is_harmless(name) => self.search_path.iter().find_map(|schema| self.within(schema, name)),
+            [name] if !is_harmless(name) => self
+                .search_path
+                .iter()
+                .find_map(|schema| self.within(schema, name)),
             [schema, name] => self.within(schema, name),
             _ => None,
         }
     }
 
     fn within(&self, schema: &str, name: &str) -> Option<&Type> {
-        let types = self.policy.tables.iter().flat_map(|table| &table.columns).map(|column| &column.data_type);
+        let types = self
+            .policy
+            .tables
+            .iter()
+            .flat_map(|table| &table.columns)
+            .map(|column| &column.data_type);
         types.into_iter().find(|data_type| matches!(data_type, Type::Enum(made) if made.schema == schema && made.name == name))
     }
 }
 
-/// A constant as a label of an enum, or a value that has the type already. Of other texts the cast could fail.
+/// A constant as a label of an enum, or a value that has the type already. Of other texts the cast
+/// could fail.
 ///
 /// # Errors
 /// 22P02 for a text that is no label; 0A000 for what is no constant.
@@ -54,8 +66,14 @@ pub(super) fn label(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         return coerce(expr, to);
     }
     match (&expr.data_type, &expr.node) {
-        (Type::Text | Type::Varchar(_), Node::Literal(Some(Scalar::Text(text)))) => Ok(Expr::literal(Some(parse(text, to)?), to.clone())),
+        (Type::Text | Type::Varchar(_), Node::Literal(Some(Scalar::Text(text)))) => {
+            Ok(Expr::literal(Some(parse(text, to)?), to.clone()))
+        }
         (Type::Text | Type::Varchar(_), Node::Literal(None)) => Ok(Expr::literal(None, to.clone())),
-        (from, _) => Err(Refusal::unsupported(format!("a cast from {} to {}", type_name(from), type_name(to)))),
+        (from, _) => Err(Refusal::unsupported(format!(
+            "a cast from {} to {}",
+            type_name(from),
+            type_name(to)
+        ))),
     }
 }

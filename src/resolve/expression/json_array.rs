@@ -1,4 +1,5 @@
-//! Values inside others: fields of jsonb by constant names, elements of array columns by constant places.
+//! Values inside others: fields of jsonb by constant names, elements of array columns by constant
+//! places.
 
 use sqlparser::ast::{self, BinaryOperator};
 
@@ -21,7 +22,12 @@ fn is_jsonb(data_type: &Type) -> bool {
 
 impl Expressions<'_> {
     /// `x -> 'a'`, `x ->> 0`, `x #>> '{a,b}'`; `None` for any other operator.
-    pub(super) fn of_json(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Result<Option<Expr>, Refusal> {
+    pub(super) fn of_json(
+        &self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        right: &ast::Expr,
+    ) -> Result<Option<Expr>, Refusal> {
         let function = match op {
             BinaryOperator::Arrow => Function::JsonField,
             BinaryOperator::LongArrow => Function::JsonText,
@@ -32,18 +38,32 @@ impl Expressions<'_> {
         };
         let subject = self.jsonb(left, &op.to_string())?;
         let path = match (function, self.resolve(right)?.node) {
-            (Function::JsonPath | Function::JsonPathText, Node::Literal(Some(Scalar::Text(path)))) => {
-                super::predicates::written(&path).into_iter().flatten().map(|step| step.map(Scalar::Text)).collect()
+            (
+                Function::JsonPath | Function::JsonPathText,
+                Node::Literal(Some(Scalar::Text(path))),
+            ) => super::predicates::written(&path)
+                .into_iter()
+                .flatten()
+                .map(|step| step.map(Scalar::Text))
+                .collect(),
+            (Function::JsonField | Function::JsonText, Node::Literal(Some(Scalar::Int(at))))
+                if at.abs() <= PLACE_MAX =>
+            {
+                Some(vec![Scalar::Int(at)])
             }
-            (Function::JsonField | Function::JsonText, Node::Literal(Some(Scalar::Int(at)))) if at.abs() <= PLACE_MAX => Some(vec![Scalar::Int(at)]),
             (_, Node::Literal(Some(Scalar::Text(name)))) => Some(vec![Scalar::Text(name)]),
             _ => None,
         };
-        self.at_path(function, subject, path.unwrap_or_default()).map(Some)
+        self.at_path(function, subject, path.unwrap_or_default())
+            .map(Some)
     }
 
     /// `jsonb_typeof`, `jsonb_array_length`, `jsonb_extract_path_text` and its kin.
-    pub(super) fn json_call(&self, name: &str, arguments: &[&ast::Expr]) -> Result<Option<Expr>, Refusal> {
+    pub(super) fn json_call(
+        &self,
+        name: &str,
+        arguments: &[&ast::Expr],
+    ) -> Result<Option<Expr>, Refusal> {
         let function = match name {
             "jsonb_typeof" => Function::JsonType,
             "jsonb_array_length" => Function::JsonLength,
@@ -55,11 +75,15 @@ impl Expressions<'_> {
             return Err(Refusal::unsupported(format!("{name}() without arguments")));
         };
         let subject = self.jsonb(subject, name)?;
-        let path: Option<Vec<Scalar>> = path.map(|step| Ok::<_, Refusal>(self.value(step)?.as_literal().cloned())).collect::<Result<_, _>>()?;
+        let path: Option<Vec<Scalar>> = path
+            .map(|step| Ok::<_, Refusal>(self.value(step)?.as_literal().cloned()))
+            .collect::<Result<_, _>>()?;
         match function {
             Function::JsonType => Ok(Some(Expr::call(function, vec![subject], Type::Text))),
             Function::JsonLength => Ok(Some(Expr::call(function, vec![subject], Type::Int4))),
-            _ => self.at_path(function, subject, path.unwrap_or_default()).map(Some),
+            _ => self
+                .at_path(function, subject, path.unwrap_or_default())
+                .map(Some),
         }
     }
 
@@ -69,13 +93,24 @@ impl Expressions<'_> {
             return Ok(subject);
         }
         // The text of a json column is parsed anew by each operator, which may fail on a row.
-        Err(Refusal::unsupported(format!("{place} of a value of type {}", type_name(&subject.data_type)))
-            .hint("Fields of jsonb columns are read, by names and places that are constants."))
+        Err(Refusal::unsupported(format!(
+            "{place} of a value of type {}",
+            type_name(&subject.data_type)
+        ))
+        .hint("Fields of jsonb columns are read, by names and places that are constants."))
     }
 
-    fn at_path(&self, function: Function, subject: Expr, path: Vec<Scalar>) -> Result<Expr, Refusal> {
+    fn at_path(
+        &self,
+        function: Function,
+        subject: Expr,
+        path: Vec<Scalar>,
+    ) -> Result<Expr, Refusal> {
         if path.is_empty() || path.len() > PATH_MAX {
-            return Err(Refusal::unsupported("a path into jsonb that is not a constant").hint("Name the field as a constant, as in data ->> 'city'."));
+            return Err(
+                Refusal::unsupported("a path into jsonb that is not a constant")
+                    .hint("Name the field as a constant, as in data ->> 'city'."),
+            );
         }
         let data_type = match function {
             Function::JsonText | Function::JsonPathText => Type::Text,
@@ -83,60 +118,124 @@ impl Expressions<'_> {
             _ => subject.data_type.clone(),
         };
         let step = |value: Scalar| {
-            let of = if matches!(value, Scalar::Int(_)) { Type::Int4 } else { Type::Text };
+            let of = if matches!(value, Scalar::Int(_)) {
+                Type::Int4
+            } else {
+                Type::Text
+            };
             Expr::literal(Some(value), of)
         };
-        Ok(Expr::call(function, std::iter::once(subject).chain(path.into_iter().map(step)).collect(), data_type))
+        Ok(Expr::call(
+            function,
+            std::iter::once(subject)
+                .chain(path.into_iter().map(step))
+                .collect(),
+            data_type,
+        ))
     }
 
     /// An array column, and the type of its elements.
     pub(super) fn array_column(&self, array: &ast::Expr) -> Option<(Expr, Type)> {
-        let (ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Nested(_)) = array else { return None };
+        let (ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Nested(_)) =
+            array
+        else {
+            return None;
+        };
         let column = self.resolve(array).ok()?;
         let element = element_of(&column.data_type)?;
         column.as_column().map(|_| (column, element))
     }
 
     /// `x = ANY (column)`, and `x <> ALL (column)` as its negation.
-    pub(super) fn among_elements(&self, subject: Expr, column: Expr, element: &Type, negated: bool) -> Result<Expr, Refusal> {
-        let subject = if is_unknown(&subject.data_type) { coerce(subject, element)? } else { subject };
-        let alike = matches!((&subject.data_type, element), (Type::Text | Type::Varchar(_), Type::Text | Type::Varchar(_)))
-            || matches!((&subject.data_type, element), (Type::Int2 | Type::Int4 | Type::Int8, Type::Int2 | Type::Int4 | Type::Int8))
-            || matches!((&subject.data_type, element), (Type::Numeric(_), Type::Numeric(_)))
-            || subject.data_type == *element;
+    pub(super) fn among_elements(
+        &self,
+        subject: Expr,
+        column: Expr,
+        element: &Type,
+        negated: bool,
+    ) -> Result<Expr, Refusal> {
+        let subject = if is_unknown(&subject.data_type) {
+            coerce(subject, element)?
+        } else {
+            subject
+        };
+        let alike = matches!(
+            (&subject.data_type, element),
+            (Type::Text | Type::Varchar(_), Type::Text | Type::Varchar(_))
+        ) || matches!(
+            (&subject.data_type, element),
+            (
+                Type::Int2 | Type::Int4 | Type::Int8,
+                Type::Int2 | Type::Int4 | Type::Int8
+            )
+        ) || matches!(
+            (&subject.data_type, element),
+            (Type::Numeric(_), Type::Numeric(_))
+        ) || subject.data_type == *element;
         if !alike {
             let (a, b) = (type_name(&subject.data_type), type_name(element));
             return Err(
-                Refusal::unsupported(format!("ANY between {a} and an array of {b}")).hint("Cast the value to the type of the array's elements.")
+                Refusal::unsupported(format!("ANY between {a} and an array of {b}"))
+                    .hint("Cast the value to the type of the array's elements."),
             );
         }
-        Ok(negate_if(negated, Expr::call(Function::AnyElement, vec![subject, column], Type::Bool)))
+        Ok(negate_if(
+            negated,
+            Expr::call(Function::AnyElement, vec![subject, column], Type::Bool),
+        ))
     }
 
     /// `cardinality(column)`, `array_length(column, 1)`.
-    pub(super) fn array_call(&self, name: &str, arguments: &[&ast::Expr]) -> Result<Option<Expr>, Refusal> {
+    pub(super) fn array_call(
+        &self,
+        name: &str,
+        arguments: &[&ast::Expr],
+    ) -> Result<Option<Expr>, Refusal> {
         let counted = match (name, arguments) {
-            ("cardinality", [array]) => self.array_column(array).map(|(column, _)| Expr::call(Function::Cardinality, vec![column], Type::Int4)),
-            ("array_length", [array, dimension]) => match (self.array_column(array), self.resolve(dimension)?) {
-                (Some((column, _)), dimension)
-                    if matches!(dimension.node, Node::Literal(Some(Scalar::Int(_)))) && dimension.data_type == Type::Int4 =>
-                {
-                    Some(Expr::call(Function::ArrayLength, vec![column, dimension], Type::Int4))
+            ("cardinality", [array]) => self
+                .array_column(array)
+                .map(|(column, _)| Expr::call(Function::Cardinality, vec![column], Type::Int4)),
+            ("array_length", [array, dimension]) => {
+                match (self.array_column(array), self.resolve(dimension)?) {
+                    (Some((column, _)), dimension)
+                        if matches!(dimension.node, Node::Literal(Some(Scalar::Int(_))))
+                            && dimension.data_type == Type::Int4 =>
+                    {
+                        Some(Expr::call(
+                            Function::ArrayLength,
+                            vec![column, dimension],
+                            Type::Int4,
+                        ))
+                    }
+                    _ => None,
                 }
-                _ => None,
-            },
+            }
             _ => return Ok(None),
         };
-        counted.map(Some).ok_or_else(|| Refusal::unsupported(format!("{name}() of anything but an array column")))
+        counted.map(Some).ok_or_else(|| {
+            Refusal::unsupported(format!("{name}() of anything but an array column"))
+        })
     }
 
     /// `column[1]`.
-    pub(super) fn element(&self, root: &ast::Expr, index: &ast::Expr) -> Result<Option<Expr>, Refusal> {
-        let Some((column, element)) = self.array_column(root) else { return Ok(None) };
+    pub(super) fn element(
+        &self,
+        root: &ast::Expr,
+        index: &ast::Expr,
+    ) -> Result<Option<Expr>, Refusal> {
+        let Some((column, element)) = self.array_column(root) else {
+            return Ok(None);
+        };
         let index = self.resolve(index)?;
-        if !matches!(index.node, Node::Literal(Some(Scalar::Int(_)))) || index.data_type != Type::Int4 {
+        if !matches!(index.node, Node::Literal(Some(Scalar::Int(_))))
+            || index.data_type != Type::Int4
+        {
             return Err(Refusal::unsupported("a subscript that is not a constant"));
         }
-        Ok(Some(Expr::call(Function::Element, vec![column, index], element)))
+        Ok(Some(Expr::call(
+            Function::Element,
+            vec![column, index],
+            element,
+        )))
     }
 }

@@ -1,4 +1,5 @@
-//! Constant patterns, checked before PostgreSQL sees them: it compiles a pattern at the first row that meets it, so that an error would tell that there is one.
+//! Constant patterns, checked before PostgreSQL sees them: it compiles a pattern at the first row
+//! that meets it, so that an error would tell that there is one.
 
 use std::collections::BTreeSet;
 
@@ -21,11 +22,14 @@ const RANGE_MAX: u32 = 1000;
 /// The pattern with a backslash as its escape, whatever escape it was written with.
 ///
 /// # Errors
-/// 22025 for an escape of more than one character and for a pattern that ends in its escape; 0A000 where it is too large.
+/// 22025 for an escape of more than one character and for a pattern that ends in its escape; 0A000
+/// where it is too large.
 pub fn like(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
     let written = with_backslash(pattern, escape)?;
     if written.len() > LIKE_BYTES_MAX || written.matches('%').count() > LIKE_WILDCARDS_MAX {
-        let limit = format!("a LIKE pattern of more than {LIKE_BYTES_MAX} bytes or {LIKE_WILDCARDS_MAX} % signs");
+        let limit = format!(
+            "a LIKE pattern of more than {LIKE_BYTES_MAX} bytes or {LIKE_WILDCARDS_MAX} % signs"
+        );
         return Err(Refusal::unsupported(limit));
     }
     Ok(written)
@@ -35,14 +39,18 @@ fn with_backslash(pattern: &str, escape: Option<&str>) -> Result<String, Refusal
     let mut characters = escape.unwrap_or("\\").chars();
     let escape = characters.next();
     if characters.next().is_some() {
-        return Err(Refusal::new("22025", "invalid escape string").detail("Escape string must be empty or one character."));
+        return Err(Refusal::new("22025", "invalid escape string")
+            .detail("Escape string must be empty or one character."));
     }
     let mut written = String::new();
     let mut rest = pattern.chars();
     while let Some(c) = rest.next() {
         if Some(c) == escape {
             let Some(literal) = rest.next() else {
-                return Err(Refusal::new("22025", "LIKE pattern must not end with escape character"));
+                return Err(Refusal::new(
+                    "22025",
+                    "LIKE pattern must not end with escape character",
+                ));
             };
             written.push('\\');
             written.push(literal);
@@ -56,48 +64,81 @@ fn with_backslash(pattern: &str, escape: Option<&str>) -> Result<String, Refusal
     Ok(written)
 }
 
-/// Whether PostgreSQL surely compiles this regular expression, and matches it in bounded time: no back-references, no look-around, no embedded options.
+/// Whether PostgreSQL surely compiles this regular expression, and matches it in bounded time: no
+/// back-references, no look-around, no embedded options.
 ///
 /// # Errors
 /// 0A000 for anything else.
 pub fn regex(pattern: &str) -> Result<(), Refusal> {
     let refused = || {
-        Refusal::unsupported("this regular expression")
-            .hint("Characters, ., classes in brackets, \\d \\w \\s, ^ and $, groups, | and the quantifiers * + ? {m,n} are matched.")
+        Refusal::unsupported("this regular expression").hint(
+            "Characters, ., classes in brackets, \\d \\w \\s, ^ and $, groups, | and the \
+                quantifiers * + ? {m,n} are matched.",
+        )
     };
     if pattern.len() > REGEX_BYTES_MAX {
-        return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a regular expression holds at most {REGEX_BYTES_MAX} bytes")));
+        return Err(Refusal::new(
+            sqlstate::STATEMENT_TOO_COMPLEX,
+            format!("a regular expression holds at most {REGEX_BYTES_MAX} bytes"),
+        ));
     }
     if pattern.is_empty() {
         return Ok(());
     }
-    if size(pattern).is_some_and(|(size, _)| size.states <= REGEX_STATES_MAX) { Ok(()) } else { Err(refused()) }
+    if size(pattern).is_some_and(|(size, _)| size.states <= REGEX_STATES_MAX) {
+        Ok(())
+    } else {
+        Err(refused())
+    }
 }
 
-/// Arcs of what PostgreSQL compiles a pattern to, at most: one a state, and at a state of many characters one for each that stands in the pattern for itself;
-/// again for each part that may be skipped. Of what [`regex`] does not read it is the length squared.
+/// Arcs of what PostgreSQL compiles a pattern to, at most: one a state, and at a state of many
+/// characters one for each that stands in the pattern for itself; again for each part that may be
+/// skipped. Of what [`regex`] does not read it is the length squared.
 pub fn regex_arcs(pattern: &str) -> u64 {
     let length = pattern.len() as u64;
-    let Some((Size { states, wide, skipped, .. }, alone)) = size(pattern) else { return length * length };
+    let Some((
+        Size {
+            states,
+            wide,
+            skipped,
+            ..
+        },
+        alone,
+    )) = size(pattern)
+    else {
+        return length * length;
+    };
     // And those of the classes that have a name.
-    wide.saturating_mul(alone + 3).saturating_add(states).saturating_mul(skipped + 1)
+    wide.saturating_mul(alone + 3)
+        .saturating_add(states)
+        .saturating_mul(skipped + 1)
 }
 
-/// Characters that an attempt to match at one place reads before it fails, at most; `None` where that is the rest of the text.
+/// Characters that an attempt to match at one place reads before it fails, at most; `None` where
+/// that is the rest of the text.
 pub fn regex_reach(pattern: &str) -> Option<u64> {
     // To the end of the text it matches whatever is there.
-    let pattern = pattern.strip_suffix('$').filter(|rest| rest.ends_with(".*") && !rest.ends_with("\\.*")).unwrap_or(pattern);
+    let pattern = pattern
+        .strip_suffix('$')
+        .filter(|rest| rest.ends_with(".*") && !rest.ends_with("\\.*"))
+        .unwrap_or(pattern);
     let (size, _) = size(pattern)?;
     let is_one_way = !pattern.contains('|');
     // Where the first place is the only one, or does not match, none does.
-    let is_decided_at_once = is_one_way && ["^", ".*", "(.*"].iter().any(|start| pattern.starts_with(start));
+    let is_decided_at_once = is_one_way
+        && ["^", ".*", "(.*"]
+            .iter()
+            .any(|start| pattern.starts_with(start));
     // A part without an end that is the last of all goes on as long as it matches.
-    let ends_endless = is_one_way && !pattern.contains('(') && size.endless == 1 && size.ends_endless;
+    let ends_endless =
+        is_one_way && !pattern.contains('(') && size.endless == 1 && size.ends_endless;
     (size.endless == 0 || is_decided_at_once || ends_endless).then_some(size.states)
 }
 
-/// How often a text of [`LENGTH_MAX`] characters is read, at most, to find what the groups of a pattern match: each part before another is tried at each of its lengths,
-/// from its beginning. Zero where no group is kept.
+/// How often a text of [`LENGTH_MAX`] characters is read, at most, to find what the groups of a
+/// pattern match: each part before another is tried at each of its lengths, from its beginning.
+/// Zero where no group is kept.
 pub fn regex_rereads(pattern: &str) -> u64 {
     let is_kept = |at: usize| !pattern[at..].starts_with("(?:") && !pattern[..at].ends_with('\\');
     if !pattern.match_indices('(').any(|(at, _)| is_kept(at)) {
@@ -106,10 +147,19 @@ pub fn regex_rereads(pattern: &str) -> u64 {
     size(pattern).map_or(LENGTH_MAX, |(size, _)| size.redone)
 }
 
-/// With the number of characters that stand alone or end a range. `None` for what is not read to its end.
+/// With the number of characters that stand alone or end a range. `None` for what is not read to
+/// its end.
 fn size(pattern: &str) -> Option<(Size, u64)> {
-    let mut reader = Reader { rest: pattern.chars().collect(), at: 0, depth: 0, repeats: false, alone: BTreeSet::new() };
-    let size = reader.alternatives().filter(|_| reader.at == reader.rest.len())?;
+    let mut reader = Reader {
+        rest: pattern.chars().collect(),
+        at: 0,
+        depth: 0,
+        repeats: false,
+        alone: BTreeSet::new(),
+    };
+    let size = reader
+        .alternatives()
+        .filter(|_| reader.at == reader.rest.len())?;
     Some((size, reader.alone.len() as u64))
 }
 
@@ -124,7 +174,8 @@ struct Size {
     /// Parts that are repeated without end, and whether the last part is one.
     endless: u64,
     ends_endless: bool,
-    /// Of a text of [`LENGTH_MAX`] characters: how many lengths a match may have, and how often what stands before a part is tried once more until the part matches too.
+    /// Of a text of [`LENGTH_MAX`] characters: how many lengths a match may have, and how often
+    /// what stands before a part is tried once more until the part matches too.
     lengths: u64,
     redone: u64,
     /// A part of it takes as little as it can, and is tried from its shortest length on.
@@ -132,14 +183,37 @@ struct Size {
 }
 
 impl Size {
-    const ONE: Self = Self { states: 1, wide: 0, skipped: 0, endless: 0, ends_endless: false, lengths: 1, redone: 0, is_lazy: false };
-    const WIDE: Self = Self { wide: 1, ..Self::ONE };
+    const ONE: Self = Self {
+        states: 1,
+        wide: 0,
+        skipped: 0,
+        endless: 0,
+        ends_endless: false,
+        lengths: 1,
+        redone: 0,
+        is_lazy: false,
+    };
+    const WIDE: Self = Self {
+        wide: 1,
+        ..Self::ONE
+    };
 
     /// This, then the other.
     fn then(self, other: Self) -> Self {
-        let longest = if other.endless > 0 || self.is_lazy { LENGTH_MAX } else { other.states.min(LENGTH_MAX) };
-        let redone = self.redone.saturating_add(other.redone).saturating_add(self.lengths.min(longest));
-        Self { redone, lengths: (self.lengths + other.lengths).min(LENGTH_MAX), ..self.plus(other) }
+        let longest = if other.endless > 0 || self.is_lazy {
+            LENGTH_MAX
+        } else {
+            other.states.min(LENGTH_MAX)
+        };
+        let redone = self
+            .redone
+            .saturating_add(other.redone)
+            .saturating_add(self.lengths.min(longest));
+        Self {
+            redone,
+            lengths: (self.lengths + other.lengths).min(LENGTH_MAX),
+            ..self.plus(other)
+        }
     }
 
     fn plus(self, other: Self) -> Self {
@@ -155,10 +229,18 @@ impl Size {
         }
     }
 
-    /// A pattern of 500 bytes in ten groups of a hundred times each is past any limit, and within a number of 64 bits.
+    /// A pattern of 500 bytes in ten groups of a hundred times each is past any limit, and within a
+    /// number of 64 bits.
     fn times(self, times: u64) -> Self {
         let by = |size: u64| size.saturating_mul(times).min(1 << 40);
-        Self { states: by(self.states), wide: by(self.wide), skipped: by(self.skipped), endless: by(self.endless), redone: by(self.redone), ..self }
+        Self {
+            states: by(self.states),
+            wide: by(self.wide),
+            skipped: by(self.skipped),
+            endless: by(self.endless),
+            redone: by(self.redone),
+            ..self
+        }
     }
 }
 
@@ -172,7 +254,8 @@ pub fn similar(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
     Ok(pattern)
 }
 
-/// The regular expression that a SIMILAR TO pattern with a backslash as its escape stands for, between its ends.
+/// The regular expression that a SIMILAR TO pattern with a backslash as its escape stands for,
+/// between its ends.
 ///
 /// # Errors
 /// 0A000 for what is read in more than one way.
@@ -182,17 +265,30 @@ pub fn regex_of_similar(pattern: &str) -> Result<String, Refusal> {
         // For PostgreSQL's versions the brackets end at unlike places.
         let is_first = written.ends_with('[') || written.ends_with("[^");
         if in_brackets && (c == '[' || (c == ']' && is_first)) {
-            return Err(Refusal::unsupported(format!("\"{c}\" at this place in brackets of SIMILAR TO")).hint("Use a regular expression with ~."));
+            return Err(Refusal::unsupported(format!(
+                "\"{c}\" at this place in brackets of SIMILAR TO"
+            ))
+            .hint("Use a regular expression with ~."));
         }
         match c {
-            // In brackets a backslash is read in more than one way; before a letter or a quote it means something of its own.
+            // In brackets a backslash is read in more than one way; before a letter or a quote it
+            // means something of its own.
             '\\' => match rest.next() {
-                Some(escaped) if !in_brackets && escaped.is_ascii_punctuation() && escaped != '"' => written.extend(['\\', escaped]),
-                _ => return Err(Refusal::unsupported("this escape in SIMILAR TO").hint("Escape a sign outside brackets.")),
+                Some(escaped)
+                    if !in_brackets && escaped.is_ascii_punctuation() && escaped != '"' =>
+                {
+                    written.extend(['\\', escaped])
+                }
+                _ => {
+                    return Err(Refusal::unsupported("this escape in SIMILAR TO")
+                        .hint("Escape a sign outside brackets."));
+                }
             },
             '"' => return Err(Refusal::unsupported("a quote in SIMILAR TO")),
             // Groups are made (?: by PostgreSQL itself.
-            '(' if !in_brackets && rest.as_str().starts_with('?') => return Err(Refusal::unsupported("(? in SIMILAR TO")),
+            '(' if !in_brackets && rest.as_str().starts_with('?') => {
+                return Err(Refusal::unsupported("(? in SIMILAR TO"));
+            }
             '[' => {
                 in_brackets = true;
                 written.push(c);
@@ -210,12 +306,14 @@ pub fn regex_of_similar(pattern: &str) -> Result<String, Refusal> {
     Ok(written)
 }
 
-/// Reads a subset of PostgreSQL's advanced regular expressions, and counts the states of each part. `None` outside the subset.
+/// Reads a subset of PostgreSQL's advanced regular expressions, and counts the states of each part.
+/// `None` outside the subset.
 struct Reader {
     rest: Vec<char>,
     at: usize,
     depth: usize,
-    /// The part just read holds a quantifier: one on top of it would make the finding of groups slow.
+    /// The part just read holds a quantifier: one on top of it would make the finding of groups
+    /// slow.
     repeats: bool,
     /// Characters that are told from all others.
     alone: BTreeSet<char>,
@@ -258,13 +356,22 @@ impl Reader {
                         return None;
                     }
                     self.repeats = outside || repeated || times.is_some();
-                    let Times { most, may_be_none, is_endless, is_lazy } = times.unwrap_or_default();
+                    let Times {
+                        most,
+                        may_be_none,
+                        is_endless,
+                        is_lazy,
+                    } = times.unwrap_or_default();
                     let unfolded = atom.times(most);
                     Size {
                         skipped: unfolded.skipped + u64::from(may_be_none),
                         endless: unfolded.endless + u64::from(is_endless),
                         ends_endless: is_endless,
-                        lengths: if is_endless { LENGTH_MAX } else { (unfolded.lengths * most).min(LENGTH_MAX) },
+                        lengths: if is_endless {
+                            LENGTH_MAX
+                        } else {
+                            (unfolded.lengths * most).min(LENGTH_MAX)
+                        },
                         is_lazy: unfolded.is_lazy || is_lazy,
                         ..unfolded
                     }
@@ -283,7 +390,11 @@ impl Reader {
                     return None;
                 }
                 self.depth += 1;
-                let states = if self.depth <= 10 { self.alternatives()? } else { return None };
+                let states = if self.depth <= 10 {
+                    self.alternatives()?
+                } else {
+                    return None;
+                };
                 self.depth -= 1;
                 self.take(')').then_some(states)
             }
@@ -323,24 +434,42 @@ impl Reader {
         let mut times = match self.peek() {
             Some(sign @ ('*' | '+' | '?')) => {
                 self.at += 1;
-                Times { most: 1, may_be_none: sign != '+', is_endless: sign != '?', is_lazy: false }
+                Times {
+                    most: 1,
+                    may_be_none: sign != '+',
+                    is_endless: sign != '?',
+                    is_lazy: false,
+                }
             }
             Some('{') => {
                 self.at += 1;
                 let least = self.number()?;
                 let ends = !self.take(',');
                 let is_endless = !ends && self.peek() == Some('}');
-                let most = if ends || is_endless { least } else { self.number()? };
+                let most = if ends || is_endless {
+                    least
+                } else {
+                    self.number()?
+                };
                 if !self.take('}') || most > BOUND_MAX || least > most || most == 0 {
                     return None;
                 }
-                Times { most: most + 1, may_be_none: least == 0, is_endless, is_lazy: false }
+                Times {
+                    most: most + 1,
+                    may_be_none: least == 0,
+                    is_endless,
+                    is_lazy: false,
+                }
             }
             _ => return Some(None),
         };
         times.is_lazy = self.take('?');
         // A quantifier of a quantifier is an error.
-        if matches!(self.peek(), Some('*' | '+' | '?' | '{')) { None } else { Some(Some(times)) }
+        if matches!(self.peek(), Some('*' | '+' | '?' | '{')) {
+            None
+        } else {
+            Some(Some(times))
+        }
     }
 
     fn number(&mut self) -> Option<u64> {
@@ -348,10 +477,16 @@ impl Reader {
         while self.peek().is_some_and(|c| c.is_ascii_digit()) {
             self.at += 1;
         }
-        self.rest[start..self.at].iter().collect::<String>().parse().ok().filter(|n| *n <= BOUND_MAX)
+        self.rest[start..self.at]
+            .iter()
+            .collect::<String>()
+            .parse()
+            .ok()
+            .filter(|n| *n <= BOUND_MAX)
     }
 
-    /// A hyphen that is neither first nor last makes a range; behind a class or another range it is an error.
+    /// A hyphen that is neither first nor last makes a range; behind a class or another range it is
+    /// an error.
     fn brackets(&mut self) -> Option<Size> {
         self.take('^');
         let mut members = 0;
@@ -393,9 +528,13 @@ impl Reader {
 
     /// `[:alpha:]` and its like, after the first bracket.
     fn class_name(&mut self) -> Option<()> {
-        const NAMES: &[&str] = &["alpha", "upper", "lower", "digit", "xdigit", "alnum", "punct", "space", "blank"];
+        const NAMES: &[&str] = &[
+            "alpha", "upper", "lower", "digit", "xdigit", "alnum", "punct", "space", "blank",
+        ];
         let rest: String = self.rest[self.at..].iter().take(10).collect();
-        let name = NAMES.iter().find(|name| rest.starts_with(&format!(":{name}:]")))?;
+        let name = NAMES
+            .iter()
+            .find(|name| rest.starts_with(&format!(":{name}:]")))?;
         self.at += name.len() + 3;
         Some(())
     }
@@ -411,7 +550,12 @@ struct Times {
 
 impl Default for Times {
     fn default() -> Self {
-        Self { most: 1, may_be_none: false, is_endless: false, is_lazy: false }
+        Self {
+            most: 1,
+            may_be_none: false,
+            is_endless: false,
+            is_lazy: false,
+        }
     }
 }
 
@@ -430,12 +574,23 @@ mod tests {
         assert_eq!(like("a!%b\\", Some("!")).unwrap(), "a\\%b\\\\");
         assert_eq!(like("a\\%", None).unwrap(), "a\\%");
         assert_eq!(like("a\\", Some("")).unwrap(), "a\\\\");
-        assert!(like("abc", Some("c")).is_err() && like("a\\", None).is_err() && like("a", Some("ab")).is_err());
+        assert!(
+            like("abc", Some("c")).is_err()
+                && like("a\\", None).is_err()
+                && like("a", Some("ab")).is_err()
+        );
     }
 
     #[test]
     fn brackets_of_similar_to_are_those_of_every_version() {
-        for good in ["[a-z]+", "[^a-c]", "x[0-9]%", "[-a]_", "[a-z0-9._-]+@%", "[A-Za-z_]+"] {
+        for good in [
+            "[a-z]+",
+            "[^a-c]",
+            "x[0-9]%",
+            "[-a]_",
+            "[a-z0-9._-]+@%",
+            "[A-Za-z_]+",
+        ] {
             assert!(similar(good, None).is_ok(), "{good}");
         }
         for bad in ["[]_-A]", "[^]_-A]", "[[:alpha:]_-A]", "[a[b]", "[_-A]"] {
@@ -445,10 +600,20 @@ mod tests {
 
     #[test]
     fn what_is_searched_at_each_character_is_known() {
-        for (pattern, reach) in [("\\s+", 1), ("ab[c-e]*", 3), ("abc|d", 4), ("[0-9]{4}-[0-9]{2}", 9), (".*@", 2), ("^a.*b", 4), ("@.*$", 2)] {
+        for (pattern, reach) in [
+            ("\\s+", 1),
+            ("ab[c-e]*", 3),
+            ("abc|d", 4),
+            ("[0-9]{4}-[0-9]{2}", 9),
+            (".*@", 2),
+            ("^a.*b", 4),
+            ("@.*$", 2),
+        ] {
             assert_eq!(regex_reach(pattern), Some(reach), "{pattern}");
         }
-        for pattern in ["a.*b|a", "a|b+", "(a+)b", "a*b", "(a|b*)", "a{2,}b", "\\s+$", "^a|b.*c", "a\\.*$"] {
+        for pattern in [
+            "a.*b|a", "a|b+", "(a+)b", "a*b", "(a|b*)", "a{2,}b", "\\s+$", "^a|b.*c", "a\\.*$",
+        ] {
             assert_eq!(regex_reach(pattern), None, "{pattern}");
         }
     }
@@ -465,7 +630,10 @@ mod tests {
         for (slow, arcs) in [
             (format!("{letters}|{}", "\\w{0,99}".repeat(7)), 1_100_000),
             (format!("{letters}|{}", "[^a]{0,99}".repeat(7)), 1_100_000),
-            (format!("{}|{}", &letters[..100], "\\w{0,99}".repeat(8)), 380_000),
+            (
+                format!("{}|{}", &letters[..100], "\\w{0,99}".repeat(8)),
+                380_000,
+            ),
         ] {
             assert!(regex_arcs(&slow) > arcs, "{slow}: {}", regex_arcs(&slow));
         }
@@ -533,7 +701,12 @@ mod tests {
         }
         assert!(similar("(alpha|beta)-[0-9]+%", None).is_ok() && similar("a.b_", None).is_ok());
         assert!(similar("(?:a)", None).is_err() && similar("[(?]", None).is_ok());
-        assert!(similar("%*", None).is_err() && similar("[\\%]", None).is_err() && similar("(a", None).is_err() && similar("a\\", None).is_err());
+        assert!(
+            similar("%*", None).is_err()
+                && similar("[\\%]", None).is_err()
+                && similar("(a", None).is_err()
+                && similar("a\\", None).is_err()
+        );
         assert_eq!(similar("a!%b\\", Some("!")).unwrap(), "a\\%b\\\\");
     }
 }

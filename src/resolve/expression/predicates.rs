@@ -1,4 +1,5 @@
-//! Expressions with a grammar of their own: comparisons of values and rows, lists, patterns and CASE.
+//! Expressions with a grammar of their own: comparisons of values and rows, lists, patterns and
+//! CASE.
 
 use sqlparser::ast::{self, BinaryOperator};
 
@@ -48,8 +49,17 @@ fn row(expr: &ast::Expr) -> Option<Vec<&ast::Expr>> {
     match expr {
         ast::Expr::Nested(inner) => row(inner),
         ast::Expr::Tuple(fields) => Some(fields.iter().collect()),
-        ast::Expr::Function(ast::Function { name, args: ast::FunctionArguments::List(list), .. }) if name.to_string().eq_ignore_ascii_case("row") => {
-            let field = |argument: &'_ ast::FunctionArg| matches!(argument, ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(_)));
+        ast::Expr::Function(ast::Function {
+            name,
+            args: ast::FunctionArguments::List(list),
+            ..
+        }) if name.to_string().eq_ignore_ascii_case("row") => {
+            let field = |argument: &'_ ast::FunctionArg| {
+                matches!(
+                    argument,
+                    ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(_))
+                )
+            };
             if !list.args.iter().all(field) {
                 return None;
             }
@@ -64,8 +74,10 @@ fn row(expr: &ast::Expr) -> Option<Vec<&ast::Expr>> {
 }
 
 fn any(terms: Vec<Expr>) -> Expr {
-    crate::parse::balanced(terms, &|a, b| Expr::call(Function::Or, vec![a, b], Type::Bool))
-        .unwrap_or(Expr::literal(Some(Scalar::Bool(false)), Type::Bool))
+    crate::parse::balanced(terms, &|a, b| {
+        Expr::call(Function::Or, vec![a, b], Type::Bool)
+    })
+    .unwrap_or(Expr::literal(Some(Scalar::Bool(false)), Type::Bool))
 }
 
 fn every(terms: Vec<Expr>) -> Expr {
@@ -73,12 +85,21 @@ fn every(terms: Vec<Expr>) -> Expr {
 }
 
 pub(super) fn negate_if(negated: bool, expr: Expr) -> Expr {
-    if negated { Expr::call(Function::Not, vec![expr], Type::Bool) } else { expr }
+    if negated {
+        Expr::call(Function::Not, vec![expr], Type::Bool)
+    } else {
+        expr
+    }
 }
 
 impl Expressions<'_> {
     /// A comparison or a pattern match written as an operator; `None` for any other operator.
-    pub(super) fn operator_of_truth(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Result<Option<Expr>, Refusal> {
+    pub(super) fn operator_of_truth(
+        &self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        right: &ast::Expr,
+    ) -> Result<Option<Expr>, Refusal> {
         if let Some(function) = comparison(op) {
             let expr = match (row(left), row(right)) {
                 (Some(left), Some(right)) => self.rows(function, &left, &right)?,
@@ -91,44 +112,76 @@ impl Expressions<'_> {
         }
         if *op == BinaryOperator::Overlaps {
             let (Some(left), Some(right)) = (row(left), row(right)) else {
-                return Err(Refusal::unsupported("OVERLAPS between values that are no rows"));
+                return Err(Refusal::unsupported(
+                    "OVERLAPS between values that are no rows",
+                ));
             };
-            let ends = left.into_iter().chain(right).map(|e| self.resolve(e)).collect::<Result<Vec<_>, _>>()?;
+            let ends = left
+                .into_iter()
+                .chain(right)
+                .map(|e| self.resolve(e))
+                .collect::<Result<Vec<_>, _>>()?;
             return self.call("overlaps", ends).map(Some);
         }
         Ok(None)
     }
 
-    pub(super) fn compare(&self, function: Function, left: &ast::Expr, right: &ast::Expr, symbol: &str) -> Result<Expr, Refusal> {
+    pub(super) fn compare(
+        &self,
+        function: Function,
+        left: &ast::Expr,
+        right: &ast::Expr,
+        symbol: &str,
+    ) -> Result<Expr, Refusal> {
         let (left, right) = (self.resolve(left)?, self.resolve(right)?);
         let (left, right) = self.of_one_zone(left, right, symbol)?;
         compare(self.constants, function, left, right, symbol)
     }
 
-    /// A date or timestamp beside a timestamptz: in a session of UTC both mean the same instants, so that a constant is read as the other side's type.
+    /// A date or timestamp beside a timestamptz: in a session of UTC both mean the same instants,
+    /// so that a constant is read as the other side's type.
     fn of_one_zone(&self, left: Expr, right: Expr, symbol: &str) -> Result<(Expr, Expr), Refusal> {
         let is_local = |e: &Expr| matches!(e.data_type, Type::Date | Type::Timestamp);
         let is_zoned = |e: &Expr| e.data_type == Type::Timestamptz;
         if !(is_local(&left) && is_zoned(&right) || is_zoned(&left) && is_local(&right)) {
             return Ok((left, right));
         }
-        self.constants.require_utc(&format!("{symbol} between timestamps with and without time zone"))?;
+        self.constants.require_utc(&format!(
+            "{symbol} between timestamps with and without time zone"
+        ))?;
         let local = |e: Expr| match e.node {
-            Node::Literal(value) if e.data_type == Type::Timestamptz => Expr::literal(value, Type::Timestamp),
+            Node::Literal(value) if e.data_type == Type::Timestamptz => {
+                Expr::literal(value, Type::Timestamp)
+            }
             _ => e,
         };
         Ok((local(left), local(right)))
     }
 
     /// Rows are equal field by field, and ordered by the first field that differs.
-    fn rows(&self, function: Function, left: &[&ast::Expr], right: &[&ast::Expr]) -> Result<Expr, Refusal> {
+    fn rows(
+        &self,
+        function: Function,
+        left: &[&ast::Expr],
+        right: &[&ast::Expr],
+    ) -> Result<Expr, Refusal> {
         if left.len() != right.len() || left.is_empty() {
-            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "unequal number of entries in row expressions"));
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "unequal number of entries in row expressions",
+            ));
         }
         if left.len() > 8 {
-            return Err(Refusal::unsupported("a comparison of rows of more than 8 fields"));
+            return Err(Refusal::unsupported(
+                "a comparison of rows of more than 8 fields",
+            ));
         }
-        let each = |function: Function| left.iter().zip(right).map(|(a, b)| self.compare(function, a, b, "=")).collect::<Result<Vec<_>, _>>();
+        let each = |function: Function| {
+            left.iter()
+                .zip(right)
+                .map(|(a, b)| self.compare(function, a, b, "="))
+                .collect::<Result<Vec<_>, _>>()
+        };
         let strict = match function {
             Function::Equal => return each(Function::Equal).map(every),
             Function::NotEqual => return each(Function::NotEqual).map(any),
@@ -136,7 +189,9 @@ impl Expressions<'_> {
             _ => Function::Greater,
         };
         let (equal, ordered) = (each(Function::Equal)?, each(strict)?);
-        let Some(mut result) = each(function)?.pop() else { return Err(Refusal::unsupported("a comparison of empty rows")) };
+        let Some(mut result) = each(function)?.pop() else {
+            return Err(Refusal::unsupported("a comparison of empty rows"));
+        };
         for (equal, ordered) in equal.into_iter().zip(ordered).rev().skip(1) {
             let beyond = Expr::call(Function::And, vec![equal, result], Type::Bool);
             result = Expr::call(Function::Or, vec![ordered, beyond], Type::Bool);
@@ -144,16 +199,33 @@ impl Expressions<'_> {
         Ok(result)
     }
 
-    pub(super) fn between(&self, expr: &ast::Expr, negated: bool, low: &ast::Expr, high: &ast::Expr) -> Result<Expr, Refusal> {
+    pub(super) fn between(
+        &self,
+        expr: &ast::Expr,
+        negated: bool,
+        low: &ast::Expr,
+        high: &ast::Expr,
+    ) -> Result<Expr, Refusal> {
         let at_least = self.compare(Function::GreaterOrEqual, expr, low, ">=")?;
         let at_most = self.compare(Function::LessOrEqual, expr, high, "<=")?;
-        Ok(negate_if(negated, Expr::call(Function::And, vec![at_least, at_most], Type::Bool)))
+        Ok(negate_if(
+            negated,
+            Expr::call(Function::And, vec![at_least, at_most], Type::Bool),
+        ))
     }
 
-    pub(super) fn in_list(&self, expr: &ast::Expr, list: &[ast::Expr], negated: bool) -> Result<Expr, Refusal> {
+    pub(super) fn in_list(
+        &self,
+        expr: &ast::Expr,
+        list: &[ast::Expr],
+        negated: bool,
+    ) -> Result<Expr, Refusal> {
         if let Some(left) = row(expr) {
             if list.len() > LIST_MAX / 100 {
-                return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("an IN list of rows holds at most {} rows", LIST_MAX / 100)));
+                return Err(Refusal::new(
+                    sqlstate::STATEMENT_TOO_COMPLEX,
+                    format!("an IN list of rows holds at most {} rows", LIST_MAX / 100),
+                ));
             }
             let rows = list.iter().map(|item| match row(item) {
                 Some(right) => self.rows(Function::Equal, &left, &right),
@@ -161,28 +233,63 @@ impl Expressions<'_> {
             });
             return Ok(negate_if(negated, any(rows.collect::<Result<_, _>>()?)));
         }
-        let items = list.iter().map(|item| self.resolve(item)).collect::<Result<Vec<_>, _>>()?;
-        let function = if matches!(list, [only] if is_constant_list(only)) { Function::Among } else { Function::In };
+        let items = list
+            .iter()
+            .map(|item| self.resolve(item))
+            .collect::<Result<Vec<_>, _>>()?;
+        let function = if matches!(list, [only] if is_constant_list(only)) {
+            Function::Among
+        } else {
+            Function::In
+        };
         let subject = self.resolve(expr)?;
-        let items = if subject.data_type == Type::Float4 { self.beside_real(items)? } else { items };
+        let items = if subject.data_type == Type::Float4 {
+            self.beside_real(items)?
+        } else {
+            items
+        };
         self.listed(function, subject, items, negated)
     }
 
-    /// Several constants are brought to one type with what is compared: beside a real to real, and not
-    /// to the float8 that one alone would be compared in.
+    /// Several constants are brought to one type with what is compared: beside a real to real, and
+    /// not to the float8 that one alone would be compared in.
     fn beside_real(&self, items: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
         let is_constant = |item: &Expr| item.columns().is_empty() && item.relations().is_empty();
-        let is_real = |of: &Type| is_unknown(of) || matches!(of, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4);
+        let is_real = |of: &Type| {
+            is_unknown(of)
+                || matches!(
+                    of,
+                    Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4
+                )
+        };
         let constants: Vec<&Expr> = items.iter().filter(|item| is_constant(item)).collect();
         if constants.len() < 2 || !constants.iter().all(|item| is_real(&item.data_type)) {
             return Ok(items);
         }
-        items.into_iter().map(|item| if is_constant(&item) { self.cast_to(item, &Type::Float4) } else { Ok(item) }).collect()
+        items
+            .into_iter()
+            .map(|item| {
+                if is_constant(&item) {
+                    self.cast_to(item, &Type::Float4)
+                } else {
+                    Ok(item)
+                }
+            })
+            .collect()
     }
 
-    fn listed(&self, function: Function, subject: Expr, items: Vec<Expr>, negated: bool) -> Result<Expr, Refusal> {
+    fn listed(
+        &self,
+        function: Function,
+        subject: Expr,
+        items: Vec<Expr>,
+        negated: bool,
+    ) -> Result<Expr, Refusal> {
         if items.len() > LIST_MAX {
-            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("an IN list holds at most {LIST_MAX} values")));
+            return Err(Refusal::new(
+                sqlstate::STATEMENT_TOO_COMPLEX,
+                format!("an IN list holds at most {LIST_MAX} values"),
+            ));
         }
         let mut subject = subject;
         let mut all = Vec::with_capacity(items.len() + 1);
@@ -192,15 +299,28 @@ impl Expressions<'_> {
             all.push(right);
         }
         all.insert(0, subject);
-        Ok(negate_if(negated, Expr::call(function, unify(blanks::compared(all)?, "IN")?, Type::Bool)))
+        Ok(negate_if(
+            negated,
+            Expr::call(function, unify(blanks::compared(all)?, "IN")?, Type::Bool),
+        ))
     }
 
     /// `x = ANY (ARRAY[…])` and its kin, over a constant array.
-    pub(super) fn any_of(&self, left: &ast::Expr, op: &BinaryOperator, array: &ast::Expr) -> Result<Expr, Refusal> {
+    pub(super) fn any_of(
+        &self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        array: &ast::Expr,
+    ) -> Result<Expr, Refusal> {
         self.quantified(left, op, array, Function::Equal, any)
     }
 
-    pub(super) fn all_of(&self, left: &ast::Expr, op: &BinaryOperator, array: &ast::Expr) -> Result<Expr, Refusal> {
+    pub(super) fn all_of(
+        &self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        array: &ast::Expr,
+    ) -> Result<Expr, Refusal> {
         self.quantified(left, op, array, Function::NotEqual, every)
     }
 
@@ -213,25 +333,40 @@ impl Expressions<'_> {
         short: Function,
         combine: impl Fn(Vec<Expr>) -> Expr,
     ) -> Result<Expr, Refusal> {
-        if let (Some((column, element)), Some(function)) = (self.array_column(array), comparison(op))
+        if let (Some((column, element)), Some(function)) =
+            (self.array_column(array), comparison(op))
             && function == short
         {
-            return self.among_elements(self.resolve(left)?, column, &element, short == Function::NotEqual);
+            return self.among_elements(
+                self.resolve(left)?,
+                column,
+                &element,
+                short == Function::NotEqual,
+            );
         }
         let elements = self.elements(array)?;
         let subject = self.resolve(left)?;
         if let Some((function, negated)) = matching(op) {
-            let terms = elements.into_iter().map(|pattern| self.matched(function, subject.clone(), pattern, None, negated));
+            let terms = elements
+                .into_iter()
+                .map(|pattern| self.matched(function, subject.clone(), pattern, None, negated));
             return Ok(combine(terms.collect::<Result<_, _>>()?));
         }
         let subject = blanks::beside_array(subject, &elements)?;
-        let Some(function) = comparison(op) else { return Err(Refusal::unsupported(format!("operator {op} with ANY or ALL"))) };
+        let Some(function) = comparison(op) else {
+            return Err(Refusal::unsupported(format!(
+                "operator {op} with ANY or ALL"
+            )));
+        };
         if function == short && !elements.is_empty() {
             return self.listed(Function::In, subject, elements, short == Function::NotEqual);
         }
         if elements.len() > LIST_MAX / 100 {
             let most = LIST_MAX / 100;
-            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("operator {op} with ANY or ALL takes at most {most} values")));
+            return Err(Refusal::new(
+                sqlstate::STATEMENT_TOO_COMPLEX,
+                format!("operator {op} with ANY or ALL takes at most {most} values"),
+            ));
         }
         let terms = elements.into_iter().map(|element| {
             let (left, right) = self.of_one_zone(subject.clone(), element, "ANY")?;
@@ -244,24 +379,38 @@ impl Expressions<'_> {
     pub(super) fn elements(&self, array: &ast::Expr) -> Result<Vec<Expr>, Refusal> {
         let no_array = || {
             Refusal::unsupported("ANY or ALL of anything but a constant array or an array column")
-                .hint("Write ARRAY[1, 2, 3] or an IN list; of an array column, x = ANY (column) and x <> ALL (column) are answered.")
+                .hint(
+                    "Write ARRAY[1, 2, 3] or an IN list; of an array column, x = ANY (column) \
+                    and \
+                    x <> ALL (column) are answered.",
+                )
         };
         match array {
             ast::Expr::Nested(inner) => self.elements(inner),
-            ast::Expr::Array(ast::Array { elem, named: _ }) => elem.iter().map(|e| self.resolve(e)).collect(),
+            ast::Expr::Array(ast::Array { elem, named: _ }) => {
+                elem.iter().map(|e| self.resolve(e)).collect()
+            }
             ast::Expr::Cast {
                 kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
                 expr,
                 data_type: ast::DataType::Array(element),
                 format: None,
             } => {
-                let ast::ArrayElemTypeDef::SquareBracket(element, None) = element else { return Err(no_array()) };
+                let ast::ArrayElemTypeDef::SquareBracket(element, None) = element else {
+                    return Err(no_array());
+                };
                 let to = self.types.find(element)?;
                 let elements = match expr.as_ref() {
                     ast::Expr::Value(ast::ValueWithSpan {
-                        value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text),
+                        value:
+                            ast::Value::SingleQuotedString(text)
+                            | ast::Value::EscapedStringLiteral(text),
                         span: _,
-                    }) => written(text).ok_or_else(no_array)?.into_iter().map(|text| Expr::literal(text.map(Scalar::Text), self.unknown())).collect(),
+                    }) => written(text)
+                        .ok_or_else(no_array)?
+                        .into_iter()
+                        .map(|text| Expr::literal(text.map(Scalar::Text), self.unknown()))
+                        .collect(),
                     other => self.elements(other)?,
                 };
                 elements.into_iter().map(|e| self.cast_to(e, &to)).collect()
@@ -278,19 +427,43 @@ impl Expressions<'_> {
         escape: Option<&ast::Expr>,
         negated: bool,
     ) -> Result<Expr, Refusal> {
-        let escape = escape.map(|e| self.constant_text(self.value(e)?, "ESCAPE")).transpose()?;
-        self.matched(function, self.value(expr)?, self.value(pattern)?, escape.as_deref(), negated)
+        let escape = escape
+            .map(|e| self.constant_text(self.value(e)?, "ESCAPE"))
+            .transpose()?;
+        self.matched(
+            function,
+            self.value(expr)?,
+            self.value(pattern)?,
+            escape.as_deref(),
+            negated,
+        )
     }
 
     /// `x LIKE ANY (ARRAY[…])`.
-    pub(super) fn like_any(&self, function: Function, expr: &ast::Expr, patterns: &ast::Expr, negated: bool) -> Result<Expr, Refusal> {
+    pub(super) fn like_any(
+        &self,
+        function: Function,
+        expr: &ast::Expr,
+        patterns: &ast::Expr,
+        negated: bool,
+    ) -> Result<Expr, Refusal> {
         let subject = self.value(expr)?;
-        let terms = self.elements(patterns)?.into_iter().map(|pattern| self.matched(function, subject.clone(), pattern, None, negated));
+        let terms = self
+            .elements(patterns)?
+            .into_iter()
+            .map(|pattern| self.matched(function, subject.clone(), pattern, None, negated));
         Ok(any(terms.collect::<Result<_, _>>()?))
     }
 
     /// A match of a text with a constant pattern, checked.
-    fn matched(&self, function: Function, subject: Expr, pattern: Expr, escape: Option<&str>, negated: bool) -> Result<Expr, Refusal> {
+    fn matched(
+        &self,
+        function: Function,
+        subject: Expr,
+        pattern: Expr,
+        escape: Option<&str>,
+        negated: bool,
+    ) -> Result<Expr, Refusal> {
         let subject = coerce_text(blanks::padded_if_char(subject)?)?;
         let text = self.constant_text(pattern, "a pattern")?;
         let pattern = match function {
@@ -302,18 +475,28 @@ impl Expressions<'_> {
             }
         };
         let pattern = Expr::literal(Some(Scalar::Text(pattern)), Type::Text);
-        Ok(negate_if(negated, Expr::call(function, vec![subject, pattern], Type::Bool)))
+        Ok(negate_if(
+            negated,
+            Expr::call(function, vec![subject, pattern], Type::Bool),
+        ))
     }
 
     fn constant_text(&self, expr: Expr, what: &str) -> Result<String, Refusal> {
         let expr = coerce_text(expr)?;
         match expr.as_literal() {
             Some(Scalar::Text(text)) => Ok(text.clone()),
-            _ => Err(Refusal::unsupported(format!("{what} that is not a constant"))),
+            _ => Err(Refusal::unsupported(format!(
+                "{what} that is not a constant"
+            ))),
         }
     }
 
-    pub(super) fn case(&self, operand: Option<&ast::Expr>, conditions: &[ast::CaseWhen], otherwise: Option<&ast::Expr>) -> Result<Expr, Refusal> {
+    pub(super) fn case(
+        &self,
+        operand: Option<&ast::Expr>,
+        conditions: &[ast::CaseWhen],
+        otherwise: Option<&ast::Expr>,
+    ) -> Result<Expr, Refusal> {
         let mut tests = Vec::new();
         let mut results = Vec::new();
         for ast::CaseWhen { condition, result } in conditions {
@@ -327,14 +510,26 @@ impl Expressions<'_> {
         if let Some(expr) = otherwise {
             results.push(self.resolve(expr)?);
         }
-        self.constants.require_one_zone(results.iter().map(|e| &e.data_type), "CASE")?;
+        self.constants
+            .require_one_zone(results.iter().map(|e| &e.data_type), "CASE")?;
         // In PostgreSQL the type of what stands behind ELSE comes first.
         results.rotate_right(usize::from(has_otherwise));
         let mut results = unify(results, "CASE")?;
         results.rotate_left(usize::from(has_otherwise));
-        let data_type = of_all(&results).ok_or_else(|| Refusal::unsupported("CASE without WHEN"))?;
-        let otherwise = if has_otherwise { results.pop().map(Box::new) } else { None };
-        Ok(Expr { node: Node::Case { branches: tests.into_iter().zip(results).collect(), otherwise }, data_type })
+        let data_type =
+            of_all(&results).ok_or_else(|| Refusal::unsupported("CASE without WHEN"))?;
+        let otherwise = if has_otherwise {
+            results.pop().map(Box::new)
+        } else {
+            None
+        };
+        Ok(Expr {
+            node: Node::Case {
+                branches: tests.into_iter().zip(results).collect(),
+                otherwise,
+            },
+            data_type,
+        })
     }
 }
 
@@ -344,7 +539,10 @@ pub(super) fn coerce_text(expr: Expr) -> Result<Expr, Refusal> {
         Type::Varchar(_) => Ok(expr.cast(Type::Text)),
         Type::Char(_) => Ok(folded(expr.cast(Type::Text))),
         other if is_unknown(other) => coerce(expr, &Type::Text),
-        other => Err(Refusal::unsupported(format!("pattern matching on type {}", type_name(other)))),
+        other => Err(Refusal::unsupported(format!(
+            "pattern matching on type {}",
+            type_name(other)
+        ))),
     }
 }
 
@@ -357,7 +555,8 @@ pub(super) fn written(text: &str) -> Option<Vec<Option<String>>> {
     if inside.contains(['{', '}', '\\']) {
         return None;
     }
-    let (mut elements, mut element, mut in_quotes, mut was_quoted) = (Vec::new(), String::new(), false, false);
+    let (mut elements, mut element, mut in_quotes, mut was_quoted) =
+        (Vec::new(), String::new(), false, false);
     for c in inside.chars().chain([',']) {
         match c {
             '"' if in_quotes || element.trim().is_empty() => {
@@ -369,7 +568,11 @@ pub(super) fn written(text: &str) -> Option<Vec<Option<String>>> {
             '"' => return None,
             ',' if !in_quotes => {
                 let plain = std::mem::take(&mut element);
-                let plain = if was_quoted { plain } else { plain.trim().to_owned() };
+                let plain = if was_quoted {
+                    plain
+                } else {
+                    plain.trim().to_owned()
+                };
                 match (was_quoted, plain.as_str()) {
                     (false, "") => return None,
                     (false, null) if null.eq_ignore_ascii_case("null") => elements.push(None),
@@ -394,9 +597,19 @@ mod tests {
 
     #[test]
     fn arrays_are_read() {
-        let of = |items: &[Option<&str>]| Some(items.iter().map(|i| i.map(str::to_owned)).collect::<Vec<_>>());
+        let of = |items: &[Option<&str>]| {
+            Some(
+                items
+                    .iter()
+                    .map(|i| i.map(str::to_owned))
+                    .collect::<Vec<_>>(),
+            )
+        };
         assert_eq!(written("{1, 2,NULL}"), of(&[Some("1"), Some("2"), None]));
-        assert_eq!(written("{\"a,b\" ,\"null\"}"), of(&[Some("a,b"), Some("null")]));
+        assert_eq!(
+            written("{\"a,b\" ,\"null\"}"),
+            of(&[Some("a,b"), Some("null")])
+        );
         assert_eq!(written("{}"), of(&[]));
         for bad in ["", "{1", "{{1}}", "{a\"b}", "{,}", "{\"a\"b}", "{\"a}"] {
             assert_eq!(written(bad), None, "{bad}");

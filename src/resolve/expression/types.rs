@@ -15,7 +15,10 @@ use crate::resolve::names::scope::names_of;
 /// # Errors
 /// 0A000 for other pairs of types; PostgreSQL's own for a constant that the type does not read.
 pub fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
-    use Type::{Bool, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz, Uuid, Varchar};
+    use Type::{
+        Bool, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time,
+        Timestamp, Timestamptz, Uuid, Varchar,
+    };
     if matches!(to, Enum(_)) {
         return label(expr, to);
     }
@@ -24,20 +27,41 @@ pub fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     }
     let allowed = match (&expr.data_type, to) {
         (from, to) if from == to => true,
-        (Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8, Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8) => true,
+        (
+            Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8,
+            Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8,
+        ) => true,
         (Int4, Bool) | (Bool, Int4) => true,
         (Date | Timestamp | Timestamptz, Date | Timestamp | Timestamptz) => true,
-        (Bool | Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8 | Text | Varchar(_) | Char(_) | Uuid, Text | Varchar(None) | Char(None)) => true,
-        (Date | Timestamp | Timestamptz | Interval | Time | Enum(_), Text | Varchar(None) | Char(None)) => true,
+        (
+            Bool | Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8 | Text | Varchar(_) | Char(_)
+            | Uuid,
+            Text | Varchar(None) | Char(None),
+        ) => true,
+        (
+            Date | Timestamp | Timestamptz | Interval | Time | Enum(_),
+            Text | Varchar(None) | Char(None),
+        ) => true,
         (Timestamp | Timestamptz, Time) => true,
-        (Text | Varchar(_) | Char(_), Bool | Int2 | Int4 | Int8 | Numeric(_) | Float8 | Date | Timestamp | Timestamptz | Uuid) => true,
+        (
+            Text | Varchar(_) | Char(_),
+            Bool | Int2 | Int4 | Int8 | Numeric(_) | Float8 | Date | Timestamp | Timestamptz | Uuid,
+        ) => true,
         _ => false,
     };
     if !allowed {
-        return Err(Refusal::unsupported(format!("a cast from {} to {}", type_name(&expr.data_type), type_name(to))));
+        return Err(Refusal::unsupported(format!(
+            "a cast from {} to {}",
+            type_name(&expr.data_type),
+            type_name(to)
+        )));
     }
     // What a type reads is a text without the blanks at its end.
-    let expr = if matches!(expr.data_type, Char(_)) && !to.is_string() { coerce(expr, &Text)? } else { expr };
+    let expr = if matches!(expr.data_type, Char(_)) && !to.is_string() {
+        coerce(expr, &Text)?
+    } else {
+        expr
+    };
     coerce(expr, to)
 }
 
@@ -47,10 +71,15 @@ pub(super) fn literal(value: &ast::Value) -> Result<Expr, Refusal> {
         ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text) => {
             Ok(Expr::literal(Some(Scalar::Text(text.clone())), unknown()))
         }
-        ast::Value::DollarQuotedString(ast::DollarQuotedString { value, tag: _ }) => Ok(Expr::literal(Some(Scalar::Text(value.clone())), unknown())),
+        ast::Value::DollarQuotedString(ast::DollarQuotedString { value, tag: _ }) => {
+            Ok(Expr::literal(Some(Scalar::Text(value.clone())), unknown()))
+        }
         ast::Value::Boolean(value) => Ok(Expr::literal(Some(Scalar::Bool(*value)), Type::Bool)),
         ast::Value::Null => Ok(Expr::literal(None, unknown())),
-        ast::Value::Placeholder(name) => Err(Refusal::new("42P02", format!("there is no parameter {name}"))),
+        ast::Value::Placeholder(name) => Err(Refusal::new(
+            "42P02",
+            format!("there is no parameter {name}"),
+        )),
         other => Err(Refusal::unsupported(format!("the literal {other}"))),
     }
 }
@@ -63,9 +92,14 @@ pub fn type_of(data_type: &ast::DataType) -> Result<Type, Refusal> {
     use ast::{CharacterLength as L, DataType as D, ExactNumberInfo as N, TimezoneInfo as Z};
     let numeric = |info: &N| match info {
         N::None => Some(Type::Numeric(None)),
-        N::Precision(p) => u16::try_from(*p).ok().filter(|p| (1..=1000).contains(p)).map(|p| Type::Numeric(Some((p, 0)))),
+        N::Precision(p) => u16::try_from(*p)
+            .ok()
+            .filter(|p| (1..=1000).contains(p))
+            .map(|p| Type::Numeric(Some((p, 0)))),
         N::PrecisionAndScale(p, s) => match (u16::try_from(*p), i16::try_from(*s)) {
-            (Ok(p), Ok(s)) if (1..=1000).contains(&p) && s >= 0 && s <= p as i16 => Some(Type::Numeric(Some((p, s)))),
+            (Ok(p), Ok(s)) if (1..=1000).contains(&p) && s >= 0 && s <= p as i16 => {
+                Some(Type::Numeric(Some((p, s))))
+            }
             _ => None,
         },
     };
@@ -77,21 +111,36 @@ pub fn type_of(data_type: &ast::DataType) -> Result<Type, Refusal> {
         D::Numeric(info) | D::Decimal(info) | D::Dec(info) => numeric(info),
         D::Real | D::Float4 => Some(Type::Float4),
         D::DoublePrecision | D::Float8 | D::Float(N::None) => Some(Type::Float8),
-        D::Float(N::Precision(p)) if (1..=53).contains(p) => Some(if *p <= 24 { Type::Float4 } else { Type::Float8 }),
+        D::Float(N::Precision(p)) if (1..=53).contains(p) => {
+            Some(if *p <= 24 { Type::Float4 } else { Type::Float8 })
+        }
         D::Text => Some(Type::Text),
-        D::Varchar(None) | D::CharacterVarying(None) | D::CharVarying(None) => Some(Type::Varchar(None)),
-        D::Varchar(Some(L::IntegerLength { length, unit: None })) | D::CharacterVarying(Some(L::IntegerLength { length, unit: None })) => {
-            u32::try_from(*length).ok().filter(|n| (1..=10_485_760).contains(n)).map(|n| Type::Varchar(Some(n)))
+        D::Varchar(None) | D::CharacterVarying(None) | D::CharVarying(None) => {
+            Some(Type::Varchar(None))
+        }
+        D::Varchar(Some(L::IntegerLength { length, unit: None }))
+        | D::CharacterVarying(Some(L::IntegerLength { length, unit: None })) => {
+            u32::try_from(*length)
+                .ok()
+                .filter(|n| (1..=10_485_760).contains(n))
+                .map(|n| Type::Varchar(Some(n)))
         }
         D::Char(None) | D::Character(None) => Some(Type::Char(Some(1))),
-        D::Char(Some(L::IntegerLength { length, unit: None })) | D::Character(Some(L::IntegerLength { length, unit: None })) => {
-            u32::try_from(*length).ok().filter(|n| (1..=10_485_760).contains(n)).map(|n| Type::Char(Some(n)))
+        D::Char(Some(L::IntegerLength { length, unit: None }))
+        | D::Character(Some(L::IntegerLength { length, unit: None })) => u32::try_from(*length)
+            .ok()
+            .filter(|n| (1..=10_485_760).contains(n))
+            .map(|n| Type::Char(Some(n))),
+        D::Custom(name, modifiers) if modifiers.is_empty() && is_bpchar(name) => {
+            Some(Type::Char(None))
         }
-        D::Custom(name, modifiers) if modifiers.is_empty() && is_bpchar(name) => Some(Type::Char(None)),
         D::Date => Some(Type::Date),
         D::Timestamp(None, Z::None | Z::WithoutTimeZone) => Some(Type::Timestamp),
         D::Timestamp(None, Z::WithTimeZone | Z::Tz) => Some(Type::Timestamptz),
-        D::Interval { fields: None, precision: None } => Some(Type::Interval),
+        D::Interval {
+            fields: None,
+            precision: None,
+        } => Some(Type::Interval),
         D::Time(None, Z::None | Z::WithoutTimeZone) => Some(Type::Time),
         D::Uuid => Some(Type::Uuid),
         _ => None,
@@ -100,7 +149,12 @@ pub fn type_of(data_type: &ast::DataType) -> Result<Type, Refusal> {
 }
 
 fn is_bpchar(name: &ast::ObjectName) -> bool {
-    names_of(name).is_ok_and(|names| matches!(names.iter().map(String::as_str).collect::<Vec<_>>()[..], ["bpchar"] | ["pg_catalog", "bpchar"]))
+    names_of(name).is_ok_and(|names| {
+        matches!(
+            names.iter().map(String::as_str).collect::<Vec<_>>()[..],
+            ["bpchar"] | ["pg_catalog", "bpchar"]
+        )
+    })
 }
 
 /// The type of a function that is named as a type is: `date(x)` means `x::date`.

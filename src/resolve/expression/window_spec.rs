@@ -13,7 +13,8 @@ use crate::resolve::names::scope::name_of;
 
 /// Most rows or groups that a frame reaches.
 const OFFSET_MAX: i64 = 1_000_000_000;
-/// Furthest that a frame reaches in months, days and microseconds: a thousand years, so that no date leaves its type.
+/// Furthest that a frame reaches in months, days and microseconds: a thousand years, so that no
+/// date leaves its type.
 const REACH_MAX: (i32, i32, i64) = (12_000, 366_000, 31_622_400_000_000_000);
 
 /// A window as a call has it: the parts of a named window among its own.
@@ -35,7 +36,10 @@ pub fn over<'s>(function: &'s ast::Function, select: &'s ast::Select) -> Result<
     }
 }
 
-fn named<'s>(name: &ast::Ident, windows: &'s [ast::NamedWindowDefinition]) -> Result<Over<'s>, Refusal> {
+fn named<'s>(
+    name: &ast::Ident,
+    windows: &'s [ast::NamedWindowDefinition],
+) -> Result<Over<'s>, Refusal> {
     let wanted = name_of(name)?;
     for (at, ast::NamedWindowDefinition(known, definition)) in windows.iter().enumerate() {
         if name_of(known)? != wanted {
@@ -44,18 +48,43 @@ fn named<'s>(name: &ast::Ident, windows: &'s [ast::NamedWindowDefinition]) -> Re
         return match definition {
             // A window is made of earlier ones.
             ast::NamedWindowExpr::WindowSpec(spec) => specified(spec, &windows[..at]),
-            ast::NamedWindowExpr::NamedWindow(_) => Err(Refusal::new(sqlstate::SYNTAX_ERROR, "a window is defined in parentheses")),
+            ast::NamedWindowExpr::NamedWindow(_) => Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "a window is defined in parentheses",
+            )),
         };
     }
-    Err(Refusal::new("42704", format!("window \"{wanted}\" does not exist")))
+    Err(Refusal::new(
+        "42704",
+        format!("window \"{wanted}\" does not exist"),
+    ))
 }
 
-fn specified<'s>(spec: &'s ast::WindowSpec, windows: &'s [ast::NamedWindowDefinition]) -> Result<Over<'s>, Refusal> {
-    let ast::WindowSpec { window_name, partition_by, order_by, window_frame } = spec;
-    let own = Over { partition_by, order_by, frame: window_frame.as_ref() };
-    let Some(name) = window_name else { return Ok(own) };
+fn specified<'s>(
+    spec: &'s ast::WindowSpec,
+    windows: &'s [ast::NamedWindowDefinition],
+) -> Result<Over<'s>, Refusal> {
+    let ast::WindowSpec {
+        window_name,
+        partition_by,
+        order_by,
+        window_frame,
+    } = spec;
+    let own = Over {
+        partition_by,
+        order_by,
+        frame: window_frame.as_ref(),
+    };
+    let Some(name) = window_name else {
+        return Ok(own);
+    };
     let base = named(name, windows)?;
-    let twice = |part: &str| Err(Refusal::new("42P20", format!("cannot override {part} clause of window \"{}\"", name.value)));
+    let twice = |part: &str| {
+        Err(Refusal::new(
+            "42P20",
+            format!("cannot override {part} clause of window \"{}\"", name.value),
+        ))
+    };
     if !own.partition_by.is_empty() {
         return twice("PARTITION BY");
     }
@@ -63,18 +92,41 @@ fn specified<'s>(spec: &'s ast::WindowSpec, windows: &'s [ast::NamedWindowDefini
         return twice("ORDER BY");
     }
     if base.frame.is_some() {
-        return Err(Refusal::new("42P20", format!("cannot copy window \"{}\" because it has a frame clause", name.value)));
+        return Err(Refusal::new(
+            "42P20",
+            format!(
+                "cannot copy window \"{}\" because it has a frame clause",
+                name.value
+            ),
+        ));
     }
-    let order_by = if own.order_by.is_empty() { base.order_by } else { own.order_by };
-    Ok(Over { partition_by: base.partition_by, order_by, frame: own.frame })
+    let order_by = if own.order_by.is_empty() {
+        base.order_by
+    } else {
+        own.order_by
+    };
+    Ok(Over {
+        partition_by: base.partition_by,
+        order_by,
+        frame: own.frame,
+    })
 }
 
 /// A frame in our own tree; `None` for the default one written out.
 ///
 /// # Errors
-/// 42P20 for a frame that is none in PostgreSQL, 0A000 for offsets that are no small constants or that a type cannot be measured with.
-pub fn framed(frame: &ast::WindowFrame, order: &[Order], expressions: &Expressions<'_>) -> Result<Option<Frame>, Refusal> {
-    let ast::WindowFrame { units, start_bound, end_bound } = frame;
+/// 42P20 for a frame that is none in PostgreSQL, 0A000 for offsets that are no small constants or
+/// that a type cannot be measured with.
+pub fn framed(
+    frame: &ast::WindowFrame,
+    order: &[Order],
+    expressions: &Expressions<'_>,
+) -> Result<Option<Frame>, Refusal> {
+    let ast::WindowFrame {
+        units,
+        start_bound,
+        end_bound,
+    } = frame;
     let mode = match units {
         ast::WindowFrameUnits::Rows => FrameMode::Rows,
         ast::WindowFrameUnits::Range => FrameMode::Range,
@@ -85,8 +137,12 @@ pub fn framed(frame: &ast::WindowFrame, order: &[Order], expressions: &Expressio
             ast::WindowFrameBound::CurrentRow => Edge::Current,
             ast::WindowFrameBound::Preceding(None) => Edge::First,
             ast::WindowFrameBound::Following(None) => Edge::Last,
-            ast::WindowFrameBound::Preceding(Some(e)) => Edge::Before(offset(mode, &expressions.value(e)?, order)?),
-            ast::WindowFrameBound::Following(Some(e)) => Edge::After(offset(mode, &expressions.value(e)?, order)?),
+            ast::WindowFrameBound::Preceding(Some(e)) => {
+                Edge::Before(offset(mode, &expressions.value(e)?, order)?)
+            }
+            ast::WindowFrameBound::Following(Some(e)) => {
+                Edge::After(offset(mode, &expressions.value(e)?, order)?)
+            }
         })
     };
     let start = edge(start_bound)?;
@@ -95,59 +151,100 @@ pub fn framed(frame: &ast::WindowFrame, order: &[Order], expressions: &Expressio
     match (&start, &end) {
         (Edge::Last, _) => return wrong("frame start cannot be UNBOUNDED FOLLOWING"),
         (_, Edge::First) => return wrong("frame end cannot be UNBOUNDED PRECEDING"),
-        (Edge::Current, Edge::Before(_)) => return wrong("frame starting from current row cannot have preceding rows"),
-        (Edge::After(_), Edge::Current | Edge::Before(_)) => return wrong("frame starting from following row cannot have preceding rows"),
+        (Edge::Current, Edge::Before(_)) => {
+            return wrong("frame starting from current row cannot have preceding rows");
+        }
+        (Edge::After(_), Edge::Current | Edge::Before(_)) => {
+            return wrong("frame starting from following row cannot have preceding rows");
+        }
         _ => {}
     }
     if mode == FrameMode::Groups && order.is_empty() {
         return wrong("GROUPS mode requires an ORDER BY clause");
     }
     let frame = Frame { mode, start, end };
-    let is_default = frame == Frame { mode: FrameMode::Range, start: Edge::First, end: Edge::Current };
+    let is_default = frame
+        == Frame {
+            mode: FrameMode::Range,
+            start: Edge::First,
+            end: Edge::Current,
+        };
     Ok((!is_default).then_some(frame))
 }
 
-/// The frame of FIRST_VALUE, LAST_VALUE or NTH_VALUE: one whose rows have an order that nothing leaves open.
+/// The frame of FIRST_VALUE, LAST_VALUE or NTH_VALUE: one whose rows have an order that nothing
+/// leaves open.
 ///
 /// # Errors
 /// 0A000 where rows that tie would all be first or last.
-pub fn placed_frame(place: Position, frame: Option<Frame>, name: &str) -> Result<Option<Frame>, Refusal> {
+pub fn placed_frame(
+    place: Position,
+    frame: Option<Frame>,
+    name: &str,
+) -> Result<Option<Frame>, Refusal> {
     let Some(frame) = frame else { return Ok(None) };
     match (&frame.mode, &frame.start, &frame.end) {
         (FrameMode::Rows, ..) => Ok(Some(frame)),
-        (_, Edge::First, Edge::Last) => Ok(Some(Frame { mode: FrameMode::Rows, ..frame })),
+        (_, Edge::First, Edge::Last) => Ok(Some(Frame {
+            mode: FrameMode::Rows,
+            ..frame
+        })),
         // The first row of all, as by default.
         (_, Edge::First, Edge::Current | Edge::After(_)) if place == Position::First => Ok(None),
-        _ => Err(Refusal::unsupported(format!("{name}() over a frame of RANGE or GROUPS"))
-            .detail("Which of the rows that tie at the frame's end is read would depend on where they are stored.")
-            .hint("Write ROWS instead, or let the frame reach from UNBOUNDED PRECEDING to UNBOUNDED FOLLOWING.")),
+        _ => Err(
+            Refusal::unsupported(format!("{name}() over a frame of RANGE or GROUPS"))
+                .detail(
+                    "Which of the rows that tie at the frame's end is read would depend on where \
+                they are stored.",
+                )
+                .hint(
+                    "Write ROWS instead, or let the frame reach from UNBOUNDED PRECEDING to \
+                UNBOUNDED \
+                FOLLOWING.",
+                ),
+        ),
     }
 }
 
 /// An offset as the constant that PostgreSQL takes in this mode.
 fn offset(mode: FrameMode, given: &Expr, order: &[Order]) -> Result<Expr, Refusal> {
     let Some(value) = constant(given) else {
-        return Err(Refusal::unsupported("a window frame whose offset is not a constant, or is too large")
-            .hint("Write a number from 0 to 1000000000, or an interval of at most 1000 years."));
+        return Err(Refusal::unsupported(
+            "a window frame whose offset is not a constant, or is too large",
+        )
+        .hint("Write a number from 0 to 1000000000, or an interval of at most 1000 years."));
     };
     if mode != FrameMode::Range {
         return match value {
             Scalar::Int(_) => Ok(Expr::literal(Some(value), Type::Int8)),
-            _ => Err(Refusal::unsupported("a window frame of ROWS or GROUPS whose offset is not an integer")),
+            _ => Err(Refusal::unsupported(
+                "a window frame of ROWS or GROUPS whose offset is not an integer",
+            )),
         };
     }
     let [Order { expr, .. }] = order else {
-        return Err(Refusal::new("42P20", "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column"));
+        return Err(Refusal::new(
+            "42P20",
+            "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column",
+        ));
     };
     let data_type = match (&expr.data_type, &value) {
         (Type::Int2 | Type::Int4 | Type::Int8, Scalar::Int(_)) => Type::Int8,
         (Type::Numeric(_), Scalar::Int(_) | Scalar::Decimal(_)) => Type::Numeric(None),
         (Type::Float4 | Type::Float8, Scalar::Int(_) | Scalar::Decimal(_)) => Type::Float8,
-        (Type::Date | Type::Timestamp | Type::Timestamptz, Scalar::Interval { .. }) => Type::Interval,
+        (Type::Date | Type::Timestamp | Type::Timestamptz, Scalar::Interval { .. }) => {
+            Type::Interval
+        }
         (column, _) => {
-            let types = format!("column type {} and offset type {}", type_name(column), type_name(&given.data_type));
-            return Err(Refusal::unsupported(format!("RANGE with offset PRECEDING/FOLLOWING for {types}"))
-                .hint("Numbers are measured in numbers, dates and timestamps in intervals."));
+            let types = format!(
+                "column type {} and offset type {}",
+                type_name(column),
+                type_name(&given.data_type)
+            );
+            return Err(Refusal::unsupported(format!(
+                "RANGE with offset PRECEDING/FOLLOWING for {types}"
+            ))
+            .hint("Numbers are measured in numbers, dates and timestamps in intervals."));
         }
     };
     Ok(Expr::literal(Some(value), data_type))
@@ -157,19 +254,40 @@ fn offset(mode: FrameMode, given: &Expr, order: &[Order]) -> Result<Expr, Refusa
 fn constant(given: &Expr) -> Option<Scalar> {
     let value = match &given.node {
         // The same number in a wider type.
-        Node::Cast(inner) if matches!(given.data_type, Type::Int8 | Type::Numeric(None) | Type::Float8) => inner.as_literal()?,
-        Node::Cast(_) | Node::Literal(_) | Node::Column(_) | Node::Constant(_) | Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => {
-            given.as_literal()?
+        Node::Cast(inner)
+            if matches!(
+                given.data_type,
+                Type::Int8 | Type::Numeric(None) | Type::Float8
+            ) =>
+        {
+            inner.as_literal()?
         }
+        Node::Cast(_)
+        | Node::Literal(_)
+        | Node::Column(_)
+        | Node::Constant(_)
+        | Node::Call { .. }
+        | Node::Case { .. }
+        | Node::Exists { .. } => given.as_literal()?,
     };
     let is_small = match value {
         Scalar::Int(n) => (0..=OFFSET_MAX).contains(n),
         Scalar::Decimal(text) => {
-            text.len() <= 30 && !text.contains(['e', 'E']) && text.parse::<f64>().is_ok_and(|n| (0.0..=OFFSET_MAX as f64).contains(&n))
+            text.len() <= 30
+                && !text.contains(['e', 'E'])
+                && text
+                    .parse::<f64>()
+                    .is_ok_and(|n| (0.0..=OFFSET_MAX as f64).contains(&n))
         }
-        Scalar::Interval { months, days, micros } => {
+        Scalar::Interval {
+            months,
+            days,
+            micros,
+        } => {
             let (most_months, most_days, most_micros) = REACH_MAX;
-            (0..=most_months).contains(months) && (0..=most_days).contains(days) && (0..=most_micros).contains(micros)
+            (0..=most_months).contains(months)
+                && (0..=most_days).contains(days)
+                && (0..=most_micros).contains(micros)
         }
         Scalar::Bool(_) | Scalar::Text(_) | Scalar::Date(_) | Scalar::Timestamp(_) => false,
     };

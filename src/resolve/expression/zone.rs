@@ -1,4 +1,5 @@
-//! Constants of date functions: fields, time zones and formats that PostgreSQL surely knows. It looks them up at the first row, so that an error would tell that there is one.
+//! Constants of date functions: fields, time zones and formats that PostgreSQL surely knows. It
+//! looks them up at the first row, so that an error would tell that there is one.
 
 use crate::catalog::Type;
 use crate::ir::functions::Function;
@@ -28,7 +29,15 @@ pub(super) fn field(written: &str, function: Function, operand: &Type) -> Result
         "microseconds" | "usec" | "usecs" => "microsecond",
         known => known,
     };
-    const COMMON: &[&str] = &["year", "quarter", "month", "day", "decade", "century", "millennium"];
+    const COMMON: &[&str] = &[
+        "year",
+        "quarter",
+        "month",
+        "day",
+        "decade",
+        "century",
+        "millennium",
+    ];
     const OF_DAYS: &[&str] = &["week", "dow", "doy", "isodow", "isoyear", "epoch"];
     const OF_TIME: &[&str] = &["hour", "minute", "second", "millisecond", "microsecond"];
     let is = |list: &[&str]| list.contains(&field);
@@ -42,7 +51,14 @@ pub(super) fn field(written: &str, function: Function, operand: &Type) -> Result
         }
         _ => is(COMMON) || is(OF_DAYS) || is(OF_TIME),
     };
-    if known { Ok(field.to_owned()) } else { Err(Refusal::unsupported(format!("the date field {}", field.chars().take(40).collect::<String>()))) }
+    if known {
+        Ok(field.to_owned())
+    } else {
+        Err(Refusal::unsupported(format!(
+            "the date field {}",
+            field.chars().take(40).collect::<String>()
+        )))
+    }
 }
 
 /// Zones that every time zone database of the last twenty years holds.
@@ -153,25 +169,32 @@ const ZONES: &[&str] = &[
 pub(super) fn zone(written: &str) -> Result<String, Refusal> {
     let found = ZONES.iter().find(|zone| zone.eq_ignore_ascii_case(written));
     found.map(|zone| (*zone).to_owned()).ok_or_else(|| {
-        Refusal::unsupported("this time zone over private rows")
-            .hint("Name UTC or a zone by a large city, such as 'Europe/Berlin' or 'America/New_York'.")
+        Refusal::unsupported("this time zone over private rows").hint(
+            "Name UTC or a zone by a large city, such as 'Europe/Berlin' or 'America/New_York'.",
+        )
     })
 }
 
-/// Formats of `to_char` that cannot fail: for numbers digits and one point, for timestamps any letters and separators.
+/// Formats of `to_char` that cannot fail: for numbers digits and one point, for timestamps any
+/// letters and separators.
 ///
 /// # Errors
 /// 0A000 for others.
 pub(super) fn format(format: &str, operand: &Type) -> Result<(), Refusal> {
     let plain = match operand {
-        Type::Timestamp | Type::Timestamptz => format.chars().all(|c| c.is_ascii_alphanumeric() || " -/:.,_()".contains(c)),
+        Type::Timestamp | Type::Timestamptz => format
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || " -/:.,_()".contains(c)),
         _ => {
             let digits = format.strip_prefix("FM").unwrap_or(format);
-            digits.chars().all(|c| matches!(c, '9' | '0' | ',' | '.')) && digits.matches('.').count() <= 1 && digits.contains(['9', '0'])
+            digits.chars().all(|c| matches!(c, '9' | '0' | ',' | '.'))
+                && digits.matches('.').count() <= 1
+                && digits.contains(['9', '0'])
         }
     };
     if plain && !format.is_empty() && format.len() <= 64 {
         return Ok(());
     }
-    Err(Refusal::unsupported("to_char() with this format").hint("Dates take fields and separators such as 'YYYY-MM', numbers take 'FM999,990.00'."))
+    Err(Refusal::unsupported("to_char() with this format")
+        .hint("Dates take fields and separators such as 'YYYY-MM', numbers take 'FM999,990.00'."))
 }

@@ -1,4 +1,5 @@
-//! Calls in the form of columns: PostgreSQL takes `a.f` for `f(a)`, or for a cast to the type `f`, where `a` has no column `f`.
+//! Calls in the form of columns: PostgreSQL takes `a.f` for `f(a)`, or for a cast to the type `f`,
+//! where `a` has no column `f`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -10,8 +11,9 @@ use crate::parse;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::outer::allow_list::is_harmless;
 
-/// No allow-list of functions sees such a call: the last name of a dotted column is none of `callable`, the functions of one argument and the types that read
-/// more than their argument, but for those that may be called anyway.
+/// No allow-list of functions sees such a call: the last name of a dotted column is none of
+/// `callable`, the functions of one argument and the types that read more than their argument, but
+/// for those that may be called anyway.
 ///
 /// # Errors
 /// 0A000 with the name.
@@ -32,9 +34,14 @@ impl Dotted<'_> {
         if !self.callable.contains(&name) || is_harmless(&name) {
             return Ok(());
         }
-        Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("a column named \"{name}\" behind the name of its table is not supported"))
-            .detail(format!("Where there is no such column, PostgreSQL would call {name}() here."))
-            .hint("Name the column alone, or rename it with AS in a subquery."))
+        Err(Refusal::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            format!("a column named \"{name}\" behind the name of its table is not supported"),
+        )
+        .detail(format!(
+            "Where there is no such column, PostgreSQL would call {name}() here."
+        ))
+        .hint("Name the column alone, or rename it with AS in a subquery."))
     }
 }
 
@@ -43,8 +50,13 @@ impl ast::Visitor for Dotted<'_> {
 
     fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Refusal> {
         let found = match expr {
-            ast::Expr::CompoundIdentifier(parts) => parts.last().map_or(Ok(()), |last| self.check(last)),
-            ast::Expr::CompoundFieldAccess { root: _, access_chain } => access_chain.iter().try_for_each(|access| match access {
+            ast::Expr::CompoundIdentifier(parts) => {
+                parts.last().map_or(Ok(()), |last| self.check(last))
+            }
+            ast::Expr::CompoundFieldAccess {
+                root: _,
+                access_chain,
+            } => access_chain.iter().try_for_each(|access| match access {
                 ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => self.check(name),
                 ast::AccessExpr::Dot(_) | ast::AccessExpr::Subscript(_) => Ok(()),
             }),

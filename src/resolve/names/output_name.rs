@@ -4,7 +4,8 @@ use sqlparser::ast;
 
 use super::scope::name_of;
 
-/// How sure PostgreSQL is of a name: a cast's type name gives way to nothing better, a CASE to its ELSE.
+/// How sure PostgreSQL is of a name: a cast's type name gives way to nothing better, a CASE to its
+/// ELSE.
 #[derive(PartialEq, PartialOrd)]
 enum Strength {
     None,
@@ -22,24 +23,54 @@ fn figure(expr: &ast::Expr) -> (String, Strength) {
     let strong = |name: &str| (name.to_owned(), Strength::Strong);
     match expr {
         E::Identifier(ident) => (name_of(ident).unwrap_or_default(), Strength::Strong),
-        E::CompoundIdentifier(parts) => (parts.last().and_then(|p| name_of(p).ok()).unwrap_or_default(), Strength::Strong),
+        E::CompoundIdentifier(parts) => (
+            parts
+                .last()
+                .and_then(|p| name_of(p).ok())
+                .unwrap_or_default(),
+            Strength::Strong,
+        ),
         E::Nested(inner) => figure(inner),
         E::Collate { expr, collation: _ } => figure(expr),
         E::Function(function) => match function.name.0.last() {
             Some(ast::ObjectNamePart::Identifier(ident)) => {
                 let name = name_of(ident).unwrap_or_default();
-                (if name == "char_length" && ident.quote_style.is_none() { "char_length".to_owned() } else { name }, Strength::Strong)
+                (
+                    if name == "char_length" && ident.quote_style.is_none() {
+                        "char_length".to_owned()
+                    } else {
+                        name
+                    },
+                    Strength::Strong,
+                )
             }
             Some(ast::ObjectNamePart::Function(_)) | None => (UNNAMED.to_owned(), Strength::None),
         },
-        E::Cast { kind: _, expr, data_type, format: _ } => match figure(expr) {
+        E::Cast {
+            kind: _,
+            expr,
+            data_type,
+            format: _,
+        } => match figure(expr) {
             (name, Strength::Strong) => (name, Strength::Strong),
             (_, Strength::Weak | Strength::None) => (type_word(data_type), Strength::Weak),
         },
-        E::TypedString(ast::TypedString { data_type, value: _, uses_odbc_syntax: _ }) => (type_word(data_type), Strength::Weak),
-        E::Case { case_token: _, end_token: _, operand: _, conditions: _, else_result } => match else_result.as_deref().map(figure) {
+        E::TypedString(ast::TypedString {
+            data_type,
+            value: _,
+            uses_odbc_syntax: _,
+        }) => (type_word(data_type), Strength::Weak),
+        E::Case {
+            case_token: _,
+            end_token: _,
+            operand: _,
+            conditions: _,
+            else_result,
+        } => match else_result.as_deref().map(figure) {
             Some((name, Strength::Strong)) => (name, Strength::Strong),
-            Some((_, Strength::Weak | Strength::None)) | None => ("case".to_owned(), Strength::Weak),
+            Some((_, Strength::Weak | Strength::None)) | None => {
+                ("case".to_owned(), Strength::Weak)
+            }
         },
         E::Extract { .. } => strong("extract"),
         E::Ceil { .. } => strong("ceil"),
@@ -57,11 +88,16 @@ fn figure(expr: &ast::Expr) -> (String, Strength) {
         E::Array(_) => strong("array"),
         E::Exists { .. } => strong("exists"),
         E::Tuple(_) => strong("row"),
-        E::Value(ast::ValueWithSpan { value: ast::Value::Boolean(_), span: _ }) => ("bool".to_owned(), Strength::Weak),
+        E::Value(ast::ValueWithSpan {
+            value: ast::Value::Boolean(_),
+            span: _,
+        }) => ("bool".to_owned(), Strength::Weak),
         E::Subquery(query) => match query.body.as_ref() {
             ast::SetExpr::Select(select) => match select.projection.first() {
                 Some(ast::SelectItem::UnnamedExpr(expr)) => figure(expr),
-                Some(ast::SelectItem::ExprWithAlias { expr: _, alias }) => (name_of(alias).unwrap_or_default(), Strength::Strong),
+                Some(ast::SelectItem::ExprWithAlias { expr: _, alias }) => {
+                    (name_of(alias).unwrap_or_default(), Strength::Strong)
+                }
                 _ => (UNNAMED.to_owned(), Strength::None),
             },
             _ => (UNNAMED.to_owned(), Strength::None),
@@ -87,7 +123,9 @@ fn type_word(data_type: &ast::DataType) -> String {
         D::Varchar(_) | D::CharacterVarying(_) | D::CharVarying(_) => "varchar",
         D::Char(_) | D::Character(_) => "bpchar",
         D::Date => "date",
-        D::Timestamp(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone) => "timestamp",
+        D::Timestamp(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone) => {
+            "timestamp"
+        }
         D::Timestamp(_, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz) => "timestamptz",
         D::Time(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone) => "time",
         D::Interval { .. } => "interval",

@@ -26,32 +26,49 @@ pub struct Named {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scope {
     items: Vec<Item>,
-    /// What a bare name and `*` find, in the order of `*`: of columns that USING or NATURAL folds into one, that one.
+    /// What a bare name and `*` find, in the order of `*`: of columns that USING or NATURAL folds
+    /// into one, that one.
     visible: Vec<Named>,
-    /// Of a column that USING widens, the one that was: they are equal, and it may be a unit or a key.
+    /// Of a column that USING widens, the one that was: they are equal, and it may be a unit or a
+    /// key.
     widened: Vec<(ColumnId, ColumnId)>,
 }
 
 impl Scope {
     pub fn of(item: Item) -> Self {
-        Self { visible: item.columns.clone(), items: vec![item], widened: Vec::new() }
+        Self {
+            visible: item.columns.clone(),
+            items: vec![item],
+            widened: Vec::new(),
+        }
     }
 
     /// # Errors
     /// 42712 where both sides have an alias.
     pub fn require_other_names(&self, right: &Self) -> Result<(), Refusal> {
-        match right.items.iter().find(|item| self.item(&item.alias).is_some()) {
-            Some(item) => Err(Refusal::new("42712", format!("table name \"{}\" specified more than once", item.alias))),
+        match right
+            .items
+            .iter()
+            .find(|item| self.item(&item.alias).is_some())
+        {
+            Some(item) => Err(Refusal::new(
+                "42712",
+                format!("table name \"{}\" specified more than once", item.alias),
+            )),
             None => Ok(()),
         }
     }
 
-    /// Adds the right side of a join. The columns that USING or NATURAL makes of one of each side come first in `*`, then what is left of either
-    /// (PostgreSQL's transformFromClauseItem).
+    /// Adds the right side of a join. The columns that USING or NATURAL makes of one of each side
+    /// come first in `*`, then what is left of either (PostgreSQL's transformFromClauseItem).
     pub fn join(&mut self, right: Self, folded: Vec<Named>) {
         let left = std::mem::replace(&mut self.visible, folded);
         let is_folded = |column: &Named| self.visible.iter().any(|f| f.name == column.name);
-        let rest: Vec<Named> = left.into_iter().chain(right.visible).filter(|c| !is_folded(c)).collect();
+        let rest: Vec<Named> = left
+            .into_iter()
+            .chain(right.visible)
+            .filter(|c| !is_folded(c))
+            .collect();
         self.visible.extend(rest);
         self.items.extend(right.items);
         self.widened.extend(right.widened);
@@ -64,25 +81,42 @@ impl Scope {
 
     /// The column itself, of one that USING widened.
     pub fn own(&self, id: ColumnId) -> ColumnId {
-        self.widened.iter().find(|(wide, _)| *wide == id).map_or(id, |(_, own)| *own)
+        self.widened
+            .iter()
+            .find(|(wide, _)| *wide == id)
+            .map_or(id, |(_, own)| *own)
     }
 
     /// The names that a join folds.
     ///
     /// # Errors
     /// 42701 where USING has a name twice, 42601 where it has no plain names.
-    pub fn folded(&self, constraint: &ast::JoinConstraint, right: &Self) -> Result<Vec<String>, Refusal> {
+    pub fn folded(
+        &self,
+        constraint: &ast::JoinConstraint,
+        right: &Self,
+    ) -> Result<Vec<String>, Refusal> {
         match constraint {
             ast::JoinConstraint::On(_) | ast::JoinConstraint::None => Ok(Vec::new()),
-            ast::JoinConstraint::Natural => {
-                Ok(self.visible.iter().filter(|c| right.visible.iter().any(|r| r.name == c.name)).map(|c| c.name.clone()).collect())
-            }
+            ast::JoinConstraint::Natural => Ok(self
+                .visible
+                .iter()
+                .filter(|c| right.visible.iter().any(|r| r.name == c.name))
+                .map(|c| c.name.clone())
+                .collect()),
             ast::JoinConstraint::Using(columns) => {
                 let mut names = Vec::new();
                 for column in columns {
-                    let [name] = names_of(column)?.try_into().map_err(|_| Refusal::new(sqlstate::SYNTAX_ERROR, "USING takes plain column names"))?;
+                    let [name] = names_of(column)?.try_into().map_err(|_| {
+                        Refusal::new(sqlstate::SYNTAX_ERROR, "USING takes plain column names")
+                    })?;
                     if names.contains(&name) {
-                        return Err(Refusal::new("42701", format!("column name \"{name}\" appears more than once in USING clause")));
+                        return Err(Refusal::new(
+                            "42701",
+                            format!(
+                                "column name \"{name}\" appears more than once in USING clause"
+                            ),
+                        ));
                     }
                     names.push(name);
                 }
@@ -93,7 +127,11 @@ impl Scope {
 
     /// The same with other ids.
     pub fn renumbered(mut self, id: impl Fn(ColumnId) -> ColumnId) -> Self {
-        let columns = self.items.iter_mut().flat_map(|item| &mut item.columns).chain(&mut self.visible);
+        let columns = self
+            .items
+            .iter_mut()
+            .flat_map(|item| &mut item.columns)
+            .chain(&mut self.visible);
         columns.for_each(|column| column.id = id(column.id));
         self
     }
@@ -104,14 +142,20 @@ impl Scope {
 
     /// Every column, whether a bare name finds it or `alias.name`, or both.
     pub fn columns(&self) -> impl Iterator<Item = &Named> {
-        self.items.iter().flat_map(|item| &item.columns).chain(&self.visible)
+        self.items
+            .iter()
+            .flat_map(|item| &item.columns)
+            .chain(&self.visible)
     }
 
     /// The column a bare name means; `None` if there is none.
     pub fn bare(&self, name: &str) -> Result<Option<ColumnId>, Refusal> {
         let mut found = self.visible.iter().filter(|c| c.name == name);
         match (found.next(), found.next()) {
-            (Some(_), Some(_)) => Err(Refusal::new(sqlstate::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous"))),
+            (Some(_), Some(_)) => Err(Refusal::new(
+                sqlstate::AMBIGUOUS_COLUMN,
+                format!("column reference \"{name}\" is ambiguous"),
+            )),
             (Some(column), None) => Ok(Some(column.id)),
             (None, _) => Ok(None),
         }
@@ -126,15 +170,30 @@ impl Scope {
     fn look_up(&self, parts: &[Ident]) -> Result<ColumnId, Refusal> {
         let names: Vec<String> = parts.iter().map(name_of).collect::<Result<_, _>>()?;
         match names.as_slice() {
-            [name] => self.bare(name)?.ok_or_else(|| Refusal::new(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))),
+            [name] => self.bare(name)?.ok_or_else(|| {
+                Refusal::new(
+                    sqlstate::UNDEFINED_COLUMN,
+                    format!("column \"{name}\" does not exist"),
+                )
+            }),
             [alias, name] | [_, alias, name] => {
-                let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\""));
+                let missing = || {
+                    Refusal::new(
+                        sqlstate::UNDEFINED_TABLE,
+                        format!("missing FROM-clause entry for table \"{alias}\""),
+                    )
+                };
                 let item = self.item(alias).ok_or_else(missing)?;
                 item.columns
                     .iter()
                     .find(|c| &c.name == name)
                     .map(|c| c.id)
-                    .ok_or_else(|| Refusal::new(sqlstate::UNDEFINED_COLUMN, format!("column {alias}.{name} does not exist")))
+                    .ok_or_else(|| {
+                        Refusal::new(
+                            sqlstate::UNDEFINED_COLUMN,
+                            format!("column {alias}.{name} does not exist"),
+                        )
+                    })
             }
             _ => Err(Refusal::unsupported("a name of more than three parts")),
         }
@@ -146,13 +205,23 @@ impl Scope {
     }
 }
 
-/// An identifier as PostgreSQL folds it: quoted ones as written, others in lower case (ASCII letters).
+/// An identifier as PostgreSQL folds it: quoted ones as written, others in lower case (ASCII
+/// letters).
 pub fn name_of(ident: &Ident) -> Result<String, Refusal> {
-    let Ident { value, quote_style, span: _ } = ident;
+    let Ident {
+        value,
+        quote_style,
+        span: _,
+    } = ident;
     let name = match quote_style {
         Some('"') => value.clone(),
         None => value.chars().map(|c| c.to_ascii_lowercase()).collect(),
-        Some(_) => return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "identifiers are quoted with double quotes")),
+        Some(_) => {
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "identifiers are quoted with double quotes",
+            ));
+        }
     };
     if name.len() > NAME_BYTES_MAX {
         return Err(Refusal::new("42622", "identifier is longer than 63 bytes"));
@@ -166,14 +235,19 @@ pub fn names_of(name: &ObjectName) -> Result<Vec<String>, Refusal> {
         .iter()
         .map(|part| match part {
             ObjectNamePart::Identifier(ident) => name_of(ident),
-            ObjectNamePart::Function(_) => Err(Refusal::unsupported("a name computed by a function")),
+            ObjectNamePart::Function(_) => {
+                Err(Refusal::unsupported("a name computed by a function"))
+            }
         })
         .collect()
 }
 
-/// Where a part of the statement begins in the client's text; `None` for what we wrote ourselves. The parser was given tokens whose column is that position.
+/// Where a part of the statement begins in the client's text; `None` for what we wrote ourselves.
+/// The parser was given tokens whose column is that position.
 pub fn position(span: Span) -> Option<u32> {
-    u32::try_from(span.start.column).ok().filter(|position| *position > 0)
+    u32::try_from(span.start.column)
+        .ok()
+        .filter(|position| *position > 0)
 }
 
 /// Where a node of the statement begins.

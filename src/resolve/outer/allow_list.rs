@@ -1,4 +1,5 @@
-//! What may stand above the cut: functions, types and operators that read nothing but their arguments, change nothing, and give the same value when run twice.
+//! What may stand above the cut: functions, types and operators that read nothing but their
+//! arguments, change nothing, and give the same value when run twice.
 
 use sqlparser::ast;
 
@@ -7,42 +8,65 @@ use crate::refusal::Refusal;
 use crate::resolve::expression::type_of;
 use crate::resolve::names::scope::names_of;
 
-/// Functions of an expression, by name: immutable or stable, without side effects. None reads a file, a setting, a catalog or a table by name, waits or locks.
+/// Functions of an expression, by name: immutable or stable, without side effects. None reads a
+/// file, a setting, a catalog or a table by name, waits or locks.
 const FUNCTIONS: &str = "
-    abs acos acosd acosh asin asind asinh atan atan2 atan2d atand atanh cbrt ceil ceiling cos cosd cosh cot cotd degrees div exp floor gcd lcm ln log
-    log10 min_scale mod pi pow power radians round scale sign sin sind sinh sqrt tan tand tanh trim_scale trunc width_bucket
-    ascii bit_count bit_length btrim char_length character_length chr concat concat_ws decode encode format initcap left length lower lpad ltrim md5
-    normalize octet_length overlay parse_ident position quote_ident quote_literal quote_nullable regexp_count regexp_instr regexp_like regexp_match
-    regexp_replace regexp_split_to_array regexp_substr repeat replace reverse right rpad rtrim sha224 sha256 sha384 sha512 split_part starts_with
+    abs acos acosd acosh asin asind asinh atan atan2 atan2d atand atanh cbrt ceil ceiling cos cosd \
+    cosh cot cotd degrees div exp floor gcd lcm ln log
+    log10 min_scale mod pi pow power radians round scale sign sin sind sinh sqrt tan tand tanh \
+    trim_scale trunc width_bucket
+    ascii bit_count bit_length btrim char_length character_length chr concat concat_ws decode \
+    encode format initcap left length lower lpad ltrim md5
+    normalize octet_length overlay parse_ident position quote_ident quote_literal quote_nullable \
+    regexp_count regexp_instr regexp_like regexp_match
+    regexp_replace regexp_split_to_array regexp_substr repeat replace reverse right rpad rtrim \
+    sha224 sha256 sha384 sha512 split_part starts_with
     string_to_array strpos substr substring to_hex translate trim upper get_bit get_byte
-    age current_date current_time current_timestamp date date_bin date_part date_trunc extract isfinite justify_days justify_hours justify_interval
-    localtime localtimestamp make_date make_interval make_time make_timestamp make_timestamptz now statement_timestamp timezone to_char to_date
+    age current_date current_time current_timestamp date date_bin date_part date_trunc extract \
+    isfinite justify_days justify_hours justify_interval
+    localtime localtimestamp make_date make_interval make_time make_timestamp make_timestamptz now \
+    statement_timestamp timezone to_char to_date
     to_number to_timestamp transaction_timestamp
     coalesce greatest least nullif num_nonnulls num_nulls row
-    array_append array_cat array_dims array_length array_lower array_ndims array_position array_positions array_prepend array_remove array_replace
+    array_append array_cat array_dims array_length array_lower array_ndims array_position \
+    array_positions array_prepend array_remove array_replace
     array_to_json array_to_string array_upper cardinality trim_array
-    json_array_length json_build_array json_build_object json_extract_path json_extract_path_text json_object json_strip_nulls json_typeof
-    jsonb_array_length jsonb_build_array jsonb_build_object jsonb_extract_path jsonb_extract_path_text jsonb_insert jsonb_object jsonb_path_exists
-    jsonb_path_match jsonb_path_query_array jsonb_path_query_first jsonb_pretty jsonb_set jsonb_strip_nulls jsonb_typeof row_to_json to_json to_jsonb
-    daterange int4range int8range isempty lower_inc lower_inf numrange range_merge tsrange tstzrange upper_inc upper_inf
-    any_value array_agg avg bit_and bit_or bit_xor bool_and bool_or corr count covar_pop covar_samp every grouping json_agg json_object_agg jsonb_agg
-    jsonb_object_agg max min mode percentile_cont percentile_disc range_agg regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
+    json_array_length json_build_array json_build_object json_extract_path json_extract_path_text \
+    json_object json_strip_nulls json_typeof
+    jsonb_array_length jsonb_build_array jsonb_build_object jsonb_extract_path \
+    jsonb_extract_path_text jsonb_insert jsonb_object jsonb_path_exists
+    jsonb_path_match jsonb_path_query_array jsonb_path_query_first jsonb_pretty jsonb_set \
+    jsonb_strip_nulls jsonb_typeof row_to_json to_json to_jsonb
+    daterange int4range int8range isempty lower_inc lower_inf numrange range_merge tsrange \
+    tstzrange upper_inc upper_inf
+    any_value array_agg avg bit_and bit_or bit_xor bool_and bool_or corr count covar_pop \
+    covar_samp \
+    every grouping json_agg json_object_agg jsonb_agg
+    jsonb_object_agg max min mode percentile_cont percentile_disc range_agg regr_avgx regr_avgy \
+    regr_count regr_intercept regr_r2 regr_slope regr_sxx
     regr_sxy regr_syy stddev stddev_pop stddev_samp string_agg sum var_pop var_samp variance
-    cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number
-    current_database current_catalog current_schema current_schemas current_user session_user user version";
+    cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank \
+    row_number
+    current_database current_catalog current_schema current_schemas current_user session_user user \
+    version";
 
 /// Functions that give rows: in FROM, and in a SELECT list.
 const ROWS: &str = "
-    generate_series generate_subscripts unnest regexp_matches regexp_split_to_table string_to_table json_array_elements json_array_elements_text json_each
-    json_each_text json_object_keys jsonb_array_elements jsonb_array_elements_text jsonb_each jsonb_each_text jsonb_object_keys jsonb_path_query";
+    generate_series generate_subscripts unnest regexp_matches regexp_split_to_table \
+    string_to_table \
+    json_array_elements json_array_elements_text json_each
+    json_each_text json_object_keys jsonb_array_elements jsonb_array_elements_text jsonb_each \
+    jsonb_each_text jsonb_object_keys jsonb_path_query";
 
 /// Types by name that the parser knows no word for. None looks anything up: no reg*.
 const TYPES: &str = "
-    name bpchar inet cidr macaddr macaddr8 money jsonpath time timetz bit varbit tsvector tsquery point box circle line lseg path polygon
+    name bpchar inet cidr macaddr macaddr8 money jsonpath time timetz bit varbit tsvector tsquery \
+    point box circle line lseg path polygon
     int4range int8range numrange tsrange tstzrange daterange
     int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange";
 
-/// Types with a name of one word of the grammar, whose constants may depend on the session's settings and on nothing else.
+/// Types with a name of one word of the grammar, whose constants may depend on the session's
+/// settings and on nothing else.
 const WORDS: &str = "date time timestamp timestamptz timetz interval numeric bytea json jsonb xml";
 
 fn lists(words: &str, name: &str) -> bool {
@@ -63,9 +87,12 @@ pub fn is_function(names: &[String]) -> bool {
     built_in(names).is_some_and(|name| lists(FUNCTIONS, name) || lists(ROWS, name))
 }
 
-/// Whether a function of this name, or a cast to the type of this name, reads nothing but its argument.
+/// Whether a function of this name, or a cast to the type of this name, reads nothing but its
+/// argument.
 pub fn is_harmless(name: &str) -> bool {
-    [FUNCTIONS, ROWS, TYPES, WORDS].into_iter().any(|words| lists(words, name))
+    [FUNCTIONS, ROWS, TYPES, WORDS]
+        .into_iter()
+        .any(|words| lists(words, name))
 }
 
 /// Whether it may stand in FROM.
@@ -96,15 +123,28 @@ pub fn check_type(data_type: &ast::DataType) -> Result<(), Refusal> {
         | D::CharacterVarying(_)
         | D::Timestamp(..) => Ok(()),
         D::Array(ast::ArrayElemTypeDef::SquareBracket(inner, _)) => check_type(inner),
-        D::Custom(name, modifiers) if modifiers.is_empty() && names_of(name).is_ok_and(|n| built_in(&n).is_some_and(|n| lists(TYPES, n))) => Ok(()),
-        other => type_of(other).map(|_| ()).map_err(|_| unsupported_above("a cast to this type")),
+        D::Custom(name, modifiers)
+            if modifiers.is_empty()
+                && names_of(name).is_ok_and(|n| built_in(&n).is_some_and(|n| lists(TYPES, n))) =>
+        {
+            Ok(())
+        }
+        other => type_of(other)
+            .map(|_| ())
+            .map_err(|_| unsupported_above("a cast to this type")),
     }
 }
 
 pub fn check_unary(op: ast::UnaryOperator) -> Result<(), Refusal> {
     use ast::UnaryOperator as U;
     match op {
-        U::Minus | U::Plus | U::Not | U::BitwiseNot | U::PGSquareRoot | U::PGCubeRoot | U::PGAbs => Ok(()),
+        U::Minus
+        | U::Plus
+        | U::Not
+        | U::BitwiseNot
+        | U::PGSquareRoot
+        | U::PGCubeRoot
+        | U::PGAbs => Ok(()),
         _ => Err(unsupported_above("this operator")),
     }
 }
@@ -112,13 +152,30 @@ pub fn check_unary(op: ast::UnaryOperator) -> Result<(), Refusal> {
 pub fn check_binary(op: &ast::BinaryOperator) -> Result<(), Refusal> {
     use ast::BinaryOperator as B;
     match op {
-        B::Plus | B::Minus | B::Multiply | B::Divide | B::Modulo | B::StringConcat | B::PGExp => Ok(()),
+        B::Plus | B::Minus | B::Multiply | B::Divide | B::Modulo | B::StringConcat | B::PGExp => {
+            Ok(())
+        }
         B::Gt | B::Lt | B::GtEq | B::LtEq | B::Eq | B::NotEq | B::And | B::Or => Ok(()),
-        B::PGRegexMatch | B::PGRegexIMatch | B::PGRegexNotMatch | B::PGRegexNotIMatch | B::PGStartsWith => Ok(()),
+        B::PGRegexMatch
+        | B::PGRegexIMatch
+        | B::PGRegexNotMatch
+        | B::PGRegexNotIMatch
+        | B::PGStartsWith => Ok(()),
         B::PGLikeMatch | B::PGILikeMatch | B::PGNotLikeMatch | B::PGNotILikeMatch => Ok(()),
-        B::BitwiseAnd | B::BitwiseOr | B::PGBitwiseXor | B::PGBitwiseShiftLeft | B::PGBitwiseShiftRight => Ok(()),
+        B::BitwiseAnd
+        | B::BitwiseOr
+        | B::PGBitwiseXor
+        | B::PGBitwiseShiftLeft
+        | B::PGBitwiseShiftRight => Ok(()),
         B::PGOverlap | B::AtArrow | B::ArrowAt | B::Overlaps => Ok(()),
-        B::Arrow | B::LongArrow | B::HashArrow | B::HashLongArrow | B::HashMinus | B::Question | B::QuestionAnd | B::QuestionPipe => Ok(()),
+        B::Arrow
+        | B::LongArrow
+        | B::HashArrow
+        | B::HashLongArrow
+        | B::HashMinus
+        | B::Question
+        | B::QuestionAnd
+        | B::QuestionPipe => Ok(()),
         _ => Err(unsupported_above("this operator")),
     }
 }
@@ -144,14 +201,14 @@ pub fn check_growth(name: &str, arguments: &ast::FunctionArguments) -> Result<()
         ast::FunctionArguments::None | ast::FunctionArguments::Subquery(_) => None,
     };
     match length {
-        Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Value(ast::ValueWithSpan {
-            value: ast::Value::Number(text, _),
-            span: _,
-        }))))
-            if text.parse::<u32>().is_ok_and(|n| n <= PADDED_MAX) =>
-        {
-            Ok(())
-        }
-        _ => Err(unsupported_above(&format!("{name}() with a length that is not a constant of at most {PADDED_MAX}"))),
+        Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Value(
+            ast::ValueWithSpan {
+                value: ast::Value::Number(text, _),
+                span: _,
+            },
+        )))) if text.parse::<u32>().is_ok_and(|n| n <= PADDED_MAX) => Ok(()),
+        _ => Err(unsupported_above(&format!(
+            "{name}() with a length that is not a constant of at most {PADDED_MAX}"
+        ))),
     }
 }

@@ -1,4 +1,5 @@
-//! Subqueries above the cut that refer to the grouped query around them: a key becomes the release's column, anything else is refused.
+//! Subqueries above the cut that refer to the grouped query around them: a key becomes the
+//! release's column, anything else is refused.
 
 use std::ops::ControlFlow;
 
@@ -16,12 +17,36 @@ impl Resolver<'_> {
     /// The subquery with every reference to the cut's rows replaced by the release's column.
     ///
     /// # Errors
-    /// 42803 for a column that is no key; 0A000 where the subquery reads private rows itself, or aggregates the column.
-    pub(in crate::resolve) fn correlate(&self, query: &ast::Query, environment: &Environment, cut: &mut Cut) -> Result<ast::Query, Refusal> {
-        let mut inside = Inside { names: Vec::new(), columns: Some(Vec::new()), reads_private: false, resolver: self, environment };
+    /// 42803 for a column that is no key; 0A000 where the subquery reads private rows itself, or
+    /// aggregates the column.
+    pub(in crate::resolve) fn correlate(
+        &self,
+        query: &ast::Query,
+        environment: &Environment,
+        cut: &mut Cut,
+    ) -> Result<ast::Query, Refusal> {
+        let mut inside = Inside {
+            names: Vec::new(),
+            columns: Some(Vec::new()),
+            reads_private: false,
+            resolver: self,
+            environment,
+        };
         let _ = ast::Visit::visit(query, &mut inside);
-        let Inside { names, columns, reads_private, .. } = inside;
-        let mut replace = Replace { resolver: self, cut, names, columns, reads_private, aggregates: 0 };
+        let Inside {
+            names,
+            columns,
+            reads_private,
+            ..
+        } = inside;
+        let mut replace = Replace {
+            resolver: self,
+            cut,
+            names,
+            columns,
+            reads_private,
+            aggregates: 0,
+        };
         let mut query = query.clone();
         match ast::VisitMut::visit(&mut query, &mut replace) {
             ControlFlow::Continue(()) => Ok(query),
@@ -63,15 +88,26 @@ impl ast::Visitor for Inside<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &ast::TableFactor) -> ControlFlow<()> {
-        if let ast::TableFactor::Table { name, alias, args: None, .. } = factor {
+        if let ast::TableFactor::Table {
+            name,
+            alias,
+            args: None,
+            ..
+        } = factor
+        {
             match alias {
                 Some(alias) => self.names.extend(name_of(&alias.name).ok()),
-                None => self.names.extend(names_of(name).ok().and_then(|mut names| names.pop())),
+                None => self
+                    .names
+                    .extend(names_of(name).ok().and_then(|mut names| names.pop())),
             }
             match self.resolver.lookup(name, self.environment) {
                 Ok(Named::Table(table)) => {
                     self.reads_private |= self.resolver.is_private(table);
-                    let own = self.resolver.policy.tables[table.0].columns.iter().map(|c| c.name.clone());
+                    let own = self.resolver.policy.tables[table.0]
+                        .columns
+                        .iter()
+                        .map(|c| c.name.clone());
                     let renamed = alias.as_ref().is_some_and(|a| !a.columns.is_empty());
                     match &mut self.columns {
                         Some(columns) if !renamed => columns.extend(own),
@@ -114,11 +150,15 @@ impl Replace<'_, '_> {
     fn is_outside(&self, expr: &ast::Expr) -> bool {
         match expr {
             ast::Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [alias, _] | [_, alias, _] => name_of(alias).is_ok_and(|alias| !self.names.contains(&alias) && self.cut.has_alias(&alias)),
+                [alias, _] | [_, alias, _] => name_of(alias)
+                    .is_ok_and(|alias| !self.names.contains(&alias) && self.cut.has_alias(&alias)),
                 _ => false,
             },
             ast::Expr::Identifier(_) => bare_name(expr).is_some_and(|name| {
-                let own = self.columns.as_ref().is_none_or(|columns| columns.contains(&name));
+                let own = self
+                    .columns
+                    .as_ref()
+                    .is_none_or(|columns| columns.contains(&name));
                 !own && self.cut.has_column(&name)
             }),
             _ => false,
@@ -128,12 +168,17 @@ impl Replace<'_, '_> {
     fn replaced(&mut self, expr: &ast::Expr) -> Result<ast::Expr, Refusal> {
         let at = position(sqlparser::ast::Spanned::span(expr));
         if self.reads_private {
-            return Err(Refusal::unsupported("a subquery of private rows that refers to the grouped query around it")
-                .hint("Join the tables, and group the joined rows.")
-                .at(at));
+            return Err(Refusal::unsupported(
+                "a subquery of private rows that refers to the grouped query around it",
+            )
+            .hint("Join the tables, and group the joined rows.")
+            .at(at));
         }
         if self.aggregates > 0 {
-            return Err(Refusal::unsupported("an aggregate, in a subquery, of a column of the query around it").at(at));
+            return Err(Refusal::unsupported(
+                "an aggregate, in a subquery, of a column of the query around it",
+            )
+            .at(at));
         }
         let ungrouped = || {
             let message = format!("subquery uses ungrouped column \"{expr}\" from outer query");

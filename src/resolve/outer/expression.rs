@@ -1,4 +1,5 @@
-//! Expressions above the cut: the analyst's own, over released and public values, through an allow-list of nodes and functions.
+//! Expressions above the cut: the analyst's own, over released and public values, through an
+//! allow-list of nodes and functions.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -25,31 +26,61 @@ pub(in crate::resolve) enum Above<'c> {
 
 impl Resolver<'_> {
     /// Rewrites an expression above the cut, node by node; a node that is not listed is refused.
-    pub(in crate::resolve) fn above(&mut self, expr: &ast::Expr, environment: &Environment, place: &mut Above<'_>) -> Result<ast::Expr, Refusal> {
-        self.rewritten(expr, environment, place).map_err(|refusal| refusal.within(|| place_of(expr)))
+    pub(in crate::resolve) fn above(
+        &mut self,
+        expr: &ast::Expr,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::Expr, Refusal> {
+        self.rewritten(expr, environment, place)
+            .map_err(|refusal| refusal.within(|| place_of(expr)))
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm for each form of expression that may stand above the cut")]
-    fn rewritten(&mut self, expr: &ast::Expr, environment: &Environment, place: &mut Above<'_>) -> Result<ast::Expr, Refusal> {
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one arm for each form of expression that may stand above the cut"
+    )]
+    fn rewritten(
+        &mut self,
+        expr: &ast::Expr,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::Expr, Refusal> {
         use ast::Expr as E;
         if let Above::Cut(cut) = place
             && let Some(replaced) = cut.replace(self, expr)?
         {
             return Ok(replaced);
         }
-        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| this.above(e, environment, place).map(Box::new);
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+            this.above(e, environment, place).map(Box::new)
+        };
         Ok(match expr {
             E::Identifier(_) | E::CompoundIdentifier(_) => expr.clone(),
             E::Value(value) => open_value(value)?,
-            E::TypedString(ast::TypedString { data_type, value, uses_odbc_syntax: false }) => {
+            E::TypedString(ast::TypedString {
+                data_type,
+                value,
+                uses_odbc_syntax: false,
+            }) => {
                 allow_list::check_type(data_type)?;
                 open_value(value)?;
                 expr.clone()
             }
-            E::Interval(ast::Interval { value, leading_field, leading_precision, last_field, fractional_seconds_precision }) => {
+            E::Interval(ast::Interval {
+                value,
+                leading_field,
+                leading_precision,
+                last_field,
+                fractional_seconds_precision,
+            }) => {
                 // The name of any other unit is an alias to PostgreSQL.
-                if leading_field.as_ref().is_some_and(|field| !is_interval_field(field)) {
-                    return Err(unsupported_above("this unit behind an interval constant").hint(INTERVAL_HINT));
+                if leading_field
+                    .as_ref()
+                    .is_some_and(|field| !is_interval_field(field))
+                {
+                    return Err(unsupported_above("this unit behind an interval constant")
+                        .hint(INTERVAL_HINT));
                 }
                 E::Interval(ast::Interval {
                     value: one(self, value, place)?,
@@ -68,129 +99,307 @@ impl Resolver<'_> {
             E::IsNotFalse(e) => E::IsNotFalse(one(self, e, place)?),
             E::IsUnknown(e) => E::IsUnknown(one(self, e, place)?),
             E::IsNotUnknown(e) => E::IsNotUnknown(one(self, e, place)?),
-            E::IsDistinctFrom(a, b) => E::IsDistinctFrom(one(self, a, place)?, one(self, b, place)?),
-            E::IsNotDistinctFrom(a, b) => E::IsNotDistinctFrom(one(self, a, place)?, one(self, b, place)?),
+            E::IsDistinctFrom(a, b) => {
+                E::IsDistinctFrom(one(self, a, place)?, one(self, b, place)?)
+            }
+            E::IsNotDistinctFrom(a, b) => {
+                E::IsNotDistinctFrom(one(self, a, place)?, one(self, b, place)?)
+            }
             E::UnaryOp { op, expr } => {
                 allow_list::check_unary(*op)?;
-                E::UnaryOp { op: *op, expr: one(self, expr, place)? }
+                E::UnaryOp {
+                    op: *op,
+                    expr: one(self, expr, place)?,
+                }
             }
             E::BinaryOp { left, op, right } => {
                 allow_list::check_binary(op)?;
-                E::BinaryOp { left: one(self, left, place)?, op: op.clone(), right: one(self, right, place)? }
+                E::BinaryOp {
+                    left: one(self, left, place)?,
+                    op: op.clone(),
+                    right: one(self, right, place)?,
+                }
             }
-            E::AnyOp { left, compare_op, right, is_some } => {
+            E::AnyOp {
+                left,
+                compare_op,
+                right,
+                is_some,
+            } => {
                 allow_list::check_binary(compare_op)?;
                 let (left, right) = (one(self, left, place)?, one(self, right, place)?);
-                E::AnyOp { left, compare_op: compare_op.clone(), right, is_some: *is_some }
+                E::AnyOp {
+                    left,
+                    compare_op: compare_op.clone(),
+                    right,
+                    is_some: *is_some,
+                }
             }
-            E::AllOp { left, compare_op, right } => {
+            E::AllOp {
+                left,
+                compare_op,
+                right,
+            } => {
                 allow_list::check_binary(compare_op)?;
-                E::AllOp { left: one(self, left, place)?, compare_op: compare_op.clone(), right: one(self, right, place)? }
+                E::AllOp {
+                    left: one(self, left, place)?,
+                    compare_op: compare_op.clone(),
+                    right: one(self, right, place)?,
+                }
             }
-            E::Between { expr, negated, low, high } => {
-                E::Between { expr: one(self, expr, place)?, negated: *negated, low: one(self, low, place)?, high: one(self, high, place)? }
+            E::Between {
+                expr,
+                negated,
+                low,
+                high,
+            } => E::Between {
+                expr: one(self, expr, place)?,
+                negated: *negated,
+                low: one(self, low, place)?,
+                high: one(self, high, place)?,
+            },
+            E::InList {
+                expr,
+                list,
+                negated,
+            } => {
+                let list = list
+                    .iter()
+                    .map(|e| self.above(e, environment, place))
+                    .collect::<Result<_, _>>()?;
+                E::InList {
+                    expr: one(self, expr, place)?,
+                    list,
+                    negated: *negated,
+                }
             }
-            E::InList { expr, list, negated } => {
-                let list = list.iter().map(|e| self.above(e, environment, place)).collect::<Result<_, _>>()?;
-                E::InList { expr: one(self, expr, place)?, list, negated: *negated }
-            }
-            E::Like { negated, any: false, expr, pattern, escape_char } => E::Like {
+            E::Like {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => E::Like {
                 negated: *negated,
                 any: false,
                 expr: one(self, expr, place)?,
                 pattern: one(self, pattern, place)?,
-                escape_char: escape_char.as_ref().map(|e| one(self, e, place)).transpose()?,
+                escape_char: escape_char
+                    .as_ref()
+                    .map(|e| one(self, e, place))
+                    .transpose()?,
             },
-            E::ILike { negated, any: false, expr, pattern, escape_char } => E::ILike {
+            E::ILike {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => E::ILike {
                 negated: *negated,
                 any: false,
                 expr: one(self, expr, place)?,
                 pattern: one(self, pattern, place)?,
-                escape_char: escape_char.as_ref().map(|e| one(self, e, place)).transpose()?,
+                escape_char: escape_char
+                    .as_ref()
+                    .map(|e| one(self, e, place))
+                    .transpose()?,
             },
-            E::SimilarTo { negated, expr, pattern, escape_char } => E::SimilarTo {
+            E::SimilarTo {
+                negated,
+                expr,
+                pattern,
+                escape_char,
+            } => E::SimilarTo {
                 negated: *negated,
                 expr: one(self, expr, place)?,
                 pattern: one(self, pattern, place)?,
-                escape_char: escape_char.as_ref().map(|e| one(self, e, place)).transpose()?,
+                escape_char: escape_char
+                    .as_ref()
+                    .map(|e| one(self, e, place))
+                    .transpose()?,
             },
             E::Collate { expr, collation } => {
                 allow_list::check_collation(collation)?;
-                E::Collate { expr: one(self, expr, place)?, collation: collation.clone() }
+                E::Collate {
+                    expr: one(self, expr, place)?,
+                    collation: collation.clone(),
+                }
             }
-            E::Cast { kind: kind @ (ast::CastKind::Cast | ast::CastKind::DoubleColon), expr, data_type, format: None } => {
+            E::Cast {
+                kind: kind @ (ast::CastKind::Cast | ast::CastKind::DoubleColon),
+                expr,
+                data_type,
+                format: None,
+            } => {
                 allow_list::check_type(data_type)?;
-                E::Cast { kind: kind.clone(), expr: one(self, expr, place)?, data_type: data_type.clone(), format: None }
+                E::Cast {
+                    kind: kind.clone(),
+                    expr: one(self, expr, place)?,
+                    data_type: data_type.clone(),
+                    format: None,
+                }
             }
-            E::AtTimeZone { timestamp, time_zone } => {
-                E::AtTimeZone { timestamp: one(self, timestamp, place)?, time_zone: one(self, time_zone, place)? }
-            }
-            E::Extract { field, syntax, expr } => E::Extract { field: field.clone(), syntax: syntax.clone(), expr: one(self, expr, place)? },
-            E::Ceil { expr, field } => E::Ceil { expr: one(self, expr, place)?, field: field.clone() },
-            E::Floor { expr, field } => E::Floor { expr: one(self, expr, place)?, field: field.clone() },
-            E::Overlay { expr, overlay_what, overlay_from, overlay_for } => E::Overlay {
+            E::AtTimeZone {
+                timestamp,
+                time_zone,
+            } => E::AtTimeZone {
+                timestamp: one(self, timestamp, place)?,
+                time_zone: one(self, time_zone, place)?,
+            },
+            E::Extract {
+                field,
+                syntax,
+                expr,
+            } => E::Extract {
+                field: field.clone(),
+                syntax: syntax.clone(),
+                expr: one(self, expr, place)?,
+            },
+            E::Ceil { expr, field } => E::Ceil {
+                expr: one(self, expr, place)?,
+                field: field.clone(),
+            },
+            E::Floor { expr, field } => E::Floor {
+                expr: one(self, expr, place)?,
+                field: field.clone(),
+            },
+            E::Overlay {
+                expr,
+                overlay_what,
+                overlay_from,
+                overlay_for,
+            } => E::Overlay {
                 expr: one(self, expr, place)?,
                 overlay_what: one(self, overlay_what, place)?,
                 overlay_from: one(self, overlay_from, place)?,
-                overlay_for: overlay_for.as_ref().map(|e| one(self, e, place)).transpose()?,
+                overlay_for: overlay_for
+                    .as_ref()
+                    .map(|e| one(self, e, place))
+                    .transpose()?,
             },
             E::CompoundFieldAccess { root, access_chain } => E::CompoundFieldAccess {
                 root: one(self, root, place)?,
-                access_chain: access_chain.iter().map(|a| self.above_access(a, environment, place)).collect::<Result<_, _>>()?,
+                access_chain: access_chain
+                    .iter()
+                    .map(|a| self.above_access(a, environment, place))
+                    .collect::<Result<_, _>>()?,
             },
-            E::Position { expr, r#in } => E::Position { expr: one(self, expr, place)?, r#in: one(self, r#in, place)? },
-            E::Substring { expr, substring_from, substring_for, special, shorthand } => E::Substring {
+            E::Position { expr, r#in } => E::Position {
                 expr: one(self, expr, place)?,
-                substring_from: substring_from.as_ref().map(|e| one(self, e, place)).transpose()?,
-                substring_for: substring_for.as_ref().map(|e| one(self, e, place)).transpose()?,
+                r#in: one(self, r#in, place)?,
+            },
+            E::Substring {
+                expr,
+                substring_from,
+                substring_for,
+                special,
+                shorthand,
+            } => E::Substring {
+                expr: one(self, expr, place)?,
+                substring_from: substring_from
+                    .as_ref()
+                    .map(|e| one(self, e, place))
+                    .transpose()?,
+                substring_for: substring_for
+                    .as_ref()
+                    .map(|e| one(self, e, place))
+                    .transpose()?,
                 special: *special,
                 shorthand: *shorthand,
             },
-            E::Trim { trim_where, trim_what, expr, trim_characters: None } => E::Trim {
+            E::Trim {
+                trim_where,
+                trim_what,
+                expr,
+                trim_characters: None,
+            } => E::Trim {
                 trim_where: *trim_where,
-                trim_what: trim_what.as_ref().map(|e| one(self, e, place)).transpose()?,
+                trim_what: trim_what
+                    .as_ref()
+                    .map(|e| one(self, e, place))
+                    .transpose()?,
                 expr: one(self, expr, place)?,
                 trim_characters: None,
             },
-            E::Case { case_token, end_token, operand, conditions, else_result } => E::Case {
+            E::Case {
+                case_token,
+                end_token,
+                operand,
+                conditions,
+                else_result,
+            } => E::Case {
                 case_token: case_token.clone(),
                 end_token: end_token.clone(),
                 operand: operand.as_ref().map(|e| one(self, e, place)).transpose()?,
                 conditions: conditions
                     .iter()
                     .map(|ast::CaseWhen { condition, result }| {
-                        Ok(ast::CaseWhen { condition: self.above(condition, environment, place)?, result: self.above(result, environment, place)? })
+                        Ok(ast::CaseWhen {
+                            condition: self.above(condition, environment, place)?,
+                            result: self.above(result, environment, place)?,
+                        })
                     })
                     .collect::<Result<_, Refusal>>()?,
-                else_result: else_result.as_ref().map(|e| one(self, e, place)).transpose()?,
+                else_result: else_result
+                    .as_ref()
+                    .map(|e| one(self, e, place))
+                    .transpose()?,
             },
-            E::Function(function) if is_session_user(function) => session_functions::name(&self.constants.role),
+            E::Function(function) if is_session_user(function) => {
+                session_functions::name(&self.constants.role)
+            }
             E::Function(function) => match self.constants.session.fact(function) {
                 Some(fact) => fact,
                 None => E::Function(self.above_function(function, environment, place)?),
             },
-            E::Tuple(items) => E::Tuple(items.iter().map(|e| self.above(e, environment, place)).collect::<Result<_, _>>()?),
+            E::Tuple(items) => E::Tuple(
+                items
+                    .iter()
+                    .map(|e| self.above(e, environment, place))
+                    .collect::<Result<_, _>>()?,
+            ),
             E::Array(ast::Array { elem, named }) => {
-                let elem = elem.iter().map(|e| self.above(e, environment, place)).collect::<Result<_, _>>()?;
-                E::Array(ast::Array { elem, named: *named })
+                let elem = elem
+                    .iter()
+                    .map(|e| self.above(e, environment, place))
+                    .collect::<Result<_, _>>()?;
+                E::Array(ast::Array {
+                    elem,
+                    named: *named,
+                })
             }
             E::Subquery(query) => {
                 let looked_up = match place {
                     Above::Open => self.looked_up(query, environment)?,
                     Above::Cut(_) => None,
                 };
-                E::Subquery(self.above_query(looked_up.as_ref().unwrap_or(query), environment, place)?)
+                E::Subquery(self.above_query(
+                    looked_up.as_ref().unwrap_or(query),
+                    environment,
+                    place,
+                )?)
             }
-            E::Exists { subquery, negated } => E::Exists { subquery: self.above_query(subquery, environment, place)?, negated: *negated },
-            E::InSubquery { expr, subquery, negated } => {
-                E::InSubquery { expr: one(self, expr, place)?, subquery: self.above_query(subquery, environment, place)?, negated: *negated }
-            }
+            E::Exists { subquery, negated } => E::Exists {
+                subquery: self.above_query(subquery, environment, place)?,
+                negated: *negated,
+            },
+            E::InSubquery {
+                expr,
+                subquery,
+                negated,
+            } => E::InSubquery {
+                expr: one(self, expr, place)?,
+                subquery: self.above_query(subquery, environment, place)?,
+                negated: *negated,
+            },
             other => return Err(unsupported_above(construct(other))),
         })
     }
 
-    /// A subquery of an expression. One that stands in a cut may name the release's keys; other columns of the private rows are gone above the cut, and what
-    /// else such a name might find there (a column of the release, or of a query around the cut one) is another thing.
+    /// A subquery of an expression. One that stands in a cut may name the release's keys; other
+    /// columns of the private rows are gone above the cut, and what else such a name might find
+    /// there (a column of the release, or of a query around the cut one) is another thing.
     pub(in crate::resolve) fn above_query(
         &mut self,
         query: &ast::Query,
@@ -200,7 +409,9 @@ impl Resolver<'_> {
         let query = match place {
             Above::Open => Cow::Borrowed(query),
             Above::Cut(_) if self.subqueries > 0 || names_a_release_column(query) => {
-                return Err(unsupported_above("a subquery in an expression of a grouped subquery"));
+                return Err(unsupported_above(
+                    "a subquery in an expression of a grouped subquery",
+                ));
             }
             Above::Cut(cut) => Cow::Owned(self.correlate(query, environment, cut)?),
         };
@@ -210,15 +421,35 @@ impl Resolver<'_> {
         opened.map(Box::new)
     }
 
-    fn above_access(&mut self, access: &ast::AccessExpr, environment: &Environment, place: &mut Above<'_>) -> Result<ast::AccessExpr, Refusal> {
+    fn above_access(
+        &mut self,
+        access: &ast::AccessExpr,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::AccessExpr, Refusal> {
         use ast::{AccessExpr, Subscript};
-        let mut maybe = |e: &Option<ast::Expr>| e.as_ref().map(|e| self.above(e, environment, place)).transpose();
+        let mut maybe = |e: &Option<ast::Expr>| {
+            e.as_ref()
+                .map(|e| self.above(e, environment, place))
+                .transpose()
+        };
         Ok(AccessExpr::Subscript(match access {
-            AccessExpr::Subscript(Subscript::Index { index }) => Subscript::Index { index: self.above(index, environment, place)? },
-            AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) => {
-                Subscript::Slice { lower_bound: maybe(lower_bound)?, upper_bound: maybe(upper_bound)?, stride: None }
-            }
-            AccessExpr::Subscript(Subscript::Slice { stride: Some(_), .. }) | AccessExpr::Dot(_) => {
+            AccessExpr::Subscript(Subscript::Index { index }) => Subscript::Index {
+                index: self.above(index, environment, place)?,
+            },
+            AccessExpr::Subscript(Subscript::Slice {
+                lower_bound,
+                upper_bound,
+                stride: None,
+            }) => Subscript::Slice {
+                lower_bound: maybe(lower_bound)?,
+                upper_bound: maybe(upper_bound)?,
+                stride: None,
+            },
+            AccessExpr::Subscript(Subscript::Slice {
+                stride: Some(_), ..
+            })
+            | AccessExpr::Dot(_) => {
                 return Err(unsupported_above("a field of a row value"));
             }
         }))
@@ -238,7 +469,8 @@ fn names_a_release_column(query: &ast::Query) -> bool {
     impl ast::Visitor for Search {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
-            let number = bare_name(expr).and_then(|name| name.strip_prefix(['k', 'a']).map(str::to_owned));
+            let number =
+                bare_name(expr).and_then(|name| name.strip_prefix(['k', 'a']).map(str::to_owned));
             match number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
@@ -249,7 +481,10 @@ fn names_a_release_column(query: &ast::Query) -> bool {
 }
 
 pub(in crate::resolve) fn unsupported_above(what: &str) -> Refusal {
-    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
+    Refusal::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!("{what} is not supported"),
+    )
 }
 
 /// A quoted identifier.
@@ -259,16 +494,25 @@ pub(in crate::resolve) fn quoted(name: &str) -> ast::Ident {
 
 fn is_interval_field(field: &ast::DateTimeField) -> bool {
     use ast::DateTimeField as D;
-    matches!(field, D::Year | D::Month | D::Day | D::Hour | D::Minute | D::Second)
+    matches!(
+        field,
+        D::Year | D::Month | D::Day | D::Hour | D::Minute | D::Second
+    )
 }
 
 fn open_value(value: &ast::ValueWithSpan) -> Result<ast::Expr, Refusal> {
     use ast::Value as V;
     match &value.value {
-        V::Number(_, false) | V::SingleQuotedString(_) | V::EscapedStringLiteral(_) | V::DollarQuotedString(_) | V::Boolean(_) | V::Null => {
-            Ok(ast::Expr::Value(value.clone()))
-        }
-        V::Placeholder(name) => Err(Refusal::new("42P02", format!("there is no parameter {name}"))),
+        V::Number(_, false)
+        | V::SingleQuotedString(_)
+        | V::EscapedStringLiteral(_)
+        | V::DollarQuotedString(_)
+        | V::Boolean(_)
+        | V::Null => Ok(ast::Expr::Value(value.clone())),
+        V::Placeholder(name) => Err(Refusal::new(
+            "42P02",
+            format!("there is no parameter {name}"),
+        )),
         _ => Err(unsupported_above("this kind of literal")),
     }
 }

@@ -16,30 +16,63 @@ impl Resolver<'_> {
         environment: &Environment,
         place: &mut Above<'_>,
     ) -> Result<ast::Function, Refusal> {
-        let ast::Function { name, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment, over } = function;
+        let ast::Function {
+            name,
+            uses_odbc_syntax,
+            parameters,
+            args,
+            within_group,
+            filter,
+            null_treatment,
+            over,
+        } = function;
         let names = names_of(name)?;
         if names == ["array"]
             && let ast::FunctionArguments::Subquery(query) = args
         {
-            return Ok(ast::Function { args: ast::FunctionArguments::Subquery(self.above_query(query, environment, place)?), ..plain_call(name) });
+            return Ok(ast::Function {
+                args: ast::FunctionArguments::Subquery(self.above_query(
+                    query,
+                    environment,
+                    place,
+                )?),
+                ..plain_call(name)
+            });
         }
         if !allow_list::is_function(&names) {
             if let Some(refusal) = super::uncertainty::refused(&names) {
                 return Err(refusal);
             }
             let shown = names.join(".");
-            return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("function {shown}() is not supported"))
-                .detail("Only functions that read nothing but their arguments may be used over released values.")
-                .at(position_of(name)));
+            return Err(Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!(
+                    "function {shown}() \
+                is \
+                not supported"
+                ),
+            )
+            .detail(
+                "Only functions that read nothing but their arguments may be used over \
+                    released values.",
+            )
+            .at(position_of(name)));
         }
-        if *uses_odbc_syntax || !matches!(parameters, ast::FunctionArguments::None) || null_treatment.is_some() {
+        if *uses_odbc_syntax
+            || !matches!(parameters, ast::FunctionArguments::None)
+            || null_treatment.is_some()
+        {
             return Err(unsupported_above("this form of call"));
         }
         allow_list::check_growth(names.last().map_or("", String::as_str), args)?;
         let over = match over {
             None => None,
-            Some(ast::WindowType::WindowSpec(window)) => Some(ast::WindowType::WindowSpec(self.above_window(window, environment, place)?)),
-            Some(ast::WindowType::NamedWindow(name)) => Some(ast::WindowType::NamedWindow(name.clone())),
+            Some(ast::WindowType::WindowSpec(window)) => Some(ast::WindowType::WindowSpec(
+                self.above_window(window, environment, place)?,
+            )),
+            Some(ast::WindowType::NamedWindow(name)) => {
+                Some(ast::WindowType::NamedWindow(name.clone()))
+            }
         };
         Ok(ast::Function {
             name: name.clone(),
@@ -47,7 +80,10 @@ impl Resolver<'_> {
             parameters: ast::FunctionArguments::None,
             args: self.above_arguments(args, environment, place)?,
             within_group: self.above_ordering(within_group, environment, place)?,
-            filter: filter.as_ref().map(|f| self.above(f, environment, place).map(Box::new)).transpose()?,
+            filter: filter
+                .as_ref()
+                .map(|f| self.above(f, environment, place).map(Box::new))
+                .transpose()?,
             null_treatment: None,
             over,
         })
@@ -62,18 +98,33 @@ impl Resolver<'_> {
         match arguments {
             ast::FunctionArguments::None => Ok(ast::FunctionArguments::None),
             ast::FunctionArguments::Subquery(_) => Err(unsupported_above("a subquery as argument")),
-            ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment, args, clauses }) => {
-                let args = args.iter().map(|a| self.above_argument(a, environment, place)).collect::<Result<_, _>>()?;
+            ast::FunctionArguments::List(ast::FunctionArgumentList {
+                duplicate_treatment,
+                args,
+                clauses,
+            }) => {
+                let args = args
+                    .iter()
+                    .map(|a| self.above_argument(a, environment, place))
+                    .collect::<Result<_, _>>()?;
                 let clauses = clauses
                     .iter()
                     .map(|clause| match clause {
                         ast::FunctionArgumentClause::OrderBy(order) => {
-                            Ok(ast::FunctionArgumentClause::OrderBy(self.above_ordering(order, environment, place)?))
+                            Ok(ast::FunctionArgumentClause::OrderBy(self.above_ordering(
+                                order,
+                                environment,
+                                place,
+                            )?))
                         }
                         _ => Err(unsupported_above("this clause of a call")),
                     })
                     .collect::<Result<_, _>>()?;
-                Ok(ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: *duplicate_treatment, args, clauses }))
+                Ok(ast::FunctionArguments::List(ast::FunctionArgumentList {
+                    duplicate_treatment: *duplicate_treatment,
+                    args,
+                    clauses,
+                }))
             }
         }
     }
@@ -86,16 +137,24 @@ impl Resolver<'_> {
     ) -> Result<ast::FunctionArg, Refusal> {
         match argument {
             ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => {
-                Ok(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(self.above(expr, environment, place)?)))
+                Ok(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(
+                    self.above(expr, environment, place)?,
+                )))
             }
             ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard) => Ok(argument.clone()),
             ast::FunctionArg::ExprNamed {
                 name: name @ ast::Expr::Identifier(_),
                 arg: ast::FunctionArgExpr::Expr(expr),
-                operator: operator @ (ast::FunctionArgOperator::RightArrow | ast::FunctionArgOperator::Assignment),
+                operator:
+                    operator @ (ast::FunctionArgOperator::RightArrow
+                    | ast::FunctionArgOperator::Assignment),
             } => {
                 let arg = ast::FunctionArgExpr::Expr(self.above(expr, environment, place)?);
-                Ok(ast::FunctionArg::ExprNamed { name: name.clone(), arg, operator: operator.clone() })
+                Ok(ast::FunctionArg::ExprNamed {
+                    name: name.clone(),
+                    arg,
+                    operator: operator.clone(),
+                })
             }
             _ => Err(unsupported_above("this form of argument")),
         }
@@ -107,20 +166,37 @@ impl Resolver<'_> {
         environment: &Environment,
         place: &mut Above<'_>,
     ) -> Result<ast::WindowSpec, Refusal> {
-        let ast::WindowSpec { window_name, partition_by, order_by, window_frame } = window;
+        let ast::WindowSpec {
+            window_name,
+            partition_by,
+            order_by,
+            window_frame,
+        } = window;
         let window_frame = window_frame
             .as_ref()
-            .map(|ast::WindowFrame { units, start_bound, end_bound }| {
-                Ok::<_, Refusal>(ast::WindowFrame {
-                    units: *units,
-                    start_bound: self.above_bound(start_bound, environment, place)?,
-                    end_bound: end_bound.as_ref().map(|b| self.above_bound(b, environment, place)).transpose()?,
-                })
-            })
+            .map(
+                |ast::WindowFrame {
+                     units,
+                     start_bound,
+                     end_bound,
+                 }| {
+                    Ok::<_, Refusal>(ast::WindowFrame {
+                        units: *units,
+                        start_bound: self.above_bound(start_bound, environment, place)?,
+                        end_bound: end_bound
+                            .as_ref()
+                            .map(|b| self.above_bound(b, environment, place))
+                            .transpose()?,
+                    })
+                },
+            )
             .transpose()?;
         Ok(ast::WindowSpec {
             window_name: window_name.clone(),
-            partition_by: partition_by.iter().map(|e| self.above(e, environment, place)).collect::<Result<_, _>>()?,
+            partition_by: partition_by
+                .iter()
+                .map(|e| self.above(e, environment, place))
+                .collect::<Result<_, _>>()?,
             order_by: self.above_ordering(order_by, environment, place)?,
             window_frame,
         })
@@ -135,8 +211,16 @@ impl Resolver<'_> {
         use ast::WindowFrameBound as B;
         Ok(match bound {
             B::CurrentRow => B::CurrentRow,
-            B::Preceding(e) => B::Preceding(e.as_ref().map(|e| self.above(e, environment, place).map(Box::new)).transpose()?),
-            B::Following(e) => B::Following(e.as_ref().map(|e| self.above(e, environment, place).map(Box::new)).transpose()?),
+            B::Preceding(e) => B::Preceding(
+                e.as_ref()
+                    .map(|e| self.above(e, environment, place).map(Box::new))
+                    .transpose()?,
+            ),
+            B::Following(e) => B::Following(
+                e.as_ref()
+                    .map(|e| self.above(e, environment, place).map(Box::new))
+                    .transpose()?,
+            ),
         })
     }
 
@@ -148,10 +232,23 @@ impl Resolver<'_> {
     ) -> Result<Vec<ast::OrderByExpr>, Refusal> {
         order
             .iter()
-            .map(|ast::OrderByExpr { expr, options, with_fill }| match with_fill {
-                None => Ok(ast::OrderByExpr { expr: self.above(expr, environment, place)?, options: options.clone(), with_fill: None }),
-                Some(_) => Err(Refusal::new(sqlstate::SYNTAX_ERROR, "WITH FILL is not PostgreSQL's")),
-            })
+            .map(
+                |ast::OrderByExpr {
+                     expr,
+                     options,
+                     with_fill,
+                 }| match with_fill {
+                    None => Ok(ast::OrderByExpr {
+                        expr: self.above(expr, environment, place)?,
+                        options: options.clone(),
+                        with_fill: None,
+                    }),
+                    Some(_) => Err(Refusal::new(
+                        sqlstate::SYNTAX_ERROR,
+                        "WITH FILL is not PostgreSQL's",
+                    )),
+                },
+            )
             .collect()
     }
 
@@ -166,13 +263,18 @@ impl Resolver<'_> {
             .iter()
             .map(|ast::NamedWindowDefinition(name, window)| match window {
                 ast::NamedWindowExpr::WindowSpec(window) => {
-                    let window = ast::NamedWindowExpr::WindowSpec(self.above_window(window, environment, place)?);
+                    let window = ast::NamedWindowExpr::WindowSpec(self.above_window(
+                        window,
+                        environment,
+                        place,
+                    )?);
                     Ok(ast::NamedWindowDefinition(name.clone(), window))
                 }
-                ast::NamedWindowExpr::NamedWindow(_) => {
-                    Err(Refusal::new(sqlstate::SYNTAX_ERROR, "a window is defined in parentheses")
-                        .at(crate::resolve::names::scope::position(name.span)))
-                }
+                ast::NamedWindowExpr::NamedWindow(_) => Err(Refusal::new(
+                    sqlstate::SYNTAX_ERROR,
+                    "a window is defined in parentheses",
+                )
+                .at(crate::resolve::names::scope::position(name.span))),
             })
             .collect()
     }

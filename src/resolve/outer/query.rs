@@ -29,7 +29,8 @@ pub struct Definition {
     pub environment: Environment,
     /// What its rows are. Rows of private tables are used by inlining, never printed.
     pub rows: Rows,
-    /// What is printed for it: its query over released and public tables. `None` where it selects rows of private tables: it is used by inlining.
+    /// What is printed for it: its query over released and public tables. `None` where it selects
+    /// rows of private tables: it is used by inlining.
     pub opened: Option<ast::Cte>,
     /// Whether its rows must be made before rows that read it.
     pub is_middle: bool,
@@ -58,16 +59,46 @@ impl Environment {
         None
     }
 
-    pub(in crate::resolve) fn with(&self, name: String, cte: ast::Cte, rows: Rows, opened: Option<ast::Cte>) -> Self {
+    pub(in crate::resolve) fn with(
+        &self,
+        name: String,
+        cte: ast::Cte,
+        rows: Rows,
+        opened: Option<ast::Cte>,
+    ) -> Self {
         let is_middle = opened.is_some() && is_made_before(&cte.query, &rows, self);
         let (environment, outside) = (self.clone(), self.clone());
-        Self(Some(Rc::new(Definition { name, cte, environment, rows, opened, is_middle, recursion: Recursion::None, outside })))
+        Self(Some(Rc::new(Definition {
+            name,
+            cte,
+            environment,
+            rows,
+            opened,
+            is_middle,
+            recursion: Recursion::None,
+            outside,
+        })))
     }
 
     /// A definition that names itself: as it is seen from within, and after.
-    pub(in crate::resolve) fn with_recursive(&self, name: String, cte: ast::Cte, opened: ast::Cte, recursion: Recursion) -> Self {
+    pub(in crate::resolve) fn with_recursive(
+        &self,
+        name: String,
+        cte: ast::Cte,
+        opened: ast::Cte,
+        recursion: Recursion,
+    ) -> Self {
         let (environment, outside) = (self.clone(), self.clone());
-        Self(Some(Rc::new(Definition { name, cte, environment, rows: Rows::default(), opened: Some(opened), is_middle: true, recursion, outside })))
+        Self(Some(Rc::new(Definition {
+            name,
+            cte,
+            environment,
+            rows: Rows::default(),
+            opened: Some(opened),
+            is_middle: true,
+            recursion,
+            outside,
+        })))
     }
 
     /// Every definition in scope, innermost first.
@@ -86,20 +117,49 @@ pub enum Named {
 /// Names of this form are ours: releases stand under them in the outer query.
 pub fn reserved(name: &str) -> Result<(), Refusal> {
     if name.starts_with("pgveil_") {
-        return Err(Refusal::new("42939", format!("the name \"{name}\" is reserved")).detail("Names that start with pgveil_ are pgveil's own."));
+        return Err(
+            Refusal::new("42939", format!("the name \"{name}\" is reserved"))
+                .detail("Names that start with pgveil_ are pgveil's own."),
+        );
     }
     Ok(())
 }
 
 impl Resolver<'_> {
-    /// Rewrites a query that shows no private row: every release in it becomes a table of released rows.
-    pub(in crate::resolve) fn open_query(&mut self, query: &ast::Query, environment: &Environment) -> Result<ast::Query, Refusal> {
-        let ast::Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } = query;
+    /// Rewrites a query that shows no private row: every release in it becomes a table of released
+    /// rows.
+    pub(in crate::resolve) fn open_query(
+        &mut self,
+        query: &ast::Query,
+        environment: &Environment,
+    ) -> Result<ast::Query, Refusal> {
+        let ast::Query {
+            with,
+            body,
+            order_by,
+            limit_clause,
+            fetch,
+            locks,
+            for_clause,
+            settings,
+            format_clause,
+            pipe_operators,
+        } = query;
         if !locks.is_empty() {
-            return Err(Refusal::denied("SELECT FOR UPDATE and its kin are not allowed").detail("pgveil answers read-only queries."));
+            return Err(
+                Refusal::denied("SELECT FOR UPDATE and its kin are not allowed")
+                    .detail("pgveil answers read-only queries."),
+            );
         }
-        if for_clause.is_some() || settings.is_some() || format_clause.is_some() || !pipe_operators.is_empty() {
-            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this clause is not part of PostgreSQL's SELECT"));
+        if for_clause.is_some()
+            || settings.is_some()
+            || format_clause.is_some()
+            || !pipe_operators.is_empty()
+        {
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "this clause is not part of PostgreSQL's SELECT",
+            ));
         }
         let (with, environment) = self.open_with(with.as_ref(), environment)?;
         let (body, order_by) = self.open_body(body, order_by.as_ref(), &environment)?;
@@ -107,8 +167,14 @@ impl Resolver<'_> {
             with,
             body: Box::new(body),
             order_by,
-            limit_clause: limit_clause.as_ref().map(|l| self.open_limit(l, &environment)).transpose()?,
-            fetch: fetch.as_ref().map(|f| self.open_fetch(f, &environment)).transpose()?,
+            limit_clause: limit_clause
+                .as_ref()
+                .map(|l| self.open_limit(l, &environment))
+                .transpose()?,
+            fetch: fetch
+                .as_ref()
+                .map(|f| self.open_fetch(f, &environment))
+                .transpose()?,
             locks: Vec::new(),
             for_clause: None,
             settings: None,
@@ -122,23 +188,48 @@ impl Resolver<'_> {
         with: Option<&ast::With>,
         environment: &Environment,
     ) -> Result<(Option<ast::With>, Environment), Refusal> {
-        let Some(ast::With { with_token, recursive, cte_tables }) = with else { return Ok((None, environment.clone())) };
+        let Some(ast::With {
+            with_token,
+            recursive,
+            cte_tables,
+        }) = with
+        else {
+            return Ok((None, environment.clone()));
+        };
         let mut environment = environment.clone();
         let mut kept = Vec::new();
         let mut is_recursive = false;
         for (at, cte) in cte_tables.iter().enumerate() {
-            let ast::Cte { alias, query, from, materialized, closing_paren_token } = cte;
+            let ast::Cte {
+                alias,
+                query,
+                from,
+                materialized,
+                closing_paren_token,
+            } = cte;
             if from.is_some() {
-                return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this form of WITH is not PostgreSQL's"));
+                return Err(Refusal::new(
+                    sqlstate::SYNTAX_ERROR,
+                    "this form of WITH is not PostgreSQL's",
+                ));
             }
             let name = name_of(&alias.name)?;
             reserved(&name)?;
             if *recursive && recursion::names_any(query, &cte_tables[at + 1..])? {
-                return Err(unsupported_above("a query of WITH RECURSIVE that refers to a later one").at(position(alias.name.span)));
+                return Err(unsupported_above(
+                    "a query of WITH RECURSIVE that refers to a later one",
+                )
+                .at(position(alias.name.span)));
             }
-            let names_itself = *recursive && recursion::names_any(query, std::slice::from_ref(cte))?;
+            let names_itself =
+                *recursive && recursion::names_any(query, std::slice::from_ref(cte))?;
             let inside = match names_itself {
-                true => environment.with_recursive(name.clone(), cte.clone(), cte.clone(), Recursion::Within),
+                true => environment.with_recursive(
+                    name.clone(),
+                    cte.clone(),
+                    cte.clone(),
+                    Recursion::Within,
+                ),
                 false => environment.clone(),
             };
             let rows = self.rows_of(query, &inside)?;
@@ -146,17 +237,33 @@ impl Resolver<'_> {
             if !rows.private {
                 let query = Box::new(self.open_query(query, &inside)?);
                 let (alias, closing_paren_token) = (alias.clone(), closing_paren_token.clone());
-                opened = Some(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
+                opened = Some(ast::Cte {
+                    alias,
+                    query,
+                    from: None,
+                    materialized: *materialized,
+                    closing_paren_token,
+                });
             }
             kept.extend(opened.clone());
             is_recursive |= names_itself;
             environment = match (names_itself, opened) {
                 (false, opened) => environment.with(name, cte.clone(), rows, opened),
-                (true, Some(opened)) => environment.with_recursive(name, cte.clone(), opened, Recursion::Defined),
-                (true, None) => return Err(Refusal::unsupported("WITH RECURSIVE").at(position(alias.name.span))),
+                (true, Some(opened)) => {
+                    environment.with_recursive(name, cte.clone(), opened, Recursion::Defined)
+                }
+                (true, None) => {
+                    return Err(
+                        Refusal::unsupported("WITH RECURSIVE").at(position(alias.name.span))
+                    );
+                }
             };
         }
-        let with = (!kept.is_empty()).then(|| ast::With { with_token: with_token.clone(), recursive: is_recursive, cte_tables: kept });
+        let with = (!kept.is_empty()).then(|| ast::With {
+            with_token: with_token.clone(),
+            recursive: is_recursive,
+            cte_tables: kept,
+        });
         Ok((with, environment))
     }
 
@@ -175,15 +282,20 @@ impl Resolver<'_> {
                 let select = counting.as_ref().unwrap_or(select);
                 let (select, order_by) = if !self.reads_private(select, environment)? {
                     self.open_select(select, order_by, environment)?
-                } else if empty_query::is_constant_false(select.selection.as_ref()) && !is_asking_elsewhere(select, order_by) {
+                } else if empty_query::is_constant_false(select.selection.as_ref())
+                    && !is_asking_elsewhere(select, order_by)
+                {
                     self.empty = true;
                     let opened = self.open_select(select, order_by, environment);
                     self.empty = false;
                     opened?
                 } else if is_aggregated(select) && self.is_step(select, environment)? {
-                    return Err(self.steps_refused().at(select.projection.first().and_then(place_of)));
+                    return Err(self
+                        .steps_refused()
+                        .at(select.projection.first().and_then(place_of)));
                 } else if is_aggregated(select) {
-                    self.cut_select(select, order_by, environment).map_err(|refusal| self.outside(refusal))?
+                    self.cut_select(select, order_by, environment)
+                        .map_err(|refusal| self.outside(refusal))?
                 } else {
                     return Err(rows_refused().at(select.projection.first().and_then(place_of)));
                 };
@@ -191,33 +303,69 @@ impl Resolver<'_> {
             }
             ast::SetExpr::Query(query) => {
                 let query = self.open_query(query, environment)?;
-                Ok((ast::SetExpr::Query(Box::new(query)), order_by.map(|o| self.open_order(o, environment)).transpose()?))
+                Ok((
+                    ast::SetExpr::Query(Box::new(query)),
+                    order_by
+                        .map(|o| self.open_order(o, environment))
+                        .transpose()?,
+                ))
             }
-            ast::SetExpr::SetOperation { left, op, set_quantifier, right } => {
+            ast::SetExpr::SetOperation {
+                left,
+                op,
+                set_quantifier,
+                right,
+            } => {
                 let (left, _) = self.open_body(left, None, environment)?;
                 let (right, _) = self.open_body(right, None, environment)?;
-                let known = matches!(set_quantifier, ast::SetQuantifier::All | ast::SetQuantifier::Distinct | ast::SetQuantifier::None);
+                let known = matches!(
+                    set_quantifier,
+                    ast::SetQuantifier::All
+                        | ast::SetQuantifier::Distinct
+                        | ast::SetQuantifier::None
+                );
                 if matches!(op, ast::SetOperator::Minus) || !known {
-                    return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this set operation is not PostgreSQL's"));
+                    return Err(Refusal::new(
+                        sqlstate::SYNTAX_ERROR,
+                        "this set operation is not PostgreSQL's",
+                    ));
                 }
-                let order_by = order_by.map(|o| self.open_order(o, environment)).transpose()?;
-                let set = ast::SetExpr::SetOperation { left: Box::new(left), op: *op, set_quantifier: *set_quantifier, right: Box::new(right) };
+                let order_by = order_by
+                    .map(|o| self.open_order(o, environment))
+                    .transpose()?;
+                let set = ast::SetExpr::SetOperation {
+                    left: Box::new(left),
+                    op: *op,
+                    set_quantifier: *set_quantifier,
+                    right: Box::new(right),
+                };
                 Ok((set, order_by))
             }
             ast::SetExpr::Values(values) => {
                 let values = self.open_values(values, environment)?;
-                Ok((ast::SetExpr::Values(values), order_by.map(|o| self.open_order(o, environment)).transpose()?))
+                Ok((
+                    ast::SetExpr::Values(values),
+                    order_by
+                        .map(|o| self.open_order(o, environment))
+                        .transpose()?,
+                ))
             }
-            ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_) => {
-                Err(Refusal::denied("statements that change data are not allowed").detail("pgveil answers SELECT queries only."))
-            }
+            ast::SetExpr::Insert(_)
+            | ast::SetExpr::Update(_)
+            | ast::SetExpr::Delete(_)
+            | ast::SetExpr::Merge(_) => Err(Refusal::denied(
+                "statements that change data are not allowed",
+            )
+            .detail("pgveil answers SELECT queries only.")),
             ast::SetExpr::Table(_) => Err(Refusal::unsupported("TABLE")),
         }
     }
 
-    /// In a subquery of an expression, a name that its own FROM has not is one of the query around it: PostgreSQL has read the statement before.
+    /// In a subquery of an expression, a name that its own FROM has not is one of the query around
+    /// it: PostgreSQL has read the statement before.
     fn outside(&self, refusal: Refusal) -> Refusal {
-        let is_missing = [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE].contains(&refusal.sqlstate.as_str());
+        let is_missing = [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE]
+            .contains(&refusal.sqlstate.as_str());
         if self.subqueries == 0 || !is_missing {
             return refusal;
         }
@@ -227,27 +375,59 @@ impl Resolver<'_> {
             .at(refusal.position)
     }
 
-    /// The table or common table expression that a name in FROM stands for; what the policy does not show does not exist.
-    pub(in crate::resolve) fn lookup(&self, name: &ast::ObjectName, environment: &Environment) -> Result<Named, Refusal> {
+    /// The table or common table expression that a name in FROM stands for; what the policy does
+    /// not show does not exist.
+    pub(in crate::resolve) fn lookup(
+        &self,
+        name: &ast::ObjectName,
+        environment: &Environment,
+    ) -> Result<Named, Refusal> {
         let names = names_of(name)?;
         let shown = names.join(".");
         let at = position_of(name);
-        let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist")).at(at);
-        let find = |schema: &str, table: &str| self.policy.tables.iter().position(|t| t.schema == schema && t.name == table).map(TableId);
-        let find_view = |schema: &str, name: &str| view(name).filter(|_| schema == VIEW_SCHEMA).map(|view| Named::View(view.kind));
+        let missing = || {
+            Refusal::new(
+                sqlstate::UNDEFINED_TABLE,
+                format!("relation \"{shown}\" does not exist"),
+            )
+            .at(at)
+        };
+        let find = |schema: &str, table: &str| {
+            self.policy
+                .tables
+                .iter()
+                .position(|t| t.schema == schema && t.name == table)
+                .map(TableId)
+        };
+        let find_view = |schema: &str, name: &str| {
+            view(name)
+                .filter(|_| schema == VIEW_SCHEMA)
+                .map(|view| Named::View(view.kind))
+        };
         match names.as_slice() {
             [table] => {
                 if let Some(definition) = environment.find(table) {
                     return Ok(Named::Cte(definition));
                 }
-                if table.starts_with("pg_") && !self.search_path.iter().any(|s| find(s, table).is_some()) {
+                if table.starts_with("pg_")
+                    && !self.search_path.iter().any(|s| find(s, table).is_some())
+                {
                     return Err(catalogs_refused());
                 }
-                let found = |schema: &String| find(schema, table).map(Named::Table).or_else(|| find_view(schema, table));
+                let found = |schema: &String| {
+                    find(schema, table)
+                        .map(Named::Table)
+                        .or_else(|| find_view(schema, table))
+                };
                 self.search_path.iter().find_map(found).ok_or_else(missing)
             }
-            [schema, _] if schema == "pg_catalog" || schema == "information_schema" => Err(catalogs_refused()),
-            [schema, table] => find(schema, table).map(Named::Table).or_else(|| find_view(schema, table)).ok_or_else(missing),
+            [schema, _] if schema == "pg_catalog" || schema == "information_schema" => {
+                Err(catalogs_refused())
+            }
+            [schema, table] => find(schema, table)
+                .map(Named::Table)
+                .or_else(|| find_view(schema, table))
+                .ok_or_else(missing),
             _ => {
                 let message = format!("cross-database references are not implemented: \"{shown}\"");
                 Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message).at(at))
@@ -258,9 +438,17 @@ impl Resolver<'_> {
     /// Groups that each lie within one unit are rows of that unit still.
     fn steps_refused(&self) -> Refusal {
         let unit = &self.policy.privacy.unit;
-        Refusal::denied(format!("rows of one {unit} each are not shown; aggregate over them"))
-            .detail(format!("These groups tell one {unit} from another, so each would be about one {unit} alone."))
-            .hint("Write the query as a derived table and aggregate it, as in SELECT avg(total) FROM (SELECT …, sum(x) AS total FROM … GROUP BY …) AS t.")
+        Refusal::denied(format!(
+            "rows of one {unit} each are not shown; aggregate over them"
+        ))
+        .detail(format!(
+            "These groups tell one {unit} from another, so each would be about one \
+                {unit} alone."
+        ))
+        .hint(
+            "Write the query as a derived table and aggregate it, as in SELECT avg(total) \
+                FROM (SELECT …, sum(x) AS total FROM … GROUP BY …) AS t.",
+        )
     }
 
     pub(in crate::resolve) fn is_private(&self, table: TableId) -> bool {
@@ -277,13 +465,24 @@ impl Resolver<'_> {
 /// A SELECT whose rows are groups.
 pub(in crate::resolve) fn is_aggregated(select: &ast::Select) -> bool {
     let grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, modifiers) if exprs.is_empty() && modifiers.is_empty());
-    grouped || select.having.is_some() || select.distinct.is_some() || select.projection.iter().filter_map(item_expr).any(contains_aggregate)
+    grouped
+        || select.having.is_some()
+        || select.distinct.is_some()
+        || select
+            .projection
+            .iter()
+            .filter_map(item_expr)
+            .any(contains_aggregate)
 }
 
 pub(in crate::resolve) fn item_expr(item: &ast::SelectItem) -> Option<&ast::Expr> {
     match item {
-        ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ } => Some(expr),
-        ast::SelectItem::ExprWithAliases { .. } | ast::SelectItem::QualifiedWildcard(..) | ast::SelectItem::Wildcard(_) => None,
+        ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ } => {
+            Some(expr)
+        }
+        ast::SelectItem::ExprWithAliases { .. }
+        | ast::SelectItem::QualifiedWildcard(..)
+        | ast::SelectItem::Wildcard(_) => None,
     }
 }
 
@@ -299,39 +498,58 @@ fn asks(node: &impl ast::Visit) -> bool {
     node.visit(&mut Search).is_break()
 }
 
-/// An aggregate without rows is still a row, and a subquery beside it asks rows of its own: those are not empty, so this is no shape probe.
+/// An aggregate without rows is still a row, and a subquery beside it asks rows of its own: those
+/// are not empty, so this is no shape probe.
 fn is_asking_elsewhere(select: &ast::Select, order_by: Option<&ast::OrderBy>) -> bool {
-    let above = select.projection.iter().filter_map(item_expr).chain(&select.having).any(asks);
+    let above = select
+        .projection
+        .iter()
+        .filter_map(item_expr)
+        .chain(&select.having)
+        .any(asks);
     is_aggregated(select) && (above || order_by.is_some_and(asks))
 }
 
 /// How every refusal of rows begins.
 pub(in crate::resolve) const ROWS: &str = "rows of a private table are not shown";
 
-/// Whether this statement was refused for nothing but showing rows, as tools do that preview a table. Subqueries in expressions make it another: a value or a
-/// condition that is not answered is no empty table.
+/// Whether this statement was refused for nothing but showing rows, as tools do that preview a
+/// table. Subqueries in expressions make it another: a value or a condition that is not answered is
+/// no empty table.
 pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
     struct Subqueries;
     impl ast::Visitor for Subqueries {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
-            if asks(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if asks(expr) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         }
     }
     let plain = match &*statement.0.body {
         ast::SetExpr::Select(select) => !select.from.is_empty() && !is_aggregated(select),
         _ => false,
     };
-    let is_rows = refusal.sqlstate == sqlstate::INSUFFICIENT_PRIVILEGE && refusal.message.starts_with(ROWS);
+    let is_rows =
+        refusal.sqlstate == sqlstate::INSUFFICIENT_PRIVILEGE && refusal.message.starts_with(ROWS);
     plain && is_rows && ast::Visit::visit(&*statement.0, &mut Subqueries).is_continue()
 }
 
 fn rows_refused() -> Refusal {
-    Refusal::denied(format!("{ROWS}; aggregate them"))
-        .detail("COUNT, SUM and AVG are answered, with GROUP BY, FILTER and WHERE: for example SELECT count(*) FROM the same table.")
+    Refusal::denied(format!("{ROWS}; aggregate them")).detail(
+        "COUNT, SUM and AVG are answered, with GROUP BY, FILTER and WHERE: for example \
+            SELECT count(*) FROM the same table.",
+    )
 }
 
 fn catalogs_refused() -> Refusal {
-    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "system catalogs are not read together with tables")
-        .detail("Statements about the catalogs alone are answered from the schema that the policy shows.")
+    Refusal::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        "system catalogs are not read together with tables",
+    )
+    .detail(
+        "Statements about the catalogs alone are answered from the schema that the policy shows.",
+    )
 }

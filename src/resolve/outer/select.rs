@@ -1,4 +1,5 @@
-//! SELECT, VALUES, ORDER BY and LIMIT over public and released tables, clause by clause; and free shape probes.
+//! SELECT, VALUES, ORDER BY and LIMIT over public and released tables, clause by clause; and free
+//! shape probes.
 
 use sqlparser::ast;
 
@@ -21,14 +22,27 @@ impl Resolver<'_> {
     ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
         check_select(select)?;
         let distinct = match &select.distinct {
-            Some(ast::Distinct::On(exprs)) => Some(ast::Distinct::On(self.open_all(exprs, environment)?)),
+            Some(ast::Distinct::On(exprs)) => {
+                Some(ast::Distinct::On(self.open_all(exprs, environment)?))
+            }
             other => other.clone(),
         };
-        let from = select.from.iter().map(|t| self.open_tables(t, environment)).collect::<Result<_, _>>()?;
-        let projection = select.projection.iter().map(|i| self.open_item(i, environment)).collect::<Result<_, _>>()?;
+        let from = select
+            .from
+            .iter()
+            .map(|t| self.open_tables(t, environment))
+            .collect::<Result<_, _>>()?;
+        let projection = select
+            .projection
+            .iter()
+            .map(|i| self.open_item(i, environment))
+            .collect::<Result<_, _>>()?;
         let group_by = match &select.group_by {
             ast::GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => {
-                let exprs = exprs.iter().map(|e| self.open_group(e, environment)).collect::<Result<_, _>>()?;
+                let exprs = exprs
+                    .iter()
+                    .map(|e| self.open_group(e, environment))
+                    .collect::<Result<_, _>>()?;
                 ast::GroupByExpr::Expressions(exprs, Vec::new())
             }
             _ => return Err(unsupported_above("this form of GROUP BY")),
@@ -37,22 +51,54 @@ impl Resolver<'_> {
             distinct,
             projection,
             from,
-            selection: select.selection.as_ref().map(|e| self.above(e, environment, &mut Above::Open)).transpose()?,
+            selection: select
+                .selection
+                .as_ref()
+                .map(|e| self.above(e, environment, &mut Above::Open))
+                .transpose()?,
             group_by,
-            having: select.having.as_ref().map(|e| self.above(e, environment, &mut Above::Open)).transpose()?,
-            named_window: self.above_named_windows(&select.named_window, environment, &mut Above::Open)?,
+            having: select
+                .having
+                .as_ref()
+                .map(|e| self.above(e, environment, &mut Above::Open))
+                .transpose()?,
+            named_window: self.above_named_windows(
+                &select.named_window,
+                environment,
+                &mut Above::Open,
+            )?,
             window_before_qualify: select.window_before_qualify,
             ..empty_select()
         };
-        Ok((open, order_by.map(|o| self.open_order(o, environment)).transpose()?))
+        Ok((
+            open,
+            order_by
+                .map(|o| self.open_order(o, environment))
+                .transpose()?,
+        ))
     }
 
-    fn open_all(&mut self, exprs: &[ast::Expr], environment: &Environment) -> Result<Vec<ast::Expr>, Refusal> {
-        exprs.iter().map(|e| self.above(e, environment, &mut Above::Open)).collect()
+    fn open_all(
+        &mut self,
+        exprs: &[ast::Expr],
+        environment: &Environment,
+    ) -> Result<Vec<ast::Expr>, Refusal> {
+        exprs
+            .iter()
+            .map(|e| self.above(e, environment, &mut Above::Open))
+            .collect()
     }
 
-    fn open_group(&mut self, expr: &ast::Expr, environment: &Environment) -> Result<ast::Expr, Refusal> {
-        let mut sets = |sets: &[Vec<ast::Expr>]| sets.iter().map(|set| self.open_all(set, environment)).collect::<Result<Vec<_>, _>>();
+    fn open_group(
+        &mut self,
+        expr: &ast::Expr,
+        environment: &Environment,
+    ) -> Result<ast::Expr, Refusal> {
+        let mut sets = |sets: &[Vec<ast::Expr>]| {
+            sets.iter()
+                .map(|set| self.open_all(set, environment))
+                .collect::<Result<Vec<_>, _>>()
+        };
         Ok(match expr {
             ast::Expr::GroupingSets(list) => ast::Expr::GroupingSets(sets(list)?),
             ast::Expr::Cube(list) => ast::Expr::Cube(sets(list)?),
@@ -61,49 +107,89 @@ impl Resolver<'_> {
         })
     }
 
-    fn open_item(&mut self, item: &ast::SelectItem, environment: &Environment) -> Result<ast::SelectItem, Refusal> {
+    fn open_item(
+        &mut self,
+        item: &ast::SelectItem,
+        environment: &Environment,
+    ) -> Result<ast::SelectItem, Refusal> {
         match item {
-            ast::SelectItem::UnnamedExpr(ast::Expr::Function(function)) if is_session_user(function) => {
+            ast::SelectItem::UnnamedExpr(ast::Expr::Function(function))
+                if is_session_user(function) =>
+            {
                 let expr = ast::Expr::Function(function.clone());
                 let alias = quoted(&column_name(&expr));
-                Ok(ast::SelectItem::ExprWithAlias { expr: self.above(&expr, environment, &mut Above::Open)?, alias })
+                Ok(ast::SelectItem::ExprWithAlias {
+                    expr: self.above(&expr, environment, &mut Above::Open)?,
+                    alias,
+                })
             }
-            ast::SelectItem::UnnamedExpr(expr) => Ok(ast::SelectItem::UnnamedExpr(self.above(expr, environment, &mut Above::Open)?)),
-            ast::SelectItem::ExprWithAlias { expr, alias } => {
-                Ok(ast::SelectItem::ExprWithAlias { expr: self.above(expr, environment, &mut Above::Open)?, alias: alias.clone() })
-            }
-            ast::SelectItem::Wildcard(options) | ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(_), options)
-                if *options == ast::WildcardAdditionalOptions::default() =>
-            {
-                Ok(item.clone())
-            }
+            ast::SelectItem::UnnamedExpr(expr) => Ok(ast::SelectItem::UnnamedExpr(self.above(
+                expr,
+                environment,
+                &mut Above::Open,
+            )?)),
+            ast::SelectItem::ExprWithAlias { expr, alias } => Ok(ast::SelectItem::ExprWithAlias {
+                expr: self.above(expr, environment, &mut Above::Open)?,
+                alias: alias.clone(),
+            }),
+            ast::SelectItem::Wildcard(options)
+            | ast::SelectItem::QualifiedWildcard(
+                ast::SelectItemQualifiedWildcardKind::ObjectName(_),
+                options,
+            ) if *options == ast::WildcardAdditionalOptions::default() => Ok(item.clone()),
             _ => Err(unsupported_above("this kind of SELECT item")),
         }
     }
 
-    fn open_tables(&mut self, tables: &ast::TableWithJoins, environment: &Environment) -> Result<ast::TableWithJoins, Refusal> {
+    fn open_tables(
+        &mut self,
+        tables: &ast::TableWithJoins,
+        environment: &Environment,
+    ) -> Result<ast::TableWithJoins, Refusal> {
         let ast::TableWithJoins { relation, joins } = tables;
         let joins = joins
             .iter()
-            .map(|ast::Join { relation, global, join_operator }| {
-                if *global {
-                    return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "GLOBAL JOIN is not PostgreSQL's"));
-                }
-                Ok(ast::Join {
-                    relation: self.open_factor(relation, environment)?,
-                    global: false,
-                    join_operator: self.open_join(join_operator, environment)?,
-                })
-            })
+            .map(
+                |ast::Join {
+                     relation,
+                     global,
+                     join_operator,
+                 }| {
+                    if *global {
+                        return Err(Refusal::new(
+                            sqlstate::SYNTAX_ERROR,
+                            "GLOBAL JOIN is not PostgreSQL's",
+                        ));
+                    }
+                    Ok(ast::Join {
+                        relation: self.open_factor(relation, environment)?,
+                        global: false,
+                        join_operator: self.open_join(join_operator, environment)?,
+                    })
+                },
+            )
             .collect::<Result<_, _>>()?;
-        Ok(ast::TableWithJoins { relation: self.open_factor(relation, environment)?, joins })
+        Ok(ast::TableWithJoins {
+            relation: self.open_factor(relation, environment)?,
+            joins,
+        })
     }
 
-    fn open_join(&mut self, operator: &ast::JoinOperator, environment: &Environment) -> Result<ast::JoinOperator, Refusal> {
+    fn open_join(
+        &mut self,
+        operator: &ast::JoinOperator,
+        environment: &Environment,
+    ) -> Result<ast::JoinOperator, Refusal> {
         use ast::JoinOperator as J;
         let mut constraint = |c: &ast::JoinConstraint| match c {
-            ast::JoinConstraint::On(e) => Ok(ast::JoinConstraint::On(self.above(e, environment, &mut Above::Open)?)),
-            ast::JoinConstraint::Using(_) | ast::JoinConstraint::Natural | ast::JoinConstraint::None => Ok::<_, Refusal>(c.clone()),
+            ast::JoinConstraint::On(e) => Ok(ast::JoinConstraint::On(self.above(
+                e,
+                environment,
+                &mut Above::Open,
+            )?)),
+            ast::JoinConstraint::Using(_)
+            | ast::JoinConstraint::Natural
+            | ast::JoinConstraint::None => Ok::<_, Refusal>(c.clone()),
         };
         Ok(match operator {
             J::Join(c) => J::Join(constraint(c)?),
@@ -118,11 +204,20 @@ impl Resolver<'_> {
         })
     }
 
-    fn open_factor(&mut self, factor: &ast::TableFactor, environment: &Environment) -> Result<ast::TableFactor, Refusal> {
-        self.opened(factor, environment).map_err(|refusal| refusal.within(|| place_of(factor)))
+    fn open_factor(
+        &mut self,
+        factor: &ast::TableFactor,
+        environment: &Environment,
+    ) -> Result<ast::TableFactor, Refusal> {
+        self.opened(factor, environment)
+            .map_err(|refusal| refusal.within(|| place_of(factor)))
     }
 
-    fn opened(&mut self, factor: &ast::TableFactor, environment: &Environment) -> Result<ast::TableFactor, Refusal> {
+    fn opened(
+        &mut self,
+        factor: &ast::TableFactor,
+        environment: &Environment,
+    ) -> Result<ast::TableFactor, Refusal> {
         match factor {
             ast::TableFactor::Table {
                 name,
@@ -135,11 +230,17 @@ impl Resolver<'_> {
                 json_path: None,
                 sample: None,
                 index_hints,
-            } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => self.open_table(name, alias.as_ref(), environment),
+            } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
+                self.open_table(name, alias.as_ref(), environment)
+            }
             ast::TableFactor::Table {
                 name,
                 alias,
-                args: Some(ast::TableFunctionArgs { args, settings: None }),
+                args:
+                    Some(ast::TableFunctionArgs {
+                        args,
+                        settings: None,
+                    }),
                 with_hints,
                 version: None,
                 with_ordinality,
@@ -150,32 +251,65 @@ impl Resolver<'_> {
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
                 self.open_function(name, args, *with_ordinality, alias.as_ref(), environment)
             }
-            ast::TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_offset_alias: None, with_ordinality } => {
-                Ok(ast::TableFactor::UNNEST {
-                    alias: alias.clone(),
-                    array_exprs: self.open_all(array_exprs, environment)?,
-                    with_offset: false,
-                    with_offset_alias: None,
+            ast::TableFactor::UNNEST {
+                alias,
+                array_exprs,
+                with_offset: false,
+                with_offset_alias: None,
+                with_ordinality,
+            } => Ok(ast::TableFactor::UNNEST {
+                alias: alias.clone(),
+                array_exprs: self.open_all(array_exprs, environment)?,
+                with_offset: false,
+                with_offset_alias: None,
+                with_ordinality: *with_ordinality,
+            }),
+            ast::TableFactor::Function {
+                lateral: true,
+                name,
+                args,
+                with_ordinality,
+                alias,
+            } => {
+                check_rows_function(name)?;
+                let args = args
+                    .iter()
+                    .map(|a| self.above_argument(a, environment, &mut Above::Open))
+                    .collect::<Result<_, _>>()?;
+                let (name, alias) = (name.clone(), alias.clone());
+                Ok(ast::TableFactor::Function {
+                    lateral: true,
+                    name,
+                    args,
                     with_ordinality: *with_ordinality,
+                    alias,
                 })
             }
-            ast::TableFactor::Function { lateral: true, name, args, with_ordinality, alias } => {
-                check_rows_function(name)?;
-                let args = args.iter().map(|a| self.above_argument(a, environment, &mut Above::Open)).collect::<Result<_, _>>()?;
-                let (name, alias) = (name.clone(), alias.clone());
-                Ok(ast::TableFactor::Function { lateral: true, name, args, with_ordinality: *with_ordinality, alias })
-            }
-            ast::TableFactor::Derived { lateral, subquery, alias, sample: None } => {
+            ast::TableFactor::Derived {
+                lateral,
+                subquery,
+                alias,
+                sample: None,
+            } => {
                 if let Some(alias) = alias {
                     reserved(&name_of(&alias.name)?)?;
                 }
-                // In a lateral subquery, as in one of an expression, names of the query around are in sight.
+                // In a lateral subquery, as in one of an expression, names of the query around are
+                // in sight.
                 self.subqueries += usize::from(*lateral);
                 let opened = self.open_query(subquery, environment);
                 self.subqueries -= usize::from(*lateral);
-                Ok(ast::TableFactor::Derived { lateral: *lateral, subquery: Box::new(opened?), alias: alias.clone(), sample: None })
+                Ok(ast::TableFactor::Derived {
+                    lateral: *lateral,
+                    subquery: Box::new(opened?),
+                    alias: alias.clone(),
+                    sample: None,
+                })
             }
-            ast::TableFactor::NestedJoin { table_with_joins, alias } => Ok(ast::TableFactor::NestedJoin {
+            ast::TableFactor::NestedJoin {
+                table_with_joins,
+                alias,
+            } => Ok(ast::TableFactor::NestedJoin {
                 table_with_joins: Box::new(self.open_tables(table_with_joins, environment)?),
                 alias: alias.clone(),
             }),
@@ -183,7 +317,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// A public table under its full name, or a WITH name. Private tables never get here: their SELECT is cut or refused.
+    /// A public table under its full name, or a WITH name. Private tables never get here: their
+    /// SELECT is cut or refused.
     fn open_table(
         &mut self,
         name: &ast::ObjectName,
@@ -192,12 +327,19 @@ impl Resolver<'_> {
     ) -> Result<ast::TableFactor, Refusal> {
         let own = names_of(name)?.pop().unwrap_or_default();
         let (name, alias) = match self.lookup(name, environment)? {
-            Named::Cte(definition) if definition.rows.private => return Err(Refusal::unsupported("private rows in this place")),
+            Named::Cte(definition) if definition.rows.private => {
+                return Err(Refusal::unsupported("private rows in this place"));
+            }
             Named::Cte(_) => (name.clone(), alias.cloned()),
-            Named::Table(table) if self.is_private(table) => return Err(Refusal::unsupported("private rows in this place")),
+            Named::Table(table) if self.is_private(table) => {
+                return Err(Refusal::unsupported("private rows in this place"));
+            }
             // Without an alias of ours, so that `schema.table.column` finds it, as in PostgreSQL.
             Named::Table(table) => (self.public_name(table), alias.cloned()),
-            Named::View(view) => (self.view_name(view), Some(alias.cloned().unwrap_or_else(|| plain_alias(&own)))),
+            Named::View(view) => (
+                self.view_name(view),
+                Some(alias.cloned().unwrap_or_else(|| plain_alias(&own))),
+            ),
         };
         Ok(plain_table(name, alias))
     }
@@ -206,7 +348,9 @@ impl Resolver<'_> {
         if !self.views.contains(&view) {
             self.views.push(view);
         }
-        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&view_alias(view)))])
+        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&view_alias(
+            view,
+        )))])
     }
 
     fn public_name(&mut self, table: TableId) -> ast::ObjectName {
@@ -218,7 +362,10 @@ impl Resolver<'_> {
 
     fn full_name(&self, table: TableId) -> ast::ObjectName {
         let table = &self.policy.tables[table.0];
-        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&table.schema)), ast::ObjectNamePart::Identifier(quoted(&table.name))])
+        ast::ObjectName(vec![
+            ast::ObjectNamePart::Identifier(quoted(&table.schema)),
+            ast::ObjectNamePart::Identifier(quoted(&table.name)),
+        ])
     }
 
     fn open_function(
@@ -230,11 +377,17 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
         check_rows_function(name)?;
-        let args = arguments.iter().map(|a| self.above_argument(a, environment, &mut Above::Open)).collect::<Result<_, _>>()?;
+        let args = arguments
+            .iter()
+            .map(|a| self.above_argument(a, environment, &mut Above::Open))
+            .collect::<Result<_, _>>()?;
         Ok(ast::TableFactor::Table {
             name: name.clone(),
             alias: alias.cloned(),
-            args: Some(ast::TableFunctionArgs { args, settings: None }),
+            args: Some(ast::TableFunctionArgs {
+                args,
+                settings: None,
+            }),
             with_hints: Vec::new(),
             version: None,
             with_ordinality,
@@ -245,48 +398,107 @@ impl Resolver<'_> {
         })
     }
 
-    pub(in crate::resolve) fn open_values(&mut self, values: &ast::Values, environment: &Environment) -> Result<ast::Values, Refusal> {
-        let ast::Values { explicit_row, value_keyword, rows } = values;
+    pub(in crate::resolve) fn open_values(
+        &mut self,
+        values: &ast::Values,
+        environment: &Environment,
+    ) -> Result<ast::Values, Refusal> {
+        let ast::Values {
+            explicit_row,
+            value_keyword,
+            rows,
+        } = values;
         let rows = rows
             .iter()
-            .map(|ast::Parens { opening_token, content, closing_token }| {
-                Ok(ast::Parens {
-                    opening_token: opening_token.clone(),
-                    content: self.open_all(content, environment)?,
-                    closing_token: closing_token.clone(),
-                })
-            })
+            .map(
+                |ast::Parens {
+                     opening_token,
+                     content,
+                     closing_token,
+                 }| {
+                    Ok(ast::Parens {
+                        opening_token: opening_token.clone(),
+                        content: self.open_all(content, environment)?,
+                        closing_token: closing_token.clone(),
+                    })
+                },
+            )
             .collect::<Result<_, Refusal>>()?;
-        Ok(ast::Values { explicit_row: *explicit_row, value_keyword: *value_keyword, rows })
+        Ok(ast::Values {
+            explicit_row: *explicit_row,
+            value_keyword: *value_keyword,
+            rows,
+        })
     }
 
-    pub(in crate::resolve) fn open_order(&mut self, order_by: &ast::OrderBy, environment: &Environment) -> Result<ast::OrderBy, Refusal> {
-        map_order(order_by, |expr| self.above(expr, environment, &mut Above::Open))
+    pub(in crate::resolve) fn open_order(
+        &mut self,
+        order_by: &ast::OrderBy,
+        environment: &Environment,
+    ) -> Result<ast::OrderBy, Refusal> {
+        map_order(order_by, |expr| {
+            self.above(expr, environment, &mut Above::Open)
+        })
     }
 
-    pub(in crate::resolve) fn open_limit(&mut self, limit: &ast::LimitClause, environment: &Environment) -> Result<ast::LimitClause, Refusal> {
+    pub(in crate::resolve) fn open_limit(
+        &mut self,
+        limit: &ast::LimitClause,
+        environment: &Environment,
+    ) -> Result<ast::LimitClause, Refusal> {
         match limit {
-            ast::LimitClause::LimitOffset { limit, offset, limit_by } if limit_by.is_empty() => Ok(ast::LimitClause::LimitOffset {
-                limit: limit.as_ref().map(|e| self.above(e, environment, &mut Above::Open)).transpose()?,
+            ast::LimitClause::LimitOffset {
+                limit,
+                offset,
+                limit_by,
+            } if limit_by.is_empty() => Ok(ast::LimitClause::LimitOffset {
+                limit: limit
+                    .as_ref()
+                    .map(|e| self.above(e, environment, &mut Above::Open))
+                    .transpose()?,
                 offset: offset
                     .as_ref()
                     .map(|ast::Offset { value, rows }| {
-                        Ok::<_, Refusal>(ast::Offset { value: self.above(value, environment, &mut Above::Open)?, rows: *rows })
+                        Ok::<_, Refusal>(ast::Offset {
+                            value: self.above(value, environment, &mut Above::Open)?,
+                            rows: *rows,
+                        })
                     })
                     .transpose()?,
                 limit_by: Vec::new(),
             }),
-            _ => Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this form of LIMIT is not PostgreSQL's")),
+            _ => Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "this form of LIMIT is not PostgreSQL's",
+            )),
         }
     }
 
-    pub(in crate::resolve) fn open_fetch(&mut self, fetch: &ast::Fetch, environment: &Environment) -> Result<ast::Fetch, Refusal> {
-        let ast::Fetch { with_ties, percent, quantity } = fetch;
+    pub(in crate::resolve) fn open_fetch(
+        &mut self,
+        fetch: &ast::Fetch,
+        environment: &Environment,
+    ) -> Result<ast::Fetch, Refusal> {
+        let ast::Fetch {
+            with_ties,
+            percent,
+            quantity,
+        } = fetch;
         if *percent {
-            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "FETCH … PERCENT is not PostgreSQL's"));
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "FETCH … PERCENT is not PostgreSQL's",
+            ));
         }
-        let quantity = quantity.as_ref().map(|e| self.above(e, environment, &mut Above::Open)).transpose()?;
-        Ok(ast::Fetch { with_ties: *with_ties, percent: false, quantity })
+        let quantity = quantity
+            .as_ref()
+            .map(|e| self.above(e, environment, &mut Above::Open))
+            .transpose()?;
+        Ok(ast::Fetch {
+            with_ties: *with_ties,
+            percent: false,
+            quantity,
+        })
     }
 }
 
@@ -297,7 +509,8 @@ fn check_rows_function(name: &ast::ObjectName) -> Result<(), Refusal> {
     }
 }
 
-/// Every clause of SELECT that is not PostgreSQL's, or not offered, is refused; the rest is left to the caller.
+/// Every clause of SELECT that is not PostgreSQL's, or not offered, is refused; the rest is left to
+/// the caller.
 pub(crate) fn check_select(select: &ast::Select) -> Result<(), Refusal> {
     let ast::Select {
         select_token: _,
@@ -326,13 +539,25 @@ pub(crate) fn check_select(select: &ast::Select) -> Result<(), Refusal> {
         flavor,
     } = select;
     if into.is_some() {
-        return Err(Refusal::denied("SELECT INTO is not allowed").detail("pgveil answers read-only queries."));
+        return Err(Refusal::denied("SELECT INTO is not allowed")
+            .detail("pgveil answers read-only queries."));
     }
-    let foreign = select_modifiers.is_some() || top.is_some() || exclude.is_some() || prewhere.is_some() || qualify.is_some();
-    let foreign = foreign || value_table_mode.is_some() || *flavor != ast::SelectFlavor::Standard || !optimizer_hints.is_empty();
-    let foreign = foreign || !lateral_views.is_empty() || !connect_by.is_empty() || !cluster_by.is_empty();
+    let foreign = select_modifiers.is_some()
+        || top.is_some()
+        || exclude.is_some()
+        || prewhere.is_some()
+        || qualify.is_some();
+    let foreign = foreign
+        || value_table_mode.is_some()
+        || *flavor != ast::SelectFlavor::Standard
+        || !optimizer_hints.is_empty();
+    let foreign =
+        foreign || !lateral_views.is_empty() || !connect_by.is_empty() || !cluster_by.is_empty();
     if foreign || !distribute_by.is_empty() || !sort_by.is_empty() {
-        return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this clause is not part of PostgreSQL's SELECT"));
+        return Err(Refusal::new(
+            sqlstate::SYNTAX_ERROR,
+            "this clause is not part of PostgreSQL's SELECT",
+        ));
     }
     Ok(())
 }
@@ -373,19 +598,41 @@ pub(in crate::resolve) fn map_order(
 ) -> Result<ast::OrderBy, Refusal> {
     let ast::OrderBy { kind, interpolate } = order_by;
     let ast::OrderByKind::Expressions(exprs) = kind else {
-        return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "ORDER BY ALL is not PostgreSQL's"));
+        return Err(Refusal::new(
+            sqlstate::SYNTAX_ERROR,
+            "ORDER BY ALL is not PostgreSQL's",
+        ));
     };
     if interpolate.is_some() {
-        return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "INTERPOLATE is not PostgreSQL's"));
+        return Err(Refusal::new(
+            sqlstate::SYNTAX_ERROR,
+            "INTERPOLATE is not PostgreSQL's",
+        ));
     }
     let exprs = exprs
         .iter()
-        .map(|ast::OrderByExpr { expr, options, with_fill }| match with_fill {
-            None => Ok(ast::OrderByExpr { expr: map(expr)?, options: options.clone(), with_fill: None }),
-            Some(_) => Err(Refusal::new(sqlstate::SYNTAX_ERROR, "WITH FILL is not PostgreSQL's")),
-        })
+        .map(
+            |ast::OrderByExpr {
+                 expr,
+                 options,
+                 with_fill,
+             }| match with_fill {
+                None => Ok(ast::OrderByExpr {
+                    expr: map(expr)?,
+                    options: options.clone(),
+                    with_fill: None,
+                }),
+                Some(_) => Err(Refusal::new(
+                    sqlstate::SYNTAX_ERROR,
+                    "WITH FILL is not PostgreSQL's",
+                )),
+            },
+        )
         .collect::<Result<_, _>>()?;
-    Ok(ast::OrderBy { kind: ast::OrderByKind::Expressions(exprs), interpolate: None })
+    Ok(ast::OrderBy {
+        kind: ast::OrderByKind::Expressions(exprs),
+        interpolate: None,
+    })
 }
 
 /// A bare integer: a position in the SELECT list.
@@ -410,5 +657,10 @@ pub fn plain_table(name: ast::ObjectName, alias: Option<ast::TableAlias>) -> ast
 }
 
 pub(crate) fn plain_alias(name: &str) -> ast::TableAlias {
-    ast::TableAlias { explicit: true, name: quoted(name), columns: Vec::new(), at: None }
+    ast::TableAlias {
+        explicit: true,
+        name: quoted(name),
+        columns: Vec::new(),
+        at: None,
+    }
 }

@@ -1,5 +1,5 @@
-//! Names and types of the columns of a query over released and public tables, as far as they are followed here: only to plan with. The shadow confirms
-//! them before anything is charged.
+//! Names and types of the columns of a query over released and public tables, as far as they are
+//! followed here: only to plan with. The shadow confirms them before anything is charged.
 
 use std::ops::ControlFlow;
 
@@ -23,10 +23,18 @@ impl Resolver<'_> {
     /// The columns of an opened query.
     ///
     /// # Errors
-    /// 0A000 where a type is not followed, or no row of a private table is compared with it; 42703, 42P01 for names that mean nothing in it.
+    /// 0A000 where a type is not followed, or no row of a private table is compared with it; 42703,
+    /// 42P01 for names that mean nothing in it.
     pub(in crate::resolve) fn shape(&self, query: &ast::Query) -> Result<Vec<Column>, Refusal> {
-        let columns = Shapes { resolver: self, definitions: Vec::new() }.query(query)?;
-        columns.into_iter().map(|(name, data_type)| Ok((name, constant_type(data_type)?))).collect()
+        let columns = Shapes {
+            resolver: self,
+            definitions: Vec::new(),
+        }
+        .query(query)?;
+        columns
+            .into_iter()
+            .map(|(name, data_type)| Ok((name, constant_type(data_type)?)))
+            .collect()
     }
 }
 
@@ -36,11 +44,23 @@ fn constant_type(data_type: Type) -> Result<Type, Refusal> {
         Type::Numeric(_) => Ok(Type::Numeric(None)),
         Type::Varchar(_) => Ok(Type::Varchar(None)),
         Type::Char(_) => Ok(Type::Char(None)),
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Text | Type::Uuid => Ok(data_type),
-        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => Ok(data_type),
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Float4
+        | Type::Float8
+        | Type::Text
+        | Type::Uuid => Ok(data_type),
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => {
+            Ok(data_type)
+        }
         Type::Interval | Type::Other { .. } => {
             let name = crate::ir::literal::type_name(&data_type).to_owned();
-            Err(Refusal::unsupported(format!("a subquery over private rows with a column of type {name}")).hint("Cast the column in the subquery."))
+            Err(Refusal::unsupported(format!(
+                "a subquery over private rows with a column of type {name}"
+            ))
+            .hint("Cast the column in the subquery."))
         }
     }
 }
@@ -67,16 +87,26 @@ impl Shapes<'_, '_> {
         match body {
             ast::SetExpr::Select(select) => self.select(select),
             ast::SetExpr::Query(query) => self.query(query),
-            ast::SetExpr::SetOperation { left, op: _, set_quantifier: _, right } => {
+            ast::SetExpr::SetOperation {
+                left,
+                op: _,
+                set_quantifier: _,
+                right,
+            } => {
                 let (left, right) = (self.body(left)?, self.body(right)?);
-                let types = |columns: &[Column]| columns.iter().map(|(_, t)| t.clone()).collect::<Vec<_>>();
+                let types =
+                    |columns: &[Column]| columns.iter().map(|(_, t)| t.clone()).collect::<Vec<_>>();
                 if types(&left) != types(&right) {
                     return Err(unfollowed("a set operation of unlike types"));
                 }
                 Ok(left)
             }
             ast::SetExpr::Values(values) => {
-                let rows = values.rows.iter().map(|row| self.constants(&row.content)).collect::<Result<Vec<_>, _>>()?;
+                let rows = values
+                    .rows
+                    .iter()
+                    .map(|row| self.constants(&row.content))
+                    .collect::<Result<Vec<_>, _>>()?;
                 let merged = |above: Vec<Type>, row: Vec<Type>| {
                     above
                         .iter()
@@ -85,8 +115,16 @@ impl Shapes<'_, '_> {
                         .collect::<Option<Vec<_>>>()
                         .ok_or_else(|| unfollowed("VALUES of unlike types"))
                 };
-                let types = rows.into_iter().map(Ok).reduce(|above, row| merged(above?, row?)).ok_or_else(|| unfollowed("VALUES without rows"))??;
-                Ok(types.into_iter().enumerate().map(|(at, data_type)| (format!("column{}", at + 1), data_type)).collect())
+                let types = rows
+                    .into_iter()
+                    .map(Ok)
+                    .reduce(|above, row| merged(above?, row?))
+                    .ok_or_else(|| unfollowed("VALUES without rows"))??;
+                Ok(types
+                    .into_iter()
+                    .enumerate()
+                    .map(|(at, data_type)| (format!("column{}", at + 1), data_type))
+                    .collect())
             }
             _ => Err(unfollowed("this kind of query")),
         }
@@ -95,12 +133,25 @@ impl Shapes<'_, '_> {
     /// Types of constants.
     fn constants(&self, values: &[ast::Expr]) -> Result<Vec<Type>, Refusal> {
         let scope = Scope::default();
-        values.iter().map(|value| Ok(self.expressions(&scope, &[]).value(value)?.data_type)).collect()
+        values
+            .iter()
+            .map(|value| Ok(self.expressions(&scope, &[]).value(value)?.data_type))
+            .collect()
     }
 
     fn expressions<'e>(&'e self, scope: &'e Scope, columns: &'e [ColumnInfo]) -> Expressions<'e> {
-        let Resolver { constants, bound, .. } = self.resolver;
-        Expressions { scope, columns, constants, types: self.resolver.type_names(), given: &[], outer: &[], bound }
+        let Resolver {
+            constants, bound, ..
+        } = self.resolver;
+        Expressions {
+            scope,
+            columns,
+            constants,
+            types: self.resolver.type_names(),
+            given: &[],
+            outer: &[],
+            bound,
+        }
     }
 
     fn select(&mut self, select: &ast::Select) -> Result<Vec<Column>, Refusal> {
@@ -116,20 +167,40 @@ impl Shapes<'_, '_> {
         let mut columns = Vec::new();
         for item in &select.projection {
             match item {
-                ast::SelectItem::Wildcard(_) => columns.extend(known.scope.visible().map(|c| known.column(c))),
-                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
-                    let alias = names_of(name)?.pop().unwrap_or_default();
-                    columns.extend(known.scope.item(&alias).iter().flat_map(|i| &i.columns).map(|c| known.column(c)));
+                ast::SelectItem::Wildcard(_) => {
+                    columns.extend(known.scope.visible().map(|c| known.column(c)))
                 }
-                ast::SelectItem::UnnamedExpr(expr) => columns.push((column_name(expr), self.typed(expr, &known)?)),
-                ast::SelectItem::ExprWithAlias { expr, alias } => columns.push((name_of(alias)?, self.typed(expr, &known)?)),
+                ast::SelectItem::QualifiedWildcard(
+                    ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+                    _,
+                ) => {
+                    let alias = names_of(name)?.pop().unwrap_or_default();
+                    columns.extend(
+                        known
+                            .scope
+                            .item(&alias)
+                            .iter()
+                            .flat_map(|i| &i.columns)
+                            .map(|c| known.column(c)),
+                    );
+                }
+                ast::SelectItem::UnnamedExpr(expr) => {
+                    columns.push((column_name(expr), self.typed(expr, &known)?))
+                }
+                ast::SelectItem::ExprWithAlias { expr, alias } => {
+                    columns.push((name_of(alias)?, self.typed(expr, &known)?))
+                }
                 _ => return Err(unfollowed("this kind of SELECT item")),
             }
         }
         Ok(columns)
     }
 
-    fn tables(&mut self, tables: &ast::TableWithJoins, columns: &mut Vec<ColumnInfo>) -> Result<Scope, Refusal> {
+    fn tables(
+        &mut self,
+        tables: &ast::TableWithJoins,
+        columns: &mut Vec<ColumnInfo>,
+    ) -> Result<Scope, Refusal> {
         let ast::TableWithJoins { relation, joins } = tables;
         let mut scope = self.factor(relation, columns)?;
         for join in joins {
@@ -137,9 +208,15 @@ impl Shapes<'_, '_> {
             scope.require_other_names(&right)?;
             let mut folded = Vec::new();
             for name in scope.folded(constraint_of(&join.join_operator)?, &right)? {
-                let type_of = |side: &Scope| Ok(side.bare(&name)?.map(|id| columns[id.0 as usize].data_type.clone()));
+                let type_of = |side: &Scope| {
+                    Ok(side
+                        .bare(&name)?
+                        .map(|id| columns[id.0 as usize].data_type.clone()))
+                };
                 let data_type = match (type_of(&scope)?, type_of(&right)?) {
-                    (Some(a), Some(b)) => common_type(&a, &b).ok_or_else(|| unfollowed("this kind of join"))?,
+                    (Some(a), Some(b)) => {
+                        common_type(&a, &b).ok_or_else(|| unfollowed("this kind of join"))?
+                    }
                     _ => return Err(unfollowed("this kind of join")),
                 };
                 folded.push(learned(columns, name, data_type));
@@ -149,24 +226,50 @@ impl Shapes<'_, '_> {
         Ok(scope)
     }
 
-    fn factor(&mut self, factor: &ast::TableFactor, known: &mut Vec<ColumnInfo>) -> Result<Scope, Refusal> {
+    fn factor(
+        &mut self,
+        factor: &ast::TableFactor,
+        known: &mut Vec<ColumnInfo>,
+    ) -> Result<Scope, Refusal> {
         match factor {
-            ast::TableFactor::Table { name, alias, args: None, .. } => {
+            ast::TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                ..
+            } => {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 added(known, self.named(name)?, alias.as_ref(), own)
             }
-            ast::TableFactor::Table { name, alias, args: Some(ast::TableFunctionArgs { args, settings: None }), with_ordinality: false, .. } => {
+            ast::TableFactor::Table {
+                name,
+                alias,
+                args:
+                    Some(ast::TableFunctionArgs {
+                        args,
+                        settings: None,
+                    }),
+                with_ordinality: false,
+                ..
+            } => {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 let data_type = self.series(&own, args)?;
                 // A function's one column has the name of its table.
-                let column = alias.as_ref().map_or(Ok(own.clone()), |alias| name_of(&alias.name))?;
+                let column = alias
+                    .as_ref()
+                    .map_or(Ok(own.clone()), |alias| name_of(&alias.name))?;
                 added(known, vec![(column, data_type)], alias.as_ref(), own)
             }
-            ast::TableFactor::Derived { subquery, alias, .. } => {
+            ast::TableFactor::Derived {
+                subquery, alias, ..
+            } => {
                 let columns = self.query(subquery)?;
                 added(known, columns, alias.as_ref(), String::new())
             }
-            ast::TableFactor::NestedJoin { table_with_joins, alias: None } => self.tables(table_with_joins, known),
+            ast::TableFactor::NestedJoin {
+                table_with_joins,
+                alias: None,
+            } => self.tables(table_with_joins, known),
             _ => Err(unfollowed("this kind of FROM item")),
         }
     }
@@ -178,7 +281,9 @@ impl Shapes<'_, '_> {
         }
         let mut values = Vec::new();
         for argument in arguments {
-            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else { return Err(unfollowed("this function's rows")) };
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else {
+                return Err(unfollowed("this function's rows"));
+            };
             values.push(expr.clone());
         }
         let types = self.constants(&values)?;
@@ -188,7 +293,11 @@ impl Shapes<'_, '_> {
             [_, _] | [_, _, _] if of(&[Type::Int2, Type::Int4, Type::Int8]) => Ok(Type::Int8),
             [Type::Timestamp, Type::Timestamp, Type::Interval] => Ok(Type::Timestamp),
             // Dates are taken as instants of the session's time zone, as in PostgreSQL.
-            [Type::Date | Type::Timestamptz, Type::Date | Type::Timestamptz, Type::Interval] => Ok(Type::Timestamptz),
+            [
+                Type::Date | Type::Timestamptz,
+                Type::Date | Type::Timestamptz,
+                Type::Interval,
+            ] => Ok(Type::Timestamptz),
             _ => Err(unfollowed("generate_series() of these types")),
         }
     }
@@ -198,39 +307,68 @@ impl Shapes<'_, '_> {
         let names = names_of(name)?;
         if let [name] = names.as_slice() {
             if let Some(release) = release_number(name).and_then(|at| resolver.releases.get(at)) {
-                let keys = release.keys.iter().enumerate().map(|(at, key)| (key_column(at), key.expr.data_type.clone()));
-                let aggregates = release.aggregates.iter().enumerate().map(|(at, a)| (aggregate_column(at), a.data_type.clone()));
+                let keys = release
+                    .keys
+                    .iter()
+                    .enumerate()
+                    .map(|(at, key)| (key_column(at), key.expr.data_type.clone()));
+                let aggregates = release
+                    .aggregates
+                    .iter()
+                    .enumerate()
+                    .map(|(at, a)| (aggregate_column(at), a.data_type.clone()));
                 return Ok(keys.chain(aggregates).collect());
             }
-            if let Some((_, columns)) = self.definitions.iter().rev().find(|(known, _)| known == name) {
+            if let Some((_, columns)) = self
+                .definitions
+                .iter()
+                .rev()
+                .find(|(known, _)| known == name)
+            {
                 return Ok(columns.clone());
             }
         }
         match resolver.lookup(name, &super::query::Environment::default())? {
-            Source::Table(table) => Ok(resolver.policy.tables[table.0].columns.iter().map(|c| (c.name.clone(), c.data_type.clone())).collect()),
+            Source::Table(table) => Ok(resolver.policy.tables[table.0]
+                .columns
+                .iter()
+                .map(|c| (c.name.clone(), c.data_type.clone()))
+                .collect()),
             Source::Cte(_) => Err(unfollowed("this common table expression")),
             Source::View(_) => Err(unfollowed("a view of pgveil")),
         }
     }
 
-    /// The type of an expression: as over rows, once calls over groups and windows and subqueries are taken for columns of their own types.
+    /// The type of an expression: as over rows, once calls over groups and windows and subqueries
+    /// are taken for columns of their own types.
     fn typed(&mut self, expr: &ast::Expr, known: &Known) -> Result<Type, Refusal> {
         if let ast::Expr::Cast { data_type, .. } = expr {
             return self.resolver.type_names().find(data_type);
         }
         let mut expr = expr.clone();
-        let mut calls = Calls { shapes: self, known, found: Vec::new() };
+        let mut calls = Calls {
+            shapes: self,
+            known,
+            found: Vec::new(),
+        };
         if let ControlFlow::Break(refusal) = ast::VisitMut::visit(&mut expr, &mut calls) {
             return Err(refusal);
         }
-        let mut known = Known { columns: known.columns.clone(), scope: known.scope.clone() };
+        let mut known = Known {
+            columns: known.columns.clone(),
+            scope: known.scope.clone(),
+        };
         let found = std::mem::take(&mut calls.found);
         let calls = added(&mut known.columns, found, None, CALLS.to_owned())?;
         known.scope.join(calls, Vec::new());
         let resolved = self.expressions(&known.scope, &known.columns).value(&expr);
         Ok(resolved
             .map_err(|refusal| {
-                if refusal.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED { unfollowed("this expression").within(|| place_of(&expr)) } else { refusal }
+                if refusal.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED {
+                    unfollowed("this expression").within(|| place_of(&expr))
+                } else {
+                    refusal
+                }
             })?
             .data_type)
     }
@@ -247,23 +385,39 @@ struct Known {
 
 impl Known {
     fn column(&self, named: &Named) -> Column {
-        (named.name.clone(), self.columns[named.id.0 as usize].data_type.clone())
+        (
+            named.name.clone(),
+            self.columns[named.id.0 as usize].data_type.clone(),
+        )
     }
 }
 
 fn learned(known: &mut Vec<ColumnInfo>, name: String, data_type: Type) -> Named {
     let id = ColumnId(known.len() as u32);
-    known.push(ColumnInfo { name: name.clone(), data_type, nullable: true, origin: None });
+    known.push(ColumnInfo {
+        name: name.clone(),
+        data_type,
+        nullable: true,
+        origin: None,
+    });
     Named { name, id }
 }
 
 /// The scope of one entry of FROM, whose columns become known.
-fn added(known: &mut Vec<ColumnInfo>, columns: Vec<Column>, alias: Option<&ast::TableAlias>, own: String) -> Result<Scope, Refusal> {
+fn added(
+    known: &mut Vec<ColumnInfo>,
+    columns: Vec<Column>,
+    alias: Option<&ast::TableAlias>,
+    own: String,
+) -> Result<Scope, Refusal> {
     let (alias, columns) = match alias {
         None => (own, columns),
         Some(alias) => (name_of(&alias.name)?, renamed(columns, &alias.columns)?),
     };
-    let columns = columns.into_iter().map(|(name, data_type)| learned(known, name, data_type)).collect();
+    let columns = columns
+        .into_iter()
+        .map(|(name, data_type)| learned(known, name, data_type))
+        .collect();
     Ok(Scope::of(Item { alias, columns }))
 }
 
@@ -280,7 +434,10 @@ impl Calls<'_, '_, '_> {
         match expr {
             ast::Expr::Subquery(query) => match self.shapes.query(query)?.as_slice() {
                 [(_, data_type)] => Ok(Some(data_type.clone())),
-                _ => Err(Refusal::new(sqlstate::SYNTAX_ERROR, "subquery must return only one column")),
+                _ => Err(Refusal::new(
+                    sqlstate::SYNTAX_ERROR,
+                    "subquery must return only one column",
+                )),
             },
             ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => Ok(Some(Type::Bool)),
             ast::Expr::Function(function) => self.call(function),
@@ -300,12 +457,23 @@ impl Calls<'_, '_, '_> {
             "min" | "max" | "lag" | "lead" | "first_value" | "last_value" | "nth_value" => {
                 let arguments = plain_arguments(&function.args, &name)?;
                 let known = self.known;
-                return arguments.first().map(|value| self.shapes.typed(value, known)).transpose();
+                return arguments
+                    .first()
+                    .map(|value| self.shapes.typed(value, known))
+                    .transpose();
             }
             _ => {}
         }
-        let grouped = ast::Function { over: None, ..function.clone() };
-        let found = aggregate(&grouped, &self.shapes.expressions(&self.known.scope, &self.known.columns))?;
+        let grouped = ast::Function {
+            over: None,
+            ..function.clone()
+        };
+        let found = aggregate(
+            &grouped,
+            &self
+                .shapes
+                .expressions(&self.known.scope, &self.known.columns),
+        )?;
         Ok(Some(found.data_type))
     }
 }
@@ -318,7 +486,10 @@ impl ast::VisitorMut for Calls<'_, '_, '_> {
             Ok(None) => ControlFlow::Continue(()),
             Ok(Some(data_type)) => {
                 let name = format!("pgveil call {}", self.found.len());
-                *expr = ast::Expr::CompoundIdentifier(vec![super::expression::quoted(CALLS), super::expression::quoted(&name)]);
+                *expr = ast::Expr::CompoundIdentifier(vec![
+                    super::expression::quoted(CALLS),
+                    super::expression::quoted(&name),
+                ]);
                 self.found.push((name, data_type));
                 ControlFlow::Continue(())
             }
@@ -345,7 +516,9 @@ fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
         }
         fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Refusal> {
             let found = match expr {
-                ast::Expr::Identifier(ident) if self.depth == 0 => self.scope.find(std::slice::from_ref(ident)),
+                ast::Expr::Identifier(ident) if self.depth == 0 => {
+                    self.scope.find(std::slice::from_ref(ident))
+                }
                 ast::Expr::CompoundIdentifier(parts) if self.depth == 0 => self.scope.find(parts),
                 _ => return ControlFlow::Continue(()),
             };
@@ -361,12 +534,22 @@ fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
 fn constraint_of(operator: &ast::JoinOperator) -> Result<&ast::JoinConstraint, Refusal> {
     use ast::JoinOperator as J;
     match operator {
-        J::Join(c) | J::Inner(c) | J::Left(c) | J::LeftOuter(c) | J::Right(c) | J::RightOuter(c) | J::FullOuter(c) | J::CrossJoin(c) => Ok(c),
+        J::Join(c)
+        | J::Inner(c)
+        | J::Left(c)
+        | J::LeftOuter(c)
+        | J::Right(c)
+        | J::RightOuter(c)
+        | J::FullOuter(c)
+        | J::CrossJoin(c) => Ok(c),
         _ => Err(unfollowed("this kind of join")),
     }
 }
 
-fn renamed(mut columns: Vec<Column>, names: &[ast::TableAliasColumnDef]) -> Result<Vec<Column>, Refusal> {
+fn renamed(
+    mut columns: Vec<Column>,
+    names: &[ast::TableAliasColumnDef],
+) -> Result<Vec<Column>, Refusal> {
     for (column, ast::TableAliasColumnDef { name, data_type: _ }) in columns.iter_mut().zip(names) {
         column.0 = name_of(name)?;
     }
@@ -374,7 +557,10 @@ fn renamed(mut columns: Vec<Column>, names: &[ast::TableAliasColumnDef]) -> Resu
 }
 
 fn unfollowed(what: &str) -> Refusal {
-    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("cannot determine the type of {what} in a subquery over private rows"))
-        .detail("The subquery runs first, and what it gives becomes constants of known types.")
-        .hint("Cast the columns of the subquery, for example (SELECT avg(x)::numeric FROM …).")
+    Refusal::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!("cannot determine the type of {what} in a subquery over private rows"),
+    )
+    .detail("The subquery runs first, and what it gives becomes constants of known types.")
+    .hint("Cast the columns of the subquery, for example (SELECT avg(x)::numeric FROM …).")
 }

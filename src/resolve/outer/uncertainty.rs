@@ -1,4 +1,5 @@
-//! `pgveil.stderr(…)`, `pgveil.ci_low(…)` and `pgveil.ci_high(…)` of aggregates and of arithmetic over them: columns of their release, computed from what is released.
+//! `pgveil.stderr(…)`, `pgveil.ci_low(…)` and `pgveil.ci_high(…)` of aggregates and of arithmetic
+//! over them: columns of their release, computed from what is released.
 
 use sqlparser::ast;
 
@@ -34,22 +35,34 @@ fn statistic(function: &ast::Function) -> Option<Statistic> {
     }
 }
 
-/// The uncertainty that a call asks for, its aggregates numbered by `number`; `None` for other expressions.
+/// The uncertainty that a call asks for, its aggregates numbered by `number`; `None` for other
+/// expressions.
 ///
 /// # Errors
 /// 0A000 where it is of anything but arithmetic over aggregates.
-pub(in crate::resolve) fn asked(expr: &ast::Expr, number: &mut Number<'_>) -> Result<Option<Uncertainty>, Refusal> {
-    let ast::Expr::Function(function) = expr else { return Ok(None) };
-    let Some(statistic) = statistic(function) else { return Ok(None) };
+pub(in crate::resolve) fn asked(
+    expr: &ast::Expr,
+    number: &mut Number<'_>,
+) -> Result<Option<Uncertainty>, Refusal> {
+    let ast::Expr::Function(function) = expr else {
+        return Ok(None);
+    };
+    let Some(statistic) = statistic(function) else {
+        return Ok(None);
+    };
     let unknown = || elsewhere(&function.name.to_string());
     let arguments = plain_arguments(function).unwrap_or_default();
-    let [argument] = arguments.as_slice() else { return Err(unknown()) };
+    let [argument] = arguments.as_slice() else {
+        return Err(unknown());
+    };
     let mut aggregates = 0;
     let mut counted = |function: &ast::Function| {
         aggregates += 1;
         number(function)
     };
-    let formula = formula(argument, 0, &mut counted)?.filter(|_| aggregates > 0).ok_or_else(unknown)?;
+    let formula = formula(argument, 0, &mut counted)?
+        .filter(|_| aggregates > 0)
+        .ok_or_else(unknown)?;
     Ok(Some(Uncertainty { formula, statistic }))
 }
 
@@ -60,19 +73,39 @@ type Number<'n> = dyn FnMut(&ast::Function) -> Result<usize, Refusal> + 'n;
 const DEPTH_MAX: usize = 100;
 
 /// `None` for what has no known error.
-fn formula(expr: &ast::Expr, depth: usize, number: &mut Number<'_>) -> Result<Option<Formula>, Refusal> {
+fn formula(
+    expr: &ast::Expr,
+    depth: usize,
+    number: &mut Number<'_>,
+) -> Result<Option<Formula>, Refusal> {
     use ast::BinaryOperator as B;
     if depth > DEPTH_MAX {
         return Ok(None);
     }
-    let mut one = |expr: &ast::Expr| Ok::<_, Refusal>(formula(expr, depth + 1, number)?.map(Box::new));
+    let mut one =
+        |expr: &ast::Expr| Ok::<_, Refusal>(formula(expr, depth + 1, number)?.map(Box::new));
     Ok(match expr {
         ast::Expr::Nested(inner) => formula(inner, depth + 1, number)?,
-        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, false), span: _ }) => constant(text),
-        ast::Expr::UnaryOp { op: ast::UnaryOperator::Plus, expr } => formula(expr, depth + 1, number)?,
-        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => one(expr)?.map(Formula::Negated),
-        ast::Expr::BinaryOp { left, op: op @ (B::Plus | B::Minus | B::Multiply | B::Divide), right } => {
-            let (Some(left), Some(right)) = (one(left)?, one(right)?) else { return Ok(None) };
+        ast::Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::Number(text, false),
+            span: _,
+        }) => constant(text),
+        ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::Plus,
+            expr,
+        } => formula(expr, depth + 1, number)?,
+        ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::Minus,
+            expr,
+        } => one(expr)?.map(Formula::Negated),
+        ast::Expr::BinaryOp {
+            left,
+            op: op @ (B::Plus | B::Minus | B::Multiply | B::Divide),
+            right,
+        } => {
+            let (Some(left), Some(right)) = (one(left)?, one(right)?) else {
+                return Ok(None);
+            };
             Some(match op {
                 B::Plus => Formula::Sum(left, right),
                 B::Minus => Formula::Difference(left, right),
@@ -80,68 +113,133 @@ fn formula(expr: &ast::Expr, depth: usize, number: &mut Number<'_>) -> Result<Op
                 _ => Formula::Quotient(left, right),
             })
         }
-        ast::Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => match type_of(data_type) {
+        ast::Expr::Cast {
+            kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+            expr,
+            data_type,
+            format: None,
+        } => match type_of(data_type) {
             Ok(Type::Float8 | Type::Numeric(None)) => one(expr)?.map(Formula::Real),
             _ => None,
         },
-        ast::Expr::Function(function) if aggregate_name(function).is_some() => Some(Formula::Aggregate(number(function)?)),
+        ast::Expr::Function(function) if aggregate_name(function).is_some() => {
+            Some(Formula::Aggregate(number(function)?))
+        }
         ast::Expr::Function(function) => called(function, depth + 1, number)?,
         _ => None,
     })
 }
 
-/// Functions under which an error stays known; NULLIF and COALESCE choose a value where there is none.
-fn called(function: &ast::Function, depth: usize, number: &mut Number<'_>) -> Result<Option<Formula>, Refusal> {
-    let (Ok(names), Some(arguments)) = (names_of(&function.name), plain_arguments(function)) else { return Ok(None) };
-    let [name] = names.as_slice() else { return Ok(None) };
+/// Functions under which an error stays known; NULLIF and COALESCE choose a value where there is
+/// none.
+fn called(
+    function: &ast::Function,
+    depth: usize,
+    number: &mut Number<'_>,
+) -> Result<Option<Formula>, Refusal> {
+    let (Ok(names), Some(arguments)) = (names_of(&function.name), plain_arguments(function)) else {
+        return Ok(None);
+    };
+    let [name] = names.as_slice() else {
+        return Ok(None);
+    };
     let mut one = |expr: &ast::Expr| Ok::<_, Refusal>(formula(expr, depth, number)?.map(Box::new));
     Ok(match (name.as_str(), arguments.as_slice()) {
         ("sqrt", [of]) => one(of)?.map(Formula::Root),
         ("round", [of]) => one(of)?.map(|of| Formula::Rounded(of, 0)),
         ("round", [of, digits]) => match number_of(digits) {
-            Some(digits) if digits.fract() == 0.0 && digits.abs() <= 100.0 => one(of)?.map(|of| Formula::Rounded(of, digits as i32)),
+            Some(digits) if digits.fract() == 0.0 && digits.abs() <= 100.0 => {
+                one(of)?.map(|of| Formula::Rounded(of, digits as i32))
+            }
             _ => None,
         },
-        ("nullif" | "coalesce", [of, other]) if number_of(other) == Some(0.0) => formula(of, depth, number)?,
+        ("nullif" | "coalesce", [of, other]) if number_of(other) == Some(0.0) => {
+            formula(of, depth, number)?
+        }
         _ => None,
     })
 }
 
 fn number_of(expr: &ast::Expr) -> Option<f64> {
     match expr {
-        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, false), span: _ }) => text.parse().ok(),
-        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } if !matches!(&**expr, ast::Expr::UnaryOp { .. }) => number_of(expr).map(|n| -n),
+        ast::Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::Number(text, false),
+            span: _,
+        }) => text.parse().ok(),
+        ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::Minus,
+            expr,
+        } if !matches!(&**expr, ast::Expr::UnaryOp { .. }) => number_of(expr).map(|n| -n),
         _ => None,
     }
 }
 
 fn constant(text: &str) -> Option<Formula> {
     let value: f64 = text.parse().ok()?;
-    Some(Formula::Number { value, is_integer: text.bytes().all(|b| b.is_ascii_digit()) })
+    Some(Formula::Number {
+        value,
+        is_integer: text.bytes().all(|b| b.is_ascii_digit()),
+    })
 }
 
 /// The arguments of a call of nothing but expressions, without any clause.
 fn plain_arguments(function: &ast::Function) -> Option<Vec<&ast::Expr>> {
-    let ast::Function { name: _, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment, over } = function;
-    let plain = !*uses_odbc_syntax && matches!(parameters, ast::FunctionArguments::None) && within_group.is_empty();
+    let ast::Function {
+        name: _,
+        uses_odbc_syntax,
+        parameters,
+        args,
+        within_group,
+        filter,
+        null_treatment,
+        over,
+    } = function;
+    let plain = !*uses_odbc_syntax
+        && matches!(parameters, ast::FunctionArguments::None)
+        && within_group.is_empty();
     if !plain || filter.is_some() || null_treatment.is_some() || over.is_some() {
         return None;
     }
-    let ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses }) = args else { return None };
+    let ast::FunctionArguments::List(ast::FunctionArgumentList {
+        duplicate_treatment: None,
+        args,
+        clauses,
+    }) = args
+    else {
+        return None;
+    };
     let expressions = args.iter().map(|argument| match argument {
         ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(expr),
         _ => None,
     });
-    if clauses.is_empty() { expressions.collect() } else { None }
+    if clauses.is_empty() {
+        expressions.collect()
+    } else {
+        None
+    }
 }
 
-/// 0A000 for one of these functions where no aggregate of private rows stands in it; `None` for other names.
+/// 0A000 for one of these functions where no aggregate of private rows stands in it; `None` for
+/// other names.
 pub(in crate::resolve) fn refused(names: &[String]) -> Option<Refusal> {
     matches!(names, [schema, _] if schema == VIEW_SCHEMA).then(|| elsewhere(&names.join(".")))
 }
 
 fn elsewhere(name: &str) -> Refusal {
-    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{name}() is only known of aggregates of private rows and of arithmetic over them"))
-        .detail("The functions are pgveil.stderr(), pgveil.ci_low() and pgveil.ci_high(). Arithmetic is +, -, *, /, sqrt(), round(), NULLIF and COALESCE with 0, and casts to numeric or float8.")
-        .hint("Write it beside the aggregates, as in SELECT avg(x), pgveil.stderr(avg(x)) FROM the private table.")
+    Refusal::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!(
+            "{name}() is only known of aggregates of \
+        private rows and of arithmetic over them"
+        ),
+    )
+    .detail(
+        "The functions are pgveil.stderr(), pgveil.ci_low() and pgveil.ci_high(). \
+            Arithmetic is +, -, *, /, sqrt(), round(), NULLIF and COALESCE with 0, and casts to \
+            numeric or float8.",
+    )
+    .hint(
+        "Write it beside the aggregates, as in SELECT avg(x), pgveil.stderr(avg(x)) FROM the \
+            private table.",
+    )
 }

@@ -1,4 +1,5 @@
-//! FROM over private rows: scans, joins, derived tables and WITH that select, filter and rename, as one relation with its scope.
+//! FROM over private rows: scans, joins, derived tables and WITH that select, filter and rename, as
+//! one relation with its scope.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +21,8 @@ use crate::resolve::outer::select::empty_select;
 
 /// Most tables one release may join.
 const SCANS_MAX: usize = 16;
-/// Most SELECTs over private rows that one statement is followed into, each as often as it is tried.
+/// Most SELECTs over private rows that one statement is followed into, each as often as it is
+/// tried.
 const SELECTS_MAX: usize = 1000;
 /// Most of them within one another: names of FROM that lead to further ones.
 const DEPTH_MAX: usize = 100;
@@ -39,15 +41,32 @@ struct Using {
 
 impl Resolver<'_> {
     /// FROM and WHERE of a SELECT over private rows.
-    pub(in crate::resolve) fn rows(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+    pub(in crate::resolve) fn rows(
+        &mut self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<(Relation, Scope), Refusal> {
         let (relation, scope) = self.rows_from(select, environment)?;
         let is_extended = relation.is_extended();
-        let (relation, _) = self.restricted(select, relation, Place { scope: &scope, outer: &[], environment, is_extended })?;
+        let (relation, _) = self.restricted(
+            select,
+            relation,
+            Place {
+                scope: &scope,
+                outer: &[],
+                environment,
+                is_extended,
+            },
+        )?;
         Ok((relation, scope))
     }
 
     /// FROM of a SELECT over private rows.
-    pub(in crate::resolve) fn rows_from(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+    pub(in crate::resolve) fn rows_from(
+        &mut self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<(Relation, Scope), Refusal> {
         self.selects += 1;
         if self.selects > SELECTS_MAX || self.depth >= DEPTH_MAX {
             return Err(too_many());
@@ -58,7 +77,11 @@ impl Resolver<'_> {
         found
     }
 
-    fn rows_beside(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+    fn rows_beside(
+        &mut self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<(Relation, Scope), Refusal> {
         let mut joined: Option<(Relation, Scope)> = None;
         for tables in &select.from {
             let next = self.rows_joined(tables, environment)?;
@@ -68,58 +91,137 @@ impl Resolver<'_> {
                     let (right, right_scope) = next;
                     scope.require_other_names(&right_scope)?;
                     scope.join(right_scope, Vec::new());
-                    (Relation::Join { kind: JoinKind::Inner, left: Box::new(left), right: Box::new(right), on: None }, scope)
+                    (
+                        Relation::Join {
+                            kind: JoinKind::Inner,
+                            left: Box::new(left),
+                            right: Box::new(right),
+                            on: None,
+                        },
+                        scope,
+                    )
                 }
             });
         }
         joined.ok_or_else(|| Refusal::unsupported("SELECT without FROM"))
     }
 
-    fn rows_joined(&mut self, tables: &ast::TableWithJoins, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+    fn rows_joined(
+        &mut self,
+        tables: &ast::TableWithJoins,
+        environment: &Environment,
+    ) -> Result<(Relation, Scope), Refusal> {
         let ast::TableWithJoins { relation, joins } = tables;
         let (mut relation, mut scope) = self.rows_factor(relation, environment)?;
-        for ast::Join { relation: right, global, join_operator } in joins {
+        for ast::Join {
+            relation: right,
+            global,
+            join_operator,
+        } in joins
+        {
             if *global {
-                return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "GLOBAL JOIN is not PostgreSQL's"));
+                return Err(Refusal::new(
+                    sqlstate::SYNTAX_ERROR,
+                    "GLOBAL JOIN is not PostgreSQL's",
+                ));
             }
-            let (kind, swapped, constraint) = join_kind(join_operator).map_err(|refusal| refusal.within(|| place_of(right)))?;
+            let (kind, swapped, constraint) =
+                join_kind(join_operator).map_err(|refusal| refusal.within(|| place_of(right)))?;
             let (right, right_scope) = self.rows_factor(right, environment)?;
             // Of an inner join ON is WHERE, where subqueries are known.
             let filtering = match constraint {
-                ast::JoinConstraint::On(condition) if kind == JoinKind::Inner && has_subquery(condition) => Some(condition),
+                ast::JoinConstraint::On(condition)
+                    if kind == JoinKind::Inner && has_subquery(condition) =>
+                {
+                    Some(condition)
+                }
                 _ => None,
             };
-            let constraint = if filtering.is_some() { &ast::JoinConstraint::None } else { constraint };
+            let constraint = if filtering.is_some() {
+                &ast::JoinConstraint::None
+            } else {
+                constraint
+            };
             scope.require_other_names(&right_scope)?;
-            let Using { mut conditions, folded, computed, widened } = self.using(&scope, &right_scope, constraint, (kind, swapped))?;
+            let Using {
+                mut conditions,
+                folded,
+                computed,
+                widened,
+            } = self.using(&scope, &right_scope, constraint, (kind, swapped))?;
             scope.join(right_scope, folded);
-            widened.into_iter().for_each(|(wide, own)| scope.widen(wide, own));
+            widened
+                .into_iter()
+                .for_each(|(wide, own)| scope.widen(wide, own));
             if let ast::JoinConstraint::On(condition) = constraint {
                 conditions.push(self.expressions(&scope).condition(condition, "JOIN/ON")?);
             }
-            let (left, right) = if swapped { (right, relation) } else { (relation, right) };
-            relation = Relation::Join { kind, left: Box::new(computing(left, computed)), right: Box::new(right), on: Expr::and(conditions) };
+            let (left, right) = if swapped {
+                (right, relation)
+            } else {
+                (relation, right)
+            };
+            relation = Relation::Join {
+                kind,
+                left: Box::new(computing(left, computed)),
+                right: Box::new(right),
+                on: Expr::and(conditions),
+            };
             if let Some(condition) = filtering {
                 let is_extended = relation.is_extended();
-                let place = Place { scope: &scope, outer: &[], environment, is_extended };
+                let place = Place {
+                    scope: &scope,
+                    outer: &[],
+                    environment,
+                    is_extended,
+                };
                 let mut given = Given::default();
                 self.subqueries_in(condition, place, Which::Condition, &mut given)?;
-                let predicate = self.expressions_at(place, &given).condition(condition, "JOIN/ON")?;
-                relation = Relation::Filter { input: Box::new(given.below(relation)), predicate };
+                let predicate = self
+                    .expressions_at(place, &given)
+                    .condition(condition, "JOIN/ON")?;
+                relation = Relation::Filter {
+                    input: Box::new(given.below(relation)),
+                    predicate,
+                };
             }
         }
         Ok((relation, scope))
     }
 
-    /// What USING or NATURAL says; `swapped` where the right side is the one preserved. A bare name is the preserved side's column, of an inner join either's, in the
-    /// type that both are compared in (PostgreSQL's buildMergedJoinVar).
-    fn using(&mut self, left: &Scope, right: &Scope, constraint: &ast::JoinConstraint, (kind, swapped): (JoinKind, bool)) -> Result<Using, Refusal> {
+    /// What USING or NATURAL says; `swapped` where the right side is the one preserved. A bare name
+    /// is the preserved side's column, of an inner join either's, in the type that both are
+    /// compared in (PostgreSQL's buildMergedJoinVar).
+    fn using(
+        &mut self,
+        left: &Scope,
+        right: &Scope,
+        constraint: &ast::JoinConstraint,
+        (kind, swapped): (JoinKind, bool),
+    ) -> Result<Using, Refusal> {
         let mut using = Using::default();
         for name in left.folded(constraint, right)? {
-            let missing = || Refusal::new(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" specified in USING clause does not exist"));
-            let (a, b) = (left.bare(&name)?.ok_or_else(missing)?, right.bare(&name)?.ok_or_else(missing)?);
-            let (own_a, own_b) = (self.column_expr(left.own(a)), self.column_expr(right.own(b)));
-            using.conditions.push(compare(self.constants, Function::Equal, own_a, own_b, "USING")?);
+            let missing = || {
+                Refusal::new(
+                    sqlstate::UNDEFINED_COLUMN,
+                    format!("column \"{name}\" specified in USING clause does not exist"),
+                )
+            };
+            let (a, b) = (
+                left.bare(&name)?.ok_or_else(missing)?,
+                right.bare(&name)?.ok_or_else(missing)?,
+            );
+            let (own_a, own_b) = (
+                self.column_expr(left.own(a)),
+                self.column_expr(right.own(b)),
+            );
+            using.conditions.push(compare(
+                self.constants,
+                Function::Equal,
+                own_a,
+                own_b,
+                "USING",
+            )?);
             let (kept, other) = if swapped { (b, a) } else { (a, b) };
             let [from, of_other] = [kept, other].map(|id| self.column_expr(id).data_type);
             let to = common_type(&from, &of_other).unwrap_or_else(|| from.clone());
@@ -137,7 +239,9 @@ impl Resolver<'_> {
                 id
             };
             if id != kept && (is_relabelled || matches!(to, Type::Int2 | Type::Int4 | Type::Int8)) {
-                using.widened.push((id, if swapped { right } else { left }.own(kept)));
+                using
+                    .widened
+                    .push((id, if swapped { right } else { left }.own(kept)));
             }
             using.folded.push(Named { name, id });
         }
@@ -148,11 +252,20 @@ impl Resolver<'_> {
         Expr::column(id, self.columns[id.0 as usize].data_type.clone())
     }
 
-    fn rows_factor(&mut self, factor: &ast::TableFactor, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
-        self.rows_in(factor, environment).map_err(|refusal| refusal.within(|| place_of(factor)))
+    fn rows_factor(
+        &mut self,
+        factor: &ast::TableFactor,
+        environment: &Environment,
+    ) -> Result<(Relation, Scope), Refusal> {
+        self.rows_in(factor, environment)
+            .map_err(|refusal| refusal.within(|| place_of(factor)))
     }
 
-    fn rows_in(&mut self, factor: &ast::TableFactor, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+    fn rows_in(
+        &mut self,
+        factor: &ast::TableFactor,
+        environment: &Environment,
+    ) -> Result<(Relation, Scope), Refusal> {
         match factor {
             ast::TableFactor::Table {
                 name,
@@ -165,34 +278,52 @@ impl Resolver<'_> {
                 json_path: None,
                 sample: None,
                 index_hints,
-            } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => match self.lookup(name, environment)? {
-                Source::Cte(definition) if definition.is_middle => {
-                    let own = names_of(name)?.pop().unwrap_or_default();
-                    let (relation, columns) = self.middle_named(&definition, environment)?;
-                    Ok((relation, scope_of(columns, alias.as_ref(), own)?))
+            } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
+                match self.lookup(name, environment)? {
+                    Source::Cte(definition) if definition.is_middle => {
+                        let own = names_of(name)?.pop().unwrap_or_default();
+                        let (relation, columns) = self.middle_named(&definition, environment)?;
+                        Ok((relation, scope_of(columns, alias.as_ref(), own)?))
+                    }
+                    Source::Cte(definition) => {
+                        let inner = definition.cte.alias.columns.clone();
+                        let (relation, columns) =
+                            self.rows_query(&definition.cte.query, &definition.environment)?;
+                        let columns = renamed(columns, &inner)?;
+                        let own = names_of(name)?.pop().unwrap_or_default();
+                        Ok((relation, scope_of(columns, alias.as_ref(), own)?))
+                    }
+                    Source::View(view) => {
+                        let name = view.view().name;
+                        Err(
+                            Refusal::unsupported(format!("a join of pgveil.{name} with rows"))
+                                .hint(
+                                    "Read it in a query of its own, or in a subquery beside the \
+                            aggregates.",
+                                ),
+                        )
+                    }
+                    Source::Table(table) => {
+                        let (relation, columns) = self.scan(table)?;
+                        let own = self.policy.tables[table.0].name.clone();
+                        Ok((relation, scope_of(columns, alias.as_ref(), own)?))
+                    }
                 }
-                Source::Cte(definition) => {
-                    let inner = definition.cte.alias.columns.clone();
-                    let (relation, columns) = self.rows_query(&definition.cte.query, &definition.environment)?;
-                    let columns = renamed(columns, &inner)?;
-                    let own = names_of(name)?.pop().unwrap_or_default();
-                    Ok((relation, scope_of(columns, alias.as_ref(), own)?))
-                }
-                Source::View(view) => {
-                    let name = view.view().name;
-                    Err(Refusal::unsupported(format!("a join of pgveil.{name} with rows"))
-                        .hint("Read it in a query of its own, or in a subquery beside the aggregates."))
-                }
-                Source::Table(table) => {
-                    let (relation, columns) = self.scan(table)?;
-                    let own = self.policy.tables[table.0].name.clone();
-                    Ok((relation, scope_of(columns, alias.as_ref(), own)?))
-                }
-            },
-            ast::TableFactor::Table { sample: Some(_), .. } => Err(Refusal::unsupported("TABLESAMPLE")),
-            ast::TableFactor::Derived { lateral: false, subquery, alias, sample: None } => {
+            }
+            ast::TableFactor::Table {
+                sample: Some(_), ..
+            } => Err(Refusal::unsupported("TABLESAMPLE")),
+            ast::TableFactor::Derived {
+                lateral: false,
+                subquery,
+                alias,
+                sample: None,
+            } => {
                 let Some(alias) = alias else {
-                    return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "subquery in FROM must have an alias"));
+                    return Err(Refusal::new(
+                        sqlstate::SYNTAX_ERROR,
+                        "subquery in FROM must have an alias",
+                    ));
                 };
                 let (relation, columns) = match self.is_middle(subquery, environment)? {
                     true => self.middle_rows(subquery, environment)?,
@@ -201,10 +332,17 @@ impl Resolver<'_> {
                 Ok((relation, scope_of(columns, Some(alias), String::new())?))
             }
             ast::TableFactor::Derived { lateral: true, .. } => Err(Refusal::unsupported("LATERAL")),
-            ast::TableFactor::Table { name, alias, args: Some(_), with_ordinality: false, .. } => {
-                self.rows_of_function(factor, name, alias.as_ref(), environment)
-            }
-            ast::TableFactor::NestedJoin { table_with_joins, alias } => {
+            ast::TableFactor::Table {
+                name,
+                alias,
+                args: Some(_),
+                with_ordinality: false,
+                ..
+            } => self.rows_of_function(factor, name, alias.as_ref(), environment),
+            ast::TableFactor::NestedJoin {
+                table_with_joins,
+                alias,
+            } => {
                 let (relation, scope) = self.rows_joined(table_with_joins, environment)?;
                 match alias {
                     None => Ok((relation, scope)),
@@ -227,15 +365,28 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
         let item = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
-        let from = vec![ast::TableWithJoins { relation: call.clone(), joins: Vec::new() }];
-        let query = query_of(select_of(ast::Select { projection: vec![item], from, ..empty_select() }));
+        let from = vec![ast::TableWithJoins {
+            relation: call.clone(),
+            joins: Vec::new(),
+        }];
+        let query = query_of(select_of(ast::Select {
+            projection: vec![item],
+            from,
+            ..empty_select()
+        }));
         let (relation, columns) = self.middle_rows(&query, environment)?;
-        Ok((relation, scope_of(columns, alias, names_of(name)?.pop().unwrap_or_default())?))
+        Ok((
+            relation,
+            scope_of(columns, alias, names_of(name)?.pop().unwrap_or_default())?,
+        ))
     }
 
     fn scan(&mut self, table: TableId) -> Result<(Relation, Vec<Named>), Refusal> {
         if self.scans >= SCANS_MAX {
-            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may read at most {SCANS_MAX} tables")));
+            return Err(Refusal::new(
+                sqlstate::STATEMENT_TOO_COMPLEX,
+                format!("a query may read at most {SCANS_MAX} tables"),
+            ));
         }
         let number = self.scans;
         self.scans += 1;
@@ -248,32 +399,70 @@ impl Resolver<'_> {
                 nullable: !column.not_null,
                 origin: Some((table, position)),
             });
-            named.push(Named { name: column.name.clone(), id });
+            named.push(Named {
+                name: column.name.clone(),
+                id,
+            });
         }
         let columns = named.iter().map(|c| c.id).collect();
-        Ok((Relation::Scan(Scan { table, columns, number }), named))
+        Ok((
+            Relation::Scan(Scan {
+                table,
+                columns,
+                number,
+            }),
+            named,
+        ))
     }
 
     /// A query that only selects, filters and renames.
-    pub(in crate::resolve) fn rows_query(&mut self, query: &ast::Query, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
-        let ast::Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } = query;
-        let refused = |what: &str| {
-            Err(Refusal::unsupported(format!("{what} in a derived table"))
-                .hint("Which rows would be kept depends on other people's rows; filter with WHERE instead."))
-        };
+    pub(in crate::resolve) fn rows_query(
+        &mut self,
+        query: &ast::Query,
+        environment: &Environment,
+    ) -> Result<(Relation, Vec<Named>), Refusal> {
+        let ast::Query {
+            with,
+            body,
+            order_by,
+            limit_clause,
+            fetch,
+            locks,
+            for_clause,
+            settings,
+            format_clause,
+            pipe_operators,
+        } = query;
+        let refused =
+            |what: &str| {
+                Err(Refusal::unsupported(format!("{what} in a derived table"))
+                .hint("Which rows would be kept depends on other people's rows; filter with WHERE \
+                    instead."))
+            };
         // An order that nothing cuts says nothing, but for DISTINCT ON.
         if limit_clause.is_some() || fetch.is_some() {
             return refused("LIMIT or OFFSET");
         }
-        let extras = for_clause.is_some() || settings.is_some() || format_clause.is_some() || !pipe_operators.is_empty() || !locks.is_empty();
+        let extras = for_clause.is_some()
+            || settings.is_some()
+            || format_clause.is_some()
+            || !pipe_operators.is_empty()
+            || !locks.is_empty();
         if extras {
             return refused("this clause");
         }
         let (_, environment) = self.open_with(with.as_ref(), environment)?;
         match body.as_ref() {
-            ast::SetExpr::Select(select) => self.rows_select(select, order_by.as_ref(), &environment),
+            ast::SetExpr::Select(select) => {
+                self.rows_select(select, order_by.as_ref(), &environment)
+            }
             ast::SetExpr::Query(inner) => self.rows_query(inner, &environment),
-            ast::SetExpr::SetOperation { left, op, set_quantifier, right } => self.rows_union(left, *op, *set_quantifier, right, &environment),
+            ast::SetExpr::SetOperation {
+                left,
+                op,
+                set_quantifier,
+                right,
+            } => self.rows_union(left, *op, *set_quantifier, right, &environment),
             _ => Err(Refusal::unsupported("this kind of derived table")),
         }
     }
@@ -285,43 +474,85 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         crate::resolve::outer::select::check_select(select)?;
-        if crate::resolve::outer::query::is_aggregated(select) && !self.is_step(select, environment)? {
-            return Err(Refusal::unsupported("a join or filter of private rows with grouped rows").hint("Aggregate once, over the joined rows."));
+        if crate::resolve::outer::query::is_aggregated(select)
+            && !self.is_step(select, environment)?
+        {
+            return Err(
+                Refusal::unsupported("a join or filter of private rows with grouped rows")
+                    .hint("Aggregate once, over the joined rows."),
+            );
         }
         let select = &self.with_constants(select, environment, Subqueries::Everywhere)?;
         let (relation, scope) = self.rows(select, environment)?;
         let is_extended = relation.is_extended();
-        let place = Place { scope: &scope, outer: &[], environment, is_extended };
+        let place = Place {
+            scope: &scope,
+            outer: &[],
+            environment,
+            is_extended,
+        };
         match &select.distinct {
             Some(ast::Distinct::On(_)) => self.first_rows(select, order_by, relation, place),
-            None | Some(ast::Distinct::Distinct | ast::Distinct::All) => self.selected(select, relation, place),
+            None | Some(ast::Distinct::Distinct | ast::Distinct::All) => {
+                self.selected(select, relation, place)
+            }
         }
     }
 }
 
 pub(in crate::resolve) fn too_many() -> Refusal {
-    Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "subqueries over private rows are nested too deeply, or are too many")
+    Refusal::new(
+        sqlstate::STATEMENT_TOO_COMPLEX,
+        "subqueries over private rows are nested too deeply, or are too many",
+    )
 }
 
 /// The columns under the alias's own names.
-fn renamed(mut columns: Vec<Named>, names: &[ast::TableAliasColumnDef]) -> Result<Vec<Named>, Refusal> {
+fn renamed(
+    mut columns: Vec<Named>,
+    names: &[ast::TableAliasColumnDef],
+) -> Result<Vec<Named>, Refusal> {
     if names.len() > columns.len() {
-        return Err(Refusal::new("42P10", format!("table has {} columns available but {} columns specified", columns.len(), names.len())));
+        return Err(Refusal::new(
+            "42P10",
+            format!(
+                "table has {} columns available but {} columns specified",
+                columns.len(),
+                names.len()
+            ),
+        ));
     }
     for (column, ast::TableAliasColumnDef { name, data_type }) in columns.iter_mut().zip(names) {
         if data_type.is_some() {
-            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "a column definition list is only allowed for functions"));
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "a column definition list is only allowed for functions",
+            ));
         }
         column.name = name_of(name)?;
     }
     Ok(columns)
 }
 
-fn scope_of(columns: Vec<Named>, alias: Option<&ast::TableAlias>, own: String) -> Result<Scope, Refusal> {
+fn scope_of(
+    columns: Vec<Named>,
+    alias: Option<&ast::TableAlias>,
+    own: String,
+) -> Result<Scope, Refusal> {
     let (alias, columns) = match alias {
         None => (own, columns),
-        Some(ast::TableAlias { explicit: _, name, columns: names, at: None }) => (name_of(name)?, renamed(columns, names)?),
-        Some(ast::TableAlias { at: Some(_), .. }) => return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this form of alias is not PostgreSQL's")),
+        Some(ast::TableAlias {
+            explicit: _,
+            name,
+            columns: names,
+            at: None,
+        }) => (name_of(name)?, renamed(columns, names)?),
+        Some(ast::TableAlias { at: Some(_), .. }) => {
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "this form of alias is not PostgreSQL's",
+            ));
+        }
     };
     reserved(&alias)?;
     Ok(Scope::of(Item { alias, columns }))
@@ -344,13 +575,19 @@ fn has_subquery(condition: &ast::Expr) -> bool {
 }
 
 /// Kind, whether the sides change places (RIGHT), and the constraint.
-fn join_kind(operator: &ast::JoinOperator) -> Result<(JoinKind, bool, &ast::JoinConstraint), Refusal> {
+fn join_kind(
+    operator: &ast::JoinOperator,
+) -> Result<(JoinKind, bool, &ast::JoinConstraint), Refusal> {
     use ast::JoinOperator as J;
     match operator {
-        J::Join(constraint) | J::Inner(constraint) | J::CrossJoin(constraint) => Ok((JoinKind::Inner, false, constraint)),
+        J::Join(constraint) | J::Inner(constraint) | J::CrossJoin(constraint) => {
+            Ok((JoinKind::Inner, false, constraint))
+        }
         J::Left(constraint) | J::LeftOuter(constraint) => Ok((JoinKind::Left, false, constraint)),
         J::Right(constraint) | J::RightOuter(constraint) => Ok((JoinKind::Left, true, constraint)),
-        J::FullOuter(_) => Err(Refusal::unsupported("FULL JOIN").hint("LEFT JOIN keeps the rows of one side.")),
+        J::FullOuter(_) => {
+            Err(Refusal::unsupported("FULL JOIN").hint("LEFT JOIN keeps the rows of one side."))
+        }
         _ => Err(Refusal::unsupported("this kind of join")),
     }
 }

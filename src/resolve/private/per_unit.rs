@@ -1,4 +1,5 @@
-//! Steps within one unit: GROUP BY and DISTINCT whose groups each lie in one unit give rows of that unit, not a release.
+//! Steps within one unit: GROUP BY and DISTINCT whose groups each lie in one unit give rows of that
+//! unit, not a release.
 
 use sqlparser::ast;
 
@@ -47,17 +48,24 @@ impl Resolver<'_> {
             let relation = windowed(given.below(relation), windows);
             let (items, named) = self.items(select, place.scope, &given, None)?;
             let relation = computing(relation, items);
-            return Ok(if is_distinct { (distinct(relation, &named), named) } else { (relation, named) });
+            return Ok(if is_distinct {
+                (distinct(relation, &named), named)
+            } else {
+                (relation, named)
+            });
         }
         let (relation, named) = self.grouped(select, relation, place, &[])?;
         match &select.distinct {
             None | Some(ast::Distinct::All) => Ok((relation, named)),
             Some(ast::Distinct::Distinct) => Ok((distinct(relation, &named), named)),
-            Some(ast::Distinct::On(_)) => Err(Refusal::unsupported("DISTINCT ON over grouped rows")),
+            Some(ast::Distinct::On(_)) => {
+                Err(Refusal::unsupported("DISTINCT ON over grouped rows"))
+            }
         }
     }
 
-    /// One row for each group. The columns `tied` to a query around are keys beside those of GROUP BY.
+    /// One row for each group. The columns `tied` to a query around are keys beside those of GROUP
+    /// BY.
     pub(in crate::resolve) fn grouped(
         &mut self,
         select: &ast::Select,
@@ -72,7 +80,9 @@ impl Resolver<'_> {
         self.subqueries_below(select, place, &mut given)?;
         let (keys, sets) = self.keys(select, scope, &given)?;
         if !sets.keys.is_empty() || !sets.written.is_empty() {
-            return Err(Refusal::unsupported("GROUPING SETS, ROLLUP or CUBE within the rows of one unit"));
+            return Err(Refusal::unsupported(
+                "GROUPING SETS, ROLLUP or CUBE within the rows of one unit",
+            ));
         }
         for key in keys {
             let id = match key.expr.as_column() {
@@ -90,7 +100,12 @@ impl Resolver<'_> {
                 grouping.keys.push((self.column_expr(*id), *id));
             }
         }
-        let exprs: Vec<&ast::Expr> = select.projection.iter().filter_map(item_expr).chain(&select.having).collect();
+        let exprs: Vec<&ast::Expr> = select
+            .projection
+            .iter()
+            .filter_map(item_expr)
+            .chain(&select.having)
+            .collect();
         let input = computing(given.below(relation), computed);
         for expr in &exprs {
             self.aggregates_in(expr, place, &mut grouping, &mut given)?;
@@ -99,7 +114,11 @@ impl Resolver<'_> {
         for expr in &exprs {
             self.subqueries_in(expr, place, Which::Beside, &mut given)?;
         }
-        let having = select.having.as_ref().map(|h| self.expressions_at(place, &given).condition(h, "HAVING")).transpose()?;
+        let having = select
+            .having
+            .as_ref()
+            .map(|h| self.expressions_at(place, &given).condition(h, "HAVING"))
+            .transpose()?;
         let having = having.map(|h| grouping.regrouped(h, self)).transpose()?;
         let mut windows = Vec::new();
         for (id, window) in self.windows_in(select, place, &mut given)? {
@@ -108,11 +127,22 @@ impl Resolver<'_> {
         }
         let (items, named) = self.items(select, scope, &given, Some(&mut grouping))?;
         let mut given = given.regrouped(&mut grouping, self)?;
-        let Grouping { keys, aggregates, inner: _ } = grouping;
+        let Grouping {
+            keys,
+            aggregates,
+            inner: _,
+        } = grouping;
         let keys = keys.into_iter().map(|(_, id)| id).collect();
-        let mut relation = given.below(Relation::Group { input: Box::new(input), keys, aggregates });
+        let mut relation = given.below(Relation::Group {
+            input: Box::new(input),
+            keys,
+            aggregates,
+        });
         if let Some(predicate) = having {
-            relation = Relation::Filter { input: Box::new(relation), predicate };
+            relation = Relation::Filter {
+                input: Box::new(relation),
+                predicate,
+            };
         }
         Ok((computing(windowed(relation, windows), items), named))
     }
@@ -129,24 +159,51 @@ impl Resolver<'_> {
         let mut computed = Computed::new();
         for item in &select.projection {
             let (values, name) = match item {
-                ast::SelectItem::Wildcard(options) if *options == ast::WildcardAdditionalOptions::default() => {
-                    (scope.visible().map(|c| (c.name.clone(), self.column_expr(c.id))).collect(), None)
-                }
-                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), options)
+                ast::SelectItem::Wildcard(options)
                     if *options == ast::WildcardAdditionalOptions::default() =>
                 {
+                    (
+                        scope
+                            .visible()
+                            .map(|c| (c.name.clone(), self.column_expr(c.id)))
+                            .collect(),
+                        None,
+                    )
+                }
+                ast::SelectItem::QualifiedWildcard(
+                    ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+                    options,
+                ) if *options == ast::WildcardAdditionalOptions::default() => {
                     let alias = names_of(name)?.pop().unwrap_or_default();
-                    let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\""));
+                    let missing = || {
+                        Refusal::new(
+                            sqlstate::UNDEFINED_TABLE,
+                            format!("missing FROM-clause entry for table \"{alias}\""),
+                        )
+                    };
                     let item = scope.item(&alias).ok_or_else(missing)?;
-                    (item.columns.iter().map(|c| (c.name.clone(), self.column_expr(c.id))).collect::<Vec<_>>(), None)
+                    (
+                        item.columns
+                            .iter()
+                            .map(|c| (c.name.clone(), self.column_expr(c.id)))
+                            .collect::<Vec<_>>(),
+                        None,
+                    )
                 }
                 item => {
-                    let expr = item_expr(item).ok_or_else(|| Refusal::unsupported("this kind of SELECT item"))?;
+                    let expr = item_expr(item)
+                        .ok_or_else(|| Refusal::unsupported("this kind of SELECT item"))?;
                     let name = match item {
                         ast::SelectItem::ExprWithAlias { expr: _, alias } => name_of(alias)?,
                         _ => crate::resolve::names::output_name::column_name(expr),
                     };
-                    (vec![(name.clone(), self.expressions_given(scope, given).value(expr)?)], Some(name))
+                    (
+                        vec![(
+                            name.clone(),
+                            self.expressions_given(scope, given).value(expr)?,
+                        )],
+                        Some(name),
+                    )
                 }
             };
             for (own, value) in values {
@@ -159,14 +216,24 @@ impl Resolver<'_> {
                     computed.push((id, value));
                     id
                 });
-                named.push(Named { name: name.clone().unwrap_or(own), id });
+                named.push(Named {
+                    name: name.clone().unwrap_or(own),
+                    id,
+                });
             }
         }
         Ok((computed, named))
     }
 
-    pub(in crate::resolve) fn expressions_given<'s>(&'s self, scope: &'s Scope, given: &'s Given) -> Expressions<'s> {
-        Expressions { given: &given.resolved, ..self.expressions(scope) }
+    pub(in crate::resolve) fn expressions_given<'s>(
+        &'s self,
+        scope: &'s Scope,
+        given: &'s Given,
+    ) -> Expressions<'s> {
+        Expressions {
+            given: &given.resolved,
+            ..self.expressions(scope)
+        }
     }
 
     /// Resolves every aggregate call in `expr`, outside subqueries.
@@ -199,30 +266,61 @@ impl Resolver<'_> {
                     && self.depth == 0
                     && aggregate_name(function).is_some()
                 {
-                    match self.resolver.aggregate_within(function, self.place, self.grouping, self.given) {
+                    match self.resolver.aggregate_within(
+                        function,
+                        self.place,
+                        self.grouping,
+                        self.given,
+                    ) {
                         Ok(value) => self.given.resolved.push((std::ptr::from_ref(expr), value)),
-                        Err(refusal) => return std::ops::ControlFlow::Break(refusal.within(|| place_of(expr))),
+                        Err(refusal) => {
+                            return std::ops::ControlFlow::Break(refusal.within(|| place_of(expr)));
+                        }
                     }
                 }
                 std::ops::ControlFlow::Continue(())
             }
         }
-        match ast::Visit::visit(expr, &mut Search { resolver: self, place, grouping, given, depth: 0 }) {
+        match ast::Visit::visit(
+            expr,
+            &mut Search {
+                resolver: self,
+                place,
+                grouping,
+                given,
+                depth: 0,
+            },
+        ) {
             std::ops::ControlFlow::Continue(()) => Ok(()),
             std::ops::ControlFlow::Break(refusal) => Err(refusal),
         }
     }
 
     /// One aggregate over a group, as a column of the group's row.
-    fn aggregate_within(&mut self, function: &ast::Function, place: Place<'_>, grouping: &mut Grouping, given: &Given) -> Result<Expr, Refusal> {
+    fn aggregate_within(
+        &mut self,
+        function: &ast::Function,
+        place: Place<'_>,
+        grouping: &mut Grouping,
+        given: &Given,
+    ) -> Result<Expr, Refusal> {
         let name = aggregate_name(function).unwrap_or_default();
         let found = aggregate(function, &self.expressions_at(place, given))?;
         if !place.outer.is_empty() {
             let own: Vec<ColumnId> = place.scope.columns().map(|c| c.id).collect();
-            if found.reads().iter().flat_map(|e| e.free_columns()).any(|id| !own.contains(&id)) {
-                return Err(Refusal::unsupported(format!("{name}() of columns of the query around its own"))
-                    .detail("PostgreSQL would compute such an aggregate over the rows of the query around.")
-                    .hint("Aggregate columns of the subquery's own tables."));
+            if found
+                .reads()
+                .iter()
+                .flat_map(|e| e.free_columns())
+                .any(|id| !own.contains(&id))
+            {
+                return Err(Refusal::unsupported(format!(
+                    "{name}() of columns of the query around its own"
+                ))
+                .detail(
+                    "PostgreSQL would compute such an aggregate over the rows of the query around.",
+                )
+                .hint("Aggregate columns of the subquery's own tables."));
             }
         }
         let result = found.data_type.clone();
@@ -230,7 +328,8 @@ impl Resolver<'_> {
         let id = match grouping.aggregates.iter().find(|(_, a)| *a == exact) {
             Some((id, _)) => *id,
             None => {
-                let id = self.new_column(made(&name, &exact.data_type, !is_count(&exact.operation)));
+                let id =
+                    self.new_column(made(&name, &exact.data_type, !is_count(&exact.operation)));
                 grouping.aggregates.push((id, exact.clone()));
                 id
             }
@@ -240,136 +339,290 @@ impl Resolver<'_> {
 }
 
 impl Grouping {
-    /// An expression over the rows below as one over the groups: keys and aggregates are columns, nothing else is left.
-    pub(in crate::resolve) fn regrouped(&mut self, expr: Expr, resolver: &Resolver<'_>) -> Result<Expr, Refusal> {
+    /// An expression over the rows below as one over the groups: keys and aggregates are columns,
+    /// nothing else is left.
+    pub(in crate::resolve) fn regrouped(
+        &mut self,
+        expr: Expr,
+        resolver: &Resolver<'_>,
+    ) -> Result<Expr, Refusal> {
         if let Some((_, id)) = self.keys.iter().find(|(key, _)| *key == expr) {
             return Ok(Expr::column(*id, expr.data_type));
         }
         let Expr { node, data_type } = expr;
-        let mut all = |exprs: Vec<Expr>| exprs.into_iter().map(|e| self.regrouped(e, resolver)).collect::<Result<Vec<_>, _>>();
+        let mut all = |exprs: Vec<Expr>| {
+            exprs
+                .into_iter()
+                .map(|e| self.regrouped(e, resolver))
+                .collect::<Result<Vec<_>, _>>()
+        };
         let node = match node {
             Node::Column(id) => {
                 if !self.holds(id) && !self.depends(id, resolver) {
                     let name = &resolver.columns[id.0 as usize].name;
-                    let message = format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function");
+                    let message = format!(
+                        "column \"{name}\" must appear in the GROUP BY clause or be used in an \
+                            aggregate function"
+                    );
                     return Err(Refusal::new(sqlstate::GROUPING_ERROR, message));
                 }
                 Node::Column(id)
             }
             Node::Literal(value) => Node::Literal(value),
             Node::Constant(id) => Node::Constant(id),
-            Node::Call { function, arguments } => Node::Call { function, arguments: all(arguments)? },
+            Node::Call {
+                function,
+                arguments,
+            } => Node::Call {
+                function,
+                arguments: all(arguments)?,
+            },
             Node::Cast(inner) => Node::Cast(Box::new(self.regrouped(*inner, resolver)?)),
-            Node::Exists { relation, condition } => {
+            Node::Exists {
+                relation,
+                condition,
+            } => {
                 self.inner.extend(relation.made_at_any_depth());
-                Node::Exists { relation, condition: condition.map(|c| self.regrouped(*c, resolver).map(Box::new)).transpose()? }
+                Node::Exists {
+                    relation,
+                    condition: condition
+                        .map(|c| self.regrouped(*c, resolver).map(Box::new))
+                        .transpose()?,
+                }
             }
-            Node::Case { branches, otherwise } => {
+            Node::Case {
+                branches,
+                otherwise,
+            } => {
                 let mut regrouped = Vec::with_capacity(branches.len());
                 for (condition, result) in branches {
-                    regrouped.push((self.regrouped(condition, resolver)?, self.regrouped(result, resolver)?));
+                    regrouped.push((
+                        self.regrouped(condition, resolver)?,
+                        self.regrouped(result, resolver)?,
+                    ));
                 }
-                let otherwise = otherwise.map(|e| self.regrouped(*e, resolver).map(Box::new)).transpose()?;
-                Node::Case { branches: regrouped, otherwise }
+                let otherwise = otherwise
+                    .map(|e| self.regrouped(*e, resolver).map(Box::new))
+                    .transpose()?;
+                Node::Case {
+                    branches: regrouped,
+                    otherwise,
+                }
             }
         };
         Ok(Expr { node, data_type })
     }
 
-    /// The value of an expression over a group where there is no row: counts are 0, other aggregates NULL already.
+    /// The value of an expression over a group where there is no row: counts are 0, other
+    /// aggregates NULL already.
     pub(in crate::resolve) fn without_rows(&self, expr: Expr) -> Expr {
         expr.mapped(&|e| match e.as_column() {
-            Some(id) if self.aggregates.iter().any(|(made, aggregate)| *made == id && is_count(&aggregate.operation)) => {
+            Some(id)
+                if self
+                    .aggregates
+                    .iter()
+                    .any(|(made, aggregate)| *made == id && is_count(&aggregate.operation)) =>
+            {
                 let zero = Expr::literal(Some(Scalar::Int(0)), e.data_type.clone());
-                Some(Expr::call(Function::Coalesce, vec![e.clone(), zero], e.data_type.clone()))
+                Some(Expr::call(
+                    Function::Coalesce,
+                    vec![e.clone(), zero],
+                    e.data_type.clone(),
+                ))
             }
             _ => None,
         })
     }
 
     fn holds(&self, id: ColumnId) -> bool {
-        self.inner.contains(&id) || self.keys.iter().any(|(_, key)| *key == id) || self.aggregates.iter().any(|(made, _)| *made == id)
+        self.inner.contains(&id)
+            || self.keys.iter().any(|(_, key)| *key == id)
+            || self.aggregates.iter().any(|(made, _)| *made == id)
     }
 
-    /// A column of a table whose whole primary key is among the keys: then it is one more key, as PostgreSQL allows.
+    /// A column of a table whose whole primary key is among the keys: then it is one more key, as
+    /// PostgreSQL allows.
     fn depends(&mut self, id: ColumnId, resolver: &Resolver<'_>) -> bool {
         let info = &resolver.columns[id.0 as usize];
-        let Some((table, position)) = info.origin else { return false };
+        let Some((table, position)) = info.origin else {
+            return false;
+        };
         let table = &resolver.policy.tables[table.0];
         // A scan's columns are numbered in the table's order.
-        let Some(first) = id.0.checked_sub(position as u32) else { return false };
+        let Some(first) = id.0.checked_sub(position as u32) else {
+            return false;
+        };
         let grouped = |name: &str| {
             let at = table.columns.iter().position(|c| c.name == name)?;
-            self.keys.iter().any(|(_, key)| key.0 == first + at as u32).then_some(Equality::Own)
+            self.keys
+                .iter()
+                .any(|(_, key)| key.0 == first + at as u32)
+                .then_some(Equality::Own)
         };
-        let depends = table.unique_keys.iter().any(|key| key.primary && key.tells_apart(grouped));
+        let depends = table
+            .unique_keys
+            .iter()
+            .any(|key| key.primary && key.tells_apart(grouped));
         if depends {
-            self.keys.push((Expr::column(id, info.data_type.clone()), id));
+            self.keys
+                .push((Expr::column(id, info.data_type.clone()), id));
         }
         depends
     }
 }
 
-/// The aggregate as a function of the set of a unit's rows: floats are added as numerics, whose sum has no order.
+/// The aggregate as a function of the set of a unit's rows: floats are added as numerics, whose sum
+/// has no order.
 pub(in crate::resolve) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refusal> {
-    let Aggregate { operation, filter, data_type, place } = aggregate;
+    let Aggregate {
+        operation,
+        filter,
+        data_type,
+        place,
+    } = aggregate;
     let is_float = |e: &Expr| matches!(e.data_type, Type::Float4 | Type::Float8);
     let numeric = Type::Numeric(None);
     let (operation, data_type) = match operation {
-        Operation::Sum(argument) | Operation::Unlike { value: argument, moment: Moment::Sum } if argument.data_type == Type::Float4 => {
-            return Err(Refusal::unsupported(format!("{name}() of type real within one group of rows")).hint("Cast the value to double precision."));
+        Operation::Sum(argument)
+        | Operation::Unlike {
+            value: argument,
+            moment: Moment::Sum,
+        } if argument.data_type == Type::Float4 => {
+            return Err(Refusal::unsupported(format!(
+                "{name}() of type real within one group of rows"
+            ))
+            .hint("Cast the value to double precision."));
         }
-        Operation::Sum(value) if is_float(&value) => (Operation::Sum(value.cast(numeric.clone())), numeric),
-        Operation::Average(value) if is_float(&value) => (Operation::Average(value.cast(numeric.clone())), numeric),
-        Operation::Unlike { value, moment } if is_float(&value) => (Operation::Unlike { value: value.cast(numeric.clone()), moment }, numeric),
-        Operation::Variance { value, kind } if is_float(&value) => (Operation::Variance { value: value.cast(numeric.clone()), kind }, numeric),
-        Operation::Paired { y, x, kind } => (Operation::Paired { y: decimal(y), x: decimal(x), kind }, data_type),
-        Operation::Quantile { fractions: Fractions::Array(_), .. } => {
-            return Err(Refusal::unsupported(format!("{name}() of several fractions within one group of rows"))
-                .hint("Ask each fraction by a call of its own."));
+        Operation::Sum(value) if is_float(&value) => {
+            (Operation::Sum(value.cast(numeric.clone())), numeric)
+        }
+        Operation::Average(value) if is_float(&value) => {
+            (Operation::Average(value.cast(numeric.clone())), numeric)
+        }
+        Operation::Unlike { value, moment } if is_float(&value) => (
+            Operation::Unlike {
+                value: value.cast(numeric.clone()),
+                moment,
+            },
+            numeric,
+        ),
+        Operation::Variance { value, kind } if is_float(&value) => (
+            Operation::Variance {
+                value: value.cast(numeric.clone()),
+                kind,
+            },
+            numeric,
+        ),
+        Operation::Paired { y, x, kind } => (
+            Operation::Paired {
+                y: decimal(y),
+                x: decimal(x),
+                kind,
+            },
+            data_type,
+        ),
+        Operation::Quantile {
+            fractions: Fractions::Array(_),
+            ..
+        } => {
+            return Err(Refusal::unsupported(format!(
+                "{name}() of several fractions within one group of rows"
+            ))
+            .hint("Ask each fraction by a call of its own."));
         }
         other @ (Operation::Quantile { .. } | Operation::Mode { .. }) => (other, data_type),
-        other @ (Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_)) => {
-            (other, data_type)
-        }
-        other @ (Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. }) => (other, data_type),
+        other @ (Operation::CountRows
+        | Operation::Count(_)
+        | Operation::Distinct(_)
+        | Operation::Sum(_)
+        | Operation::Average(_)) => (other, data_type),
+        other @ (Operation::Variance { .. }
+        | Operation::Extreme { .. }
+        | Operation::Truth { .. }) => (other, data_type),
         other @ Operation::Unlike { .. } => (other, data_type),
     };
-    Ok(Aggregate { operation, filter, data_type, place })
+    Ok(Aggregate {
+        operation,
+        filter,
+        data_type,
+        place,
+    })
 }
 
 /// The value as a numeric, without a detour over float8.
 fn decimal(value: Expr) -> Expr {
     match value.node {
-        Node::Cast(inner) if matches!(inner.data_type, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_)) => inner.cast(Type::Numeric(None)),
-        node => Expr { node, data_type: value.data_type }.cast(Type::Numeric(None)),
+        Node::Cast(inner)
+            if matches!(
+                inner.data_type,
+                Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_)
+            ) =>
+        {
+            inner.cast(Type::Numeric(None))
+        }
+        node => Expr {
+            node,
+            data_type: value.data_type,
+        }
+        .cast(Type::Numeric(None)),
     }
 }
 
 fn is_count(operation: &Operation) -> bool {
-    let counts_pairs = matches!(operation, Operation::Paired { kind: Paired::Count, .. });
-    counts_pairs || matches!(operation, Operation::CountRows | Operation::Count(_) | Operation::Distinct(_))
+    let counts_pairs = matches!(
+        operation,
+        Operation::Paired {
+            kind: Paired::Count,
+            ..
+        }
+    );
+    counts_pairs
+        || matches!(
+            operation,
+            Operation::CountRows | Operation::Count(_) | Operation::Distinct(_)
+        )
 }
 
 /// A column that no table holds.
 pub(in crate::resolve) fn made(name: &str, data_type: &Type, nullable: bool) -> ColumnInfo {
-    ColumnInfo { name: name.to_owned(), data_type: data_type.clone(), nullable, origin: None }
+    ColumnInfo {
+        name: name.to_owned(),
+        data_type: data_type.clone(),
+        nullable,
+        origin: None,
+    }
 }
 
-/// A relation for each order: what one order made of equal rows tells them apart in the next, so that no two orders break one tie in two ways.
+/// A relation for each order: what one order made of equal rows tells them apart in the next, so
+/// that no two orders break one tie in two ways.
 fn windowed(relation: Relation, columns: Vec<(ColumnId, Window)>) -> Relation {
     let mut relation = relation;
     let mut rest = columns;
     while let Some((_, first)) = rest.first().cloned() {
-        let (alike, others) = rest.into_iter().partition(|(_, window)| window.partition == first.partition && window.order == first.order);
-        relation = Relation::Window { input: Box::new(relation), columns: alike };
+        let (alike, others) = rest.into_iter().partition(|(_, window)| {
+            window.partition == first.partition && window.order == first.order
+        });
+        relation = Relation::Window {
+            input: Box::new(relation),
+            columns: alike,
+        };
         rest = others;
     }
     relation
 }
 
-pub(in crate::resolve) fn computing(relation: Relation, columns: Vec<(ColumnId, Expr)>) -> Relation {
-    if columns.is_empty() { relation } else { Relation::Project { input: Box::new(relation), columns } }
+pub(in crate::resolve) fn computing(
+    relation: Relation,
+    columns: Vec<(ColumnId, Expr)>,
+) -> Relation {
+    if columns.is_empty() {
+        relation
+    } else {
+        Relation::Project {
+            input: Box::new(relation),
+            columns,
+        }
+    }
 }
 
 /// Each combination of the columns once.
@@ -380,5 +633,9 @@ pub(in crate::resolve) fn distinct(relation: Relation, named: &[Named]) -> Relat
             keys.push(column.id);
         }
     }
-    Relation::Group { input: Box::new(relation), keys, aggregates: Vec::new() }
+    Relation::Group {
+        input: Box::new(relation),
+        keys,
+        aggregates: Vec::new(),
+    }
 }

@@ -1,4 +1,5 @@
-//! IN, EXISTS and their negations over rows of subqueries: some row meets a condition that also reads the row around.
+//! IN, EXISTS and their negations over rows of subqueries: some row meets a condition that also
+//! reads the row around.
 
 use std::ops::ControlFlow;
 
@@ -50,7 +51,10 @@ impl Resolver<'_> {
             _ => vec![subject],
         };
         let expressions = self.expressions_at(place, given);
-        let subjects = subjects.into_iter().map(|e| expressions.value(e)).collect::<Result<Vec<_>, _>>()?;
+        let subjects = subjects
+            .into_iter()
+            .map(|e| expressions.value(e))
+            .collect::<Result<Vec<_>, _>>()?;
         let (found, items) = self.exists(query, &subjects, place)?;
         if wanted == Membership::Taken {
             return Ok(found);
@@ -62,49 +66,116 @@ impl Resolver<'_> {
             return Ok(found);
         }
         let [subject] = subjects.as_slice() else {
-            return Err(Refusal::unsupported("NOT IN of a row value that may hold NULL").hint("Write NOT EXISTS (SELECT … WHERE …) instead."));
+            return Err(
+                Refusal::unsupported("NOT IN of a row value that may hold NULL")
+                    .hint("Write NOT EXISTS (SELECT … WHERE …) instead."),
+            );
         };
         // NULL is in no set, and not in the empty set alone.
         let (any, _) = self.exists(query, &[], place)?;
         let unknown = Expr {
-            node: Node::Case { branches: vec![(any, truth(None))], otherwise: Some(Box::new(truth(Some(is_negated)))) },
+            node: Node::Case {
+                branches: vec![(any, truth(None))],
+                otherwise: Some(Box::new(truth(Some(is_negated)))),
+            },
             data_type: Type::Bool,
         };
         let is_null = Expr::call(Function::IsNull, vec![subject.clone()], Type::Bool);
-        Ok(Expr { node: Node::Case { branches: vec![(is_null, unknown)], otherwise: Some(Box::new(found)) }, data_type: Type::Bool })
+        Ok(Expr {
+            node: Node::Case {
+                branches: vec![(is_null, unknown)],
+                otherwise: Some(Box::new(found)),
+            },
+            data_type: Type::Bool,
+        })
     }
 
     /// A row of the subquery exists, whose items equal the subjects; with the items.
-    pub(in crate::resolve) fn exists(&mut self, query: &ast::Query, subjects: &[Expr], place: Place<'_>) -> Result<(Expr, Vec<Expr>), Refusal> {
-        let Found { relation, mut conditions, items } = match plain_select(query) {
+    pub(in crate::resolve) fn exists(
+        &mut self,
+        query: &ast::Query,
+        subjects: &[Expr],
+        place: Place<'_>,
+    ) -> Result<(Expr, Vec<Expr>), Refusal> {
+        let Found {
+            relation,
+            mut conditions,
+            items,
+        } = match plain_select(query) {
             Some(select) if !is_aggregated(select) => {
                 let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
                 let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
                 let inner = self.correlated(select, &environment, place)?;
-                let items = if subjects.is_empty() { Vec::new() } else { self.items_of(select, &inner)? };
-                Found { relation: inner.relation, conditions: inner.across, items }
+                let items = if subjects.is_empty() {
+                    Vec::new()
+                } else {
+                    self.items_of(select, &inner)?
+                };
+                Found {
+                    relation: inner.relation,
+                    conditions: inner.across,
+                    items,
+                }
             }
             Some(select) => self.groups_found(query, select, place)?,
-            None => self.rows_found(query, place.environment).map_err(|refusal| alone(refusal, query, place))?,
+            None => self
+                .rows_found(query, place.environment)
+                .map_err(|refusal| alone(refusal, query, place))?,
         };
         if !subjects.is_empty() && items.len() != subjects.len() {
-            let than = if items.len() > subjects.len() { "many" } else { "few" };
-            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, format!("subquery has too {than} columns")));
+            let than = if items.len() > subjects.len() {
+                "many"
+            } else {
+                "few"
+            };
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                format!("subquery has too {than} columns"),
+            ));
         }
         for (subject, item) in subjects.iter().zip(&items) {
-            conditions.push(compare(self.constants, Function::Equal, subject.clone(), item.clone(), "IN")?);
+            conditions.push(compare(
+                self.constants,
+                Function::Equal,
+                subject.clone(),
+                item.clone(),
+                "IN",
+            )?);
         }
-        let node = Node::Exists { relation: Box::new(relation), condition: Expr::and(conditions).map(Box::new) };
-        Ok((Expr { node, data_type: Type::Bool }, items))
+        let node = Node::Exists {
+            relation: Box::new(relation),
+            condition: Expr::and(conditions).map(Box::new),
+        };
+        Ok((
+            Expr {
+                node,
+                data_type: Type::Bool,
+            },
+            items,
+        ))
     }
 
-    fn rows_found(&mut self, query: &ast::Query, environment: &Environment) -> Result<Found, Refusal> {
+    fn rows_found(
+        &mut self,
+        query: &ast::Query,
+        environment: &Environment,
+    ) -> Result<Found, Refusal> {
         let (relation, named) = self.rows_query(query, environment)?;
-        Ok(Found { relation, conditions: Vec::new(), items: named.iter().map(|c| self.column_expr(c.id)).collect() })
+        Ok(Found {
+            relation,
+            conditions: Vec::new(),
+            items: named.iter().map(|c| self.column_expr(c.id)).collect(),
+        })
     }
 
-    /// Groups that stand alone, or that equalities tie to the row around: those are grouped by their side of the equalities too.
-    fn groups_found(&mut self, query: &ast::Query, select: &ast::Select, place: Place<'_>) -> Result<Found, Refusal> {
+    /// Groups that stand alone, or that equalities tie to the row around: those are grouped by
+    /// their side of the equalities too.
+    fn groups_found(
+        &mut self,
+        query: &ast::Query,
+        select: &ast::Select,
+        place: Place<'_>,
+    ) -> Result<Found, Refusal> {
         let before = self.mark();
         let refusal = match self.rows_found(query, place.environment) {
             Ok(found) => return Ok(found),
@@ -113,50 +184,83 @@ impl Resolver<'_> {
         self.back_to(before);
         let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
         let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
-        let Ok(inner) = self.correlated(select, &environment, place) else { return Err(refusal) };
+        let Ok(inner) = self.correlated(select, &environment, place) else {
+            return Err(refusal);
+        };
         if inner.across.is_empty() {
             return Err(refusal);
         }
         let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modifiers) if keys.is_empty() && modifiers.is_empty());
         if ungrouped || select.distinct.is_some() {
-            return Err(Refusal::unsupported("EXISTS or IN over one group that is tied to the row around it")
-                .hint("Compare the aggregate itself, as in (SELECT count(*) FROM … WHERE …) > 2, or GROUP BY in the subquery."));
+            return Err(Refusal::unsupported(
+                "EXISTS or IN over one group that is tied to the row \
+                around it",
+            )
+            .hint(
+                "Compare the aggregate itself, as in (SELECT count(*) FROM … WHERE …) > 2, \
+                    or \
+                    GROUP BY in the subquery.",
+            ));
         }
         let own = inner.relation.made_at_any_depth();
         let ties = self.ties(inner.across, &own)?;
         let relation = computing(inner.relation, ties.computed);
-        let within = Place { scope: &inner.scope, outer: &inner.outer, environment: &environment, is_extended: false };
-        let (relation, named) = self.grouped(select, relation, within, &ties.keys).map_err(|refusal| match refusal.sqlstate.as_str() {
-            sqlstate::GROUPING_ERROR => {
-                Refusal::unsupported("HAVING that reads the row around its subquery").hint("Compare a scalar subquery instead.")
-            }
-            _ => refusal,
-        })?;
-        Ok(Found { relation, conditions: ties.on, items: named.iter().map(|c| self.column_expr(c.id)).collect() })
+        let within = Place {
+            scope: &inner.scope,
+            outer: &inner.outer,
+            environment: &environment,
+            is_extended: false,
+        };
+        let (relation, named) =
+            self.grouped(select, relation, within, &ties.keys)
+                .map_err(|refusal| match refusal.sqlstate.as_str() {
+                    sqlstate::GROUPING_ERROR => {
+                        Refusal::unsupported("HAVING that reads the row around its subquery")
+                            .hint("Compare a scalar subquery instead.")
+                    }
+                    _ => refusal,
+                })?;
+        Ok(Found {
+            relation,
+            conditions: ties.on,
+            items: named.iter().map(|c| self.column_expr(c.id)).collect(),
+        })
     }
 
     /// NOT IN is NOT EXISTS only over items that are never NULL.
     fn check_never_null(&self, items: &[Expr], found: &Expr) -> Result<(), Refusal> {
         let is_extended = match &found.node {
-            Node::Exists { relation, condition: _ } => relation.is_extended(),
+            Node::Exists {
+                relation,
+                condition: _,
+            } => relation.is_extended(),
             _ => true,
         };
         if !items.is_empty() && !is_extended && !items.iter().any(|item| self.may_be_null(item)) {
             return Ok(());
         }
-        Err(Refusal::unsupported("NOT IN over a column that may be NULL")
-            .detail("One NULL in the subquery would make the condition unknown for every row.")
-            .hint("Write NOT EXISTS (SELECT … WHERE …) instead."))
+        Err(
+            Refusal::unsupported("NOT IN over a column that may be NULL")
+                .detail("One NULL in the subquery would make the condition unknown for every row.")
+                .hint("Write NOT EXISTS (SELECT … WHERE …) instead."),
+        )
     }
 
-    /// False for a column that is NOT NULL in its table, or that is the unit or the key that leads to it: rows of nobody are left out at the scan.
+    /// False for a column that is NOT NULL in its table, or that is the unit or the key that leads
+    /// to it: rows of nobody are left out at the scan.
     fn may_be_null(&self, expr: &Expr) -> bool {
-        let Some(id) = expr.as_column() else { return expr.as_literal().is_none() };
+        let Some(id) = expr.as_column() else {
+            return expr.as_literal().is_none();
+        };
         let info = &self.columns[id.0 as usize];
-        let leads = info.origin.is_some_and(|(table, _)| match &self.policy.tables[table.0].protection {
-            Protection::Private(unit) => unit.path.first().map_or(&unit.column, |step| &step.column) == &info.name,
-            Protection::Public => false,
-        });
+        let leads =
+            info.origin
+                .is_some_and(|(table, _)| match &self.policy.tables[table.0].protection {
+                    Protection::Private(unit) => {
+                        unit.path.first().map_or(&unit.column, |step| &step.column) == &info.name
+                    }
+                    Protection::Public => false,
+                });
         info.nullable && !leads
     }
 }
@@ -172,17 +276,27 @@ fn alone(refusal: Refusal, query: &ast::Query, place: Place<'_>) -> Refusal {
         fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
             let is_around = |parts: &[ast::Ident]| {
                 let is_it = parts.first().and_then(|part| position(part.span)) == Some(self.at);
-                is_it && std::iter::once(self.place.scope).chain(self.place.outer).any(|scope| scope.find(parts).is_ok())
+                is_it
+                    && std::iter::once(self.place.scope)
+                        .chain(self.place.outer)
+                        .any(|scope| scope.find(parts).is_ok())
             };
             match expr {
-                ast::Expr::Identifier(name) if is_around(std::slice::from_ref(name)) => ControlFlow::Break(()),
+                ast::Expr::Identifier(name) if is_around(std::slice::from_ref(name)) => {
+                    ControlFlow::Break(())
+                }
                 ast::Expr::CompoundIdentifier(parts) if is_around(parts) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             }
         }
     }
-    let is_unknown = matches!(refusal.sqlstate.as_str(), sqlstate::UNDEFINED_TABLE | sqlstate::UNDEFINED_COLUMN);
-    let Some(at) = refusal.position.filter(|_| is_unknown) else { return refusal };
+    let is_unknown = matches!(
+        refusal.sqlstate.as_str(),
+        sqlstate::UNDEFINED_TABLE | sqlstate::UNDEFINED_COLUMN
+    );
+    let Some(at) = refusal.position.filter(|_| is_unknown) else {
+        return refusal;
+    };
     if ast::Visit::visit(query, &mut Search { place, at }).is_continue() {
         return refusal;
     }

@@ -1,4 +1,5 @@
-//! Subqueries in expressions over private rows: memberships become EXISTS, correlated aggregates become a joined step within units.
+//! Subqueries in expressions over private rows: memberships become EXISTS, correlated aggregates
+//! become a joined step within units.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +20,8 @@ use crate::resolve::expression::aggregate_call::aggregate_name;
 use crate::resolve::names::scope::{Scope, place_of};
 use crate::resolve::outer::query::{Environment, is_aggregated, item_expr};
 
-/// Parts of expressions that were resolved before them, by their place in the text, and what they ask of the relation below.
+/// Parts of expressions that were resolved before them, by their place in the text, and what they
+/// ask of the relation below.
 #[derive(Default)]
 pub(in crate::resolve) struct Given {
     pub(in crate::resolve) resolved: Vec<(*const ast::Expr, Expr)>,
@@ -29,17 +31,28 @@ pub(in crate::resolve) struct Given {
 
 impl Given {
     /// The same over groups: what it asks of the rows below may read keys and aggregates alone.
-    pub(in crate::resolve) fn regrouped(self, grouping: &mut Grouping, resolver: &Resolver<'_>) -> Result<Self, Refusal> {
+    pub(in crate::resolve) fn regrouped(
+        self,
+        grouping: &mut Grouping,
+        resolver: &Resolver<'_>,
+    ) -> Result<Self, Refusal> {
         let mut joined = Vec::new();
         for (relation, on) in self.joined {
             grouping.inner.extend(relation.made_at_any_depth());
-            joined.push((relation, on.map(|e| grouping.regrouped(e, resolver)).transpose()?));
+            joined.push((
+                relation,
+                on.map(|e| grouping.regrouped(e, resolver)).transpose()?,
+            ));
         }
         let mut computed = Vec::new();
         for (id, expr) in self.computed {
             computed.push((id, grouping.regrouped(expr, resolver)?));
         }
-        Ok(Self { resolved: self.resolved, joined, computed })
+        Ok(Self {
+            resolved: self.resolved,
+            joined,
+            computed,
+        })
     }
 
     /// Rows of which the row around finds at most one.
@@ -51,12 +64,20 @@ impl Given {
     pub(in crate::resolve) fn below(&mut self, relation: Relation) -> Relation {
         let mut relation = relation;
         for (right, on) in self.joined.drain(..) {
-            relation = Relation::Join { kind: JoinKind::Left, left: Box::new(relation), right: Box::new(right), on };
+            relation = Relation::Join {
+                kind: JoinKind::Left,
+                left: Box::new(relation),
+                right: Box::new(right),
+                on,
+            };
         }
         if self.computed.is_empty() {
             return relation;
         }
-        Relation::Project { input: Box::new(relation), columns: std::mem::take(&mut self.computed) }
+        Relation::Project {
+            input: Box::new(relation),
+            columns: std::mem::take(&mut self.computed),
+        }
     }
 }
 
@@ -118,10 +139,29 @@ impl ast::Visitor for Search<'_, '_, '_> {
         match expr {
             ast::Expr::Function(function) if aggregate_name(function).is_some() => {
                 self.aggregates += 1;
-                function.filter.iter().for_each(|filter| holding(filter, &mut self.holding));
+                function
+                    .filter
+                    .iter()
+                    .for_each(|filter| holding(filter, &mut self.holding));
             }
-            ast::Expr::Case { operand: None, conditions, .. } => conditions.iter().for_each(|when| holding(&when.condition, &mut self.holding)),
-            ast::Expr::AnyOp { left: _, compare_op: _, right, is_some: _ } | ast::Expr::AllOp { left: _, compare_op: _, right } => {
+            ast::Expr::Case {
+                operand: None,
+                conditions,
+                ..
+            } => conditions
+                .iter()
+                .for_each(|when| holding(&when.condition, &mut self.holding)),
+            ast::Expr::AnyOp {
+                left: _,
+                compare_op: _,
+                right,
+                is_some: _,
+            }
+            | ast::Expr::AllOp {
+                left: _,
+                compare_op: _,
+                right,
+            } => {
                 self.taken.push(std::ptr::from_ref(right.as_ref()));
             }
             _ => {}
@@ -147,7 +187,12 @@ impl ast::Visitor for Search<'_, '_, '_> {
             return ControlFlow::Continue(());
         }
         // A key that the SELECT list shows by its place was met as a key.
-        if self.given.resolved.iter().any(|(place, _)| std::ptr::eq(*place, expr)) {
+        if self
+            .given
+            .resolved
+            .iter()
+            .any(|(place, _)| std::ptr::eq(*place, expr))
+        {
             return ControlFlow::Continue(());
         }
         match self.resolved(expr) {
@@ -168,22 +213,53 @@ impl Search<'_, '_, '_> {
                 let (found, _) = self.resolver.exists(subquery, &[], self.place)?;
                 if *negated { not(found) } else { found }
             }
-            ast::Expr::InSubquery { expr: subject, subquery, negated: false } => self.membership(subject, subquery, self.wanted(expr))?,
-            ast::Expr::InSubquery { expr, subquery, negated: true } => self.membership(expr, subquery, Membership::Negated)?,
-            ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr } => match unnested(expr) {
-                ast::Expr::InSubquery { expr, subquery, negated: false } => self.membership(expr, subquery, Membership::Negated)?,
+            ast::Expr::InSubquery {
+                expr: subject,
+                subquery,
+                negated: false,
+            } => self.membership(subject, subquery, self.wanted(expr))?,
+            ast::Expr::InSubquery {
+                expr,
+                subquery,
+                negated: true,
+            } => self.membership(expr, subquery, Membership::Negated)?,
+            ast::Expr::UnaryOp {
+                op: ast::UnaryOperator::Not,
+                expr,
+            } => match unnested(expr) {
+                ast::Expr::InSubquery {
+                    expr,
+                    subquery,
+                    negated: false,
+                } => self.membership(expr, subquery, Membership::Negated)?,
                 _ => return Ok(None),
             },
-            ast::Expr::AnyOp { left, compare_op: ast::BinaryOperator::Eq, right, is_some: _ } => match unnested(right) {
+            ast::Expr::AnyOp {
+                left,
+                compare_op: ast::BinaryOperator::Eq,
+                right,
+                is_some: _,
+            } => match unnested(right) {
                 ast::Expr::Subquery(query) => self.membership(left, query, self.wanted(expr))?,
                 _ => return Ok(None),
             },
-            ast::Expr::AllOp { left, compare_op: ast::BinaryOperator::NotEq, right } => match unnested(right) {
+            ast::Expr::AllOp {
+                left,
+                compare_op: ast::BinaryOperator::NotEq,
+                right,
+            } => match unnested(right) {
                 ast::Expr::Subquery(query) => self.membership(left, query, Membership::Negated)?,
                 _ => return Ok(None),
             },
-            ast::Expr::Subquery(_) if self.taken.contains(&std::ptr::from_ref(expr)) => return Ok(None),
-            ast::Expr::Subquery(query) => return self.resolver.scalar(query, self.place, self.given).map(Some),
+            ast::Expr::Subquery(_) if self.taken.contains(&std::ptr::from_ref(expr)) => {
+                return Ok(None);
+            }
+            ast::Expr::Subquery(query) => {
+                return self
+                    .resolver
+                    .scalar(query, self.place, self.given)
+                    .map(Some);
+            }
             _ => return Ok(None),
         };
         if self.which == Which::Condition {
@@ -194,19 +270,33 @@ impl Search<'_, '_, '_> {
         Ok(Some(Expr::column(id, Type::Bool)))
     }
 
-    fn membership(&mut self, subject: &ast::Expr, query: &ast::Query, wanted: Membership) -> Result<Expr, Refusal> {
-        self.resolver.membership(subject, query, wanted, self.place, self.given)
+    fn membership(
+        &mut self,
+        subject: &ast::Expr,
+        query: &ast::Query,
+        wanted: Membership,
+    ) -> Result<Expr, Refusal> {
+        self.resolver
+            .membership(subject, query, wanted, self.place, self.given)
     }
 
     fn wanted(&self, expr: &ast::Expr) -> Membership {
-        if self.holding.contains(&std::ptr::from_ref(expr)) { Membership::Taken } else { Membership::Told }
+        if self.holding.contains(&std::ptr::from_ref(expr)) {
+            Membership::Taken
+        } else {
+            Membership::Told
+        }
     }
 }
 
 /// The conditions within one of which, like of it, only the truth matters.
 fn holding(condition: &ast::Expr, found: &mut Vec<*const ast::Expr>) {
     match unnested(condition) {
-        ast::Expr::BinaryOp { left, op: ast::BinaryOperator::And | ast::BinaryOperator::Or, right } => {
+        ast::Expr::BinaryOp {
+            left,
+            op: ast::BinaryOperator::And | ast::BinaryOperator::Or,
+            right,
+        } => {
             holding(left, found);
             holding(right, found);
         }
@@ -215,13 +305,36 @@ fn holding(condition: &ast::Expr, found: &mut Vec<*const ast::Expr>) {
 }
 
 impl Resolver<'_> {
-    pub(in crate::resolve) fn expressions_at<'s>(&'s self, place: Place<'s>, given: &'s Given) -> Expressions<'s> {
-        Expressions { given: &given.resolved, outer: place.outer, ..self.expressions(place.scope) }
+    pub(in crate::resolve) fn expressions_at<'s>(
+        &'s self,
+        place: Place<'s>,
+        given: &'s Given,
+    ) -> Expressions<'s> {
+        Expressions {
+            given: &given.resolved,
+            outer: place.outer,
+            ..self.expressions(place.scope)
+        }
     }
 
     /// Resolves the subqueries of an expression before the expression itself.
-    pub(in crate::resolve) fn subqueries_in(&mut self, expr: &ast::Expr, place: Place<'_>, which: Which, given: &mut Given) -> Result<(), Refusal> {
-        let mut search = Search { resolver: self, place, given, which, queries: 0, aggregates: 0, taken: Vec::new(), holding: Vec::new() };
+    pub(in crate::resolve) fn subqueries_in(
+        &mut self,
+        expr: &ast::Expr,
+        place: Place<'_>,
+        which: Which,
+        given: &mut Given,
+    ) -> Result<(), Refusal> {
+        let mut search = Search {
+            resolver: self,
+            place,
+            given,
+            which,
+            queries: 0,
+            aggregates: 0,
+            taken: Vec::new(),
+            holding: Vec::new(),
+        };
         if which == Which::Condition {
             holding(expr, &mut search.holding);
         }
@@ -231,8 +344,14 @@ impl Resolver<'_> {
         }
     }
 
-    /// Resolves the subqueries that a grouping SELECT has below its groups: in keys and inside aggregates.
-    pub(in crate::resolve) fn subqueries_below(&mut self, select: &ast::Select, place: Place<'_>, given: &mut Given) -> Result<(), Refusal> {
+    /// Resolves the subqueries that a grouping SELECT has below its groups: in keys and inside
+    /// aggregates.
+    pub(in crate::resolve) fn subqueries_below(
+        &mut self,
+        select: &ast::Select,
+        place: Place<'_>,
+        given: &mut Given,
+    ) -> Result<(), Refusal> {
         let mut keys: Vec<*const ast::Expr> = Vec::new();
         if let ast::GroupByExpr::Expressions(exprs, _) = &select.group_by {
             for expr in exprs {
@@ -241,7 +360,12 @@ impl Resolver<'_> {
                 self.subqueries_in(key, place, Which::Columns, given)?;
             }
         }
-        for expr in select.projection.iter().filter_map(item_expr).chain(&select.having) {
+        for expr in select
+            .projection
+            .iter()
+            .filter_map(item_expr)
+            .chain(&select.having)
+        {
             if !keys.contains(&std::ptr::from_ref(expr)) {
                 self.subqueries_in(expr, place, Which::Arguments, given)?;
             }
@@ -250,62 +374,124 @@ impl Resolver<'_> {
     }
 
     /// FROM and WHERE of a subquery.
-    pub(in crate::resolve) fn correlated(&mut self, select: &ast::Select, environment: &Environment, around: Place<'_>) -> Result<Inner, Refusal> {
+    pub(in crate::resolve) fn correlated(
+        &mut self,
+        select: &ast::Select,
+        environment: &Environment,
+        around: Place<'_>,
+    ) -> Result<Inner, Refusal> {
         crate::resolve::outer::select::check_select(select)?;
         let (relation, scope) = self.rows_from(select, environment)?;
-        let outer: Vec<Scope> = std::iter::once(around.scope).chain(around.outer).cloned().collect();
+        let outer: Vec<Scope> = std::iter::once(around.scope)
+            .chain(around.outer)
+            .cloned()
+            .collect();
         let is_extended = relation.is_extended();
-        let (relation, across) = self.restricted(select, relation, Place { scope: &scope, outer: &outer, environment, is_extended })?;
-        Ok(Inner { relation, scope, outer, across })
+        let (relation, across) = self.restricted(
+            select,
+            relation,
+            Place {
+                scope: &scope,
+                outer: &outer,
+                environment,
+                is_extended,
+            },
+        )?;
+        Ok(Inner {
+            relation,
+            scope,
+            outer,
+            across,
+        })
     }
 
-    pub(in crate::resolve) fn items_of(&self, select: &ast::Select, inner: &Inner) -> Result<Vec<Expr>, Refusal> {
-        let expressions = Expressions { outer: &inner.outer, ..self.expressions(&inner.scope) };
+    pub(in crate::resolve) fn items_of(
+        &self,
+        select: &ast::Select,
+        inner: &Inner,
+    ) -> Result<Vec<Expr>, Refusal> {
+        let expressions = Expressions {
+            outer: &inner.outer,
+            ..self.expressions(&inner.scope)
+        };
         let mut items = Vec::new();
         for item in &select.projection {
-            let expr = item_expr(item).ok_or_else(|| Refusal::unsupported("a subquery of whole rows in an expression").hint("Name its column."))?;
+            let expr = item_expr(item).ok_or_else(|| {
+                Refusal::unsupported("a subquery of whole rows in an expression")
+                    .hint("Name its column.")
+            })?;
             items.push(expressions.value(expr)?);
         }
         Ok(items)
     }
 
-    /// WHERE: conditions on the rows themselves filter them, those that read the queries around are given back.
+    /// WHERE: conditions on the rows themselves filter them, those that read the queries around are
+    /// given back.
     pub(in crate::resolve) fn restricted(
         &mut self,
         select: &ast::Select,
         relation: Relation,
         place: Place<'_>,
     ) -> Result<(Relation, Vec<Expr>), Refusal> {
-        let Some(condition) = &select.selection else { return Ok((relation, Vec::new())) };
+        let Some(condition) = &select.selection else {
+            return Ok((relation, Vec::new()));
+        };
         if crate::resolve::expression::aggregate_call::contains_aggregate(condition) {
-            return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in WHERE").at(place_of(condition)));
+            return Err(Refusal::new(
+                sqlstate::GROUPING_ERROR,
+                "aggregate functions are not allowed in WHERE",
+            )
+            .at(place_of(condition)));
         }
         let mut given = Given::default();
         self.subqueries_in(condition, place, Which::Condition, &mut given)?;
-        let predicate = self.expressions_at(place, &given).condition(condition, "WHERE")?;
+        let predicate = self
+            .expressions_at(place, &given)
+            .condition(condition, "WHERE")?;
         let relation = given.below(relation);
         if place.outer.is_empty() {
-            return Ok((Relation::Filter { input: Box::new(relation), predicate }, Vec::new()));
+            return Ok((
+                Relation::Filter {
+                    input: Box::new(relation),
+                    predicate,
+                },
+                Vec::new(),
+            ));
         }
         let own = relation.made_at_any_depth();
         let is_own = |e: &&Expr| e.free_columns().iter().all(|id| own.contains(id));
-        let (inside, across): (Vec<&Expr>, Vec<&Expr>) = predicate.conjuncts().into_iter().partition(is_own);
+        let (inside, across): (Vec<&Expr>, Vec<&Expr>) =
+            predicate.conjuncts().into_iter().partition(is_own);
         let relation = match Expr::and(inside.into_iter().cloned().collect()) {
-            Some(predicate) => Relation::Filter { input: Box::new(relation), predicate },
+            Some(predicate) => Relation::Filter {
+                input: Box::new(relation),
+                predicate,
+            },
             None => relation,
         };
         Ok((relation, across.into_iter().cloned().collect()))
     }
 
-    /// A scalar subquery: an aggregate whose rows are tied to this row by equalities, or a row found by its key. It becomes a join that finds at most one row.
-    fn scalar(&mut self, query: &ast::Query, around: Place<'_>, given: &mut Given) -> Result<Expr, Refusal> {
+    /// A scalar subquery: an aggregate whose rows are tied to this row by equalities, or a row
+    /// found by its key. It becomes a join that finds at most one row.
+    fn scalar(
+        &mut self,
+        query: &ast::Query,
+        around: Place<'_>,
+        given: &mut Given,
+    ) -> Result<Expr, Refusal> {
         let refused = || {
-            Refusal::unsupported("this form of scalar subquery over private rows")
-                .hint("An aggregate without GROUP BY is answered, tied to the row around it by equalities, or a column found by a unique key.")
+            Refusal::unsupported("this form of scalar subquery over private rows").hint(
+                "An aggregate without GROUP BY is answered, tied to the row around it by \
+                    equalities, or a column found by a unique key.",
+            )
         };
         let select = plain_select(query).ok_or_else(refused)?;
         if select.projection.len() != 1 {
-            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "subquery must return only one column"));
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "subquery must return only one column",
+            ));
         }
         let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modifiers) if keys.is_empty() && modifiers.is_empty());
         if !ungrouped || select.distinct.is_some() || select.having.is_some() {
@@ -316,7 +502,9 @@ impl Resolver<'_> {
             return Ok(value);
         }
         let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
-        let [item] = select.projection.as_slice() else { return Err(refused()) };
+        let [item] = select.projection.as_slice() else {
+            return Err(refused());
+        };
         let item = item_expr(item).ok_or_else(refused)?;
         if is_aggregated(select) {
             let is_private = self.reads_private(select, &environment)?;
@@ -329,24 +517,55 @@ impl Resolver<'_> {
         let inner = self.correlated(select, &environment, around)?;
         let value = self.expressions(&inner.scope).value(item)?;
         if !self.is_found_by_key(&inner) {
-            return Err(Refusal::unsupported("a scalar subquery that may find two rows")
-                .hint("Tie a unique key of its table to the row around it by equalities, or take an aggregate such as max()."));
+            return Err(
+                Refusal::unsupported("a scalar subquery that may find two rows").hint(
+                    "Tie a unique key of its table to the row around it by equalities, or take \
+                    an \
+                    aggregate such as max().",
+                ),
+            );
         }
         let (id, data_type) = match value.as_column() {
             Some(id) => (id, value.data_type.clone()),
-            None => (self.new_column(made("subquery", &value.data_type, true)), value.data_type.clone()),
+            None => (
+                self.new_column(made("subquery", &value.data_type, true)),
+                value.data_type.clone(),
+            ),
         };
-        let computed = if value.as_column().is_some() { Vec::new() } else { vec![(id, value)] };
-        given.joined.push((computing(inner.relation, computed), Expr::and(inner.across)));
+        let computed = if value.as_column().is_some() {
+            Vec::new()
+        } else {
+            vec![(id, value)]
+        };
+        given
+            .joined
+            .push((computing(inner.relation, computed), Expr::and(inner.across)));
         Ok(Expr::column(id, data_type))
     }
 
-    /// The subquery grouped by its side of the equalities, joined to the row around it. No row is no group: counts are 0 then, all else is NULL.
-    fn joined_aggregate(&mut self, item: &ast::Expr, inner: Inner, environment: &Environment, given: &mut Given) -> Result<Expr, Refusal> {
-        let Inner { relation, scope, outer, across } = inner;
+    /// The subquery grouped by its side of the equalities, joined to the row around it. No row is
+    /// no group: counts are 0 then, all else is NULL.
+    fn joined_aggregate(
+        &mut self,
+        item: &ast::Expr,
+        inner: Inner,
+        environment: &Environment,
+        given: &mut Given,
+    ) -> Result<Expr, Refusal> {
+        let Inner {
+            relation,
+            scope,
+            outer,
+            across,
+        } = inner;
         let own = relation.made_at_any_depth();
         let Ties { computed, keys, on } = self.ties(across, &own)?;
-        let place = Place { scope: &scope, outer: &outer, environment, is_extended: false };
+        let place = Place {
+            scope: &scope,
+            outer: &outer,
+            environment,
+            is_extended: false,
+        };
         let mut grouping = Grouping::default();
         let mut aggregated = Given::default();
         self.subqueries_in(item, place, Which::Arguments, &mut aggregated)?;
@@ -355,18 +574,29 @@ impl Resolver<'_> {
         let value = self.expressions_at(place, &aggregated).value(item)?;
         let value = grouping.regrouped(value, self)?;
         let value = grouping.without_rows(value);
-        let group = Relation::Group { input: Box::new(input), keys, aggregates: grouping.aggregates };
+        let group = Relation::Group {
+            input: Box::new(input),
+            keys,
+            aggregates: grouping.aggregates,
+        };
         given.joined.push((group, Expr::and(on)));
         Ok(value)
     }
 
-    /// The conditions that tie rows to the row around, as equalities with columns of their own side.
-    pub(in crate::resolve) fn ties(&mut self, across: Vec<Expr>, own: &[ColumnId]) -> Result<Ties, Refusal> {
+    /// The conditions that tie rows to the row around, as equalities with columns of their own
+    /// side.
+    pub(in crate::resolve) fn ties(
+        &mut self,
+        across: Vec<Expr>,
+        own: &[ColumnId],
+    ) -> Result<Ties, Refusal> {
         let (mut computed, mut keys, mut on) = (Vec::new(), Vec::new(), Vec::new());
         for condition in across {
             let (key, other) = equality(&condition, own).ok_or_else(|| {
-                Refusal::unsupported("a subquery tied to the row around it by anything but equalities")
-                    .hint("Join the tables in FROM and group instead.")
+                Refusal::unsupported(
+                    "a subquery tied to the row around it by anything but equalities",
+                )
+                .hint("Join the tables in FROM and group instead.")
             })?;
             let id = match key.as_column() {
                 Some(id) => id,
@@ -376,7 +606,11 @@ impl Resolver<'_> {
                     id
                 }
             };
-            on.push(Expr::call(Function::Equal, vec![Expr::column(id, key.data_type.clone()), other.clone()], Type::Bool));
+            on.push(Expr::call(
+                Function::Equal,
+                vec![Expr::column(id, key.data_type.clone()), other.clone()],
+                Type::Bool,
+            ));
             if !keys.contains(&id) {
                 keys.push(id);
             }
@@ -386,17 +620,30 @@ impl Resolver<'_> {
 
     /// Every column of a unique key of the one table is equated with the row around.
     fn is_found_by_key(&self, inner: &Inner) -> bool {
-        let Some(scan) = inner.relation.only_scan() else { return false };
+        let Some(scan) = inner.relation.only_scan() else {
+            return false;
+        };
         let table = &self.policy.tables[scan.table.0];
         let own = inner.relation.made_at_any_depth();
-        let tied: Vec<(ColumnId, &Expr)> =
-            inner.across.iter().filter_map(|c| equality(c, &own)).filter_map(|(e, to)| Some((e.as_column()?, to))).collect();
+        let tied: Vec<(ColumnId, &Expr)> = inner
+            .across
+            .iter()
+            .filter_map(|c| equality(c, &own))
+            .filter_map(|(e, to)| Some((e.as_column()?, to)))
+            .collect();
         let compared = |name: &str| {
-            let id = table.columns.iter().position(|c| c.name == name).map(|at| scan.columns[at]);
+            let id = table
+                .columns
+                .iter()
+                .position(|c| c.name == name)
+                .map(|at| scan.columns[at]);
             let tied = tied.iter().filter(move |(tied, _)| id == Some(*tied));
             tied.filter_map(|(id, to)| crate::ir::equality(*id, to, self.policy, &self.columns))
         };
-        table.unique_keys.iter().any(|key| key.tells_apart(compared))
+        table
+            .unique_keys
+            .iter()
+            .any(|key| key.tells_apart(compared))
     }
 }
 
@@ -418,11 +665,21 @@ pub(in crate::resolve) struct Inner {
     pub(in crate::resolve) across: Vec<Expr>,
 }
 
-/// The sides of an equality between an expression of `own` columns alone and one without any: own side first.
+/// The sides of an equality between an expression of `own` columns alone and one without any: own
+/// side first.
 fn equality<'e>(condition: &'e Expr, own: &[ColumnId]) -> Option<(&'e Expr, &'e Expr)> {
-    let Node::Call { function: Function::Equal, arguments } = &condition.node else { return None };
-    let [a, b] = arguments.as_slice() else { return None };
-    let all_own = |e: &Expr| !e.columns().is_empty() && e.columns().iter().all(|id| own.contains(id));
+    let Node::Call {
+        function: Function::Equal,
+        arguments,
+    } = &condition.node
+    else {
+        return None;
+    };
+    let [a, b] = arguments.as_slice() else {
+        return None;
+    };
+    let all_own =
+        |e: &Expr| !e.columns().is_empty() && e.columns().iter().all(|id| own.contains(id));
     let none_own = |e: &Expr| e.columns().iter().all(|id| !own.contains(id));
     match (all_own(a) && none_own(b), all_own(b) && none_own(a)) {
         (true, _) => Some((a, b)),
@@ -433,11 +690,32 @@ fn equality<'e>(condition: &'e Expr, own: &[ColumnId]) -> Option<(&'e Expr, &'e 
 
 /// The one SELECT of a query that neither sorts nor cuts its rows in a way that matters here.
 pub(in crate::resolve) fn plain_select(query: &ast::Query) -> Option<&ast::Select> {
-    let ast::Query { with: _, body, order_by: _, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } = query;
-    let extras = for_clause.is_some() || settings.is_some() || format_clause.is_some() || !pipe_operators.is_empty() || !locks.is_empty();
+    let ast::Query {
+        with: _,
+        body,
+        order_by: _,
+        limit_clause,
+        fetch,
+        locks,
+        for_clause,
+        settings,
+        format_clause,
+        pipe_operators,
+    } = query;
+    let extras = for_clause.is_some()
+        || settings.is_some()
+        || format_clause.is_some()
+        || !pipe_operators.is_empty()
+        || !locks.is_empty();
     match body.as_ref() {
-        ast::SetExpr::Select(select) if !extras && fetch.is_none() && limit_clause.is_none() => Some(select),
-        ast::SetExpr::Query(inner) if !extras && fetch.is_none() && limit_clause.is_none() && query.with.is_none() => plain_select(inner),
+        ast::SetExpr::Select(select) if !extras && fetch.is_none() && limit_clause.is_none() => {
+            Some(select)
+        }
+        ast::SetExpr::Query(inner)
+            if !extras && fetch.is_none() && limit_clause.is_none() && query.with.is_none() =>
+        {
+            plain_select(inner)
+        }
         _ => None,
     }
 }

@@ -11,11 +11,13 @@ use crate::resolve::Resolver;
 use crate::resolve::names::scope::Named;
 use crate::resolve::outer::query::Environment;
 
-/// Most arms of UNION ALL over private rows: each is a derived table within those of the arms behind it.
+/// Most arms of UNION ALL over private rows: each is a derived table within those of the arms
+/// behind it.
 const ARMS_MAX: usize = 40;
 
 impl Resolver<'_> {
-    /// The rows of UNION ALL; of UNION, each combination once, which tells units apart or is refused.
+    /// The rows of UNION ALL; of UNION, each combination once, which tells units apart or is
+    /// refused.
     pub(in crate::resolve) fn rows_union(
         &mut self,
         left: &ast::SetExpr,
@@ -26,18 +28,27 @@ impl Resolver<'_> {
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let is_all = match (op, quantifier) {
             (ast::SetOperator::Union, ast::SetQuantifier::All) => true,
-            (ast::SetOperator::Union, ast::SetQuantifier::None | ast::SetQuantifier::Distinct) => false,
+            (ast::SetOperator::Union, ast::SetQuantifier::None | ast::SetQuantifier::Distinct) => {
+                false
+            }
             _ => {
-                return Err(
-                    Refusal::unsupported("INTERSECT or EXCEPT").hint("Write EXISTS or NOT EXISTS with a subquery tied to the same row's unit.")
-                );
+                return Err(Refusal::unsupported("INTERSECT or EXCEPT").hint(
+                    "Write EXISTS or NOT EXISTS with a subquery tied to the same row's unit.",
+                ));
             }
         };
         if !is_all && !self.set_tells_apart(left, right, environment)? {
-            return Err(Refusal::unsupported("UNION that removes duplicates across units").hint("UNION ALL keeps every row."));
+            return Err(
+                Refusal::unsupported("UNION that removes duplicates across units")
+                    .hint("UNION ALL keeps every row."),
+            );
         }
         // Types meet from left to right, as PostgreSQL has it, whatever the chain's shape.
-        let arms = if is_all { arms(left, right) } else { vec![left, right] };
+        let arms = if is_all {
+            arms(left, right)
+        } else {
+            vec![left, right]
+        };
         if arms.len() > ARMS_MAX {
             return Err(super::from::too_many());
         }
@@ -49,24 +60,39 @@ impl Resolver<'_> {
         Ok(union)
     }
 
-    fn rows_of_two(&mut self, left: (Relation, Vec<Named>), right: (Relation, Vec<Named>), is_all: bool) -> Result<(Relation, Vec<Named>), Refusal> {
+    fn rows_of_two(
+        &mut self,
+        left: (Relation, Vec<Named>),
+        right: (Relation, Vec<Named>),
+        is_all: bool,
+    ) -> Result<(Relation, Vec<Named>), Refusal> {
         if left.1.len() != right.1.len() {
-            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "each UNION query must have the same number of columns"));
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "each UNION query must have the same number of columns",
+            ));
         }
         let mut named = Vec::new();
         let (mut left_casts, mut right_casts) = (Vec::new(), Vec::new());
         let (mut left_ids, mut right_ids) = (Vec::new(), Vec::new());
         for (a, b) in left.1.iter().zip(&right.1) {
             let (from, to) = (self.column_expr(a.id), self.column_expr(b.id));
-            self.constants.require_one_zone([&from.data_type, &to.data_type], "UNION")?;
+            self.constants
+                .require_one_zone([&from.data_type, &to.data_type], "UNION")?;
             let data_type = common_type(&from.data_type, &to.data_type).ok_or_else(|| {
                 let (a, b) = (type_name(&from.data_type), type_name(&to.data_type));
                 if from.data_type == to.data_type {
                     return Refusal::unsupported(format!("UNION of values of type {a}"));
                 }
-                Refusal::new(sqlstate::DATATYPE_MISMATCH, format!("UNION types {a} and {b} cannot be matched"))
+                Refusal::new(
+                    sqlstate::DATATYPE_MISMATCH,
+                    format!("UNION types {a} and {b} cannot be matched"),
+                )
             })?;
-            for (side, ids, casts) in [(from, &mut left_ids, &mut left_casts), (to, &mut right_ids, &mut right_casts)] {
+            for (side, ids, casts) in [
+                (from, &mut left_ids, &mut left_casts),
+                (to, &mut right_ids, &mut right_casts),
+            ] {
                 let given = side.as_column();
                 ids.push(match given.filter(|_| side.data_type == data_type) {
                     Some(id) => id,
@@ -78,20 +104,42 @@ impl Resolver<'_> {
                 });
             }
             let id = self.new_column(made(&a.name, &data_type, true));
-            named.push(Named { name: a.name.clone(), id });
+            named.push(Named {
+                name: a.name.clone(),
+                id,
+            });
         }
-        let arms = vec![(computing(left.0, left_casts), left_ids), (computing(right.0, right_casts), right_ids)];
+        let arms = vec![
+            (computing(left.0, left_casts), left_ids),
+            (computing(right.0, right_casts), right_ids),
+        ];
         let columns: Vec<ColumnId> = named.iter().map(|c| c.id).collect();
         let relation = Relation::Union { columns, arms };
-        Ok((if is_all { relation } else { distinct(relation, &named) }, named))
+        Ok((
+            if is_all {
+                relation
+            } else {
+                distinct(relation, &named)
+            },
+            named,
+        ))
     }
 
     /// One arm.
-    fn rows_body(&mut self, body: &ast::SetExpr, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
+    fn rows_body(
+        &mut self,
+        body: &ast::SetExpr,
+        environment: &Environment,
+    ) -> Result<(Relation, Vec<Named>), Refusal> {
         match body {
             ast::SetExpr::Select(select) => self.rows_select(select, None, environment),
             ast::SetExpr::Query(query) => self.rows_query(query, environment),
-            ast::SetExpr::SetOperation { left, op, set_quantifier, right } => self.rows_union(left, *op, *set_quantifier, right, environment),
+            ast::SetExpr::SetOperation {
+                left,
+                op,
+                set_quantifier,
+                right,
+            } => self.rows_union(left, *op, *set_quantifier, right, environment),
             _ => Err(Refusal::unsupported("this kind of UNION over private rows")),
         }
     }

@@ -26,59 +26,127 @@ impl Resolver<'_> {
     ) -> Result<Vec<(ColumnId, Window)>, Refusal> {
         let mut columns = Vec::new();
         let mut found = Vec::new();
-        for expr in select.projection.iter().filter_map(crate::resolve::outer::query::item_expr) {
+        for expr in select
+            .projection
+            .iter()
+            .filter_map(crate::resolve::outer::query::item_expr)
+        {
             calls(expr, &mut found);
         }
         for expr in found {
-            let ast::Expr::Function(function) = expr else { continue };
+            let ast::Expr::Function(function) = expr else {
+                continue;
+            };
             let (window, result) = self.window(function, select, place, given)?;
             let id = self.new_column(made("window", &window.data_type, true));
-            given.resolved.push((std::ptr::from_ref(expr), Expr::column(id, window.data_type.clone()).cast(result)));
+            given.resolved.push((
+                std::ptr::from_ref(expr),
+                Expr::column(id, window.data_type.clone()).cast(result),
+            ));
             columns.push((id, window));
         }
         Ok(columns)
     }
 
     /// One window call, and the type that PostgreSQL gives it.
-    fn window(&mut self, function: &ast::Function, select: &ast::Select, place: Place<'_>, given: &Given) -> Result<(Window, Type), Refusal> {
+    fn window(
+        &mut self,
+        function: &ast::Function,
+        select: &ast::Select,
+        place: Place<'_>,
+        given: &Given,
+    ) -> Result<(Window, Type), Refusal> {
         let name = names_of(&function.name)?.pop().unwrap_or_default();
-        let Over { partition_by, order_by, frame } = over(function, select)?;
+        let Over {
+            partition_by,
+            order_by,
+            frame,
+        } = over(function, select)?;
         if !self.determines_unit(partition_by, select, place.environment)? {
             let unit = &self.policy.privacy.unit;
-            return Err(Refusal::unsupported(format!("a window over rows of more than one {unit}"))
-                .detail(format!("A value computed over rows of several would let one {unit} move the rows of others."))
-                .hint(format!("Write PARTITION BY with the column that identifies the {unit} first, or aggregate first and use the window above.")));
+            return Err(Refusal::unsupported(format!(
+                "a window over rows of more than one {unit}"
+            ))
+            .detail(format!(
+                "A value computed over rows of several would let one {unit} move \
+                    the rows of others."
+            ))
+            .hint(format!(
+                "Write PARTITION BY with the column that identifies the {unit} \
+                    first, \
+                    or aggregate first and use the window above."
+            )));
         }
         let expressions = self.expressions_at(place, given);
-        let partition = partition_by.iter().map(|e| expressions.value(e)).collect::<Result<_, _>>()?;
+        let partition = partition_by
+            .iter()
+            .map(|e| expressions.value(e))
+            .collect::<Result<_, _>>()?;
         let order = orders(order_by, &expressions)?;
-        let frame = frame.map(|frame| framed(frame, &order, &expressions)).transpose()?.flatten();
-        let is_plain = function.filter.is_none() && function.within_group.is_empty() && function.null_treatment.is_none();
+        let frame = frame
+            .map(|frame| framed(frame, &order, &expressions))
+            .transpose()?
+            .flatten();
+        let is_plain = function.filter.is_none()
+            && function.within_group.is_empty()
+            && function.null_treatment.is_none();
         let positional = POSITIONAL.contains(&name.as_str());
         if positional && !is_plain {
             return Err(Refusal::unsupported(format!("this form of {name}()")));
         }
         if !positional {
             if called_name(function).is_none() {
-                return Err(Refusal::unsupported(format!("the window function {name}()"))
-                    .hint("ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates are answered within one unit's rows."));
+                return Err(
+                    Refusal::unsupported(format!("the window function {name}()")).hint(
+                        "ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, \
+                        LEAD, \
+                        FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates are answered within one \
+                        unit's rows.",
+                    ),
+                );
             }
             let found = aggregate(function, &expressions)?;
             check_window_aggregate(&found.operation, &function.args, &name)?;
             let result = found.data_type.clone();
             let exact = exact(found, &name)?;
             let data_type = exact.data_type.clone();
-            return Ok((Window { ranked: Ranked::Aggregate(exact), partition, order, frame, data_type }, result));
+            return Ok((
+                Window {
+                    ranked: Ranked::Aggregate(exact),
+                    partition,
+                    order,
+                    frame,
+                    data_type,
+                },
+                result,
+            ));
         }
-        let arguments = plain_arguments(&function.args, &name)?.into_iter().map(|e| expressions.value(e)).collect::<Result<Vec<_>, _>>()?;
+        let arguments = plain_arguments(&function.args, &name)?
+            .into_iter()
+            .map(|e| expressions.value(e))
+            .collect::<Result<Vec<_>, _>>()?;
         let (ranked, data_type) = positional_call(&name, arguments)?;
         let frame = match &ranked {
             Ranked::Placed { value: _, place } => placed_frame(*place, frame, &name)?,
             // PostgreSQL reads no frame for these.
-            Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::PercentRank | Ranked::Share | Ranked::Tile(_) => None,
+            Ranked::RowNumber
+            | Ranked::Rank
+            | Ranked::DenseRank
+            | Ranked::PercentRank
+            | Ranked::Share
+            | Ranked::Tile(_) => None,
             Ranked::Neighbour { .. } | Ranked::Aggregate(_) => None,
         };
-        Ok((Window { ranked, partition, order, frame, data_type: data_type.clone() }, data_type))
+        Ok((
+            Window {
+                ranked,
+                partition,
+                order,
+                frame,
+                data_type: data_type.clone(),
+            },
+            data_type,
+        ))
     }
 
     /// DISTINCT ON: the first row of each combination of its keys.
@@ -89,48 +157,113 @@ impl Resolver<'_> {
         relation: Relation,
         place: Place<'_>,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
-        let Some(ast::Distinct::On(keys)) = &select.distinct else { return Err(Refusal::unsupported("this form of DISTINCT")) };
-        if crate::resolve::outer::query::is_aggregated(&ast::Select { distinct: None, ..select.clone() }) {
+        let Some(ast::Distinct::On(keys)) = &select.distinct else {
+            return Err(Refusal::unsupported("this form of DISTINCT"));
+        };
+        if crate::resolve::outer::query::is_aggregated(&ast::Select {
+            distinct: None,
+            ..select.clone()
+        }) {
             return Err(Refusal::unsupported("DISTINCT ON over grouped rows"));
         }
         let given = Given::default();
         let expressions = self.expressions_at(place, &given);
-        let partition: Vec<Expr> = keys.iter().map(|e| expressions.value(e)).collect::<Result<_, _>>()?;
+        let partition: Vec<Expr> = keys
+            .iter()
+            .map(|e| expressions.value(e))
+            .collect::<Result<_, _>>()?;
         let order = match order_by {
             None => Vec::new(),
-            Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(exprs), interpolate: None }) => orders(exprs, &expressions)?,
-            Some(_) => return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this form of ORDER BY is not PostgreSQL's")),
+            Some(ast::OrderBy {
+                kind: ast::OrderByKind::Expressions(exprs),
+                interpolate: None,
+            }) => orders(exprs, &expressions)?,
+            Some(_) => {
+                return Err(Refusal::new(
+                    sqlstate::SYNTAX_ERROR,
+                    "this form of ORDER BY is not PostgreSQL's",
+                ));
+            }
         };
-        let matched = order.iter().take(partition.len()).all(|o| partition.contains(&o.expr));
+        let matched = order
+            .iter()
+            .take(partition.len())
+            .all(|o| partition.contains(&o.expr));
         if !matched {
-            return Err(Refusal::new("42P10", "SELECT DISTINCT ON expressions must match initial ORDER BY expressions"));
+            return Err(Refusal::new(
+                "42P10",
+                "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
+            ));
         }
         let id = self.new_column(made("row_number", &Type::Int8, false));
-        let window = Window { ranked: Ranked::RowNumber, partition, order, frame: None, data_type: Type::Int8 };
-        let relation = Relation::Window { input: Box::new(relation), columns: vec![(id, window)] };
+        let window = Window {
+            ranked: Ranked::RowNumber,
+            partition,
+            order,
+            frame: None,
+            data_type: Type::Int8,
+        };
+        let relation = Relation::Window {
+            input: Box::new(relation),
+            columns: vec![(id, window)],
+        };
         let one = Expr::literal(Some(Scalar::Int(1)), Type::Int8);
-        let first = Expr::call(crate::ir::functions::Function::Equal, vec![Expr::column(id, Type::Int8), one], Type::Bool);
-        let relation = Relation::Filter { input: Box::new(relation), predicate: first };
+        let first = Expr::call(
+            crate::ir::functions::Function::Equal,
+            vec![Expr::column(id, Type::Int8), one],
+            Type::Bool,
+        );
+        let relation = Relation::Filter {
+            input: Box::new(relation),
+            predicate: first,
+        };
         let (items, named) = self.items(select, place.scope, &given, None)?;
         Ok((computing(relation, items), named))
     }
 }
 
 /// Window functions that are no aggregates.
-const POSITIONAL: &[&str] =
-    &["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"];
+const POSITIONAL: &[&str] = &[
+    "row_number",
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "ntile",
+    "lag",
+    "lead",
+    "first_value",
+    "last_value",
+    "nth_value",
+];
 
 /// What PostgreSQL has over groups alone.
-fn check_window_aggregate(operation: &Operation, arguments: &ast::FunctionArguments, name: &str) -> Result<(), Refusal> {
+fn check_window_aggregate(
+    operation: &Operation,
+    arguments: &ast::FunctionArguments,
+    name: &str,
+) -> Result<(), Refusal> {
     let is_distinct = matches!(
         arguments,
-        ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: Some(ast::DuplicateTreatment::Distinct), .. })
+        ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: Some(ast::DuplicateTreatment::Distinct),
+            ..
+        })
     );
     if is_distinct {
-        return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "DISTINCT is not implemented for window functions"));
+        return Err(Refusal::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            "DISTINCT is not implemented for window functions",
+        ));
     }
-    if matches!(operation, Operation::Quantile { .. } | Operation::Mode { .. }) {
-        return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("OVER is not supported for ordered-set aggregate {name}")));
+    if matches!(
+        operation,
+        Operation::Quantile { .. } | Operation::Mode { .. }
+    ) {
+        return Err(Refusal::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            format!("OVER is not supported for ordered-set aggregate {name}"),
+        ));
     }
     Ok(())
 }
@@ -139,7 +272,9 @@ fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(Ranked, Type), R
     let form = || Refusal::unsupported(format!("this form of {name}()"));
     let constant = |e: &Expr, lowest: i64| match e.as_literal() {
         Some(Scalar::Int(n)) if (lowest..=10_000).contains(n) => Ok(*n),
-        _ => Err(Refusal::unsupported(format!("{name}() with a number that is not a constant from {lowest} to 10000"))),
+        _ => Err(Refusal::unsupported(format!(
+            "{name}() with a number that is not a constant from {lowest} to 10000"
+        ))),
     };
     let mut arguments = arguments.into_iter();
     let found = match (name, arguments.next(), arguments.next(), arguments.next()) {
@@ -150,41 +285,78 @@ fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(Ranked, Type), R
         ("lag" | "lead", Some(value), offset, None) => {
             let offset = offset.map_or(Ok(1), |e| constant(&e, 0))?;
             let data_type = value.data_type.clone();
-            (Ranked::Neighbour { value, offset: if name == "lag" { -offset } else { offset } }, data_type)
+            (
+                Ranked::Neighbour {
+                    value,
+                    offset: if name == "lag" { -offset } else { offset },
+                },
+                data_type,
+            )
         }
         ("percent_rank", None, ..) => (Ranked::PercentRank, Type::Float8),
         ("cume_dist", None, ..) => (Ranked::Share, Type::Float8),
         ("first_value" | "last_value", Some(value), None, _) => {
             let data_type = value.data_type.clone();
-            let place = if name == "first_value" { Position::First } else { Position::Last };
+            let place = if name == "first_value" {
+                Position::First
+            } else {
+                Position::Last
+            };
             (Ranked::Placed { value, place }, data_type)
         }
         ("nth_value", Some(value), Some(nth), None) => {
             let data_type = value.data_type.clone();
-            (Ranked::Placed { value, place: Position::Nth(constant(&nth, 1)?) }, data_type)
+            (
+                Ranked::Placed {
+                    value,
+                    place: Position::Nth(constant(&nth, 1)?),
+                },
+                data_type,
+            )
         }
         _ => return Err(form()),
     };
     Ok(found)
 }
 
-fn orders(order_by: &[ast::OrderByExpr], expressions: &crate::resolve::expression::Expressions<'_>) -> Result<Vec<Order>, Refusal> {
+fn orders(
+    order_by: &[ast::OrderByExpr],
+    expressions: &crate::resolve::expression::Expressions<'_>,
+) -> Result<Vec<Order>, Refusal> {
     order_by
         .iter()
-        .map(|ast::OrderByExpr { expr, options: ast::OrderByOptions { sort, nulls_first }, with_fill }| {
-            let descending = match sort {
-                None | Some(ast::OrderBySort::Asc) => false,
-                Some(ast::OrderBySort::Desc) => true,
-                Some(ast::OrderBySort::Using(_)) => return Err(Refusal::unsupported("ORDER BY … USING")),
-            };
-            if with_fill.is_some() {
-                return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "WITH FILL is not PostgreSQL's"));
-            }
-            if crate::resolve::outer::select::is_ordinal(expr) {
-                return Err(Refusal::unsupported("ORDER BY a position within private rows").hint("Name the column."));
-            }
-            Ok(Order { expr: expressions.value(expr)?, descending, nulls_first: nulls_first.unwrap_or(descending) })
-        })
+        .map(
+            |ast::OrderByExpr {
+                 expr,
+                 options: ast::OrderByOptions { sort, nulls_first },
+                 with_fill,
+             }| {
+                let descending = match sort {
+                    None | Some(ast::OrderBySort::Asc) => false,
+                    Some(ast::OrderBySort::Desc) => true,
+                    Some(ast::OrderBySort::Using(_)) => {
+                        return Err(Refusal::unsupported("ORDER BY … USING"));
+                    }
+                };
+                if with_fill.is_some() {
+                    return Err(Refusal::new(
+                        sqlstate::SYNTAX_ERROR,
+                        "WITH FILL is not PostgreSQL's",
+                    ));
+                }
+                if crate::resolve::outer::select::is_ordinal(expr) {
+                    return Err(
+                        Refusal::unsupported("ORDER BY a position within private rows")
+                            .hint("Name the column."),
+                    );
+                }
+                Ok(Order {
+                    expr: expressions.value(expr)?,
+                    descending,
+                    nulls_first: nulls_first.unwrap_or(descending),
+                })
+            },
+        )
         .collect()
 }
 
@@ -193,21 +365,62 @@ fn calls<'e>(expr: &'e ast::Expr, found: &mut Vec<&'e ast::Expr>) {
     use ast::Expr as E;
     match expr {
         E::Function(function) if function.over.is_some() => found.push(expr),
-        E::Function(ast::Function { args: ast::FunctionArguments::List(list), .. }) => {
+        E::Function(ast::Function {
+            args: ast::FunctionArguments::List(list),
+            ..
+        }) => {
             for argument in &list.args {
                 if let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument {
                     calls(expr, found);
                 }
             }
         }
-        E::Nested(e) | E::IsNull(e) | E::IsNotNull(e) | E::IsTrue(e) | E::IsNotTrue(e) | E::IsFalse(e) | E::IsNotFalse(e) => calls(e, found),
-        E::UnaryOp { op: _, expr } | E::Cast { kind: _, expr, data_type: _, format: _ } => calls(expr, found),
-        E::BinaryOp { left, op: _, right } => [left, right].into_iter().for_each(|e| calls(e, found)),
-        E::Between { expr, negated: _, low, high } => [expr, low, high].into_iter().for_each(|e| calls(e, found)),
-        E::Extract { field: _, syntax: _, expr } => calls(expr, found),
-        E::InList { expr, list, negated: _ } => std::iter::once(expr.as_ref()).chain(list).for_each(|e| calls(e, found)),
-        E::Case { case_token: _, end_token: _, operand, conditions, else_result } => {
-            operand.iter().chain(else_result).for_each(|e| calls(e, found));
+        E::Nested(e)
+        | E::IsNull(e)
+        | E::IsNotNull(e)
+        | E::IsTrue(e)
+        | E::IsNotTrue(e)
+        | E::IsFalse(e)
+        | E::IsNotFalse(e) => calls(e, found),
+        E::UnaryOp { op: _, expr }
+        | E::Cast {
+            kind: _,
+            expr,
+            data_type: _,
+            format: _,
+        } => calls(expr, found),
+        E::BinaryOp { left, op: _, right } => {
+            [left, right].into_iter().for_each(|e| calls(e, found))
+        }
+        E::Between {
+            expr,
+            negated: _,
+            low,
+            high,
+        } => [expr, low, high].into_iter().for_each(|e| calls(e, found)),
+        E::Extract {
+            field: _,
+            syntax: _,
+            expr,
+        } => calls(expr, found),
+        E::InList {
+            expr,
+            list,
+            negated: _,
+        } => std::iter::once(expr.as_ref())
+            .chain(list)
+            .for_each(|e| calls(e, found)),
+        E::Case {
+            case_token: _,
+            end_token: _,
+            operand,
+            conditions,
+            else_result,
+        } => {
+            operand
+                .iter()
+                .chain(else_result)
+                .for_each(|e| calls(e, found));
             for ast::CaseWhen { condition, result } in conditions {
                 calls(condition, found);
                 calls(result, found);

@@ -27,7 +27,8 @@ pub enum Candidates {
     Listed(Vec<String>),
 }
 
-/// Evenly spaced values: every value of the range where there are few enough, else the middles of equal steps.
+/// Evenly spaced values: every value of the range where there are few enough, else the middles of
+/// equal steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     scale: Scale,
@@ -52,7 +53,12 @@ impl Grid {
     ///
     /// # Errors
     /// 0A000 where the range has no lattice.
-    pub fn new(value: &Expr, range: Interval, release: &AnalyzedRelease, columns: &[ColumnInfo]) -> Result<Self, Refusal> {
+    pub fn new(
+        value: &Expr,
+        range: Interval,
+        release: &AnalyzedRelease,
+        columns: &[ColumnInfo],
+    ) -> Result<Self, Refusal> {
         // A step back from the year 1 is no date that could be written.
         let range = match &value.data_type {
             Type::Date | Type::Timestamp => range.held(of_type(&value.data_type)),
@@ -64,53 +70,95 @@ impl Grid {
             data_type => {
                 let lattice = Lattice::new(&inline(value, &release.computed), range, columns)?;
                 let (lower, upper) = (lattice.lower, lattice.upper);
-                (Scale::Lattice { lattice, data_type: data_type.clone() }, lower, upper)
+                (
+                    Scale::Lattice {
+                        lattice,
+                        data_type: data_type.clone(),
+                    },
+                    lower,
+                    upper,
+                )
             }
         };
         let values = upper.abs_diff(lower) + 1;
         let stride = values.div_ceil(POINTS_MAX);
-        Ok(Self { scale, lower, stride, points: values.div_ceil(stride), range })
+        Ok(Self {
+            scale,
+            lower,
+            stride,
+            points: values.div_ceil(stride),
+            range,
+        })
     }
 
     /// The number of the point that stands for a row's value; NULL stays NULL.
     fn sql(&self, value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
         let within = || {
-            let (lo, hi) = (bound(self.range.lo, &value.data_type), bound(self.range.hi, &value.data_type));
-            guard(expressions.emit(value)?.0, 3, &value.data_type, |value| clamped(&value, lo, hi))
+            let (lo, hi) = (
+                bound(self.range.lo, &value.data_type),
+                bound(self.range.hi, &value.data_type),
+            );
+            guard(expressions.emit(value)?.0, 3, &value.data_type, |value| {
+                clamped(&value, lo, hi)
+            })
         };
         let start = || bound(self.range.lo, &value.data_type);
         let stride = sql::number(&self.stride.to_string());
         let offset = match &self.scale {
-            Scale::Lattice { lattice, data_type: _ } => {
-                sql::binary(integer(value, lattice, false, &Type::Int8, expressions)?, B::Minus, sql::number(&self.lower.to_string()))
-            }
+            Scale::Lattice {
+                lattice,
+                data_type: _,
+            } => sql::binary(
+                integer(value, lattice, false, &Type::Int8, expressions)?,
+                B::Minus,
+                sql::number(&self.lower.to_string()),
+            ),
             Scale::Days => sql::binary(sql::nested(within()?), B::Minus, start()),
             Scale::Microseconds => {
                 let elapsed = sql::binary(sql::nested(within()?), B::Minus, start());
                 let seconds = sql::call("date_part", vec![sql::text("epoch"), elapsed]);
-                let micros = sql::binary(seconds, B::Multiply, sql::cast(sql::number("1000000"), &Type::Float8));
+                let micros = sql::binary(
+                    seconds,
+                    B::Multiply,
+                    sql::cast(sql::number("1000000"), &Type::Float8),
+                );
                 sql::cast(sql::call("floor", vec![micros]), &Type::Int8)
             }
         };
         // Numbers of points end at the grid's end, whatever rounding did.
-        let number = if self.stride == 1 { offset } else { sql::binary(offset, B::Divide, stride) };
+        let number = if self.stride == 1 {
+            offset
+        } else {
+            sql::binary(offset, B::Divide, stride)
+        };
         let last = (self.points - 1).to_string();
-        guard(number, 3, &Type::Int8, |number| clamped(&number, sql::number("0"), sql::number(&last)))
+        guard(number, 3, &Type::Int8, |number| {
+            clamped(&number, sql::number("0"), sql::number(&last))
+        })
     }
 
     /// A point as PostgreSQL reads it.
     pub fn text(&self, point: u64) -> String {
-        let middle = i128::from(self.lower) + i128::from(point) * i128::from(self.stride) + i128::from(self.stride / 2);
+        let middle = i128::from(self.lower)
+            + i128::from(point) * i128::from(self.stride)
+            + i128::from(self.stride / 2);
         let near = middle.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
         match &self.scale {
             Scale::Days => sql::scalar_text(&Scalar::Date(near.min(self.range.hi as i64) as i32)),
-            Scale::Microseconds => sql::scalar_text(&Scalar::Timestamp(near.min(self.range.hi as i64))),
+            Scale::Microseconds => {
+                sql::scalar_text(&Scalar::Timestamp(near.min(self.range.hi as i64)))
+            }
             // The last step may reach past the range, and with it past the type.
             Scale::Lattice { lattice, data_type } => match lattice.step {
                 Step::Decimal(n) => decimal(near.min(lattice.upper), n),
                 Step::Binary(_) => {
-                    let value = (near as f64 * lattice.step.size()).clamp(self.range.lo, self.range.hi);
-                    if integer_range(data_type).is_some() { (value.round() as i64).to_string() } else { value.to_string() }
+                    let value =
+                        (near as f64 * lattice.step.size()).clamp(self.range.lo, self.range.hi);
+                    if integer_range(data_type).is_some() {
+                        (value.round() as i64).to_string()
+                    } else {
+                        value.to_string()
+                    }
                 }
             },
         }
@@ -125,15 +173,31 @@ impl Grid {
         };
         match &self.scale {
             // A value is rounded to its lattice.
-            Scale::Lattice { lattice: lattice @ Lattice { step: Step::Binary(_), .. }, data_type } => {
-                let value = ((at as f64 + half) * lattice.step.size()).clamp(self.range.lo, self.range.hi);
+            Scale::Lattice {
+                lattice:
+                    lattice @ Lattice {
+                        step: Step::Binary(_),
+                        ..
+                    },
+                data_type,
+            } => {
+                let value =
+                    ((at as f64 + half) * lattice.step.size()).clamp(self.range.lo, self.range.hi);
                 match (integer_range(data_type), side) {
                     (None, _) => value.to_string(),
                     (Some(_), Side::Low) => (value.floor() as i64).to_string(),
                     (Some(_), Side::High) => (value.ceil() as i64).to_string(),
                 }
             }
-            Scale::Lattice { lattice: Lattice { step: Step::Decimal(n), upper, .. }, data_type: _ } => decimal(at.min(i128::from(*upper)) as i64, *n),
+            Scale::Lattice {
+                lattice:
+                    Lattice {
+                        step: Step::Decimal(n),
+                        upper,
+                        ..
+                    },
+                data_type: _,
+            } => decimal(at.min(i128::from(*upper)) as i64, *n),
             Scale::Days | Scale::Microseconds => self.text(point),
         }
     }
@@ -141,7 +205,10 @@ impl Grid {
     /// Distance of neighbouring points, in words.
     pub fn spacing(&self) -> String {
         match &self.scale {
-            Scale::Lattice { lattice, data_type: _ } => (self.stride as f64 * lattice.step.size()).to_string(),
+            Scale::Lattice {
+                lattice,
+                data_type: _,
+            } => (self.stride as f64 * lattice.step.size()).to_string(),
             Scale::Days => format!("{} days", self.stride),
             Scale::Microseconds => format!("{} seconds", self.stride as f64 / 1e6),
         }
@@ -153,7 +220,11 @@ fn decimal(integer: i64, decimals: u32) -> String {
         return integer.to_string();
     }
     let sign = if integer < 0 { "-" } else { "" };
-    let digits = format!("{:0>width$}", integer.unsigned_abs().to_string(), width = decimals as usize + 1);
+    let digits = format!(
+        "{:0>width$}",
+        integer.unsigned_abs().to_string(),
+        width = decimals as usize + 1
+    );
     let (whole, fraction) = digits.split_at(digits.len() - decimals as usize);
     format!("{sign}{whole}.{fraction}")
 }
@@ -171,10 +242,18 @@ impl Candidates {
     }
 
     /// What stands for a row's value: a point's number, or the listed value.
-    pub(in crate::rewrite) fn sql(&self, value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+    pub(in crate::rewrite) fn sql(
+        &self,
+        value: &Expr,
+        expressions: &Expressions<'_>,
+    ) -> Result<ast::Expr, Refusal> {
         match self {
             Self::Grid(grid) => grid.sql(value, expressions),
-            Self::Listed(_) => Ok(canonical(expressions.emit(value)?.0, &value.data_type, &KeyRule::Threshold)),
+            Self::Listed(_) => Ok(canonical(
+                expressions.emit(value)?.0,
+                &value.data_type,
+                &KeyRule::Threshold,
+            )),
         }
     }
 
@@ -189,7 +268,10 @@ impl Candidates {
     /// The least and the greatest, where they are numbers in their order.
     pub fn ends(&self) -> Option<(f64, f64)> {
         match self {
-            Self::Grid(grid) => Some((grid.edge(0, Side::Low).parse().ok()?, grid.edge(grid.points - 1, Side::High).parse().ok()?)),
+            Self::Grid(grid) => Some((
+                grid.edge(0, Side::Low).parse().ok()?,
+                grid.edge(grid.points - 1, Side::High).parse().ok()?,
+            )),
             Self::Listed(_) => None,
         }
     }
@@ -218,8 +300,19 @@ mod tests {
     fn edges_are_the_ends_of_what_a_point_stands_for() {
         let range = Interval::new(0.0, 1000.0);
         let edges = |step: Step, data_type: Type| {
-            let lattice = Lattice { step, lower: 0, upper: 1000, bounds: range };
-            let grid = Grid { scale: Scale::Lattice { lattice, data_type }, lower: 0, stride: 10, points: 100, range };
+            let lattice = Lattice {
+                step,
+                lower: 0,
+                upper: 1000,
+                bounds: range,
+            };
+            let grid = Grid {
+                scale: Scale::Lattice { lattice, data_type },
+                lower: 0,
+                stride: 10,
+                points: 100,
+                range,
+            };
             [Side::Low, Side::High].map(|side| grid.edge(2, side))
         };
         assert_eq!(edges(Step::Decimal(1), Type::Numeric(None)), ["2.0", "2.9"]);

@@ -13,7 +13,8 @@ pub struct Facts {
     pub unit: Vec<String>,
     /// Rows one unit is counted with, before the clip.
     pub rows_per_unit: u64,
-    /// The most that one unit moves the vector, in units of one row's largest value; `None` without a vector.
+    /// The most that one unit moves the vector, in units of one row's largest value; `None` without
+    /// a vector.
     pub sensitivity: Option<f64>,
     pub sums: Vec<Summed>,
 }
@@ -29,26 +30,59 @@ pub struct Summed {
     pub standard_deviation: f64,
 }
 
-pub fn facts(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, plan: &ReleasePlan) -> Facts {
+pub fn facts(
+    release: &AnalyzedRelease,
+    analyzed: &Analyzed,
+    policy: &Policy,
+    plan: &ReleasePlan,
+) -> Facts {
     let words = Words { analyzed, policy };
-    let unit = release.lineage.units.iter().map(|id| words.column(*id)).collect();
-    let rows_per_unit = if release.one_row_per_unit { 1 } else { release.lineage.rows_per_unit };
-    let Some(price) = plan.price() else { return Facts { unit, rows_per_unit, ..Facts::default() } };
+    let unit = release
+        .lineage
+        .units
+        .iter()
+        .map(|id| words.column(*id))
+        .collect();
+    let rows_per_unit = if release.one_row_per_unit {
+        1
+    } else {
+        release.lineage.rows_per_unit
+    };
+    let Some(price) = plan.price() else {
+        return Facts {
+            unit,
+            rows_per_unit,
+            ..Facts::default()
+        };
+    };
     let summed = |(coordinate, calibrated)| Summed {
         what: words.partial(coordinate),
         bounds: bounds(coordinate),
         standard_deviation: deviation_of(coordinate, calibrated),
     };
-    let sums = plan.coordinates().iter().zip(&price.calibrated).map(summed).collect();
-    Facts { unit, rows_per_unit, sensitivity: sensitivity(plan, price).parse().ok(), sums }
+    let sums = plan
+        .coordinates()
+        .iter()
+        .zip(&price.calibrated)
+        .map(summed)
+        .collect();
+    Facts {
+        unit,
+        rows_per_unit,
+        sensitivity: sensitivity(plan, price).parse().ok(),
+        sums,
+    }
 }
 
 fn bounds(coordinate: &Partial) -> Option<(f64, f64)> {
     match coordinate {
-        Partial::Values { lattice, .. } | Partial::Lacks { lattice, .. } | Partial::Share { lattice, .. } => {
-            Some((lattice.bounds.lo, lattice.bounds.hi))
-        }
-        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Products { .. } => None,
+        Partial::Values { lattice, .. }
+        | Partial::Lacks { lattice, .. }
+        | Partial::Share { lattice, .. } => Some((lattice.bounds.lo, lattice.bounds.hi)),
+        Partial::Rows { .. }
+        | Partial::Flags { .. }
+        | Partial::Nulls { .. }
+        | Partial::Products { .. } => None,
         Partial::Units { .. } | Partial::Presence => None,
     }
 }

@@ -7,36 +7,81 @@ use crate::rewrite::{Candidates, Degree, Halving, PartKind, PartPlan, Side, Subj
 
 impl Words<'_> {
     pub(super) fn part(&self, part: &PartPlan, unit: &str) -> Vec<String> {
-        let filter = part.question.filter.as_ref().map(|f| format!(" where {}", self.columns_of(f))).unwrap_or_default();
+        let filter = part
+            .question
+            .filter
+            .as_ref()
+            .map(|f| format!(" where {}", self.columns_of(f)))
+            .unwrap_or_default();
         let mut lines = Vec::new();
         match (&part.question.subject, &part.kind) {
-            (Subject::Distinct { values, per_unit_max, degree }, PartKind::Count { .. }) => {
+            (
+                Subject::Distinct {
+                    values,
+                    per_unit_max,
+                    degree,
+                },
+                PartKind::Count { .. },
+            ) => {
                 let values = match values {
                     Distinct::Value(value) => self.value(value),
-                    Distinct::Row(values) => values.iter().map(|v: &Expr| self.value(v)).collect::<Vec<_>>().join(", "),
+                    Distinct::Row(values) => values
+                        .iter()
+                        .map(|v: &Expr| self.value(v))
+                        .collect::<Vec<_>>()
+                        .join(", "),
                 };
-                lines.push(format!("  Part: unlike values of {values}{filter}, of each {unit} at most {per_unit_max}, kept by hash"));
+                lines.push(format!(
+                    "  Part: unlike values of {values}{filter}, of each {unit} at \
+                    most {per_unit_max}, kept by hash"
+                ));
                 if let Some(lattice) = degree.lattice() {
                     let (lo, hi) = (lattice.bounds.lo, lattice.bounds.hi);
-                    lines.push(format!("    counted, and summed within [{lo}, {hi}] from the middle"));
+                    lines.push(format!(
+                        "    counted, and summed within [{lo}, {hi}] from the middle"
+                    ));
                 }
                 lines.extend(count_noise(part).map(|(name, noise)| format!("    {name}: {noise}")));
             }
-            (Subject::Value { value, candidates }, PartKind::Choice { draws, halving, weight_max: _, row_weight: _ }) => {
+            (
+                Subject::Value { value, candidates },
+                PartKind::Choice {
+                    draws,
+                    halving,
+                    weight_max: _,
+                    row_weight: _,
+                },
+            ) => {
                 let known = match candidates {
-                    Candidates::Grid(grid) => format!("{} grid points, {} apart", grid.points, grid.spacing()),
+                    Candidates::Grid(grid) => {
+                        format!("{} grid points, {} apart", grid.points, grid.spacing())
+                    }
                     Candidates::Listed(values) => format!("{} listed values", values.len()),
                 };
-                lines.push(format!("  Part: a value of {}{filter} out of {known}; rows of one {unit} over the bound weigh less", self.value(value)));
+                lines.push(format!(
+                    "  Part: a value of {}{filter} out of {known}; rows of one \
+                    {unit} over the bound weigh less",
+                    self.value(value)
+                ));
                 if halving.is_some() {
                     let fractions = part.question.fractions().len();
-                    lines.push(format!("    {fractions} ranks chosen together, the middle one first: {} draws a {unit}", Halving::levels(fractions)));
+                    lines.push(format!(
+                        "    {fractions} ranks chosen together, the middle one \
+                        first: {} draws a {unit}",
+                        Halving::levels(fractions)
+                    ));
                 }
                 for (target, draw) in part.question.targets.iter().zip(draws) {
-                    lines.push(format!("    {}: exponential mechanism, eta {:.4}, {}", wanted(target), eta(draw), error(part, target, draw)));
+                    lines.push(format!(
+                        "    {}: exponential mechanism, eta {:.4}, {}",
+                        wanted(target),
+                        eta(draw),
+                        error(part, target, draw)
+                    ));
                 }
             }
-            (Subject::Distinct { .. }, PartKind::Choice { .. }) | (Subject::Value { .. }, PartKind::Count { .. }) => {}
+            (Subject::Distinct { .. }, PartKind::Choice { .. })
+            | (Subject::Value { .. }, PartKind::Count { .. }) => {}
         }
         lines
     }
@@ -44,16 +89,25 @@ impl Words<'_> {
 
 fn wanted(target: &Target) -> String {
     match target {
-        Target::Fraction(millionths) => format!("the value at {} of all rows", f64::from(*millionths) / 1e6),
-        Target::End(End::Least) => "a value near the least (a private quantile, not the minimum)".to_owned(),
-        Target::End(End::Greatest) => "a value near the greatest (a private quantile, not the maximum)".to_owned(),
+        Target::Fraction(millionths) => {
+            format!("the value at {} of all rows", f64::from(*millionths) / 1e6)
+        }
+        Target::End(End::Least) => {
+            "a value near the least (a private quantile, not the minimum)".to_owned()
+        }
+        Target::End(End::Greatest) => {
+            "a value near the greatest (a private quantile, not the maximum)".to_owned()
+        }
         Target::MostFrequent => "the most frequent value".to_owned(),
         Target::Beyond(millionths, side) => {
             let end = match side {
                 Side::Low => "lower",
                 Side::High => "upper",
             };
-            format!("the {end} end of an interval of the value at {} of all rows", f64::from(*millionths) / 1e6)
+            format!(
+                "the {end} end of an interval of the value at {} of all rows",
+                f64::from(*millionths) / 1e6
+            )
         }
     }
 }
@@ -63,28 +117,57 @@ pub fn part_noise(part: &PartPlan, draws: &[usize]) -> String {
     match &part.kind {
         PartKind::Count { .. } => match (count_noise(part).collect::<Vec<_>>().as_slice(), draws) {
             ([(_, count), ..], []) => count.clone(),
-            (both, _) => both.iter().map(|(name, noise)| format!("{name} {noise}")).collect::<Vec<_>>().join(", "),
+            (both, _) => both
+                .iter()
+                .map(|(name, noise)| format!("{name} {noise}"))
+                .collect::<Vec<_>>()
+                .join(", "),
         },
-        PartKind::Choice { draws: all, halving: _, weight_max: _, row_weight: _ } => {
+        PartKind::Choice {
+            draws: all,
+            halving: _,
+            weight_max: _,
+            row_weight: _,
+        } => {
             let one = |at: &usize| part.question.targets.get(*at).zip(all.get(*at));
-            let each = draws.iter().filter_map(one).map(|(target, draw)| format!("{}, {}", wanted(target), error(part, target, draw)));
+            let each = draws
+                .iter()
+                .filter_map(one)
+                .map(|(target, draw)| format!("{}, {}", wanted(target), error(part, target, draw)));
             each.collect::<Vec<_>>().join("; ")
         }
     }
 }
 
-/// The noise of a count of unlike values, and of their sum: half of that on `2 q - (lower + upper)`, and the count's share of the middle.
+/// The noise of a count of unlike values, and of their sum: half of that on
+/// `2 q - (lower + upper)`, and the count's share of the middle.
 fn count_noise(part: &PartPlan) -> impl Iterator<Item = (&'static str, String)> {
     let (calibrated, lattice) = match (&part.kind, &part.question.subject) {
-        (PartKind::Count { calibrated, weights: _, clip: _ }, Subject::Distinct { values: _, per_unit_max: _, degree }) => {
-            (&calibrated[..], degree.lattice())
-        }
+        (
+            PartKind::Count {
+                calibrated,
+                weights: _,
+                clip: _,
+            },
+            Subject::Distinct {
+                values: _,
+                per_unit_max: _,
+                degree,
+            },
+        ) => (&calibrated[..], degree.lattice()),
         _ => (&[][..], None),
     };
     let of = |at: usize| calibrated.get(at).map_or(0.0, deviation);
-    let sum = lattice.map(|l| (of(Degree::SUM) / 2.0).hypot(of(0) * l.centre_twice() as f64 / 2.0) * l.step.size());
+    let sum = lattice.map(|l| {
+        (of(Degree::SUM) / 2.0).hypot(of(0) * l.centre_twice() as f64 / 2.0) * l.step.size()
+    });
     let each = [Some(("count", of(0))), sum.map(|sum| ("sum", sum))];
-    each.into_iter().flatten().map(|(name, deviation)| (name, format!("standard deviation {}", significant(deviation))))
+    each.into_iter().flatten().map(|(name, deviation)| {
+        (
+            name,
+            format!("standard deviation {}", significant(deviation)),
+        )
+    })
 }
 
 fn deviation(calibrated: &Calibrated) -> f64 {
@@ -95,10 +178,21 @@ fn eta(draw: &Exponential) -> f64 {
     draw.eta as f64 / (1u64 << 30) as f64
 }
 
-/// In 19 of 20 draws the penalty is below ln(20 candidates) widths over eta (McSherry, Talwar 2007, Theorem 6).
+/// In 19 of 20 draws the penalty is below ln(20 candidates) widths over eta (McSherry, Talwar 2007,
+/// Theorem 6).
 fn error(part: &PartPlan, target: &Target, draw: &Exponential) -> String {
-    let (PartKind::Choice { draws: _, halving, weight_max, row_weight }, Subject::Value { value: _, candidates }) =
-        (&part.kind, &part.question.subject)
+    let (
+        PartKind::Choice {
+            draws: _,
+            halving,
+            weight_max,
+            row_weight,
+        },
+        Subject::Value {
+            value: _,
+            candidates,
+        },
+    ) = (&part.kind, &part.question.subject)
     else {
         return String::new();
     };
@@ -109,22 +203,41 @@ fn error(part: &PartPlan, target: &Target, draw: &Exponential) -> String {
     let together = |millionths: &u32| {
         let mut fractions = part.question.fractions();
         fractions.sort_unstable();
-        let at = fractions.iter().position(|f| f == millionths).filter(|_| halving.is_some())?;
-        // The chance of 1/20 is shared by the levels. The pieces of a value count as one, as its rows do: a rank within a value of thousands of rows may be told from
-        // the next by few of them, hence `about`.
+        let at = fractions
+            .iter()
+            .position(|f| f == millionths)
+            .filter(|_| halving.is_some())?;
+        // The chance of 1/20 is shared by the levels. The pieces of a value count as one, as its
+        // rows do: a rank within a value of thousands of rows may be told from the next by few of
+        // them, hence `about`.
         let chance = 20.0 * f64::from(Halving::levels(fractions.len())) * candidates.count() as f64;
-        Some(Halving::reach(&fractions)[at] * *weight_max as f64 * chance.ln() / eta(draw) / *row_weight as f64)
+        Some(
+            Halving::reach(&fractions)[at] * *weight_max as f64 * chance.ln()
+                / eta(draw)
+                / *row_weight as f64,
+        )
     };
     match target {
-        Target::MostFrequent => format!("in 95 % of draws at most {} rows rarer than it", significant(rows)),
+        Target::MostFrequent => format!(
+            "in 95 % of draws at most {} rows rarer than it",
+            significant(rows)
+        ),
         Target::Beyond(..) => {
-            format!("aimed {} ranks past it", significant(target.reach(draw, candidates.count(), *row_weight) / *row_weight as f64))
+            format!(
+                "aimed {} ranks past it",
+                significant(
+                    target.reach(draw, candidates.count(), *row_weight) / *row_weight as f64
+                )
+            )
         }
         Target::Fraction(millionths) => match together(millionths) {
             Some(ranks) => format!("in 95 % of draws within about {} ranks", significant(ranks)),
             None => format!("in 95 % of draws within {} ranks", significant(rows)),
         },
-        Target::End(_) => format!("in 95 % of draws within {} ranks of it", significant(2.0 * rows)),
+        Target::End(_) => format!(
+            "in 95 % of draws within {} ranks of it",
+            significant(2.0 * rows)
+        ),
     }
 }
 
@@ -132,13 +245,20 @@ fn error(part: &PartPlan, target: &Target, draw: &Exponential) -> String {
 mod tests {
     use crate::rewrite::Halving;
 
-    /// Of fifths: 0.6 first, then 0.4 of what is below it (two thirds) and 0.8 of what is above (one half), then 0.2 below 0.4 (one half).
+    /// Of fifths: 0.6 first, then 0.4 of what is below it (two thirds) and 0.8 of what is above
+    /// (one half), then 0.2 below 0.4 (one half).
     #[test]
     fn ranks_are_off_by_their_own_draw_and_by_the_parts_ends() {
         let reach = Halving::reach(&[200_000, 400_000, 600_000, 800_000]);
         let (sixth, third) = (1.2, 4.0 / 3.0 + 1.2 * 2.0 / 3.0);
         let wanted = [1.0 + third / 2.0, third, sixth, 1.0 + sixth / 2.0];
-        assert!(reach.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-9), "{reach:?}");
+        assert!(
+            reach
+                .iter()
+                .zip(wanted)
+                .all(|(found, wanted)| (found - wanted).abs() < 1e-9),
+            "{reach:?}"
+        );
         // Alone it is the draw's own.
         assert_eq!(Halving::reach(&[250_000]), [1.5]);
         assert!(Halving::reach(&[]).is_empty());

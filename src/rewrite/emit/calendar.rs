@@ -14,30 +14,58 @@ use crate::ir::literal::{INTERVAL_HINT, interval_reach};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 
-/// Farthest that an interval may move a timestamp, in microseconds: 4000 years. From the year 1 that is still within PostgreSQL's own calendar.
+/// Farthest that an interval may move a timestamp, in microseconds: 4000 years. From the year 1
+/// that is still within PostgreSQL's own calendar.
 const REACH: f64 = 4000.0 * 366.0 * 86_400e6;
 
-pub(in crate::rewrite) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], result: &Type) -> Result<Emitted, Refusal> {
+pub(in crate::rewrite) fn calendar(
+    function: Function,
+    emitted: Vec<Emitted>,
+    arguments: &[Expr],
+    result: &Type,
+) -> Result<Emitted, Refusal> {
     use Function as F;
     match function {
         F::DateTrunc | F::DatePart | F::Extract => field(function, emitted, arguments, result),
         F::Later | F::Earlier => shifted(function, emitted, arguments, result),
         F::Elapsed => {
-            let (a, Some(b)) = operands(in_calendar(emitted, arguments)?)? else { return Err(internal()) };
+            let (a, Some(b)) = operands(in_calendar(emitted, arguments)?)? else {
+                return Err(internal());
+            };
             let nodes = a.nodes + b.nodes + 1;
             let range = of_call(function, &[a.range, b.range], result);
-            Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)), range) })
+            Ok(Emitted {
+                nodes,
+                ..Emitted::plain(
+                    sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)),
+                    range,
+                )
+            })
         }
         F::Age | F::AtZone => {
-            let name = if function == F::Age { "age" } else { "timezone" };
+            let name = if function == F::Age {
+                "age"
+            } else {
+                "timezone"
+            };
             called(name, function, in_calendar(emitted, arguments)?, result)
         }
-        F::AddIntervals | F::SubtractIntervals | F::NegateInterval | F::JustifyDays | F::JustifyHours | F::JustifyInterval => {
-            spans(function, emitted, result)
-        }
+        F::AddIntervals
+        | F::SubtractIntervals
+        | F::NegateInterval
+        | F::JustifyDays
+        | F::JustifyHours
+        | F::JustifyInterval => spans(function, emitted, result),
         F::DateBin => {
             let emitted = in_calendar(emitted, arguments)?;
-            let [Emitted { range: step, .. }, Emitted { range: source, .. }, ..] = emitted[..] else { return Err(internal()) };
+            let [
+                Emitted { range: step, .. },
+                Emitted { range: source, .. },
+                ..,
+            ] = emitted[..]
+            else {
+                return Err(internal());
+            };
             let binned = called("date_bin", function, emitted, result)?;
             // The bin of an early day begins before the calendar does.
             let range = Interval::new(source.lo - step.hi, source.hi).widened(1e-12);
@@ -45,91 +73,190 @@ pub(in crate::rewrite) fn calendar(function: Function, emitted: Vec<Emitted>, ar
         }
         F::FromEpoch => {
             let (seconds, _) = operands(emitted)?;
-            let seconds = keep_within(seconds, Interval::new(-62_135_596_800.0, 253_402_300_799.0), &Type::Float8)?;
+            let seconds = keep_within(
+                seconds,
+                Interval::new(-62_135_596_800.0, 253_402_300_799.0),
+                &Type::Float8,
+            )?;
             called("to_timestamp", function, vec![seconds], result)
         }
         F::TimesInterval => {
-            let (number, Some(interval)) = operands(emitted)? else { return Err(internal()) };
-            let Some(Scalar::Interval { months, days, micros }) = arguments[1].as_literal() else { return Err(internal()) };
+            let (number, Some(interval)) = operands(emitted)? else {
+                return Err(internal());
+            };
+            let Some(Scalar::Interval {
+                months,
+                days,
+                micros,
+            }) = arguments[1].as_literal()
+            else {
+                return Err(internal());
+            };
             let most = (REACH / interval_reach(*months, *days, *micros).max(1.0)).floor();
             let number = keep_within(number, Interval::new(-most, most), &Type::Float8)?;
             let range = of_call(function, &[number.range, interval.range], result);
             let nodes = number.nodes + 2;
-            Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(number.sql), B::Multiply, sql::nested(interval.sql)), range) })
+            Ok(Emitted {
+                nodes,
+                ..Emitted::plain(
+                    sql::binary(
+                        sql::nested(number.sql),
+                        B::Multiply,
+                        sql::nested(interval.sql),
+                    ),
+                    range,
+                )
+            })
         }
-        F::AtTime | F::TimeLater | F::TimeEarlier | F::TimeBetween => timed(function, emitted, arguments, result),
+        F::AtTime | F::TimeLater | F::TimeEarlier | F::TimeBetween => {
+            timed(function, emitted, arguments, result)
+        }
         F::DateDifference => {
-            let (a, Some(b)) = operands(in_calendar(emitted, arguments)?)? else { return Err(internal()) };
+            let (a, Some(b)) = operands(in_calendar(emitted, arguments)?)? else {
+                return Err(internal());
+            };
             let nodes = a.nodes + b.nodes + 1;
             let range = of_call(function, &[a.range, b.range], result);
-            Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)), range) })
+            Ok(Emitted {
+                nodes,
+                ..Emitted::plain(
+                    sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)),
+                    range,
+                )
+            })
         }
         _ => moved_by_days(function, emitted, result),
     }
 }
 
 /// Times of the day, moved round the clock or put to a date.
-fn timed(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], result: &Type) -> Result<Emitted, Refusal> {
+fn timed(
+    function: Function,
+    emitted: Vec<Emitted>,
+    arguments: &[Expr],
+    result: &Type,
+) -> Result<Emitted, Refusal> {
     use Function as F;
-    let (a, Some(b)) = operands(in_calendar(emitted, arguments)?)? else { return Err(internal()) };
+    let (a, Some(b)) = operands(in_calendar(emitted, arguments)?)? else {
+        return Err(internal());
+    };
     let nodes = a.nodes + b.nodes + 1;
     let moves = matches!(function, F::TimeLater | F::TimeEarlier);
     if moves && !b.range.within(Interval::new(-REACH * 4.0, REACH * 4.0)) {
-        return Err(Refusal::unsupported("adding an interval whose length is not known to a time").hint(INTERVAL_HINT));
+        return Err(
+            Refusal::unsupported("adding an interval whose length is not known to a time")
+                .hint(INTERVAL_HINT),
+        );
     }
     let range = of_call(function, &[a.range, b.range], result);
-    let op = if matches!(function, F::AtTime | F::TimeLater) { B::Plus } else { B::Minus };
-    let value = Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)), range) };
-    Ok(if function == F::AtTime { keep_within(value, of_type(result), result)? } else { value })
+    let op = if matches!(function, F::AtTime | F::TimeLater) {
+        B::Plus
+    } else {
+        B::Minus
+    };
+    let value = Emitted {
+        nodes,
+        ..Emitted::plain(
+            sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)),
+            range,
+        )
+    };
+    Ok(if function == F::AtTime {
+        keep_within(value, of_type(result), result)?
+    } else {
+        value
+    })
 }
 
-/// Intervals made of intervals whose length is known: a stored one may be as long as its type holds, and a sum of such is an error.
+/// Intervals made of intervals whose length is known: a stored one may be as long as its type
+/// holds, and a sum of such is an error.
 fn spans(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
     use Function as F;
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
     let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
     let range = of_call(function, &ranges, result);
     let reach = Interval::new(-REACH * 3.0, REACH * 3.0);
-    if !ranges.iter().all(|r| r.within(reach)) || !range.within(Interval::new(-REACH * 6.0, REACH * 6.0)) {
-        return Err(Refusal::unsupported("arithmetic on an interval whose length is not known").hint(
-            "Differences of dates and timestamps and constant intervals have a known length; a column of intervals is compared, or read by EXTRACT.",
-        ));
+    if !ranges.iter().all(|r| r.within(reach))
+        || !range.within(Interval::new(-REACH * 6.0, REACH * 6.0))
+    {
+        return Err(
+            Refusal::unsupported("arithmetic on an interval whose length is not known").hint(
+                "Differences of dates and timestamps and constant intervals have a known length; a \
+                column of intervals is compared, or read by EXTRACT.",
+            ),
+        );
     }
     let (a, b) = operands(emitted)?;
     let sql = match (function, b) {
         (F::AddIntervals, Some(b)) => sql::binary(sql::nested(a.sql), B::Plus, sql::nested(b.sql)),
-        (F::SubtractIntervals, Some(b)) => sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)),
-        (F::NegateInterval, None) => sql::nested(ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr: Box::new(sql::nested(a.sql)) }),
+        (F::SubtractIntervals, Some(b)) => {
+            sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql))
+        }
+        (F::NegateInterval, None) => sql::nested(ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::Minus,
+            expr: Box::new(sql::nested(a.sql)),
+        }),
         (F::JustifyDays, None) => sql::call("justify_days", vec![a.sql]),
         (F::JustifyHours, None) => sql::call("justify_hours", vec![a.sql]),
         (F::JustifyInterval, None) => sql::call("justify_interval", vec![a.sql]),
         _ => return Err(internal()),
     };
-    Ok(Emitted { nodes, ..Emitted::plain(sql, range) })
+    Ok(Emitted {
+        nodes,
+        ..Emitted::plain(sql, range)
+    })
 }
 
 /// Computed dates and timestamps brought back to the calendar.
 fn in_calendar(emitted: Vec<Emitted>, arguments: &[Expr]) -> Result<Vec<Emitted>, Refusal> {
-    let kept = emitted.into_iter().zip(arguments).map(|(value, argument)| match &argument.data_type {
-        Type::Date | Type::Timestamp | Type::Timestamptz => keep_within(value, of_type(&argument.data_type), &argument.data_type),
-        _ => Ok(value),
-    });
+    let kept =
+        emitted
+            .into_iter()
+            .zip(arguments)
+            .map(|(value, argument)| match &argument.data_type {
+                Type::Date | Type::Timestamp | Type::Timestamptz => {
+                    keep_within(value, of_type(&argument.data_type), &argument.data_type)
+                }
+                _ => Ok(value),
+            });
     kept.collect()
 }
 
-fn called(name: &str, function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
+fn called(
+    name: &str,
+    function: Function,
+    emitted: Vec<Emitted>,
+    result: &Type,
+) -> Result<Emitted, Refusal> {
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
     let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
     let range = of_call(function, &ranges, result);
-    Ok(Emitted { nodes, ..Emitted::plain(sql::call(name, emitted.into_iter().map(|e| e.sql).collect()), range) })
+    Ok(Emitted {
+        nodes,
+        ..Emitted::plain(
+            sql::call(name, emitted.into_iter().map(|e| e.sql).collect()),
+            range,
+        )
+    })
 }
 
 /// EXTRACT, date_part and date_trunc.
-fn field(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], result: &Type) -> Result<Emitted, Refusal> {
-    let [name, operand] = arguments else { return Err(internal()) };
-    let Some(Scalar::Text(name)) = name.as_literal() else { return Err(internal()) };
+fn field(
+    function: Function,
+    emitted: Vec<Emitted>,
+    arguments: &[Expr],
+    result: &Type,
+) -> Result<Emitted, Refusal> {
+    let [name, operand] = arguments else {
+        return Err(internal());
+    };
+    let Some(Scalar::Text(name)) = name.as_literal() else {
+        return Err(internal());
+    };
     let mut emitted = in_calendar(emitted, arguments)?;
-    let (Some(value), Some(written)) = (emitted.pop(), emitted.pop()) else { return Err(internal()) };
+    let (Some(value), Some(written)) = (emitted.pop(), emitted.pop()) else {
+        return Err(internal());
+    };
     let nodes = value.nodes + 2;
     let range = match function {
         Function::DateTrunc => of_call(function, &[value.range], result),
@@ -140,32 +267,71 @@ fn field(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], result: 
         Function::DatePart => sql::call("date_part", vec![written.sql, value.sql]),
         _ => sql::call("date_trunc", vec![written.sql, value.sql]),
     };
-    let part = Emitted { nodes, ..Emitted::plain(sql, range) };
+    let part = Emitted {
+        nodes,
+        ..Emitted::plain(sql, range)
+    };
     // A stored interval may be infinite.
-    Ok(if function == Function::DateTrunc { part } else { keep_within(part, working(result), result)? })
+    Ok(if function == Function::DateTrunc {
+        part
+    } else {
+        keep_within(part, working(result), result)?
+    })
 }
 
 /// A timestamp and an interval that cannot carry it out of PostgreSQL's calendar.
-fn shifted(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], result: &Type) -> Result<Emitted, Refusal> {
-    let (a, Some(b)) = operands(in_calendar(emitted, arguments)?)? else { return Err(internal()) };
+fn shifted(
+    function: Function,
+    emitted: Vec<Emitted>,
+    arguments: &[Expr],
+    result: &Type,
+) -> Result<Emitted, Refusal> {
+    let (a, Some(b)) = operands(in_calendar(emitted, arguments)?)? else {
+        return Err(internal());
+    };
     if !b.range.within(Interval::new(-REACH * 1.1, REACH * 1.1)) {
-        return Err(Refusal::unsupported("adding an interval that is not a constant to a date over private rows").hint(INTERVAL_HINT));
+        return Err(Refusal::unsupported(
+            "adding an interval that is not a constant to a date over private rows",
+        )
+        .hint(INTERVAL_HINT));
     }
     let day = 86_400e6;
     let range = match function {
-        Function::Later => Interval::new(a.range.lo + b.range.lo - day, a.range.hi + b.range.hi + day),
+        Function::Later => {
+            Interval::new(a.range.lo + b.range.lo - day, a.range.hi + b.range.hi + day)
+        }
         _ => Interval::new(a.range.lo - b.range.hi - day, a.range.hi - b.range.lo + day),
     };
-    let op = if function == Function::Later { B::Plus } else { B::Minus };
+    let op = if function == Function::Later {
+        B::Plus
+    } else {
+        B::Minus
+    };
     let nodes = a.nodes + b.nodes + 1;
-    let moved = Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)), range) };
+    let moved = Emitted {
+        nodes,
+        ..Emitted::plain(
+            sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)),
+            range,
+        )
+    };
     keep_within(moved, of_type(result), result)
 }
 
-fn moved_by_days(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
+fn moved_by_days(
+    function: Function,
+    emitted: Vec<Emitted>,
+    result: &Type,
+) -> Result<Emitted, Refusal> {
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 2;
-    let (a, Some(b)) = operands(emitted)? else { return Err(internal()) };
-    let op = if function == Function::DatePlusDays { B::Plus } else { B::Minus };
+    let (a, Some(b)) = operands(emitted)? else {
+        return Err(internal());
+    };
+    let op = if function == Function::DatePlusDays {
+        B::Plus
+    } else {
+        B::Minus
+    };
     let range = of_call(function, &[a.range, b.range], result);
     let sum = if function == Function::DatePlusDays {
         Interval::new(a.range.lo + b.range.lo, a.range.hi + b.range.hi)
@@ -173,14 +339,37 @@ fn moved_by_days(function: Function, emitted: Vec<Emitted>, result: &Type) -> Re
         Interval::new(a.range.lo - b.range.hi, a.range.hi - b.range.lo)
     };
     if sum.within(of_type(&Type::Date)) && b.range.magnitude() < 1e6 {
-        return Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)), range) });
+        return Ok(Emitted {
+            nodes,
+            ..Emitted::plain(
+                sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)),
+                range,
+            )
+        });
     }
-    // As a count of days in eight bytes, brought back to years 1 to 9999 before it is a date again: PostgreSQL's dates end at 4713 BC.
+    // As a count of days in eight bytes, brought back to years 1 to 9999 before it is a date again:
+    // PostgreSQL's dates end at 4713 BC.
     let epoch = || sql::constant(Some(&Scalar::Date(0)), &Type::Date);
-    let day = sql::cast(sql::binary(sql::nested(a.sql), B::Minus, epoch()), &Type::Int8);
+    let day = sql::cast(
+        sql::binary(sql::nested(a.sql), B::Minus, epoch()),
+        &Type::Int8,
+    );
     let moved = sql::binary(day, op, sql::cast(b.sql, &Type::Int8));
-    let days = (sql::number(&DAYS.0.to_string()), sql::number(&DAYS.1.to_string()));
-    let kept = clamp(Emitted { nodes: nodes + 6, ..Emitted::plain(moved, sum) }, days, &Type::Int8)?;
+    let days = (
+        sql::number(&DAYS.0.to_string()),
+        sql::number(&DAYS.1.to_string()),
+    );
+    let kept = clamp(
+        Emitted {
+            nodes: nodes + 6,
+            ..Emitted::plain(moved, sum)
+        },
+        days,
+        &Type::Int8,
+    )?;
     let date = sql::binary(epoch(), B::Plus, sql::cast(kept.sql, &Type::Int4));
-    Ok(Emitted { nodes: kept.nodes + 5, ..Emitted::plain(date, range.held(of_type(&Type::Date))) })
+    Ok(Emitted {
+        nodes: kept.nodes + 5,
+        ..Emitted::plain(date, range.held(of_type(&Type::Date)))
+    })
 }

@@ -1,6 +1,8 @@
 //! Casts over guarded operands.
 
-use super::guard::{Emitted, flushed_above, flushed_to, is_float, keep_integer, keep_within, within_digits, working};
+use super::guard::{
+    Emitted, flushed_above, flushed_to, is_float, keep_integer, keep_within, within_digits, working,
+};
 use super::parse_text::read;
 use super::sql;
 use crate::analyze::guarded_ranges::of_cast;
@@ -19,27 +21,51 @@ fn longest(data_type: &Type) -> f64 {
         Type::Bool => 5.0,
         Type::Int2 | Type::Int4 | Type::Int8 => 20.0,
         Type::Float4 | Type::Float8 => 30.0,
-        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => 64.0,
+        Type::Uuid
+        | Type::Date
+        | Type::Timestamp
+        | Type::Timestamptz
+        | Type::Time
+        | Type::Enum(_) => 64.0,
         Type::Interval => 100.0,
-        Type::Numeric(_) | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Other { .. } => f64::INFINITY,
+        Type::Numeric(_) | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Other { .. } => {
+            f64::INFINITY
+        }
     }
 }
 
-/// The value as the target shows it: a numeric takes 15 digits of a float8 (6 of a float4), the last of them rounded up or down; a text has a float4's own digits.
+/// The value as the target shows it: a numeric takes 15 digits of a float8 (6 of a float4), the
+/// last of them rounded up or down; a text has a float4's own digits.
 fn spelled(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
     match (from, to) {
-        (Type::Float8, Type::Numeric(_)) => Ok(Emitted { range: value.range.widened(1e-14), ..value }),
+        (Type::Float8, Type::Numeric(_)) => Ok(Emitted {
+            range: value.range.widened(1e-14),
+            ..value
+        }),
         // A clamp made it a float8.
-        (Type::Float4, Type::Text | Type::Varchar(_) | Type::Char(_)) => cast(value, &Type::Float8, &Type::Float4),
+        (Type::Float4, Type::Text | Type::Varchar(_) | Type::Char(_)) => {
+            cast(value, &Type::Float8, &Type::Float4)
+        }
         _ => Ok(value),
     }
 }
 
-/// A float4 as a numeric of its own six digits. Whether a target of few digits holds it is asked of that numeric.
+/// A float4 as a numeric of its own six digits. Whether a target of few digits holds it is asked of
+/// that numeric.
 fn of_float4(value: Emitted) -> Result<Emitted, Refusal> {
     let numeric = Type::Numeric(None);
-    let Emitted { sql, range, tiny: _, nodes } = cast(value, &Type::Float8, &Type::Float4)?;
-    let own = Emitted { sql: sql::cast(sql, &numeric), range: range.widened(1e-5), tiny: false, nodes: nodes + 1 };
+    let Emitted {
+        sql,
+        range,
+        tiny: _,
+        nodes,
+    } = cast(value, &Type::Float8, &Type::Float4)?;
+    let own = Emitted {
+        sql: sql::cast(sql, &numeric),
+        range: range.widened(1e-5),
+        tiny: false,
+        nodes: nodes + 1,
+    };
     keep_within(own, working(&numeric), &numeric)
 }
 
@@ -50,17 +76,33 @@ pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result
     }
     if let (Type::Float4, Type::Numeric(digits)) = (from, to) {
         let own = of_float4(value)?;
-        return if digits.is_none() { Ok(own) } else { cast(own, &Type::Numeric(None), to) };
+        return if digits.is_none() {
+            Ok(own)
+        } else {
+            cast(own, &Type::Numeric(None), to)
+        };
     }
     let value = spelled(value, from, to)?;
     let range = of_cast(value.range, from, to);
-    let plain =
-        |value: Emitted, range: Interval| Emitted { sql: sql::cast(value.sql, to), range, tiny: value.tiny && is_float(to), nodes: value.nodes + 1 };
+    let plain = |value: Emitted, range: Interval| Emitted {
+        sql: sql::cast(value.sql, to),
+        range,
+        tiny: value.tiny && is_float(to),
+        nodes: value.nodes + 1,
+    };
     match to {
         Type::Int2 | Type::Int4 | Type::Int8 if *from != Type::Bool => {
             // A float8 just below 2^63 rounds up to it: stay a little inside.
-            let limit = if *to == Type::Int8 && is_float(from) { Interval::new(-9.2e18, 9.2e18) } else { of_type(to) };
-            let kept = if integer_range(from).is_some() && value.range.within(limit) { value } else { keep_integer(value, limit, from)? };
+            let limit = if *to == Type::Int8 && is_float(from) {
+                Interval::new(-9.2e18, 9.2e18)
+            } else {
+                of_type(to)
+            };
+            let kept = if integer_range(from).is_some() && value.range.within(limit) {
+                value
+            } else {
+                keep_integer(value, limit, from)?
+            };
             let range = of_cast(kept.range, from, to);
             Ok(plain(kept, range.held(of_type(to))))
         }
@@ -71,7 +113,8 @@ pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result
             let step = 10f64.powi((-i32::from(*scale)).max(0));
             let inside = value.range.lo > step - limit && value.range.hi < limit - step;
             let is_whole = *scale >= 0 && integer_range(from).is_some();
-            let kept = if inside || (is_whole && value.range.lo > -limit && value.range.hi < limit) {
+            let kept = if inside || (is_whole && value.range.lo > -limit && value.range.hi < limit)
+            {
                 value
             } else {
                 within_digits(value, whole.min(30), i32::from(*scale), from)?
@@ -79,17 +122,24 @@ pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result
             let range = of_cast(kept.range, from, to);
             Ok(plain(kept, range))
         }
-        Type::Numeric(None) => Ok(plain(keep_within(value, working(to), from)?, range.held(working(to)))),
+        Type::Numeric(None) => Ok(plain(
+            keep_within(value, working(to), from)?,
+            range.held(working(to)),
+        )),
         Type::Float8 => {
             let kept = keep_within(value, Interval::new(-FLOAT_MAX, FLOAT_MAX), from)?;
             // A numeric below float8's reach is an error, not zero; one of few decimals never is.
-            let kept = if matches!(from, Type::Numeric(digits) if digits.is_none_or(|(_, scale)| scale > 100)) {
+            let kept = if matches!(from, Type::Numeric(digits) if digits.is_none_or(|(_, scale)| scale > 100))
+            {
                 flushed_to(kept, &Type::Numeric(None))?
             } else {
                 kept
             };
             let range = kept.range;
-            Ok(Emitted { tiny: integer_range(from).is_none(), ..plain(kept, range) })
+            Ok(Emitted {
+                tiny: integer_range(from).is_none(),
+                ..plain(kept, range)
+            })
         }
         Type::Float4 => {
             // Through float8, whose values below four bytes' reach become zero.
@@ -97,13 +147,24 @@ pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result
             let kept = keep_within(wide, Interval::new(-FLOAT4_MAX, FLOAT4_MAX), &Type::Float8)?;
             let kept = flushed_above(kept, FLOAT4_TINY)?;
             // 2147483647 becomes 2147483648.
-            let range = Interval::new(f64::from(kept.range.lo as f32), f64::from(kept.range.hi as f32));
-            Ok(Emitted { tiny: true, ..plain(kept, range) })
+            let range = Interval::new(
+                f64::from(kept.range.lo as f32),
+                f64::from(kept.range.hi as f32),
+            );
+            Ok(Emitted {
+                tiny: true,
+                ..plain(kept, range)
+            })
         }
         Type::Char(Some(length)) => Ok(plain(value, Interval::new(0.0, f64::from(*length)))),
-        Type::Text | Type::Varchar(_) | Type::Char(None) if from.is_string() => Ok(plain(value, range)),
-        Type::Text | Type::Varchar(_) | Type::Char(None) => Ok(plain(value, Interval::new(0.0, longest(from)))),
-        // The last timestamp that is kept is the first of the year 10000, a day past the last date: what needs a date in the calendar clamps it again.
+        Type::Text | Type::Varchar(_) | Type::Char(None) if from.is_string() => {
+            Ok(plain(value, range))
+        }
+        Type::Text | Type::Varchar(_) | Type::Char(None) => {
+            Ok(plain(value, Interval::new(0.0, longest(from))))
+        }
+        // The last timestamp that is kept is the first of the year 10000, a day past the last date:
+        // what needs a date in the calendar clamps it again.
         Type::Date | Type::Timestamp | Type::Timestamptz => {
             let kept = keep_within(value, of_type(from), from)?;
             let range = of_cast(kept.range, from, to);
@@ -115,6 +176,8 @@ pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result
             let kept = keep_within(value, of_type(from), from)?;
             Ok(plain(kept, Interval::ALL))
         }
-        Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => Err(Refusal::unsupported(format!("a cast to {to:?} over private rows"))),
+        Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => Err(
+            Refusal::unsupported(format!("a cast to {to:?} over private rows")),
+        ),
     }
 }

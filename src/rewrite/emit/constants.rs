@@ -1,4 +1,5 @@
-//! Values of middle queries in emitted SQL: parameters of the statement, one array for each column, never printed into it.
+//! Values of middle queries in emitted SQL: parameters of the statement, one array for each column,
+//! never printed into it.
 
 use std::ops::ControlFlow;
 
@@ -15,10 +16,25 @@ use crate::refusal::{Refusal, sqlstate};
 /// The one value of a middle query, kept where no operator can fail on it.
 pub(in crate::rewrite) fn constant(id: ConstantId, data_type: &Type) -> Result<Emitted, Refusal> {
     let array = ast::Expr::Nested(Box::new(parameter(id, data_type)));
-    let first = ast::Subscript::Index { index: sql::number("1") };
-    let first = ast::Expr::CompoundFieldAccess { root: Box::new(array), access_chain: vec![ast::AccessExpr::Subscript(first)] };
-    let value = Emitted { tiny: is_float(data_type), ..Emitted::plain(shortened(first, data_type), Interval::ALL) };
-    if limited(data_type) { keep_within(value, of_type(data_type), data_type) } else { Ok(Emitted { range: of_type(data_type), ..value }) }
+    let first = ast::Subscript::Index {
+        index: sql::number("1"),
+    };
+    let first = ast::Expr::CompoundFieldAccess {
+        root: Box::new(array),
+        access_chain: vec![ast::AccessExpr::Subscript(first)],
+    };
+    let value = Emitted {
+        tiny: is_float(data_type),
+        ..Emitted::plain(shortened(first, data_type), Interval::ALL)
+    };
+    if limited(data_type) {
+        keep_within(value, of_type(data_type), data_type)
+    } else {
+        Ok(Emitted {
+            range: of_type(data_type),
+            ..value
+        })
+    }
 }
 
 /// All values of a middle query's column, as an array of the type that they are compared in.
@@ -29,39 +45,91 @@ pub(in crate::rewrite) fn array(list: &Expr) -> Result<ast::Expr, Refusal> {
     match &list.node {
         Node::Constant(id) => Ok(parameter(*id, &list.data_type)),
         Node::Cast(inner) => Ok(cast_to_array(array(inner)?, &list.data_type)),
-        Node::Column(_) | Node::Literal(_) | Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => {
-            Err(Refusal::new(sqlstate::INTERNAL_ERROR, "a list is no constant"))
-        }
+        Node::Column(_)
+        | Node::Literal(_)
+        | Node::Call { .. }
+        | Node::Case { .. }
+        | Node::Exists { .. } => Err(Refusal::new(
+            sqlstate::INTERNAL_ERROR,
+            "a list is no constant",
+        )),
     }
 }
 
 /// The rows of a middle query as a FROM item, and their cells in the order of its columns.
-pub(in crate::rewrite) fn rows(rows: &ConstantRows, types: &[Type], alias: &str) -> (ast::TableFactor, Vec<Cell>) {
+pub(in crate::rewrite) fn rows(
+    rows: &ConstantRows,
+    types: &[Type],
+    alias: &str,
+) -> (ast::TableFactor, Vec<Cell>) {
     let names: Vec<String> = (0..rows.columns.len()).map(|at| format!("c{at}")).collect();
-    let columns = names.iter().map(|n| ast::TableAliasColumnDef { name: sql::ident(n), data_type: None }).collect();
+    let columns = names
+        .iter()
+        .map(|n| ast::TableAliasColumnDef {
+            name: sql::ident(n),
+            data_type: None,
+        })
+        .collect();
     let from = ast::TableFactor::UNNEST {
-        alias: Some(ast::TableAlias { explicit: true, name: sql::ident(alias), columns, at: None }),
-        array_exprs: rows.constants.iter().zip(types).map(|(id, data_type)| parameter(*id, data_type)).collect(),
+        alias: Some(ast::TableAlias {
+            explicit: true,
+            name: sql::ident(alias),
+            columns,
+            at: None,
+        }),
+        array_exprs: rows
+            .constants
+            .iter()
+            .zip(types)
+            .map(|(id, data_type)| parameter(*id, data_type))
+            .collect(),
         with_offset: false,
         with_offset_alias: None,
         with_ordinality: false,
     };
-    let cells = names.iter().zip(types).map(|(name, data_type)| cell(sql::column(alias, name), data_type)).collect();
+    let cells = names
+        .iter()
+        .zip(types)
+        .map(|(name, data_type)| cell(sql::column(alias, name), data_type))
+        .collect();
     (from, cells)
 }
 
 /// Clamped like a scanned column that nothing is declared of.
 fn cell(raw: ast::Expr, data_type: &Type) -> Cell {
     let limit = of_type(data_type);
-    let clamp = limited(data_type).then(|| (bound(limit.lo, data_type), bound(limit.hi, data_type), limit));
-    Cell { raw, clamp, data_type: data_type.clone(), known: limit }
+    let clamp = limited(data_type).then(|| {
+        (
+            bound(limit.lo, data_type),
+            bound(limit.hi, data_type),
+            limit,
+        )
+    });
+    Cell {
+        raw,
+        clamp,
+        data_type: data_type.clone(),
+        known: limit,
+    }
 }
 
-/// Types whose values may lie where an operator could fail: NaN, infinities, years past any arithmetic.
+/// Types whose values may lie where an operator could fail: NaN, infinities, years past any
+/// arithmetic.
 fn limited(data_type: &Type) -> bool {
     match data_type {
-        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => true,
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Char(_) => false,
+        Type::Numeric(_)
+        | Type::Float4
+        | Type::Float8
+        | Type::Date
+        | Type::Timestamp
+        | Type::Timestamptz => true,
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Text
+        | Type::Varchar(_)
+        | Type::Char(_) => false,
         Type::Uuid | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => false,
     }
 }
@@ -70,12 +138,14 @@ fn limited(data_type: &Type) -> bool {
 #[derive(Default)]
 pub(in crate::rewrite) struct Order {
     pub ids: Vec<ConstantId>,
-    /// Each time that one is searched as a list, once a row; four times where the list is cast to another type there.
+    /// Each time that one is searched as a list, once a row; four times where the list is cast to
+    /// another type there.
     lists: Vec<ConstantId>,
 }
 
 impl Order {
-    /// Renumbers the parameters of one more statement: those that are known from `$1`, then others as they appear.
+    /// Renumbers the parameters of one more statement: those that are known from `$1`, then others
+    /// as they appear.
     pub fn number(&mut self, query: &mut ast::Query) {
         let ControlFlow::Continue(()) = ast::VisitMut::visit(query, self);
     }
@@ -90,9 +160,10 @@ impl Order {
 fn cast_constant(list: &ast::Expr) -> Option<(ConstantId, usize)> {
     match list {
         ast::Expr::Cast { expr, .. } => cast_constant(expr).map(|(id, casts)| (id, casts + 1)),
-        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) => {
-            numbered(name).map(|number| (ConstantId(number), 0))
-        }
+        ast::Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::Placeholder(name),
+            span: _,
+        }) => numbered(name).map(|number| (ConstantId(number), 0)),
         _ => None,
     }
 }
@@ -109,7 +180,8 @@ impl ast::VisitorMut for Order {
         if let ast::Expr::AnyOp { right, .. } | ast::Expr::AllOp { right, .. } = expr
             && let Some((id, casts)) = cast_constant(right)
         {
-            self.lists.extend(std::iter::repeat_n(id, if casts > 1 { 4 } else { 1 }));
+            self.lists
+                .extend(std::iter::repeat_n(id, if casts > 1 { 4 } else { 1 }));
         }
         ControlFlow::Continue(())
     }
@@ -118,10 +190,14 @@ impl ast::VisitorMut for Order {
         if let ast::Value::Placeholder(name) = &mut value.value
             && let Some(id) = numbered(name).map(ConstantId)
         {
-            let at = self.ids.iter().position(|known| *known == id).unwrap_or_else(|| {
-                self.ids.push(id);
-                self.ids.len() - 1
-            });
+            let at = self
+                .ids
+                .iter()
+                .position(|known| *known == id)
+                .unwrap_or_else(|| {
+                    self.ids.push(id);
+                    self.ids.len() - 1
+                });
             *name = format!("${}", at + 1);
         }
         ControlFlow::Continue(())
@@ -130,11 +206,22 @@ impl ast::VisitorMut for Order {
 
 /// `CAST($n AS type[])`: the type that the parameter has, wherever it stands.
 fn parameter(id: ConstantId, data_type: &Type) -> ast::Expr {
-    cast_to_array(sql::value(ast::Value::Placeholder(format!("${}", id.0))), data_type)
+    cast_to_array(
+        sql::value(ast::Value::Placeholder(format!("${}", id.0))),
+        data_type,
+    )
 }
 
 fn cast_to_array(value: ast::Expr, element: &Type) -> ast::Expr {
     let element = sql::data_type(element);
-    let data_type = ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(Box::new(element), None));
-    ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(value), data_type, format: None }
+    let data_type = ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(
+        Box::new(element),
+        None,
+    ));
+    ast::Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(value),
+        data_type,
+        format: None,
+    }
 }

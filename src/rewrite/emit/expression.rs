@@ -1,7 +1,10 @@
-//! Row-level expressions as SQL that cannot raise an error, whatever the row holds: each operator is made total at itself.
+//! Row-level expressions as SQL that cannot raise an error, whatever the row holds: each operator
+//! is made total at itself.
 //!
-//! What a guard relies on is the range that the *emitted operands themselves* enforce (a clamp inside the operand, a type), never a WHERE, a policy bound or a CHECK:
-//! PostgreSQL may evaluate an operator before or without any of those, but it cannot compute an operator without its operands.
+//! What a guard relies on is the range that the *emitted operands themselves* enforce (a clamp
+//! inside the operand, a type), never a WHERE, a policy bound or a CHECK: PostgreSQL may evaluate
+//! an operator before or without any of those, but it cannot compute an operator without its
+//! operands.
 
 use std::collections::HashMap;
 
@@ -30,26 +33,39 @@ use crate::refusal::{Refusal, sqlstate};
 /// Largest emitted expression, in nodes: a chain of 5,000 terms, each with its clamps.
 pub(in crate::rewrite) const NODES_MAX: usize = 100_000;
 
-/// Expressions of so many nodes are counted once more where assertions are: who adds up wrongly shows it in small ones.
+/// Expressions of so many nodes are counted once more where assertions are: who adds up wrongly
+/// shows it in small ones.
 const COUNTED_MAX: usize = 2_000;
 
 /// Largest sum of the emitted expressions of one statement: each printed node is a few bytes of it.
 const ALL_NODES_MAX: usize = 300_000;
 
-/// Steps of planning that an emitted node stands for: it is built, counted, printed, read again and compared.
+/// Steps of planning that an emitted node stands for: it is built, counted, printed, read again and
+/// compared.
 const NODE_STEPS: u64 = 20;
 
 /// Adds what an expression weighs to what a statement weighs already.
 ///
 /// # Errors
 /// 54001 where they are too large together.
-pub(in crate::rewrite) fn weigh(spent: usize, expr: &ast::Expr, effort: &Effort) -> Result<usize, Refusal> {
+pub(in crate::rewrite) fn weigh(
+    spent: usize,
+    expr: &ast::Expr,
+    effort: &Effort,
+) -> Result<usize, Refusal> {
     let own = sql::weight(expr);
-    effort.emit(own as u64 * NODE_STEPS).filter(|()| spent + own <= ALL_NODES_MAX).map(|()| spent + own).ok_or_else(too_complex)
+    effort
+        .emit(own as u64 * NODE_STEPS)
+        .filter(|()| spent + own <= ALL_NODES_MAX)
+        .map(|()| spent + own)
+        .ok_or_else(too_complex)
 }
 
 pub(in crate::rewrite) fn too_complex() -> Refusal {
-    Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "an expression over private rows is too complex")
+    Refusal::new(
+        sqlstate::STATEMENT_TOO_COMPLEX,
+        "an expression over private rows is too complex",
+    )
 }
 
 /// A column as the relation below offers it.
@@ -57,7 +73,8 @@ pub(in crate::rewrite) fn too_complex() -> Refusal {
 pub struct Cell {
     /// The bare reference.
     pub raw: ast::Expr,
-    /// Bounds that every use but a comparison clamps to: (as written in SQL, as numbers). `None` where the type needs none.
+    /// Bounds that every use but a comparison clamps to: (as written in SQL, as numbers). `None`
+    /// where the type needs none.
     pub clamp: Option<(ast::Expr, ast::Expr, Interval)>,
     pub data_type: Type,
     /// Where values lie behind the clamp, or without one (a computed column of a derived table).
@@ -67,7 +84,8 @@ pub struct Cell {
 /// Emits expressions over the cells of one relation.
 pub struct Expressions<'a> {
     pub cells: &'a HashMap<ColumnId, Cell>,
-    /// Emits the relations of subqueries, which stand in filters and computed columns alone: elsewhere they were not labelled.
+    /// Emits the relations of subqueries, which stand in filters and computed columns alone:
+    /// elsewhere they were not labelled.
     pub relations: Option<&'a Relations<'a>>,
 }
 
@@ -78,7 +96,11 @@ impl Expressions<'_> {
     /// 0A000 for what cannot be made total, 54001 where the guards would grow too large.
     pub fn emit(&self, expr: &Expr) -> Result<(ast::Expr, Interval), Refusal> {
         let emitted = match self.of_one_collation(expr) {
-            Some(cells) => Expressions { cells: &cells, relations: self.relations }.total(expr)?,
+            Some(cells) => Expressions {
+                cells: &cells,
+                relations: self.relations,
+            }
+            .total(expr)?,
             None => self.total(expr)?,
         };
         Ok((emitted.sql, emitted.range))
@@ -88,7 +110,8 @@ impl Expressions<'_> {
         Ok(self.emit(expr)?.0)
     }
 
-    /// Where several text columns meet, each under the database's own collation: two of unlike collations are an error on the first row that compares them.
+    /// Where several text columns meet, each under the database's own collation: two of unlike
+    /// collations are an error on the first row that compares them.
     fn of_one_collation(&self, expr: &Expr) -> Option<HashMap<ColumnId, Cell>> {
         let is_text = |id: &ColumnId| self.cells.get(id).is_some_and(|c| c.data_type.is_string());
         let texts: Vec<ColumnId> = expr.columns().into_iter().filter(is_text).collect();
@@ -99,13 +122,17 @@ impl Expressions<'_> {
         for id in texts {
             if let Some(cell) = cells.get_mut(&id) {
                 let expr = Box::new(sql::nested(cell.raw.clone()));
-                cell.raw = sql::nested(ast::Expr::Collate { expr, collation: sql::name(&["default"]) });
+                cell.raw = sql::nested(ast::Expr::Collate {
+                    expr,
+                    collation: sql::name(&["default"]),
+                });
             }
         }
         Some(cells)
     }
 
-    /// The expression where only NULL or not matters, or finite or not: a clamp changes neither, or hides it.
+    /// The expression where only NULL or not matters, or finite or not: a clamp changes neither, or
+    /// hides it.
     pub fn presence(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
         match expr.as_column() {
             Some(id) => Ok(self.cell(id)?.raw.clone()),
@@ -118,12 +145,26 @@ impl Expressions<'_> {
             Node::Column(id) => self.column(*id)?,
             Node::Literal(value) => literal(value.as_ref(), &expr.data_type)?,
             Node::Constant(id) => constants::constant(*id, &expr.data_type)?,
-            Node::Exists { relation, condition } => self.exists(relation, condition.as_deref())?,
+            Node::Exists {
+                relation,
+                condition,
+            } => self.exists(relation, condition.as_deref())?,
             Node::Cast(inner) => cast(self.total(inner)?, &inner.data_type, &expr.data_type)?,
-            Node::Case { branches, otherwise } => self.case(branches, otherwise.as_deref())?,
-            Node::Call { function, arguments } => self.call(*function, arguments, &expr.data_type)?,
+            Node::Case {
+                branches,
+                otherwise,
+            } => self.case(branches, otherwise.as_deref())?,
+            Node::Call {
+                function,
+                arguments,
+            } => self.call(*function, arguments, &expr.data_type)?,
         };
-        debug_assert!(emitted.nodes > COUNTED_MAX || sql::weight(&emitted.sql) <= emitted.nodes * 4 + 60, "{} {}", emitted.nodes, emitted.sql);
+        debug_assert!(
+            emitted.nodes > COUNTED_MAX || sql::weight(&emitted.sql) <= emitted.nodes * 4 + 60,
+            "{} {}",
+            emitted.nodes,
+            emitted.sql
+        );
         if emitted.nodes > NODES_MAX {
             return Err(too_complex());
         }
@@ -133,20 +174,46 @@ impl Expressions<'_> {
     /// `EXISTS (SELECT 1 FROM … WHERE …)`, which PostgreSQL can plan as a join.
     fn exists(&self, relation: &Relation, condition: Option<&Expr>) -> Result<Emitted, Refusal> {
         let relations = self.relations.ok_or_else(super::guard::internal)?;
-        let Flat { from, mut conditions, cells } = relations.emit(relation)?;
+        let Flat {
+            from,
+            mut conditions,
+            cells,
+        } = relations.emit(relation)?;
         let mut visible = self.cells.clone();
         visible.extend(cells);
         for conjunct in condition.into_iter().flat_map(Expr::conjuncts) {
-            conditions.push(Expressions { cells: &visible, relations: self.relations }.condition(conjunct)?);
+            conditions.push(
+                Expressions {
+                    cells: &visible,
+                    relations: self.relations,
+                }
+                .condition(conjunct)?,
+            );
         }
         let one = vec![ast::SelectItem::UnnamedExpr(sql::number("1"))];
-        let query = sql::select(one, vec![from], sql::all(conditions.into_iter().map(sql::nested).collect()), Vec::new());
-        let exists = ast::Expr::Exists { subquery: Box::new(query), negated: false };
-        Ok(Emitted { nodes: sql::weight(&exists), ..Emitted::plain(exists, Interval::ALL) })
+        let query = sql::select(
+            one,
+            vec![from],
+            sql::all(conditions.into_iter().map(sql::nested).collect()),
+            Vec::new(),
+        );
+        let exists = ast::Expr::Exists {
+            subquery: Box::new(query),
+            negated: false,
+        };
+        Ok(Emitted {
+            nodes: sql::weight(&exists),
+            ..Emitted::plain(exists, Interval::ALL)
+        })
     }
 
     pub(in crate::rewrite) fn cell(&self, id: ColumnId) -> Result<&Cell, Refusal> {
-        self.cells.get(&id).ok_or_else(|| Refusal::new(sqlstate::INTERNAL_ERROR, "a column is not in scope of its relation"))
+        self.cells.get(&id).ok_or_else(|| {
+            Refusal::new(
+                sqlstate::INTERNAL_ERROR,
+                "a column is not in scope of its relation",
+            )
+        })
     }
 
     fn column(&self, id: ColumnId) -> Result<Emitted, Refusal> {
@@ -156,23 +223,43 @@ impl Expressions<'_> {
         Ok(match &cell.clamp {
             Some((lo, hi, _)) => {
                 let sql = scanned(&cell.raw, (lo.clone(), hi.clone()), &cell.data_type);
-                Emitted { sql, range: cell.known, tiny: is_float(&cell.data_type), nodes: own * 5 + 4 }
+                Emitted {
+                    sql,
+                    range: cell.known,
+                    tiny: is_float(&cell.data_type),
+                    nodes: own * 5 + 4,
+                }
             }
             None => {
                 // A text's range is that of its length.
                 let known = match cell.data_type {
-                    Type::Varchar(Some(length)) | Type::Char(Some(length)) => cell.known.meet(Interval::new(0.0, f64::from(length))),
+                    Type::Varchar(Some(length)) | Type::Char(Some(length)) => {
+                        cell.known.meet(Interval::new(0.0, f64::from(length)))
+                    }
                     _ => cell.known,
                 };
-                // What a derived table computed comes by its name; inline, its own columns are short.
+                // What a derived table computed comes by its name; inline, its own columns are
+                // short.
                 let is_column = matches!(cell.raw, ast::Expr::CompoundIdentifier(_));
-                let sql = if is_column { shortened(cell.raw.clone(), &cell.data_type) } else { cell.raw.clone() };
-                Emitted { tiny: is_float(&cell.data_type), nodes: own, ..Emitted::plain(sql, known) }
+                let sql = if is_column {
+                    shortened(cell.raw.clone(), &cell.data_type)
+                } else {
+                    cell.raw.clone()
+                };
+                Emitted {
+                    tiny: is_float(&cell.data_type),
+                    nodes: own,
+                    ..Emitted::plain(sql, known)
+                }
             }
         })
     }
 
-    fn case(&self, branches: &[(Expr, Expr)], otherwise: Option<&Expr>) -> Result<Emitted, Refusal> {
+    fn case(
+        &self,
+        branches: &[(Expr, Expr)],
+        otherwise: Option<&Expr>,
+    ) -> Result<Emitted, Refusal> {
         let mut emitted = Vec::new();
         let mut range: Option<Interval> = None;
         let (mut tiny, mut nodes) = (false, 1);
@@ -197,10 +284,20 @@ impl Expressions<'_> {
             .transpose()?;
         nodes += emitted.iter().map(|(c, _)| c.nodes).sum::<usize>();
         let branches = emitted.into_iter().map(|(c, v)| (c.sql, v.sql)).collect();
-        Ok(Emitted { sql: sql::case(branches, otherwise), range: range.unwrap_or(Interval::ALL), tiny, nodes })
+        Ok(Emitted {
+            sql: sql::case(branches, otherwise),
+            range: range.unwrap_or(Interval::ALL),
+            tiny,
+            nodes,
+        })
     }
 
-    fn call(&self, function: Function, arguments: &[Expr], result: &Type) -> Result<Emitted, Refusal> {
+    fn call(
+        &self,
+        function: Function,
+        arguments: &[Expr],
+        result: &Type,
+    ) -> Result<Emitted, Refusal> {
         if let (Function::Among, [subject, list]) = (function, arguments) {
             let list = constants::array(list)?;
             let subject = self.total(subject)?;
@@ -210,24 +307,47 @@ impl Expressions<'_> {
                 right: Box::new(list),
                 is_some: false,
             };
-            return Ok(Emitted { nodes: subject.nodes + 1, ..Emitted::plain(ast::Expr::Nested(Box::new(sql)), Interval::ALL) });
+            return Ok(Emitted {
+                nodes: subject.nodes + 1,
+                ..Emitted::plain(ast::Expr::Nested(Box::new(sql)), Interval::ALL)
+            });
         }
         if let Some(comparison) = self.comparison(function, arguments)? {
             return Ok(comparison);
         }
         if let (Function::IsNull | Function::IsNotNull, [subject]) = (function, arguments) {
             let subject = sql::nested(self.presence(subject)?);
-            let test = if function == Function::IsNull { ast::Expr::IsNull(Box::new(subject)) } else { ast::Expr::IsNotNull(Box::new(subject)) };
-            return Ok(Emitted { nodes: sql::weight(&test), ..Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL) });
+            let test = if function == Function::IsNull {
+                ast::Expr::IsNull(Box::new(subject))
+            } else {
+                ast::Expr::IsNotNull(Box::new(subject))
+            };
+            return Ok(Emitted {
+                nodes: sql::weight(&test),
+                ..Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL)
+            });
         }
         if let Function::CountNulls | Function::CountNonNulls | Function::IsFinite = function {
-            let arguments = arguments.iter().map(|a| self.presence(a)).collect::<Result<Vec<_>, _>>()?;
+            let arguments = arguments
+                .iter()
+                .map(|a| self.presence(a))
+                .collect::<Result<Vec<_>, _>>()?;
             let nodes = arguments.iter().map(sql::weight).sum::<usize>() + 1;
-            return Ok(Emitted { nodes, ..of_stored(function, arguments) });
+            return Ok(Emitted {
+                nodes,
+                ..of_stored(function, arguments)
+            });
         }
-        let emitted = arguments.iter().map(|a| self.total(a)).collect::<Result<Vec<_>, _>>()?;
+        let emitted = arguments
+            .iter()
+            .map(|a| self.total(a))
+            .collect::<Result<Vec<_>, _>>()?;
         match function {
-            Function::Like | Function::ILike | Function::SimilarTo | Function::Matches | Function::MatchesInsensitive => {
+            Function::Like
+            | Function::ILike
+            | Function::SimilarTo
+            | Function::Matches
+            | Function::MatchesInsensitive => {
                 let (subject, pattern) = operands(emitted)?;
                 return matched(function, subject, pattern.ok_or_else(internal)?.sql);
             }
@@ -246,25 +366,47 @@ impl Expressions<'_> {
             Rule::Bounded => bounded(function, emitted, arguments),
             Rule::Calendar => calendar(function, emitted, arguments, result),
             Rule::Histogram => histogram(emitted, result),
-            Rule::Total => grammar(function, emitted, result).map(|value| beside_constants(function, value, arguments)),
+            Rule::Total => grammar(function, emitted, result)
+                .map(|value| beside_constants(function, value, arguments)),
         }
     }
 
-    /// A comparison of a bare column with constants inside its clamp needs no clamp: the answer is the same, and an index can serve it. With NaN and infinities it is
-    /// compared as it is stored.
-    fn comparison(&self, function: Function, arguments: &[Expr]) -> Result<Option<Emitted>, Refusal> {
-        let Some(op) = comparison_operator(function) else { return Ok(None) };
-        let [left, right] = arguments else { return Ok(None) };
-        // Two bare columns are compared as they are stored: a join on the unit must not make two people one because both lie past a bound.
+    /// A comparison of a bare column with constants inside its clamp needs no clamp: the answer is
+    /// the same, and an index can serve it. With NaN and infinities it is compared as it is stored.
+    fn comparison(
+        &self,
+        function: Function,
+        arguments: &[Expr],
+    ) -> Result<Option<Emitted>, Refusal> {
+        let Some(op) = comparison_operator(function) else {
+            return Ok(None);
+        };
+        let [left, right] = arguments else {
+            return Ok(None);
+        };
+        // Two bare columns are compared as they are stored: a join on the unit must not make two
+        // people one because both lie past a bound.
         if let (Some(a), Some(b)) = (left.as_column(), right.as_column()) {
             let (a, b) = (self.cell(a)?.raw.clone(), self.cell(b)?.raw.clone());
             let nodes = sql::weight(&a) + sql::weight(&b) + 1;
-            return Ok(Some(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a), op, sql::nested(b)), Interval::ALL) }));
+            return Ok(Some(Emitted {
+                nodes,
+                ..Emitted::plain(
+                    sql::binary(sql::nested(a), op, sql::nested(b)),
+                    Interval::ALL,
+                )
+            }));
         }
         let flipped = left.as_literal().is_some();
-        let (subject, constant) = if flipped { (right, left) } else { (left, right) };
+        let (subject, constant) = if flipped {
+            (right, left)
+        } else {
+            (left, right)
+        };
         let subject = widened(subject);
-        let (Some(id), Some(value)) = (subject.as_column(), constant.as_literal()) else { return Ok(None) };
+        let (Some(id), Some(value)) = (subject.as_column(), constant.as_literal()) else {
+            return Ok(None);
+        };
         let cell = self.cell(id)?;
         let inside = match (&cell.clamp, scalar(value)) {
             (None, _) => true,
@@ -276,32 +418,54 @@ impl Expressions<'_> {
             return Ok(None);
         }
         let constant = sql::constant(Some(value), &constant.data_type);
-        let (left, right) = if flipped { (constant, cell.raw.clone()) } else { (cell.raw.clone(), constant) };
+        let (left, right) = if flipped {
+            (constant, cell.raw.clone())
+        } else {
+            (cell.raw.clone(), constant)
+        };
         let nodes = sql::weight(&cell.raw) + 2;
-        Ok(Some(Emitted { nodes, ..Emitted::plain(sql::binary(left, op, right), Interval::ALL) }))
+        Ok(Some(Emitted {
+            nodes,
+            ..Emitted::plain(sql::binary(left, op, right), Interval::ALL)
+        }))
     }
 }
 
 /// A constant is not NULL, so that LEAST is never above it, nor GREATEST below.
 fn beside_constants(function: Function, value: Emitted, arguments: &[Expr]) -> Emitted {
-    let constant = |e: &Expr| e.as_literal().filter(|c| scalar(c).is_some()).map(|c| of_constant(c, &e.data_type));
+    let constant = |e: &Expr| {
+        e.as_literal()
+            .filter(|c| scalar(c).is_some())
+            .map(|c| of_constant(c, &e.data_type))
+    };
     let constants = arguments.iter().filter_map(constant);
     let range = match function {
-        Function::Least => constants.fold(value.range, |r, c| Interval::new(r.lo.min(c.lo), r.hi.min(c.hi))),
-        Function::Greatest => constants.fold(value.range, |r, c| Interval::new(r.lo.max(c.lo), r.hi.max(c.hi))),
+        Function::Least => constants.fold(value.range, |r, c| {
+            Interval::new(r.lo.min(c.lo), r.hi.min(c.hi))
+        }),
+        Function::Greatest => constants.fold(value.range, |r, c| {
+            Interval::new(r.lo.max(c.lo), r.hi.max(c.hi))
+        }),
         _ => value.range,
     };
     Emitted { range, ..value }
 }
 
-/// What a widening cast widens: PostgreSQL compares the narrow value with the wide constant alike, and an index on it serves.
+/// What a widening cast widens: PostgreSQL compares the narrow value with the wide constant alike,
+/// and an index on it serves.
 fn widened(expr: &Expr) -> &Expr {
     match &expr.node {
         Node::Cast(inner) => match (&inner.data_type, &expr.data_type) {
-            (Type::Int2 | Type::Int4, Type::Int4 | Type::Int8) | (Type::Numeric(_), Type::Numeric(None)) => inner,
+            (Type::Int2 | Type::Int4, Type::Int4 | Type::Int8)
+            | (Type::Numeric(_), Type::Numeric(None)) => inner,
             (Type::Int2 | Type::Int4 | Type::Int8, Type::Numeric(None)) => inner,
             _ => expr,
         },
-        Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => expr,
+        Node::Column(_)
+        | Node::Literal(_)
+        | Node::Constant(_)
+        | Node::Call { .. }
+        | Node::Case { .. }
+        | Node::Exists { .. } => expr,
     }
 }

@@ -1,4 +1,5 @@
-//! Guards: clamps and flushes that keep a value where the next operator cannot fail, and the record of what is proved of it.
+//! Guards: clamps and flushes that keep a value where the next operator cannot fail, and the record
+//! of what is proved of it.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -11,7 +12,8 @@ use crate::ir::literal::{held, integer_range, is_unbounded};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 
-/// Smallest magnitude of a float8 operand of `*` and `/` that is not flushed to zero: products and quotients of two such stay normal.
+/// Smallest magnitude of a float8 operand of `*` and `/` that is not flushed to zero: products and
+/// quotients of two such stay normal.
 pub const FLOAT_TINY: f64 = 1e-100;
 
 /// An emitted expression and what its values are proved to be.
@@ -26,17 +28,28 @@ pub(in crate::rewrite) struct Emitted {
 
 impl Emitted {
     pub(in crate::rewrite) fn plain(sql: ast::Expr, range: Interval) -> Self {
-        Self { sql, range, tiny: false, nodes: 1 }
+        Self {
+            sql,
+            range,
+            tiny: false,
+            nodes: 1,
+        }
     }
 }
 
-/// `CASE WHEN x < lo THEN lo WHEN x > hi THEN hi ELSE x END`: NULL stays NULL, NaN and infinities land on a bound.
+/// `CASE WHEN x < lo THEN lo WHEN x > hi THEN hi ELSE x END`: NULL stays NULL, NaN and infinities
+/// land on a bound.
 pub fn clamped(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {
     between(value, lo, hi, value.clone())
 }
 
-/// The same of a column, which is also [`shortened`]. The bounds have no decimals past those that it keeps.
-pub(in crate::rewrite) fn scanned(value: &ast::Expr, (lo, hi): (ast::Expr, ast::Expr), data_type: &Type) -> ast::Expr {
+/// The same of a column, which is also [`shortened`]. The bounds have no decimals past those that
+/// it keeps.
+pub(in crate::rewrite) fn scanned(
+    value: &ast::Expr,
+    (lo, hi): (ast::Expr, ast::Expr),
+    data_type: &Type,
+) -> ast::Expr {
     between(value, lo, hi, shortened(value.clone(), data_type))
 }
 
@@ -46,10 +59,12 @@ fn between(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr, inside: ast::Expr) -
     sql::case(vec![(below, lo), (above, hi)], Some(inside))
 }
 
-/// Decimals that a numeric keeps where it is computed with: what it costs to multiply two grows with the product of theirs, and a row may have 16,383.
+/// Decimals that a numeric keeps where it is computed with: what it costs to multiply two grows
+/// with the product of theirs, and a row may have 16,383.
 pub const DECIMALS_MAX: u16 = 60;
 
-/// `CASE WHEN scale(x) > 60 THEN round(x, 60) ELSE x END`, of a numeric that its type does not keep that short.
+/// `CASE WHEN scale(x) > 60 THEN round(x, 60) ELSE x END`, of a numeric that its type does not keep
+/// that short.
 pub(in crate::rewrite) fn shortened(value: ast::Expr, data_type: &Type) -> ast::Expr {
     let is_long = match data_type {
         Type::Numeric(None) => true,
@@ -61,7 +76,10 @@ pub(in crate::rewrite) fn shortened(value: ast::Expr, data_type: &Type) -> ast::
     }
     let decimals = || sql::number(&DECIMALS_MAX.to_string());
     let long = sql::binary(sql::call("scale", vec![value.clone()]), B::Gt, decimals());
-    sql::case(vec![(long, sql::call("round", vec![value.clone(), decimals()]))], Some(value))
+    sql::case(
+        vec![(long, sql::call("round", vec![value.clone(), decimals()]))],
+        Some(value),
+    )
 }
 
 pub fn is_float(data_type: &Type) -> bool {
@@ -72,7 +90,9 @@ pub fn is_float(data_type: &Type) -> bool {
 pub fn bound(value: f64, data_type: &Type) -> ast::Expr {
     match data_type {
         Type::Date => sql::constant(Some(&Scalar::Date(value as i32)), data_type),
-        Type::Timestamp | Type::Timestamptz => sql::constant(Some(&Scalar::Timestamp(value as i64)), data_type),
+        Type::Timestamp | Type::Timestamptz => {
+            sql::constant(Some(&Scalar::Timestamp(value as i64)), data_type)
+        }
         Type::Float4 | Type::Float8 => sql::cast(sql::text(&value.to_string()), &Type::Float8),
         _ => sql::number(&value.to_string()),
     }
@@ -80,11 +100,16 @@ pub fn bound(value: f64, data_type: &Type) -> ast::Expr {
 
 /// # Errors
 /// 0A000 for NaN and infinities: nothing is computed with them.
-pub(in crate::rewrite) fn literal(value: Option<&Scalar>, data_type: &Type) -> Result<Emitted, Refusal> {
+pub(in crate::rewrite) fn literal(
+    value: Option<&Scalar>,
+    data_type: &Type,
+) -> Result<Emitted, Refusal> {
     if let Some(Scalar::Decimal(text)) = value
         && is_unbounded(text)
     {
-        return Err(Refusal::unsupported(format!("{text} in anything but a comparison with a column")));
+        return Err(Refusal::unsupported(format!(
+            "{text} in anything but a comparison with a column"
+        )));
     }
     let range = match value {
         Some(Scalar::Text(text)) => Interval::point(text.chars().count() as f64),
@@ -93,11 +118,16 @@ pub(in crate::rewrite) fn literal(value: Option<&Scalar>, data_type: &Type) -> R
     };
     let magnitude = range.lo.abs();
     let tiny = is_float(data_type) && magnitude > 0.0 && magnitude < FLOAT_TINY;
-    Ok(Emitted { tiny, ..Emitted::plain(sql::constant(value.map(held).as_ref(), data_type), range) })
+    Ok(Emitted {
+        tiny,
+        ..Emitted::plain(sql::constant(value.map(held).as_ref(), data_type), range)
+    })
 }
 
-/// A guard mentions its operand several times. A larger one, of a type other than numeric, is computed once: in a subquery of its own, so that what is emitted grows by
-/// so much at each guard, and does not double. What numerics cost is told by their digits, which a column of that subquery would not show.
+/// A guard mentions its operand several times. A larger one, of a type other than numeric, is
+/// computed once: in a subquery of its own, so that what is emitted grows by so much at each guard,
+/// and does not double. What numerics cost is told by their digits, which a column of that subquery
+/// would not show.
 const SHARED_FROM: usize = 250;
 
 /// The column of that subquery.
@@ -105,14 +135,26 @@ fn shared() -> ast::Expr {
     sql::column("once", "x")
 }
 
-/// `(SELECT guard of x FROM (SELECT operand AS x OFFSET 0) AS once)`: PostgreSQL would put the operand in place of each mention, but for the OFFSET.
+/// `(SELECT guard of x FROM (SELECT operand AS x OFFSET 0) AS once)`: PostgreSQL would put the
+/// operand in place of each mention, but for the OFFSET.
 fn computed_once(operand: ast::Expr, guard: impl FnOnce(ast::Expr) -> ast::Expr) -> ast::Expr {
-    let once = sql::computed_once(sql::select(vec![sql::aliased(operand, "x")], Vec::new(), None, Vec::new()));
+    let once = sql::computed_once(sql::select(
+        vec![sql::aliased(operand, "x")],
+        Vec::new(),
+        None,
+        Vec::new(),
+    ));
     let guarded = vec![ast::SelectItem::UnnamedExpr(guard(shared()))];
-    ast::Expr::Subquery(Box::new(sql::select(guarded, vec![sql::tables(sql::derived(once, "once"))], None, Vec::new())))
+    ast::Expr::Subquery(Box::new(sql::select(
+        guarded,
+        vec![sql::tables(sql::derived(once, "once"))],
+        None,
+        Vec::new(),
+    )))
 }
 
-/// An operand under a guard that mentions it so many times, and adds so many nodes to it. Its own size is known, so that what would grow too large is never built.
+/// An operand under a guard that mentions it so many times, and adds so many nodes to it. Its own
+/// size is known, so that what would grow too large is never built.
 ///
 /// # Errors
 /// 54001.
@@ -126,17 +168,34 @@ pub(in crate::rewrite) fn guarded(
         return Ok((computed_once(operand, guard), nodes + times + more + 4));
     }
     let copied = nodes.saturating_mul(times).saturating_add(more);
-    if copied > NODES_MAX { Err(too_complex()) } else { Ok((guard(operand), copied)) }
+    if copied > NODES_MAX {
+        Err(too_complex())
+    } else {
+        Ok((guard(operand), copied))
+    }
 }
 
 /// The same of an emitted value and its range.
-fn under(value: Emitted, data_type: &Type, guard: impl FnOnce(ast::Expr) -> ast::Expr) -> Result<Emitted, Refusal> {
+fn under(
+    value: Emitted,
+    data_type: &Type,
+    guard: impl FnOnce(ast::Expr) -> ast::Expr,
+) -> Result<Emitted, Refusal> {
     let (sql, nodes) = guarded((value.sql, value.nodes), (3, 13), data_type, guard)?;
-    Ok(Emitted { sql, nodes, range: value.range, tiny: value.tiny })
+    Ok(Emitted {
+        sql,
+        nodes,
+        range: value.range,
+        tiny: value.tiny,
+    })
 }
 
 /// [`clamped`], of an emitted value.
-pub(in crate::rewrite) fn clamp(value: Emitted, (lo, hi): (ast::Expr, ast::Expr), data_type: &Type) -> Result<Emitted, Refusal> {
+pub(in crate::rewrite) fn clamp(
+    value: Emitted,
+    (lo, hi): (ast::Expr, ast::Expr),
+    data_type: &Type,
+) -> Result<Emitted, Refusal> {
     under(value, data_type, |value| clamped(&value, lo, hi))
 }
 
@@ -152,36 +211,60 @@ pub(in crate::rewrite) fn guard(
 }
 
 /// Keeps a value within an interval that its type and later operations need.
-pub(in crate::rewrite) fn keep_within(value: Emitted, limit: Interval, data_type: &Type) -> Result<Emitted, Refusal> {
+pub(in crate::rewrite) fn keep_within(
+    value: Emitted,
+    limit: Interval,
+    data_type: &Type,
+) -> Result<Emitted, Refusal> {
     if value.range.within(limit) {
         return Ok(value);
     }
     let range = value.range.held(limit);
-    // An integer is within its type by itself; the float8 at the end of eight bytes is past it, and would be a numeric.
+    // An integer is within its type by itself; the float8 at the end of eight bytes is past it, and
+    // would be a numeric.
     if integer_range(data_type).is_some() && of_type(data_type).within(limit) {
         return Ok(Emitted { range, ..value });
     }
-    let kept = clamp(value, (bound(limit.lo, data_type), bound(limit.hi, data_type)), data_type)?;
+    let kept = clamp(
+        value,
+        (bound(limit.lo, data_type), bound(limit.hi, data_type)),
+        data_type,
+    )?;
     Ok(Emitted { range, ..kept })
 }
 
-/// Float operands of `*` and `/` that are too small become zero: underflow is an error in PostgreSQL.
+/// Float operands of `*` and `/` that are too small become zero: underflow is an error in
+/// PostgreSQL.
 pub(in crate::rewrite) fn flushed(value: Emitted) -> Result<Emitted, Refusal> {
-    if value.tiny { flushed_to(value, &Type::Float8) } else { Ok(value) }
+    if value.tiny {
+        flushed_to(value, &Type::Float8)
+    } else {
+        Ok(value)
+    }
 }
 
 /// Zero in place of magnitudes below [`FLOAT_TINY`].
 pub(in crate::rewrite) fn flushed_to(value: Emitted, data_type: &Type) -> Result<Emitted, Refusal> {
     let range = value.range.hull(Interval::point(0.0));
     let flushed = under(value, data_type, |value| without_tiny(value, data_type))?;
-    Ok(Emitted { range, tiny: false, ..flushed })
+    Ok(Emitted {
+        range,
+        tiny: false,
+        ..flushed
+    })
 }
 
 /// The same with another magnitude, of a float8.
 pub(in crate::rewrite) fn flushed_above(value: Emitted, least: &str) -> Result<Emitted, Refusal> {
     let range = value.range.hull(Interval::point(0.0));
-    let flushed = under(value, &Type::Float8, |value| without(value, least, &Type::Float8))?;
-    Ok(Emitted { range, tiny: false, ..flushed })
+    let flushed = under(value, &Type::Float8, |value| {
+        without(value, least, &Type::Float8)
+    })?;
+    Ok(Emitted {
+        range,
+        tiny: false,
+        ..flushed
+    })
 }
 
 /// The expression, zero where its magnitude is below [`FLOAT_TINY`].
@@ -192,10 +275,21 @@ pub fn without_tiny(value: ast::Expr, data_type: &Type) -> ast::Expr {
 /// The expression, zero where its magnitude is below another limit.
 pub fn without(value: ast::Expr, least: &str, data_type: &Type) -> ast::Expr {
     let constant = |text: &str| sql::cast(sql::text(text), data_type);
-    let above = sql::binary(sql::nested(value.clone()), B::Gt, constant(&format!("-{least}")));
+    let above = sql::binary(
+        sql::nested(value.clone()),
+        B::Gt,
+        constant(&format!("-{least}")),
+    );
     let below = sql::binary(sql::nested(value.clone()), B::Lt, constant(least));
-    let small = ast::Expr::BinaryOp { left: Box::new(above), op: B::And, right: Box::new(below) };
-    sql::case(vec![(small, sql::cast(sql::number("0"), data_type))], Some(value))
+    let small = ast::Expr::BinaryOp {
+        left: Box::new(above),
+        op: B::And,
+        right: Box::new(below),
+    };
+    sql::case(
+        vec![(small, sql::cast(sql::number("0"), data_type))],
+        Some(value),
+    )
 }
 
 /// The interval in which operands of a type may stay without any guard.
@@ -211,34 +305,80 @@ pub(in crate::rewrite) fn internal() -> Refusal {
     Refusal::new(sqlstate::INTERNAL_ERROR, "a function has no emission")
 }
 
-/// Clamps to the largest value of `whole` digits before the point and `scale` after it: nines, between the point and which there are zeros where one of the two is negative.
-pub(in crate::rewrite) fn within_digits(value: Emitted, whole: i32, scale: i32, from: &Type) -> Result<Emitted, Refusal> {
+/// Clamps to the largest value of `whole` digits before the point and `scale` after it: nines,
+/// between the point and which there are zeros where one of the two is negative.
+pub(in crate::rewrite) fn within_digits(
+    value: Emitted,
+    whole: i32,
+    scale: i32,
+    from: &Type,
+) -> Result<Emitted, Refusal> {
     // A float8 has 15 digits: nines past those would round up to the power of ten.
     let exact = if is_float(from) { 14 } else { 1000 };
     // At places before the point, from `whole - 1`, and after it, down to `-scale`.
-    let digit = |place: i32| if place < whole && place >= -scale && whole - 1 - place < exact { '9' } else { '0' };
+    let digit = |place: i32| {
+        if place < whole && place >= -scale && whole - 1 - place < exact {
+            '9'
+        } else {
+            '0'
+        }
+    };
     let before: String = (0..whole.max(1)).rev().map(digit).collect();
     let after: String = (1..=scale.max(0)).map(|at| digit(-at)).collect();
     let largest = format!("{before}.{after}").trim_end_matches('.').to_owned();
-    let constant = |text: &str| sql::cast(sql::text(text), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
+    let constant = |text: &str| {
+        sql::cast(
+            sql::text(text),
+            if is_float(from) {
+                &Type::Float8
+            } else {
+                &Type::Numeric(None)
+            },
+        )
+    };
     let limit = beyond_digits(whole);
     let range = value.range.held(Interval::new(-limit, limit));
-    let kept = clamp(value, (constant(&format!("-{largest}")), constant(&largest)), from)?;
+    let kept = clamp(
+        value,
+        (constant(&format!("-{largest}")), constant(&largest)),
+        from,
+    )?;
     Ok(Emitted { range, ..kept })
 }
 
 /// Clamps to integer bounds written as integers, whatever the operand's type.
-pub(in crate::rewrite) fn keep_integer(value: Emitted, limit: Interval, from: &Type) -> Result<Emitted, Refusal> {
-    // Eight-byte limits are not floats: they are written as the integers they are, and what reaches them as a float8 may lie past them.
+pub(in crate::rewrite) fn keep_integer(
+    value: Emitted,
+    limit: Interval,
+    from: &Type,
+) -> Result<Emitted, Refusal> {
+    // Eight-byte limits are not floats: they are written as the integers they are, and what reaches
+    // them as a float8 may lie past them.
     if value.range.within(limit) && value.range.magnitude() < 9.2e18 {
         return Ok(value);
     }
-    let (lo, hi) =
-        if limit.hi > 9.21e18 { (i64::MIN.to_string(), i64::MAX.to_string()) } else { (format!("{:.0}", limit.lo), format!("{:.0}", limit.hi)) };
+    let (lo, hi) = if limit.hi > 9.21e18 {
+        (i64::MIN.to_string(), i64::MAX.to_string())
+    } else {
+        (format!("{:.0}", limit.lo), format!("{:.0}", limit.hi))
+    };
     let range = value.range.held(limit);
-    let as_from = |t: &str| sql::cast(sql::number(t), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
+    let as_from = |t: &str| {
+        sql::cast(
+            sql::number(t),
+            if is_float(from) {
+                &Type::Float8
+            } else {
+                &Type::Numeric(None)
+            },
+        )
+    };
     let kept = clamp(value, (as_from(&lo), as_from(&hi)), from)?;
-    Ok(Emitted { range, tiny: false, ..kept })
+    Ok(Emitted {
+        range,
+        tiny: false,
+        ..kept
+    })
 }
 
 #[cfg(test)]
@@ -247,10 +387,23 @@ mod tests {
 
     #[test]
     fn the_largest_value_of_a_numeric_has_its_nines_where_its_scale_says() {
-        for (whole, scale, largest) in [(-2, 4, "0.0099"), (0, 3, "0.999"), (3, 2, "999.99"), (3, 0, "999"), (5, -2, "99900")] {
+        for (whole, scale, largest) in [
+            (-2, 4, "0.0099"),
+            (0, 3, "0.999"),
+            (3, 2, "999.99"),
+            (3, 0, "999"),
+            (5, -2, "99900"),
+        ] {
             let value = Emitted::plain(sql::column("t", "x"), Interval::ALL);
-            let written = within_digits(value, whole, scale, &Type::Numeric(None)).unwrap().sql.to_string();
-            assert!(written.contains(&format!("'{largest}'")) && written.contains(&format!("'-{largest}'")), "{whole} {scale}: {written}");
+            let written = within_digits(value, whole, scale, &Type::Numeric(None))
+                .unwrap()
+                .sql
+                .to_string();
+            assert!(
+                written.contains(&format!("'{largest}'"))
+                    && written.contains(&format!("'-{largest}'")),
+                "{whole} {scale}: {written}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Fields of jsonb and elements of arrays: total operators of PostgreSQL, by constant names and places.
+//! Fields of jsonb and elements of arrays: total operators of PostgreSQL, by constant names and
+//! places.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -13,14 +14,36 @@ use crate::ir::functions::Function;
 use crate::refusal::Refusal;
 
 /// `None` for any other function.
-pub(in crate::rewrite) fn inside(function: Function, emitted: &[Emitted], arguments: &[Expr], result: &Type) -> Result<Option<Emitted>, Refusal> {
+pub(in crate::rewrite) fn inside(
+    function: Function,
+    emitted: &[Emitted],
+    arguments: &[Expr],
+    result: &Type,
+) -> Result<Option<Emitted>, Refusal> {
     use Function as F;
-    let [subject, rest @ ..] = emitted else { return Ok(None) };
+    let [subject, rest @ ..] = emitted else {
+        return Ok(None);
+    };
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
     let of = || Box::new(sql::nested(subject.sql.clone()));
-    let first = || rest.first().map(|e| Box::new(e.sql.clone())).ok_or_else(internal);
-    let path = || Box::new(ast::Expr::Array(ast::Array { elem: rest.iter().map(|e| e.sql.clone()).collect(), named: true }));
-    let binary = |op: B, right: Box<ast::Expr>| ast::Expr::Nested(Box::new(ast::Expr::BinaryOp { left: of(), op, right }));
+    let first = || {
+        rest.first()
+            .map(|e| Box::new(e.sql.clone()))
+            .ok_or_else(internal)
+    };
+    let path = || {
+        Box::new(ast::Expr::Array(ast::Array {
+            elem: rest.iter().map(|e| e.sql.clone()).collect(),
+            named: true,
+        }))
+    };
+    let binary = |op: B, right: Box<ast::Expr>| {
+        ast::Expr::Nested(Box::new(ast::Expr::BinaryOp {
+            left: of(),
+            op,
+            right,
+        }))
+    };
     let sql = match function {
         F::JsonField => binary(B::Arrow, first()?),
         F::JsonText => binary(B::LongArrow, first()?),
@@ -30,16 +53,39 @@ pub(in crate::rewrite) fn inside(function: Function, emitted: &[Emitted], argume
         F::JsonHas => sql::call("jsonb_exists", vec![subject.sql.clone(), *first()?]),
         F::JsonType => sql::call("jsonb_typeof", vec![subject.sql.clone()]),
         F::JsonLength => {
-            let is_array = sql::binary(sql::call("jsonb_typeof", vec![subject.sql.clone()]), B::Eq, sql::text("array"));
-            sql::case(vec![(is_array, sql::call("jsonb_array_length", vec![subject.sql.clone()]))], None)
+            let is_array = sql::binary(
+                sql::call("jsonb_typeof", vec![subject.sql.clone()]),
+                B::Eq,
+                sql::text("array"),
+            );
+            sql::case(
+                vec![(
+                    is_array,
+                    sql::call("jsonb_array_length", vec![subject.sql.clone()]),
+                )],
+                None,
+            )
         }
         F::Cardinality => sql::call("cardinality", vec![subject.sql.clone()]),
         F::ArrayLength => sql::call("array_length", vec![subject.sql.clone(), *first()?]),
         F::AnyElement => {
-            // A text and an array of unlike collations are an error on the first row that compares them.
-            let is_text = matches!(arguments.first().map(|a| &a.data_type), Some(Type::Text | Type::Varchar(_)));
-            let left = if is_text { Box::new(collated(subject.sql.clone(), "default")) } else { of() };
-            let any = ast::Expr::AnyOp { left, compare_op: B::Eq, right: first()?, is_some: false };
+            // A text and an array of unlike collations are an error on the first row that compares
+            // them.
+            let is_text = matches!(
+                arguments.first().map(|a| &a.data_type),
+                Some(Type::Text | Type::Varchar(_))
+            );
+            let left = if is_text {
+                Box::new(collated(subject.sql.clone(), "default"))
+            } else {
+                of()
+            };
+            let any = ast::Expr::AnyOp {
+                left,
+                compare_op: B::Eq,
+                right: first()?,
+                is_some: false,
+            };
             ast::Expr::Nested(Box::new(any))
         }
         F::Element => {
@@ -48,20 +94,47 @@ pub(in crate::rewrite) fn inside(function: Function, emitted: &[Emitted], argume
             let value = Emitted {
                 nodes,
                 tiny: is_float(result),
-                ..Emitted::plain(ast::Expr::CompoundFieldAccess { root, access_chain: vec![place] }, Interval::ALL)
+                ..Emitted::plain(
+                    ast::Expr::CompoundFieldAccess {
+                        root,
+                        access_chain: vec![place],
+                    },
+                    Interval::ALL,
+                )
             };
             return Ok(Some(match result {
-                Type::Text | Type::Varchar(_) | Type::Char(_) => Emitted { sql: collated(value.sql.clone(), "default"), ..value },
-                Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => {
+                Type::Text | Type::Varchar(_) | Type::Char(_) => Emitted {
+                    sql: collated(value.sql.clone(), "default"),
+                    ..value
+                },
+                Type::Numeric(_)
+                | Type::Float4
+                | Type::Float8
+                | Type::Date
+                | Type::Timestamp
+                | Type::Timestamptz => {
                     let limit = of_type(result);
                     let bounds = (bound(limit.lo, result), bound(limit.hi, result));
-                    let (sql, nodes) = guarded((value.sql, nodes), (5, 20), result, |value| scanned(&value, bounds, result))?;
-                    Emitted { sql, range: limit, nodes, tiny: value.tiny }
+                    let (sql, nodes) = guarded((value.sql, nodes), (5, 20), result, |value| {
+                        scanned(&value, bounds, result)
+                    })?;
+                    Emitted {
+                        sql,
+                        range: limit,
+                        nodes,
+                        tiny: value.tiny,
+                    }
                 }
-                _ => Emitted { range: of_type(result), ..value },
+                _ => Emitted {
+                    range: of_type(result),
+                    ..value
+                },
             }));
         }
         _ => return Ok(None),
     };
-    Ok(Some(Emitted { nodes, ..Emitted::plain(sql, of_call(function, &[], result)) }))
+    Ok(Some(Emitted {
+        nodes,
+        ..Emitted::plain(sql, of_call(function, &[], result))
+    }))
 }

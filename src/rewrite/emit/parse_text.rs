@@ -1,6 +1,8 @@
-//! Text read as numbers, dates and the like: NULL where it is not plainly one. PostgreSQL's own readers raise an error instead.
+//! Text read as numbers, dates and the like: NULL where it is not plainly one. PostgreSQL's own
+//! readers raise an error instead.
 //!
-//! Patterns match under `COLLATE "C"` and name every character: in other collations a digit or a space may be one that the readers do not take.
+//! Patterns match under `COLLATE "C"` and name every character: in other collations a digit or a
+//! space may be one that the readers do not take.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -15,7 +17,8 @@ use crate::refusal::Refusal;
 
 const INTEGER: &str = r"^[ \t\n\r\f\v]*[-+]?[0-9]{1,40}[ \t\n\r\f\v]*$";
 const NUMBER: &str = r"^[ \t\n\r\f\v]*[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][-+]?[0-9]{1,2})?[ \t\n\r\f\v]*$";
-/// An ISO date that exists, of the years 0001 to 9999 (0000 is excluded beside it), and a time of the day with its offset from UTC where there are such.
+/// An ISO date that exists, of the years 0001 to 9999 (0000 is excluded beside it), and a time of
+/// the day with its offset from UTC where there are such.
 const INSTANT: &str = concat!(
     r"^[ \t\n\r\f\v]*([0-9]{4}-(0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])",
     "|[0-9]{4}-(0[469]|11)-(0[1-9]|[12][0-9]|30)",
@@ -31,55 +34,126 @@ const UUID: &str = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$";
 pub(in crate::rewrite) fn read(value: Emitted, to: &Type) -> Result<Emitted, Refusal> {
     let value = cut(value);
     match to {
-        Type::Int2 | Type::Int4 | Type::Int8 => cast(guarded(value, INTEGER, &Type::Numeric(None), Vec::new(), to), &Type::Numeric(None), to),
+        Type::Int2 | Type::Int4 | Type::Int8 => cast(
+            guarded(value, INTEGER, &Type::Numeric(None), Vec::new(), to),
+            &Type::Numeric(None),
+            to,
+        ),
         Type::Numeric(_) | Type::Float4 | Type::Float8 => {
             let number = Type::Numeric(None);
-            cast(guarded(value, NUMBER, &number, Vec::new(), &number), &number, to)
+            cast(
+                guarded(value, NUMBER, &number, Vec::new(), &number),
+                &number,
+                to,
+            )
         }
         Type::Date | Type::Timestamp | Type::Timestamptz => {
-            let year = sql::call("left", vec![sql::call("ltrim", vec![value.sql.clone(), sql::text(BLANKS)]), sql::number("4")]);
+            let year = sql::call(
+                "left",
+                vec![
+                    sql::call("ltrim", vec![value.sql.clone(), sql::text(BLANKS)]),
+                    sql::number("4"),
+                ],
+            );
             let exists = sql::binary(year, B::NotEq, sql::text("0000"));
             Ok(guarded(value, INSTANT, to, vec![exists], to))
         }
         Type::Uuid => Ok(guarded(value, UUID, to, Vec::new(), to)),
         Type::Bool => {
-            let word = sql::call("lower", vec![sql::call("btrim", vec![value.sql, sql::text(BLANKS)])]);
+            let word = sql::call(
+                "lower",
+                vec![sql::call("btrim", vec![value.sql, sql::text(BLANKS)])],
+            );
             let word = collated(word, "C");
             let one_of = |list: &[&str]| {
                 let list = list.iter().map(|w| sql::text(w)).collect();
-                sql::nested(ast::Expr::InList { expr: Box::new(word.clone()), list, negated: false })
+                sql::nested(ast::Expr::InList {
+                    expr: Box::new(word.clone()),
+                    list,
+                    negated: false,
+                })
             };
             let known = |value: bool| sql::value(ast::Value::Boolean(value));
-            let sql = sql::case(vec![(one_of(TRUE), known(true)), (one_of(FALSE), known(false))], None);
-            Ok(Emitted { nodes: value.nodes * 2 + 8, ..Emitted::plain(sql, Interval::ALL) })
+            let sql = sql::case(
+                vec![(one_of(TRUE), known(true)), (one_of(FALSE), known(false))],
+                None,
+            );
+            Ok(Emitted {
+                nodes: value.nodes * 2 + 8,
+                ..Emitted::plain(sql, Interval::ALL)
+            })
         }
-        Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => {
-            Err(Refusal::unsupported(format!("a cast from text to {to:?} over private rows")))
-        }
+        Type::Text
+        | Type::Varchar(_)
+        | Type::Char(_)
+        | Type::Interval
+        | Type::Time
+        | Type::Enum(_)
+        | Type::Other { .. } => Err(Refusal::unsupported(format!(
+            "a cast from text to {to:?} over private rows"
+        ))),
     }
 }
 
-/// The text as `read` where it matches the pattern and meets every other condition, a number within `limit`; else NULL.
-fn guarded(value: Emitted, pattern: &str, read: &Type, others: Vec<ast::Expr>, limit: &Type) -> Emitted {
+/// The text as `read` where it matches the pattern and meets every other condition, a number within
+/// `limit`; else NULL.
+fn guarded(
+    value: Emitted,
+    pattern: &str,
+    read: &Type,
+    others: Vec<ast::Expr>,
+    limit: &Type,
+) -> Emitted {
     let text = Box::new(collated(value.sql.clone(), "C"));
-    let matches = ast::Expr::Nested(Box::new(ast::Expr::BinaryOp { left: text, op: B::PGRegexMatch, right: Box::new(sql::text(pattern)) }));
-    let condition = others.into_iter().fold(matches, |a, b| sql::binary(a, B::And, b));
+    let matches = ast::Expr::Nested(Box::new(ast::Expr::BinaryOp {
+        left: text,
+        op: B::PGRegexMatch,
+        right: Box::new(sql::text(pattern)),
+    }));
+    let condition = others
+        .into_iter()
+        .fold(matches, |a, b| sql::binary(a, B::And, b));
     let plain = sql::cast(value.sql, read);
     let range = of_type(limit);
     let kept = match read {
         // What matches is a number and not NULL, so that LEAST and GREATEST clamp it.
         Type::Numeric(_) => {
-            let end = |v: f64| sql::number(&if v.abs() > 9.2e18 && integer_range(limit).is_some() { whole(v) } else { format!("{v:.0}") });
-            sql::call("least", vec![sql::call("greatest", vec![plain, end(range.lo)]), end(range.hi)])
+            let end = |v: f64| {
+                sql::number(&if v.abs() > 9.2e18 && integer_range(limit).is_some() {
+                    whole(v)
+                } else {
+                    format!("{v:.0}")
+                })
+            };
+            sql::call(
+                "least",
+                vec![
+                    sql::call("greatest", vec![plain, end(range.lo)]),
+                    end(range.hi),
+                ],
+            )
         }
         // An offset leads out of the first year and of the last.
-        Type::Timestamptz => sql::call("least", vec![sql::call("greatest", vec![plain, bound(range.lo, read)]), bound(range.hi, read)]),
+        Type::Timestamptz => sql::call(
+            "least",
+            vec![
+                sql::call("greatest", vec![plain, bound(range.lo, read)]),
+                bound(range.hi, read),
+            ],
+        ),
         _ => plain,
     };
-    Emitted { nodes: value.nodes * 3 + 8, ..Emitted::plain(sql::case(vec![(condition, kept)], None), range) }
+    Emitted {
+        nodes: value.nodes * 3 + 8,
+        ..Emitted::plain(sql::case(vec![(condition, kept)], None), range)
+    }
 }
 
 /// The ends of eight bytes, which float8 does not tell from their neighbours.
 fn whole(value: f64) -> String {
-    if value < 0.0 { i64::MIN.to_string() } else { i64::MAX.to_string() }
+    if value < 0.0 {
+        i64::MIN.to_string()
+    } else {
+        i64::MAX.to_string()
+    }
 }

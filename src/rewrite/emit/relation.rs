@@ -1,4 +1,5 @@
-//! Relations as FROM and WHERE: scans with their clamps, filters, derived columns and joins. Nested SELECTs only where an outer join needs one.
+//! Relations as FROM and WHERE: scans with their clamps, filters, derived columns and joins. Nested
+//! SELECTs only where an outer join needs one.
 
 use std::collections::HashMap;
 
@@ -44,14 +45,26 @@ impl Relations<'_> {
         match relation {
             Relation::Scan(scan) => Ok(self.scan(scan)),
             Relation::Constants(rows) => {
-                let types: Vec<Type> = rows.columns.iter().map(|id| self.columns[id.0 as usize].data_type.clone()).collect();
+                let types: Vec<Type> = rows
+                    .columns
+                    .iter()
+                    .map(|id| self.columns[id.0 as usize].data_type.clone())
+                    .collect();
                 let (from, cells) = constants::rows(rows, &types, &format!("t{}", rows.number));
-                Ok(Flat { from: sql::tables(from), conditions: Vec::new(), cells: rows.columns.iter().copied().zip(cells).collect() })
+                Ok(Flat {
+                    from: sql::tables(from),
+                    conditions: Vec::new(),
+                    cells: rows.columns.iter().copied().zip(cells).collect(),
+                })
             }
             Relation::Filter { input, predicate } => {
                 let mut flat = self.emit(input)?;
                 for conjunct in predicate.conjuncts() {
-                    let condition = Expressions { cells: &flat.cells, relations: Some(self) }.condition(conjunct)?;
+                    let condition = Expressions {
+                        cells: &flat.cells,
+                        relations: Some(self),
+                    }
+                    .condition(conjunct)?;
                     flat.conditions.push(self.spent_on(condition)?);
                 }
                 Ok(flat)
@@ -59,14 +72,35 @@ impl Relations<'_> {
             Relation::Project { input, columns } => {
                 let mut flat = self.emit(input)?;
                 for (id, expr) in columns {
-                    let (sql, known) = Expressions { cells: &flat.cells, relations: Some(self) }.emit(expr)?;
+                    let (sql, known) = Expressions {
+                        cells: &flat.cells,
+                        relations: Some(self),
+                    }
+                    .emit(expr)?;
                     let sql = self.spent_on(sql)?;
-                    flat.cells.insert(*id, Cell { raw: sql, clamp: None, data_type: expr.data_type.clone(), known });
+                    flat.cells.insert(
+                        *id,
+                        Cell {
+                            raw: sql,
+                            clamp: None,
+                            data_type: expr.data_type.clone(),
+                            known,
+                        },
+                    );
                 }
                 Ok(flat)
             }
-            Relation::Join { kind, left, right, on } => self.join(*kind, left, right, on.as_ref()),
-            Relation::Group { input, keys, aggregates } => self.group(input, keys, aggregates),
+            Relation::Join {
+                kind,
+                left,
+                right,
+                on,
+            } => self.join(*kind, left, right, on.as_ref()),
+            Relation::Group {
+                input,
+                keys,
+                aggregates,
+            } => self.group(input, keys, aggregates),
             Relation::Window { input, columns } => self.window(input, columns),
             Relation::Union { columns, arms } => self.union(columns, arms),
             Relation::Bounded { input, unit, rows } => self.bounded(input, *unit, *rows),
@@ -76,20 +110,43 @@ impl Relations<'_> {
     fn scan(&self, scan: &Scan) -> Flat {
         let table = &self.policy.tables[scan.table.0];
         let alias = format!("t{}", scan.number);
-        let cells = scan.columns.iter().zip(&table.columns).map(|(id, column)| (*id, scanned(&alias, column))).collect();
-        Flat { from: sql::tables(sql::table(&table.schema, &table.name, &alias)), conditions: Vec::new(), cells }
+        let cells = scan
+            .columns
+            .iter()
+            .zip(&table.columns)
+            .map(|(id, column)| (*id, scanned(&alias, column)))
+            .collect();
+        Flat {
+            from: sql::tables(sql::table(&table.schema, &table.name, &alias)),
+            conditions: Vec::new(),
+            cells,
+        }
     }
 
-    fn join(&self, kind: JoinKind, left: &Relation, right: &Relation, on: Option<&Expr>) -> Result<Flat, Refusal> {
+    fn join(
+        &self,
+        kind: JoinKind,
+        left: &Relation,
+        right: &Relation,
+        on: Option<&Expr>,
+    ) -> Result<Flat, Refusal> {
         let mut left = self.emit(left)?;
         let mut right = self.emit(right)?;
-        if kind == JoinKind::Left && (!right.conditions.is_empty() || is_computed(&right)) || !right.from.joins.is_empty() {
+        if kind == JoinKind::Left && (!right.conditions.is_empty() || is_computed(&right))
+            || !right.from.joins.is_empty()
+        {
             right = self.nested(right)?;
         }
         let ast::TableWithJoins { relation, joins: _ } = right.from;
         left.cells.extend(right.cells);
         let on = match on {
-            Some(on) => self.spent_on(Expressions { cells: &left.cells, relations: None }.condition(on)?)?,
+            Some(on) => self.spent_on(
+                Expressions {
+                    cells: &left.cells,
+                    relations: None,
+                }
+                .condition(on)?,
+            )?,
             None => sql::value(ast::Value::Boolean(true)),
         };
         let constraint = ast::JoinConstraint::On(on);
@@ -97,7 +154,11 @@ impl Relations<'_> {
             JoinKind::Inner => ast::JoinOperator::Inner(constraint),
             JoinKind::Left => ast::JoinOperator::LeftOuter(constraint),
         };
-        left.from.joins.push(ast::Join { relation, global: false, join_operator });
+        left.from.joins.push(ast::Join {
+            relation,
+            global: false,
+            join_operator,
+        });
         left.conditions.extend(right.conditions);
         Ok(left)
     }
@@ -107,26 +168,49 @@ impl Relations<'_> {
         format!("d{}", self.derived.replace(self.derived.get() + 1))
     }
 
-    /// The relation as a derived table, for the side of an outer join that may be missing: its conditions and its computed columns stay inside.
+    /// The relation as a derived table, for the side of an outer join that may be missing: its
+    /// conditions and its computed columns stay inside.
     fn nested(&self, flat: Flat) -> Result<Flat, Refusal> {
         let alias = self.alias();
         let mut projection = Vec::new();
         let mut cells = HashMap::new();
-        let mut ids: Vec<&ColumnId> = flat.cells.keys().filter(|id| self.needed.contains(id)).collect();
+        let mut ids: Vec<&ColumnId> = flat
+            .cells
+            .keys()
+            .filter(|id| self.needed.contains(id))
+            .collect();
         ids.sort();
         // By place: the number of a column depends on the rest of the statement.
         for (at, id) in ids.into_iter().enumerate() {
             let cell = &flat.cells[id];
             let name = format!("c{at}");
             projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
-            cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
+            cells.insert(
+                *id,
+                Cell {
+                    raw: sql::column(&alias, &name),
+                    ..cell.clone()
+                },
+            );
         }
         if projection.is_empty() {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
         let columns = projection.len();
-        let query = fenced(sql::select(projection, vec![flat.from], sql::all(flat.conditions), Vec::new()), columns);
-        Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
+        let query = fenced(
+            sql::select(
+                projection,
+                vec![flat.from],
+                sql::all(flat.conditions),
+                Vec::new(),
+            ),
+            columns,
+        );
+        Ok(Flat {
+            from: sql::tables(sql::derived(query, &alias)),
+            conditions: Vec::new(),
+            cells,
+        })
     }
 
     /// The expression, once it is counted among what the statement weighs.
@@ -136,18 +220,25 @@ impl Relations<'_> {
     }
 }
 
-/// What a query computes is counted once, so it is computed once: otherwise PostgreSQL may put any of the first `columns` in place of each mention above.
+/// What a query computes is counted once, so it is computed once: otherwise PostgreSQL may put any
+/// of the first `columns` in place of each mention above.
 pub(in crate::rewrite) fn fenced(query: ast::Query, columns: usize) -> ast::Query {
     let computes = |item: &ast::SelectItem| !matches!(item, ast::SelectItem::ExprWithAlias { expr, alias: _ } if is_plain(expr));
     match &*query.body {
-        ast::SetExpr::Select(select) if select.projection.iter().take(columns).any(computes) => sql::computed_once(query),
+        ast::SetExpr::Select(select) if select.projection.iter().take(columns).any(computes) => {
+            sql::computed_once(query)
+        }
         _ => query,
     }
 }
 
 fn is_plain(expr: &ast::Expr) -> bool {
     match expr {
-        ast::Expr::Nested(inner) | ast::Expr::Collate { expr: inner, collation: _ } => is_plain(inner),
+        ast::Expr::Nested(inner)
+        | ast::Expr::Collate {
+            expr: inner,
+            collation: _,
+        } => is_plain(inner),
         ast::Expr::CompoundIdentifier(_) => true,
         other => is_constant(other),
     }
@@ -155,19 +246,28 @@ fn is_plain(expr: &ast::Expr) -> bool {
 
 /// Some column is not a plain reference.
 fn is_computed(flat: &Flat) -> bool {
-    flat.cells.values().any(|c| !matches!(c.raw, ast::Expr::CompoundIdentifier(_)))
+    flat.cells
+        .values()
+        .any(|c| !matches!(c.raw, ast::Expr::CompoundIdentifier(_)))
 }
 
 /// A table's column with the clamp that every computation on it goes through.
 fn scanned(alias: &str, column: &Column) -> Cell {
     let raw = sql::column(alias, &column.name);
     let data_type = &column.data_type;
-    let declared = column.bounds.as_ref().and_then(|b| Some((scalar(&b.lower)?, scalar(&b.upper)?, b)));
+    let declared = column
+        .bounds
+        .as_ref()
+        .and_then(|b| Some((scalar(&b.lower)?, scalar(&b.upper)?, b)));
     if let Some((lo, hi, bounds)) = declared {
         // A bound that the type rounds may lie past the bound that the lattice was made for.
         let written = match data_type {
             Type::Float4 => &Type::Float8,
-            Type::Numeric(Some((precision, scale))) if ![&bounds.lower, &bounds.upper].into_iter().all(|b| is_held(b, *precision, *scale)) => {
+            Type::Numeric(Some((precision, scale)))
+                if ![&bounds.lower, &bounds.upper]
+                    .into_iter()
+                    .all(|b| is_held(b, *precision, *scale)) =>
+            {
                 &Type::Numeric(None)
             }
             other => other,
@@ -175,9 +275,16 @@ fn scanned(alias: &str, column: &Column) -> Cell {
         let constant = |s| sql::constant(Some(s), written);
         return Cell {
             raw,
-            clamp: Some((constant(&bounds.lower), constant(&bounds.upper), Interval::new(lo, hi))),
+            clamp: Some((
+                constant(&bounds.lower),
+                constant(&bounds.upper),
+                Interval::new(lo, hi),
+            )),
             data_type: data_type.clone(),
-            known: Interval::new(of_constant(&bounds.lower, written).lo, of_constant(&bounds.upper, written).hi),
+            known: Interval::new(
+                of_constant(&bounds.lower, written).lo,
+                of_constant(&bounds.upper, written).hi,
+            ),
         };
     }
     typed(raw, data_type)
@@ -191,14 +298,33 @@ fn is_held(bound: &Scalar, precision: u16, scale: i16) -> bool {
 pub(in crate::rewrite) fn typed(raw: ast::Expr, data_type: &Type) -> Cell {
     let limit = of_type(data_type);
     let clamp = match data_type {
-        // Integers cannot leave their type; numerics and floats hold NaN and infinities, dates hold infinities and years no arithmetic survives.
-        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => {
-            Some((bound(limit.lo, data_type), bound(limit.hi, data_type), limit))
-        }
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Char(_) => None,
+        // Integers cannot leave their type; numerics and floats hold NaN and infinities, dates hold
+        // infinities and years no arithmetic survives.
+        Type::Numeric(_)
+        | Type::Float4
+        | Type::Float8
+        | Type::Date
+        | Type::Timestamp
+        | Type::Timestamptz => Some((
+            bound(limit.lo, data_type),
+            bound(limit.hi, data_type),
+            limit,
+        )),
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Text
+        | Type::Varchar(_)
+        | Type::Char(_) => None,
         Type::Uuid | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => None,
     };
-    Cell { raw, clamp, data_type: data_type.clone(), known: limit }
+    Cell {
+        raw,
+        clamp,
+        data_type: data_type.clone(),
+        known: limit,
+    }
 }
 
 #[cfg(test)]
@@ -218,12 +344,18 @@ mod tests {
                 not_null: false,
                 deterministic_collation: true,
                 collation: None,
-                bounds: Some(Bounds { lower: decimal("0"), upper: decimal(upper) }),
+                bounds: Some(Bounds {
+                    lower: decimal("0"),
+                    upper: decimal(upper),
+                }),
                 domain: None,
                 is_complete: false,
                 extent: None,
             };
-            scanned("t", &column).clamp.map(|(_, upper, _)| upper.to_string()).unwrap()
+            scanned("t", &column)
+                .clamp
+                .map(|(_, upper, _)| upper.to_string())
+                .unwrap()
         };
         assert_eq!(price(6, -2, "256"), "CAST('256' AS NUMERIC)");
         assert_eq!(price(6, -2, "300"), "CAST('300' AS NUMERIC(6,-2))");

@@ -20,8 +20,16 @@ pub fn print(query: &ast::Query) -> Result<String, Refusal> {
 
 fn reproduced(query: &ast::Query) -> Result<String, Refusal> {
     let text = query.to_string();
-    let differs = || Refusal::new(sqlstate::INTERNAL_ERROR, "the emitted statement does not survive printing");
-    let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(512).try_with_sql(&text).map_err(|_| differs())?;
+    let differs = || {
+        Refusal::new(
+            sqlstate::INTERNAL_ERROR,
+            "the emitted statement does not survive printing",
+        )
+    };
+    let mut parser = Parser::new(&PostgreSqlDialect {})
+        .with_recursion_limit(512)
+        .try_with_sql(&text)
+        .map_err(|_| differs())?;
     let mut again = parser.parse_query().map_err(|error| match error {
         // Steps over steps: each is a derived table within the next.
         ParserError::RecursionLimitExceeded => super::expression::too_complex(),
@@ -57,7 +65,12 @@ pub fn ident(name: &str) -> ast::Ident {
 }
 
 pub fn name(parts: &[&str]) -> ast::ObjectName {
-    ast::ObjectName(parts.iter().map(|p| ast::ObjectNamePart::Identifier(ident(p))).collect())
+    ast::ObjectName(
+        parts
+            .iter()
+            .map(|p| ast::ObjectNamePart::Identifier(ident(p)))
+            .collect(),
+    )
 }
 
 /// `"relation"."column"`.
@@ -84,10 +97,15 @@ pub fn number(text: &str) -> ast::Expr {
     }
 }
 
-/// A string constant; as `E'…'` where it holds a quote or backslash, whose plain form sqlparser does not print safely.
+/// A string constant; as `E'…'` where it holds a quote or backslash, whose plain form sqlparser
+/// does not print safely.
 pub fn text(text: &str) -> ast::Expr {
     let text = text.to_owned();
-    value(if text.contains(['\'', '\\']) { ast::Value::EscapedStringLiteral(text) } else { ast::Value::SingleQuotedString(text) })
+    value(if text.contains(['\'', '\\']) {
+        ast::Value::EscapedStringLiteral(text)
+    } else {
+        ast::Value::SingleQuotedString(text)
+    })
 }
 
 pub fn null() -> ast::Expr {
@@ -95,12 +113,21 @@ pub fn null() -> ast::Expr {
 }
 
 pub fn binary(left: ast::Expr, op: ast::BinaryOperator, right: ast::Expr) -> ast::Expr {
-    ast::Expr::Nested(Box::new(ast::Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }))
+    ast::Expr::Nested(Box::new(ast::Expr::BinaryOp {
+        left: Box::new(left),
+        op,
+        right: Box::new(right),
+    }))
 }
 
-/// The terms of an associative operator, as the parser would have a long chain of them; `None` if there are none.
+/// The terms of an associative operator, as the parser would have a long chain of them; `None` if
+/// there are none.
 pub fn chained(terms: Vec<ast::Expr>, op: &ast::BinaryOperator) -> Option<ast::Expr> {
-    balanced(terms, &|left, right| ast::Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) })
+    balanced(terms, &|left, right| ast::Expr::BinaryOp {
+        left: Box::new(left),
+        op: op.clone(),
+        right: Box::new(right),
+    })
 }
 
 /// All conditions together; `None` if there are none.
@@ -110,15 +137,23 @@ pub fn all(conditions: Vec<ast::Expr>) -> Option<ast::Expr> {
 
 pub fn nested(expr: ast::Expr) -> ast::Expr {
     match expr {
-        expr
-        @ (ast::Expr::Nested(_) | ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Value(_) | ast::Expr::Function(_)) => expr,
+        expr @ (ast::Expr::Nested(_)
+        | ast::Expr::Identifier(_)
+        | ast::Expr::CompoundIdentifier(_)
+        | ast::Expr::Value(_)
+        | ast::Expr::Function(_)) => expr,
         expr @ (ast::Expr::Cast { .. } | ast::Expr::Case { .. } | ast::Expr::Subquery(_)) => expr,
         expr => ast::Expr::Nested(Box::new(expr)),
     }
 }
 
 pub fn cast(expr: ast::Expr, to: &Type) -> ast::Expr {
-    ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(expr), data_type: data_type(to), format: None }
+    ast::Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(expr),
+        data_type: data_type(to),
+        format: None,
+    }
 }
 
 pub fn is_null(expr: ast::Expr) -> ast::Expr {
@@ -130,7 +165,10 @@ pub fn is_not_null(expr: ast::Expr) -> ast::Expr {
 }
 
 pub fn not(expr: ast::Expr) -> ast::Expr {
-    ast::Expr::Nested(Box::new(ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(nested(expr)) }))
+    ast::Expr::Nested(Box::new(ast::Expr::UnaryOp {
+        op: ast::UnaryOperator::Not,
+        expr: Box::new(nested(expr)),
+    }))
 }
 
 /// `CASE WHEN … THEN … ELSE … END`.
@@ -139,22 +177,42 @@ pub fn case(branches: Vec<(ast::Expr, ast::Expr)>, otherwise: Option<ast::Expr>)
         case_token: AttachedToken::empty(),
         end_token: AttachedToken::empty(),
         operand: None,
-        conditions: branches.into_iter().map(|(condition, result)| ast::CaseWhen { condition, result }).collect(),
+        conditions: branches
+            .into_iter()
+            .map(|(condition, result)| ast::CaseWhen { condition, result })
+            .collect(),
         else_result: otherwise.map(Box::new),
     }
 }
 
-/// A function call of pg_catalog. Names are printed unquoted: some are grammar, not functions, when quoted.
+/// A function call of pg_catalog. Names are printed unquoted: some are grammar, not functions, when
+/// quoted.
 pub fn call(function: &str, mut arguments: Vec<ast::Expr>) -> ast::Expr {
     let field = ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime);
     match (function, arguments.pop()) {
         // The parser has nodes of its own for these.
-        ("floor", Some(expr)) => ast::Expr::Floor { expr: Box::new(expr), field },
-        ("ceil", Some(expr)) => ast::Expr::Ceil { expr: Box::new(expr), field },
+        ("floor", Some(expr)) => ast::Expr::Floor {
+            expr: Box::new(expr),
+            field,
+        },
+        ("ceil", Some(expr)) => ast::Expr::Ceil {
+            expr: Box::new(expr),
+            field,
+        },
         ("substr", last) => {
             let mut all = arguments.into_iter().chain(last).map(Box::new);
-            let (expr, substring_from, substring_for) = (all.next().unwrap_or_else(|| Box::new(null())), all.next(), all.next());
-            ast::Expr::Substring { expr, substring_from, substring_for, special: true, shorthand: true }
+            let (expr, substring_from, substring_for) = (
+                all.next().unwrap_or_else(|| Box::new(null())),
+                all.next(),
+                all.next(),
+            );
+            ast::Expr::Substring {
+                expr,
+                substring_from,
+                substring_for,
+                special: true,
+                shorthand: true,
+            }
         }
         (_, last) => {
             arguments.extend(last);
@@ -187,18 +245,34 @@ pub fn extract(field: &str, operand: ast::Expr) -> Option<ast::Expr> {
         "isoyear" => D::Isoyear,
         _ => return None,
     };
-    Some(ast::Expr::Extract { field, syntax: ast::ExtractSyntax::From, expr: Box::new(operand) })
+    Some(ast::Expr::Extract {
+        field,
+        syntax: ast::ExtractSyntax::From,
+        expr: Box::new(operand),
+    })
 }
 
 pub fn function_of(function: &str, arguments: Vec<ast::Expr>) -> ast::Function {
-    let args = arguments.into_iter().map(|a| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(a))).collect();
-    // sqlparser reads these back as grammar of its own where they stand bare; to PostgreSQL they are functions like any other.
-    let name = if matches!(function, "floor" | "ceil" | "substr" | "substring") { ident(function) } else { ast::Ident::new(function) };
+    let args = arguments
+        .into_iter()
+        .map(|a| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(a)))
+        .collect();
+    // sqlparser reads these back as grammar of its own where they stand bare; to PostgreSQL they
+    // are functions like any other.
+    let name = if matches!(function, "floor" | "ceil" | "substr" | "substring") {
+        ident(function)
+    } else {
+        ast::Ident::new(function)
+    };
     ast::Function {
         name: ast::ObjectName(vec![ast::ObjectNamePart::Identifier(name)]),
         uses_odbc_syntax: false,
         parameters: ast::FunctionArguments::None,
-        args: ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
         within_group: Vec::new(),
         filter: None,
         null_treatment: None,
@@ -207,7 +281,11 @@ pub fn function_of(function: &str, arguments: Vec<ast::Expr>) -> ast::Function {
 }
 
 /// `count(*)` or an aggregate of `argument`, with FILTER.
-pub fn aggregate(function: &str, argument: Option<ast::Expr>, filter: Option<ast::Expr>) -> ast::Expr {
+pub fn aggregate(
+    function: &str,
+    argument: Option<ast::Expr>,
+    filter: Option<ast::Expr>,
+) -> ast::Expr {
     let mut call = function_of(function, argument.clone().into_iter().collect());
     if argument.is_none() {
         call.args = ast::FunctionArguments::List(ast::FunctionArgumentList {
@@ -221,7 +299,12 @@ pub fn aggregate(function: &str, argument: Option<ast::Expr>, filter: Option<ast
 }
 
 /// An ordered-set aggregate, with FILTER.
-pub fn within_group(function: &str, argument: Option<ast::Expr>, order: ast::OrderByExpr, filter: Option<ast::Expr>) -> ast::Expr {
+pub fn within_group(
+    function: &str,
+    argument: Option<ast::Expr>,
+    order: ast::OrderByExpr,
+    filter: Option<ast::Expr>,
+) -> ast::Expr {
     let mut call = function_of(function, argument.into_iter().collect());
     call.within_group = vec![order];
     call.filter = filter.map(Box::new);
@@ -230,7 +313,9 @@ pub fn within_group(function: &str, argument: Option<ast::Expr>, order: ast::Ord
 
 /// The same aggregate over distinct arguments.
 pub fn distinct(aggregate: ast::Expr) -> ast::Expr {
-    let ast::Expr::Function(mut call) = aggregate else { return aggregate };
+    let ast::Expr::Function(mut call) = aggregate else {
+        return aggregate;
+    };
     if let ast::FunctionArguments::List(list) = &mut call.args {
         list.duplicate_treatment = Some(ast::DuplicateTreatment::Distinct);
     }
@@ -239,34 +324,72 @@ pub fn distinct(aggregate: ast::Expr) -> ast::Expr {
 
 /// The call over a window.
 pub fn windowed(call: ast::Expr, spec: ast::WindowSpec) -> ast::Expr {
-    let ast::Expr::Function(mut call) = call else { return call };
+    let ast::Expr::Function(mut call) = call else {
+        return call;
+    };
     call.over = Some(ast::WindowType::WindowSpec(spec));
     ast::Expr::Function(call)
 }
 
 /// A term of ORDER BY.
 pub fn ordered(expr: ast::Expr, descending: bool, nulls_first: bool) -> ast::OrderByExpr {
-    let sort = Some(if descending { ast::OrderBySort::Desc } else { ast::OrderBySort::Asc });
-    ast::OrderByExpr { expr, options: ast::OrderByOptions { sort, nulls_first: Some(nulls_first) }, with_fill: None }
+    let sort = Some(if descending {
+        ast::OrderBySort::Desc
+    } else {
+        ast::OrderBySort::Asc
+    });
+    ast::OrderByExpr {
+        expr,
+        options: ast::OrderByOptions {
+            sort,
+            nulls_first: Some(nulls_first),
+        },
+        with_fill: None,
+    }
 }
 
 /// A window call over `PARTITION BY partition ORDER BY order`.
-pub fn over(function: &str, arguments: Vec<ast::Expr>, partition: ast::Expr, order: Vec<ast::Expr>) -> ast::Expr {
+pub fn over(
+    function: &str,
+    arguments: Vec<ast::Expr>,
+    partition: ast::Expr,
+    order: Vec<ast::Expr>,
+) -> ast::Expr {
     let mut call = function_of(function, arguments);
     let order_by = order
         .into_iter()
-        .map(|expr| ast::OrderByExpr { expr, options: ast::OrderByOptions { sort: None, nulls_first: None }, with_fill: None })
+        .map(|expr| ast::OrderByExpr {
+            expr,
+            options: ast::OrderByOptions {
+                sort: None,
+                nulls_first: None,
+            },
+            with_fill: None,
+        })
         .collect();
-    call.over = Some(ast::WindowType::WindowSpec(ast::WindowSpec { window_name: None, partition_by: vec![partition], order_by, window_frame: None }));
+    call.over = Some(ast::WindowType::WindowSpec(ast::WindowSpec {
+        window_name: None,
+        partition_by: vec![partition],
+        order_by,
+        window_frame: None,
+    }));
     ast::Expr::Function(call)
 }
 
 pub fn aliased(expr: ast::Expr, alias: &str) -> ast::SelectItem {
-    ast::SelectItem::ExprWithAlias { expr, alias: ident(alias) }
+    ast::SelectItem::ExprWithAlias {
+        expr,
+        alias: ident(alias),
+    }
 }
 
 pub fn alias(name: &str) -> ast::TableAlias {
-    ast::TableAlias { explicit: true, name: ident(name), columns: Vec::new(), at: None }
+    ast::TableAlias {
+        explicit: true,
+        name: ident(name),
+        columns: Vec::new(),
+        at: None,
+    }
 }
 
 pub fn table(schema: &str, table: &str, as_name: &str) -> ast::TableFactor {
@@ -274,7 +397,12 @@ pub fn table(schema: &str, table: &str, as_name: &str) -> ast::TableFactor {
 }
 
 pub fn derived(query: ast::Query, as_name: &str) -> ast::TableFactor {
-    ast::TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias(as_name)), sample: None }
+    ast::TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(query),
+        alias: Some(alias(as_name)),
+        sample: None,
+    }
 }
 
 /// `unnest(ARRAY[0, …, count - 1]) AS as_name (column)`.
@@ -284,7 +412,10 @@ pub fn numbers(count: usize, as_name: &str, column: &str) -> ast::TableFactor {
         alias: Some(ast::TableAlias {
             explicit: true,
             name: ident(as_name),
-            columns: vec![ast::TableAliasColumnDef { name: ident(column), data_type: None }],
+            columns: vec![ast::TableAliasColumnDef {
+                name: ident(column),
+                data_type: None,
+            }],
             at: None,
         }),
         array_exprs: vec![ast::Expr::Array(ast::Array { elem, named: true })],
@@ -295,7 +426,10 @@ pub fn numbers(count: usize, as_name: &str, column: &str) -> ast::TableFactor {
 }
 
 pub fn tables(relation: ast::TableFactor) -> ast::TableWithJoins {
-    ast::TableWithJoins { relation, joins: Vec::new() }
+    ast::TableWithJoins {
+        relation,
+        joins: Vec::new(),
+    }
 }
 
 /// `SELECT projection FROM from [WHERE condition] [GROUP BY group_by]`.
@@ -332,13 +466,25 @@ pub fn query(body: ast::SetExpr) -> ast::Query {
 
 /// The rows, whose columns are computed before anything above reads them.
 pub fn computed_once(query: ast::Query) -> ast::Query {
-    let offset = Some(ast::Offset { value: number("0"), rows: ast::OffsetRows::None });
-    ast::Query { limit_clause: Some(ast::LimitClause::LimitOffset { limit: None, offset, limit_by: Vec::new() }), ..query }
+    let offset = Some(ast::Offset {
+        value: number("0"),
+        rows: ast::OffsetRows::None,
+    });
+    ast::Query {
+        limit_clause: Some(ast::LimitClause::LimitOffset {
+            limit: None,
+            offset,
+            limit_by: Vec::new(),
+        }),
+        ..query
+    }
 }
 
 /// A constant of a type, written so that PostgreSQL reads exactly that type.
 pub fn constant(constant: Option<&Scalar>, to: &Type) -> ast::Expr {
-    let Some(scalar) = constant else { return cast(null(), to) };
+    let Some(scalar) = constant else {
+        return cast(null(), to);
+    };
     match (scalar, to) {
         (Scalar::Bool(v), _) => value(ast::Value::Boolean(*v)),
         (Scalar::Int(v), Type::Int4) if *v > i64::from(i32::MIN) => number(&v.to_string()),
@@ -362,7 +508,11 @@ pub fn scalar_text(scalar: &Scalar) -> String {
         Scalar::Bool(v) => v.to_string(),
         Scalar::Int(v) => v.to_string(),
         Scalar::Decimal(v) | Scalar::Text(v) => v.clone(),
-        Scalar::Interval { months, days, micros } => interval_text(*months, *days, *micros),
+        Scalar::Interval {
+            months,
+            days,
+            micros,
+        } => interval_text(*months, *days, *micros),
         Scalar::Date(i32::MAX) | Scalar::Timestamp(i64::MAX) => "infinity".to_owned(),
         Scalar::Date(i32::MIN) | Scalar::Timestamp(i64::MIN) => "-infinity".to_owned(),
         Scalar::Date(days) => {
@@ -370,10 +520,22 @@ pub fn scalar_text(scalar: &Scalar) -> String {
             format!("{date}{era}")
         }
         Scalar::Timestamp(micros) => {
-            let (days, time) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
+            let (days, time) = (
+                micros.div_euclid(86_400_000_000),
+                micros.rem_euclid(86_400_000_000),
+            );
             let (seconds, fraction) = (time / 1_000_000, time % 1_000_000);
-            let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-            let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:06}").trim_end_matches('0').to_owned() };
+            let clock = format!(
+                "{:02}:{:02}:{:02}",
+                seconds / 3600,
+                seconds / 60 % 60,
+                seconds % 60
+            );
+            let fraction = if fraction == 0 {
+                String::new()
+            } else {
+                format!(".{fraction:06}").trim_end_matches('0').to_owned()
+            };
             let (date, era) = date_text(i32::try_from(days).unwrap_or(i32::MAX));
             format!("{date} {clock}{fraction}{era}")
         }
@@ -383,7 +545,11 @@ pub fn scalar_text(scalar: &Scalar) -> String {
 /// The date, and what stands at the end for years before the first.
 fn date_text(days: i32) -> (String, &'static str) {
     let (year, month, day) = civil_from_days(days);
-    let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    let (year, era) = if year > 0 {
+        (year, "")
+    } else {
+        (1 - year, " BC")
+    };
     (format!("{year:04}-{month:02}-{day:02}"), era)
 }
 
@@ -396,20 +562,32 @@ pub fn data_type(data_type: &Type) -> ast::DataType {
         Type::Int4 => D::Integer(None),
         Type::Int8 => D::BigInt(None),
         Type::Numeric(None) => D::Numeric(N::None),
-        Type::Numeric(Some((precision, scale))) => D::Numeric(N::PrecisionAndScale(u64::from(*precision), i64::from(*scale))),
+        Type::Numeric(Some((precision, scale))) => D::Numeric(N::PrecisionAndScale(
+            u64::from(*precision),
+            i64::from(*scale),
+        )),
         Type::Float4 => D::Real,
         Type::Float8 => D::DoublePrecision,
         Type::Text => D::Text,
         Type::Varchar(_) => D::CharacterVarying(None),
         Type::Char(None) => D::Custom(name(&["bpchar"]), Vec::new()),
-        Type::Char(Some(length)) => D::Character(Some(ast::CharacterLength::IntegerLength { length: u64::from(*length), unit: None })),
+        Type::Char(Some(length)) => D::Character(Some(ast::CharacterLength::IntegerLength {
+            length: u64::from(*length),
+            unit: None,
+        })),
         Type::Uuid => D::Uuid,
         Type::Date => D::Date,
         Type::Timestamp => D::Timestamp(None, Z::None),
         Type::Timestamptz => D::Timestamp(None, Z::WithTimeZone),
-        Type::Interval => D::Interval { fields: None, precision: None },
+        Type::Interval => D::Interval {
+            fields: None,
+            precision: None,
+        },
         Type::Time => D::Time(None, Z::None),
         Type::Enum(made) => D::Custom(name(&[&made.schema, &made.name]), Vec::new()),
-        Type::Other { oid: _, name: type_name } => D::Custom(name(&[type_name]), Vec::new()),
+        Type::Other {
+            oid: _,
+            name: type_name,
+        } => D::Custom(name(&[type_name]), Vec::new()),
     }
 }

@@ -8,7 +8,8 @@ use sqlparser::ast;
 use super::{constants, sql};
 use crate::refusal::Refusal;
 
-/// Its text, and which of the release's parameters it reads: those of other statements have no type in it.
+/// Its text, and which of the release's parameters it reads: those of other statements have no type
+/// in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
     sql: String,
@@ -20,8 +21,12 @@ impl Statement {
     /// As those of [`sql::print`].
     pub(in crate::rewrite) fn print(query: &ast::Query) -> Result<Self, Refusal> {
         let mut read = Read::default();
-        let ControlFlow::Continue(()) = crate::parse::with_room(|| ast::Visit::visit(query, &mut read));
-        Ok(Self { sql: sql::print(query)?, parameters: read.0 })
+        let ControlFlow::Continue(()) =
+            crate::parse::with_room(|| ast::Visit::visit(query, &mut read));
+        Ok(Self {
+            sql: sql::print(query)?,
+            parameters: read.0,
+        })
     }
 
     pub fn sql(&self) -> &str {
@@ -55,8 +60,13 @@ mod tests {
     #[test]
     fn parameters_are_those_outside_of_names_and_texts() {
         let written = r#"SELECT "it's $1" FROM t WHERE x = ANY(CAST($2 AS DATE[])) AND y = 'CAST($4 AS TEXT[])' AND (CAST($12 AS TEXT[]))[1] = a"#;
-        let mut parser = sqlparser::parser::Parser::new(&sqlparser::dialect::PostgreSqlDialect {}).try_with_sql(written).unwrap();
+        let mut parser = sqlparser::parser::Parser::new(&sqlparser::dialect::PostgreSqlDialect {})
+            .try_with_sql(written)
+            .unwrap();
         let statement = Statement::print(&parser.parse_query().unwrap()).unwrap();
-        assert_eq!([1, 2, 4, 12].map(|number| statement.reads(number)), [false, true, false, true]);
+        assert_eq!(
+            [1, 2, 4, 12].map(|number| statement.reads(number)),
+            [false, true, false, true]
+        );
     }
 }

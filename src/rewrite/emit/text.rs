@@ -1,4 +1,5 @@
-//! Functions of text: the subject is cut to a length first, so that nothing grows without bound. The range of a text is that of its length in characters.
+//! Functions of text: the subject is cut to a length first, so that nothing grows without bound.
+//! The range of a text is that of its length in characters.
 
 use std::ops::ControlFlow;
 
@@ -22,13 +23,24 @@ pub(in crate::rewrite) fn cut(value: Emitted) -> Emitted {
     if value.range.hi <= LENGTH_MAX {
         return value;
     }
-    let shorter = sql::call("left", vec![value.sql, sql::number(&LENGTH_MAX.to_string())]);
-    Emitted { sql: shorter, range: Interval::new(0.0, LENGTH_MAX), tiny: false, nodes: value.nodes + 1 }
+    let shorter = sql::call(
+        "left",
+        vec![value.sql, sql::number(&LENGTH_MAX.to_string())],
+    );
+    Emitted {
+        sql: shorter,
+        range: Interval::new(0.0, LENGTH_MAX),
+        tiny: false,
+        nodes: value.nodes + 1,
+    }
 }
 
 /// By bytes ("C"), or by the database's own letters ("default"), whatever collation a text has.
 pub(in crate::rewrite) fn collated(value: ast::Expr, collation: &str) -> ast::Expr {
-    sql::nested(ast::Expr::Collate { expr: Box::new(sql::nested(value)), collation: sql::name(&[collation]) })
+    sql::nested(ast::Expr::Collate {
+        expr: Box::new(sql::nested(value)),
+        collation: sql::name(&[collation]),
+    })
 }
 
 /// Takes "default" away: what a text has by itself is what it is ordered and searched by.
@@ -38,7 +50,10 @@ impl ast::VisitorMut for Derived {
     type Break = std::convert::Infallible;
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Self::Break> {
-        if let ast::Expr::Collate { expr: inner, collation } = expr
+        if let ast::Expr::Collate {
+            expr: inner,
+            collation,
+        } = expr
             && *collation == sql::name(&["default"])
         {
             *expr = (**inner).clone();
@@ -47,33 +62,60 @@ impl ast::VisitorMut for Derived {
     }
 }
 
-pub(in crate::rewrite) fn bounded(function: Function, emitted: Vec<Emitted>, arguments: &[Expr]) -> Result<Emitted, Refusal> {
+pub(in crate::rewrite) fn bounded(
+    function: Function,
+    emitted: Vec<Emitted>,
+    arguments: &[Expr],
+) -> Result<Emitted, Refusal> {
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 2;
     let length = |range: &Interval| range.hi.clamp(0.0, LENGTH_MAX);
     let lengths: Vec<f64> = emitted.iter().map(|e| length(&e.range)).collect();
-    let mut values = emitted.into_iter().zip(arguments).map(|(value, argument)| match argument.data_type {
-        Type::Text | Type::Varchar(_) => cut(value).sql,
-        _ => value.sql,
-    });
+    let mut values =
+        emitted
+            .into_iter()
+            .zip(arguments)
+            .map(|(value, argument)| match argument.data_type {
+                Type::Text | Type::Varchar(_) => cut(value).sql,
+                _ => value.sql,
+            });
     let first = values.next().ok_or_else(internal)?;
     let rest: Vec<ast::Expr> = values.collect();
     let shown = result_range(function, &lengths, arguments);
     if function == Function::Concatenate {
         let second = rest.into_iter().next().ok_or_else(internal)?;
-        return Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(first), B::StringConcat, sql::nested(second)), shown) });
+        return Ok(Emitted {
+            nodes,
+            ..Emitted::plain(
+                sql::binary(sql::nested(first), B::StringConcat, sql::nested(second)),
+                shown,
+            )
+        });
     }
     if matches!(function, Function::Overlay | Function::OverlayFor) {
         let mut rest = rest.into_iter().map(Box::new);
-        let (Some(overlay_what), Some(overlay_from)) = (rest.next(), rest.next()) else { return Err(internal()) };
-        let overlay = ast::Expr::Overlay { expr: Box::new(first), overlay_what, overlay_from, overlay_for: rest.next() };
-        return Ok(Emitted { nodes, ..Emitted::plain(ast::Expr::Nested(Box::new(overlay)), shown) });
+        let (Some(overlay_what), Some(overlay_from)) = (rest.next(), rest.next()) else {
+            return Err(internal());
+        };
+        let overlay = ast::Expr::Overlay {
+            expr: Box::new(first),
+            overlay_what,
+            overlay_from,
+            overlay_for: rest.next(),
+        };
+        return Ok(Emitted {
+            nodes,
+            ..Emitted::plain(ast::Expr::Nested(Box::new(overlay)), shown)
+        });
     }
     let (name, collation) = named(function)?;
     let subject = match collation {
         Some(collation) => collated(first, collation),
         None => first,
     };
-    Ok(Emitted { nodes, ..Emitted::plain(sql::call(name, [vec![subject], rest].concat()), shown) })
+    Ok(Emitted {
+        nodes,
+        ..Emitted::plain(sql::call(name, [vec![subject], rest].concat()), shown)
+    })
 }
 
 /// PostgreSQL's name of the function, and the collation its subject must be searched under.
@@ -127,7 +169,9 @@ fn result_range(function: Function, lengths: &[f64], arguments: &[Expr]) -> Inte
         F::OctetLength => subject * 4.0,
         F::Ascii => 1_114_111.0,
         F::Lower | F::Upper | F::Initcap => subject * 3.0,
-        F::Concatenate | F::Overlay | F::OverlayFor => subject + lengths.get(1).copied().unwrap_or(LENGTH_MAX),
+        F::Concatenate | F::Overlay | F::OverlayFor => {
+            subject + lengths.get(1).copied().unwrap_or(LENGTH_MAX)
+        }
         F::Replace => subject * constant(2).max(1.0),
         F::ReplaceMatching => (subject + 1.0) * (constant(2) + 1.0),
         F::PadLeft | F::PadRight => constant(1).max(0.0),
@@ -146,27 +190,76 @@ fn result_range(function: Function, lengths: &[f64], arguments: &[Expr]) -> Inte
 pub(in crate::rewrite) fn joined(function: Function, emitted: Vec<Emitted>) -> Emitted {
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + emitted.len();
     let parts: Vec<Emitted> = emitted.into_iter().map(cut).collect();
-    let separators = if function == Function::ConcatSeparated { parts[0].range.hi * parts.len() as f64 } else { 0.0 };
+    let separators = if function == Function::ConcatSeparated {
+        parts[0].range.hi * parts.len() as f64
+    } else {
+        0.0
+    };
     let most = parts.iter().map(|p| p.range.hi).sum::<f64>() + separators;
-    let name = if function == Function::Concat { "concat" } else { "concat_ws" };
-    Emitted { nodes, ..Emitted::plain(sql::call(name, parts.into_iter().map(|p| p.sql).collect()), Interval::new(0.0, most)) }
+    let name = if function == Function::Concat {
+        "concat"
+    } else {
+        "concat_ws"
+    };
+    Emitted {
+        nodes,
+        ..Emitted::plain(
+            sql::call(name, parts.into_iter().map(|p| p.sql).collect()),
+            Interval::new(0.0, most),
+        )
+    }
 }
 
 /// A match with a constant pattern.
-pub(in crate::rewrite) fn matched(function: Function, subject: Emitted, pattern: ast::Expr) -> Result<Emitted, Refusal> {
+pub(in crate::rewrite) fn matched(
+    function: Function,
+    subject: Emitted,
+    pattern: ast::Expr,
+) -> Result<Emitted, Refusal> {
     use Function as F;
     let subject = cut(subject);
     let nodes = subject.nodes + 3;
-    let expr = Box::new(collated(subject.sql, if function == F::Like { "C" } else { "default" }));
+    let expr = Box::new(collated(
+        subject.sql,
+        if function == F::Like { "C" } else { "default" },
+    ));
     let pattern = Box::new(pattern);
     let (negated, any, escape_char) = (false, false, None);
     let test = match function {
-        F::Like => ast::Expr::Like { negated, any, expr, pattern, escape_char },
-        F::ILike => ast::Expr::ILike { negated, any, expr, pattern, escape_char },
-        F::SimilarTo => ast::Expr::SimilarTo { negated, expr, pattern, escape_char },
-        F::Matches => ast::Expr::BinaryOp { left: expr, op: B::PGRegexMatch, right: pattern },
-        F::MatchesInsensitive => ast::Expr::BinaryOp { left: expr, op: B::PGRegexIMatch, right: pattern },
+        F::Like => ast::Expr::Like {
+            negated,
+            any,
+            expr,
+            pattern,
+            escape_char,
+        },
+        F::ILike => ast::Expr::ILike {
+            negated,
+            any,
+            expr,
+            pattern,
+            escape_char,
+        },
+        F::SimilarTo => ast::Expr::SimilarTo {
+            negated,
+            expr,
+            pattern,
+            escape_char,
+        },
+        F::Matches => ast::Expr::BinaryOp {
+            left: expr,
+            op: B::PGRegexMatch,
+            right: pattern,
+        },
+        F::MatchesInsensitive => ast::Expr::BinaryOp {
+            left: expr,
+            op: B::PGRegexIMatch,
+            right: pattern,
+        },
         _ => return Err(internal()),
     };
-    Ok(Emitted { nodes, ..Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL) })
+    Ok(Emitted {
+        nodes,
+        ..Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL)
+    })
 }

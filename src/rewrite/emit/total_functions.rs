@@ -34,19 +34,41 @@ fn bitwise(function: Function) -> Option<B> {
 }
 
 /// Functions that cannot fail.
-pub(in crate::rewrite) fn grammar(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
+pub(in crate::rewrite) fn grammar(
+    function: Function,
+    emitted: Vec<Emitted>,
+    result: &Type,
+) -> Result<Emitted, Refusal> {
     use Function as F;
     let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
     let range = of_call(function, &ranges, result);
-    let (nodes, tiny) = (emitted.iter().map(|e| e.nodes).sum::<usize>() + 1, emitted.iter().any(|e| e.tiny));
+    let (nodes, tiny) = (
+        emitted.iter().map(|e| e.nodes).sum::<usize>() + 1,
+        emitted.iter().any(|e| e.tiny),
+    );
     let mut values: Vec<ast::Expr> = emitted.into_iter().map(|e| e.sql).collect();
-    let one = |values: &mut Vec<ast::Expr>| values.pop().map(|v| Box::new(sql::nested(v))).ok_or_else(internal);
+    let one = |values: &mut Vec<ast::Expr>| {
+        values
+            .pop()
+            .map(|v| Box::new(sql::nested(v)))
+            .ok_or_else(internal)
+    };
     if let Some(op) = comparison_operator(function) {
-        let (Some(right), Some(left)) = (values.pop(), values.pop()) else { return Err(internal()) };
-        return Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(left), op, sql::nested(right)), Interval::ALL) });
+        let (Some(right), Some(left)) = (values.pop(), values.pop()) else {
+            return Err(internal());
+        };
+        return Ok(Emitted {
+            nodes,
+            ..Emitted::plain(
+                sql::binary(sql::nested(left), op, sql::nested(right)),
+                Interval::ALL,
+            )
+        });
     }
     let expr = match function {
-        F::And => sql::nested(sql::all(values.into_iter().map(sql::nested).collect()).ok_or_else(internal)?),
+        F::And => sql::nested(
+            sql::all(values.into_iter().map(sql::nested).collect()).ok_or_else(internal)?,
+        ),
         F::Or => {
             let any = sql::chained(values.into_iter().map(sql::nested).collect(), &B::Or);
             sql::nested(any.ok_or_else(internal)?)
@@ -60,17 +82,33 @@ pub(in crate::rewrite) fn grammar(function: Function, emitted: Vec<Emitted>, res
         F::IsNotFalse => ast::Expr::Nested(Box::new(ast::Expr::IsNotFalse(one(&mut values)?))),
         F::IsDistinctFrom | F::IsNotDistinctFrom => {
             let (b, a) = (one(&mut values)?, one(&mut values)?);
-            let expr = if function == F::IsDistinctFrom { ast::Expr::IsDistinctFrom(a, b) } else { ast::Expr::IsNotDistinctFrom(a, b) };
+            let expr = if function == F::IsDistinctFrom {
+                ast::Expr::IsDistinctFrom(a, b)
+            } else {
+                ast::Expr::IsNotDistinctFrom(a, b)
+            };
             ast::Expr::Nested(Box::new(expr))
         }
         F::In => {
             let subject = Box::new(sql::nested(values.remove(0)));
             ast::Expr::Nested(Box::new(if values.iter().all(crate::parse::is_constant) {
-                ast::Expr::InList { expr: subject, list: values, negated: false }
+                ast::Expr::InList {
+                    expr: subject,
+                    list: values,
+                    negated: false,
+                }
             } else {
                 // PostgreSQL computes the subject of an IN anew for each item that is no constant.
-                let right = Box::new(ast::Expr::Array(ast::Array { elem: values, named: true }));
-                ast::Expr::AnyOp { left: subject, compare_op: B::Eq, right, is_some: false }
+                let right = Box::new(ast::Expr::Array(ast::Array {
+                    elem: values,
+                    named: true,
+                }));
+                ast::Expr::AnyOp {
+                    left: subject,
+                    compare_op: B::Eq,
+                    right,
+                    is_some: false,
+                }
             }))
         }
         F::Coalesce => sql::call("coalesce", values),
@@ -83,7 +121,10 @@ pub(in crate::rewrite) fn grammar(function: Function, emitted: Vec<Emitted>, res
         }
         F::BitNot => {
             let expr = one(&mut values)?;
-            ast::Expr::Nested(Box::new(ast::Expr::UnaryOp { op: ast::UnaryOperator::BitwiseNot, expr }))
+            ast::Expr::Nested(Box::new(ast::Expr::UnaryOp {
+                op: ast::UnaryOperator::BitwiseNot,
+                expr,
+            }))
         }
         F::Overlaps => sql::call("overlaps", values),
         F::TrimScale => sql::call("trim_scale", values),
@@ -102,7 +143,12 @@ pub(in crate::rewrite) fn grammar(function: Function, emitted: Vec<Emitted>, res
         F::Truncate | F::TruncateTo => sql::call("trunc", values),
         _ => return Err(internal()),
     };
-    Ok(Emitted { sql: expr, range, tiny, nodes })
+    Ok(Emitted {
+        sql: expr,
+        range,
+        tiny,
+        nodes,
+    })
 }
 
 /// Functions that look at values as they are stored.
@@ -113,5 +159,11 @@ pub(in crate::rewrite) fn of_stored(function: Function, values: Vec<ast::Expr>) 
         _ => ("num_nonnulls", values.len() + 1),
     };
     let ranges = vec![Interval::ALL; values.len()];
-    Emitted { nodes, ..Emitted::plain(sql::call(name, values), of_call(function, &ranges, &Type::Int4)) }
+    Emitted {
+        nodes,
+        ..Emitted::plain(
+            sql::call(name, values),
+            of_call(function, &ranges, &Type::Int4),
+        )
+    }
 }

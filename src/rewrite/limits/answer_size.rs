@@ -1,5 +1,5 @@
-//! How many numbers a statement's answer may hold. All of them are in memory at once, and each is a draw of noise that nothing interrupts; what they cost in privacy may be
-//! next to nothing.
+//! How many numbers a statement's answer may hold. All of them are in memory at once, and each is a
+//! draw of noise that nothing interrupts; what they cost in privacy may be next to nothing.
 
 use crate::analyze::{Axis, KeyRule, axes, grouped};
 use crate::policy::Policy;
@@ -7,7 +7,8 @@ use crate::refusal::{Refusal, sqlstate};
 use crate::rewrite::ReleasePlan;
 use crate::rewrite::choice::{PartKind, PartPlan};
 
-/// Numbers for each group of `limits.groups`, which counts as so many groups at least: a policy of few groups means no shorter answers.
+/// Numbers for each group of `limits.groups`, which counts as so many groups at least: a policy of
+/// few groups means no shorter answers.
 const PER_GROUP: u64 = 10;
 const GROUPS_LEAST: u64 = 100_000;
 /// A value that is chosen takes as long as so many sums.
@@ -20,19 +21,35 @@ const COORDINATES: u64 = 16;
 pub struct Size(u64);
 
 impl Size {
-    /// Counts a release. Of groups that are shown by threshold nobody knows how many there are; they are not counted.
+    /// Counts a release. Of groups that are shown by threshold nobody knows how many there are;
+    /// they are not counted.
     ///
     /// # Errors
     /// 54000 past the limit.
     pub fn add(&mut self, plan: &ReleasePlan, policy: &Policy) -> Result<(), Refusal> {
-        self.0 = self.0.saturating_add(listed(plan).saturating_mul(width(plan)));
+        self.0 = self
+            .0
+            .saturating_add(listed(plan).saturating_mul(width(plan)));
         let most = u64::from(policy.limits.groups).max(GROUPS_LEAST) * PER_GROUP;
         if self.0 <= most {
             return Ok(());
         }
-        Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, format!("the answer would hold {} numbers, more than the limit of {most}", self.0))
-            .detail(format!("Each group has its own for each aggregate; an average takes two, a percentile, MIN, MAX or MODE() counts as {CHOICE}. Nothing was charged."))
-            .hint("Group by fewer keys, narrow them with WHERE, or ask for fewer aggregates at once."))
+        Err(Refusal::new(
+            sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            format!(
+                "the answer would hold {} \
+            numbers, more than the limit of {most}",
+                self.0
+            ),
+        )
+        .detail(format!(
+            "Each group has its own for each aggregate; an average takes two, a \
+                percentile, MIN, MAX or MODE() counts as {CHOICE}. Nothing was charged."
+        ))
+        .hint(
+            "Group by fewer keys, narrow them with WHERE, or ask for fewer aggregates at \
+                once.",
+        ))
     }
 }
 
@@ -45,16 +62,30 @@ fn listed(plan: &ReleasePlan) -> u64 {
             KeyRule::Threshold => 1,
         },
     };
-    let of_set = |set: &Vec<usize>| axes(set, &plan.tuples).iter().fold(1u64, |cells, axis| cells.saturating_mul(of_axis(axis)));
-    grouped(&plan.sets, plan.keys.len()).iter().fold(0u64, |all, set| all.saturating_add(of_set(set)))
+    let of_set = |set: &Vec<usize>| {
+        axes(set, &plan.tuples)
+            .iter()
+            .fold(1u64, |cells, axis| cells.saturating_mul(of_axis(axis)))
+    };
+    grouped(&plan.sets, plan.keys.len())
+        .iter()
+        .fold(0u64, |all, set| all.saturating_add(of_set(set)))
 }
 
 fn width(plan: &ReleasePlan) -> u64 {
     let drawn = |part: &PartPlan| match &part.kind {
-        PartKind::Count { calibrated, weights: _, clip: _ } => calibrated.len() as u64,
+        PartKind::Count {
+            calibrated,
+            weights: _,
+            clip: _,
+        } => calibrated.len() as u64,
         PartKind::Choice { .. } => part.question.width() as u64 * CHOICE,
     };
     let coordinates = plan.coordinates.len() as u64;
-    let told: u64 = plan.uncertainties.iter().map(|told| told.formula.aggregates().len() as u64).sum();
+    let told: u64 = plan
+        .uncertainties
+        .iter()
+        .map(|told| told.formula.aggregates().len() as u64)
+        .sum();
     coordinates + plan.parts.iter().map(drawn).sum::<u64>() + told * (1 + coordinates / COORDINATES)
 }

@@ -1,4 +1,5 @@
-//! What joins make of one unit's rows: how many there are where its bounded relations meet, and what these rows take.
+//! What joins make of one unit's rows: how many there are where its bounded relations meet, and
+//! what these rows take.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,8 @@ use sqlparser::ast;
 /// Nanoseconds that a row takes for each relation that it is joined of, before any expression.
 const JOINED: u64 = 500;
 
-/// Nanoseconds that a row takes at each level of a sort, where texts are alike in their first thousands of characters.
+/// Nanoseconds that a row takes at each level of a sort, where texts are alike in their first
+/// thousands of characters.
 const SORTED: u64 = 5_000;
 
 /// The same where rows are grouped, for which PostgreSQL hashes them, as a rule.
@@ -29,7 +31,13 @@ pub(in crate::rewrite) struct Made<'a> {
 
 impl<'a> Made<'a> {
     pub fn new(bounded: &'a HashMap<String, u64>) -> Self {
-        Self { nanoseconds: 0, bounded, queries: Vec::new(), aggregated: Vec::new(), in_from: false }
+        Self {
+            nanoseconds: 0,
+            bounded,
+            queries: Vec::new(),
+            aggregated: Vec::new(),
+            in_from: false,
+        }
     }
 
     pub fn stand_in_from(&mut self, table: &ast::TableFactor) {
@@ -37,12 +45,25 @@ impl<'a> Made<'a> {
     }
 
     pub fn enter(&mut self, query: &ast::Query) {
-        let around = if std::mem::take(&mut self.in_from) { None } else { self.queries.last().copied().flatten() };
+        let around = if std::mem::take(&mut self.in_from) {
+            None
+        } else {
+            self.queries.last().copied().flatten()
+        };
         let of_body = self.of_body(&query.body);
         let rows = product(around.map(|around| around.made), of_body);
-        self.queries.push(rows.map(|made| Rows { made, groups: if is_one_group(&query.body) { around.map_or(1, |a| a.made) } else { made } }));
+        self.queries.push(rows.map(|made| Rows {
+            made,
+            groups: if is_one_group(&query.body) {
+                around.map_or(1, |a| a.made)
+            } else {
+                made
+            },
+        }));
         if let Some(rows) = rows {
-            let each = of_joins(&query.body).saturating_mul(JOINED).saturating_add(of_groups(&query.body, rows));
+            let each = of_joins(&query.body)
+                .saturating_mul(JOINED)
+                .saturating_add(of_groups(&query.body, rows));
             self.spend(rows.saturating_mul(each));
         }
     }
@@ -58,17 +79,24 @@ impl<'a> Made<'a> {
     /// An expression that takes so long for one row, and with all its parts so long.
     pub fn add(&mut self, expr: &ast::Expr, own: u64, whole: u64) {
         // Aggregates within a subquery are its own.
-        let is_of_group = self.aggregated.pop().unwrap_or(false) && !matches!(expr, ast::Expr::Exists { .. });
+        let is_of_group =
+            self.aggregated.pop().unwrap_or(false) && !matches!(expr, ast::Expr::Exists { .. });
         if let Some(around) = self.aggregated.last_mut() {
             *around |= is_of_group || is_aggregate(expr);
         }
-        let Some(Rows { made, groups }) = self.queries.last().copied().flatten() else { return };
+        let Some(Rows { made, groups }) = self.queries.last().copied().flatten() else {
+            return;
+        };
         let rows = if is_of_group { groups } else { made };
         let more = match expr {
             ast::Expr::Function(call) => {
-                let sorts = u64::from(call.over.is_some()) + u64::from(!call.within_group.is_empty()) + u64::from(is_distinct(call));
+                let sorts = u64::from(call.over.is_some())
+                    + u64::from(!call.within_group.is_empty())
+                    + u64::from(is_distinct(call));
                 let frame = frame_rows(call, rows).saturating_mul(whole.saturating_add(FRAMED));
-                sorts.saturating_mul(levels(rows).saturating_mul(SORTED)).saturating_add(frame)
+                sorts
+                    .saturating_mul(levels(rows).saturating_mul(SORTED))
+                    .saturating_add(frame)
             }
             _ => 0,
         };
@@ -81,23 +109,40 @@ impl<'a> Made<'a> {
 
     fn of_body(&self, body: &ast::SetExpr) -> Option<u64> {
         match body {
-            ast::SetExpr::Select(select) => select.from.iter().map(|tables| self.of_tables(tables)).fold(None, product),
+            ast::SetExpr::Select(select) => select
+                .from
+                .iter()
+                .map(|tables| self.of_tables(tables))
+                .fold(None, product),
             ast::SetExpr::Query(query) => self.of_query(query),
-            ast::SetExpr::SetOperation { left, right, .. } => match (self.of_body(left), self.of_body(right)) {
-                (Some(left), Some(right)) => Some(left.saturating_add(right)),
-                (left, right) => left.or(right),
-            },
+            ast::SetExpr::SetOperation { left, right, .. } => {
+                match (self.of_body(left), self.of_body(right)) {
+                    (Some(left), Some(right)) => Some(left.saturating_add(right)),
+                    (left, right) => left.or(right),
+                }
+            }
             _ => None,
         }
     }
 
     fn of_tables(&self, tables: &ast::TableWithJoins) -> Option<u64> {
-        tables.joins.iter().map(|join| self.of_factor(&join.relation)).fold(self.of_factor(&tables.relation), product)
+        tables
+            .joins
+            .iter()
+            .map(|join| self.of_factor(&join.relation))
+            .fold(self.of_factor(&tables.relation), product)
     }
 
     fn of_factor(&self, factor: &ast::TableFactor) -> Option<u64> {
-        let ast::TableFactor::Derived { subquery, alias, .. } = factor else { return None };
-        let bound = alias.as_ref().and_then(|alias| self.bounded.get(&alias.name.value));
+        let ast::TableFactor::Derived {
+            subquery, alias, ..
+        } = factor
+        else {
+            return None;
+        };
+        let bound = alias
+            .as_ref()
+            .and_then(|alias| self.bounded.get(&alias.name.value));
         bound.copied().or_else(|| self.of_query(subquery))
     }
 
@@ -124,9 +169,20 @@ fn is_one_group(body: &ast::SetExpr) -> bool {
 
 /// What is above it is computed once a group.
 fn is_aggregate(expr: &ast::Expr) -> bool {
-    let ast::Expr::Function(call) = expr else { return false };
-    let name = call.name.0.last().and_then(|part| part.as_ident()).map_or("", |ident| ident.value.as_str());
-    call.over.is_none() && matches!(name, "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or")
+    let ast::Expr::Function(call) = expr else {
+        return false;
+    };
+    let name = call
+        .name
+        .0
+        .last()
+        .and_then(|part| part.as_ident())
+        .map_or("", |ident| ident.value.as_str());
+    call.over.is_none()
+        && matches!(
+            name,
+            "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or"
+        )
 }
 
 fn product(one: Option<u64>, other: Option<u64>) -> Option<u64> {
@@ -158,7 +214,11 @@ fn selects(body: &ast::SetExpr) -> Vec<&ast::Select> {
 }
 
 fn of_joins(body: &ast::SetExpr) -> u64 {
-    selects(body).iter().flat_map(|select| &select.from).map(|tables| 1 + tables.joins.len() as u64).sum()
+    selects(body)
+        .iter()
+        .flat_map(|select| &select.from)
+        .map(|tables| 1 + tables.joins.len() as u64)
+        .sum()
 }
 
 /// Grouped by the unit alone its rows are all alike.
@@ -179,19 +239,28 @@ fn is_distinct(call: &ast::Function) -> bool {
 /// Rows that may come into the frame anew with each row: those of a frame whose start moves.
 fn frame_rows(call: &ast::Function, rows: u64) -> u64 {
     use ast::WindowFrameBound as Bound;
-    let Some(ast::WindowType::WindowSpec(spec)) = &call.over else { return 0 };
-    let Some(frame) = &spec.window_frame else { return 0 };
+    let Some(ast::WindowType::WindowSpec(spec)) = &call.over else {
+        return 0;
+    };
+    let Some(frame) = &spec.window_frame else {
+        return 0;
+    };
     let reach = |bound: &Bound| match bound {
         Bound::CurrentRow => 0,
-        Bound::Preceding(Some(offset)) | Bound::Following(Some(offset)) if frame.units == ast::WindowFrameUnits::Rows => {
+        Bound::Preceding(Some(offset)) | Bound::Following(Some(offset))
+            if frame.units == ast::WindowFrameUnits::Rows =>
+        {
             number(offset).unwrap_or(rows)
         }
         Bound::Preceding(_) | Bound::Following(_) => rows,
     };
-    let is_row = |bound: &Bound| *bound != Bound::CurrentRow || frame.units == ast::WindowFrameUnits::Rows;
+    let is_row =
+        |bound: &Bound| *bound != Bound::CurrentRow || frame.units == ast::WindowFrameUnits::Rows;
     match (&frame.start_bound, &frame.end_bound) {
         (Bound::Preceding(None), _) => 0,
-        (start, end) if is_row(start) && end.as_ref().is_none_or(is_row) => rows.min(1 + reach(start).saturating_add(end.as_ref().map_or(0, reach))),
+        (start, end) if is_row(start) && end.as_ref().is_none_or(is_row) => {
+            rows.min(1 + reach(start).saturating_add(end.as_ref().map_or(0, reach)))
+        }
         _ => rows,
     }
 }

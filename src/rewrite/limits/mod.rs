@@ -1,4 +1,5 @@
-//! Limits on what a statement may cost: the time of a row, the rows of a unit, the size of an answer.
+//! Limits on what a statement may cost: the time of a row, the rows of a unit, the size of an
+//! answer.
 
 pub(in crate::rewrite) mod answer_size;
 pub(in crate::rewrite) mod joined_rows;

@@ -1,5 +1,6 @@
-//! How long one row may keep a statement busy, and what joins make of one unit's rows. A branch that only one person's rows take shows in the time of an answer;
-//! it can be made no longer than this.
+//! How long one row may keep a statement busy, and what joins make of one unit's rows. A branch
+//! that only one person's rows take shows in the time of an answer; it can be made no longer than
+//! this.
 
 use std::collections::HashMap;
 use std::ops::{Add, AddAssign, ControlFlow};
@@ -14,10 +15,12 @@ use crate::resolve::{TEXT_MAX, regex_arcs, regex_of_similar, regex_reach, regex_
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
 const NANOSECONDS_MAX: u64 = 20_000_000;
 
-/// Nanoseconds that the rows which joins make of one unit's may take in one question, in expressions, sorts and the joins themselves.
+/// Nanoseconds that the rows which joins make of one unit's may take in one question, in
+/// expressions, sorts and the joins themselves.
 const UNIT_NANOSECONDS_MAX: u64 = 250_000_000;
 
-/// How much less that is where a row may stand beside any number of public rows, and in EXISTS: expressions are computed for each pair.
+/// How much less that is where a row may stand beside any number of public rows, and in EXISTS:
+/// expressions are computed for each pair.
 const PAIRS: u64 = 10;
 
 /// Digits that a column's value may have: up to 10^38, with the decimals that it keeps.
@@ -32,7 +35,8 @@ const DIGITS_MAX: u64 = 16_500;
 /// Characters to which a text is cut.
 const LENGTH_MAX: u64 = TEXT_MAX as u64;
 
-/// Nanoseconds that statements may take, at most, for one row and for those that joins make of one unit's.
+/// Nanoseconds that statements may take, at most, for one row and for those that joins make of one
+/// unit's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::rewrite) struct Work {
     pub row: u64,
@@ -46,7 +50,11 @@ impl Add for Work {
 
     fn add(self, other: Self) -> Self {
         let Self { row, unit, alone } = other;
-        Self { row: self.row.saturating_add(row), unit: self.unit.saturating_add(unit), alone: self.alone.saturating_add(alone) }
+        Self {
+            row: self.row.saturating_add(row),
+            unit: self.unit.saturating_add(unit),
+            alone: self.alone.saturating_add(alone),
+        }
     }
 }
 
@@ -59,7 +67,11 @@ impl AddAssign for Work {
 impl Work {
     /// Of statements each row of which may stand beside any number of public rows.
     pub fn multiplied(self) -> Self {
-        Self { row: self.row.saturating_mul(PAIRS), unit: self.unit.saturating_mul(PAIRS), alone: self.alone }
+        Self {
+            row: self.row.saturating_mul(PAIRS),
+            unit: self.unit.saturating_mul(PAIRS),
+            alone: self.alone,
+        }
     }
 
     /// For each public row that stands beside them all.
@@ -68,45 +80,73 @@ impl Work {
     }
 }
 
-/// What a statement's expressions take for one row of each relation, at most: each is counted once, over a text of 4,096 characters, with what compiling its
-/// pattern takes. As measured on a core of a 2 GHz server, rounded up. Where joins multiply one unit's rows, of which derived tables hold at most so many, also what
-/// all of these take.
+/// What a statement's expressions take for one row of each relation, at most: each is counted once,
+/// over a text of 4,096 characters, with what compiling its pattern takes. As measured on a core of
+/// a 2 GHz server, rounded up. Where joins multiply one unit's rows, of which derived tables hold
+/// at most so many, also what all of these take.
 pub(in crate::rewrite) fn of(statement: &ast::Query, bounded: &HashMap<String, u64>) -> Work {
-    let mut tally = Tally { nanoseconds: 0, open: Vec::new(), begun: Vec::new(), before: Vec::new(), made: Made::new(bounded) };
+    let mut tally = Tally {
+        nanoseconds: 0,
+        open: Vec::new(),
+        begun: Vec::new(),
+        before: Vec::new(),
+        made: Made::new(bounded),
+    };
     let _ = with_room(|| statement.visit(&mut tally));
     let unit = tally.made.nanoseconds;
-    Work { row: tally.nanoseconds, unit, alone: unit }
+    Work {
+        row: tally.nanoseconds,
+        unit,
+        alone: unit,
+    }
 }
 
-/// A logarithm or a power of a numeric is computed to as many digits as its operand has, which products add up.
+/// A logarithm or a power of a numeric is computed to as many digits as its operand has, which
+/// products add up.
 fn of_curve(digits: u64) -> u64 {
-    digits.saturating_mul(digits).saturating_mul(3).clamp(30_000, 25_000_000)
+    digits
+        .saturating_mul(digits)
+        .saturating_mul(3)
+        .clamp(30_000, 25_000_000)
 }
 
 /// A product of numerics, or a quotient: each four digits of one meet each four of the other.
 fn of_product(one: u64, other: u64) -> u64 {
-    (one / 4 + 1).saturating_mul(other / 4 + 1).saturating_mul(2).saturating_add(200)
+    (one / 4 + 1)
+        .saturating_mul(other / 4 + 1)
+        .saturating_mul(2)
+        .saturating_add(200)
 }
 
 /// # Errors
 /// 54001 where the statements of one question may take too long for one row, or for one unit.
 pub(in crate::rewrite) fn check(work: Work, unit: &str) -> Result<(), Refusal> {
     let refusal = |what: &str, limit: u64| {
-        let message = format!("{what} could keep this query busy for more than {} ms", limit / 1_000_000);
+        let message = format!(
+            "{what} could keep this query busy for more than {} ms",
+            limit / 1_000_000
+        );
         Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, message)
     };
     if work.row > NANOSECONDS_MAX {
         return Err(refusal("one row", NANOSECONDS_MAX)
             .detail("The time of an answer must tell little about any row.")
-            .hint("Use fewer regular expressions and functions of long texts, or ask in several queries."));
+            .hint(
+                "Use fewer regular expressions and functions of long texts, or ask in several \
+                queries.",
+            ));
     }
     if work.unit > UNIT_NANOSECONDS_MAX {
         let met = format!("the rows of one {unit}, joined with each other,");
         return Err(refusal(&met, UNIT_NANOSECONDS_MAX)
             .detail(format!(
-                "Each side of such a join has up to rows_per_unit rows of one {unit}. The time of an answer must tell little about any {unit}."
+                "Each side of such a join has up to rows_per_unit rows of one {unit}. The time of \
+                    an answer must tell little about any {unit}."
             ))
-            .hint(format!("Join by a key, aggregate each side by the {unit} first, or ask the data owner to declare a smaller rows_per_unit.")));
+            .hint(format!(
+                "Join by a key, aggregate each side by the {unit} first, or ask the data \
+                owner to declare a smaller rows_per_unit."
+            )));
     }
     Ok(())
 }
@@ -153,12 +193,18 @@ impl ast::Visitor for Tally<'_> {
     fn post_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
         let parts = self.open.pop().unwrap_or_default();
         if let ast::Expr::Exists { .. } = expr {
-            let inside = self.nanoseconds.saturating_sub(self.before.pop().unwrap_or(0));
-            self.nanoseconds = self.nanoseconds.saturating_add(inside.saturating_mul(PAIRS - 1));
+            let inside = self
+                .nanoseconds
+                .saturating_sub(self.before.pop().unwrap_or(0));
+            self.nanoseconds = self
+                .nanoseconds
+                .saturating_add(inside.saturating_mul(PAIRS - 1));
         }
         let own = own(expr, &parts);
         self.nanoseconds = self.nanoseconds.saturating_add(own);
-        let whole = self.nanoseconds.saturating_sub(self.begun.pop().unwrap_or(0));
+        let whole = self
+            .nanoseconds
+            .saturating_sub(self.begun.pop().unwrap_or(0));
         self.made.add(expr, own, whole);
         if let Some(around) = self.open.last_mut() {
             around.push(digits(expr, &parts).min(DIGITS_MAX));
@@ -173,17 +219,26 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
     match expr {
         ast::Expr::Like { pattern, .. } | ast::Expr::ILike { pattern, .. } => of_like(pattern),
         ast::Expr::SimilarTo { pattern, .. } => of_similar(pattern),
-        ast::Expr::BinaryOp { op: B::PGRegexMatch | B::PGRegexIMatch, right, left: _ } => of_pattern(right),
-        ast::Expr::BinaryOp { op: B::Multiply | B::Divide | B::Modulo, left: _, right: _ } => {
-            of_product(longest, parts.last().copied().unwrap_or(longest))
-        }
+        ast::Expr::BinaryOp {
+            op: B::PGRegexMatch | B::PGRegexIMatch,
+            right,
+            left: _,
+        } => of_pattern(right),
+        ast::Expr::BinaryOp {
+            op: B::Multiply | B::Divide | B::Modulo,
+            left: _,
+            right: _,
+        } => of_product(longest, parts.last().copied().unwrap_or(longest)),
         ast::Expr::Function(call) => match name_of(call) {
             "exp" | "ln" | "log" | "power" => of_curve(longest),
             "mod" | "div" => of_product(longest, longest) + 5_000,
             name => of_call(name) + of_second(call),
         },
         ast::Expr::Substring { .. } => 25_000,
-        ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Nested(_) | ast::Expr::Value(_) => 0,
+        ast::Expr::Identifier(_)
+        | ast::Expr::CompoundIdentifier(_)
+        | ast::Expr::Nested(_)
+        | ast::Expr::Value(_) => 0,
         ast::Expr::Overlay { .. } => 100_000,
         // A row of its own is made of its operand, and read.
         ast::Expr::Subquery(_) => 3_000,
@@ -194,32 +249,62 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
     }
 }
 
-/// Digits of what an expression is, where it is a numeric; its parts have so many. Values of other types count as columns do.
+/// Digits of what an expression is, where it is a numeric; its parts have so many. Values of other
+/// types count as columns do.
 fn digits(expr: &ast::Expr, parts: &[u64]) -> u64 {
     use ast::DataType as D;
     let longest = parts.iter().copied().max().unwrap_or(COLUMN_DIGITS);
     match expr {
         ast::Expr::Value(value) => match &value.value {
-            ast::Value::Number(text, _) | ast::Value::SingleQuotedString(text) => digits_of_text(text),
+            ast::Value::Number(text, _) | ast::Value::SingleQuotedString(text) => {
+                digits_of_text(text)
+            }
             _ => COLUMN_DIGITS,
         },
-        ast::Expr::BinaryOp { op: B::Multiply, left: _, right: _ } => parts.iter().fold(0, |sum, part| sum.saturating_add(*part)),
+        ast::Expr::BinaryOp {
+            op: B::Multiply,
+            left: _,
+            right: _,
+        } => parts.iter().fold(0, |sum, part| sum.saturating_add(*part)),
         // As many decimals as the dividend has, and as the divisor has digits before the point.
-        ast::Expr::BinaryOp { op: B::Divide, left: _, right: _ } => parts.iter().fold(20, |sum: u64, part| sum.saturating_add(*part)),
+        ast::Expr::BinaryOp {
+            op: B::Divide,
+            left: _,
+            right: _,
+        } => parts
+            .iter()
+            .fold(20, |sum: u64, part| sum.saturating_add(*part)),
         ast::Expr::Function(call) => match name_of(call) {
             "round" | "trunc" => 38 + rounded_to(call).unwrap_or(longest),
             "exp" | "power" => longest.saturating_add(400),
             _ => longest,
         },
-        ast::Expr::Cast { data_type: D::DoublePrecision | D::Double(_) | D::Real | D::SmallInt(_) | D::Integer(_) | D::BigInt(_), .. } => 0,
-        ast::Expr::Cast { data_type: D::Numeric(ast::ExactNumberInfo::PrecisionAndScale(precision, _)), .. } => *precision,
+        ast::Expr::Cast {
+            data_type:
+                D::DoublePrecision
+                | D::Double(_)
+                | D::Real
+                | D::SmallInt(_)
+                | D::Integer(_)
+                | D::BigInt(_),
+            ..
+        } => 0,
+        ast::Expr::Cast {
+            data_type: D::Numeric(ast::ExactNumberInfo::PrecisionAndScale(precision, _)),
+            ..
+        } => *precision,
         // What is cast may be a float.
-        ast::Expr::Cast { expr, data_type: D::Numeric(_), .. } if !matches!(**expr, ast::Expr::Value(_)) => longest.max(FLOAT_DIGITS),
+        ast::Expr::Cast {
+            expr,
+            data_type: D::Numeric(_),
+            ..
+        } if !matches!(**expr, ast::Expr::Value(_)) => longest.max(FLOAT_DIGITS),
         _ => longest,
     }
 }
 
-/// A pattern is compiled at the first row that meets it, and may be in a set of states that it was never in before at each character.
+/// A pattern is compiled at the first row that meets it, and may be in a set of states that it was
+/// never in before at each character.
 fn of_pattern(pattern: &ast::Expr) -> u64 {
     match pattern {
         // Bare texts are patterns of our own, which are in one state at a time.
@@ -237,28 +322,44 @@ fn of_similar(pattern: &ast::Expr) -> u64 {
 }
 
 fn of_arcs(regex: &str) -> u64 {
-    regex_arcs(regex).saturating_mul(20_000).saturating_add(100_000)
+    regex_arcs(regex)
+        .saturating_mul(20_000)
+        .saturating_add(100_000)
 }
 
 /// What the groups of a pattern match is looked for once the whole is found.
 fn of_groups(pattern: &ast::Expr) -> u64 {
-    constant(pattern).map_or(NANOSECONDS_MAX, |text| regex_rereads(&text).saturating_mul(LENGTH_MAX * 2))
+    constant(pattern).map_or(NANOSECONDS_MAX, |text| {
+        regex_rereads(&text).saturating_mul(LENGTH_MAX * 2)
+    })
 }
 
-/// An attempt to match begins at each character of the text, and reads on from there; each match is looked for with nothing remembered of the one before.
+/// An attempt to match begins at each character of the text, and reads on from there; each match is
+/// looked for with nothing remembered of the one before.
 fn of_search(pattern: &ast::Expr, nanoseconds: u64) -> u64 {
-    let Some(text) = constant(pattern) else { return NANOSECONDS_MAX };
+    let Some(text) = constant(pattern) else {
+        return NANOSECONDS_MAX;
+    };
     match pattern {
         ast::Expr::Value(_) => 0,
-        _ => LENGTH_MAX * nanoseconds * (regex_reach(&text).unwrap_or(LENGTH_MAX).saturating_sub(1)),
+        _ => {
+            LENGTH_MAX * nanoseconds * (regex_reach(&text).unwrap_or(LENGTH_MAX).saturating_sub(1))
+        }
     }
 }
 
 /// What follows a percent sign is tried at each character of the text.
 fn of_like(pattern: &ast::Expr) -> u64 {
-    let Some(text) = constant(pattern) else { return NANOSECONDS_MAX };
+    let Some(text) = constant(pattern) else {
+        return NANOSECONDS_MAX;
+    };
     let tried = text.trim_end_matches('%').contains('%');
-    25_000 + if tried { 8_000 * text.chars().count() as u64 } else { 0 }
+    25_000
+        + if tried {
+            8_000 * text.chars().count() as u64
+        } else {
+            0
+        }
 }
 
 /// Digits of a number, or of a text that may be one, with the zeros that an exponent stands for.
@@ -302,10 +403,15 @@ fn constant(expr: &ast::Expr) -> Option<String> {
 }
 
 fn name_of(call: &ast::Function) -> &str {
-    call.name.0.last().and_then(|part| part.as_ident()).map_or("", |ident| ident.value.as_str())
+    call.name
+        .0
+        .last()
+        .and_then(|part| part.as_ident())
+        .map_or("", |ident| ident.value.as_str())
 }
 
-/// What the second argument adds: a pattern, characters of which each is held against each of the text, or a text that is sought at each.
+/// What the second argument adds: a pattern, characters of which each is held against each of the
+/// text, or a text that is sought at each.
 fn of_second(call: &ast::Function) -> u64 {
     let Some(second) = second(call) else { return 0 };
     let characters = || constant(second).map_or(LENGTH_MAX, |text| text.chars().count() as u64);
@@ -322,9 +428,13 @@ fn of_second(call: &ast::Function) -> u64 {
     groups
         + match name_of(call) {
             // With flags all matches may be found.
-            "regexp_replace" if arguments(call).len() > 3 => of_pattern(second).saturating_add(of_search(second, 1_000)),
+            "regexp_replace" if arguments(call).len() > 3 => {
+                of_pattern(second).saturating_add(of_search(second, 1_000))
+            }
             "regexp_count" => of_pattern(second).saturating_add(of_search(second, 1_000)),
-            "regexp_replace" | "regexp_substr" | "substring" => of_pattern(second).saturating_add(of_search(second, 40)),
+            "regexp_replace" | "regexp_substr" | "substring" => {
+                of_pattern(second).saturating_add(of_search(second, 40))
+            }
             "btrim" | "ltrim" | "rtrim" | "translate" => 15_000 * characters(),
             "strpos" | "split_part" | "replace" => 2_500 * characters(),
             _ => 0,
@@ -338,8 +448,9 @@ fn of_call(name: &str) -> u64 {
         "translate" => 450_000,
         "replace" | "split_part" => 300_000,
         "initcap" | "strpos" => 100_000,
-        "lower" | "upper" | "left" | "right" | "btrim" | "ltrim" | "rtrim" | "lpad" | "rpad" | "reverse" | "repeat" | "concat" | "concat_ws"
-        | "md5" | "length" | "octet_length" | "bit_length" => 25_000,
+        "lower" | "upper" | "left" | "right" | "btrim" | "ltrim" | "rtrim" | "lpad" | "rpad"
+        | "reverse" | "repeat" | "concat" | "concat_ws" | "md5" | "length" | "octet_length"
+        | "bit_length" => 25_000,
         "sqrt" | "cbrt" => 30_000,
         "hashtextextended" => 2_000,
         "count" | "sum" => 300,

@@ -1,4 +1,5 @@
-//! Steps within one unit as derived tables. Their aggregates are exact, total and functions of the set of a unit's rows.
+//! Steps within one unit as derived tables. Their aggregates are exact, total and functions of the
+//! set of a unit's rows.
 
 pub(in crate::rewrite) mod pairs;
 
@@ -12,8 +13,8 @@ use super::emit::sql;
 use super::vector::clipped_aggregate::hashed;
 use crate::catalog::Type;
 use crate::ir::{
-    Aggregate, ColumnId, Distinct, Edge, End, Expr, Frame, FrameMode, Moment, Operation, Order, Position, Quantifier, Ranked, Relation, Spread,
-    Window,
+    Aggregate, ColumnId, Distinct, Edge, End, Expr, Frame, FrameMode, Moment, Operation, Order,
+    Position, Quantifier, Ranked, Relation, Spread, Window,
 };
 use crate::refusal::Refusal;
 use pairs::Pairs;
@@ -23,41 +24,83 @@ const PLACE: &str = "place";
 
 impl Relations<'_> {
     /// GROUP BY: keys keep their identity and clamps, in one spelling for all equal values.
-    pub(super) fn group(&self, input: &Relation, keys: &[ColumnId], aggregates: &[(ColumnId, Aggregate)]) -> Result<Flat, Refusal> {
+    pub(super) fn group(
+        &self,
+        input: &Relation,
+        keys: &[ColumnId],
+        aggregates: &[(ColumnId, Aggregate)],
+    ) -> Result<Flat, Refusal> {
         let flat = self.emit(input)?;
-        let expressions = Expressions { cells: &flat.cells, relations: None };
+        let expressions = Expressions {
+            cells: &flat.cells,
+            relations: None,
+        };
         let alias = self.alias();
         let (mut projection, mut cells, mut group_by) = (Vec::new(), HashMap::new(), Vec::new());
         for id in keys {
             let cell = expressions.cell(*id)?;
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(self.spent_on(one_spelling(cell.raw.clone(), &cell.data_type))?, &name));
+            projection.push(sql::aliased(
+                self.spent_on(one_spelling(cell.raw.clone(), &cell.data_type))?,
+                &name,
+            ));
             group_by.push(sql::number(&projection.len().to_string()));
-            cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
+            cells.insert(
+                *id,
+                Cell {
+                    raw: sql::column(&alias, &name),
+                    ..cell.clone()
+                },
+            );
         }
         for (id, aggregate) in aggregates.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(self.spent_on(within(aggregate, &expressions, None)?)?, &name));
+            projection.push(sql::aliased(
+                self.spent_on(within(aggregate, &expressions, None)?)?,
+                &name,
+            ));
             cells.insert(*id, typed(sql::column(&alias, &name), &aggregate.data_type));
         }
         if projection.is_empty() {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
-        // Conditions on keys are pushed below the grouping, each with a copy of what it mentions; those on aggregates are not.
+        // Conditions on keys are pushed below the grouping, each with a copy of what it mentions;
+        // those on aggregates are not.
         let keys = group_by.len();
-        let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), group_by);
+        let query = sql::select(
+            projection,
+            vec![flat.from],
+            sql::all(flat.conditions.into_iter().map(sql::nested).collect()),
+            group_by,
+        );
         let query = fenced(query, keys);
-        Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
+        Ok(Flat {
+            from: sql::tables(sql::derived(query, &alias)),
+            conditions: Vec::new(),
+            cells,
+        })
     }
 }
 
 impl Relations<'_> {
-    /// Window calls over the rows of one unit. What depends on the order of rows is ordered by everything that is read of them, so that ties are equal rows.
-    pub(super) fn window(&self, input: &Relation, columns: &[(ColumnId, Window)]) -> Result<Flat, Refusal> {
+    /// Window calls over the rows of one unit. What depends on the order of rows is ordered by
+    /// everything that is read of them, so that ties are equal rows.
+    pub(super) fn window(
+        &self,
+        input: &Relation,
+        columns: &[(ColumnId, Window)],
+    ) -> Result<Flat, Refusal> {
         let flat = self.emit(input)?;
-        let expressions = Expressions { cells: &flat.cells, relations: None };
+        let expressions = Expressions {
+            cells: &flat.cells,
+            relations: None,
+        };
         let alias = self.alias();
-        let mut ids: Vec<&ColumnId> = flat.cells.keys().filter(|id| self.needed.contains(id)).collect();
+        let mut ids: Vec<&ColumnId> = flat
+            .cells
+            .keys()
+            .filter(|id| self.needed.contains(id))
+            .collect();
         ids.sort();
         let mut ties = Vec::new();
         let (mut projection, mut cells) = (Vec::new(), HashMap::new());
@@ -66,28 +109,56 @@ impl Relations<'_> {
             let name = format!("c{}", id.0);
             projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
             ties.extend(spelled_out(cell)?);
-            cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
+            cells.insert(
+                *id,
+                Cell {
+                    raw: sql::column(&alias, &name),
+                    ..cell.clone()
+                },
+            );
         }
         let given = projection.len();
         for (id, window) in columns.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(self.spent_on(called(window, &expressions, &ties)?)?, &name));
+            projection.push(sql::aliased(
+                self.spent_on(called(window, &expressions, &ties)?)?,
+                &name,
+            ));
             cells.insert(*id, typed(sql::column(&alias, &name), &window.data_type));
         }
         if projection.is_empty() {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
-        let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
+        let query = sql::select(
+            projection,
+            vec![flat.from],
+            sql::all(flat.conditions.into_iter().map(sql::nested).collect()),
+            Vec::new(),
+        );
         // No window holds back conditions on what it partitions by.
         let query = fenced(query, given);
-        Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
+        Ok(Flat {
+            from: sql::tables(sql::derived(query, &alias)),
+            conditions: Vec::new(),
+            cells,
+        })
     }
 
-    /// At most so many rows of each unit, by a hash of everything that is read of them: which rows stay is a function of the set of them.
-    pub(super) fn bounded(&self, input: &Relation, unit: ColumnId, rows: u64) -> Result<Flat, Refusal> {
+    /// At most so many rows of each unit, by a hash of everything that is read of them: which rows
+    /// stay is a function of the set of them.
+    pub(super) fn bounded(
+        &self,
+        input: &Relation,
+        unit: ColumnId,
+        rows: u64,
+    ) -> Result<Flat, Refusal> {
         let flat = self.emit(input)?;
         let alias = self.alias();
-        let mut ids: Vec<&ColumnId> = flat.cells.keys().filter(|id| self.needed.contains(id)).collect();
+        let mut ids: Vec<&ColumnId> = flat
+            .cells
+            .keys()
+            .filter(|id| self.needed.contains(id))
+            .collect();
         ids.sort();
         let mut order = Vec::new();
         let (mut projection, mut cells) = (Vec::new(), HashMap::new());
@@ -97,35 +168,87 @@ impl Relations<'_> {
             let name = format!("c{at}");
             projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
             // Of the unit's own column its rows hold one value.
-            order.extend(if *id == unit { Vec::new() } else { told_apart(cell) });
-            cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
+            order.extend(if *id == unit {
+                Vec::new()
+            } else {
+                told_apart(cell)
+            });
+            cells.insert(
+                *id,
+                Cell {
+                    raw: sql::column(&alias, &name),
+                    ..cell.clone()
+                },
+            );
         }
         let given = projection.len();
-        let texts = order.iter().map(|value| sql::cast(value.clone(), &Type::Text)).collect();
+        let texts = order
+            .iter()
+            .map(|value| sql::cast(value.clone(), &Type::Text))
+            .collect();
         order.insert(0, hashed(texts));
-        let unit = Expressions { cells: &flat.cells, relations: None }.cell(unit)?.raw.clone();
-        projection.push(sql::aliased(sql::over("row_number", Vec::new(), unit, order), PLACE));
-        let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
-        let kept = sql::binary(sql::column(&alias, PLACE), ast::BinaryOperator::LtEq, sql::number(&rows.to_string()));
+        let unit = Expressions {
+            cells: &flat.cells,
+            relations: None,
+        }
+        .cell(unit)?
+        .raw
+        .clone();
+        projection.push(sql::aliased(
+            sql::over("row_number", Vec::new(), unit, order),
+            PLACE,
+        ));
+        let query = sql::select(
+            projection,
+            vec![flat.from],
+            sql::all(flat.conditions.into_iter().map(sql::nested).collect()),
+            Vec::new(),
+        );
+        let kept = sql::binary(
+            sql::column(&alias, PLACE),
+            ast::BinaryOperator::LtEq,
+            sql::number(&rows.to_string()),
+        );
         self.bounded.borrow_mut().insert(alias.clone(), rows);
-        Ok(Flat { from: sql::tables(sql::derived(fenced(query, given), &alias)), conditions: vec![kept], cells })
+        Ok(Flat {
+            from: sql::tables(sql::derived(fenced(query, given), &alias)),
+            conditions: vec![kept],
+            cells,
+        })
     }
 
     /// UNION ALL of the arms, column by column.
-    pub(super) fn union(&self, columns: &[ColumnId], arms: &[(Relation, Vec<ColumnId>)]) -> Result<Flat, Refusal> {
+    pub(super) fn union(
+        &self,
+        columns: &[ColumnId],
+        arms: &[(Relation, Vec<ColumnId>)],
+    ) -> Result<Flat, Refusal> {
         let mut united: Option<ast::SetExpr> = None;
         for (arm, ids) in arms {
             let flat = self.emit(arm)?;
-            let expressions = Expressions { cells: &flat.cells, relations: None };
+            let expressions = Expressions {
+                cells: &flat.cells,
+                relations: None,
+            };
             let mut projection = Vec::new();
             for (id, column) in ids.iter().zip(columns) {
                 let cell = expressions.cell(*id)?;
-                let value = self.spent_on(of_default_collation(cell.raw.clone(), &cell.data_type))?;
+                let value =
+                    self.spent_on(of_default_collation(cell.raw.clone(), &cell.data_type))?;
                 projection.push(sql::aliased(value, &format!("c{}", column.0)));
             }
-            let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
+            let query = sql::select(
+                projection,
+                vec![flat.from],
+                sql::all(flat.conditions.into_iter().map(sql::nested).collect()),
+                Vec::new(),
+            );
             let query = fenced(query, ids.len());
-            let query = if query.limit_clause.is_some() { Box::new(ast::SetExpr::Query(Box::new(query))) } else { query.body };
+            let query = if query.limit_clause.is_some() {
+                Box::new(ast::SetExpr::Query(Box::new(query)))
+            } else {
+                query.body
+            };
             united = Some(match united {
                 None => *query,
                 Some(left) => ast::SetExpr::SetOperation {
@@ -138,46 +261,118 @@ impl Relations<'_> {
         }
         let alias = self.alias();
         let body = united.ok_or_else(super::emit::guard::internal)?;
-        let cell = |id: &ColumnId| (*id, typed(sql::column(&alias, &format!("c{}", id.0)), &self.columns[id.0 as usize].data_type));
+        let cell = |id: &ColumnId| {
+            (
+                *id,
+                typed(
+                    sql::column(&alias, &format!("c{}", id.0)),
+                    &self.columns[id.0 as usize].data_type,
+                ),
+            )
+        };
         let cells = columns.iter().map(cell).collect();
-        Ok(Flat { from: sql::tables(sql::derived(sql::query(body), &alias)), conditions: Vec::new(), cells })
+        Ok(Flat {
+            from: sql::tables(sql::derived(sql::query(body), &alias)),
+            conditions: Vec::new(),
+            cells,
+        })
     }
 }
 
 /// One window call.
-fn called(window: &Window, expressions: &Expressions<'_>, ties: &[ast::Expr]) -> Result<ast::Expr, Refusal> {
-    let Window { ranked, partition, order, frame, data_type: _ } = window;
-    let partition_by = partition.iter().map(|e| expressions.presence(e)).collect::<Result<Vec<_>, _>>()?;
+fn called(
+    window: &Window,
+    expressions: &Expressions<'_>,
+    ties: &[ast::Expr],
+) -> Result<ast::Expr, Refusal> {
+    let Window {
+        ranked,
+        partition,
+        order,
+        frame,
+        data_type: _,
+    } = window;
+    let partition_by = partition
+        .iter()
+        .map(|e| expressions.presence(e))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut order_by = Vec::new();
-    for Order { expr, descending, nulls_first } in order {
+    for Order {
+        expr,
+        descending,
+        nulls_first,
+    } in order
+    {
         // PostgreSQL adds offsets to what is ordered by: that must stay within its type.
         let is_measured = frame.as_ref().is_some_and(Frame::measures);
-        let key = if is_measured { expressions.emit(expr)?.0 } else { expressions.presence(expr)? };
+        let key = if is_measured {
+            expressions.emit(expr)?.0
+        } else {
+            expressions.presence(expr)?
+        };
         order_by.push(sql::ordered(key, *descending, *nulls_first));
     }
-    let completed = || order_by.iter().cloned().chain(ties.iter().map(|tie| sql::ordered(tie.clone(), false, false))).collect();
-    let spec = |order_by| ast::WindowSpec { window_name: None, partition_by: partition_by.clone(), order_by, window_frame: None };
+    let completed = || {
+        order_by
+            .iter()
+            .cloned()
+            .chain(
+                ties.iter()
+                    .map(|tie| sql::ordered(tie.clone(), false, false)),
+            )
+            .collect()
+    };
+    let spec = |order_by| ast::WindowSpec {
+        window_name: None,
+        partition_by: partition_by.clone(),
+        order_by,
+        window_frame: None,
+    };
     let emitted = |value: &Expr| Ok::<_, Refusal>(expressions.emit(value)?.0);
     Ok(match ranked {
-        Ranked::PercentRank => sql::windowed(sql::call("percent_rank", Vec::new()), spec(order_by.clone())),
+        Ranked::PercentRank => sql::windowed(
+            sql::call("percent_rank", Vec::new()),
+            spec(order_by.clone()),
+        ),
         Ranked::Share => sql::windowed(sql::call("cume_dist", Vec::new()), spec(order_by.clone())),
         Ranked::RowNumber => sql::windowed(sql::call("row_number", Vec::new()), spec(completed())),
         Ranked::Rank => sql::windowed(sql::call("rank", Vec::new()), spec(order_by.clone())),
-        Ranked::DenseRank => sql::windowed(sql::call("dense_rank", Vec::new()), spec(order_by.clone())),
-        Ranked::Tile(count) => sql::windowed(sql::call("ntile", vec![sql::number(&count.to_string())]), spec(completed())),
+        Ranked::DenseRank => {
+            sql::windowed(sql::call("dense_rank", Vec::new()), spec(order_by.clone()))
+        }
+        Ranked::Tile(count) => sql::windowed(
+            sql::call("ntile", vec![sql::number(&count.to_string())]),
+            spec(completed()),
+        ),
         Ranked::Neighbour { value, offset } => {
             let name = if *offset < 0 { "lag" } else { "lead" };
             let arguments = vec![emitted(value)?, sql::number(&offset.abs().to_string())];
             sql::windowed(sql::call(name, arguments), spec(completed()))
         }
         Ranked::Placed { value, place } => {
-            let window = Placed { partition_by: &partition_by, order_by: &order_by, ties };
+            let window = Placed {
+                partition_by: &partition_by,
+                order_by: &order_by,
+                ties,
+            };
             window.call(emitted(value)?, *place, frame.as_ref())
         }
         Ranked::Aggregate(aggregate) => {
-            // Rows that tie are peers: they come into a frame of RANGE or GROUPS together, and into one of ROWS one by one.
-            let order_by = if frame.as_ref().is_some_and(|f| f.mode == FrameMode::Rows) { completed() } else { order_by.clone() };
-            within(aggregate, expressions, Some(ast::WindowSpec { window_frame: frame.as_ref().map(printed), ..spec(order_by) }))?
+            // Rows that tie are peers: they come into a frame of RANGE or GROUPS together, and into
+            // one of ROWS one by one.
+            let order_by = if frame.as_ref().is_some_and(|f| f.mode == FrameMode::Rows) {
+                completed()
+            } else {
+                order_by.clone()
+            };
+            within(
+                aggregate,
+                expressions,
+                Some(ast::WindowSpec {
+                    window_frame: frame.as_ref().map(printed),
+                    ..spec(order_by)
+                }),
+            )?
         }
     })
 }
@@ -190,17 +385,35 @@ struct Placed<'a> {
 }
 
 impl Placed<'_> {
-    /// FIRST_VALUE, LAST_VALUE or NTH_VALUE. By default a frame ends with the last row that ties with the current one, not with the last in the completed order.
+    /// FIRST_VALUE, LAST_VALUE or NTH_VALUE. By default a frame ends with the last row that ties
+    /// with the current one, not with the last in the completed order.
     fn call(&self, value: ast::Expr, place: Position, frame: Option<&Frame>) -> ast::Expr {
-        let ties = |descending: bool| self.ties.iter().map(move |tie| sql::ordered(tie.clone(), descending, false));
-        let over = |call: ast::Expr, order_by: Vec<ast::OrderByExpr>, window_frame: Option<ast::WindowFrame>| {
-            sql::windowed(call, ast::WindowSpec { window_name: None, partition_by: self.partition_by.to_vec(), order_by, window_frame })
+        let ties = |descending: bool| {
+            self.ties
+                .iter()
+                .map(move |tie| sql::ordered(tie.clone(), descending, false))
+        };
+        let over = |call: ast::Expr,
+                    order_by: Vec<ast::OrderByExpr>,
+                    window_frame: Option<ast::WindowFrame>| {
+            sql::windowed(
+                call,
+                ast::WindowSpec {
+                    window_name: None,
+                    partition_by: self.partition_by.to_vec(),
+                    order_by,
+                    window_frame,
+                },
+            )
         };
         let completed = || self.order_by.iter().cloned().chain(ties(false)).collect();
         let (name, arguments) = match place {
             Position::First => ("first_value", vec![value.clone()]),
             Position::Last => ("last_value", vec![value.clone()]),
-            Position::Nth(nth) => ("nth_value", vec![value.clone(), sql::number(&nth.to_string())]),
+            Position::Nth(nth) => (
+                "nth_value",
+                vec![value.clone(), sql::number(&nth.to_string())],
+            ),
         };
         let call = sql::call(name, arguments);
         match (frame, place) {
@@ -208,16 +421,41 @@ impl Placed<'_> {
             (None, Position::First) => over(call, completed(), None),
             (None, Position::Last) => {
                 // The last of the rows that tie is the first of them from the other end.
-                let peers = self.partition_by.iter().cloned().chain(self.order_by.iter().map(|o| o.expr.clone())).collect();
+                let peers = self
+                    .partition_by
+                    .iter()
+                    .cloned()
+                    .chain(self.order_by.iter().map(|o| o.expr.clone()))
+                    .collect();
                 let first = sql::call("first_value", vec![value]);
-                let spec = ast::WindowSpec { window_name: None, partition_by: peers, order_by: ties(true).collect(), window_frame: None };
+                let spec = ast::WindowSpec {
+                    window_name: None,
+                    partition_by: peers,
+                    order_by: ties(true).collect(),
+                    window_frame: None,
+                };
                 sql::windowed(first, spec)
             }
             (None, Position::Nth(nth)) => {
-                let all = Frame { mode: FrameMode::Rows, start: Edge::First, end: Edge::Last };
-                let reached = over(sql::aggregate("count", None, None), self.order_by.to_vec(), None);
-                let reached = sql::binary(reached, ast::BinaryOperator::GtEq, sql::number(&nth.to_string()));
-                sql::case(vec![(reached, over(call, completed(), Some(printed(&all))))], None)
+                let all = Frame {
+                    mode: FrameMode::Rows,
+                    start: Edge::First,
+                    end: Edge::Last,
+                };
+                let reached = over(
+                    sql::aggregate("count", None, None),
+                    self.order_by.to_vec(),
+                    None,
+                );
+                let reached = sql::binary(
+                    reached,
+                    ast::BinaryOperator::GtEq,
+                    sql::number(&nth.to_string()),
+                );
+                sql::case(
+                    vec![(reached, over(call, completed(), Some(printed(&all))))],
+                    None,
+                )
             }
         }
     }
@@ -238,10 +476,15 @@ fn printed(frame: &Frame) -> ast::WindowFrame {
         FrameMode::Range => ast::WindowFrameUnits::Range,
         FrameMode::Groups => ast::WindowFrameUnits::Groups,
     };
-    ast::WindowFrame { units, start_bound: edge(start), end_bound: Some(edge(end)) }
+    ast::WindowFrame {
+        units,
+        start_bound: edge(start),
+        end_bound: Some(edge(end)),
+    }
 }
 
-/// What orders rows by everything in one column: equal values of unlike spelling are told apart by their text.
+/// What orders rows by everything in one column: equal values of unlike spelling are told apart by
+/// their text.
 ///
 /// # Errors
 /// 0A000 for a type that has no order.
@@ -250,73 +493,165 @@ fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
         // Computed of the other columns.
         return Ok(Vec::new());
     };
-    let bytes = |expr: ast::Expr| ast::Expr::Collate { expr: Box::new(expr), collation: sql::name(&["C"]) };
+    let bytes = |expr: ast::Expr| ast::Expr::Collate {
+        expr: Box::new(expr),
+        collation: sql::name(&["C"]),
+    };
     Ok(match &cell.data_type {
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz => vec![cell.raw.clone()],
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Uuid
+        | Type::Date
+        | Type::Timestamp
+        | Type::Timestamptz => vec![cell.raw.clone()],
         Type::Time | Type::Enum(_) => vec![cell.raw.clone()],
         Type::Text | Type::Varchar(_) => vec![bytes(cell.raw.clone())],
-        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Interval => vec![bytes(sql::cast(cell.raw.clone(), &Type::Text))],
-        Type::Other { .. } => return Err(Refusal::unsupported("a window over rows with a column that has no order")),
+        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Interval => {
+            vec![bytes(sql::cast(cell.raw.clone(), &Type::Text))]
+        }
+        Type::Other { .. } => {
+            return Err(Refusal::unsupported(
+                "a window over rows with a column that has no order",
+            ));
+        }
     })
 }
 
 /// The same where rows are no more than told apart: what has no order is told by its text.
 fn told_apart(cell: &Cell) -> Vec<ast::Expr> {
-    let text = || ast::Expr::Collate { expr: Box::new(sql::cast(cell.raw.clone(), &Type::Text)), collation: sql::name(&["C"]) };
+    let text = || ast::Expr::Collate {
+        expr: Box::new(sql::cast(cell.raw.clone(), &Type::Text)),
+        collation: sql::name(&["C"]),
+    };
     spelled_out(cell).unwrap_or_else(|_| vec![text()])
 }
 
 /// Arms of unlike collations would have none: an error at the first comparison.
 fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
-        Type::Text | Type::Varchar(_) | Type::Char(_) => {
-            sql::nested(ast::Expr::Collate { expr: Box::new(sql::nested(value)), collation: sql::name(&["default"]) })
-        }
+        Type::Text | Type::Varchar(_) | Type::Char(_) => sql::nested(ast::Expr::Collate {
+            expr: Box::new(sql::nested(value)),
+            collation: sql::name(&["default"]),
+        }),
         _ => value,
     }
 }
 
 /// One aggregate over the rows of a group, or of a window where `over` says which.
-fn within(aggregate: &Aggregate, expressions: &Expressions<'_>, over: Option<ast::WindowSpec>) -> Result<ast::Expr, Refusal> {
-    let Aggregate { operation, filter, data_type, place: _ } = aggregate;
-    let filter = filter.as_ref().map(|f| expressions.condition(f)).transpose()?;
+fn within(
+    aggregate: &Aggregate,
+    expressions: &Expressions<'_>,
+    over: Option<ast::WindowSpec>,
+) -> Result<ast::Expr, Refusal> {
+    let Aggregate {
+        operation,
+        filter,
+        data_type,
+        place: _,
+    } = aggregate;
+    let filter = filter
+        .as_ref()
+        .map(|f| expressions.condition(f))
+        .transpose()?;
     let placed = |call: ast::Expr| match over.clone() {
         Some(spec) => sql::windowed(call, spec),
         None => call,
     };
-    let of = |name: &str, value: &Expr| Ok::<_, Refusal>(placed(sql::aggregate(name, Some(expressions.emit(value)?.0), filter.clone())));
-    // Of equal numerics any may stand for all: without their scales, on which the digits of a quotient depend.
+    let of = |name: &str, value: &Expr| {
+        Ok::<_, Refusal>(placed(sql::aggregate(
+            name,
+            Some(expressions.emit(value)?.0),
+            filter.clone(),
+        )))
+    };
+    // Of equal numerics any may stand for all: without their scales, on which the digits of a
+    // quotient depend.
     let unlike = |name: &str, value: &Expr| {
-        let value = one_spelling(expressions.emit(value)?.0, &value.data_type.without_digits());
-        Ok::<_, Refusal>(placed(sql::distinct(sql::aggregate(name, Some(value), filter.clone()))))
+        let value = one_spelling(
+            expressions.emit(value)?.0,
+            &value.data_type.without_digits(),
+        );
+        Ok::<_, Refusal>(placed(sql::distinct(sql::aggregate(
+            name,
+            Some(value),
+            filter.clone(),
+        ))))
     };
     let count = |argument: Option<ast::Expr>| sql::aggregate("count", argument, filter.clone());
     Ok(match operation {
         Operation::CountRows => placed(count(None)),
         Operation::Count(value) => placed(count(Some(expressions.presence(value)?))),
         // A bare column is counted as it is stored: its clamp would make one of two values.
-        Operation::Distinct(Distinct::Value(value)) => placed(sql::distinct(count(Some(expressions.presence(value)?)))),
+        Operation::Distinct(Distinct::Value(value)) => {
+            placed(sql::distinct(count(Some(expressions.presence(value)?))))
+        }
         Operation::Distinct(Distinct::Row(values)) => {
-            let row = values.iter().map(|value| expressions.presence(value)).collect::<Result<_, _>>()?;
+            let row = values
+                .iter()
+                .map(|value| expressions.presence(value))
+                .collect::<Result<_, _>>()?;
             placed(sql::distinct(count(Some(ast::Expr::Tuple(row)))))
         }
         Operation::Sum(value) => of("sum", value)?,
         Operation::Average(value) => of("avg", value)?,
         Operation::Unlike { value, moment } => unlike(moment_name(*moment), value)?,
         Operation::Variance { value, kind } => of(moment_name(Moment::Spread(*kind)), value)?,
-        Operation::Extreme { value, end: End::Least } => one_spelling(of("min", value)?, data_type),
-        Operation::Extreme { value, end: End::Greatest } => one_spelling(of("max", value)?, data_type),
-        Operation::Truth { value, of: Quantifier::All } => of("bool_and", value)?,
-        Operation::Truth { value, of: Quantifier::Any } => of("bool_or", value)?,
-        Operation::Quantile { value, fractions, continuous, descending } => {
-            let name = if *continuous { "percentile_cont" } else { "percentile_disc" };
-            let [fraction] = fractions.all() else { return Err(super::emit::guard::internal()) };
-            let fraction = sql::number(&format!("{}.{:06}", fraction / 1_000_000, fraction % 1_000_000));
-            one_spelling(sql::within_group(name, Some(fraction), sql::ordered(expressions.emit(value)?.0, *descending, false), filter), data_type)
+        Operation::Extreme {
+            value,
+            end: End::Least,
+        } => one_spelling(of("min", value)?, data_type),
+        Operation::Extreme {
+            value,
+            end: End::Greatest,
+        } => one_spelling(of("max", value)?, data_type),
+        Operation::Truth {
+            value,
+            of: Quantifier::All,
+        } => of("bool_and", value)?,
+        Operation::Truth {
+            value,
+            of: Quantifier::Any,
+        } => of("bool_or", value)?,
+        Operation::Quantile {
+            value,
+            fractions,
+            continuous,
+            descending,
+        } => {
+            let name = if *continuous {
+                "percentile_cont"
+            } else {
+                "percentile_disc"
+            };
+            let [fraction] = fractions.all() else {
+                return Err(super::emit::guard::internal());
+            };
+            let fraction = sql::number(&format!(
+                "{}.{:06}",
+                fraction / 1_000_000,
+                fraction % 1_000_000
+            ));
+            one_spelling(
+                sql::within_group(
+                    name,
+                    Some(fraction),
+                    sql::ordered(expressions.emit(value)?.0, *descending, false),
+                    filter,
+                ),
+                data_type,
+            )
         }
-        Operation::Mode { value, descending } => {
-            one_spelling(sql::within_group("mode", None, sql::ordered(expressions.emit(value)?.0, *descending, false), filter), data_type)
-        }
+        Operation::Mode { value, descending } => one_spelling(
+            sql::within_group(
+                "mode",
+                None,
+                sql::ordered(expressions.emit(value)?.0, *descending, false),
+                filter,
+            ),
+            data_type,
+        ),
         Operation::Paired { y, x, kind } => {
             let value = |e: &Expr| Ok::<_, Refusal>(Pairs::value(expressions.emit(e)?.0, e));
             Pairs::new(value(y)?, value(x)?, filter, &placed).statistic(*kind)
@@ -340,9 +675,24 @@ fn one_spelling(key: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
         Type::Numeric(None) => sql::call("trim_scale", vec![key]),
         Type::Char(None) => sql::cast(sql::cast(key, &Type::Text), data_type),
-        Type::Float4 | Type::Float8 => sql::binary(sql::nested(key), ast::BinaryOperator::Plus, sql::cast(sql::number("0"), data_type)),
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(Some(_)) | Type::Text | Type::Varchar(_) => key,
-        Type::Char(Some(_)) | Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => key,
+        Type::Float4 | Type::Float8 => sql::binary(
+            sql::nested(key),
+            ast::BinaryOperator::Plus,
+            sql::cast(sql::number("0"), data_type),
+        ),
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Numeric(Some(_))
+        | Type::Text
+        | Type::Varchar(_) => key,
+        Type::Char(Some(_))
+        | Type::Uuid
+        | Type::Date
+        | Type::Timestamp
+        | Type::Timestamptz
+        | Type::Interval => key,
         Type::Time | Type::Enum(_) | Type::Other { .. } => key,
     }
 }

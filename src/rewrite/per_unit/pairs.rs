@@ -1,4 +1,5 @@
-//! Statistics of the pairs of one group of rows, from six exact sums: PostgreSQL's own add up floats, so that their last digits depend on where rows are stored.
+//! Statistics of the pairs of one group of rows, from six exact sums: PostgreSQL's own add up
+//! floats, so that their last digits depend on where rows are stored.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -6,7 +7,8 @@ use crate::catalog::Type;
 use crate::ir::{Expr, Node, Paired};
 use crate::rewrite::emit::sql;
 
-/// Decimals of a value that are kept: products of four of them, and quotients of those, then stay within float8's reach.
+/// Decimals of a value that are kept: products of four of them, and quotients of those, then stay
+/// within float8's reach.
 const DECIMALS: &str = "60";
 /// Decimals of a result: the least that is not zero is far above the least float8.
 const RESULT_DECIMALS: &str = "250";
@@ -40,7 +42,10 @@ fn ratio(a: ast::Expr, b: ast::Expr) -> ast::Expr {
 }
 
 fn result(value: ast::Expr) -> ast::Expr {
-    sql::cast(sql::call("round", vec![value, sql::number(RESULT_DECIMALS)]), &Type::Float8)
+    sql::cast(
+        sql::call("round", vec![value, sql::number(RESULT_DECIMALS)]),
+        &Type::Float8,
+    )
 }
 
 impl Pairs {
@@ -54,26 +59,63 @@ impl Pairs {
             },
             _ => false,
         };
-        if has_few { emitted } else { sql::call("trim_scale", vec![sql::call("round", vec![emitted, sql::number(DECIMALS)])]) }
+        if has_few {
+            emitted
+        } else {
+            sql::call(
+                "trim_scale",
+                vec![sql::call("round", vec![emitted, sql::number(DECIMALS)])],
+            )
+        }
     }
 
-    /// Sums of two such values, within numerics' working range. `placed` puts an aggregate over its window, where it has one.
-    pub fn new(y: ast::Expr, x: ast::Expr, filter: Option<ast::Expr>, placed: &impl Fn(ast::Expr) -> ast::Expr) -> Self {
+    /// Sums of two such values, within numerics' working range. `placed` puts an aggregate over its
+    /// window, where it has one.
+    pub fn new(
+        y: ast::Expr,
+        x: ast::Expr,
+        filter: Option<ast::Expr>,
+        placed: &impl Fn(ast::Expr) -> ast::Expr,
+    ) -> Self {
         let complete = [sql::is_not_null(y.clone()), sql::is_not_null(x.clone())];
-        let rows = sql::all(filter.into_iter().map(sql::nested).chain(complete).collect());
+        let rows = sql::all(
+            filter
+                .into_iter()
+                .map(sql::nested)
+                .chain(complete)
+                .collect(),
+        );
         let sum = |value: ast::Expr| placed(sql::aggregate("sum", Some(value), rows.clone()));
-        let n = sql::cast(placed(sql::aggregate("count", None, rows.clone())), &Type::Numeric(None));
+        let n = sql::cast(
+            placed(sql::aggregate("count", None, rows.clone())),
+            &Type::Numeric(None),
+        );
         let (yy, xx, yx) = (sum(times(&y, &y)), sum(times(&x, &x)), sum(times(&y, &x)));
-        Self { n, y: sum(y), x: sum(x), yy, xx, yx }
+        Self {
+            n,
+            y: sum(y),
+            x: sum(x),
+            yy,
+            xx,
+            yx,
+        }
     }
 
     /// The statistic with PostgreSQL's type and its NULLs.
     ///
     /// # Guarantee
-    /// Total, and a function of the set of pairs: sums and products of numerics are exact, and every divisor is tested at itself. With values of at most 1e30 and 60
-    /// decimals, and fewer than 1e18 rows, no result leaves (1e-250, 1e250) in magnitude.
+    /// Total, and a function of the set of pairs: sums and products of numerics are exact, and
+    /// every divisor is tested at itself. With values of at most 1e30 and 60 decimals, and fewer
+    /// than 1e18 rows, no result leaves (1e-250, 1e250) in magnitude.
     pub fn statistic(&self, kind: Paired) -> ast::Expr {
-        let Self { n, y, x, yy, xx, yx } = self;
+        let Self {
+            n,
+            y,
+            x,
+            yy,
+            xx,
+            yx,
+        } = self;
         // n times the sums of squared and multiplied distances from the means.
         let squares_y = || less(times(n, yy), times(y, y));
         let squares_x = || less(times(n, xx), times(x, x));
@@ -86,20 +128,38 @@ impl Pairs {
             Paired::SquaresY => ratio(squares_y(), n.clone()),
             Paired::Products => ratio(products(), n.clone()),
             Paired::CovariancePopulation => ratio(products(), sql::nested(times(n, n))),
-            Paired::CovarianceSample => ratio(products(), times(n, &less(n.clone(), sql::number("1")))),
+            Paired::CovarianceSample => {
+                ratio(products(), times(n, &less(n.clone(), sql::number("1"))))
+            }
             Paired::Correlation => {
                 // Each root by itself: the product of both squares has twice their digits.
-                let roots = times(&sql::call("sqrt", vec![squares_y()]), &sql::call("sqrt", vec![squares_x()]));
+                let roots = times(
+                    &sql::call("sqrt", vec![squares_y()]),
+                    &sql::call("sqrt", vec![squares_x()]),
+                );
                 let vary = sql::binary(above(&squares_y(), "0"), B::And, above(&squares_x(), "0"));
-                sql::case(vec![(vary, result(sql::binary(products(), B::Divide, roots)))], None)
+                sql::case(
+                    vec![(vary, result(sql::binary(products(), B::Divide, roots)))],
+                    None,
+                )
             }
             Paired::Slope => ratio(products(), squares_x()),
             Paired::Intercept => ratio(less(times(y, xx), times(x, yx)), squares_x()),
             Paired::Determination => {
-                let of_all = result(sql::binary(times(&products(), &products()), B::Divide, times(&squares_y(), &squares_x())));
+                let of_all = result(sql::binary(
+                    times(&products(), &products()),
+                    B::Divide,
+                    times(&squares_y(), &squares_x()),
+                ));
                 let straight = sql::binary(squares_y(), B::Eq, sql::number("0"));
                 sql::case(
-                    vec![(above(&squares_x(), "0"), sql::case(vec![(straight, sql::cast(sql::number("1"), &Type::Float8))], Some(of_all)))],
+                    vec![(
+                        above(&squares_x(), "0"),
+                        sql::case(
+                            vec![(straight, sql::cast(sql::number("1"), &Type::Float8))],
+                            Some(of_all),
+                        ),
+                    )],
                     None,
                 )
             }

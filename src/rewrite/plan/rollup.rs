@@ -1,7 +1,10 @@
-//! What questions have in common that are answered by sums of each other's groups: the rows that are read, and the exact integers that are added up of each.
+//! What questions have in common that are answered by sums of each other's groups: the rows that
+//! are read, and the exact integers that are added up of each.
 //!
-//! Two releases of one family read the same FROM for the same units. Where one is grouped more finely, over lists of keys that are shown whole, the other's exact
-//! integers are sums of its cells: of the cells that meet the conditions it has on top. So are their noisy ones, which is post-processing.
+//! Two releases of one family read the same FROM for the same units. Where one is grouped more
+//! finely, over lists of keys that are shown whole, the other's exact integers are sums of its
+//! cells: of the cells that meet the conditions it has on top. So are their noisy ones, which is
+//! post-processing.
 
 use num_integer::Integer;
 use sha2::{Digest, Sha256};
@@ -22,16 +25,19 @@ use crate::rewrite::{Emission, Price, ReleasePlan};
 /// How a release stands in its family.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
-    /// Of the policy's version, FROM, the unit and what its rows are bounded by. Conditions, keys and aggregates are no part of it.
+    /// Of the policy's version, FROM, the unit and what its rows are bounded by. Conditions, keys
+    /// and aggregates are no part of it.
     pub digest: [u8; 32],
     /// What its statement may spend.
     pub epsilon: f64,
     pub conditions: Vec<Condition>,
     /// Parallel to the release's keys.
     pub keys: Vec<Grouping>,
-    /// Columns that conditions and keys read, of types whose equal values are one to every expression that can be evaluated.
+    /// Columns that conditions and keys read, of types whose equal values are one to every
+    /// expression that can be evaluated.
     pub columns: Vec<Reading>,
-    /// The name of what each coordinate of the plain layout adds up; `None` where that of a group is not the sum of those of its parts.
+    /// The name of what each coordinate of the plain layout adds up; `None` where that of a group
+    /// is not the sum of those of its parts.
     pub coordinates: Vec<Option<String>>,
     /// What can be had of the coordinates that are released.
     pub totals: Vec<Total>,
@@ -62,7 +68,8 @@ pub struct Reading {
     pub id: ColumnId,
     /// Of what is emitted.
     pub digest: String,
-    /// Expressions read it as it is stored: beside another column a clamped one is sometimes read otherwise than alone.
+    /// Expressions read it as it is stored: beside another column a clamped one is sometimes read
+    /// otherwise than alone.
     pub is_bare: bool,
 }
 
@@ -74,19 +81,30 @@ pub struct Total {
     pub divisor: u64,
 }
 
-/// `None` where neither a coarser nor a finer question can have a part in it: without a vector, with keys by threshold, with constants made of other releases, or
-/// with narrower bounds than the policy's, which cut finer groups otherwise.
+/// `None` where neither a coarser nor a finer question can have a part in it: without a vector,
+/// with keys by threshold, with constants made of other releases, or with narrower bounds than the
+/// policy's, which cut finer groups otherwise.
 pub(in crate::rewrite) fn family(
     emission: &Emission<'_>,
     plan: &ReleasePlan,
     plain: &[Partial],
     portion: &Portion<'_>,
 ) -> Result<Option<Family>, Refusal> {
-    let Some(price) = &plan.price else { return Ok(None) };
-    let listed = plan.keys.iter().all(|(_, rule)| matches!(rule, KeyRule::Domain(_)));
+    let Some(price) = &plan.price else {
+        return Ok(None);
+    };
+    let listed = plan
+        .keys
+        .iter()
+        .all(|(_, rule)| matches!(rule, KeyRule::Domain(_)));
     let wishes = &portion.terms.wishes;
     let narrowed = wishes.groups_per_unit.is_some() || wishes.rows_per_unit.is_some();
-    if !listed || narrowed || price.threshold.is_some() || !plan.tuples.is_empty() || !emission.order.ids.is_empty() {
+    if !listed
+        || narrowed
+        || price.threshold.is_some()
+        || !plan.tuples.is_empty()
+        || !emission.order.ids.is_empty()
+    {
         return Ok(None);
     }
     let flat = emission.flat()?;
@@ -94,24 +112,63 @@ pub(in crate::rewrite) fn family(
     digest.update(emission.policy.version.as_bytes());
     digest.update(flat.from.to_string().as_bytes());
     let conditions = emission.conditions(&flat)?;
-    let ground = ground(emission.release, emission.policy, emission.analyzed.columns(), flat)?;
+    let ground = ground(
+        emission.release,
+        emission.policy,
+        emission.analyzed.columns(),
+        flat,
+    )?;
     let lineage = &emission.release.lineage;
-    digest.update(format!(" {} {:?} {}", ground.unit, lineage.rows_per_unit, emission.release.one_row_per_unit).as_bytes());
-    let expressions = Expressions { cells: &ground.cells, relations: None };
+    digest.update(
+        format!(
+            " {} {:?} {}",
+            ground.unit, lineage.rows_per_unit, emission.release.one_row_per_unit
+        )
+        .as_bytes(),
+    );
+    let expressions = Expressions {
+        cells: &ground.cells,
+        relations: None,
+    };
     let keys = emission.groupings(&expressions)?;
     let bounding = price.no_bounding();
     // Names are the same with a clip and without.
-    let levels = Levels { clamps_again: false, ..emission.levels(plain, price, &bounding) };
-    let named = |coordinate: &Partial| Ok::<_, Refusal>(name(coordinate, levels.partial(coordinate, &expressions)?.to_string()));
+    let levels = Levels {
+        clamps_again: false,
+        ..emission.levels(plain, price, &bounding)
+    };
+    let named = |coordinate: &Partial| {
+        Ok::<_, Refusal>(name(
+            coordinate,
+            levels.partial(coordinate, &expressions)?.to_string(),
+        ))
+    };
     let is_additive = |coordinate: &Partial| match coordinate {
-        // Of rows that are a unit's only ones in their group, or of a unit that is in one group alone.
+        // Of rows that are a unit's only ones in their group, or of a unit that is in one group
+        // alone.
         Partial::Units { .. } => price.within_clip || emission.release.one_group_per_unit,
         Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } => true,
-        Partial::Values { .. } | Partial::Share { .. } | Partial::Lacks { .. } | Partial::Products { .. } => true,
+        Partial::Values { .. }
+        | Partial::Share { .. }
+        | Partial::Lacks { .. }
+        | Partial::Products { .. } => true,
         Partial::Presence => false,
     };
-    let coordinates = plain.iter().map(|c| if is_additive(c) { named(c).map(Some) } else { Ok(None) }).collect::<Result<Vec<_>, Refusal>>()?;
-    let mut totals: Vec<Total> = coordinates.iter().enumerate().filter_map(|(at, name)| Some(Total::of(at, name.clone()?))).collect();
+    let coordinates = plain
+        .iter()
+        .map(|c| {
+            if is_additive(c) {
+                named(c).map(Some)
+            } else {
+                Ok(None)
+            }
+        })
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    let mut totals: Vec<Total> = coordinates
+        .iter()
+        .enumerate()
+        .filter_map(|(at, name)| Some(Total::of(at, name.clone()?)))
+        .collect();
     for measure in &plan.measures {
         if let Some((partial, total)) = derived(measure, plain)
             && let name = named(&partial)?
@@ -120,20 +177,41 @@ pub(in crate::rewrite) fn family(
             totals.push(Total { name, ..total });
         }
     }
-    let totals = totals.into_iter().filter_map(|total| total.released(&plan.coordinates)).collect();
+    let totals = totals
+        .into_iter()
+        .filter_map(|total| total.released(&plan.coordinates))
+        .collect();
     let columns = emission.readings(&conditions, &keys, &expressions)?;
-    Ok(Some(Family { digest: digest.finalize().into(), epsilon: portion.epsilon, conditions, keys, columns, coordinates, totals }))
+    Ok(Some(Family {
+        digest: digest.finalize().into(),
+        epsilon: portion.epsilon,
+        conditions,
+        keys,
+        columns,
+        coordinates,
+        totals,
+    }))
 }
 
 impl Total {
     fn of(coordinate: usize, name: String) -> Self {
-        Self { name, terms: vec![(coordinate, 1)], divisor: 1 }
+        Self {
+            name,
+            terms: vec![(coordinate, 1)],
+            divisor: 1,
+        }
     }
 
     /// Of coordinates in the plain layout, as they are made of those that are released.
     fn released(self, coordinates: &[Partial]) -> Option<Self> {
-        let made: Vec<(Vec<(usize, i64)>, u64)> = self.terms.iter().map(|(at, _)| made_of(coordinates, *at)).collect();
-        let common = made.iter().try_fold(1u64, |common, (_, divisor)| (common / common.gcd(divisor)).checked_mul(*divisor))?;
+        let made: Vec<(Vec<(usize, i64)>, u64)> = self
+            .terms
+            .iter()
+            .map(|(at, _)| made_of(coordinates, *at))
+            .collect();
+        let common = made.iter().try_fold(1u64, |common, (_, divisor)| {
+            (common / common.gcd(divisor)).checked_mul(*divisor)
+        })?;
         let mut terms = Vec::new();
         for ((parts, divisor), (_, factor)) in made.into_iter().zip(&self.terms) {
             let factor = factor.checked_mul(i64::try_from(common / divisor).ok()?)?;
@@ -141,23 +219,52 @@ impl Total {
                 terms.push((at, times.checked_mul(factor)?));
             }
         }
-        Some(Self { name: self.name, terms, divisor: self.divisor.checked_mul(common)? })
+        Some(Self {
+            name: self.name,
+            terms,
+            divisor: self.divisor.checked_mul(common)?,
+        })
     }
 }
 
 /// What stored answers have in place of SQL: no text of a question, and no literal, is kept.
 fn digest(sql: &str) -> String {
-    Sha256::digest(sql).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(sql)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// A digest of the emitted sum and of the lattice that its integers are on.
 fn name(coordinate: &Partial, sql: String) -> String {
     digest(&match coordinate {
-        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Units { .. } | Partial::Presence => sql,
-        Partial::Values { filter: _, value: _, lattice, centred: _ }
-        | Partial::Share { filter: _, value: _, lattice, end: _ }
-        | Partial::Lacks { filter: _, value: _, lattice } => format!("{sql} {lattice:?}"),
-        Partial::Products { filter: _, y: (_, y), x: (_, x) } => format!("{sql} {y:?} {x:?}"),
+        Partial::Rows { .. }
+        | Partial::Flags { .. }
+        | Partial::Nulls { .. }
+        | Partial::Units { .. }
+        | Partial::Presence => sql,
+        Partial::Values {
+            filter: _,
+            value: _,
+            lattice,
+            centred: _,
+        }
+        | Partial::Share {
+            filter: _,
+            value: _,
+            lattice,
+            end: _,
+        }
+        | Partial::Lacks {
+            filter: _,
+            value: _,
+            lattice,
+        } => format!("{sql} {lattice:?}"),
+        Partial::Products {
+            filter: _,
+            y: (_, y),
+            x: (_, x),
+        } => format!("{sql} {y:?} {x:?}"),
     })
 }
 
@@ -168,18 +275,47 @@ fn derived(measure: &Measure, coordinates: &[Partial]) -> Option<(Partial, Total
             let (mask, total) = counted(count, coordinates)?;
             Some((Partial::Rows { mask }, total))
         }
-        Measure::Sum { values, count: Some(count), lattice } => {
+        Measure::Sum {
+            values,
+            count: Some(count),
+            lattice,
+        } => {
             let (_, rows) = counted(count, coordinates)?;
-            let Partial::Values { filter, value, lattice: _, centred: true } = coordinates.get(*values)? else { return None };
+            let Partial::Values {
+                filter,
+                value,
+                lattice: _,
+                centred: true,
+            } = coordinates.get(*values)?
+            else {
+                return None;
+            };
             // The sum of 2 q - (lower + upper), and the rows' own share of the centre.
             let mut terms = vec![(*values, i64::try_from(rows.divisor).ok()?)];
             for (coordinate, factor) in rows.terms {
                 terms.push((coordinate, factor.checked_mul(lattice.centre_twice())?));
             }
-            let plain = Partial::Values { filter: filter.clone(), value: value.clone(), lattice: lattice.clone(), centred: false };
-            Some((plain, Total { name: String::new(), terms, divisor: rows.divisor * 2 }))
+            let plain = Partial::Values {
+                filter: filter.clone(),
+                value: value.clone(),
+                lattice: lattice.clone(),
+                centred: false,
+            };
+            Some((
+                plain,
+                Total {
+                    name: String::new(),
+                    terms,
+                    divisor: rows.divisor * 2,
+                },
+            ))
         }
-        Measure::Sum { values: _, count: None, lattice: _ } | Measure::Centred { .. } => None,
+        Measure::Sum {
+            values: _,
+            count: None,
+            lattice: _,
+        }
+        | Measure::Centred { .. } => None,
         Measure::Squares { .. } | Measure::Products { .. } => None,
     }
 }
@@ -188,9 +324,14 @@ fn derived(measure: &Measure, coordinates: &[Partial]) -> Option<(Partial, Total
 fn counted(count: &Count, coordinates: &[Partial]) -> Option<(Mask, Total)> {
     let Count { rows, all, nulls } = count;
     let (filter, not_null) = match coordinates.get(*rows)? {
-        Partial::Rows { mask: Mask { filter, not_null } } => (filter.clone(), not_null.clone()),
+        Partial::Rows {
+            mask: Mask { filter, not_null },
+        } => (filter.clone(), not_null.clone()),
         Partial::Flags { filter } => (Some(filter.clone()), None),
-        Partial::Units { .. } | Partial::Presence | Partial::Nulls { .. } | Partial::Values { .. } => return None,
+        Partial::Units { .. }
+        | Partial::Presence
+        | Partial::Nulls { .. }
+        | Partial::Values { .. } => return None,
         Partial::Share { .. } | Partial::Lacks { .. } | Partial::Products { .. } => return None,
     };
     let (mut terms, divisor) = match all {
@@ -200,7 +341,9 @@ fn counted(count: &Count, coordinates: &[Partial]) -> Option<(Mask, Total)> {
     let not_null = match (nulls, not_null) {
         (None, not_null) => not_null,
         (Some(nulls), None) => {
-            let Partial::Nulls { filter: of, value } = coordinates.get(*nulls)? else { return None };
+            let Partial::Nulls { filter: of, value } = coordinates.get(*nulls)? else {
+                return None;
+            };
             if *of != filter {
                 return None;
             }
@@ -209,25 +352,43 @@ fn counted(count: &Count, coordinates: &[Partial]) -> Option<(Mask, Total)> {
         }
         (Some(_), Some(_)) => return None,
     };
-    Some((Mask { filter, not_null }, Total { name: String::new(), terms, divisor: divisor.unsigned_abs() }))
+    Some((
+        Mask { filter, not_null },
+        Total {
+            name: String::new(),
+            terms,
+            divisor: divisor.unsigned_abs(),
+        },
+    ))
 }
 
 impl Emission<'_> {
-    /// The conjuncts of the outermost WHERE as they are emitted, with those expressions that can be told again.
+    /// The conjuncts of the outermost WHERE as they are emitted, with those expressions that can be
+    /// told again.
     fn conditions(&self, flat: &Flat) -> Result<Vec<Condition>, Refusal> {
-        let expressions = Expressions { cells: &flat.cells, relations: None };
+        let expressions = Expressions {
+            cells: &flat.cells,
+            relations: None,
+        };
         let mut known: Vec<(String, Expr)> = Vec::new();
         for expr in conjuncts(&self.release.input) {
             // Within a derived table columns may be others' by the same name.
-            let is_visible = expr.relations().is_empty() && expr.columns().iter().all(|id| flat.cells.contains_key(id));
+            let is_visible = expr.relations().is_empty()
+                && expr.columns().iter().all(|id| flat.cells.contains_key(id));
             if is_visible {
                 known.push((expressions.condition(expr)?.to_string(), expr.clone()));
             }
         }
         let told = |condition: &sqlparser::ast::Expr| {
             let sql = condition.to_string();
-            let expr = known.iter().find(|(text, _)| *text == sql).map(|(_, expr)| expr.clone());
-            Condition { digest: digest(&sql), expr }
+            let expr = known
+                .iter()
+                .find(|(text, _)| *text == sql)
+                .map(|(_, expr)| expr.clone());
+            Condition {
+                digest: digest(&sql),
+                expr,
+            }
         };
         Ok(flat.conditions.iter().map(told).collect())
     }
@@ -236,43 +397,84 @@ impl Emission<'_> {
         let columns = self.analyzed.columns();
         let grouping = |(expr, _): &(Expr, KeyRule)| {
             let declared = inlined_columns(self.release, columns, expr);
-            // What is not a list of the policy's or a public table's extent was listed by bounds, by the conditions or by its type.
+            // What is not a list of the policy's or a public table's extent was listed by bounds,
+            // by the conditions or by its type.
             let is_whole = declared.iter().all(|info| {
-                info.origin.map_or(info.data_type == Type::Bool, |(table, at)| {
-                    let column = &self.policy.tables[table.0].columns[at];
-                    column.domain.as_ref().map_or(column.data_type == Type::Bool || column.extent.is_none(), |_| column.is_complete)
-                })
+                info.origin
+                    .map_or(info.data_type == Type::Bool, |(table, at)| {
+                        let column = &self.policy.tables[table.0].columns[at];
+                        column.domain.as_ref().map_or(
+                            column.data_type == Type::Bool || column.extent.is_none(),
+                            |_| column.is_complete,
+                        )
+                    })
             });
-            Ok(Grouping { digest: digest(&expressions.emit(expr)?.0.to_string()), expr: expr.clone(), is_whole })
+            Ok(Grouping {
+                digest: digest(&expressions.emit(expr)?.0.to_string()),
+                expr: expr.clone(),
+                is_whole,
+            })
         };
         self.release.keys.iter().map(grouping).collect()
     }
 
-    fn readings(&self, conditions: &[Condition], keys: &[Grouping], expressions: &Expressions<'_>) -> Result<Vec<Reading>, Refusal> {
-        let read = conditions.iter().filter_map(|c| c.expr.as_ref()).chain(keys.iter().map(|key| &key.expr));
+    fn readings(
+        &self,
+        conditions: &[Condition],
+        keys: &[Grouping],
+        expressions: &Expressions<'_>,
+    ) -> Result<Vec<Reading>, Refusal> {
+        let read = conditions
+            .iter()
+            .filter_map(|c| c.expr.as_ref())
+            .chain(keys.iter().map(|key| &key.expr));
         let mut ids: Vec<ColumnId> = read.flat_map(Expr::columns).collect();
         ids.sort();
         ids.dedup();
         let mut readings = Vec::new();
         for id in ids {
             let info = &self.analyzed.columns()[id.0 as usize];
-            let is_deterministic = || info.origin.is_some_and(|(table, at)| self.policy.tables[table.0].columns[at].deterministic_collation);
+            let is_deterministic = || {
+                info.origin.is_some_and(|(table, at)| {
+                    self.policy.tables[table.0].columns[at].deterministic_collation
+                })
+            };
             let is_told = match &info.data_type {
-                Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Date | Type::Enum(_) => true,
+                Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Date | Type::Enum(_) => {
+                    true
+                }
                 Type::Text | Type::Varchar(_) => is_deterministic(),
                 // Equal values of these have several spellings, or days stand for instants.
-                Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Uuid => false,
-                Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Other { .. } => false,
+                Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Uuid => {
+                    false
+                }
+                Type::Timestamp
+                | Type::Timestamptz
+                | Type::Interval
+                | Type::Time
+                | Type::Other { .. } => false,
             };
             if is_told && let Some(cell) = expressions.cells.get(&id) {
-                let sql = expressions.emit(&Expr::column(id, info.data_type.clone()))?.0.to_string();
-                readings.push(Reading { id, digest: digest(&sql), is_bare: cell.clamp.is_none() });
+                let sql = expressions
+                    .emit(&Expr::column(id, info.data_type.clone()))?
+                    .0
+                    .to_string();
+                readings.push(Reading {
+                    id,
+                    digest: digest(&sql),
+                    is_bare: cell.clamp.is_none(),
+                });
             }
         }
         Ok(readings)
     }
 
-    pub(in crate::rewrite) fn levels<'a>(&'a self, coordinates: &'a [Partial], price: &'a Price, bounding: &'a Bounding) -> Levels<'a> {
+    pub(in crate::rewrite) fn levels<'a>(
+        &'a self,
+        coordinates: &'a [Partial],
+        price: &'a Price,
+        bounding: &'a Bounding,
+    ) -> Levels<'a> {
         Levels {
             effort: self.analyzed.effort(),
             release: self.release,
@@ -293,11 +495,31 @@ impl Emission<'_> {
 /// What every row has met that reaches the aggregates, by a WHERE on this level.
 fn conjuncts(relation: &Relation) -> Vec<&Expr> {
     match relation {
-        Relation::Filter { input, predicate } => conjuncts(input).into_iter().chain(predicate.conjuncts()).collect(),
+        Relation::Filter { input, predicate } => conjuncts(input)
+            .into_iter()
+            .chain(predicate.conjuncts())
+            .collect(),
         Relation::Project { input, columns: _ } => conjuncts(input),
-        Relation::Join { kind: JoinKind::Inner, left, right, on: _ } => conjuncts(left).into_iter().chain(conjuncts(right)).collect(),
-        Relation::Join { kind: JoinKind::Left, left, right: _, on: _ } => conjuncts(left),
-        Relation::Scan(_) | Relation::Constants(_) | Relation::Group { .. } | Relation::Window { .. } | Relation::Union { .. } => Vec::new(),
+        Relation::Join {
+            kind: JoinKind::Inner,
+            left,
+            right,
+            on: _,
+        } => conjuncts(left)
+            .into_iter()
+            .chain(conjuncts(right))
+            .collect(),
+        Relation::Join {
+            kind: JoinKind::Left,
+            left,
+            right: _,
+            on: _,
+        } => conjuncts(left),
+        Relation::Scan(_)
+        | Relation::Constants(_)
+        | Relation::Group { .. }
+        | Relation::Window { .. }
+        | Relation::Union { .. } => Vec::new(),
         Relation::Bounded { .. } => Vec::new(),
     }
 }

@@ -1,4 +1,5 @@
-//! The part of a plan that has to be asked of the data: what is answered already needs no statement and no charge.
+//! The part of a plan that has to be asked of the data: what is answered already needs no statement
+//! and no charge.
 
 use sha2::{Digest, Sha256};
 
@@ -16,8 +17,13 @@ pub struct Part<'p> {
 impl Plan {
     /// Those of the given releases that have a price.
     pub fn part(&self, releases: impl Fn(usize) -> bool) -> Part<'_> {
-        let releases = (0..self.releases.len()).filter(|at| !self.releases[*at].statements().is_empty() && releases(*at)).collect();
-        Part { plan: self, releases }
+        let releases = (0..self.releases.len())
+            .filter(|at| !self.releases[*at].statements().is_empty() && releases(*at))
+            .collect();
+        Part {
+            plan: self,
+            releases,
+        }
     }
 }
 
@@ -32,20 +38,31 @@ impl<'p> Part<'p> {
 
     pub fn releases(&self) -> impl Iterator<Item = &'p ReleasePlan> {
         let plan = self.plan;
-        self.releases.clone().into_iter().map(|at| &plan.releases[at])
+        self.releases
+            .clone()
+            .into_iter()
+            .map(|at| &plan.releases[at])
     }
 
-    /// The price of the part, in one debit. No part costs more than the plan, whose price was found countable.
+    /// The price of the part, in one debit. No part costs more than the plan, whose price was found
+    /// countable.
     pub fn loss(&self) -> Loss {
         let whole = self.plan.loss;
-        self.releases().fold(Loss::ZERO, |sum, release| release.loss().and_then(|own| sum.compose(own)).unwrap_or(whole))
+        self.releases().fold(Loss::ZERO, |sum, release| {
+            release
+                .loss()
+                .and_then(|own| sum.compose(own))
+                .unwrap_or(whole)
+        })
     }
 
     /// Digest of the plan and of which releases are made; a charge names it.
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         digest.update(self.plan.fingerprint);
-        self.releases.iter().for_each(|at| digest.update((*at as u64).to_be_bytes()));
+        self.releases
+            .iter()
+            .for_each(|at| digest.update((*at as u64).to_be_bytes()));
         digest.finalize().into()
     }
 }

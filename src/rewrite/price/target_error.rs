@@ -1,8 +1,11 @@
-//! `pgveil.target_error`: the epsilon at which every count and sum of a statement has at most the wanted standard error.
+//! `pgveil.target_error`: the epsilon at which every count and sum of a statement has at most the
+//! wanted standard error.
 //!
-//! Noise shrinks as mu (and a Laplace epsilon) grows, in proportion: one trial price tells how much more or less is needed. Where some columns may be further off than
-//! others, their coordinates weigh less in the vector, so that the same total goes to the others. All of it is known before any data is read. An average or another ratio
-//! has an error that depends on the data; for it the wish holds for the counts and sums it is made of.
+//! Noise shrinks as mu (and a Laplace epsilon) grows, in proportion: one trial price tells how much
+//! more or less is needed. Where some columns may be further off than others, their coordinates
+//! weigh less in the vector, so that the same total goes to the others. All of it is known before
+//! any data is read. An average or another ratio has an error that depends on the data; for it the
+//! wish holds for the counts and sums it is made of.
 
 use super::fixed;
 use crate::mechanism::{Fixed, epsilon_of_mu};
@@ -19,18 +22,31 @@ const STRESS_MAX: f64 = 1024.0;
 /// Other weights make another question of it: they must save something.
 pub const GAIN: f64 = 0.99;
 
-/// The standard deviations that are wanted of a release's measures; its aggregates are the statement's from `first` on.
+/// The standard deviations that are wanted of a release's measures; its aggregates are the
+/// statement's from `first` on.
 ///
 /// # Errors
-/// 0A000 where an aggregate's error depends on the data and on no count or sum, and where there is none: next to nothing would be spent, and no key shown.
-pub fn wanted(trial: &ReleasePlan, targets: TargetErrors, first: usize) -> Result<Vec<f64>, Refusal> {
+/// 0A000 where an aggregate's error depends on the data and on no count or sum, and where there is
+/// none: next to nothing would be spent, and no key shown.
+pub fn wanted(
+    trial: &ReleasePlan,
+    targets: TargetErrors,
+    first: usize,
+) -> Result<Vec<f64>, Refusal> {
     let mut wanted = vec![f64::INFINITY; trial.measures().len()];
     if !trial.parts().is_empty() {
         return Err(unknown());
     }
     if wanted.is_empty() {
-        return Err(Refusal::unsupported("pgveil.target_error with a query that shows group keys alone")
-            .hint("Ask for a count beside them, or RESET pgveil.target_error and set pgveil.epsilon instead."));
+        return Err(Refusal::unsupported(
+            "pgveil.target_error with a query that shows group keys \
+            alone",
+        )
+        .hint(
+            "Ask for a count beside them, or RESET pgveil.target_error and set \
+                pgveil.epsilon \
+                instead.",
+        ));
     }
     for (at, (output, _)) in trial.outputs().iter().enumerate() {
         for measure in measures_of(output) {
@@ -47,9 +63,25 @@ pub fn wanted(trial: &ReleasePlan, targets: TargetErrors, first: usize) -> Resul
 fn measures_of(output: &Output) -> Vec<usize> {
     match output {
         Output::Measure(at) => vec![*at],
-        Output::Average { sum, count, range: _ } => vec![*sum, *count],
-        Output::Dispersion { count, sum, squares, range: _, kind: _ } => vec![*count, *sum, *squares],
-        Output::Joint { count, y, x, products, kind: _ } => vec![*count, y.sum, y.squares, x.sum, x.squares, *products],
+        Output::Average {
+            sum,
+            count,
+            range: _,
+        } => vec![*sum, *count],
+        Output::Dispersion {
+            count,
+            sum,
+            squares,
+            range: _,
+            kind: _,
+        } => vec![*count, *sum, *squares],
+        Output::Joint {
+            count,
+            y,
+            x,
+            products,
+            kind: _,
+        } => vec![*count, y.sum, y.squares, x.sum, x.squares, *products],
         Output::Truth { count, of: _ } => vec![*count],
         Output::Part { .. } | Output::Unlike { .. } => Vec::new(),
     }
@@ -60,7 +92,8 @@ fn unknown() -> Refusal {
         .hint("RESET pgveil.target_error, and set pgveil.epsilon instead.")
 }
 
-/// How many times the trial's noise is the wanted one, in the worst measure of a release. Above 1: more is needed.
+/// How many times the trial's noise is the wanted one, in the worst measure of a release. Above 1:
+/// more is needed.
 ///
 /// # Errors
 /// 0A000 where a measure's error depends on the data.
@@ -72,25 +105,48 @@ pub fn factor(trial: &ReleasePlan, wanted: &[f64]) -> Result<f64, Refusal> {
     Ok(worst * MARGIN)
 }
 
-/// By what each coordinate's weight is multiplied: in proportion to how far its noise is from what the measures it is in want; all alike where that is the same.
+/// By what each coordinate's weight is multiplied: in proportion to how far its noise is from what
+/// the measures it is in want; all alike where that is the same.
 pub fn stress(trial: &ReleasePlan, wanted: &[f64]) -> Vec<u64> {
     let mut needs = vec![0f64; trial.coordinates().len()];
     for (measure, wanted) in trial.measures().iter().zip(wanted) {
         let need = measure_deviation(trial, measure).unwrap_or(0.0) / wanted;
         let noise = measure_noise(trial, measure).unwrap_or_default();
-        needs.iter_mut().zip(noise).filter(|(_, noise)| *noise != 0.0).for_each(|(known, _)| *known = known.max(need));
+        needs
+            .iter_mut()
+            .zip(noise)
+            .filter(|(_, noise)| *noise != 0.0)
+            .for_each(|(known, _)| *known = known.max(need));
     }
     let most = needs.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     // What no measure is made of, as a unit's presence, keeps its weight.
-    needs.into_iter().map(|need| if need == 0.0 { STRESS_MAX as u64 } else { (need / most * STRESS_MAX).ceil().max(1.0) as u64 }).collect()
+    needs
+        .into_iter()
+        .map(|need| {
+            if need == 0.0 {
+                STRESS_MAX as u64
+            } else {
+                (need / most * STRESS_MAX).ceil().max(1.0) as u64
+            }
+        })
+        .collect()
 }
 
 /// What one row adds at most: 1 to a count, the width of its range to a sum.
 fn most_of_one_row(measure: &Measure) -> f64 {
     match measure {
         Measure::Count(_) => 1.0,
-        Measure::Sum { values: _, count: _, lattice } | Measure::Centred { values: _, lattice } => width(lattice),
-        Measure::Squares { lacks: _, count: _, lattice } => width(lattice).powi(2) / 4.0,
+        Measure::Sum {
+            values: _,
+            count: _,
+            lattice,
+        }
+        | Measure::Centred { values: _, lattice } => width(lattice),
+        Measure::Squares {
+            lacks: _,
+            count: _,
+            lattice,
+        } => width(lattice).powi(2) / 4.0,
         Measure::Products { products: _, y, x } => width(y) * width(x) / 4.0,
     }
 }
@@ -107,11 +163,18 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// The epsilon at which a release alone has `factor` times less noise than as one of `share` releases under `terms`; counted.
+    /// The epsilon at which a release alone has `factor` times less noise than as one of `share`
+    /// releases under `terms`; counted.
     ///
     /// # Errors
     /// 22023 where the statement would need more than the policy's ceiling: says how much.
-    pub fn add(&mut self, factor: f64, terms: &Terms, share: usize, policy: &Policy) -> Result<f64, Refusal> {
+    pub fn add(
+        &mut self,
+        factor: f64,
+        terms: &Terms,
+        share: usize,
+        policy: &Policy,
+    ) -> Result<f64, Refusal> {
         let pure = terms.is_pure();
         let needs = |mu_squared: f64| {
             let up = Fixed::round_up(mu_squared.clamp(0.0, 1e9));
@@ -131,16 +194,27 @@ impl Needs {
             (needs(mu_squared).max(least), needs(self.mu_squared))
         };
         let most = policy.privacy.epsilon_max;
-        if whole > most { Err(too_dear(whole, most)) } else { Ok(own) }
+        if whole > most {
+            Err(too_dear(whole, most))
+        } else {
+            Ok(own)
+        }
     }
 }
 
 /// 22023: says how much the wanted error needs.
 pub(in crate::rewrite) fn too_dear(needed: f64, most: f64) -> Refusal {
-    let need = if needed.is_finite() { format!("epsilon {needed:.3}") } else { "more epsilon than can be counted".to_owned() };
+    let need = if needed.is_finite() {
+        format!("epsilon {needed:.3}")
+    } else {
+        "more epsilon than can be counted".to_owned()
+    };
     Refusal::new(
         sqlstate::INVALID_PARAMETER_VALUE,
-        format!("pgveil.target_error needs {need} for this query, and at most {most} may be spent on one"),
+        format!(
+            "pgveil.target_error needs {need} for this query, and at most {most} may be spent \
+            on one"
+        ),
     )
     .detail("Nothing was charged. The data owner's policy sets the ceiling.")
     .hint("Wish for a larger error, or ask for fewer groups and aggregates.")

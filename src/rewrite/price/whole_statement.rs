@@ -1,4 +1,5 @@
-//! What the releases of one statement have in common: the epsilon that they split, the one noise that they take, and the ceiling.
+//! What the releases of one statement have in common: the epsilon that they split, the one noise
+//! that they take, and the ceiling.
 
 use super::target_error;
 use super::{Portion, fixed, part, vector};
@@ -22,44 +23,78 @@ pub(in crate::rewrite) struct Asked<'a> {
 
 impl Asked<'_> {
     pub fn portion<'a>(&self, terms: &'a Terms, mechanism: Mechanism) -> Portion<'a> {
-        Portion { terms, epsilon: self.epsilon, share: self.share, mechanism }
+        Portion {
+            terms,
+            epsilon: self.epsilon,
+            share: self.share,
+            mechanism,
+        }
     }
 
     /// What it costs under that noise.
     fn loss(&self, policy: &Policy, portion: &Portion<'_>) -> Result<Loss, Refusal> {
         let mut losses = Vec::new();
         if !self.layout.coordinates.is_empty() {
-            losses.push(vector(self.release, &self.layout, &self.stress, policy, portion)?.price.loss);
+            losses.push(
+                vector(self.release, &self.layout, &self.stress, policy, portion)?
+                    .price
+                    .loss,
+            );
         }
         for question in &self.layout.questions {
             losses.push(part(question, self.release, portion)?.1);
         }
-        losses.into_iter().try_fold(Loss::ZERO, Loss::compose).ok_or_else(too_much)
+        losses
+            .into_iter()
+            .try_fold(Loss::ZERO, Loss::compose)
+            .ok_or_else(too_much)
     }
 }
 
-/// Every release, and what each may spend: equal parts of the statement's epsilon, or what a wanted error needs.
+/// Every release, and what each may spend: equal parts of the statement's epsilon, or what a wanted
+/// error needs.
 ///
 /// # Errors
-/// 0A000 for what cannot be bounded, or has no error to aim at; 22023 for an error that needs more than the policy's ceiling.
-pub(in crate::rewrite) fn asked<'a>(analyzed: &'a Analyzed, policy: &Policy, terms: &Terms) -> Result<Vec<Asked<'a>>, Refusal> {
+/// 0A000 for what cannot be bounded, or has no error to aim at; 22023 for an error that needs more
+/// than the policy's ceiling.
+pub(in crate::rewrite) fn asked<'a>(
+    analyzed: &'a Analyzed,
+    policy: &Policy,
+    terms: &Terms,
+) -> Result<Vec<Asked<'a>>, Refusal> {
     let mut all = Vec::new();
     for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
-        let told: Vec<usize> = cut.uncertainties.iter().flat_map(|asked| asked.formula.aggregates()).collect();
+        let told: Vec<usize> = cut
+            .uncertainties
+            .iter()
+            .flat_map(|asked| asked.formula.aggregates())
+            .collect();
         let layout = Partials::new(release, analyzed.columns(), &told)?;
         let stress = vec![1; layout.coordinates.len()];
-        all.push(Asked { release, layout, stress, epsilon: terms.epsilon, share: 1 });
+        all.push(Asked {
+            release,
+            layout,
+            stress,
+            epsilon: terms.epsilon,
+            share: 1,
+        });
     }
-    let share = all.iter().map(|asked| asked.layout.statements()).sum::<usize>().max(1);
+    let share = all
+        .iter()
+        .map(|asked| asked.layout.statements())
+        .sum::<usize>()
+        .max(1);
     all.iter_mut().for_each(|asked| asked.share = share);
     if terms.wishes.target_error.is_none() {
-        all.iter().try_for_each(|asked| at_least(asked, policy, terms))?;
+        all.iter()
+            .try_for_each(|asked| at_least(asked, policy, terms))?;
     }
     if let Some(targets) = terms.wishes.target_error {
         let (mut needs, mut aggregates) = (target_error::Needs::default(), 0);
         for asked in &mut all {
             if asked.layout.statements() > 0 {
-                let (factor, stress) = aimed(asked, analyzed, policy, terms, (targets, aggregates))?;
+                let (factor, stress) =
+                    aimed(asked, analyzed, policy, terms, (targets, aggregates))?;
                 asked.stress = stress;
                 asked.epsilon = needs.add(factor, terms, share, policy)?;
                 asked.share = 1;
@@ -70,35 +105,51 @@ pub(in crate::rewrite) fn asked<'a>(analyzed: &'a Analyzed, policy: &Policy, ter
     Ok(all)
 }
 
-/// Each release gets at least what the policy's least epsilon is worth: of a statement whose other releases are recalled it is asked, paid and seen to fail alone.
+/// Each release gets at least what the policy's least epsilon is worth: of a statement whose other
+/// releases are recalled it is asked, paid and seen to fail alone.
 fn at_least(asked: &Asked<'_>, policy: &Policy, terms: &Terms) -> Result<(), Refusal> {
     let (own, least) = (asked.layout.statements(), policy.privacy.epsilon_min);
     let part = own as f64 / asked.share as f64;
     let squared = |epsilon: f64| terms.mu(epsilon).map_or(0.0, |mu| mu.squared().to_f64());
-    let is_enough = if terms.is_pure() { terms.epsilon * part >= least } else { squared(terms.epsilon) * part >= squared(least) };
+    let is_enough = if terms.is_pure() {
+        terms.epsilon * part >= least
+    } else {
+        squared(terms.epsilon) * part >= squared(least)
+    };
     if own == 0 || is_enough {
         return Ok(());
     }
     let needed = if terms.is_pure() {
         least / part
     } else {
-        epsilon_of_mu(Fixed::round_up(squared(least) / part), fixed(terms.delta)).map_or(f64::INFINITY, Fixed::to_f64)
+        epsilon_of_mu(Fixed::round_up(squared(least) / part), fixed(terms.delta))
+            .map_or(f64::INFINITY, Fixed::to_f64)
     };
     let (most, whole) = (policy.privacy.epsilon_max, terms.epsilon);
     let refused = Refusal::new(
         sqlstate::INVALID_PARAMETER_VALUE,
-        format!("epsilon {whole} is too little for the {} parts of this query: each must get what epsilon {least} is worth alone", asked.share),
+        format!(
+            "epsilon {whole} is too little for the {} parts of this query: each must get what \
+            epsilon {least} is worth alone",
+            asked.share
+        ),
     )
-    .detail("The data owner's policy sets the least that a query may spend, which bounds how many there are.");
+    .detail(
+        "The data owner's policy sets the least that a query may spend, which bounds how many \
+        there are.",
+    );
     let needed = (needed * 1.001 * 1e4).ceil() / 1e4;
     Err(if needed <= most {
-        refused.hint(format!("SET pgveil.epsilon = {needed}, or ask in several queries."))
+        refused.hint(format!(
+            "SET pgveil.epsilon = {needed}, or ask in several queries."
+        ))
     } else {
         refused.hint("Ask in several queries.")
     })
 }
 
-/// How many times the noise that it would have as it is asked is the wanted one, and the weights by which that is least.
+/// How many times the noise that it would have as it is asked is the wanted one, and the weights by
+/// which that is least.
 fn aimed(
     asked: &Asked<'_>,
     analyzed: &Analyzed,
@@ -107,13 +158,23 @@ fn aimed(
     (targets, first): (TargetErrors, usize),
 ) -> Result<(f64, Vec<u64>), Refusal> {
     // Of either noise the error is the same.
-    let mechanism = if terms.is_pure() { Mechanism::Laplace } else { Mechanism::Gaussian };
-    let tried = |asked: &Asked<'_>| rewrite_release(asked, analyzed, policy, &asked.portion(terms, mechanism));
+    let mechanism = if terms.is_pure() {
+        Mechanism::Laplace
+    } else {
+        Mechanism::Gaussian
+    };
+    let tried = |asked: &Asked<'_>| {
+        rewrite_release(asked, analyzed, policy, &asked.portion(terms, mechanism))
+    };
     let trial: ReleasePlan = tried(asked)?;
     let wanted = target_error::wanted(&trial, targets, first)?;
     let factor = target_error::factor(&trial, &wanted)?;
     let stress = target_error::stress(&trial, &wanted);
-    let stressed = Asked { layout: asked.layout.clone(), stress: stress.clone(), ..*asked };
+    let stressed = Asked {
+        layout: asked.layout.clone(),
+        stress: stress.clone(),
+        ..*asked
+    };
     let lower = tried(&stressed).and_then(|trial| target_error::factor(&trial, &wanted));
     Ok(match lower {
         Ok(lower) if lower < factor * target_error::GAIN => (lower, stress),
@@ -121,55 +182,96 @@ fn aimed(
     })
 }
 
-/// The noise of all releases. Laplace only where the whole statement then has a pure epsilon within the ceiling.
+/// The noise of all releases. Laplace only where the whole statement then has a pure epsilon within
+/// the ceiling.
 ///
 /// # Errors
 /// 22023 where no noise of supported size fits.
-pub(in crate::rewrite) fn mechanism(asked: &[Asked<'_>], policy: &Policy, terms: &Terms) -> Result<Mechanism, Refusal> {
+pub(in crate::rewrite) fn mechanism(
+    asked: &[Asked<'_>],
+    policy: &Policy,
+    terms: &Terms,
+) -> Result<Mechanism, Refusal> {
     if terms.is_pure() {
         return Ok(Mechanism::Laplace);
     }
     let mut releases = Vec::new();
     for one in asked {
         let gaussian = one.loss(policy, &one.portion(terms, Mechanism::Gaussian))?;
-        let Ok(laplace) = one.loss(policy, &one.portion(terms, Mechanism::Laplace)) else { return Ok(Mechanism::Gaussian) };
+        let Ok(laplace) = one.loss(policy, &one.portion(terms, Mechanism::Laplace)) else {
+            return Ok(Mechanism::Gaussian);
+        };
         releases.push(Either { laplace, gaussian });
     }
-    let whole = releases.iter().try_fold(Loss::ZERO, |sum, either| sum.compose(either.laplace));
+    let whole = releases
+        .iter()
+        .try_fold(Loss::ZERO, |sum, either| sum.compose(either.laplace));
     let fits = whole.is_some_and(|whole| is_within(&whole, ceiling(policy, terms), terms));
-    Ok(if fits { choose(&terms.accounts, &releases) } else { Mechanism::Gaussian })
+    Ok(if fits {
+        choose(&terms.accounts, &releases)
+    } else {
+        Mechanism::Gaussian
+    })
 }
 
-/// The most epsilon that this statement may cost: what the session says, or the policy's most where an error is wanted.
+/// The most epsilon that this statement may cost: what the session says, or the policy's most where
+/// an error is wanted.
 fn ceiling(policy: &Policy, terms: &Terms) -> f64 {
-    if terms.wishes.target_error.is_some() { policy.privacy.epsilon_max } else { terms.epsilon }
+    if terms.wishes.target_error.is_some() {
+        policy.privacy.epsilon_max
+    } else {
+        terms.epsilon
+    }
 }
 
-/// A loss is worth at most an epsilon if it is within its mu, or within it as a pure epsilon. What thresholds add to delta is counted by itself.
+/// A loss is worth at most an epsilon if it is within its mu, or within it as a pure epsilon. What
+/// thresholds add to delta is counted by itself.
 fn is_within(loss: &Loss, epsilon: f64, terms: &Terms) -> bool {
     let is_pure = loss.epsilon.is_some_and(|own| own <= fixed(epsilon));
-    is_pure || !terms.is_pure() && terms.mu(epsilon).is_some_and(|mu| loss.mu_squared <= mu.squared())
+    is_pure
+        || !terms.is_pure()
+            && terms
+                .mu(epsilon)
+                .is_some_and(|mu| loss.mu_squared <= mu.squared())
 }
 
 /// Whether the statement as it is planned costs no more than it may.
 ///
 /// # Guarantee
-/// The loss of any of its releases, those that are left when others are recalled, is no more than that of all: what is charged is within the ceiling as well.
+/// The loss of any of its releases, those that are left when others are recalled, is no more than
+/// that of all: what is charged is within the ceiling as well.
 ///
 /// # Errors
 /// 22023 where a wanted error needs more. What epsilon splits is within it.
-pub(in crate::rewrite) fn within_ceiling(loss: &Loss, policy: &Policy, terms: &Terms) -> Result<(), Refusal> {
+pub(in crate::rewrite) fn within_ceiling(
+    loss: &Loss,
+    policy: &Policy,
+    terms: &Terms,
+) -> Result<(), Refusal> {
     let most = ceiling(policy, terms);
     if is_within(loss, most, terms) {
         return Ok(());
     }
     if terms.wishes.target_error.is_some() {
-        let needed = if terms.is_pure() { loss.epsilon } else { epsilon_of_mu(loss.mu_squared, fixed(terms.delta)) };
-        return Err(target_error::too_dear(needed.map_or(f64::INFINITY, |epsilon| epsilon.to_f64()), most));
+        let needed = if terms.is_pure() {
+            loss.epsilon
+        } else {
+            epsilon_of_mu(loss.mu_squared, fixed(terms.delta))
+        };
+        return Err(target_error::too_dear(
+            needed.map_or(f64::INFINITY, |epsilon| epsilon.to_f64()),
+            most,
+        ));
     }
-    Err(Refusal::new(sqlstate::INTERNAL_ERROR, "the parts of a query cost more than the whole"))
+    Err(Refusal::new(
+        sqlstate::INTERNAL_ERROR,
+        "the parts of a query cost more than the whole",
+    ))
 }
 
 fn too_much() -> Refusal {
-    Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted")
+    Refusal::new(
+        sqlstate::PROGRAM_LIMIT_EXCEEDED,
+        "the query costs more than can be counted",
+    )
 }

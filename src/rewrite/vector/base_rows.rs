@@ -1,4 +1,5 @@
-//! What every statement of a release stands on: its rows, their unit and their keys, each key in one spelling.
+//! What every statement of a release stands on: its rows, their unit and their keys, each key in
+//! one spelling.
 
 use std::collections::HashMap;
 
@@ -23,7 +24,8 @@ pub struct Ground {
     pub cells: HashMap<ColumnId, Cell>,
     /// Canonical.
     pub keys: Vec<ast::Expr>,
-    /// The bare column: no clamp, no cast, so that a cluster distributed by it can push grouping by it down.
+    /// The bare column: no clamp, no cast, so that a cluster distributed by it can push grouping by
+    /// it down.
     pub unit: ast::Expr,
 }
 
@@ -31,9 +33,21 @@ pub struct Ground {
 ///
 /// # Errors
 /// 0A000 for a key that cannot be made total.
-pub fn ground(release: &AnalyzedRelease, policy: &Policy, columns: &[ColumnInfo], flat: Flat) -> Result<Ground, Refusal> {
-    let Flat { from, mut conditions, cells } = flat;
-    let expressions = Expressions { cells: &cells, relations: None };
+pub fn ground(
+    release: &AnalyzedRelease,
+    policy: &Policy,
+    columns: &[ColumnInfo],
+    flat: Flat,
+) -> Result<Ground, Refusal> {
+    let Flat {
+        from,
+        mut conditions,
+        cells,
+    } = flat;
+    let expressions = Expressions {
+        cells: &cells,
+        relations: None,
+    };
     let mut keys = Vec::new();
     for (expr, rule) in &release.keys {
         let key = canonical(expressions.emit(expr)?.0, &expr.data_type, rule);
@@ -46,12 +60,23 @@ pub fn ground(release: &AnalyzedRelease, policy: &Policy, columns: &[ColumnInfo]
     let unit = release.lineage.units[0];
     let unit = match cells.get(&unit) {
         Some(cell) => cell.raw.clone(),
-        None => expressions.emit(&Expr::column(unit, release.lineage.data_type.clone()))?.0,
+        None => {
+            expressions
+                .emit(&Expr::column(unit, release.lineage.data_type.clone()))?
+                .0
+        }
     };
-    Ok(Ground { from, condition, cells, keys, unit })
+    Ok(Ground {
+        from,
+        condition,
+        cells,
+        keys,
+        unit,
+    })
 }
 
-/// Values outside a declared domain are dropped before any bounding, so that they use up nobody's bound.
+/// Values outside a declared domain are dropped before any bounding, so that they use up nobody's
+/// bound.
 fn domain_condition(
     release: &AnalyzedRelease,
     policy: &Policy,
@@ -60,10 +85,14 @@ fn domain_condition(
     rule: &KeyRule,
     key: &ast::Expr,
 ) -> Option<ast::Expr> {
-    let KeyRule::Domain(values) = rule else { return None };
-    let declared = inlined_columns(release, columns, expr)
-        .iter()
-        .any(|info| info.origin.is_some_and(|(table, position)| policy.tables[table.0].columns[position].domain.is_some()));
+    let KeyRule::Domain(values) = rule else {
+        return None;
+    };
+    let declared = inlined_columns(release, columns, expr).iter().any(|info| {
+        info.origin.is_some_and(|(table, position)| {
+            policy.tables[table.0].columns[position].domain.is_some()
+        })
+    });
     if !declared {
         return None;
     }
@@ -75,21 +104,39 @@ fn domain_condition(
     let listed = if list.is_empty() {
         sql::value(ast::Value::Boolean(false))
     } else {
-        ast::Expr::InList { expr: Box::new(sql::nested(key.clone())), list, negated: false }
+        ast::Expr::InList {
+            expr: Box::new(sql::nested(key.clone())),
+            list,
+            negated: false,
+        }
     };
     if !values.contains(&None) {
         return Some(listed);
     }
-    Some(ast::Expr::BinaryOp { left: Box::new(listed), op: B::Or, right: Box::new(sql::is_null(key.clone())) })
+    Some(ast::Expr::BinaryOp {
+        left: Box::new(listed),
+        op: B::Or,
+        right: Box::new(sql::is_null(key.clone())),
+    })
 }
 
 /// Scanned columns behind an expression, computed ones followed to their definitions.
-pub(in crate::rewrite) fn inlined_columns<'c>(release: &AnalyzedRelease, columns: &'c [ColumnInfo], expr: &Expr) -> Vec<&'c ColumnInfo> {
+pub(in crate::rewrite) fn inlined_columns<'c>(
+    release: &AnalyzedRelease,
+    columns: &'c [ColumnInfo],
+    expr: &Expr,
+) -> Vec<&'c ColumnInfo> {
     expr.columns()
         .into_iter()
-        .flat_map(|id| match release.computed.iter().find(|(computed, _)| *computed == id) {
-            Some((_, definition)) => inlined_columns(release, columns, definition),
-            None => vec![&columns[id.0 as usize]],
+        .flat_map(|id| {
+            match release
+                .computed
+                .iter()
+                .find(|(computed, _)| *computed == id)
+            {
+                Some((_, definition)) => inlined_columns(release, columns, definition),
+                None => vec![&columns[id.0 as usize]],
+            }
         })
         .collect()
 }
@@ -99,14 +146,34 @@ pub(in crate::rewrite) fn canonical(key: ast::Expr, data_type: &Type, rule: &Key
     match data_type {
         Type::Char(_) => canonical(sql::cast(key, &Type::Text), &Type::Text, rule),
         Type::Numeric(_) => sql::call("trim_scale", vec![key]),
-        Type::Float4 | Type::Float8 => sql::binary(sql::nested(key), B::Plus, sql::cast(sql::number("0"), &Type::Float8)),
+        Type::Float4 | Type::Float8 => sql::binary(
+            sql::nested(key),
+            B::Plus,
+            sql::cast(sql::number("0"), &Type::Float8),
+        ),
         // A listed value is printed from its list, and is as long as that says.
         Type::Text | Type::Varchar(_) if *rule == KeyRule::Threshold => {
-            let short = sql::binary(sql::call("octet_length", vec![key.clone()]), B::LtEq, sql::number(KEY_BYTES_MAX));
+            let short = sql::binary(
+                sql::call("octet_length", vec![key.clone()]),
+                B::LtEq,
+                sql::number(KEY_BYTES_MAX),
+            );
             sql::case(vec![(short, key)], None)
         }
-        Type::Text | Type::Varchar(_) | Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Uuid => key,
-        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => key,
+        Type::Text
+        | Type::Varchar(_)
+        | Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Uuid => key,
+        Type::Date
+        | Type::Timestamp
+        | Type::Timestamptz
+        | Type::Interval
+        | Type::Time
+        | Type::Enum(_)
+        | Type::Other { .. } => key,
     }
 }
 
@@ -117,7 +184,9 @@ pub fn key_text(value: &Scalar, data_type: &Type) -> String {
         // trim_scale: no trailing zeros after the point.
         Type::Timestamptz => format!("{text}+00"),
         Type::Char(_) => text.trim_end_matches(' ').to_owned(),
-        Type::Numeric(_) if text.contains('.') => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        Type::Numeric(_) if text.contains('.') => {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
         _ => text,
     }
 }

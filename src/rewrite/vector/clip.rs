@@ -1,15 +1,22 @@
-//! The clip in eight-byte integers: a norm that is never too small, a limit that is never too large, and both fast to compute.
+//! The clip in eight-byte integers: a norm that is never too small, a limit that is never too
+//! large, and both fast to compute.
 //!
-//! With F the weight of a coordinate and 2^s the unit of length, `v` is measured as `u = |v| a / d + 1` (whole numbers, rounded down), where `a / d >= F / 2^s`. So
-//! `2^s u >= F |v|`, and the norm of the u, times 2^s, is at least the norm of the weighted vector. The limit K is `C / 2^s` rounded down.
+//! With F the weight of a coordinate and 2^s the unit of length, `v` is measured as
+//! `u = |v| a / d + 1` (whole numbers, rounded down), where `a / d >= F / 2^s`. So
+//! `2^s u >= F |v|`, and the norm of the u, times 2^s, is at least the norm of the weighted vector.
+//! The limit K is `C / 2^s` rounded down.
 //!
 //! # Why all groups of a unit, scaled down, and not some of them
 //!
-//! The other way to bound a unit in d groups is to keep k of them. Let a group's part be at most b long, and C = sqrt(k) b (L1: k b), the same for both. The whole vector is at
-//! most sqrt(d) b (d b) long, so that scaled down each part keeps the share min(1, C / length) >= sqrt(k / d) (L1: k / d). Of groups that are chosen by a hash a part is kept
-//! whole with the chance k / d and else lost. So scaling loses, of every part of every unit, at most what choosing loses in the mean (in L2 a share 1 - sqrt(k / d) in
-//! place of 1 - k / d), and never varies, where choosing adds a variance of (1 - k / d) k / d times the part's square. It is never worse, whatever the groups per unit, the
-//! number of groups and the values are, and there is nothing for a planner to choose. A cap on groups stands where keys are released by threshold, whose delta needs one.
+//! The other way to bound a unit in d groups is to keep k of them. Let a group's part be at most b
+//! long, and C = sqrt(k) b (L1: k b), the same for both. The whole vector is at most sqrt(d) b (d
+//! b) long, so that scaled down each part keeps the share min(1, C / length) >= sqrt(k / d) (L1: k
+//! / d). Of groups that are chosen by a hash a part is kept whole with the chance k / d and else
+//! lost. So scaling loses, of every part of every unit, at most what choosing loses in the mean (in
+//! L2 a share 1 - sqrt(k / d) in place of 1 - k / d), and never varies, where choosing adds a
+//! variance of (1 - k / d) k / d times the part's square. It is never worse, whatever the groups
+//! per unit, the number of groups and the values are, and there is nothing for a planner to choose.
+//! A cap on groups stands where keys are released by threshold, whose delta needs one.
 
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive};
@@ -19,7 +26,8 @@ use crate::catalog::Type;
 use crate::mechanism::Mechanism;
 use crate::rewrite::emit::sql;
 
-/// Bits of the limit: squares of four times it, for 63 coordinates, add up within eight bytes; plain lengths need less room.
+/// Bits of the limit: squares of four times it, for 63 coordinates, add up within eight bytes;
+/// plain lengths need less room.
 fn bits(mechanism: Mechanism, coordinates: usize) -> u64 {
     let more = u64::from(usize::BITS - coordinates.leading_zeros()).saturating_sub(6);
     match mechanism {
@@ -28,7 +36,8 @@ fn bits(mechanism: Mechanism, coordinates: usize) -> u64 {
     }
 }
 
-/// Largest value of a coordinate that is let through to the clip: its square root is far from the end of eight bytes, and it can be doubled.
+/// Largest value of a coordinate that is let through to the clip: its square root is far from the
+/// end of eight bytes, and it can be doubled.
 const VALUE_BITS: u64 = 62;
 
 /// How one coordinate is measured.
@@ -51,8 +60,8 @@ pub struct Clip {
     most: BigUint,
 }
 
-/// The bound C with room for what measuring rounds up, so that nobody within the bound given is cut: at most 2^-12 more, and a unit of length for each coordinate of
-/// each of `groups` groups.
+/// The bound C with room for what measuring rounds up, so that nobody within the bound given is
+/// cut: at most 2^-12 more, and a unit of length for each coordinate of each of `groups` groups.
 pub fn roomy(bound: &BigUint, mechanism: Mechanism, coordinates: usize, groups: u64) -> BigUint {
     let shift = bound.bits().saturating_sub(bits(mechanism, coordinates));
     if shift == 0 {
@@ -72,7 +81,8 @@ pub fn roomy(bound: &BigUint, mechanism: Mechanism, coordinates: usize, groups: 
 
 impl Clip {
     /// # Guarantee
-    /// A vector that [`Clip::norm`] measures as within the limit has a weighted norm of at most `bound`; one scaled by [`Clip::factor`] too.
+    /// A vector that [`Clip::norm`] measures as within the limit has a weighted norm of at most
+    /// `bound`; one scaled by [`Clip::factor`] too.
     ///
     /// # Requires
     /// Every coordinate lies within [`Clip::clamped`].
@@ -84,45 +94,87 @@ impl Clip {
         let scale = |weight: &BigUint| {
             let whole = BigUint::one() << shift;
             if shift == 0 {
-                Scale { multiplier: weight.clone(), divisor: whole }
+                Scale {
+                    multiplier: weight.clone(),
+                    divisor: whole,
+                }
             } else if weight << (fine / 2) < whole {
                 // Whichever of the two is rounded less.
-                Scale { multiplier: BigUint::one(), divisor: whole / weight }
+                Scale {
+                    multiplier: BigUint::one(),
+                    divisor: whole / weight,
+                }
             } else {
                 let multiplier = ((weight << fine) + &whole - 1u8) >> shift;
-                Scale { multiplier, divisor: BigUint::one() << fine }
+                Scale {
+                    multiplier,
+                    divisor: BigUint::one() << fine,
+                }
             }
         };
         let scales = weights.iter().map(scale).collect();
-        Self { mechanism, limit: bound >> shift, shift, scales, most: BigUint::one() << (bits + 2) }
+        Self {
+            mechanism,
+            limit: bound >> shift,
+            shift,
+            scales,
+            most: BigUint::one() << (bits + 2),
+        }
     }
 
-    /// A coordinate of one unit and group in eight bytes. Only what is far above the clip is changed here: the norm of what is left is bounded after it.
+    /// A coordinate of one unit and group in eight bytes. Only what is far above the clip is
+    /// changed here: the norm of what is left is bounded after it.
     pub fn clamped(&self, at: usize, value: ast::Expr) -> ast::Expr {
-        let Scale { multiplier, divisor } = &self.scales[at];
+        let Scale {
+            multiplier,
+            divisor,
+        } = &self.scales[at];
         let most = ((&self.most * divisor) / multiplier).max(BigUint::one());
-        let most = most.min(BigUint::one() << VALUE_BITS).to_u64().unwrap_or(1 << VALUE_BITS);
+        let most = most
+            .min(BigUint::one() << VALUE_BITS)
+            .to_u64()
+            .unwrap_or(1 << VALUE_BITS);
         let lowest = sql::number(&format!("-{most}"));
-        let kept = sql::call("least", vec![sql::call("greatest", vec![value, lowest]), sql::number(&most.to_string())]);
+        let kept = sql::call(
+            "least",
+            vec![
+                sql::call("greatest", vec![value, lowest]),
+                sql::number(&most.to_string()),
+            ],
+        );
         sql::cast(kept, &Type::Int8)
     }
 
     /// What one group adds to the norm, squared under Gaussian noise.
     pub fn norm(&self, values: &[ast::Expr]) -> ast::Expr {
-        let terms = values.iter().zip(&self.scales).map(|(value, Scale { multiplier, divisor })| {
-            let mut length = sql::call("abs", vec![value.clone()]);
-            if !multiplier.is_one() {
-                length = sql::binary(length, B::Multiply, sql::number(&multiplier.to_string()));
-            }
-            if self.shift > 0 {
-                length = sql::binary(sql::binary(length, B::Divide, sql::number(&divisor.to_string())), B::Plus, sql::number("1"));
-            }
-            match self.mechanism {
-                Mechanism::Gaussian => sql::binary(length.clone(), B::Multiply, length),
-                Mechanism::Laplace => length,
-            }
-        });
-        terms.reduce(|a, b| sql::binary(a, B::Plus, b)).unwrap_or_else(|| sql::number("0"))
+        let terms = values.iter().zip(&self.scales).map(
+            |(
+                value,
+                Scale {
+                    multiplier,
+                    divisor,
+                },
+            )| {
+                let mut length = sql::call("abs", vec![value.clone()]);
+                if !multiplier.is_one() {
+                    length = sql::binary(length, B::Multiply, sql::number(&multiplier.to_string()));
+                }
+                if self.shift > 0 {
+                    length = sql::binary(
+                        sql::binary(length, B::Divide, sql::number(&divisor.to_string())),
+                        B::Plus,
+                        sql::number("1"),
+                    );
+                }
+                match self.mechanism {
+                    Mechanism::Gaussian => sql::binary(length.clone(), B::Multiply, length),
+                    Mechanism::Laplace => length,
+                }
+            },
+        );
+        terms
+            .reduce(|a, b| sql::binary(a, B::Plus, b))
+            .unwrap_or_else(|| sql::number("0"))
     }
 
     /// The norm where it is above the limit, else NULL.
@@ -132,7 +184,10 @@ impl Clip {
             Mechanism::Laplace => self.limit.clone(),
         };
         let limit = sql::number(&limit.to_string());
-        sql::call("nullif", vec![sql::call("greatest", vec![norm, limit.clone()]), limit])
+        sql::call(
+            "nullif",
+            vec![sql::call("greatest", vec![norm, limit.clone()]), limit],
+        )
     }
 
     /// The value scaled by `limit / norm`, in exact integers: `div` rounds towards zero.
@@ -140,10 +195,18 @@ impl Clip {
         let norm = sql::cast(norm, &Type::Numeric(None));
         let divisor = match self.mechanism {
             // floor(sqrt(n)) + 1 is above the norm, whatever numeric's square root rounds to.
-            Mechanism::Gaussian => sql::binary(sql::call("floor", vec![sql::call("sqrt", vec![norm])]), B::Plus, sql::number("1")),
+            Mechanism::Gaussian => sql::binary(
+                sql::call("floor", vec![sql::call("sqrt", vec![norm])]),
+                B::Plus,
+                sql::number("1"),
+            ),
             Mechanism::Laplace => norm,
         };
-        let value = sql::binary(sql::cast(value, &Type::Numeric(None)), B::Multiply, sql::number(&(refined * &self.limit).to_string()));
+        let value = sql::binary(
+            sql::cast(value, &Type::Numeric(None)),
+            B::Multiply,
+            sql::number(&(refined * &self.limit).to_string()),
+        );
         sql::call("div", vec![value, divisor])
     }
 }
@@ -154,10 +217,18 @@ mod tests {
 
     /// The whole numbers that the emitted terms compute.
     fn measured(clip: &Clip, values: &[i64]) -> BigUint {
-        let lengths = values.iter().zip(&clip.scales).map(|(value, Scale { multiplier, divisor })| {
-            let length = BigUint::from(value.unsigned_abs()) * multiplier / divisor;
-            if clip.shift > 0 { length + 1u8 } else { length }
-        });
+        let lengths = values.iter().zip(&clip.scales).map(
+            |(
+                value,
+                Scale {
+                    multiplier,
+                    divisor,
+                },
+            )| {
+                let length = BigUint::from(value.unsigned_abs()) * multiplier / divisor;
+                if clip.shift > 0 { length + 1u8 } else { length }
+            },
+        );
         match clip.mechanism {
             Mechanism::Gaussian => lengths.map(|u| &u * &u).sum(),
             Mechanism::Laplace => lengths.sum(),
@@ -165,7 +236,10 @@ mod tests {
     }
 
     fn weighted(mechanism: Mechanism, weights: &[BigUint], values: &[i64]) -> BigUint {
-        let each = values.iter().zip(weights).map(|(v, w)| w * v.unsigned_abs());
+        let each = values
+            .iter()
+            .zip(weights)
+            .map(|(v, w)| w * v.unsigned_abs());
         match mechanism {
             Mechanism::Gaussian => each.map(|x| &x * &x).sum(),
             Mechanism::Laplace => each.sum(),
@@ -173,7 +247,11 @@ mod tests {
     }
 
     fn limit(clip: &Clip) -> BigUint {
-        if clip.mechanism == Mechanism::Gaussian { &clip.limit * &clip.limit } else { clip.limit.clone() }
+        if clip.mechanism == Mechanism::Gaussian {
+            &clip.limit * &clip.limit
+        } else {
+            clip.limit.clone()
+        }
     }
 
     #[test]
@@ -185,13 +263,19 @@ mod tests {
                 let clip = Clip::new(&bound, &weights, mechanism);
                 for seed in 0..2000u64 {
                     let mixed = |at: u64| {
-                        let word = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(at.wrapping_mul(1_442_695_040_888_963_407));
+                        let word = seed
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(at.wrapping_mul(1_442_695_040_888_963_407));
                         word.rotate_left(17) as i64
                     };
                     let values: Vec<i64> = (0..5).map(|at| mixed(at) >> (seed % 61)).collect();
                     if measured(&clip, &values) <= limit(&clip) {
                         let norm = weighted(mechanism, &weights, &values);
-                        let most = if mechanism == Mechanism::Gaussian { &bound * &bound } else { bound.clone() };
+                        let most = if mechanism == Mechanism::Gaussian {
+                            &bound * &bound
+                        } else {
+                            bound.clone()
+                        };
                         assert!(norm <= most, "{mechanism:?} {bound_bits} {values:?}");
                     }
                 }
@@ -199,21 +283,38 @@ mod tests {
         }
     }
 
-    /// The same clip, the same noise: what is left of a unit's parts on average, and the mean square of what is lost.
+    /// The same clip, the same noise: what is left of a unit's parts on average, and the mean
+    /// square of what is lost.
     #[test]
     fn scaling_a_unit_down_loses_less_than_choosing_groups() {
         for (most, groups) in [(1u32, 2u32), (1, 40), (3, 4), (3, 10), (20, 25), (20, 1000)] {
             for shape in 0..3u32 {
                 // Parts all of one length; a few long and many short ones; lengths that fall.
-                let part = |at: u32| [1.0, if at < most { 1.0 } else { 0.01 }, 1.0 / f64::from(at + 1)][shape as usize];
+                let part = |at: u32| {
+                    [
+                        1.0,
+                        if at < most { 1.0 } else { 0.01 },
+                        1.0 / f64::from(at + 1),
+                    ][shape as usize]
+                };
                 let squared: f64 = (0..groups).map(|at| part(at) * part(at)).sum();
                 let absolute: f64 = (0..groups).map(part).sum();
                 let chosen = f64::from(most) / f64::from(groups);
-                for (mechanism, kept) in
-                    [(Mechanism::Gaussian, (f64::from(most) / squared).sqrt().min(1.0)), (Mechanism::Laplace, (f64::from(most) / absolute).min(1.0))]
-                {
-                    assert!(kept >= chosen - 1e-12, "{mechanism:?} {most} of {groups}, shape {shape}: {kept} against {chosen}");
-                    assert!((1.0 - kept).powi(2) <= 1.0 - chosen + 1e-12, "{mechanism:?} {most} of {groups}, shape {shape}");
+                for (mechanism, kept) in [
+                    (
+                        Mechanism::Gaussian,
+                        (f64::from(most) / squared).sqrt().min(1.0),
+                    ),
+                    (Mechanism::Laplace, (f64::from(most) / absolute).min(1.0)),
+                ] {
+                    assert!(
+                        kept >= chosen - 1e-12,
+                        "{mechanism:?} {most} of {groups}, shape {shape}: {kept} against {chosen}"
+                    );
+                    assert!(
+                        (1.0 - kept).powi(2) <= 1.0 - chosen + 1e-12,
+                        "{mechanism:?} {most} of {groups}, shape {shape}"
+                    );
                 }
             }
         }
@@ -226,9 +327,16 @@ mod tests {
                 let weights = [(1u64 << 32), 1_431_656, 1 << 21].map(BigUint::from);
                 let values = [rows as i64, 3000 * rows as i64, -(2048 * rows as i64)];
                 let norm = weighted(mechanism, &weights, &values);
-                let bound = if mechanism == Mechanism::Gaussian { norm.sqrt() + 1u8 } else { norm };
+                let bound = if mechanism == Mechanism::Gaussian {
+                    norm.sqrt() + 1u8
+                } else {
+                    norm
+                };
                 let clip = Clip::new(&roomy(&bound, mechanism, 3, 1), &weights, mechanism);
-                assert!(measured(&clip, &values) <= limit(&clip), "{mechanism:?} {rows}");
+                assert!(
+                    measured(&clip, &values) <= limit(&clip),
+                    "{mechanism:?} {rows}"
+                );
             }
         }
     }

@@ -1,4 +1,5 @@
-//! The statement of a release: three nested SELECTs that clip and bound what one unit adds, and return exact integers per group.
+//! The statement of a release: three nested SELECTs that clip and bound what one unit adds, and
+//! return exact integers per group.
 
 use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
@@ -34,43 +35,70 @@ pub struct Levels<'a> {
     pub groups_per_unit: Option<u32>,
     /// Nobody's vector is longer than the clip, by the catalog.
     pub within_clip: bool,
-    /// Where no clip follows, each row's integer is clamped to its range once more: what is added up rests on no proof about what stands below it.
+    /// Where no clip follows, each row's integer is clamped to its range once more: what is added
+    /// up rests on no proof about what stands below it.
     pub clamps_again: bool,
     pub effort: &'a Effort,
 }
 
 impl Levels<'_> {
-    /// The whole statement. Columns: `k0`, `k1`, … (keys as text), then `v0`, `v1`, … (exact integers as text, on the refined lattice where a clip is emitted, on
-    /// the base lattice otherwise).
+    /// The whole statement. Columns: `k0`, `k1`, … (keys as text), then `v0`, `v1`, … (exact
+    /// integers as text, on the refined lattice where a clip is emitted, on the base lattice
+    /// otherwise).
     pub fn statement(&self, flat: Flat) -> Result<ast::Query, Refusal> {
-        let Ground { from, condition, cells, keys, unit } = ground(self.release, self.policy, self.columns, flat)?;
-        let expressions = Expressions { cells: &cells, relations: None };
+        let Ground {
+            from,
+            condition,
+            cells,
+            keys,
+            unit,
+        } = ground(self.release, self.policy, self.columns, flat)?;
+        let expressions = Expressions {
+            cells: &cells,
+            relations: None,
+        };
         let clip = (!self.within_clip).then(|| Clip::new(self.clip, self.weights, self.mechanism));
         let flat = clip.is_none() && self.release.sets.is_empty();
         // The last level prints everything as text; here that is this one.
-        let shown = |expr: ast::Expr| if flat { sql::cast(expr, &Type::Text) } else { expr };
+        let shown = |expr: ast::Expr| {
+            if flat {
+                sql::cast(expr, &Type::Text)
+            } else {
+                expr
+            }
+        };
         let mut projection: Vec<ast::SelectItem> = Vec::new();
         if clip.is_some() {
             projection.push(sql::aliased(unit, "u"));
         }
-        projection.extend(keys.iter().enumerate().map(|(i, k)| sql::aliased(shown(k.clone()), &format!("k{i}"))));
+        projection.extend(
+            keys.iter()
+                .enumerate()
+                .map(|(i, k)| sql::aliased(shown(k.clone()), &format!("k{i}"))),
+        );
         let grouped = positions(1, projection.len());
         let mut spent = 0;
         for (i, coordinate) in self.coordinates.iter().enumerate() {
             let partial = self.partial(coordinate, &expressions)?;
             spent = weigh(spent, &partial, self.effort)?;
-            let partial = clip.iter().fold(partial, |partial, clip| clip.clamped(i, partial));
+            let partial = clip
+                .iter()
+                .fold(partial, |partial, clip| clip.clamped(i, partial));
             projection.push(sql::aliased(shown(partial), &format!("v{i}")));
         }
         let finest = sql::select(projection, vec![from], condition, grouped);
         Ok(match clip {
             None if flat => finest,
             None => self.printed(self.rolled(finest, None)),
-            Some(clip) => self.summed(&clip, self.normed(&clip, self.capped(self.rolled(finest, Some(&clip))))),
+            Some(clip) => self.summed(
+                &clip,
+                self.normed(&clip, self.capped(self.rolled(finest, Some(&clip)))),
+            ),
         })
     }
 
-    /// Between levels 1 and 2: every grouping set's groups from those of all keys. Parts of one unit in one group of a set add up; its presence stays one.
+    /// Between levels 1 and 2: every grouping set's groups from those of all keys. Parts of one
+    /// unit in one group of a set add up; its presence stays one.
     fn rolled(&self, finest: ast::Query, clip: Option<&Clip>) -> ast::Query {
         if self.release.sets.is_empty() {
             return finest;
@@ -83,23 +111,41 @@ impl Levels<'_> {
         projection.extend(groups);
         let grouped = positions(1, projection.len());
         for (i, coordinate) in self.coordinates.iter().enumerate() {
-            let is_presence = matches!(coordinate, Partial::Units { .. } | Partial::Presence) && clip.is_some();
+            let is_presence =
+                matches!(coordinate, Partial::Units { .. } | Partial::Presence) && clip.is_some();
             let together = if is_presence { "max" } else { "sum" };
             let total = sql::aggregate(together, Some(sql::column("g", &format!("v{i}"))), None);
-            projection.push(sql::aliased(clip.iter().fold(total, |total, clip| clip.clamped(i, total)), &format!("v{i}")));
+            projection.push(sql::aliased(
+                clip.iter()
+                    .fold(total, |total, clip| clip.clamped(i, total)),
+                &format!("v{i}"),
+            ));
         }
         sql::select(projection, from, None, grouped)
     }
 
     /// Everything as text.
     fn printed(&self, rows: ast::Query) -> ast::Query {
-        let names = group_columns(self.release).into_iter().chain((0..self.coordinates.len()).map(|i| format!("v{i}")));
-        let projection = names.map(|name| sql::aliased(sql::cast(sql::bare(&name), &Type::Text), &name)).collect();
-        sql::select(projection, vec![sql::tables(sql::derived(rows, "s"))], None, Vec::new())
+        let names = group_columns(self.release)
+            .into_iter()
+            .chain((0..self.coordinates.len()).map(|i| format!("v{i}")));
+        let projection = names
+            .map(|name| sql::aliased(sql::cast(sql::bare(&name), &Type::Text), &name))
+            .collect();
+        sql::select(
+            projection,
+            vec![sql::tables(sql::derived(rows, "s"))],
+            None,
+            Vec::new(),
+        )
     }
 
     /// Level 1: what one unit adds to one group.
-    pub(in crate::rewrite) fn partial(&self, coordinate: &Partial, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+    pub(in crate::rewrite) fn partial(
+        &self,
+        coordinate: &Partial,
+        expressions: &Expressions<'_>,
+    ) -> Result<ast::Expr, Refusal> {
         let rows = |mask: &Mask| -> Result<ast::Expr, Refusal> {
             let mut conditions = Vec::new();
             if let Some(filter) = &mask.filter {
@@ -113,28 +159,62 @@ impl Levels<'_> {
         match coordinate {
             Partial::Rows { mask } => rows(mask),
             Partial::Flags { filter } => {
-                let met = rows(&Mask { filter: Some(filter.clone()), not_null: None })?;
+                let met = rows(&Mask {
+                    filter: Some(filter.clone()),
+                    not_null: None,
+                })?;
                 let twice = sql::binary(sql::number("2"), B::Multiply, met);
-                Ok(sql::binary(twice, B::Minus, sql::aggregate("count", None, None)))
+                Ok(sql::binary(
+                    twice,
+                    B::Minus,
+                    sql::aggregate("count", None, None),
+                ))
             }
-            Partial::Share { filter, value, lattice, end } => {
-                let data_type = if lattice.magnitude() < 1 << 29 { Type::Int4 } else { Type::Int8 };
+            Partial::Share {
+                filter,
+                value,
+                lattice,
+                end,
+            } => {
+                let data_type = if lattice.magnitude() < 1 << 29 {
+                    Type::Int4
+                } else {
+                    Type::Int8
+                };
                 let plain = integer(value, lattice, false, &data_type, expressions)?;
                 let distance = match end {
-                    End::Least => sql::binary(plain, B::Minus, sql::number(&lattice.lower.to_string())),
-                    End::Greatest => sql::binary(sql::number(&lattice.upper.to_string()), B::Minus, plain),
+                    End::Least => {
+                        sql::binary(plain, B::Minus, sql::number(&lattice.lower.to_string()))
+                    }
+                    End::Greatest => {
+                        sql::binary(sql::number(&lattice.upper.to_string()), B::Minus, plain)
+                    }
                 };
                 let distance = self.within_range(distance, coordinate);
-                let distance = if data_type == Type::Int4 { distance } else { narrowed(distance, coordinate) };
+                let distance = if data_type == Type::Int4 {
+                    distance
+                } else {
+                    narrowed(distance, coordinate)
+                };
                 self.summed_over(distance, filter.as_ref(), expressions)
             }
             // One row of a unit in a group: as many units as rows.
             Partial::Units { mask } if self.within_clip => rows(mask),
             // Shared out once the unit's groups are known.
-            Partial::Units { mask: Mask { filter: None, not_null: None } } | Partial::Presence => Ok(sql::number("1")),
+            Partial::Units {
+                mask:
+                    Mask {
+                        filter: None,
+                        not_null: None,
+                    },
+            }
+            | Partial::Presence => Ok(sql::number("1")),
             Partial::Units { mask } => {
                 let any = sql::binary(rows(mask)?, B::Gt, sql::number("0"));
-                Ok(sql::case(vec![(any, sql::number("1"))], Some(sql::number("0"))))
+                Ok(sql::case(
+                    vec![(any, sql::number("1"))],
+                    Some(sql::number("0")),
+                ))
             }
             Partial::Nulls { filter, value } => {
                 let mut conditions = Vec::new();
@@ -144,66 +224,162 @@ impl Levels<'_> {
                 conditions.push(sql::is_null(expressions.presence(value)?));
                 Ok(sql::aggregate("count", None, sql::all(conditions)))
             }
-            Partial::Values { filter, value, lattice, centred } => {
+            Partial::Values {
+                filter,
+                value,
+                lattice,
+                centred,
+            } => {
                 // Twice it and its centre fit in four bytes.
-                let data_type = if lattice.magnitude() < 1 << 29 { Type::Int4 } else { Type::Int8 };
-                let integer = self.within_range(integer(value, lattice, *centred, &data_type, expressions)?, coordinate);
-                let integer = if data_type == Type::Int4 { integer } else { narrowed(integer, coordinate) };
+                let data_type = if lattice.magnitude() < 1 << 29 {
+                    Type::Int4
+                } else {
+                    Type::Int8
+                };
+                let integer = self.within_range(
+                    integer(value, lattice, *centred, &data_type, expressions)?,
+                    coordinate,
+                );
+                let integer = if data_type == Type::Int4 {
+                    integer
+                } else {
+                    narrowed(integer, coordinate)
+                };
                 self.summed_over(integer, filter.as_ref(), expressions)
             }
-            Partial::Lacks { filter, value, lattice } => {
+            Partial::Lacks {
+                filter,
+                value,
+                lattice,
+            } => {
                 let distance = integer(value, lattice, true, &Type::Int8, expressions)?;
-                let lacks = guard(distance, 2, &Type::Int8, |distance| lacks(distance, lattice))?;
+                let lacks = guard(distance, 2, &Type::Int8, |distance| {
+                    lacks(distance, lattice)
+                })?;
                 let lacks = self.within_range(lacks, coordinate);
                 self.summed_over(narrowed(lacks, coordinate), filter.as_ref(), expressions)
             }
-            Partial::Products { filter, y: (y, y_lattice), x: (x, x_lattice) } => {
+            Partial::Products {
+                filter,
+                y: (y, y_lattice),
+                x: (x, x_lattice),
+            } => {
                 let wide = |value, lattice| integer(value, lattice, true, &Type::Int8, expressions);
-                let product = divided(sql::binary(wide(y, y_lattice)?, B::Multiply, wide(x, x_lattice)?), y_lattice.divisor_with(x_lattice));
-                self.summed_over(narrowed(self.within_range(product, coordinate), coordinate), filter.as_ref(), expressions)
+                let product = divided(
+                    sql::binary(wide(y, y_lattice)?, B::Multiply, wide(x, x_lattice)?),
+                    y_lattice.divisor_with(x_lattice),
+                );
+                self.summed_over(
+                    narrowed(self.within_range(product, coordinate), coordinate),
+                    filter.as_ref(),
+                    expressions,
+                )
             }
         }
     }
 
     fn within_range(&self, integer: ast::Expr, coordinate: &Partial) -> ast::Expr {
-        if self.clamps_again { within(integer, coordinate.range()) } else { integer }
+        if self.clamps_again {
+            within(integer, coordinate.range())
+        } else {
+            integer
+        }
     }
 
     /// The sum of a row's integer over the rows of a filter; 0 over none.
-    fn summed_over(&self, integer: ast::Expr, filter: Option<&Expr>, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+    fn summed_over(
+        &self,
+        integer: ast::Expr,
+        filter: Option<&Expr>,
+        expressions: &Expressions<'_>,
+    ) -> Result<ast::Expr, Refusal> {
         let filter = filter.map(|f| expressions.condition(f)).transpose()?;
-        Ok(sql::call("coalesce", vec![sql::aggregate("sum", Some(integer), filter), sql::number("0")]))
+        Ok(sql::call(
+            "coalesce",
+            vec![
+                sql::aggregate("sum", Some(integer), filter),
+                sql::number("0"),
+            ],
+        ))
     }
 
-    /// Level 2, first half: at most so many groups of a unit, by an order of fixed hashes, which is a function of the set of its groups.
+    /// Level 2, first half: at most so many groups of a unit, by an order of fixed hashes, which is
+    /// a function of the set of its groups.
     fn capped(&self, per_unit: ast::Query) -> ast::Query {
-        let Some(limit) = self.groups_per_unit else { return per_unit };
+        let Some(limit) = self.groups_per_unit else {
+            return per_unit;
+        };
         let mut order = vec![hash_of(&group_columns(self.release))];
         if !self.release.sets.is_empty() {
             order.push(sql::bare(SET_COLUMN));
         }
-        order.extend(self.release.keys.iter().enumerate().map(|(i, (expr, _))| collated(sql::bare(&format!("k{i}")), &expr.data_type)));
+        order.extend(
+            self.release
+                .keys
+                .iter()
+                .enumerate()
+                .map(|(i, (expr, _))| collated(sql::bare(&format!("k{i}")), &expr.data_type)),
+        );
         let mut projection = self.carried(true, sql::bare);
-        projection.push(sql::aliased(sql::over("row_number", Vec::new(), sql::bare("u"), order), "r"));
-        let presence = self.coordinates.iter().position(|c| *c == Partial::Presence).map(|at| format!("v{at}"));
+        projection.push(sql::aliased(
+            sql::over("row_number", Vec::new(), sql::bare("u"), order),
+            "r",
+        ));
+        let presence = self
+            .coordinates
+            .iter()
+            .position(|c| *c == Partial::Presence)
+            .map(|at| format!("v{at}"));
         if presence.is_some() {
-            projection.push(sql::aliased(sql::over("count", vec![sql::bare("u")], sql::bare("u"), Vec::new()), "t"));
+            projection.push(sql::aliased(
+                sql::over("count", vec![sql::bare("u")], sql::bare("u"), Vec::new()),
+                "t",
+            ));
         }
-        let ranked = sql::select(projection, vec![sql::tables(sql::derived(per_unit, "g"))], None, Vec::new());
+        let ranked = sql::select(
+            projection,
+            vec![sql::tables(sql::derived(per_unit, "g"))],
+            None,
+            Vec::new(),
+        );
         let kept = sql::binary(sql::bare("r"), B::LtEq, sql::number(&limit.to_string()));
-        let carried = self.carried(true, |name| if presence.as_deref() == Some(name) { self.shared(name, limit) } else { sql::bare(name) });
-        sql::select(carried, vec![sql::tables(sql::derived(ranked, "h"))], Some(kept), Vec::new())
+        let carried = self.carried(true, |name| {
+            if presence.as_deref() == Some(name) {
+                self.shared(name, limit)
+            } else {
+                sql::bare(name)
+            }
+        });
+        sql::select(
+            carried,
+            vec![sql::tables(sql::derived(ranked, "h"))],
+            Some(kept),
+            Vec::new(),
+        )
     }
 
-    /// A unit's presence in one of its groups, shared among those that are kept. Of integers below 2^52 the root of a float8 has the right whole part.
+    /// A unit's presence in one of its groups, shared among those that are kept. Of integers below
+    /// 2^52 the root of a float8 has the right whole part.
     fn shared(&self, presence: &str, limit: u32) -> ast::Expr {
-        let groups = sql::call("least", vec![sql::bare("t"), sql::number(&limit.to_string())]);
+        let groups = sql::call(
+            "least",
+            vec![sql::bare("t"), sql::number(&limit.to_string())],
+        );
         let each = match self.mechanism {
             Mechanism::Gaussian => {
-                let squared = sql::binary(sql::number(&PRESENCE.pow(2).to_string()), B::Divide, groups);
-                sql::cast(sql::call("floor", vec![sql::call("sqrt", vec![sql::cast(squared, &Type::Float8)])]), &Type::Int8)
+                let squared =
+                    sql::binary(sql::number(&PRESENCE.pow(2).to_string()), B::Divide, groups);
+                sql::cast(
+                    sql::call(
+                        "floor",
+                        vec![sql::call("sqrt", vec![sql::cast(squared, &Type::Float8)])],
+                    ),
+                    &Type::Int8,
+                )
             }
-            Mechanism::Laplace => sql::binary(sql::number(&PRESENCE.to_string()), B::Divide, groups),
+            Mechanism::Laplace => {
+                sql::binary(sql::number(&PRESENCE.to_string()), B::Divide, groups)
+            }
         };
         sql::binary(sql::bare(presence), B::Multiply, each)
     }
@@ -217,51 +393,109 @@ impl Levels<'_> {
             plain @ ast::Expr::Identifier(_) => ast::SelectItem::UnnamedExpr(plain),
             other => sql::aliased(other, &name),
         };
-        unit.into_iter().chain(keys).chain(values).map(item).collect()
+        unit.into_iter()
+            .chain(keys)
+            .chain(values)
+            .map(item)
+            .collect()
     }
 
-    /// Level 2: the norm of the unit's whole vector, over all its groups, where it is above the clip.
+    /// Level 2: the norm of the unit's whole vector, over all its groups, where it is above the
+    /// clip.
     fn normed(&self, clip: &Clip, groups: ast::Query) -> ast::Query {
-        let values: Vec<ast::Expr> = (0..self.coordinates.len()).map(|i| sql::bare(&format!("v{i}"))).collect();
+        let values: Vec<ast::Expr> = (0..self.coordinates.len())
+            .map(|i| sql::bare(&format!("v{i}")))
+            .collect();
         let own = clip.norm(&values);
         let is_whole = self.release.one_group_per_unit || group_columns(self.release).is_empty();
-        let norm = if is_whole { own } else { sql::over("sum", vec![own], sql::bare("u"), Vec::new()) };
+        let norm = if is_whole {
+            own
+        } else {
+            sql::over("sum", vec![own], sql::bare("u"), Vec::new())
+        };
         let mut projection = self.carried(false, sql::bare);
         projection.push(sql::aliased(clip.excess(norm), "n"));
-        let level = sql::select(projection, vec![sql::tables(sql::derived(groups, "p"))], None, Vec::new());
+        let level = sql::select(
+            projection,
+            vec![sql::tables(sql::derived(groups, "p"))],
+            None,
+            Vec::new(),
+        );
         // Else PostgreSQL would put the norm's text wherever the next level reads it.
-        if is_whole { sql::computed_once(level) } else { level }
+        if is_whole {
+            sql::computed_once(level)
+        } else {
+            level
+        }
     }
 
-    /// Level 3: one factor for the unit's whole vector where its norm is above the clip, in exact integers; then sums per group.
+    /// Level 3: one factor for the unit's whole vector where its norm is above the clip, in exact
+    /// integers; then sums per group.
     fn summed(&self, clip: &Clip, normed: ast::Query) -> ast::Query {
         let groups = group_columns(self.release);
-        let mut projection: Vec<ast::SelectItem> = groups.iter().map(|name| sql::aliased(sql::cast(sql::bare(name), &Type::Text), name)).collect();
+        let mut projection: Vec<ast::SelectItem> = groups
+            .iter()
+            .map(|name| sql::aliased(sql::cast(sql::bare(name), &Type::Text), name))
+            .collect();
         for (i, refine) in self.refine.iter().enumerate() {
             let refined = BigUint::from(1u8) << *refine;
             let value = || sql::bare(&format!("v{i}"));
-            let sum = |of: ast::Expr, rows: ast::Expr| sql::call("coalesce", vec![sql::aggregate("sum", Some(of), Some(rows)), sql::number("0")]);
-            let whole = sql::binary(sum(value(), sql::is_null(sql::bare("n"))), B::Multiply, sql::number(&refined.to_string()));
-            let cut = sum(clip.factor(value(), &refined, sql::bare("n")), sql::is_not_null(sql::bare("n")));
-            projection.push(sql::aliased(sql::cast(sql::binary(whole, B::Plus, cut), &Type::Text), &format!("v{i}")));
+            let sum = |of: ast::Expr, rows: ast::Expr| {
+                sql::call(
+                    "coalesce",
+                    vec![
+                        sql::aggregate("sum", Some(of), Some(rows)),
+                        sql::number("0"),
+                    ],
+                )
+            };
+            let whole = sql::binary(
+                sum(value(), sql::is_null(sql::bare("n"))),
+                B::Multiply,
+                sql::number(&refined.to_string()),
+            );
+            let cut = sum(
+                clip.factor(value(), &refined, sql::bare("n")),
+                sql::is_not_null(sql::bare("n")),
+            );
+            projection.push(sql::aliased(
+                sql::cast(sql::binary(whole, B::Plus, cut), &Type::Text),
+                &format!("v{i}"),
+            ));
         }
         let keys = groups.iter().map(|name| sql::column("s", name)).collect();
-        sql::select(projection, vec![sql::tables(sql::derived(normed, "s"))], None, keys)
+        sql::select(
+            projection,
+            vec![sql::tables(sql::derived(normed, "s"))],
+            None,
+            keys,
+        )
     }
 }
 
 /// A row's integer within bounds that zero is within. NULL is zero: it adds as little to a sum.
 pub(in crate::rewrite) fn within(integer: ast::Expr, (lower, upper): (i128, i128)) -> ast::Expr {
     let known = sql::call("coalesce", vec![integer, sql::number("0")]);
-    sql::call("least", vec![sql::call("greatest", vec![known, sql::number(&lower.to_string())]), sql::number(&upper.to_string())])
+    sql::call(
+        "least",
+        vec![
+            sql::call("greatest", vec![known, sql::number(&lower.to_string())]),
+            sql::number(&upper.to_string()),
+        ],
+    )
 }
 
 /// In four bytes where a row's integer fits: they add up in eight, and eight in a numeric.
 fn narrowed(integer: ast::Expr, coordinate: &Partial) -> ast::Expr {
-    if coordinate.magnitude() < 1 << 31 { sql::cast(integer, &Type::Int4) } else { integer }
+    if coordinate.magnitude() < 1 << 31 {
+        sql::cast(integer, &Type::Int4)
+    } else {
+        integer
+    }
 }
 
-/// A row's integer, of a type that holds twice it: clipped, on the value's lattice, centred (`2 q - (lower + upper)`) or plain; NULL stays NULL.
+/// A row's integer, of a type that holds twice it: clipped, on the value's lattice, centred
+/// (`2 q - (lower + upper)`) or plain; NULL stays NULL.
 pub(in crate::rewrite) fn integer(
     value: &Expr,
     lattice: &Lattice,
@@ -271,47 +505,79 @@ pub(in crate::rewrite) fn integer(
 ) -> Result<ast::Expr, Refusal> {
     let emitted = expressions.emit(value)?.0;
     // A bare bounded column carries exactly this clip already.
-    let is_clipped = value.as_column().is_some_and(|id| expressions.cells[&id].clamp.as_ref().is_some_and(|(_, _, clip)| *clip == lattice.bounds));
+    let is_clipped = value.as_column().is_some_and(|id| {
+        expressions.cells[&id]
+            .clamp
+            .as_ref()
+            .is_some_and(|(_, _, clip)| *clip == lattice.bounds)
+    });
     let integer = lattice.sql(emitted, is_clipped, &value.data_type, data_type)?;
     if !centred {
         return Ok(integer);
     }
     let doubled = sql::binary(sql::number("2"), B::Multiply, integer);
-    Ok(sql::binary(doubled, B::Minus, sql::number(&lattice.centre_twice().to_string())))
+    Ok(sql::binary(
+        doubled,
+        B::Minus,
+        sql::number(&lattice.centre_twice().to_string()),
+    ))
 }
 
 /// What the square of a centred integer lacks to the most it can be.
 pub(in crate::rewrite) fn lacks(distance: ast::Expr, lattice: &Lattice) -> ast::Expr {
     let most = sql::number(&(u128::from(lattice.spread()).pow(2)).to_string());
-    let lacks = sql::binary(most, B::Minus, sql::binary(distance.clone(), B::Multiply, distance));
+    let lacks = sql::binary(
+        most,
+        B::Minus,
+        sql::binary(distance.clone(), B::Multiply, distance),
+    );
     divided(lacks, lattice.divisor_with(lattice))
 }
 
 /// Integer division towards zero, which keeps a product's bound.
 fn divided(product: ast::Expr, divisor: u64) -> ast::Expr {
-    if divisor == 1 { product } else { sql::binary(product, B::Divide, sql::number(&divisor.to_string())) }
+    if divisor == 1 {
+        product
+    } else {
+        sql::binary(product, B::Divide, sql::number(&divisor.to_string()))
+    }
 }
 
 /// `first, first + 1, …` as GROUP BY positions.
 pub(in crate::rewrite) fn positions(first: usize, count: usize) -> Vec<ast::Expr> {
-    (first..first + count).map(|i| sql::number(&i.to_string())).collect()
+    (first..first + count)
+        .map(|i| sql::number(&i.to_string()))
+        .collect()
 }
 
 /// A number that depends on the columns' values alone; equal values have one spelling here.
 pub(in crate::rewrite) fn hash_of(columns: &[String]) -> ast::Expr {
-    hashed(columns.iter().map(|name| sql::cast(sql::bare(name), &Type::Text)).collect())
+    hashed(
+        columns
+            .iter()
+            .map(|name| sql::cast(sql::bare(name), &Type::Text))
+            .collect(),
+    )
 }
 
 /// A number that depends on the texts alone.
 pub(in crate::rewrite) fn hashed(texts: Vec<ast::Expr>) -> ast::Expr {
-    let next = |seed, text| sql::call("hashtextextended", vec![sql::call("coalesce", vec![text, sql::text("")]), seed]);
+    let next = |seed, text| {
+        sql::call(
+            "hashtextextended",
+            vec![sql::call("coalesce", vec![text, sql::text("")]), seed],
+        )
+    };
     texts.into_iter().fold(sql::number("0"), next)
 }
 
 /// An order that no locale can change.
 pub(in crate::rewrite) fn collated(expr: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
-        Type::Text | Type::Varchar(_) | Type::Char(_) => ast::Expr::Collate { expr: Box::new(expr), collation: sql::name(&["C"]) },
+        Type::Text | Type::Varchar(_) | Type::Char(_) => ast::Expr::Collate {
+            expr: Box::new(expr),
+            collation: sql::name(&["C"]),
+        },
         _ => expr,
     }
 }

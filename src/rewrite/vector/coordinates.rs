@@ -1,9 +1,12 @@
-//! Aggregates as one vector of integer coordinates: equal parts shared, sums centred on their bounds, nulls counted instead of values.
+//! Aggregates as one vector of integer coordinates: equal parts shared, sums centred on their
+//! bounds, nulls counted instead of values.
 //!
 
 use super::fixed_point::Lattice;
 use crate::analyze::interval::Interval;
-use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, Dispersion, Joint, inline};
+use crate::analyze::{
+    AnalyzedRelease, BoundedAggregate, BoundedOperation, Dispersion, Joint, inline,
+};
 use crate::ir::{ColumnInfo, End, Expr, Moment, Quantifier};
 use crate::refusal::{Refusal, sqlstate};
 use crate::rewrite::choice::{Question, Questions};
@@ -16,21 +19,44 @@ pub const PRESENCE: u64 = 1 << 20;
 pub enum Partial {
     /// 1 for each row of the mask.
     Rows { mask: Mask },
-    /// 1 for each row that meets the filter, -1 for each other: a count of all rows stands beside it.
+    /// 1 for each row that meets the filter, -1 for each other: a count of all rows stands beside
+    /// it.
     Flags { filter: Expr },
     /// 1 for each row of the filter where the value is NULL.
     Nulls { filter: Option<Expr>, value: Expr },
-    /// The value's integer, centred (`2 q - (lower + upper)`) or plain, for rows of the filter where it is not NULL.
-    Values { filter: Option<Expr>, value: Expr, lattice: Lattice, centred: bool },
-    /// What the centred integer's square lacks to the most it can be, `(H^2 - d^2) / G` towards zero, for the rows of the sum beside it.
-    Lacks { filter: Option<Expr>, value: Expr, lattice: Lattice },
+    /// The value's integer, centred (`2 q - (lower + upper)`) or plain, for rows of the filter
+    /// where it is not NULL.
+    Values {
+        filter: Option<Expr>,
+        value: Expr,
+        lattice: Lattice,
+        centred: bool,
+    },
+    /// What the centred integer's square lacks to the most it can be, `(H^2 - d^2) / G` towards
+    /// zero, for the rows of the sum beside it.
+    Lacks {
+        filter: Option<Expr>,
+        value: Expr,
+        lattice: Lattice,
+    },
     /// The product of two centred integers, `d e / G` towards zero.
-    Products { filter: Option<Expr>, y: (Expr, Lattice), x: (Expr, Lattice) },
-    /// The value's distance from an end of its lattice, for rows of the filter where it is not NULL; the other end's stands beside it.
-    Share { filter: Option<Expr>, value: Expr, lattice: Lattice, end: End },
+    Products {
+        filter: Option<Expr>,
+        y: (Expr, Lattice),
+        x: (Expr, Lattice),
+    },
+    /// The value's distance from an end of its lattice, for rows of the filter where it is not
+    /// NULL; the other end's stands beside it.
+    Share {
+        filter: Option<Expr>,
+        value: Expr,
+        lattice: Lattice,
+        end: End,
+    },
     /// 1 if the unit has any row of the mask.
     Units { mask: Mask },
-    /// A unit's presence, shared by its groups: in each of t groups [`PRESENCE`] / sqrt(t), under Laplace noise [`PRESENCE`] / t. For a threshold, and shown nowhere.
+    /// A unit's presence, shared by its groups: in each of t groups [`PRESENCE`] / sqrt(t), under
+    /// Laplace noise [`PRESENCE`] / t. For a threshold, and shown nowhere.
     Presence,
 }
 
@@ -41,7 +67,8 @@ pub struct Mask {
     pub not_null: Option<Expr>,
 }
 
-/// A number of rows, as noisy coordinates: `rows - nulls`, with `(rows + all) / 2` for `rows` where all rows are given.
+/// A number of rows, as noisy coordinates: `rows - nulls`, with `(rows + all) / 2` for `rows` where
+/// all rows are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
     pub rows: usize,
@@ -56,20 +83,33 @@ pub enum Measure {
     /// A count, rounded and not below zero.
     Count(Count),
     /// A sum in the value's unit; `count` where the coordinate is centred.
-    Sum { values: usize, count: Option<Count>, lattice: Lattice },
+    Sum {
+        values: usize,
+        count: Option<Count>,
+        lattice: Lattice,
+    },
     /// Sum of distances from the middle of the value's range.
     Centred { values: usize, lattice: Lattice },
     /// Sum of squares of those distances.
-    Squares { lacks: usize, count: Count, lattice: Lattice },
+    Squares {
+        lacks: usize,
+        count: Count,
+        lattice: Lattice,
+    },
     /// Sum of products of two values' distances.
-    Products { products: usize, y: Lattice, x: Lattice },
+    Products {
+        products: usize,
+        y: Lattice,
+        x: Lattice,
+    },
 }
 
 /// An aggregate in terms of measures.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
     Measure(usize),
-    /// `sum / count`, clamped to the value's bounds; their midpoint where the noisy count is not positive.
+    /// `sum / count`, clamped to the value's bounds; their midpoint where the noisy count is not
+    /// positive.
     Average {
         sum: usize,
         count: usize,
@@ -134,7 +174,11 @@ impl Partials {
     ///
     /// # Errors
     /// 0A000 for a value whose range has no lattice.
-    pub fn new(release: &AnalyzedRelease, columns: &[ColumnInfo], told: &[usize]) -> Result<Self, Refusal> {
+    pub fn new(
+        release: &AnalyzedRelease,
+        columns: &[ColumnInfo],
+        told: &[usize],
+    ) -> Result<Self, Refusal> {
         let mut partials = Self::default();
         let mut questions = Questions::default();
         for (at, aggregate) in release.aggregates.iter().enumerate() {
@@ -146,8 +190,14 @@ impl Partials {
         }
         partials.questions = questions.0;
         if release.is_thresholded() {
-            let whole = Partial::Units { mask: Mask { filter: None, not_null: None } };
-            let is_capped = !release.one_row_per_unit && !release.one_group_per_unit && release.cells.is_none();
+            let whole = Partial::Units {
+                mask: Mask {
+                    filter: None,
+                    not_null: None,
+                },
+            };
+            let is_capped =
+                !release.one_row_per_unit && !release.one_group_per_unit && release.cells.is_none();
             // One that is shown counts a unit as one everywhere.
             let is_shared = is_capped && !partials.coordinates.contains(&whole);
             partials.coordinate(if is_shared { Partial::Presence } else { whole });
@@ -160,72 +210,198 @@ impl Partials {
         usize::from(!self.coordinates.is_empty()) + self.questions.len()
     }
 
-    fn output(&mut self, aggregate: &BoundedAggregate, release: &AnalyzedRelease, columns: &[ColumnInfo]) -> Result<Output, Refusal> {
+    fn output(
+        &mut self,
+        aggregate: &BoundedAggregate,
+        release: &AnalyzedRelease,
+        columns: &[ColumnInfo],
+    ) -> Result<Output, Refusal> {
         let all = &release.aggregates;
-        let BoundedAggregate { filter, operation, data_type: _ } = aggregate;
+        let BoundedAggregate {
+            filter,
+            operation,
+            data_type: _,
+        } = aggregate;
         Ok(match operation {
-            BoundedOperation::CountRows | BoundedOperation::Count { argument: _, nullable: false } => {
+            BoundedOperation::CountRows
+            | BoundedOperation::Count {
+                argument: _,
+                nullable: false,
+            } => {
                 let count = self.rows_of(filter, all);
                 Output::Measure(self.measure(Measure::Count(count)))
             }
-            BoundedOperation::Count { argument, nullable: true } => {
-                let count = if summed_with_nulls(argument, filter, all) && counts_every_row(filter, argument, all) {
+            BoundedOperation::Count {
+                argument,
+                nullable: true,
+            } => {
+                let count = if summed_with_nulls(argument, filter, all)
+                    && counts_every_row(filter, argument, all)
+                {
                     self.count_of(argument, true, filter, all)
                 } else {
-                    let mask = Mask { filter: filter.clone(), not_null: Some(argument.clone()) };
-                    Count { rows: self.coordinate(Partial::Rows { mask }), all: None, nulls: None }
+                    let mask = Mask {
+                        filter: filter.clone(),
+                        not_null: Some(argument.clone()),
+                    };
+                    Count {
+                        rows: self.coordinate(Partial::Rows { mask }),
+                        all: None,
+                        nulls: None,
+                    }
                 };
                 Output::Measure(self.measure(Measure::Count(count)))
             }
             BoundedOperation::CountUnits => {
-                let rows = self.coordinate(Partial::Units { mask: Mask { filter: filter.clone(), not_null: None } });
-                Output::Measure(self.measure(Measure::Count(Count { rows, all: None, nulls: None })))
+                let rows = self.coordinate(Partial::Units {
+                    mask: Mask {
+                        filter: filter.clone(),
+                        not_null: None,
+                    },
+                });
+                Output::Measure(self.measure(Measure::Count(Count {
+                    rows,
+                    all: None,
+                    nulls: None,
+                })))
             }
-            BoundedOperation::Sum { argument, range, nullable } => {
-                Output::Measure(self.sum(argument, *range, *nullable, filter, release, columns)?.0)
-            }
-            BoundedOperation::Average { argument, range, nullable } => {
-                let (sum, count) = self.sum(argument, *range, *nullable, filter, release, columns)?;
+            BoundedOperation::Sum {
+                argument,
+                range,
+                nullable,
+            } => Output::Measure(
+                self.sum(argument, *range, *nullable, filter, release, columns)?
+                    .0,
+            ),
+            BoundedOperation::Average {
+                argument,
+                range,
+                nullable,
+            } => {
+                let (sum, count) =
+                    self.sum(argument, *range, *nullable, filter, release, columns)?;
                 let count = match count {
                     Some(count) => count,
                     None => self.count_of(argument, *nullable, filter, all),
                 };
-                Output::Average { sum, count: self.measure(Measure::Count(count)), range: *range }
+                Output::Average {
+                    sum,
+                    count: self.measure(Measure::Count(count)),
+                    range: *range,
+                }
             }
-            BoundedOperation::Dispersion { argument, range, nullable, kind } => {
+            BoundedOperation::Dispersion {
+                argument,
+                range,
+                nullable,
+                kind,
+            } => {
                 let count = self.count_of(argument, *nullable, filter, all);
                 let lattice = Lattice::new(&inline(argument, &release.computed), *range, columns)?;
-                let Centred { sum, squares, range } = self.moments(argument, lattice, count, filter);
-                Output::Dispersion { count: self.measure(Measure::Count(count)), sum, squares, range, kind: *kind }
+                let Centred {
+                    sum,
+                    squares,
+                    range,
+                } = self.moments(argument, lattice, count, filter);
+                Output::Dispersion {
+                    count: self.measure(Measure::Count(count)),
+                    sum,
+                    squares,
+                    range,
+                    kind: *kind,
+                }
             }
-            BoundedOperation::Joint { y, y_range, x, x_range, kind } => {
+            BoundedOperation::Joint {
+                y,
+                y_range,
+                x,
+                x_range,
+                kind,
+            } => {
                 let count = self.rows_of(filter, all);
-                let lattice = |value: &Expr, range: Interval| Lattice::new(&inline(value, &release.computed), range, columns);
+                let lattice = |value: &Expr, range: Interval| {
+                    Lattice::new(&inline(value, &release.computed), range, columns)
+                };
                 let (y_lattice, x_lattice) = (lattice(y, *y_range)?, lattice(x, *x_range)?);
-                let (y_moments, x_moments) = (self.moments(y, y_lattice.clone(), count, filter), self.moments(x, x_lattice.clone(), count, filter));
-                let (y, x) = ((y.clone(), y_lattice.clone()), (x.clone(), x_lattice.clone()));
-                let products = self.coordinate(Partial::Products { filter: filter.clone(), y, x });
-                let products = self.measure(Measure::Products { products, y: y_lattice, x: x_lattice });
-                Output::Joint { count: self.measure(Measure::Count(count)), y: y_moments, x: x_moments, products, kind: *kind }
+                let (y_moments, x_moments) = (
+                    self.moments(y, y_lattice.clone(), count, filter),
+                    self.moments(x, x_lattice.clone(), count, filter),
+                );
+                let (y, x) = (
+                    (y.clone(), y_lattice.clone()),
+                    (x.clone(), x_lattice.clone()),
+                );
+                let products = self.coordinate(Partial::Products {
+                    filter: filter.clone(),
+                    y,
+                    x,
+                });
+                let products = self.measure(Measure::Products {
+                    products,
+                    y: y_lattice,
+                    x: x_lattice,
+                });
+                Output::Joint {
+                    count: self.measure(Measure::Count(count)),
+                    y: y_moments,
+                    x: x_moments,
+                    products,
+                    kind: *kind,
+                }
             }
             BoundedOperation::Truth(of) => {
                 let count = self.rows_of(filter, all);
-                Output::Truth { count: self.measure(Measure::Count(count)), of: *of }
+                Output::Truth {
+                    count: self.measure(Measure::Count(count)),
+                    of: *of,
+                }
             }
-            BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } | BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => {
-                return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "an aggregate of a part has no coordinates"));
+            BoundedOperation::Distinct { .. }
+            | BoundedOperation::Unlike { .. }
+            | BoundedOperation::Ranked { .. }
+            | BoundedOperation::Mode { .. } => {
+                return Err(Refusal::new(
+                    sqlstate::INTERNAL_ERROR,
+                    "an aggregate of a part has no coordinates",
+                ));
             }
         })
     }
 
     /// The first two moments of a value about the middle of its range, over the rows of `count`.
-    fn moments(&mut self, value: &Expr, lattice: Lattice, count: Count, filter: &Option<Expr>) -> Centred {
+    fn moments(
+        &mut self,
+        value: &Expr,
+        lattice: Lattice,
+        count: Count,
+        filter: &Option<Expr>,
+    ) -> Centred {
         let (filter, value) = (filter.clone(), value.clone());
-        let values = self.coordinate(Partial::Values { filter: filter.clone(), value: value.clone(), lattice: lattice.clone(), centred: true });
-        let lacks = self.coordinate(Partial::Lacks { filter, value, lattice: lattice.clone() });
+        let values = self.coordinate(Partial::Values {
+            filter: filter.clone(),
+            value: value.clone(),
+            lattice: lattice.clone(),
+            centred: true,
+        });
+        let lacks = self.coordinate(Partial::Lacks {
+            filter,
+            value,
+            lattice: lattice.clone(),
+        });
         let range = lattice.ends();
-        let sum = self.measure(Measure::Centred { values, lattice: lattice.clone() });
-        Centred { sum, squares: self.measure(Measure::Squares { lacks, count, lattice }), range }
+        let sum = self.measure(Measure::Centred {
+            values,
+            lattice: lattice.clone(),
+        });
+        Centred {
+            sum,
+            squares: self.measure(Measure::Squares {
+                lacks,
+                count,
+                lattice,
+            }),
+            range,
+        }
     }
 
     /// The sum of a value, centred where its count is asked too; with that count.
@@ -243,32 +419,82 @@ impl Partials {
         let centred = counts_every_row(filter, value, all) || averaged(value, filter, all);
         let count = centred.then(|| self.count_of(value, nullable, filter, all));
         let (filter, value) = (filter.clone(), value.clone());
-        let values = self.coordinate(Partial::Values { filter, value, lattice: lattice.clone(), centred });
-        Ok((self.measure(Measure::Sum { values, count, lattice }), count))
+        let values = self.coordinate(Partial::Values {
+            filter,
+            value,
+            lattice: lattice.clone(),
+            centred,
+        });
+        Ok((
+            self.measure(Measure::Sum {
+                values,
+                count,
+                lattice,
+            }),
+            count,
+        ))
     }
 
-    /// Rows where the value is not NULL: directly where nothing else needs the filter's rows, else as rows less nulls, which share the filter's count.
-    fn count_of(&mut self, value: &Expr, nullable: bool, filter: &Option<Expr>, all: &[BoundedAggregate]) -> Count {
+    /// Rows where the value is not NULL: directly where nothing else needs the filter's rows, else
+    /// as rows less nulls, which share the filter's count.
+    fn count_of(
+        &mut self,
+        value: &Expr,
+        nullable: bool,
+        filter: &Option<Expr>,
+        all: &[BoundedAggregate],
+    ) -> Count {
         if !nullable || counts_every_row(filter, value, all) {
             let rows = self.rows_of(filter, all);
-            let nulls = nullable.then(|| self.coordinate(Partial::Nulls { filter: filter.clone(), value: value.clone() }));
+            let nulls = nullable.then(|| {
+                self.coordinate(Partial::Nulls {
+                    filter: filter.clone(),
+                    value: value.clone(),
+                })
+            });
             return Count { nulls, ..rows };
         }
-        let mask = Mask { filter: filter.clone(), not_null: Some(value.clone()) };
-        Count { rows: self.coordinate(Partial::Rows { mask }), all: None, nulls: None }
+        let mask = Mask {
+            filter: filter.clone(),
+            not_null: Some(value.clone()),
+        };
+        Count {
+            rows: self.coordinate(Partial::Rows { mask }),
+            all: None,
+            nulls: None,
+        }
     }
 
-    /// All rows of a filter: as flags where all rows are counted anyway. A flag weighs as much as a count, and half of two noises has half the variance of one.
+    /// All rows of a filter: as flags where all rows are counted anyway. A flag weighs as much as a
+    /// count, and half of two noises has half the variance of one.
     fn rows_of(&mut self, filter: &Option<Expr>, all: &[BoundedAggregate]) -> Count {
-        let whole = Partial::Rows { mask: Mask { filter: None, not_null: None } };
+        let whole = Partial::Rows {
+            mask: Mask {
+                filter: None,
+                not_null: None,
+            },
+        };
         match filter {
             Some(filter) if counts_all(all) => {
-                let rows = self.coordinate(Partial::Flags { filter: filter.clone() });
-                Count { rows, all: Some(self.coordinate(whole)), nulls: None }
+                let rows = self.coordinate(Partial::Flags {
+                    filter: filter.clone(),
+                });
+                Count {
+                    rows,
+                    all: Some(self.coordinate(whole)),
+                    nulls: None,
+                }
             }
             filter => {
-                let mask = Mask { filter: filter.clone(), not_null: None };
-                Count { rows: self.coordinate(Partial::Rows { mask }), all: None, nulls: None }
+                let mask = Mask {
+                    filter: filter.clone(),
+                    not_null: None,
+                };
+                Count {
+                    rows: self.coordinate(Partial::Rows { mask }),
+                    all: None,
+                    nulls: None,
+                }
             }
         }
     }
@@ -283,54 +509,103 @@ impl Partials {
 }
 
 fn position_or_push<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
-    list.iter().position(|other| *other == item).unwrap_or_else(|| {
-        list.push(item);
-        list.len() - 1
-    })
+    list.iter()
+        .position(|other| *other == item)
+        .unwrap_or_else(|| {
+            list.push(item);
+            list.len() - 1
+        })
 }
 
 /// COUNT(*) of all rows is asked.
 fn counts_all(all: &[BoundedAggregate]) -> bool {
-    all.iter()
-        .any(|a| a.filter.is_none() && matches!(a.operation, BoundedOperation::CountRows | BoundedOperation::Count { argument: _, nullable: false }))
+    all.iter().any(|a| {
+        a.filter.is_none()
+            && matches!(
+                a.operation,
+                BoundedOperation::CountRows
+                    | BoundedOperation::Count {
+                        argument: _,
+                        nullable: false
+                    }
+            )
+    })
 }
 
-/// Some other aggregate needs the number of all rows of the filter: COUNT(*), or the count beside another value.
+/// Some other aggregate needs the number of all rows of the filter: COUNT(*), or the count beside
+/// another value.
 fn counts_every_row(filter: &Option<Expr>, value: &Expr, all: &[BoundedAggregate]) -> bool {
-    all.iter().filter(|a| a.filter == *filter).any(|a| match &a.operation {
-        BoundedOperation::CountRows | BoundedOperation::Count { argument: _, nullable: false } | BoundedOperation::Truth(_) => true,
-        BoundedOperation::Joint { .. } => true,
-        BoundedOperation::Average { argument, range: _, nullable: _ } | BoundedOperation::Dispersion { argument, range: _, nullable: _, kind: _ } => {
-            argument != value
-        }
-        BoundedOperation::Count { .. } | BoundedOperation::CountUnits | BoundedOperation::Sum { .. } => false,
-        BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
-        BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
-    })
+    all.iter()
+        .filter(|a| a.filter == *filter)
+        .any(|a| match &a.operation {
+            BoundedOperation::CountRows
+            | BoundedOperation::Count {
+                argument: _,
+                nullable: false,
+            }
+            | BoundedOperation::Truth(_) => true,
+            BoundedOperation::Joint { .. } => true,
+            BoundedOperation::Average {
+                argument,
+                range: _,
+                nullable: _,
+            }
+            | BoundedOperation::Dispersion {
+                argument,
+                range: _,
+                nullable: _,
+                kind: _,
+            } => argument != value,
+            BoundedOperation::Count { .. }
+            | BoundedOperation::CountUnits
+            | BoundedOperation::Sum { .. } => false,
+            BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
+            BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
+        })
 }
 
 fn averaged(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregate]) -> bool {
-    all.iter().filter(|a| a.filter == *filter).any(|a| match &a.operation {
-        BoundedOperation::Average { .. } | BoundedOperation::Dispersion { .. } | BoundedOperation::Joint { .. } => {
-            a.operation.arguments().contains(&value)
-        }
-        BoundedOperation::CountRows | BoundedOperation::CountUnits | BoundedOperation::Truth(_) => false,
-        BoundedOperation::Count { .. } | BoundedOperation::Sum { .. } => false,
-        BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
-        BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
-    })
+    all.iter()
+        .filter(|a| a.filter == *filter)
+        .any(|a| match &a.operation {
+            BoundedOperation::Average { .. }
+            | BoundedOperation::Dispersion { .. }
+            | BoundedOperation::Joint { .. } => a.operation.arguments().contains(&value),
+            BoundedOperation::CountRows
+            | BoundedOperation::CountUnits
+            | BoundedOperation::Truth(_) => false,
+            BoundedOperation::Count { .. } | BoundedOperation::Sum { .. } => false,
+            BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
+            BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
+        })
 }
 
 /// Its nulls are counted anyway, since its sum is centred on a count of all rows.
 fn summed_with_nulls(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregate]) -> bool {
-    all.iter().filter(|a| a.filter == *filter).any(|a| match &a.operation {
-        BoundedOperation::Sum { argument, range: _, nullable } | BoundedOperation::Average { argument, range: _, nullable } => {
-            *nullable && argument == value
-        }
-        BoundedOperation::Dispersion { argument, range: _, nullable, kind: _ } => *nullable && argument == value,
-        BoundedOperation::CountRows | BoundedOperation::Count { .. } | BoundedOperation::CountUnits => false,
-        BoundedOperation::Joint { .. } | BoundedOperation::Truth(_) => false,
-        BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
-        BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
-    })
+    all.iter()
+        .filter(|a| a.filter == *filter)
+        .any(|a| match &a.operation {
+            BoundedOperation::Sum {
+                argument,
+                range: _,
+                nullable,
+            }
+            | BoundedOperation::Average {
+                argument,
+                range: _,
+                nullable,
+            } => *nullable && argument == value,
+            BoundedOperation::Dispersion {
+                argument,
+                range: _,
+                nullable,
+                kind: _,
+            } => *nullable && argument == value,
+            BoundedOperation::CountRows
+            | BoundedOperation::Count { .. }
+            | BoundedOperation::CountUnits => false,
+            BoundedOperation::Joint { .. } | BoundedOperation::Truth(_) => false,
+            BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
+            BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
+        })
 }

@@ -1,4 +1,5 @@
-//! The lattice of a summed value: which integer stands for a row, so that everything that leaves the database is exact.
+//! The lattice of a summed value: which integer stands for a row, so that everything that leaves
+//! the database is exact.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -14,7 +15,8 @@ use crate::rewrite::emit::sql;
 
 /// Widest spread of one row's integer: noise on it then stays far inside the samplers' range.
 const SPREAD_MAX: f64 = 2147483648.0;
-/// Largest magnitude of a row's integer, 2^53 - 1: float8 still tells neighbours apart, and what it rounds to is the bound itself (2^53 + 1 becomes 2^53).
+/// Largest magnitude of a row's integer, 2^53 - 1: float8 still tells neighbours apart, and what it
+/// rounds to is the bound itself (2^53 + 1 becomes 2^53).
 const MAGNITUDE_MAX: f64 = 9007199254740991.0;
 
 /// Size of one lattice unit in the value's own unit.
@@ -41,26 +43,53 @@ impl Lattice {
     /// # Errors
     /// 0A000 where the range is empty on every lattice.
     pub fn new(expr: &Expr, range: Interval, columns: &[ColumnInfo]) -> Result<Self, Refusal> {
-        let range = if is_float(&expr.data_type) { range.held(of_type(&expr.data_type)) } else { range };
+        let range = if is_float(&expr.data_type) {
+            range.held(of_type(&expr.data_type))
+        } else {
+            range
+        };
         // A point range would leave nothing to count in; one unit of room costs nothing.
-        let bounds = if range.lo < range.hi { range } else { Interval::new(range.lo.min(0.0), range.hi.max(1.0)) };
-        let decimals = if integer_range(&expr.data_type).is_some() { Some(0) } else { decimals(expr, columns) };
-        let exact = decimals.map(Step::Decimal).filter(|step| fits(bounds, *step));
+        let bounds = if range.lo < range.hi {
+            range
+        } else {
+            Interval::new(range.lo.min(0.0), range.hi.max(1.0))
+        };
+        let decimals = if integer_range(&expr.data_type).is_some() {
+            Some(0)
+        } else {
+            decimals(expr, columns)
+        };
+        let exact = decimals
+            .map(Step::Decimal)
+            .filter(|step| fits(bounds, *step));
         let step = match exact {
             Some(step) => step,
             None => {
-                let finest = (SPREAD_MAX / (bounds.hi - bounds.lo)).log2().floor().min((MAGNITUDE_MAX / bounds.magnitude()).log2().floor());
+                let finest = (SPREAD_MAX / (bounds.hi - bounds.lo))
+                    .log2()
+                    .floor()
+                    .min((MAGNITUDE_MAX / bounds.magnitude()).log2().floor());
                 Step::Binary(finest.clamp(-1000.0, 1000.0) as i32 - 1)
             }
         };
         let span = |bounds: Interval| step.span(bounds, &expr.data_type);
         // Narrower than a lattice unit: as a point.
-        let bounds = if span(bounds).0 < span(bounds).1 { bounds } else { Interval::new(bounds.lo, bounds.hi + step.size()) };
+        let bounds = if span(bounds).0 < span(bounds).1 {
+            bounds
+        } else {
+            Interval::new(bounds.lo, bounds.hi + step.size())
+        };
         let (lower, upper) = span(bounds);
         if lower >= upper {
-            return Err(Refusal::unsupported("a sum over so narrow a range").hint("Widen the bounds of the value."));
+            return Err(Refusal::unsupported("a sum over so narrow a range")
+                .hint("Widen the bounds of the value."));
         }
-        Ok(Self { step, lower, upper, bounds })
+        Ok(Self {
+            step,
+            lower,
+            upper,
+            bounds,
+        })
     }
 
     /// Half-width of the centred integer `2 q - (lower + upper)`.
@@ -68,7 +97,8 @@ impl Lattice {
         self.upper.abs_diff(self.lower)
     }
 
-    /// G: products of this lattice's centred integers with another's are divided by it, so that they stay within 2^31; a power of two.
+    /// G: products of this lattice's centred integers with another's are divided by it, so that
+    /// they stay within 2^31; a power of two.
     pub fn divisor_with(&self, other: &Self) -> u64 {
         let product = u128::from(self.spread()) * u128::from(other.spread());
         1 << (128 - product.leading_zeros()).saturating_sub(31)
@@ -91,7 +121,10 @@ impl Lattice {
 
     /// Largest magnitude of the plain integer.
     pub fn magnitude(&self) -> u64 {
-        self.lower.unsigned_abs().max(self.upper.unsigned_abs()).max(1)
+        self.lower
+            .unsigned_abs()
+            .max(self.upper.unsigned_abs())
+            .max(1)
     }
 
     /// `lower + upper`.
@@ -99,19 +132,37 @@ impl Lattice {
         self.lower + self.upper
     }
 
-    /// The row's integer, of a type that holds it: clipped first, so that nothing after it can fail; NULL stays NULL.
+    /// The row's integer, of a type that holds it: clipped first, so that nothing after it can
+    /// fail; NULL stays NULL.
     ///
     /// # Errors
     /// 54001 where it would grow too large.
-    pub fn sql(&self, value: ast::Expr, is_clipped: bool, data_type: &Type, integer: &Type) -> Result<ast::Expr, Refusal> {
+    pub fn sql(
+        &self,
+        value: ast::Expr,
+        is_clipped: bool,
+        data_type: &Type,
+        integer: &Type,
+    ) -> Result<ast::Expr, Refusal> {
         let is_float = is_float(data_type);
         let is_integer = integer_range(data_type).is_some();
-        // An integer within 30.5 is one within 31: a bound with a fraction would make it a numeric, and be a value itself.
+        // An integer within 30.5 is one within 31: a bound with a fraction would make it a numeric,
+        // and be a value itself.
         let (lo, hi) = match self.step {
-            Step::Decimal(0) if is_integer => (sql::number(&self.lower.to_string()), sql::number(&self.upper.to_string())),
-            Step::Decimal(_) | Step::Binary(_) => (bound(self.bounds.lo, data_type), bound(self.bounds.hi, data_type)),
+            Step::Decimal(0) if is_integer => (
+                sql::number(&self.lower.to_string()),
+                sql::number(&self.upper.to_string()),
+            ),
+            Step::Decimal(_) | Step::Binary(_) => (
+                bound(self.bounds.lo, data_type),
+                bound(self.bounds.hi, data_type),
+            ),
         };
-        let clipped = if is_clipped { value } else { guard(value, 3, data_type, |value| clamped(&value, lo, hi))? };
+        let clipped = if is_clipped {
+            value
+        } else {
+            guard(value, 3, data_type, |value| clamped(&value, lo, hi))?
+        };
         let scaled = match self.step {
             Step::Decimal(0) if is_integer => clipped,
             Step::Decimal(n) => {
@@ -122,14 +173,32 @@ impl Lattice {
             Step::Binary(k) if is_float => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Float8);
                 let half = sql::cast(sql::text("0.5"), &Type::Float8);
-                // A product below float8's reach is an error, not zero. A finer lattice multiplies upwards; on a coarser one a quarter of a unit is zero.
+                // A product below float8's reach is an error, not zero. A finer lattice multiplies
+                // upwards; on a coarser one a quarter of a unit is zero.
                 let least = format!("{:e}", FLOAT_TINY.max(2f64.powi(-k - 2)));
-                let clipped = if k < 0 { guard(clipped, 3, data_type, |clipped| without(clipped, &least, &Type::Float8))? } else { clipped };
-                sql::call("floor", vec![sql::binary(sql::binary(sql::nested(clipped), B::Multiply, factor), B::Plus, half)])
+                let clipped = if k < 0 {
+                    guard(clipped, 3, data_type, |clipped| {
+                        without(clipped, &least, &Type::Float8)
+                    })?
+                } else {
+                    clipped
+                };
+                sql::call(
+                    "floor",
+                    vec![sql::binary(
+                        sql::binary(sql::nested(clipped), B::Multiply, factor),
+                        B::Plus,
+                        half,
+                    )],
+                )
             }
             Step::Binary(k) => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Numeric(None));
-                sql::binary(sql::nested(sql::cast(clipped, &Type::Numeric(None))), B::Multiply, factor)
+                sql::binary(
+                    sql::nested(sql::cast(clipped, &Type::Numeric(None))),
+                    B::Multiply,
+                    factor,
+                )
             }
         };
         // PostgreSQL drops a cast to the type that a value has.
@@ -154,20 +223,34 @@ impl Step {
         }
     }
 
-    /// Integers that PostgreSQL computes for the clipped values, never too few of them: its rounding is monotone, but a bound that it reads from decimal text is
-    /// only nearly the float8 known here, and numerics round halves away from zero.
+    /// Integers that PostgreSQL computes for the clipped values, never too few of them: its
+    /// rounding is monotone, but a bound that it reads from decimal text is only nearly the float8
+    /// known here, and numerics round halves away from zero.
     fn span(self, bounds: Interval, data_type: &Type) -> (i64, i64) {
         match self {
             Self::Decimal(n) => {
                 let exact = |v: f64| n == 0 && v.fract() == 0.0;
                 let scaled = |v: f64| v * 10f64.powi(n as i32);
-                let doubt = |v: f64| if exact(v) { 0.0 } else { scaled(v).abs() * 2f64.powi(-50) };
-                ((scaled(bounds.lo) - doubt(bounds.lo)).round() as i64, (scaled(bounds.hi) + doubt(bounds.hi)).round() as i64)
+                let doubt = |v: f64| {
+                    if exact(v) {
+                        0.0
+                    } else {
+                        scaled(v).abs() * 2f64.powi(-50)
+                    }
+                };
+                (
+                    (scaled(bounds.lo) - doubt(bounds.lo)).round() as i64,
+                    (scaled(bounds.hi) + doubt(bounds.hi)).round() as i64,
+                )
             }
             Self::Binary(k) => {
                 let nearest = |v: f64| (v * 2f64.powi(k) + 0.5).floor() as i64;
                 // Float8 goes through these very operations.
-                let doubt = if matches!(data_type, Type::Float4 | Type::Float8) { 0 } else { 2 };
+                let doubt = if matches!(data_type, Type::Float4 | Type::Float8) {
+                    0
+                } else {
+                    2
+                };
                 (nearest(bounds.lo) - doubt, nearest(bounds.hi) + doubt)
             }
         }
@@ -190,26 +273,45 @@ fn decimals(expr: &Expr, columns: &[ColumnInfo]) -> Option<u32> {
     }
     match &expr.node {
         Node::Column(id) => declared(&columns[id.0 as usize].data_type),
-        Node::Literal(Some(Scalar::Decimal(text))) => Some(text.split_once('.').map_or(0, |(_, fraction)| fraction.len() as u32)),
+        Node::Literal(Some(Scalar::Decimal(text))) => Some(
+            text.split_once('.')
+                .map_or(0, |(_, fraction)| fraction.len() as u32),
+        ),
         Node::Literal(_) => Some(0),
         Node::Constant(_) | Node::Exists { .. } => None,
         Node::Cast(inner) => declared(&expr.data_type).or_else(|| decimals(inner, columns)),
-        Node::Case { branches, otherwise } => {
+        Node::Case {
+            branches,
+            otherwise,
+        } => {
             let results = branches.iter().map(|(_, r)| r).chain(otherwise.as_deref());
-            results.map(|r| decimals(r, columns)).try_fold(0, |most, d| d.map(|d| most.max(d)))
+            results
+                .map(|r| decimals(r, columns))
+                .try_fold(0, |most, d| d.map(|d| most.max(d)))
         }
-        Node::Call { function, arguments } => {
+        Node::Call {
+            function,
+            arguments,
+        } => {
             let mut each = arguments.iter().map(|a| decimals(a, columns));
             match function {
-                Function::Add | Function::Subtract | Function::Coalesce | Function::Greatest | Function::Least | Function::Negate | Function::Abs => {
-                    each.try_fold(0, |most, d| d.map(|d| most.max(d)))
-                }
+                Function::Add
+                | Function::Subtract
+                | Function::Coalesce
+                | Function::Greatest
+                | Function::Least
+                | Function::Negate
+                | Function::Abs => each.try_fold(0, |most, d| d.map(|d| most.max(d))),
                 Function::Multiply => each.try_fold(0, |sum, d| d.map(|d| sum + d)),
-                Function::Round | Function::Truncate if arguments.len() == 2 => match arguments[1].as_literal() {
-                    Some(Scalar::Int(digits)) => u32::try_from(*digits).ok().or(Some(0)),
-                    _ => None,
-                },
-                Function::Round | Function::Floor | Function::Ceiling | Function::Truncate => Some(0),
+                Function::Round | Function::Truncate if arguments.len() == 2 => {
+                    match arguments[1].as_literal() {
+                        Some(Scalar::Int(digits)) => u32::try_from(*digits).ok().or(Some(0)),
+                        _ => None,
+                    }
+                }
+                Function::Round | Function::Floor | Function::Ceiling | Function::Truncate => {
+                    Some(0)
+                }
                 _ => None,
             }
         }
@@ -251,19 +353,53 @@ mod tests {
 
     #[test]
     fn the_finest_step_within_limits_is_chosen() {
-        assert_eq!(whole(&of(&float(), 0.0, 1.0)), (Step::Binary(30), 0, 1 << 30));
-        assert_eq!(whole(&of(&float(), -3.0, 0.0)), (Step::Binary(28), -805_306_368, 0));
-        assert_eq!(whole(&of(&float(), 1e15, 1e15 + 1.0)), (Step::Binary(2), 4_000_000_000_000_000, 4_000_000_000_000_004));
+        assert_eq!(
+            whole(&of(&float(), 0.0, 1.0)),
+            (Step::Binary(30), 0, 1 << 30)
+        );
+        assert_eq!(
+            whole(&of(&float(), -3.0, 0.0)),
+            (Step::Binary(28), -805_306_368, 0)
+        );
+        assert_eq!(
+            whole(&of(&float(), 1e15, 1e15 + 1.0)),
+            (
+                Step::Binary(2),
+                4_000_000_000_000_000,
+                4_000_000_000_000_004
+            )
+        );
         // An integer is exact up to the limits, and not past them.
-        assert_eq!(whole(&of(&integer(), 0.0, 2_147_483_648.0)), (Step::Decimal(0), 0, 2_147_483_648));
+        assert_eq!(
+            whole(&of(&integer(), 0.0, 2_147_483_648.0)),
+            (Step::Decimal(0), 0, 2_147_483_648)
+        );
         assert_eq!(of(&integer(), 0.0, 2_147_483_649.0).step, Step::Binary(-2));
-        assert_eq!(of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_991.0).step, Step::Decimal(0));
+        assert_eq!(
+            of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_991.0).step,
+            Step::Decimal(0)
+        );
         // 2^53 + 1 has been rounded to this.
-        assert_eq!(of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_992.0).step, Step::Binary(-2));
-        assert_eq!(of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_994.0).step, Step::Binary(-2));
-        assert_eq!(whole(&of(&decimal("0.25"), -1.5, 99.99)), (Step::Decimal(2), -150, 9999));
-        assert_eq!(of(&decimal("0.25"), 0.0, 21_474_836.48).step, Step::Decimal(2));
-        assert!(matches!(of(&decimal("0.25"), 0.0, 21_474_836.49).step, Step::Binary(_)));
+        assert_eq!(
+            of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_992.0).step,
+            Step::Binary(-2)
+        );
+        assert_eq!(
+            of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_994.0).step,
+            Step::Binary(-2)
+        );
+        assert_eq!(
+            whole(&of(&decimal("0.25"), -1.5, 99.99)),
+            (Step::Decimal(2), -150, 9999)
+        );
+        assert_eq!(
+            of(&decimal("0.25"), 0.0, 21_474_836.48).step,
+            Step::Decimal(2)
+        );
+        assert!(matches!(
+            of(&decimal("0.25"), 0.0, 21_474_836.49).step,
+            Step::Binary(_)
+        ));
     }
 
     #[test]
@@ -272,52 +408,125 @@ mod tests {
         assert_eq!(of(&float(), -5.0, -5.0).bounds, Interval::new(-5.0, 1.0));
         // Less than a unit.
         let narrow = of(&integer(), 0.2, 0.4);
-        assert_eq!((whole(&narrow), narrow.bounds), ((Step::Decimal(0), 0, 1), Interval::new(0.2, 1.4)));
+        assert_eq!(
+            (whole(&narrow), narrow.bounds),
+            ((Step::Decimal(0), 0, 1), Interval::new(0.2, 1.4))
+        );
         let exact = of(&integer(), 0.0, 1.0);
-        assert_eq!((whole(&exact), exact.bounds), ((Step::Decimal(0), 0, 1), Interval::new(0.0, 1.0)));
+        assert_eq!(
+            (whole(&exact), exact.bounds),
+            ((Step::Decimal(0), 0, 1), Interval::new(0.0, 1.0))
+        );
     }
 
-    /// Whatever the range, the clipped value's integer is one of the lattice's, the spread is within its limit, and half the step would not be.
+    /// Whatever the range, the clipped value's integer is one of the lattice's, the spread is
+    /// within its limit, and half the step would not be.
     #[test]
     fn a_lattice_holds_every_clipped_value() {
         for exponent in -30..45 {
             for (lo, hi) in [(0.0, 1.0), (-1.0, 3.7), (-9.3, -9.1), (1e3, 1e3 + 0.7)] {
                 let (lo, hi) = (lo * 2f64.powi(exponent), hi * 2f64.powi(exponent));
                 let lattice = of(&float(), lo, hi);
-                let Step::Binary(k) = lattice.step else { panic!("a float's step") };
+                let Step::Binary(k) = lattice.step else {
+                    panic!("a float's step")
+                };
                 let spread = (hi - lo) * 2f64.powi(k);
                 let magnitude = lo.abs().max(hi.abs()) * 2f64.powi(k);
-                assert!(spread <= SPREAD_MAX / 2.0 && magnitude <= MAGNITUDE_MAX / 2.0, "{lo} to {hi}: {lattice:?}");
-                assert!(spread > SPREAD_MAX / 4.0 || magnitude > MAGNITUDE_MAX / 4.0, "{lo} to {hi} could be finer: {lattice:?}");
+                assert!(
+                    spread <= SPREAD_MAX / 2.0 && magnitude <= MAGNITUDE_MAX / 2.0,
+                    "{lo} to {hi}: {lattice:?}"
+                );
+                assert!(
+                    spread > SPREAD_MAX / 4.0 || magnitude > MAGNITUDE_MAX / 4.0,
+                    "{lo} to {hi} could be finer: {lattice:?}"
+                );
                 for at in 0..=16 {
                     let value = (lo + (hi - lo) * f64::from(at) / 16.0).clamp(lo, hi);
                     let integer = (value * 2f64.powi(k) + 0.5).floor() as i64;
-                    assert!((lattice.lower..=lattice.upper).contains(&integer), "{value} of {lattice:?}");
+                    assert!(
+                        (lattice.lower..=lattice.upper).contains(&integer),
+                        "{value} of {lattice:?}"
+                    );
                 }
                 // A numeric that PostgreSQL reads from text, and rounds away from zero.
-                let read = of(&Expr::call(Function::Divide, Vec::new(), Type::Numeric(None)), lo, hi);
-                assert!(read.lower < lattice.lower && read.upper > lattice.upper && read.spread() <= lattice.spread() + 4, "{read:?}");
+                let read = of(
+                    &Expr::call(Function::Divide, Vec::new(), Type::Numeric(None)),
+                    lo,
+                    hi,
+                );
+                assert!(
+                    read.lower < lattice.lower
+                        && read.upper > lattice.upper
+                        && read.spread() <= lattice.spread() + 4,
+                    "{read:?}"
+                );
             }
         }
     }
 
     #[test]
     fn what_is_told_of_a_lattice_is_of_its_ends() {
-        let lattice = |step, lower, upper| Lattice { step, lower, upper, bounds: Interval::new(0.0, 1.0) };
+        let lattice = |step, lower, upper| Lattice {
+            step,
+            lower,
+            upper,
+            bounds: Interval::new(0.0, 1.0),
+        };
         let decimal = lattice(Step::Decimal(2), -150, 9999);
-        assert_eq!((decimal.ends(), decimal.spread(), decimal.magnitude(), decimal.centre_twice()), (Interval::new(-1.5, 99.99), 10_149, 9999, 9849));
+        assert_eq!(
+            (
+                decimal.ends(),
+                decimal.spread(),
+                decimal.magnitude(),
+                decimal.centre_twice()
+            ),
+            (Interval::new(-1.5, 99.99), 10_149, 9999, 9849)
+        );
         let binary = lattice(Step::Binary(1), -5, 4);
-        assert_eq!((binary.ends(), binary.spread(), binary.magnitude(), binary.centre_twice()), (Interval::new(-2.5, 2.0), 9, 5, -1));
+        assert_eq!(
+            (
+                binary.ends(),
+                binary.spread(),
+                binary.magnitude(),
+                binary.centre_twice()
+            ),
+            (Interval::new(-2.5, 2.0), 9, 5, -1)
+        );
         assert_eq!(lattice(Step::Binary(-3), 0, 0).magnitude(), 1);
-        assert_eq!((Step::Decimal(2).size(), Step::Binary(2).size(), Step::Binary(-3).size()), (0.01, 0.25, 8.0));
-        assert_eq!((Step::Decimal(4).decimals(), Step::Binary(4).decimals()), (Some(4), None));
+        assert_eq!(
+            (
+                Step::Decimal(2).size(),
+                Step::Binary(2).size(),
+                Step::Binary(-3).size()
+            ),
+            (0.01, 0.25, 8.0)
+        );
+        assert_eq!(
+            (Step::Decimal(4).decimals(), Step::Binary(4).decimals()),
+            (Some(4), None)
+        );
         // Products within 2^31, and no divisor larger than that needs.
-        for (a, b, divisor) in
-            [(1i64 << 15, 1i64 << 15, 1u64), ((1 << 16) - 1, 1 << 15, 1), (1 << 16, 1 << 15, 2), (1 << 31, 1 << 31, 1 << 32), (3, 5, 1)]
-        {
-            let (y, x) = (lattice(Step::Decimal(0), 0, a), lattice(Step::Decimal(0), -b, 0));
-            assert_eq!((y.divisor_with(&x), x.divisor_with(&y)), (divisor, divisor), "{a} {b}");
-            assert_eq!(y.products_with(&x), (a * b).unsigned_abs().div_ceil(divisor), "{a} {b}");
+        for (a, b, divisor) in [
+            (1i64 << 15, 1i64 << 15, 1u64),
+            ((1 << 16) - 1, 1 << 15, 1),
+            (1 << 16, 1 << 15, 2),
+            (1 << 31, 1 << 31, 1 << 32),
+            (3, 5, 1),
+        ] {
+            let (y, x) = (
+                lattice(Step::Decimal(0), 0, a),
+                lattice(Step::Decimal(0), -b, 0),
+            );
+            assert_eq!(
+                (y.divisor_with(&x), x.divisor_with(&y)),
+                (divisor, divisor),
+                "{a} {b}"
+            );
+            assert_eq!(
+                y.products_with(&x),
+                (a * b).unsigned_abs().div_ceil(divisor),
+                "{a} {b}"
+            );
             assert!(y.products_with(&x) <= 1 << 31);
         }
     }

@@ -1,4 +1,5 @@
-//! Grouping sets: rows of all keys once for each set, each key that the set lacks as NULL, the set's number beside them.
+//! Grouping sets: rows of all keys once for each set, each key that the set lacks as NULL, the
+//! set's number beside them.
 
 use sqlparser::ast;
 
@@ -9,24 +10,49 @@ use crate::rewrite::emit::sql;
 /// The columns that name a group in every level of a release's statements.
 pub fn group_columns(release: &AnalyzedRelease) -> Vec<String> {
     let set = (!release.sets.is_empty()).then(|| SET_COLUMN.to_owned());
-    set.into_iter().chain((0..release.keys.len()).map(key_column)).collect()
+    set.into_iter()
+        .chain((0..release.keys.len()).map(key_column))
+        .collect()
 }
 
-/// What gives the group columns over `g`, rows of all keys beside every set's number, and what they come from.
-pub fn over_sets(release: &AnalyzedRelease, rows: ast::Query) -> (Vec<ast::SelectItem>, Vec<ast::TableWithJoins>) {
+/// What gives the group columns over `g`, rows of all keys beside every set's number, and what they
+/// come from.
+pub fn over_sets(
+    release: &AnalyzedRelease,
+    rows: ast::Query,
+) -> (Vec<ast::SelectItem>, Vec<ast::TableWithJoins>) {
     let mut from = vec![sql::tables(sql::derived(rows, "g"))];
     let key = |at: usize| sql::column("g", &key_column(at));
     if release.sets.is_empty() {
-        let keys = (0..release.keys.len()).map(|at| sql::aliased(key(at), &key_column(at))).collect();
+        let keys = (0..release.keys.len())
+            .map(|at| sql::aliased(key(at), &key_column(at)))
+            .collect();
         return (keys, from);
     }
-    from.push(sql::tables(sql::numbers(release.sets.len(), "x", SET_COLUMN)));
+    from.push(sql::tables(sql::numbers(
+        release.sets.len(),
+        "x",
+        SET_COLUMN,
+    )));
     let mut columns = vec![sql::aliased(sql::column("x", SET_COLUMN), SET_COLUMN)];
     for at in 0..release.keys.len() {
-        let having = release.sets.iter().enumerate().filter(|(_, set)| set.contains(&at));
-        let list: Vec<ast::Expr> = having.map(|(number, _)| sql::number(&number.to_string())).collect();
-        let has = ast::Expr::InList { expr: Box::new(sql::column("x", SET_COLUMN)), list, negated: false };
-        columns.push(sql::aliased(sql::case(vec![(has, key(at))], None), &key_column(at)));
+        let having = release
+            .sets
+            .iter()
+            .enumerate()
+            .filter(|(_, set)| set.contains(&at));
+        let list: Vec<ast::Expr> = having
+            .map(|(number, _)| sql::number(&number.to_string()))
+            .collect();
+        let has = ast::Expr::InList {
+            expr: Box::new(sql::column("x", SET_COLUMN)),
+            list,
+            negated: false,
+        };
+        columns.push(sql::aliased(
+            sql::case(vec![(has, key(at))], None),
+            &key_column(at),
+        ));
     }
     (columns, from)
 }

@@ -1,4 +1,5 @@
-//! Counts and sums as one noisy vector: coordinates, fixed-point encoding, clipping and sensitivity.
+//! Counts and sums as one noisy vector: coordinates, fixed-point encoding, clipping and
+//! sensitivity.
 
 pub(in crate::rewrite) mod base_rows;
 pub(in crate::rewrite) mod clip;

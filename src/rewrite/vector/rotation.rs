@@ -1,20 +1,44 @@
-//! A count and the centred sum over its rows, turned by an eighth of a circle: instead of `c` and `s` the distances from both ends of the value's lattice,
-//! `A = (H c + s) / 2` and `B = (H c - s) / 2` with H its spread.
+//! A count and the centred sum over its rows, turned by an eighth of a circle: instead of `c` and
+//! `s` the distances from both ends of the value's lattice, `A = (H c + s) / 2` and
+//! `B = (H c - s) / 2` with H its spread.
 //!
-//! In L2 a turn changes nothing. In L1 a row adds `A + B = H`, whatever its value, where the pair adds up to `2 H`: Laplace noise of the same epsilon is half as wide on either,
-//! and what is made of both, `c = (A + B) / H` and `s = A - B`, has half the variance.
+//! In L2 a turn changes nothing. In L1 a row adds `A + B = H`, whatever its value, where the pair
+//! adds up to `2 H`: Laplace noise of the same epsilon is half as wide on either, and what is made
+//! of both, `c = (A + B) / H` and `s = A - B`, has half the variance.
 
 use super::coordinates::{Count, Measure, Partial};
 use crate::ir::End;
 
-/// The coordinates with every such pair turned, the lower end in the count's place and the upper in the sum's; `None` where there is none.
+/// The coordinates with every such pair turned, the lower end in the count's place and the upper in
+/// the sum's; `None` where there is none.
 ///
 /// Beside what the squares lack a turn would cost more (1 + sqrt 2 to 9/4): such pairs stay.
 pub fn turned(coordinates: &[Partial], measures: &[Measure]) -> Option<Vec<Partial>> {
     let mut all = coordinates.to_vec();
     for measure in measures {
-        let Measure::Sum { values, count: Some(Count { rows, all: None, nulls: None }), lattice: _ } = measure else { continue };
-        let (Some(Partial::Rows { .. }), Some(Partial::Values { filter, value, lattice, centred: true })) = (all.get(*rows), all.get(*values)) else {
+        let Measure::Sum {
+            values,
+            count:
+                Some(Count {
+                    rows,
+                    all: None,
+                    nulls: None,
+                }),
+            lattice: _,
+        } = measure
+        else {
+            continue;
+        };
+        let (
+            Some(Partial::Rows { .. }),
+            Some(Partial::Values {
+                filter,
+                value,
+                lattice,
+                centred: true,
+            }),
+        ) = (all.get(*rows), all.get(*values))
+        else {
             continue;
         };
         let has_squares =
@@ -22,21 +46,44 @@ pub fn turned(coordinates: &[Partial], measures: &[Measure]) -> Option<Vec<Parti
         if has_squares || all.iter().any(|c| is_share_of(c, filter, value, lattice)) {
             continue;
         }
-        let share = |end| Partial::Share { filter: filter.clone(), value: value.clone(), lattice: lattice.clone(), end };
+        let share = |end| Partial::Share {
+            filter: filter.clone(),
+            value: value.clone(),
+            lattice: lattice.clone(),
+            end,
+        };
         let (lower, upper) = (share(End::Least), share(End::Greatest));
         (all[*rows], all[*values]) = (lower, upper);
     }
     (all != coordinates).then_some(all)
 }
 
-fn is_share_of(coordinate: &Partial, filter: &Option<crate::ir::Expr>, value: &crate::ir::Expr, lattice: &crate::rewrite::Lattice) -> bool {
+fn is_share_of(
+    coordinate: &Partial,
+    filter: &Option<crate::ir::Expr>,
+    value: &crate::ir::Expr,
+    lattice: &crate::rewrite::Lattice,
+) -> bool {
     matches!(coordinate, Partial::Share { filter: f, value: v, lattice: l, end: _ } if f == filter && v == value && l == lattice)
 }
 
-/// What a coordinate of the plain layout is, as coordinates that are released: their places and integer factors, and what their sum is divided by.
+/// What a coordinate of the plain layout is, as coordinates that are released: their places and
+/// integer factors, and what their sum is divided by.
 pub fn made_of(coordinates: &[Partial], at: usize) -> (Vec<(usize, i64)>, u64) {
-    let Some(Partial::Share { filter, value, lattice, end }) = coordinates.get(at) else { return (vec![(at, 1)], 1) };
-    let other = coordinates.iter().enumerate().position(|(i, c)| i != at && is_share_of(c, filter, value, lattice)).unwrap_or(at);
+    let Some(Partial::Share {
+        filter,
+        value,
+        lattice,
+        end,
+    }) = coordinates.get(at)
+    else {
+        return (vec![(at, 1)], 1);
+    };
+    let other = coordinates
+        .iter()
+        .enumerate()
+        .position(|(i, c)| i != at && is_share_of(c, filter, value, lattice))
+        .unwrap_or(at);
     match end {
         // The count.
         End::Least => (vec![(at, 1), (other, 1)], lattice.spread()),

@@ -1,8 +1,11 @@
-//! How long the vector of one row can be: the bound from which clips are chosen, and which a release of one row a unit rests on.
+//! How long the vector of one row can be: the bound from which clips are chosen, and which a
+//! release of one row a unit rests on.
 //!
-//! The norm is bounded block by block, in units in which each coordinate is at most 1: a filter's row count weighs 1, also as flags. Beside it each summed value weighs at most
-//! 1: where the value may be NULL its null count and its sum never speak for the same row, and what its square lacks, 1 - s^2, is small where the sum s is large:
-//! s^2 + (1 - s^2)^2 <= 1, |s| + (1 - s^2) <= 5/4. A product of two values weighs 1; in L1 both values and their product weigh 3 together.
+//! The norm is bounded block by block, in units in which each coordinate is at most 1: a filter's
+//! row count weighs 1, also as flags. Beside it each summed value weighs at most 1: where the value
+//! may be NULL its null count and its sum never speak for the same row, and what its square lacks,
+//! 1 - s^2, is small where the sum s is large: s^2 + (1 - s^2)^2 <= 1, |s| + (1 - s^2) <= 5/4. A
+//! product of two values weighs 1; in L1 both values and their product weigh 3 together.
 
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -24,10 +27,27 @@ impl Partial {
         match self {
             Self::Rows { .. } | Self::Flags { .. } | Self::Nulls { .. } | Self::Units { .. } => 1,
             Self::Presence => PRESENCE,
-            Self::Values { lattice, centred: true, .. } | Self::Share { lattice, .. } => lattice.spread(),
-            Self::Values { lattice, centred: false, .. } => lattice.magnitude(),
-            Self::Lacks { filter: _, value: _, lattice } => lattice.products_with(lattice),
-            Self::Products { filter: _, y: (_, y), x: (_, x) } => y.products_with(x),
+            Self::Values {
+                lattice,
+                centred: true,
+                ..
+            }
+            | Self::Share { lattice, .. } => lattice.spread(),
+            Self::Values {
+                lattice,
+                centred: false,
+                ..
+            } => lattice.magnitude(),
+            Self::Lacks {
+                filter: _,
+                value: _,
+                lattice,
+            } => lattice.products_with(lattice),
+            Self::Products {
+                filter: _,
+                y: (_, y),
+                x: (_, x),
+            } => y.products_with(x),
         }
     }
 
@@ -35,9 +55,20 @@ impl Partial {
     pub fn range(&self) -> (i128, i128) {
         let most = i128::from(self.magnitude());
         match self {
-            Self::Rows { .. } | Self::Nulls { .. } | Self::Units { .. } | Self::Presence | Self::Share { .. } | Self::Lacks { .. } => (0, most),
-            Self::Flags { .. } | Self::Values { centred: true, .. } | Self::Products { .. } => (-most, most),
-            Self::Values { lattice, centred: false, .. } => (lattice.lower.min(0).into(), lattice.upper.max(0).into()),
+            Self::Rows { .. }
+            | Self::Nulls { .. }
+            | Self::Units { .. }
+            | Self::Presence
+            | Self::Share { .. }
+            | Self::Lacks { .. } => (0, most),
+            Self::Flags { .. } | Self::Values { centred: true, .. } | Self::Products { .. } => {
+                (-most, most)
+            }
+            Self::Values {
+                lattice,
+                centred: false,
+                ..
+            } => (lattice.lower.min(0).into(), lattice.upper.max(0).into()),
         }
     }
 }
@@ -45,9 +76,14 @@ impl Partial {
 /// sqrt(2) 2^31, rounded up.
 const ROOT_2: u32 = 3_037_000_500;
 
-/// Weights F_j that bring every coordinate to about the same norm 2^scale, rounded up (so a norm computed with them is never too small).
+/// Weights F_j that bring every coordinate to about the same norm 2^scale, rounded up (so a norm
+/// computed with them is never too small).
 pub fn weights(coordinates: &[Partial]) -> Vec<BigUint> {
-    let widest = coordinates.iter().map(Partial::magnitude).max().unwrap_or(1);
+    let widest = coordinates
+        .iter()
+        .map(Partial::magnitude)
+        .max()
+        .unwrap_or(1);
     let scale = BigUint::from(1u8) << (20 + 64 - widest.leading_zeros());
     coordinates
         .iter()
@@ -76,13 +112,20 @@ pub struct Norms {
 /// Bound of what one row adds to the weighted vector, and of what a unit's presence adds to it.
 ///
 /// # Guarantee
-/// With m the largest weight times magnitude of a block, the block adds at most m in L2, and at most m (5/4 m beside what a square lacks, 3 m both values of a pair with
-/// their product) in L1: a sum `d` and what its
-/// square lacks, `G w <= H^2 - d^2`, weigh at most m|s| and m(1 - s^2) for s = d/H in [-1, 1]. Truncated products are no larger than the products. Distances from both ends are
-/// not negative and add up to H. Of a pair |s| + 1 - s^2 + |t| + 1 - t^2 + |s t| is concave on [0, 1]^2 and has its maximum 3 at (1, 1), where its gradient
-/// (1 - 2 s + t, 1 - 2 t + s) is zero; where one value is NULL, so is the product, and a null count and 5/4 are less. Of shares: m in L1, and no more in L2. A presence that t groups share is h in each, t h^2 <= H^2 (under Laplace noise t h <= H): m for all of them.
+/// With m the largest weight times magnitude of a block, the block adds at most m in L2, and at
+/// most m (5/4 m beside what a square lacks, 3 m both values of a pair with their product) in L1: a
+/// sum `d` and what its square lacks, `G w <= H^2 - d^2`, weigh at most m|s| and m(1 - s^2) for s =
+/// d/H in [-1, 1]. Truncated products are no larger than the products. Distances from both ends are
+/// not negative and add up to H. Of a pair |s| + 1 - s^2 + |t| + 1 - t^2 + |s t| is concave on [0,
+/// 1]^2 and has its maximum 3 at (1, 1), where its gradient (1 - 2 s + t, 1 - 2 t + s) is zero;
+/// where one value is NULL, so is the product, and a null count and 5/4 are less. Of shares: m in
+/// L1, and no more in L2. A presence that t groups share is h in each, t h^2 <= H^2 (under Laplace
+/// noise t h <= H): m for all of them.
 pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
-    let zero = || RowNorm { squared: BigUint::ZERO, absolute: BigUint::ZERO };
+    let zero = || RowNorm {
+        squared: BigUint::ZERO,
+        absolute: BigUint::ZERO,
+    };
     let (mut row, mut presence, mut shared) = (zero(), zero(), zero());
     let add = |norm: &mut RowNorm, magnitude: BigUint| {
         norm.squared += &magnitude * &magnitude;
@@ -95,7 +138,12 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
         match coordinate {
             Partial::Units { .. } => add(&mut presence, own),
             Partial::Presence => add(&mut shared, own),
-            Partial::Share { filter, value, lattice, end } => {
+            Partial::Share {
+                filter,
+                value,
+                lattice,
+                end,
+            } => {
                 let is_other = |c: &Partial| matches!(c, Partial::Share { filter: f, value: v, lattice: l, end: e } if f == filter && v == value && l == lattice && e != end);
                 match coordinates.iter().position(is_other) {
                     // Added where the first of them stands.
@@ -113,26 +161,53 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
                 }
             }
             Partial::Nulls { filter, value } => {
-                // The larger of the pair is added where the sum stands; a null count without a sum stands for itself.
+                // The larger of the pair is added where the sum stands; a null count without a sum
+                // stands for itself.
                 if !coordinates.iter().any(|c| is_sum_of(c, filter, value)) {
                     add(&mut row, own);
                 }
             }
             // Added where its sum stands.
-            Partial::Lacks { filter, value, lattice } => {
-                if !coordinates.iter().any(|c| is_centred(c, filter, value, lattice)) {
+            Partial::Lacks {
+                filter,
+                value,
+                lattice,
+            } => {
+                if !coordinates
+                    .iter()
+                    .any(|c| is_centred(c, filter, value, lattice))
+                {
                     add(&mut row, own);
                 }
             }
-            Partial::Values { filter, value, lattice, centred } => {
-                let of_value = |at: usize, filter, value, lattice, centred| value_block(coordinates, &weighed, at, (filter, value, lattice, centred));
+            Partial::Values {
+                filter,
+                value,
+                lattice,
+                centred,
+            } => {
+                let of_value = |at: usize, filter, value, lattice, centred| {
+                    value_block(coordinates, &weighed, at, (filter, value, lattice, centred))
+                };
                 let (largest, absolute) = of_value(at, filter, value, lattice, *centred);
                 row.squared += &largest * &largest;
                 match pairs.iter().find(|pair| pair.values.contains(&at)) {
                     None => row.absolute += absolute,
-                    Some(Pair { products, values: [first, other] }) if *first == at => {
-                        let Partial::Values { filter, value, lattice, centred } = &coordinates[*other] else { continue };
-                        let (others_largest, others_absolute) = of_value(*other, filter, value, lattice, *centred);
+                    Some(Pair {
+                        products,
+                        values: [first, other],
+                    }) if *first == at => {
+                        let Partial::Values {
+                            filter,
+                            value,
+                            lattice,
+                            centred,
+                        } = &coordinates[*other]
+                        else {
+                            continue;
+                        };
+                        let (others_largest, others_absolute) =
+                            of_value(*other, filter, value, lattice, *centred);
                         let product = weighed(*products);
                         let apart = absolute + others_absolute + &product;
                         row.absolute += (largest.max(others_largest).max(product) * 3u8).min(apart);
@@ -143,10 +218,15 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
             }
         }
     }
-    Norms { row, presence, shared }
+    Norms {
+        row,
+        presence,
+        shared,
+    }
 }
 
-/// The largest that one coordinate of a value is (its sum, its null count, what its square lacks), and what all of them add in L1.
+/// The largest that one coordinate of a value is (its sum, its null count, what its square lacks),
+/// and what all of them add in L1.
 fn value_block(
     coordinates: &[Partial],
     weighed: &impl Fn(usize) -> BigUint,
@@ -154,9 +234,12 @@ fn value_block(
     (filter, value, lattice, centred): (&Option<Expr>, &Expr, &Lattice, bool),
 ) -> (BigUint, BigUint) {
     let own = weighed(at);
-    // Two sums of one value (unlike ranges) both move when it is not NULL: the null count pairs with the first only.
+    // Two sums of one value (unlike ranges) both move when it is not NULL: the null count pairs
+    // with the first only.
     let is_first = coordinates.iter().position(|c| is_sum_of(c, filter, value)) == Some(at);
-    let nulls = coordinates.iter().position(|c| matches!(c, Partial::Nulls { filter: f, value: v } if f == filter && v == value));
+    let nulls = coordinates.iter().position(
+        |c| matches!(c, Partial::Nulls { filter: f, value: v } if f == filter && v == value),
+    );
     let nulls = nulls.filter(|_| is_first).map_or(BigUint::ZERO, weighed);
     let lacks =
         coordinates.iter().position(|c| matches!(c, Partial::Lacks { filter: f, value: v, lattice: l } if f == filter && v == value && l == lattice));
@@ -181,19 +264,35 @@ struct Pair {
 fn pairs(coordinates: &[Partial]) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     for (products, coordinate) in coordinates.iter().enumerate() {
-        let Partial::Products { filter, y, x } = coordinate else { continue };
-        let sum_of = |(value, lattice): &(Expr, Lattice)| coordinates.iter().position(|c| is_centred(c, filter, value, lattice));
-        let (Some(y), Some(x)) = (sum_of(y), sum_of(x)) else { continue };
+        let Partial::Products { filter, y, x } = coordinate else {
+            continue;
+        };
+        let sum_of = |(value, lattice): &(Expr, Lattice)| {
+            coordinates
+                .iter()
+                .position(|c| is_centred(c, filter, value, lattice))
+        };
+        let (Some(y), Some(x)) = (sum_of(y), sum_of(x)) else {
+            continue;
+        };
         let is_free = |at: usize| pairs.iter().all(|pair| !pair.values.contains(&at));
         if y != x && is_free(y) && is_free(x) {
-            pairs.push(Pair { products, values: [y.min(x), y.max(x)] });
+            pairs.push(Pair {
+                products,
+                values: [y.min(x), y.max(x)],
+            });
         }
     }
     pairs
 }
 
 /// The sum that a [`Partial::Lacks`] belongs to.
-fn is_centred(coordinate: &Partial, filter: &Option<Expr>, value: &Expr, lattice: &Lattice) -> bool {
+fn is_centred(
+    coordinate: &Partial,
+    filter: &Option<Expr>,
+    value: &Expr,
+    lattice: &Lattice,
+) -> bool {
     matches!(coordinate, Partial::Values { filter: f, value: v, lattice: l, centred: true } if f == filter && v == value && l == lattice)
 }
 
@@ -211,13 +310,23 @@ mod tests {
 
     fn value(number: i64) -> (Expr, Lattice) {
         let value = Expr::literal(Some(Scalar::Int(number)), Type::Int8);
-        let lattice = Lattice::new(&Expr::literal(None, Type::Int8), Interval::new(0.0, 64.0), &[]).unwrap();
+        let lattice = Lattice::new(
+            &Expr::literal(None, Type::Int8),
+            Interval::new(0.0, 64.0),
+            &[],
+        )
+        .unwrap();
         (value, lattice)
     }
 
     /// COUNT and CORR of each pair of the values.
     fn correlations(pairs: &[(i64, i64)]) -> Vec<Partial> {
-        let mut coordinates = vec![Partial::Rows { mask: Mask { filter: None, not_null: None } }];
+        let mut coordinates = vec![Partial::Rows {
+            mask: Mask {
+                filter: None,
+                not_null: None,
+            },
+        }];
         let mut add = |coordinate: Partial| {
             if !coordinates.contains(&coordinate) {
                 coordinates.push(coordinate);
@@ -226,10 +335,23 @@ mod tests {
         for (y, x) in pairs {
             for one in [y, x] {
                 let (value, lattice) = value(*one);
-                add(Partial::Values { filter: None, value: value.clone(), lattice: lattice.clone(), centred: true });
-                add(Partial::Lacks { filter: None, value, lattice });
+                add(Partial::Values {
+                    filter: None,
+                    value: value.clone(),
+                    lattice: lattice.clone(),
+                    centred: true,
+                });
+                add(Partial::Lacks {
+                    filter: None,
+                    value,
+                    lattice,
+                });
             }
-            add(Partial::Products { filter: None, y: value(*y), x: value(*x) });
+            add(Partial::Products {
+                filter: None,
+                y: value(*y),
+                x: value(*x),
+            });
         }
         coordinates
     }
@@ -238,8 +360,14 @@ mod tests {
     fn row(coordinates: &[Partial], of: &dyn Fn(&Expr) -> i64) -> Vec<i64> {
         let moved = |coordinate: &Partial| match coordinate {
             Partial::Values { value, .. } => of(value),
-            Partial::Lacks { value, lattice, .. } => (64 * 64 - of(value) * of(value)) / lattice.divisor_with(lattice) as i64,
-            Partial::Products { y: (y, y_lattice), x: (x, x_lattice), .. } => of(y) * of(x) / y_lattice.divisor_with(x_lattice) as i64,
+            Partial::Lacks { value, lattice, .. } => {
+                (64 * 64 - of(value) * of(value)) / lattice.divisor_with(lattice) as i64
+            }
+            Partial::Products {
+                y: (y, y_lattice),
+                x: (x, x_lattice),
+                ..
+            } => of(y) * of(x) / y_lattice.divisor_with(x_lattice) as i64,
             _ => 1,
         };
         coordinates.iter().map(moved).collect()
@@ -247,39 +375,83 @@ mod tests {
 
     #[test]
     fn a_correlation_weighs_four_and_two() {
-        for (pairs, least) in [(vec![(1, 2)], 4.0), (vec![(1, 2), (1, 3)], 0.0), (vec![(1, 2), (1, 3), (2, 3)], 0.0), (vec![(1, 1)], 0.0)] {
+        for (pairs, least) in [
+            (vec![(1, 2)], 4.0),
+            (vec![(1, 2), (1, 3)], 0.0),
+            (vec![(1, 2), (1, 3), (2, 3)], 0.0),
+            (vec![(1, 1)], 0.0),
+        ] {
             let coordinates = correlations(&pairs);
             let weights = weights(&coordinates);
-            let Norms { row: bound, presence: _, shared: _ } = norms(&coordinates, &weights);
+            let Norms {
+                row: bound,
+                presence: _,
+                shared: _,
+            } = norms(&coordinates, &weights);
             let mut longest = (BigUint::ZERO, BigUint::ZERO);
             let steps = || (-64..=64).step_by(8);
-            for (a, b, c) in steps().flat_map(|a| steps().flat_map(move |b| steps().map(move |c| (a, b, c)))) {
-                let of = |value: &Expr| [(1, a), (2, b), (3, c)].into_iter().find(|(n, _)| self::value(*n).0 == *value).unwrap().1;
-                let weighed: Vec<BigUint> =
-                    row(&coordinates, &of).iter().zip(&weights).map(|(moved, weight)| weight * moved.unsigned_abs()).collect();
-                let (squared, absolute) = (weighed.iter().map(|w| w * w).sum::<BigUint>(), weighed.into_iter().sum::<BigUint>());
-                assert!(squared <= bound.squared && absolute <= bound.absolute, "{pairs:?} at {a}, {b}, {c}");
+            for (a, b, c) in
+                steps().flat_map(|a| steps().flat_map(move |b| steps().map(move |c| (a, b, c))))
+            {
+                let of = |value: &Expr| {
+                    [(1, a), (2, b), (3, c)]
+                        .into_iter()
+                        .find(|(n, _)| self::value(*n).0 == *value)
+                        .unwrap()
+                        .1
+                };
+                let weighed: Vec<BigUint> = row(&coordinates, &of)
+                    .iter()
+                    .zip(&weights)
+                    .map(|(moved, weight)| weight * moved.unsigned_abs())
+                    .collect();
+                let (squared, absolute) = (
+                    weighed.iter().map(|w| w * w).sum::<BigUint>(),
+                    weighed.into_iter().sum::<BigUint>(),
+                );
+                assert!(
+                    squared <= bound.squared && absolute <= bound.absolute,
+                    "{pairs:?} at {a}, {b}, {c}"
+                );
                 longest = (longest.0.max(squared), longest.1.max(absolute));
             }
             if least > 0.0 {
                 // Reached: at both ends.
-                assert_eq!(longest, (bound.squared.clone(), bound.absolute.clone()), "{pairs:?}");
+                assert_eq!(
+                    longest,
+                    (bound.squared.clone(), bound.absolute.clone()),
+                    "{pairs:?}"
+                );
                 assert_eq!(bound.absolute, (&weights[0] * 4u8), "{pairs:?}");
             }
         }
     }
 
-    /// Where the coordinates weigh unlike, as a wanted error makes them, the bound is no larger than that of the coordinates apart.
+    /// Where the coordinates weigh unlike, as a wanted error makes them, the bound is no larger
+    /// than that of the coordinates apart.
     #[test]
     fn unlike_weights_do_not_raise_the_bound() {
         let coordinates = correlations(&[(1, 2)]);
         let even = weights(&coordinates);
         for heavy in 0..coordinates.len() {
-            let weights: Vec<BigUint> = even.iter().enumerate().map(|(at, w)| if at == heavy { w * 100u8 } else { w.clone() }).collect();
+            let weights: Vec<BigUint> = even
+                .iter()
+                .enumerate()
+                .map(|(at, w)| if at == heavy { w * 100u8 } else { w.clone() })
+                .collect();
             let bound = norms(&coordinates, &weights).row.absolute;
-            for (a, b) in (-64..=64).step_by(4).flat_map(|a| (-64..=64).step_by(4).map(move |b| (a, b))) {
-                let moved = row(&coordinates, &|value| if *value == self::value(1).0 { a } else { b });
-                let absolute: BigUint = moved.iter().zip(&weights).map(|(moved, weight)| weight * moved.unsigned_abs()).sum();
+            for (a, b) in (-64..=64)
+                .step_by(4)
+                .flat_map(|a| (-64..=64).step_by(4).map(move |b| (a, b)))
+            {
+                let moved = row(&coordinates, &|value| {
+                    if *value == self::value(1).0 { a } else { b }
+                });
+                let absolute: BigUint = moved
+                    .iter()
+                    .zip(&weights)
+                    .map(|(moved, weight)| weight * moved.unsigned_abs())
+                    .sum();
                 assert!(absolute <= bound, "{heavy} at {a}, {b}");
             }
             let unit = &even[0];

@@ -1,10 +1,12 @@
-//! The noise of what is computed of coordinates, known without the data: linear combinations of independent draws.
+//! The noise of what is computed of coordinates, known without the data: linear combinations of
+//! independent draws.
 
 use super::coordinates::{Count, Measure};
 use super::rotation::made_of;
 use crate::rewrite::{Lattice, ReleasePlan};
 
-/// What each coordinate's noise adds to a measure: signed standard deviations in the measure's unit. The draws are independent; two measures of one group share some.
+/// What each coordinate's noise adds to a measure: signed standard deviations in the measure's
+/// unit. The draws are independent; two measures of one group share some.
 pub fn measure_noise(plan: &ReleasePlan, measure: &Measure) -> Option<Vec<f64>> {
     let price = plan.price()?;
     let mut noise = vec![0.0; price.calibrated.len()];
@@ -12,7 +14,9 @@ pub fn measure_noise(plan: &ReleasePlan, measure: &Measure) -> Option<Vec<f64>> 
         let (drawn, divisor) = made_of(plan.coordinates(), coordinate);
         for (at, times) in drawn {
             if let (Some(sum), Some(calibrated)) = (noise.get_mut(at), price.calibrated.get(at)) {
-                *sum += factor * times as f64 / divisor as f64 * calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32);
+                *sum += factor * times as f64 / divisor as f64
+                    * calibrated.noise.standard_deviation()
+                    / 2f64.powi(calibrated.refine as i32);
             }
         }
     }
@@ -25,13 +29,29 @@ pub fn measure_terms(measure: &Measure) -> Vec<(usize, f64)> {
     let mut add = |coordinate: usize, factor: f64| terms.push((coordinate, factor));
     match measure {
         Measure::Count(count) => counted(count, 1.0, &mut add),
-        Measure::Sum { values, count: Some(count), lattice } => {
+        Measure::Sum {
+            values,
+            count: Some(count),
+            lattice,
+        } => {
             add(*values, lattice.step.size() / 2.0);
-            counted(count, lattice.centre_twice() as f64 * lattice.step.size() / 2.0, &mut add);
+            counted(
+                count,
+                lattice.centre_twice() as f64 * lattice.step.size() / 2.0,
+                &mut add,
+            );
         }
-        Measure::Sum { values, count: None, lattice } => add(*values, lattice.step.size()),
+        Measure::Sum {
+            values,
+            count: None,
+            lattice,
+        } => add(*values, lattice.step.size()),
         Measure::Centred { values, lattice } => add(*values, lattice.step.size() / 2.0),
-        Measure::Squares { lacks, count, lattice } => {
+        Measure::Squares {
+            lacks,
+            count,
+            lattice,
+        } => {
             let most = (lattice.ends().hi - lattice.ends().lo) / 2.0;
             add(*lacks, -product_step(lattice, lattice));
             counted(count, most * most, &mut add);

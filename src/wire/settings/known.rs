@@ -37,42 +37,146 @@ pub(super) struct Known {
     pub(super) description: &'static str,
 }
 
-const LEVELS: Kind = Kind::Choice(&["serializable", "repeatable read", "read committed", "read uncommitted"]);
-const MESSAGES: Kind = Kind::Choice(&["debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error"]);
+const LEVELS: Kind = Kind::Choice(&[
+    "serializable",
+    "repeatable read",
+    "read committed",
+    "read uncommitted",
+]);
+const MESSAGES: Kind = Kind::Choice(&[
+    "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error",
+]);
 
-const fn reported(name: &'static str, kind: Kind, default: &'static str, description: &'static str) -> Known {
-    Known { name, kind, default, reported: true, description }
+const fn reported(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    description: &'static str,
+) -> Known {
+    Known {
+        name,
+        kind,
+        default,
+        reported: true,
+        description,
+    }
 }
 
-const fn quiet(name: &'static str, kind: Kind, default: &'static str, description: &'static str) -> Known {
-    Known { name, kind, default, reported: false, description }
+const fn quiet(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    description: &'static str,
+) -> Known {
+    Known {
+        name,
+        kind,
+        default,
+        reported: false,
+        description,
+    }
 }
 
 const fn wish(at: usize) -> Known {
-    quiet(WISHES[at].name, Kind::Wish, WISHES[at].default, WISHES[at].description)
+    quiet(
+        WISHES[at].name,
+        Kind::Wish,
+        WISHES[at].default,
+        WISHES[at].description,
+    )
 }
 
 pub(super) static KNOWN: &[Known] = &[
-    reported("server_version", Kind::Preset, "", "Shows the server version."),
-    reported("server_encoding", Kind::Preset, "UTF8", "Shows the server (database) character set encoding."),
-    reported("client_encoding", Kind::Encoding, "UTF8", "Sets the client's character set encoding."),
-    reported("application_name", Kind::Name, "", "Sets the application name to be reported in logs."),
-    reported("is_superuser", Kind::Preset, "off", "Shows whether the current user is a superuser."),
-    reported("session_authorization", Kind::Preset, "", "Shows the session user name."),
-    reported("DateStyle", Kind::DateStyle, "ISO, MDY", "Sets the display format for date and time values."),
+    reported(
+        "server_version",
+        Kind::Preset,
+        "",
+        "Shows the server version.",
+    ),
+    reported(
+        "server_encoding",
+        Kind::Preset,
+        "UTF8",
+        "Shows the server (database) character set encoding.",
+    ),
+    reported(
+        "client_encoding",
+        Kind::Encoding,
+        "UTF8",
+        "Sets the client's character set encoding.",
+    ),
+    reported(
+        "application_name",
+        Kind::Name,
+        "",
+        "Sets the application name to be reported in logs.",
+    ),
+    reported(
+        "is_superuser",
+        Kind::Preset,
+        "off",
+        "Shows whether the current user is a superuser.",
+    ),
+    reported(
+        "session_authorization",
+        Kind::Preset,
+        "",
+        "Shows the session user name.",
+    ),
+    reported(
+        "DateStyle",
+        Kind::DateStyle,
+        "ISO, MDY",
+        "Sets the display format for date and time values.",
+    ),
     reported(
         "IntervalStyle",
         Kind::Choice(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]),
         "postgres",
         "Sets the display format for interval values.",
     ),
-    reported("TimeZone", Kind::TimeZone, "UTC", "Sets the time zone for displaying and interpreting time stamps."),
-    reported("integer_datetimes", Kind::Preset, "on", "Shows whether datetimes are integer based."),
-    reported("standard_conforming_strings", Kind::Choice(&["on"]), "on", "Causes '...' strings to treat backslashes literally."),
-    reported("in_hot_standby", Kind::Preset, "off", "Shows whether hot standby is currently active."),
-    reported("default_transaction_read_only", Kind::Bool, "off", "Sets the default read-only status of new transactions."),
-    reported("search_path", Kind::SearchPath, "\"$user\", public", "Sets the schema search order for names that are not schema-qualified."),
-    reported("scram_iterations", Kind::Preset, "4096", "Shows the iteration count of SCRAM verifiers."),
+    reported(
+        "TimeZone",
+        Kind::TimeZone,
+        "UTC",
+        "Sets the time zone for displaying and interpreting time stamps.",
+    ),
+    reported(
+        "integer_datetimes",
+        Kind::Preset,
+        "on",
+        "Shows whether datetimes are integer based.",
+    ),
+    reported(
+        "standard_conforming_strings",
+        Kind::Choice(&["on"]),
+        "on",
+        "Causes '...' strings to treat backslashes literally.",
+    ),
+    reported(
+        "in_hot_standby",
+        Kind::Preset,
+        "off",
+        "Shows whether hot standby is currently active.",
+    ),
+    reported(
+        "default_transaction_read_only",
+        Kind::Bool,
+        "off",
+        "Sets the default read-only status of new transactions.",
+    ),
+    reported(
+        "search_path",
+        Kind::SearchPath,
+        "\"$user\", public",
+        "Sets the schema search order for names that are not schema-qualified.",
+    ),
+    reported(
+        "scram_iterations",
+        Kind::Preset,
+        "4096",
+        "Shows the iteration count of SCRAM verifiers.",
+    ),
     wish(0),
     wish(1),
     wish(2),
@@ -80,45 +184,190 @@ pub(super) static KNOWN: &[Known] = &[
     wish(4),
     wish(5),
     wish(6),
-    quiet("backslash_quote", Kind::Choice(&["safe_encoding", "off"]), "safe_encoding", "Sets whether \\' is allowed in string literals."),
-    quiet("block_size", Kind::Preset, "8192", "Shows the size of a disk block."),
-    quiet("bytea_output", Kind::Choice(&["hex", "escape"]), "hex", "Sets the output format for bytea."),
-    quiet("check_function_bodies", Kind::Bool, "on", "No effect: nothing is created here."),
-    quiet("client_min_messages", MESSAGES, "notice", "Sets the message levels that are sent to the client."),
-    quiet("default_table_access_method", Kind::Text, "heap", "No effect: nothing is created here."),
-    quiet("default_tablespace", Kind::Text, "", "No effect: nothing is created here."),
-    quiet("default_text_search_config", Kind::Text, "pg_catalog.english", "No effect here."),
-    quiet("default_transaction_deferrable", Kind::Bool, "off", "Sets the default deferrable status of new transactions."),
-    quiet("default_transaction_isolation", LEVELS, "read committed", "Sets the isolation level of each new transaction."),
+    quiet(
+        "backslash_quote",
+        Kind::Choice(&["safe_encoding", "off"]),
+        "safe_encoding",
+        "Sets whether \\' is allowed in string literals.",
+    ),
+    quiet(
+        "block_size",
+        Kind::Preset,
+        "8192",
+        "Shows the size of a disk block.",
+    ),
+    quiet(
+        "bytea_output",
+        Kind::Choice(&["hex", "escape"]),
+        "hex",
+        "Sets the output format for bytea.",
+    ),
+    quiet(
+        "check_function_bodies",
+        Kind::Bool,
+        "on",
+        "No effect: nothing is created here.",
+    ),
+    quiet(
+        "client_min_messages",
+        MESSAGES,
+        "notice",
+        "Sets the message levels that are sent to the client.",
+    ),
+    quiet(
+        "default_table_access_method",
+        Kind::Text,
+        "heap",
+        "No effect: nothing is created here.",
+    ),
+    quiet(
+        "default_tablespace",
+        Kind::Text,
+        "",
+        "No effect: nothing is created here.",
+    ),
+    quiet(
+        "default_text_search_config",
+        Kind::Text,
+        "pg_catalog.english",
+        "No effect here.",
+    ),
+    quiet(
+        "default_transaction_deferrable",
+        Kind::Bool,
+        "off",
+        "Sets the default deferrable status of new transactions.",
+    ),
+    quiet(
+        "default_transaction_isolation",
+        LEVELS,
+        "read committed",
+        "Sets the isolation level of each new transaction.",
+    ),
     quiet("enable_seqscan", Kind::Bool, "on", "No effect here."),
     quiet("escape_string_warning", Kind::Bool, "on", "No effect here."),
-    quiet("extra_float_digits", Kind::Integer { min: -15, max: 3 }, "1", "Sets the number of digits displayed for floating-point values."),
-    quiet("idle_in_transaction_session_timeout", Kind::Duration, "0", "Sets how long a client may be silent within a transaction."),
-    quiet("idle_session_timeout", Kind::Duration, "0", "Sets how long a client may be silent outside a transaction."),
+    quiet(
+        "extra_float_digits",
+        Kind::Integer { min: -15, max: 3 },
+        "1",
+        "Sets the number of digits displayed for floating-point values.",
+    ),
+    quiet(
+        "idle_in_transaction_session_timeout",
+        Kind::Duration,
+        "0",
+        "Sets how long a client may be silent within a transaction.",
+    ),
+    quiet(
+        "idle_session_timeout",
+        Kind::Duration,
+        "0",
+        "Sets how long a client may be silent outside a transaction.",
+    ),
     quiet("jit", Kind::Bool, "on", "No effect here."),
-    quiet("lc_collate", Kind::Preset, "C.UTF-8", "Shows the collation order locale."),
-    quiet("lc_ctype", Kind::Preset, "C.UTF-8", "Shows the character classification locale."),
+    quiet(
+        "lc_collate",
+        Kind::Preset,
+        "C.UTF-8",
+        "Shows the collation order locale.",
+    ),
+    quiet(
+        "lc_ctype",
+        Kind::Preset,
+        "C.UTF-8",
+        "Shows the character classification locale.",
+    ),
     quiet("lc_messages", Kind::Text, "C", "No effect here."),
     quiet("lc_monetary", Kind::Text, "C", "No effect here."),
     quiet("lc_numeric", Kind::Text, "C", "No effect here."),
     quiet("lc_time", Kind::Text, "C", "No effect here."),
-    quiet("lock_timeout", Kind::Duration, "0", "No effect: nothing is locked here."),
-    quiet("max_identifier_length", Kind::Preset, "63", "Shows the maximum identifier length."),
-    quiet("max_index_keys", Kind::Preset, "32", "Shows the maximum number of index keys."),
-    quiet("max_parallel_workers_per_gather", Kind::Integer { min: 0, max: 1024 }, "2", "No effect here."),
-    quiet("password_encryption", Kind::Preset, "scram-sha-256", "Shows how passwords are stored."),
-    quiet("plan_cache_mode", Kind::Choice(&["auto", "force_generic_plan", "force_custom_plan"]), "auto", "No effect here."),
-    quiet("quote_all_identifiers", Kind::Choice(&["off"]), "off", "When generating SQL fragments, quote all identifiers."),
+    quiet(
+        "lock_timeout",
+        Kind::Duration,
+        "0",
+        "No effect: nothing is locked here.",
+    ),
+    quiet(
+        "max_identifier_length",
+        Kind::Preset,
+        "63",
+        "Shows the maximum identifier length.",
+    ),
+    quiet(
+        "max_index_keys",
+        Kind::Preset,
+        "32",
+        "Shows the maximum number of index keys.",
+    ),
+    quiet(
+        "max_parallel_workers_per_gather",
+        Kind::Integer { min: 0, max: 1024 },
+        "2",
+        "No effect here.",
+    ),
+    quiet(
+        "password_encryption",
+        Kind::Preset,
+        "scram-sha-256",
+        "Shows how passwords are stored.",
+    ),
+    quiet(
+        "plan_cache_mode",
+        Kind::Choice(&["auto", "force_generic_plan", "force_custom_plan"]),
+        "auto",
+        "No effect here.",
+    ),
+    quiet(
+        "quote_all_identifiers",
+        Kind::Choice(&["off"]),
+        "off",
+        "When generating SQL fragments, quote all identifiers.",
+    ),
     quiet("role", Kind::Preset, "none", "Shows the current role."),
     quiet("row_security", Kind::Bool, "on", "No effect here."),
-    quiet("server_version_num", Kind::Preset, "", "Shows the server version as an integer."),
-    quiet("statement_timeout", Kind::Duration, "0", "Sets how long the client waits for a statement."),
+    quiet(
+        "server_version_num",
+        Kind::Preset,
+        "",
+        "Shows the server version as an integer.",
+    ),
+    quiet(
+        "statement_timeout",
+        Kind::Duration,
+        "0",
+        "Sets how long the client waits for a statement.",
+    ),
     quiet("synchronize_seqscans", Kind::Bool, "on", "No effect here."),
     quiet("synchronous_commit", Kind::Text, "on", "No effect here."),
-    quiet("transaction_deferrable", Kind::Bool, "off", "Whether the current transaction is deferrable."),
-    quiet("transaction_isolation", LEVELS, "read committed", "Sets the current transaction's isolation level."),
-    quiet("transaction_read_only", Kind::Bool, "off", "Sets the current transaction's read-only status."),
-    quiet("transaction_timeout", Kind::Duration, "0", "No effect here."),
+    quiet(
+        "transaction_deferrable",
+        Kind::Bool,
+        "off",
+        "Whether the current transaction is deferrable.",
+    ),
+    quiet(
+        "transaction_isolation",
+        LEVELS,
+        "read committed",
+        "Sets the current transaction's isolation level.",
+    ),
+    quiet(
+        "transaction_read_only",
+        Kind::Bool,
+        "off",
+        "Sets the current transaction's read-only status.",
+    ),
+    quiet(
+        "transaction_timeout",
+        Kind::Duration,
+        "0",
+        "No effect here.",
+    ),
     quiet("work_mem", Kind::Text, "4MB", "No effect here."),
-    quiet("xmloption", Kind::Choice(&["content", "document"]), "content", "No effect here."),
+    quiet(
+        "xmloption",
+        Kind::Choice(&["content", "document"]),
+        "content",
+        "No effect here.",
+    ),
 ];

@@ -1,4 +1,5 @@
-//! The settings of one session: an allow-list with PostgreSQL's names, values and transaction rules.
+//! The settings of one session: an allow-list with PostgreSQL's names, values and transaction
+//! rules.
 
 mod known;
 mod value;
@@ -11,11 +12,13 @@ use crate::policy::{WISHES, Wishes, schemas, unknown_wish};
 use crate::refusal::{Refusal, sqlstate};
 use known::{KNOWN, Kind, Known};
 
-/// Settings with a dot in their name that a session may hold, and bytes in one value: both bound a session's memory.
+/// Settings with a dot in their name that a session may hold, and bytes in one value: both bound a
+/// session's memory.
 const CUSTOM_MAX: usize = 64;
 const VALUE_BYTES_MAX: usize = 1024;
 
-/// Values that were set; a name that is absent has its default. Cheap to clone: snapshots share until one side changes.
+/// Values that were set; a name that is absent has its default. Cheap to clone: snapshots share
+/// until one side changes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Values {
     session: Arc<BTreeMap<String, String>>,
@@ -33,9 +36,19 @@ pub(super) struct Settings {
 impl Settings {
     /// `presets` are the values that only the server knows.
     pub(super) fn new(presets: &[(&str, String)]) -> Self {
-        let mut defaults: BTreeMap<String, String> = KNOWN.iter().map(|known| (known.name.to_owned(), known.default.to_owned())).collect();
-        defaults.extend(presets.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-        Self { current: Values::default(), defaults }
+        let mut defaults: BTreeMap<String, String> = KNOWN
+            .iter()
+            .map(|known| (known.name.to_owned(), known.default.to_owned()))
+            .collect();
+        defaults.extend(
+            presets
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone())),
+        );
+        Self {
+            current: Values::default(),
+            defaults,
+        }
     }
 
     /// A setting of the startup packet: becomes the session's default.
@@ -47,8 +60,16 @@ impl Settings {
     }
 
     /// SET; no values mean DEFAULT.
-    pub(super) fn set(&mut self, scope: Scope, name: &str, values: Option<&[String]>) -> Result<(), Refusal> {
-        if matches!(name.to_ascii_lowercase().as_str(), "role" | "session_authorization") {
+    pub(super) fn set(
+        &mut self,
+        scope: Scope,
+        name: &str,
+        values: Option<&[String]>,
+    ) -> Result<(), Refusal> {
+        if matches!(
+            name.to_ascii_lowercase().as_str(),
+            "role" | "session_authorization"
+        ) {
             return self.keep_role(name, values);
         }
         let (name, value) = match values {
@@ -63,7 +84,11 @@ impl Settings {
             }
         };
         self.bound(&name)?;
-        let scope = if default_of(&name).is_some() { Scope::Local } else { scope };
+        let scope = if default_of(&name).is_some() {
+            Scope::Local
+        } else {
+            scope
+        };
         let local = Arc::make_mut(&mut self.current.local);
         match (scope, value) {
             (Scope::Local, Some(value)) => {
@@ -103,15 +128,27 @@ impl Settings {
 
     /// Every setting with its description, in the order of their names, as SHOW ALL lists them.
     pub(super) fn all(&self) -> Vec<(String, String, String)> {
-        let mut all: Vec<_> =
-            KNOWN.iter().map(|known| (known.name.to_owned(), self.value(known.name).to_owned(), known.description.to_owned())).collect();
+        let mut all: Vec<_> = KNOWN
+            .iter()
+            .map(|known| {
+                (
+                    known.name.to_owned(),
+                    self.value(known.name).to_owned(),
+                    known.description.to_owned(),
+                )
+            })
+            .collect();
         all.sort_by_key(|(name, _, _)| name.to_ascii_lowercase());
         all
     }
 
     /// The settings a client is told of by ParameterStatus, in order.
     pub(super) fn reported(&self) -> Vec<(&'static str, String)> {
-        KNOWN.iter().filter(|known| known.reported).map(|known| (known.name, self.value(known.name).to_owned())).collect()
+        KNOWN
+            .iter()
+            .filter(|known| known.reported)
+            .map(|known| (known.name, self.value(known.name).to_owned()))
+            .collect()
     }
 
     /// Whether `pg_settings` has it, of this spelling.
@@ -138,7 +175,11 @@ impl Settings {
 
     fn lookup(&self, name: &str) -> Option<&str> {
         let Values { session, local } = &self.current;
-        local.get(name).or_else(|| session.get(name)).or_else(|| self.defaults.get(name)).map(String::as_str)
+        local
+            .get(name)
+            .or_else(|| session.get(name))
+            .or_else(|| self.defaults.get(name))
+            .map(String::as_str)
     }
 
     /// The canonical name and the normalised value of a SET.
@@ -149,28 +190,42 @@ impl Settings {
             None => values.join(", "),
         };
         if value.len() > VALUE_BYTES_MAX {
-            return Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("value of parameter \"{name}\" is too long"))
-                .detail(format!("At most {VALUE_BYTES_MAX} bytes are kept.")));
+            return Err(Refusal::new(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                format!("value of parameter \"{name}\" is too long"),
+            )
+            .detail(format!("At most {VALUE_BYTES_MAX} bytes are kept.")));
         }
         Ok((name, value))
     }
 
     /// Budgets belong to roles, so a session keeps the role that logged in; saying so is fine.
     fn keep_role(&self, name: &str, values: Option<&[String]>) -> Result<(), Refusal> {
-        let same = |values: &[String]| values.len() == 1 && (values[0] == self.value("session_authorization") || values[0] == "none");
+        let same = |values: &[String]| {
+            values.len() == 1
+                && (values[0] == self.value("session_authorization") || values[0] == "none")
+        };
         if values.is_none_or(same) {
             return Ok(());
         }
-        Err(Refusal::denied(format!("permission denied to set \"{name}\""))
-            .detail("A session keeps the role that logged in: budgets belong to roles."))
+        Err(
+            Refusal::denied(format!("permission denied to set \"{name}\""))
+                .detail("A session keeps the role that logged in: budgets belong to roles."),
+        )
     }
 
     fn bound(&self, name: &str) -> Result<(), Refusal> {
         let Values { session, local } = &self.current;
-        if find(name).is_some() || self.lookup(name).is_some() || session.len() + local.len() + self.defaults.len() < KNOWN.len() + CUSTOM_MAX {
+        if find(name).is_some()
+            || self.lookup(name).is_some()
+            || session.len() + local.len() + self.defaults.len() < KNOWN.len() + CUSTOM_MAX
+        {
             return Ok(());
         }
-        Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many settings in this session"))
+        Err(Refusal::new(
+            sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            "too many settings in this session",
+        ))
     }
 
     /// The settings `pgveil.*` in force. Each was read when it was set.
@@ -194,7 +249,9 @@ impl Settings {
 
     /// A timeout; zero means none.
     pub(super) fn duration(&self, name: &str) -> Option<std::time::Duration> {
-        value::milliseconds(self.value(name)).filter(|&ms| ms > 0).map(std::time::Duration::from_millis)
+        value::milliseconds(self.value(name))
+            .filter(|&ms| ms > 0)
+            .map(std::time::Duration::from_millis)
     }
 
     /// Schemas of unqualified names, with `$user` filled in.
@@ -204,16 +261,26 @@ impl Settings {
 
     /// The settings that reach an answer's printed values.
     pub(super) fn of_answers(&self) -> Vec<(String, String)> {
-        ["TimeZone", "DateStyle", "IntervalStyle", "extra_float_digits", "bytea_output"]
-            .into_iter()
-            .map(|name| (name.to_owned(), self.value(name).to_owned()))
-            .collect()
+        [
+            "TimeZone",
+            "DateStyle",
+            "IntervalStyle",
+            "extra_float_digits",
+            "bytea_output",
+        ]
+        .into_iter()
+        .map(|name| (name.to_owned(), self.value(name).to_owned()))
+        .collect()
     }
 }
 
-/// What SET would be given for a value that is one text: of the startup packet, of `options`, of `set_config`.
+/// What SET would be given for a value that is one text: of the startup packet, of `options`, of
+/// `set_config`.
 pub(super) fn values_of(name: &str, text: &str) -> Result<Vec<String>, Refusal> {
-    find(name).map_or_else(|| Ok(vec![text.to_owned()]), |known| value::of_text(known, text))
+    find(name).map_or_else(
+        || Ok(vec![text.to_owned()]),
+        |known| value::of_text(known, text),
+    )
 }
 
 /// The setting that a transaction's own setting starts from.
@@ -227,24 +294,46 @@ fn default_of(name: &str) -> Option<&'static str> {
 }
 
 fn find(name: &str) -> Option<&'static Known> {
-    KNOWN.iter().find(|known| known.name.eq_ignore_ascii_case(name))
+    KNOWN
+        .iter()
+        .find(|known| known.name.eq_ignore_ascii_case(name))
 }
 
 /// The canonical name of a setting that a client may change.
 fn settable(name: &str) -> Result<String, Refusal> {
     match find(name) {
-        Some(Known { name, kind: Kind::Preset, .. }) => Err(Refusal::new("55P02", format!("parameter \"{name}\" cannot be changed"))),
+        Some(Known {
+            name,
+            kind: Kind::Preset,
+            ..
+        }) => Err(Refusal::new(
+            "55P02",
+            format!("parameter \"{name}\" cannot be changed"),
+        )),
         Some(known) => Ok(known.name.to_owned()),
         None => {
             let name = name.to_ascii_lowercase();
-            let custom = name.split_once('.').is_some_and(|(class, rest)| class != "pgveil" && !class.is_empty() && !rest.is_empty());
-            if custom && name.len() <= 63 * 2 { Ok(name) } else { Err(unknown(&name)) }
+            let custom = name.split_once('.').is_some_and(|(class, rest)| {
+                class != "pgveil" && !class.is_empty() && !rest.is_empty()
+            });
+            if custom && name.len() <= 63 * 2 {
+                Ok(name)
+            } else {
+                Err(unknown(&name))
+            }
         }
     }
 }
 
 fn unknown(name: &str) -> Refusal {
-    if name.starts_with("pgveil.") { unknown_wish(name) } else { Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\"")) }
+    if name.starts_with("pgveil.") {
+        unknown_wish(name)
+    } else {
+        Refusal::new(
+            "42704",
+            format!("unrecognized configuration parameter \"{name}\""),
+        )
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,13 @@ use crate::parse::Scope;
 
 fn set(settings: &mut Settings, name: &str, value: &str) -> Result<String, String> {
     let values: Vec<String> = value.split('|').map(str::to_owned).collect();
-    settings.set(Scope::Session, name, Some(&values)).map_err(|refusal| refusal.sqlstate)?;
-    settings.show(name).map(|(_, value)| value).map_err(|refusal| refusal.sqlstate)
+    settings
+        .set(Scope::Session, name, Some(&values))
+        .map_err(|refusal| refusal.sqlstate)?;
+    settings
+        .show(name)
+        .map(|(_, value)| value)
+        .map_err(|refusal| refusal.sqlstate)
 }
 
 #[test]
@@ -37,9 +42,17 @@ fn values_are_shown_as_postgresql_shows_them() {
         ("server_version", "1", Err("55P02")),
         ("role", "admin", Err("42501")),
         ("role", "none", Ok("none")),
-        ("default_transaction_isolation", "SERIALIZABLE", Ok("serializable")),
+        (
+            "default_transaction_isolation",
+            "SERIALIZABLE",
+            Ok("serializable"),
+        ),
     ] {
-        assert_eq!(set(&mut settings, name, value), shown.map(str::to_owned).map_err(str::to_owned), "{name} = {value}");
+        assert_eq!(
+            set(&mut settings, name, value),
+            shown.map(str::to_owned).map_err(str::to_owned),
+            "{name} = {value}"
+        );
     }
     assert_eq!(settings.show("TIMEZONE").unwrap().0, "TimeZone");
     assert_eq!(settings.search_path("ann"), ["ann", "public"]);
@@ -48,7 +61,8 @@ fn values_are_shown_as_postgresql_shows_them() {
 
 #[test]
 fn a_list_is_split_where_it_is_one_text() {
-    let split = |list: &str| super::values_of("Search_Path", list).map_err(|refusal| refusal.sqlstate);
+    let split =
+        |list: &str| super::values_of("Search_Path", list).map_err(|refusal| refusal.sqlstate);
     let long = "n".repeat(62);
     for (list, names) in [
         ("", &[][..]),
@@ -67,7 +81,10 @@ fn a_list_is_split_where_it_is_one_text() {
     assert_eq!(super::values_of("my.list", "A, b").unwrap(), ["A, b"]);
     // An item of SET is a name already.
     let mut settings = Settings::new(&[]);
-    assert_eq!(set(&mut settings, "search_path", "a,b|\"c\"|Public").unwrap(), "\"a,b\", \"\"\"c\"\"\", \"Public\"");
+    assert_eq!(
+        set(&mut settings, "search_path", "a,b|\"c\"|Public").unwrap(),
+        "\"a,b\", \"\"\"c\"\"\", \"Public\""
+    );
     assert_eq!(settings.search_path("ann"), ["a,b", "\"c\"", "Public"]);
 }
 
@@ -75,7 +92,9 @@ fn a_list_is_split_where_it_is_one_text() {
 fn local_values_end_and_snapshots_come_back() {
     let mut settings = Settings::new(&[]);
     let before = settings.snapshot();
-    settings.set(Scope::Local, "bytea_output", Some(&["escape".to_owned()])).unwrap();
+    settings
+        .set(Scope::Local, "bytea_output", Some(&["escape".to_owned()]))
+        .unwrap();
     assert_eq!(settings.value("bytea_output"), "escape");
     settings.end_local();
     assert_eq!(settings.value("bytea_output"), "hex");
@@ -87,7 +106,13 @@ fn local_values_end_and_snapshots_come_back() {
 #[test]
 fn custom_settings_are_bounded() {
     let mut settings = Settings::new(&[]);
-    let refused = (0..1000).map(|i| set(&mut settings, &format!("my.s{i}"), "x")).filter(Result::is_err).count();
+    let refused = (0..1000)
+        .map(|i| set(&mut settings, &format!("my.s{i}"), "x"))
+        .filter(Result::is_err)
+        .count();
     assert!(refused > 900);
-    assert_eq!(set(&mut settings, "my.s0", &"x".repeat(2000)), Err("22023".to_owned()));
+    assert_eq!(
+        set(&mut settings, "my.s0", &"x".repeat(2000)),
+        Err("22023".to_owned())
+    );
 }

@@ -5,16 +5,26 @@ use crate::policy::{Wishes, path_names, path_of};
 use crate::refusal::{Refusal, sqlstate};
 
 /// The value that SHOW prints after `SET name = values`; `current` is what it prints before.
-pub(super) fn normalize(known: &Known, values: &[String], current: &str) -> Result<String, Refusal> {
+pub(super) fn normalize(
+    known: &Known,
+    values: &[String],
+    current: &str,
+) -> Result<String, Refusal> {
     let Known { name, kind, .. } = known;
     match kind {
         // Each value is the name of one schema, which is not taken apart.
         Kind::SearchPath => return Ok(path_of(values)),
-        Kind::DateStyle => return date_style(&values.join(","), current).ok_or_else(|| invalid(name, &values.join(", "))),
+        Kind::DateStyle => {
+            return date_style(&values.join(","), current)
+                .ok_or_else(|| invalid(name, &values.join(", ")));
+        }
         _ => {}
     }
     let [value] = values else {
-        return Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("SET {name} takes only one argument")));
+        return Err(Refusal::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            format!("SET {name} takes only one argument"),
+        ));
     };
     let normal = match *kind {
         Kind::Encoding => return encoding(value),
@@ -34,15 +44,25 @@ pub(super) fn normalize(known: &Known, values: &[String], current: &str) -> Resu
 }
 
 fn invalid(name: &str, value: &str) -> Refusal {
-    Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{name}\": \"{value}\""))
+    Refusal::new(
+        sqlstate::INVALID_PARAMETER_VALUE,
+        format!("invalid value for parameter \"{name}\": \"{value}\""),
+    )
 }
 
 /// Every spelling of UTF-8, also with the quotes that asyncpg sends.
 fn encoding(value: &str) -> Result<String, Refusal> {
-    let plain: String = value.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    let plain: String = value
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
     match plain.as_str() {
         "utf8" | "unicode" => Ok("UTF8".to_owned()),
-        _ => Err(invalid("client_encoding", value).detail("Only the client encoding UTF8 is offered.")),
+        _ => {
+            Err(invalid("client_encoding", value)
+                .detail("Only the client encoding UTF8 is offered."))
+        }
     }
 }
 
@@ -57,9 +77,15 @@ fn boolean(value: &str) -> Option<&'static str> {
 fn only(name: &str, value: &str, wanted: &str) -> Result<String, Refusal> {
     match boolean(value) {
         Some(found) if found == wanted => Ok(wanted.to_owned()),
-        Some(_) => Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("parameter \"{name}\" can only be {wanted}"))
-            .detail("Statements are read under this rule only.")),
-        None => Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("parameter \"{name}\" requires a Boolean value"))),
+        Some(_) => Err(Refusal::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            format!("parameter \"{name}\" can only be {wanted}"),
+        )
+        .detail("Statements are read under this rule only.")),
+        None => Err(Refusal::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            format!("parameter \"{name}\" requires a Boolean value"),
+        )),
     }
 }
 
@@ -68,7 +94,9 @@ fn choice(name: &str, value: &str, words: &[&str]) -> Result<String, Refusal> {
         .iter()
         .find(|word| word.eq_ignore_ascii_case(value))
         .map(|word| (*word).to_owned())
-        .ok_or_else(|| invalid(name, value).hint(format!("Available values: {}.", words.join(", "))))
+        .ok_or_else(|| {
+            invalid(name, value).hint(format!("Available values: {}.", words.join(", ")))
+        })
 }
 
 fn integer(name: &str, value: &str, min: i64, max: i64) -> Result<String, Refusal> {
@@ -76,13 +104,18 @@ fn integer(name: &str, value: &str, min: i64, max: i64) -> Result<String, Refusa
     if (min..=max).contains(&number) {
         return Ok(number.to_string());
     }
-    Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{number} is outside the valid range for parameter \"{name}\" ({min} .. {max})")))
+    Err(Refusal::new(
+        sqlstate::INVALID_PARAMETER_VALUE,
+        format!("{number} is outside the valid range for parameter \"{name}\" ({min} .. {max})"),
+    ))
 }
 
 /// `1500`, `1500ms`, `2s`, `1min`, `1h`, `1d`; zero is none.
 pub(super) fn milliseconds(value: &str) -> Option<u64> {
     let value = value.trim();
-    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let digits = value
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(value.len());
     let (number, unit) = value.split_at(digits);
     let number: u64 = number.parse().ok()?;
     let scale = match unit.trim() {
@@ -93,13 +126,23 @@ pub(super) fn milliseconds(value: &str) -> Option<u64> {
         "d" => 86_400_000,
         _ => return None,
     };
-    number.checked_mul(scale).filter(|&ms| ms <= u64::from(i32::MAX.unsigned_abs()))
+    number
+        .checked_mul(scale)
+        .filter(|&ms| ms <= u64::from(i32::MAX.unsigned_abs()))
 }
 
 /// In the largest unit that divides it.
 fn print_milliseconds(ms: u64) -> String {
-    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
-    match units.into_iter().find(|(scale, _)| ms > 0 && ms.is_multiple_of(*scale)) {
+    let units = [
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "min"),
+        (1_000, "s"),
+    ];
+    match units
+        .into_iter()
+        .find(|(scale, _)| ms > 0 && ms.is_multiple_of(*scale))
+    {
         Some((scale, unit)) => format!("{}{unit}", ms / scale),
         None if ms == 0 => "0".to_owned(),
         None => format!("{ms}ms"),
@@ -110,7 +153,11 @@ fn print_milliseconds(ms: u64) -> String {
 fn date_style(value: &str, current: &str) -> Option<String> {
     let (old_style, old_order) = current.split_once(", ").unwrap_or(("ISO", "MDY"));
     let (mut style, mut order) = (None, None);
-    for part in value.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+    for part in value
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+    {
         let part = part.to_ascii_lowercase();
         match part.as_str() {
             "iso" => style = Some("ISO"),
@@ -129,20 +176,42 @@ fn date_style(value: &str, current: &str) -> Option<String> {
             _ => return None,
         }
     }
-    Some(format!("{}, {}", style.unwrap_or(old_style), order.unwrap_or(old_order)))
+    Some(format!(
+        "{}, {}",
+        style.unwrap_or(old_style),
+        order.unwrap_or(old_order)
+    ))
 }
 
 /// The shape of a zone's name or POSIX rule; whether it exists is for PostgreSQL to say.
 fn time_zone(value: &str) -> Option<String> {
-    let shaped = !value.is_empty() && value.len() <= 64 && value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-/:<>,.".contains(&b));
+    let shaped = !value.is_empty()
+        && value.len() <= 64
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"_+-/:<>,.".contains(&b));
     let safe = !value.starts_with(['/', '.']) && !value.contains("..");
-    let name = if value.eq_ignore_ascii_case("utc") { "UTC" } else { value };
+    let name = if value.eq_ignore_ascii_case("utc") {
+        "UTC"
+    } else {
+        value
+    };
     (shaped && safe).then(|| name.to_owned())
 }
 
 /// As PostgreSQL keeps application_name: printable ASCII, at most 63 bytes.
 fn clean_name(value: &str) -> String {
-    value.bytes().take(63).map(|b| if (32..127).contains(&b) { char::from(b) } else { '?' }).collect()
+    value
+        .bytes()
+        .take(63)
+        .map(|b| {
+            if (32..127).contains(&b) {
+                char::from(b)
+            } else {
+                '?'
+            }
+        })
+        .collect()
 }
 
 fn wish(name: &str, value: &str) -> Result<String, Refusal> {
@@ -154,7 +223,8 @@ fn wish(name: &str, value: &str) -> Result<String, Refusal> {
 /// The values of a setting whose text came whole: that of search_path is a list of names.
 pub(super) fn of_text(known: &Known, text: &str) -> Result<Vec<String>, Refusal> {
     match known.kind {
-        Kind::SearchPath => path_names(text).ok_or_else(|| invalid(known.name, text).detail("List syntax is invalid.")),
+        Kind::SearchPath => path_names(text)
+            .ok_or_else(|| invalid(known.name, text).detail("List syntax is invalid.")),
         Kind::Preset
         | Kind::Encoding
         | Kind::Bool

@@ -1,4 +1,5 @@
-//! Gets a client that this machine has not, from its ordinary package manager. Where that fails, the test is skipped with a line that says so.
+//! Gets a client that this machine has not, from its ordinary package manager. Where that fails,
+//! the test is skipped with a line that says so.
 
 use std::path::{Path, PathBuf};
 
@@ -19,23 +20,40 @@ pub async fn psql() -> Option<PathBuf> {
 pub async fn pgbench() -> Option<PathBuf> {
     let beside_the_server = || {
         let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
-        versions.filter_map(Result::ok).map(|version| version.path().join("bin/pgbench")).find(|path| path.exists())
+        versions
+            .filter_map(Result::ok)
+            .map(|version| version.path().join("bin/pgbench"))
+            .find(|path| path.exists())
     };
-    apt("pgbench", &["postgresql-contrib"], || on_path("pgbench").or_else(beside_the_server)).await
+    apt("pgbench", &["postgresql-contrib"], || {
+        on_path("pgbench").or_else(beside_the_server)
+    })
+    .await
 }
 
 /// The driver's jar, where there is a Java to run it.
 pub async fn jdbc() -> Option<PathBuf> {
-    apt("java", &["openjdk-17-jdk-headless"], || on_path("java").filter(|_| on_path("javac").is_some())).await?;
+    apt("java", &["openjdk-17-jdk-headless"], || {
+        on_path("java").filter(|_| on_path("javac").is_some())
+    })
+    .await?;
     let jar = Path::new("/usr/share/java/postgresql.jar");
-    apt("pgJDBC", &["libpostgresql-jdbc-java"], || jar.exists().then(|| jar.to_owned())).await
+    apt("pgJDBC", &["libpostgresql-jdbc-java"], || {
+        jar.exists().then(|| jar.to_owned())
+    })
+    .await
 }
 
 /// The driver's library, and unixODBC to load it.
 pub async fn psqlodbc() -> Option<PathBuf> {
     let library = || {
-        let folders = std::fs::read_dir("/usr/lib").ok()?.filter_map(|folder| Some(folder.ok()?.path().join("odbc/psqlodbcw.so")));
-        folders.into_iter().find(|path| path.exists()).filter(|_| on_path("isql").is_some())
+        let folders = std::fs::read_dir("/usr/lib")
+            .ok()?
+            .filter_map(|folder| Some(folder.ok()?.path().join("odbc/psqlodbcw.so")));
+        folders
+            .into_iter()
+            .find(|path| path.exists())
+            .filter(|_| on_path("isql").is_some())
     };
     apt("psqlODBC", &["odbc-postgresql", "unixodbc"], library).await
 }
@@ -44,10 +62,20 @@ pub async fn psqlodbc() -> Option<PathBuf> {
 pub async fn python(name: &str, packages: &[&str]) -> Option<Python> {
     let directory = cache(&format!("python-{name}"));
     let python = directory.join("bin/python");
-    let list: Vec<&str> = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"].into_iter().chain(packages.iter().copied()).collect();
+    let list: Vec<&str> = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
+    .into_iter()
+    .chain(packages.iter().copied())
+    .collect();
     let wanted = packages.join("\n");
     if !is_ready(&directory, &wanted) {
-        let made = succeeds(Command::new("python3").args(["-m", "venv"]).arg(&directory)).await && succeeds(Command::new(&python).args(list)).await;
+        let made = succeeds(Command::new("python3").args(["-m", "venv"]).arg(&directory)).await
+            && succeeds(Command::new(&python).args(list)).await;
         if !made {
             return skipped(name);
         }
@@ -56,15 +84,27 @@ pub async fn python(name: &str, packages: &[&str]) -> Option<Python> {
     Some(Python(python))
 }
 
-/// A node_modules folder with what tests/clients/NAME/package.json names, kept for the next run. Packages run nothing as they are installed.
+/// A node_modules folder with what tests/clients/NAME/package.json names, kept for the next run.
+/// Packages run nothing as they are installed.
 pub async fn node(name: &str) -> Option<PathBuf> {
-    apt("node", &["nodejs", "npm"], || on_path("node").filter(|_| on_path("npm").is_some())).await?;
+    apt("node", &["nodejs", "npm"], || {
+        on_path("node").filter(|_| on_path("npm").is_some())
+    })
+    .await?;
     let directory = cache(&format!("node-{name}"));
     let wanted = std::fs::read_to_string(format!("tests/clients/{name}/package.json")).unwrap();
     if !is_ready(&directory, &wanted) {
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("package.json"), &wanted).unwrap();
-        let quietly = ["install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts", "--prefix"];
+        let quietly = [
+            "install",
+            "--silent",
+            "--no-audit",
+            "--no-fund",
+            "--no-package-lock",
+            "--ignore-scripts",
+            "--prefix",
+        ];
         if !succeeds(Command::new("npm").args(quietly).arg(&directory)).await {
             return skipped(name);
         }
@@ -77,7 +117,11 @@ pub async fn node(name: &str) -> Option<PathBuf> {
 pub async fn perl() -> Option<PathBuf> {
     let driver = || {
         let perl = on_path("perl")?;
-        std::process::Command::new(&perl).args(["-MDBD::Pg", "-e", "1"]).output().is_ok_and(|said| said.status.success()).then_some(perl)
+        std::process::Command::new(&perl)
+            .args(["-MDBD::Pg", "-e", "1"])
+            .output()
+            .is_ok_and(|said| said.status.success())
+            .then_some(perl)
     };
     apt("DBD::Pg", &["libdbd-pg-perl"], driver).await
 }
@@ -87,9 +131,21 @@ pub async fn cargo(name: &str, program: &str) -> Option<PathBuf> {
     let target = cache(&format!("cargo-{name}"));
     let manifest = format!("tests/clients/{name}/Cargo.toml");
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--quiet", "--manifest-path", &manifest, "--target-dir"]).arg(&target);
+    build
+        .args([
+            "build",
+            "--quiet",
+            "--manifest-path",
+            &manifest,
+            "--target-dir",
+        ])
+        .arg(&target);
     let built = succeeds(&mut build).await;
-    if built { Some(target.join("debug").join(program)) } else { skipped(name) }
+    if built {
+        Some(target.join("debug").join(program))
+    } else {
+        skipped(name)
+    }
 }
 
 async fn apt(what: &str, packages: &[&str], find: impl Fn() -> Option<PathBuf>) -> Option<PathBuf> {
@@ -97,9 +153,17 @@ async fn apt(what: &str, packages: &[&str], find: impl Fn() -> Option<PathBuf>) 
     if let Some(found) = find() {
         return Some(found);
     }
-    let install =
-        || async { succeeds(Command::new("apt-get").args(["install", "-y", "-qq"]).args(packages).env("DEBIAN_FRONTEND", "noninteractive")).await };
-    let installed = install().await || (succeeds(Command::new("apt-get").args(["update", "-qq"])).await && install().await);
+    let install = || async {
+        succeeds(
+            Command::new("apt-get")
+                .args(["install", "-y", "-qq"])
+                .args(packages)
+                .env("DEBIAN_FRONTEND", "noninteractive"),
+        )
+        .await
+    };
+    let installed = install().await
+        || (succeeds(Command::new("apt-get").args(["update", "-qq"])).await && install().await);
     match find().filter(|_| installed) {
         Some(found) => Some(found),
         None => skipped(what),
@@ -116,11 +180,17 @@ fn cache(name: &str) -> PathBuf {
 }
 
 fn on_path(program: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|directory| directory.join(program)).find(|path| path.exists())
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|directory| directory.join(program))
+        .find(|path| path.exists())
 }
 
 async fn succeeds(command: &mut Command) -> bool {
-    command.stdin(std::process::Stdio::null()).output().await.is_ok_and(|output| output.status.success())
+    command
+        .stdin(std::process::Stdio::null())
+        .output()
+        .await
+        .is_ok_and(|output| output.status.success())
 }
 
 fn skipped<T>(what: &str) -> Option<T> {

@@ -15,21 +15,53 @@ const PATIENCE: Duration = Duration::from_secs(600);
 ///
 /// # Panics
 /// Where the script fails; its output says why.
-pub async fn run(client: &str, program: impl AsRef<OsStr>, arguments: &[&OsStr], environment: &[(&str, &OsStr)]) {
-    run_on(&*Stage::shared().await, client, program, arguments, environment).await;
+pub async fn run(
+    client: &str,
+    program: impl AsRef<OsStr>,
+    arguments: &[&OsStr],
+    environment: &[(&str, &OsStr)],
+) {
+    run_on(
+        &*Stage::shared().await,
+        client,
+        program,
+        arguments,
+        environment,
+    )
+    .await;
 }
 
 /// The same over tables in a schema of their own.
-pub async fn run_shop(client: &str, program: impl AsRef<OsStr>, arguments: &[&OsStr], environment: &[(&str, &OsStr)]) {
+pub async fn run_shop(
+    client: &str,
+    program: impl AsRef<OsStr>,
+    arguments: &[&OsStr],
+    environment: &[(&str, &OsStr)],
+) {
     let environment = [environment, &[("STAGE", "shop".as_ref())]].concat();
-    run_on(&*Stage::shop().await, client, program, arguments, &environment).await;
+    run_on(
+        &*Stage::shop().await,
+        client,
+        program,
+        arguments,
+        &environment,
+    )
+    .await;
 }
 
-async fn run_on(stage: &Stage, client: &str, program: impl AsRef<OsStr>, arguments: &[&OsStr], environment: &[(&str, &OsStr)]) {
+async fn run_on(
+    stage: &Stage,
+    client: &str,
+    program: impl AsRef<OsStr>,
+    arguments: &[&OsStr],
+    environment: &[(&str, &OsStr)],
+) {
     let started = Instant::now();
     let mut command = Command::new(program);
     // Nothing of the caller's own PG* settings reaches the client.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG") || name == "STAGE") {
+    for (name, _) in std::env::vars_os()
+        .filter(|(name, _)| name.to_string_lossy().starts_with("PG") || name == "STAGE")
+    {
         command.env_remove(name);
     }
     command
@@ -39,23 +71,45 @@ async fn run_on(stage: &Stage, client: &str, program: impl AsRef<OsStr>, argumen
         .env("TZ", "UTC")
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("HOME", home(client));
-    command.env("VEILED_PORT", stage.veiled.port().to_string()).env("DIRECT_PORT", stage.direct.port().to_string());
+    command
+        .env("VEILED_PORT", stage.veiled.port().to_string())
+        .env("DIRECT_PORT", stage.direct.port().to_string());
     command.env("POOR", stage::poor(client));
     // Into a file, so that what it said is told also where it comes to no end.
     let said = home(client).join("said");
     let file = std::fs::File::create(&said).unwrap();
-    command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).kill_on_drop(true);
+    command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().unwrap())
+        .stderr(file)
+        .kill_on_drop(true);
     let ended = tokio::time::timeout(PATIENCE, command.status()).await;
     let said = String::from_utf8_lossy(&std::fs::read(&said).unwrap()).into_owned();
     print!("{said}");
     println!("{client} ran {:.1} s", started.elapsed().as_secs_f64());
-    assert!(ended.expect("the client came to no end").unwrap().success(), "the script of {client} failed");
+    assert!(
+        ended.expect("the client came to no end").unwrap().success(),
+        "the script of {client} failed"
+    );
     tell_what_it_did(client, &said);
 }
 
 /// What every client is to do.
-const ITEMS: [&str; 13] =
-    ["tls", "scram", "list", "describe", "text", "binary", "prepared", "cursor", "refused", "transaction", "savepoint", "cancel", "pool"];
+const ITEMS: [&str; 13] = [
+    "tls",
+    "scram",
+    "list",
+    "describe",
+    "text",
+    "binary",
+    "prepared",
+    "cursor",
+    "refused",
+    "transaction",
+    "savepoint",
+    "cancel",
+    "pool",
+];
 
 /// What a client has no way to do, or leaves to another client of the table.
 fn has_not(client: &str) -> &'static [&'static str] {
@@ -65,14 +119,17 @@ fn has_not(client: &str) -> &'static [&'static str] {
         // They stand on psycopg 3.
         "sqlalchemy" | "django" | "pandas" => &["binary"],
         // Values are text in this driver.
-        "psqlodbc" | "node" | "node-shop" | "postgresjs" | "sequelize" | "prisma" | "perl" => &["binary"],
+        "psqlodbc" | "node" | "node-shop" | "postgresjs" | "sequelize" | "prisma" | "perl" => {
+            &["binary"]
+        }
         // In the simple protocol.
         "psql-shop" | "jdbc-simple" | "django-shop" => &["binary"],
         _ => &[],
     }
 }
 
-/// A row of the table of items and clients. Scripts say `does <items>` once a check of these has passed.
+/// A row of the table of items and clients. Scripts say `does <items>` once a check of these has
+/// passed.
 ///
 /// # Panics
 /// Where the client has not done an item that it could do.
@@ -81,7 +138,11 @@ pub fn tell_what_it_did(client: &str, said: &str) {
     if ["pgbench", "isql", "superset"].contains(&client) {
         return;
     }
-    let done: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("does ")).flat_map(str::split_whitespace).collect();
+    let done: Vec<&str> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("does "))
+        .flat_map(str::split_whitespace)
+        .collect();
     let cell = |item: &&str| match (done.contains(item), has_not(client).contains(item)) {
         (true, _) => format!("{item} yes"),
         (false, true) => format!("{item} -"),
@@ -89,9 +150,20 @@ pub fn tell_what_it_did(client: &str, said: &str) {
     };
     let row: Vec<String> = ITEMS.iter().map(cell).collect();
     println!("{client}: {}", row.join(", "));
-    assert!(!row.iter().any(|cell| cell.ends_with(" NO")), "{client} has not done everything: {}", row.join(", "));
-    let cells: Vec<&str> = ITEMS.iter().map(|item| if done.contains(item) { "yes" } else { "–" }).collect();
-    assert_eq!(documented(client), cells, "docs/clients.md says otherwise of {client}");
+    assert!(
+        !row.iter().any(|cell| cell.ends_with(" NO")),
+        "{client} has not done everything: {}",
+        row.join(", ")
+    );
+    let cells: Vec<&str> = ITEMS
+        .iter()
+        .map(|item| if done.contains(item) { "yes" } else { "–" })
+        .collect();
+    assert_eq!(
+        documented(client),
+        cells,
+        "docs/clients.md says otherwise of {client}"
+    );
 }
 
 /// What docs/clients.md says of the items, in its row of this client.
@@ -100,7 +172,11 @@ fn documented(client: &str) -> Vec<String> {
     let start = format!("| `{client}` |");
     let row = document.lines().find(|line| line.starts_with(&start));
     let row = row.unwrap_or_else(|| panic!("docs/clients.md has no row of {client}"));
-    row.trim_matches('|').split('|').skip(2).map(|cell| cell.trim().to_owned()).collect()
+    row.trim_matches('|')
+        .split('|')
+        .skip(2)
+        .map(|cell| cell.trim().to_owned())
+        .collect()
 }
 
 /// A home of its own: no startup file, key or certificate of the caller.

@@ -1,4 +1,5 @@
-//! A veil behind the wire edge on a port of its own, and a port that leads straight to the database behind it.
+//! A veil behind the wire edge on a port of its own, and a port that leads straight to the database
+//! behind it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, Weak};
@@ -50,11 +51,23 @@ const CLIENTS: [&str; 15] = [
 ];
 
 /// The same over tables in a schema of their own.
-const SHOP_CLIENTS: [&str; 8] = ["psql-shop", "node-shop", "postgresjs", "sequelize", "prisma", "perl", "jdbc-simple", "django-shop"];
+const SHOP_CLIENTS: [&str; 8] = [
+    "psql-shop",
+    "node-shop",
+    "postgresjs",
+    "sequelize",
+    "prisma",
+    "perl",
+    "jdbc-simple",
+    "django-shop",
+];
 
 /// The role of this client that can pay for a few questions only.
 pub fn poor(client: &str) -> String {
-    assert!(CLIENTS.contains(&client) || SHOP_CLIENTS.contains(&client), "{client} has no role");
+    assert!(
+        CLIENTS.contains(&client) || SHOP_CLIENTS.contains(&client),
+        "{client} has no role"
+    );
     format!("poor_{client}")
 }
 
@@ -69,7 +82,10 @@ impl Stage {
         Self::of(&SHOP, Self::start_shop()).await
     }
 
-    async fn of(place: &Mutex<Weak<Self>>, start: impl Future<Output = Self> + Send + 'static) -> Arc<Self> {
+    async fn of(
+        place: &Mutex<Weak<Self>>,
+        start: impl Future<Output = Self> + Send + 'static,
+    ) -> Arc<Self> {
         let mut shared = place.lock().await;
         if let Some(stage) = shared.upgrade() {
             return stage;
@@ -79,18 +95,23 @@ impl Stage {
         stage
     }
 
-    /// Without noise, so that answers can be compared; `analyst` has much to spend, the `poor` roles next to nothing.
+    /// Without noise, so that answers can be compared; `analyst` has much to spend, the `poor`
+    /// roles next to nothing.
     async fn start() -> Self {
         let veil = Veil::demo(edit, Veil::silent()).await;
         // What pgveil's sessions start with, so that names are printed alike.
-        veil.client.batch_execute("ALTER DATABASE nls SET search_path = \"$user\", public, nls").await.unwrap();
+        veil.client
+            .batch_execute("ALTER DATABASE nls SET search_path = \"$user\", public, nls")
+            .await
+            .unwrap();
         Self::around(veil).await
     }
 
     async fn start_shop() -> Self {
         let schema = std::fs::read_to_string("tests/clients/shop/schema.sql").unwrap();
         let policy = std::fs::read_to_string("tests/clients/shop/policy.yaml").unwrap();
-        let fill = async |client: &tokio_postgres::Client| client.batch_execute(&schema).await.unwrap();
+        let fill =
+            async |client: &tokio_postgres::Client| client.batch_execute(&schema).await.unwrap();
         let policy = with_poor_roles(&policy, &SHOP_CLIENTS);
         Self::around(Veil::over_settings(fill, &policy, Veil::silent()).await).await
     }
@@ -100,33 +121,66 @@ impl Stage {
         let veiled = listener.local_addr().unwrap();
         let (tls, certificate) = tls::configuration();
         let shutdown = CancellationToken::new();
-        tokio::spawn(pgveil::wire::serve(listener, Some(tls), veil.engine.clone(), shutdown.clone()));
+        tokio::spawn(pgveil::wire::serve(
+            listener,
+            Some(tls),
+            veil.engine.clone(),
+            shutdown.clone(),
+        ));
         let direct = relay(&veil.server.config()).await;
-        Self { veiled, direct, certificate, _veil: veil, _shutdown: shutdown.drop_guard() }
+        Self {
+            veiled,
+            direct,
+            certificate,
+            _veil: veil,
+            _shutdown: shutdown.drop_guard(),
+        }
     }
 }
 
 fn edit(policy: String) -> String {
-    let rich = policy.replace("epsilon: 8,", "epsilon: 100,").replace("epsilon: 3,", "epsilon: 90,");
-    assert!(rich.contains("epsilon: 100,") && rich.contains("epsilon: 90,"), "the demo policy's budgets have changed");
+    let rich = policy
+        .replace("epsilon: 8,", "epsilon: 100,")
+        .replace("epsilon: 3,", "epsilon: 90,");
+    assert!(
+        rich.contains("epsilon: 100,") && rich.contains("epsilon: 90,"),
+        "the demo policy's budgets have changed"
+    );
     // What a client no longer waits for still runs, and counts as failed where it comes to no end.
-    let rich = rich.replace("statement_timeout: 60s", "statement_timeout: 5s").replace("failures: 10 ", "failures: 1000 ");
-    assert!(rich.contains("timeout: 5s") && rich.contains("failures: 1000"), "the demo policy's limits have changed");
+    let rich = rich
+        .replace("statement_timeout: 60s", "statement_timeout: 5s")
+        .replace("failures: 10 ", "failures: 1000 ");
+    assert!(
+        rich.contains("timeout: 5s") && rich.contains("failures: 1000"),
+        "the demo policy's limits have changed"
+    );
     with_poor_roles(&rich, &CLIENTS)
 }
 
 /// Each with the password of the first role.
 fn with_poor_roles(policy: &str, clients: &[&str]) -> String {
-    let verifier = policy.split("password: ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap().to_owned();
-    let role =
-        |client: &&str| format!("  - name: {}\n    password: {verifier}\n    budget: {{epsilon: 1.5, delta: 1e-7, renew: never}}\n", poor(client));
+    let verifier = policy
+        .split("password: ")
+        .nth(1)
+        .and_then(|rest| rest.split_whitespace().next())
+        .unwrap()
+        .to_owned();
+    let role = |client: &&str| {
+        format!(
+            "  - name: {}\n    password: {verifier}\n    budget: {{epsilon: 1.5, delta: 1e-7, \
+                renew: never}}\n",
+            poor(client)
+        )
+    };
     let roles: String = clients.iter().map(role).collect();
     policy.replacen("\ntables:", &format!("\n{roles}\ntables:"), 1)
 }
 
 /// The throw-away server listens on a socket file alone, which Java cannot open.
 async fn relay(config: &tokio_postgres::Config) -> SocketAddr {
-    let [Host::Unix(directory)] = config.get_hosts() else { panic!("a server of our own has one unix socket") };
+    let [Host::Unix(directory)] = config.get_hosts() else {
+        panic!("a server of our own has one unix socket")
+    };
     let path = directory.join(".s.PGSQL.5432");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,5 @@
-//! Values of every type that tokio-postgres knows, in binary, in and out: the same bytes as a server's own.
+//! Values of every type that tokio-postgres knows, in binary, in and out: the same bytes as a
+//! server's own.
 
 use std::error::Error;
 
@@ -67,7 +68,10 @@ const VALUES: &[(&str, &[&str])] = &[
     ("timetz", &["12:34:56+05:30"]),
     ("timestamp", &["2020-02-29 12:34:56.789012", "-infinity"]),
     ("timestamptz", &["2020-02-29 12:34:56+05:30", "infinity"]),
-    ("interval", &["1 year -2 mons 3 days -04:05:06.789", "-178000000 years"]),
+    (
+        "interval",
+        &["1 year -2 mons 3 days -04:05:06.789", "-178000000 years"],
+    ),
     ("bit", &["1"]),
     ("varbit", &["10110"]),
     ("uuid", &["00000000-0000-0000-0000-00000000000a"]),
@@ -76,7 +80,16 @@ const VALUES: &[(&str, &[&str])] = &[
     ("tsquery", &["'a' & 'b'"]),
     (
         "numeric",
-        &["0", "-1.50", "NaN", "Infinity", "-Infinity", "123456789012345678901234567890.123456789012345678901234567890", "1e-1000", "1e1000"],
+        &[
+            "0",
+            "-1.50",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "123456789012345678901234567890.123456789012345678901234567890",
+            "1e-1000",
+            "1e1000",
+        ],
     ),
     ("int4range", &["[1,5)", "empty"]),
     ("int8range", &["[1,)"]),
@@ -107,15 +120,25 @@ const VALUES: &[(&str, &[&str])] = &[
 ];
 
 async fn connect(port: u16, user: &str) -> Client {
-    let config = format!("host=127.0.0.1 port={port} user={user} password=analyst dbname=nls sslmode=disable");
+    let config = format!(
+        "host=127.0.0.1 port={port} user={user} password=analyst dbname=nls sslmode=disable"
+    );
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }
 
 /// Type and bytes of the one value.
-async fn value(client: &Client, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(u32, Option<Raw>), String> {
-    let told = |error: tokio_postgres::Error| error.as_db_error().map_or_else(|| error.to_string(), ToString::to_string);
+async fn value(
+    client: &Client,
+    sql: &str,
+    values: &[&(dyn ToSql + Sync)],
+) -> Result<(u32, Option<Raw>), String> {
+    let told = |error: tokio_postgres::Error| {
+        error
+            .as_db_error()
+            .map_or_else(|| error.to_string(), ToString::to_string)
+    };
     let statement = client.prepare(sql).await.map_err(told)?;
     let row = client.query_one(&statement, values).await.map_err(told)?;
     Ok((statement.columns()[0].type_().oid(), row.get(0)))
@@ -124,7 +147,10 @@ async fn value(client: &Client, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Re
 #[tokio::test(flavor = "multi_thread")]
 async fn values_of_every_type_travel_in_binary() {
     let stage = Stage::shared().await;
-    let (mine, theirs) = (connect(stage.veiled.port(), "analyst").await, connect(stage.direct.port(), "postgres").await);
+    let (mine, theirs) = (
+        connect(stage.veiled.port(), "analyst").await,
+        connect(stage.direct.port(), "postgres").await,
+    );
     let mut wrong = Vec::new();
     for (name, texts) in VALUES {
         for text in *texts {
@@ -134,7 +160,12 @@ async fn values_of_every_type_travel_in_binary() {
             // Out, in and out, and in beside released values.
             let out = value(&mine, &constant, &[]).await;
             let through = value(&mine, &format!("SELECT $1::{name}"), &[&raw]).await;
-            let beside = value(&mine, &format!("SELECT $1::{name}, count(*) FROM nls.women"), &[&raw]).await;
+            let beside = value(
+                &mine,
+                &format!("SELECT $1::{name}, count(*) FROM nls.women"),
+                &[&raw],
+            )
+            .await;
             for (way, found) in [("out", out), ("through", through), ("beside", beside)] {
                 if found.as_ref() != Ok(&wanted) {
                     wrong.push(format!("{name} {text} {way}: {found:?}, wanted {wanted:?}"));
@@ -146,16 +177,39 @@ async fn values_of_every_type_travel_in_binary() {
             wrong.push(format!("{name} NULL: {nothing:?}"));
         }
     }
-    assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of them:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     // An array as a question's own constant.
     let (years, races) = (vec![1950_i16, 1951], vec!["black", "it's"]);
     let cases: [(&str, &(dyn ToSql + Sync)); 3] = [
-        ("SELECT count(*) FROM nls.women WHERE birth_year = ANY($1)", &years),
-        ("SELECT count(*) FROM nls.women WHERE race = ANY($1)", &races),
-        ("SELECT count(*) FROM nls.women WHERE race <> ALL($1)", &races),
+        (
+            "SELECT count(*) FROM nls.women WHERE birth_year = ANY($1)",
+            &years,
+        ),
+        (
+            "SELECT count(*) FROM nls.women WHERE race = ANY($1)",
+            &races,
+        ),
+        (
+            "SELECT count(*) FROM nls.women WHERE race <> ALL($1)",
+            &races,
+        ),
     ];
     for (sql, value) in cases {
-        let (found, wanted) = (mine.query_one(sql, &[value]).await, theirs.query_one(sql, &[value]).await.unwrap());
-        assert_eq!(found.unwrap_or_else(|e| panic!("{sql}: {e:?}")).get::<_, i64>(0), wanted.get::<_, i64>(0), "{sql}");
+        let (found, wanted) = (
+            mine.query_one(sql, &[value]).await,
+            theirs.query_one(sql, &[value]).await.unwrap(),
+        );
+        assert_eq!(
+            found
+                .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
+                .get::<_, i64>(0),
+            wanted.get::<_, i64>(0),
+            "{sql}"
+        );
     }
 }

@@ -4,11 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
-use pgveil::ledger::{Act, Clock, DebitError, Decision, Error, Ledger, Question, Record, Stored, Verdict, open_store};
+use pgveil::ledger::{
+    Act, Clock, DebitError, Decision, Error, Ledger, Question, Record, Stored, Verdict, open_store,
+};
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
 use pgveil::policy::Renew;
 
-use super::{account, at, at_usual, buying, fingerprint, gaussian, laplace, question, specs_usual, stage, taking};
+use super::{
+    account, at, at_usual, buying, fingerprint, gaussian, laplace, question, specs_usual, stage,
+    taking,
+};
 
 /// Every scenario on both stores.
 macro_rules! on_both_stores {
@@ -57,52 +62,108 @@ on_both_stores!(
 
 async fn charge_is_paid_by_both_accounts_and_kept(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
-    let charge = ledger.debit("ann", laplace(0.0625), fingerprint(1)).await.unwrap();
+    let charge = ledger
+        .debit("ann", laplace(0.0625), fingerprint(1))
+        .await
+        .unwrap();
     assert!(charge.covers(&fingerprint(1)) && !charge.covers(&fingerprint(2)));
-    assert_eq!((charge.loss(), charge.fingerprint()), (&laplace(0.0625), &fingerprint(1)));
-    let _ = ledger.debit("bob", laplace(0.5), fingerprint(2)).await.unwrap();
+    assert_eq!(
+        (charge.loss(), charge.fingerprint()),
+        (&laplace(0.0625), &fingerprint(1))
+    );
+    let _ = ledger
+        .debit("bob", laplace(0.5), fingerprint(2))
+        .await
+        .unwrap();
     drop(ledger);
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let balances = ledger.balances("ann").await.unwrap();
     assert_eq!(balances.role.spent, laplace(0.0625));
-    assert_eq!(balances.owner.spent, laplace(0.0625).compose(laplace(0.5)).unwrap());
+    assert_eq!(
+        balances.owner.spent,
+        laplace(0.0625).compose(laplace(0.5)).unwrap()
+    );
     assert_eq!(ledger.balance_owner().await.unwrap(), balances.owner);
     assert!(balances.role.pure_open());
     assert_eq!(balances.role.epsilon_left(), Fixed::round_down(0.9375));
     let history = ledger.history("bob", 10).await.unwrap();
     assert_eq!(history.len(), 1);
-    assert_eq!((history[0].loss, history[0].fingerprint), (laplace(0.5), fingerprint(2)));
-    let _ = ledger.debit("ann", gaussian(0.001), fingerprint(3)).await.unwrap();
+    assert_eq!(
+        (history[0].loss, history[0].fingerprint),
+        (laplace(0.5), fingerprint(2))
+    );
+    let _ = ledger
+        .debit("ann", gaussian(0.001), fingerprint(3))
+        .await
+        .unwrap();
     let balance = ledger.balance("ann").await.unwrap();
     assert!(!balance.pure_open());
     assert!(ledger.balances("bob").await.unwrap().role.pure_open());
 }
 
 async fn refusal_charges_nothing_and_hides_the_total(url: &str) {
-    let roles = [account("ann", 1.0, 0.0, Accounting::Pure), account("bob", 1.0, 0.0, Accounting::Pure)];
-    let ledger = at(url, account("owner", 1.25, 0.0, Accounting::Pure), &roles).await.unwrap();
-    let _ = ledger.debit("ann", laplace(1.0), fingerprint(1)).await.unwrap();
+    let roles = [
+        account("ann", 1.0, 0.0, Accounting::Pure),
+        account("bob", 1.0, 0.0, Accounting::Pure),
+    ];
+    let ledger = at(url, account("owner", 1.25, 0.0, Accounting::Pure), &roles)
+        .await
+        .unwrap();
+    let _ = ledger
+        .debit("ann", laplace(1.0), fingerprint(1))
+        .await
+        .unwrap();
     let before = ledger.balances("bob").await.unwrap();
     // The role's own refusal has its own numbers.
-    let refused = ledger.debit("ann", laplace(0.1), fingerprint(2)).await.unwrap_err();
+    let refused = ledger
+        .debit("ann", laplace(0.1), fingerprint(2))
+        .await
+        .unwrap_err();
     assert!(matches!(&refused, DebitError::Exhausted { needs, .. } if *needs == laplace(0.1)));
     let refusal = refused.refusal().unwrap();
-    assert_eq!((refusal.sqlstate.as_str(), refusal.message.lines().count()), ("53400", 1));
-    assert_eq!(refusal.message, "privacy budget exhausted: this query needs epsilon 0.1 and nothing is left");
+    assert_eq!(
+        (refusal.sqlstate.as_str(), refusal.message.lines().count()),
+        ("53400", 1)
+    );
+    assert_eq!(
+        refusal.message,
+        "privacy budget exhausted: this query needs epsilon 0.1 and nothing is left"
+    );
     // The total's has none.
-    let refused = ledger.debit("bob", laplace(0.5), fingerprint(3)).await.unwrap_err();
+    let refused = ledger
+        .debit("bob", laplace(0.5), fingerprint(3))
+        .await
+        .unwrap_err();
     assert!(matches!(refused, DebitError::TotalExhausted { .. }));
     let refusal = refused.refusal().unwrap();
     let told = format!("{refused} {} {}", refusal.message, refusal.detail.unwrap());
     assert!(!told.contains(|c: char| c.is_ascii_digit()), "{told}");
     let after = ledger.balances("bob").await.unwrap();
-    assert_eq!((after.role.spent, after.role.lifetime, after.owner), (before.role.spent, before.role.lifetime, before.owner));
+    assert_eq!(
+        (after.role.spent, after.role.lifetime, after.owner),
+        (before.role.spent, before.role.lifetime, before.owner)
+    );
     assert!(after.role.closed && !before.role.closed);
-    let let_go = Decision { act: Act::Unfreeze { role: Some("bob".to_owned()) }, who: "olga".to_owned(), why: "a smaller question".to_owned() };
+    let let_go = Decision {
+        act: Act::Unfreeze {
+            role: Some("bob".to_owned()),
+        },
+        who: "olga".to_owned(),
+        why: "a smaller question".to_owned(),
+    };
     ledger.decide(let_go).await.unwrap();
-    let _ = ledger.debit("bob", laplace(0.25), fingerprint(4)).await.unwrap();
-    let unknown = ledger.debit("eve", laplace(0.1), fingerprint(5)).await.unwrap_err();
-    assert!(matches!(&unknown, DebitError::Ledger(Error::UnknownRole { .. })));
+    let _ = ledger
+        .debit("bob", laplace(0.25), fingerprint(4))
+        .await
+        .unwrap();
+    let unknown = ledger
+        .debit("eve", laplace(0.1), fingerprint(5))
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        &unknown,
+        DebitError::Ledger(Error::UnknownRole { .. })
+    ));
     assert!(unknown.refusal().is_none());
 }
 
@@ -113,46 +174,110 @@ async fn failures_are_counted_for_ever(url: &str) {
     assert_eq!(ledger.record_failure("ann").await.unwrap(), 2);
     drop(ledger);
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
-    assert_eq!((ledger.failures("ann").await.unwrap(), ledger.failures("bob").await.unwrap()), (2, 0));
-    assert_eq!((ledger.failures_left("ann", 3).await.unwrap(), ledger.failures_left("ann", 1).await.unwrap()), (1, 0));
+    assert_eq!(
+        (
+            ledger.failures("ann").await.unwrap(),
+            ledger.failures("bob").await.unwrap()
+        ),
+        (2, 0)
+    );
+    assert_eq!(
+        (
+            ledger.failures_left("ann", 3).await.unwrap(),
+            ledger.failures_left("ann", 1).await.unwrap()
+        ),
+        (1, 0)
+    );
     assert!(ledger.record_failure("eve").await.is_err());
 }
 
 async fn terms_of_an_account_are_fixed_but_its_budget_is_not(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
-    let _ = ledger.debit("ann", laplace(0.75), fingerprint(1)).await.unwrap();
+    let _ = ledger
+        .debit("ann", laplace(0.75), fingerprint(1))
+        .await
+        .unwrap();
     drop(ledger);
     let refused = at_usual(url, Accounting::Zcdp).await.unwrap_err();
-    assert!(matches!(&refused, Error::Fixed { what: "accounting", .. }), "{refused}");
+    assert!(
+        matches!(
+            &refused,
+            Error::Fixed {
+                what: "accounting",
+                ..
+            }
+        ),
+        "{refused}"
+    );
     let owner = account("renamed", 8.0, 1e-6, Accounting::Gdp);
     let mut ann = account("ann", 1.0, 1e-6, Accounting::Gdp);
     ann.threshold_share = 0.1;
-    let refused = at(url, owner.clone(), std::slice::from_ref(&ann)).await.unwrap_err();
+    let refused = at(url, owner.clone(), std::slice::from_ref(&ann))
+        .await
+        .unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the account of role \"ann\" was opened with threshold_share 0.005, which is fixed for ever, and the policy says 0.1: set it back, or use a new ledger"
+        "the account of role \"ann\" was opened with threshold_share 0.005, which is fixed for \
+            ever, and the policy says 0.1: set it back, or use a new ledger"
     );
-    let refused = at(url, owner.clone(), &[account("x", 1.0, 0.0, Accounting::Pure), account("x", 1.0, 0.0, Accounting::Pure)]).await;
+    let refused = at(
+        url,
+        owner.clone(),
+        &[
+            account("x", 1.0, 0.0, Accounting::Pure),
+            account("x", 1.0, 0.0, Accounting::Pure),
+        ],
+    )
+    .await;
     assert!(matches!(refused.unwrap_err(), Error::NamedTwice { .. }));
     // A smaller budget than is spent: the sum stays, and everything is refused.
-    let ledger = at(url, owner.clone(), &[account("ann", 0.5, 1e-6, Accounting::Gdp)]).await.unwrap();
+    let ledger = at(
+        url,
+        owner.clone(),
+        &[account("ann", 0.5, 1e-6, Accounting::Gdp)],
+    )
+    .await
+    .unwrap();
     assert_eq!(ledger.balance("ann").await.unwrap().spent, laplace(0.75));
-    assert_eq!(ledger.balance("ann").await.unwrap().epsilon_left(), Fixed::ZERO);
-    assert!(ledger.debit("ann", laplace(0.5), fingerprint(2)).await.is_err());
+    assert_eq!(
+        ledger.balance("ann").await.unwrap().epsilon_left(),
+        Fixed::ZERO
+    );
+    assert!(
+        ledger
+            .debit("ann", laplace(0.5), fingerprint(2))
+            .await
+            .is_err()
+    );
     // "bob" is in no policy any more: nobody debits it, and its account is kept.
-    assert!(matches!(ledger.balance("bob").await.unwrap_err(), Error::UnknownRole { .. }));
+    assert!(matches!(
+        ledger.balance("bob").await.unwrap_err(),
+        Error::UnknownRole { .. }
+    ));
     drop(ledger);
-    let ledger = at(url, owner, &[account("ann", 2.0, 1e-6, Accounting::Gdp)]).await.unwrap();
-    let _ = ledger.debit("ann", laplace(1.25), fingerprint(3)).await.unwrap();
+    let ledger = at(url, owner, &[account("ann", 2.0, 1e-6, Accounting::Gdp)])
+        .await
+        .unwrap();
+    let _ = ledger
+        .debit("ann", laplace(1.25), fingerprint(3))
+        .await
+        .unwrap();
 }
 
-/// 50 sessions on two roles, through two proxies: the roles' budgets admit more than the total, and the total binds.
+/// 50 sessions on two roles, through two proxies: the roles' budgets admit more than the total, and
+/// the total binds.
 async fn sessions_race_for_the_last_epsilon(url: &str) {
-    let roles = [account("ann", 1.0, 0.0, Accounting::Pure), account("bob", 1.0, 0.0, Accounting::Pure)];
+    let roles = [
+        account("ann", 1.0, 0.0, Accounting::Pure),
+        account("bob", 1.0, 0.0, Accounting::Pure),
+    ];
     let owner = account("owner", 1.5, 0.0, Accounting::Pure);
     let loss = laplace(0.01);
     let admissible = owner.cap.epsilon().0 / loss.epsilon.unwrap().0;
-    let proxies = [Arc::new(at(url, owner.clone(), &roles).await.unwrap()), Arc::new(at(url, owner, &roles).await.unwrap())];
+    let proxies = [
+        Arc::new(at(url, owner.clone(), &roles).await.unwrap()),
+        Arc::new(at(url, owner, &roles).await.unwrap()),
+    ];
     let sessions: Vec<_> = (0..50u64)
         .map(|session| {
             let ledger = Arc::clone(&proxies[session as usize / 2 % 2]);
@@ -160,7 +285,12 @@ async fn sessions_race_for_the_last_epsilon(url: &str) {
                 let role = if session % 2 == 0 { "ann" } else { "bob" };
                 let mut charged = 0;
                 for query in 0..10 {
-                    charged += u128::from(ledger.debit(role, loss, fingerprint(session * 100 + query)).await.is_ok());
+                    charged += u128::from(
+                        ledger
+                            .debit(role, loss, fingerprint(session * 100 + query))
+                            .await
+                            .is_ok(),
+                    );
                 }
                 charged
             })
@@ -176,7 +306,10 @@ async fn sessions_race_for_the_last_epsilon(url: &str) {
         kept += proxies[0].history(role, 1000).await.unwrap().len() as u128;
     }
     assert_eq!(kept, admissible);
-    assert_eq!(proxies[0].balance_owner().await.unwrap().spent.epsilon, Some(Fixed(loss.epsilon.unwrap().0 * admissible)));
+    assert_eq!(
+        proxies[0].balance_owner().await.unwrap().spent.epsilon,
+        Some(Fixed(loss.epsilon.unwrap().0 * admissible))
+    );
 }
 
 /// Not a bound: prints what one and fifty callers get.
@@ -191,7 +324,10 @@ async fn debits_per_second(url: &str) {
                 let ledger = Arc::clone(&ledger);
                 tokio::spawn(async move {
                     for query in 0..each {
-                        let _ = ledger.debit("ann", loss, fingerprint(task * 1000 + query)).await.unwrap();
+                        let _ = ledger
+                            .debit("ann", loss, fingerprint(task * 1000 + query))
+                            .await
+                            .unwrap();
                     }
                 })
             })
@@ -211,24 +347,71 @@ async fn answers_are_held_by_those_who_paid(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let asked = question(1, 0.1, gaussian(0.01));
     assert_eq!(ledger.find("ann", asked).await.unwrap(), None);
-    let _charge = ledger.debit("ann", asked.loss, fingerprint(1)).await.unwrap();
+    let _charge = ledger
+        .debit("ann", asked.loss, fingerprint(1))
+        .await
+        .unwrap();
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
-    assert_eq!(ledger.find("ann", asked).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
-    assert_eq!(ledger.find("ann", question(1, 0.05, gaussian(0.0025))).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
-    assert_eq!(ledger.find("ann", question(1, 0.2, gaussian(0.04))).await.unwrap(), None, "more accurate than what is there");
-    assert_eq!(ledger.find("ann", question(2, 0.1, asked.loss)).await.unwrap(), None);
-    assert_eq!(ledger.find("bob", question(1, 0.1, laplace(0.1))).await.unwrap(), None, "another loss would tell of the first asker");
-    let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
-    assert_eq!(ledger.held("bob", answer).await.unwrap(), None, "not before it is paid");
+    assert_eq!(
+        ledger.find("ann", asked).await.unwrap(),
+        Some(Stored::Held(b"values".to_vec()))
+    );
+    assert_eq!(
+        ledger
+            .find("ann", question(1, 0.05, gaussian(0.0025)))
+            .await
+            .unwrap(),
+        Some(Stored::Held(b"values".to_vec()))
+    );
+    assert_eq!(
+        ledger
+            .find("ann", question(1, 0.2, gaussian(0.04)))
+            .await
+            .unwrap(),
+        None,
+        "more accurate than what is there"
+    );
+    assert_eq!(
+        ledger
+            .find("ann", question(2, 0.1, asked.loss))
+            .await
+            .unwrap(),
+        None
+    );
+    assert_eq!(
+        ledger
+            .find("bob", question(1, 0.1, laplace(0.1)))
+            .await
+            .unwrap(),
+        None,
+        "another loss would tell of the first asker"
+    );
+    let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(
+        ledger.held("bob", answer).await.unwrap(),
+        None,
+        "not before it is paid"
+    );
     let total = ledger.balance_owner().await.unwrap().spent;
-    let _charge = ledger.purchase("bob", taking(answer, asked.loss, Loss::ZERO)).await.unwrap();
-    assert_eq!(ledger.held("bob", answer).await.unwrap(), Some(b"values".to_vec()));
+    let _charge = ledger
+        .purchase("bob", taking(answer, asked.loss, Loss::ZERO))
+        .await
+        .unwrap();
+    assert_eq!(
+        ledger.held("bob", answer).await.unwrap(),
+        Some(b"values".to_vec())
+    );
     assert_eq!(ledger.balance("bob").await.unwrap().spent, asked.loss);
     assert_eq!(ledger.balance_owner().await.unwrap().spent, total);
     drop(ledger);
     // Opened again, the sums are held against debits and receipts.
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
-    assert_eq!(ledger.find("bob", asked).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
+    assert_eq!(
+        ledger.find("bob", asked).await.unwrap(),
+        Some(Stored::Held(b"values".to_vec()))
+    );
     assert_eq!(ledger.history("bob", 10).await.unwrap().len(), 1);
 }
 
@@ -237,26 +420,46 @@ async fn what_was_found_is_received_once(url: &str) {
     let asked = question(7, 1.0, laplace(0.125));
     assert_eq!(ledger.found(asked.digest).await.unwrap(), None);
     for values in [b"old", b"new"] {
-        let _ = ledger.debit("ann", asked.loss, fingerprint(1)).await.unwrap();
+        let _ = ledger
+            .debit("ann", asked.loss, fingerprint(1))
+            .await
+            .unwrap();
         ledger.keep("ann", asked, values.to_vec()).await.unwrap();
     }
     let found = ledger.found(asked.digest).await.unwrap().unwrap();
-    assert_eq!((found.loss, found.released.as_slice()), (asked.loss, b"new".as_slice()), "the newest");
-    assert_eq!(ledger.held("ann", found.answer).await.unwrap(), Some(b"new".to_vec()));
+    assert_eq!(
+        (found.loss, found.released.as_slice()),
+        (asked.loss, b"new".as_slice()),
+        "the newest"
+    );
+    assert_eq!(
+        ledger.held("ann", found.answer).await.unwrap(),
+        Some(b"new".to_vec())
+    );
     assert_eq!(ledger.held("bob", found.answer).await.unwrap(), None);
     let total = ledger.balance_owner().await.unwrap().spent;
     let other = Arc::new(at_usual(url, Accounting::Gdp).await.unwrap());
     let ledger = Arc::new(ledger);
     let receiving = (0..20).map(|at| {
-        let (ledger, found) = (Arc::clone(if at % 2 == 0 { &ledger } else { &other }), found.clone());
+        let (ledger, found) = (
+            Arc::clone(if at % 2 == 0 { &ledger } else { &other }),
+            found.clone(),
+        );
         tokio::spawn(async move { ledger.receive("bob", &found).await })
     });
     for received in receiving.collect::<Vec<_>>() {
         received.await.unwrap().unwrap();
     }
     assert_eq!(ledger.balance("bob").await.unwrap().spent, asked.loss);
-    assert_eq!(ledger.balance_owner().await.unwrap().spent, total, "the owner has paid");
-    assert_eq!(ledger.held("bob", found.answer).await.unwrap(), Some(b"new".to_vec()));
+    assert_eq!(
+        ledger.balance_owner().await.unwrap().spent,
+        total,
+        "the owner has paid"
+    );
+    assert_eq!(
+        ledger.held("bob", found.answer).await.unwrap(),
+        Some(b"new".to_vec())
+    );
 }
 
 async fn relatives_are_of_those_who_paid(url: &str) {
@@ -265,18 +468,54 @@ async fn relatives_are_of_those_who_paid(url: &str) {
     let asked = [1, 17, 33, 2].map(|number| question(number, 0.1, gaussian(0.01)));
     let family = asked[0].family.unwrap();
     for (number, question) in asked.into_iter().enumerate() {
-        ledger.keep("ann", question, format!("values {number}").into_bytes()).await.unwrap();
+        ledger
+            .keep("ann", question, format!("values {number}").into_bytes())
+            .await
+            .unwrap();
     }
-    ledger.keep("ann", Question { family: None, ..question(3, 0.1, gaussian(0.01)) }, b"alone".to_vec()).await.unwrap();
-    let large = Question { family: Some(family), ..question(4, 0.1, gaussian(0.01)) };
-    ledger.keep("ann", large, vec![b'0'; 262_145]).await.unwrap();
-    assert!(matches!(ledger.find("ann", large).await.unwrap(), Some(Stored::Held(_))), "shown again, and never summed");
+    ledger
+        .keep(
+            "ann",
+            Question {
+                family: None,
+                ..question(3, 0.1, gaussian(0.01))
+            },
+            b"alone".to_vec(),
+        )
+        .await
+        .unwrap();
+    let large = Question {
+        family: Some(family),
+        ..question(4, 0.1, gaussian(0.01))
+    };
+    ledger
+        .keep("ann", large, vec![b'0'; 262_145])
+        .await
+        .unwrap();
+    assert!(
+        matches!(
+            ledger.find("ann", large).await.unwrap(),
+            Some(Stored::Held(_))
+        ),
+        "shown again, and never summed"
+    );
     let newest_first = ["values 2", "values 1", "values 0"].map(|text| text.as_bytes().to_vec());
     assert_eq!(ledger.relatives("ann", family).await.unwrap(), newest_first);
-    assert!(ledger.relatives("bob", family).await.unwrap().is_empty(), "what ann has paid for");
-    let Some(Stored::Offered(answer)) = ledger.find("bob", asked[1]).await.unwrap() else { panic!() };
-    let _charge = ledger.purchase("bob", taking(answer, asked[1].loss, Loss::ZERO)).await.unwrap();
-    assert_eq!(ledger.relatives("bob", family).await.unwrap(), [b"values 1"]);
+    assert!(
+        ledger.relatives("bob", family).await.unwrap().is_empty(),
+        "what ann has paid for"
+    );
+    let Some(Stored::Offered(answer)) = ledger.find("bob", asked[1]).await.unwrap() else {
+        panic!()
+    };
+    let _charge = ledger
+        .purchase("bob", taking(answer, asked[1].loss, Loss::ZERO))
+        .await
+        .unwrap();
+    assert_eq!(
+        ledger.relatives("bob", family).await.unwrap(),
+        [b"values 1"]
+    );
     drop(ledger);
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     assert_eq!(ledger.relatives("ann", family).await.unwrap(), newest_first);
@@ -287,11 +526,20 @@ async fn an_offer_past_the_budget_is_refused(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let asked = question(1, 3.0, gaussian(9.0));
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
-    let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
-    let refused = ledger.purchase("bob", taking(answer, asked.loss, gaussian(0.0001))).await.unwrap_err();
+    let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else {
+        panic!()
+    };
+    let refused = ledger
+        .purchase("bob", taking(answer, asked.loss, gaussian(0.0001)))
+        .await
+        .unwrap_err();
     assert!(matches!(refused, DebitError::Exhausted { .. }), "{refused}");
     assert_eq!(ledger.held("bob", answer).await.unwrap(), None);
-    assert_eq!(ledger.balance("bob").await.unwrap().spent, Loss::ZERO, "neither part is charged");
+    assert_eq!(
+        ledger.balance("bob").await.unwrap().spent,
+        Loss::ZERO,
+        "neither part is charged"
+    );
     assert_eq!(ledger.balance_owner().await.unwrap().spent, Loss::ZERO);
 }
 
@@ -302,9 +550,19 @@ pub async fn with_clock(url: &str, owner: f64, ann: (f64, Renew), now: &Arc<Atom
         let now = Arc::clone(now);
         Clock::new(move || now.load(Ordering::SeqCst))
     };
-    let role = pgveil::ledger::AccountSpec { renew: ann.1, ..account("ann", ann.0, 0.0, Accounting::Pure) };
+    let role = pgveil::ledger::AccountSpec {
+        renew: ann.1,
+        ..account("ann", ann.0, 0.0, Accounting::Pure)
+    };
     let roles = [role, account("bob", 1.0, 0.0, Accounting::Pure)];
-    Ledger::on(move || open_store(&url), clock, account("owner", owner, 0.0, Accounting::Pure), &roles).await.unwrap()
+    Ledger::on(
+        move || open_store(&url),
+        clock,
+        account("owner", owner, 0.0, Accounting::Pure),
+        &roles,
+    )
+    .await
+    .unwrap()
 }
 
 pub const DAY: i64 = 86_400_000_000;
@@ -317,7 +575,10 @@ pub fn is_exhausted<T>(result: &Result<T, DebitError>) -> bool {
 
 async fn each_accounting_admits_its_own(url: &str) {
     let accountings = [Accounting::Gdp, Accounting::Zcdp, Accounting::Pure];
-    let keyed = |loss: Loss, delta: f64| Loss { delta: Fixed::round_up(delta), ..loss };
+    let keyed = |loss: Loss, delta: f64| Loss {
+        delta: Fixed::round_up(delta),
+        ..loss
+    };
     for (number, accounting) in accountings.into_iter().enumerate() {
         // One store has one accounting: the next has its own schema or file.
         let url = stage::beside(url, number).await;
@@ -325,20 +586,46 @@ async fn each_accounting_admits_its_own(url: &str) {
             let roles = ["ann", "bob", "eve"].map(|name| account(name, 1.0, delta, accounting));
             (account("owner", 8.0, delta, accounting), roles)
         };
-        let (owner, roles) = specs(if accounting == Accounting::Pure { 0.0 } else { 1e-6 });
+        let (owner, roles) = specs(if accounting == Accounting::Pure {
+            0.0
+        } else {
+            1e-6
+        });
         let ledger = at(&url, owner, &roles).await.unwrap();
-        assert!(ledger.debit("ann", laplace(0.9), fingerprint(1)).await.is_ok());
-        assert!(is_exhausted(&ledger.debit("ann", laplace(0.2), fingerprint(2)).await));
+        assert!(
+            ledger
+                .debit("ann", laplace(0.9), fingerprint(1))
+                .await
+                .is_ok()
+        );
+        assert!(is_exhausted(
+            &ledger.debit("ann", laplace(0.2), fingerprint(2)).await
+        ));
         let gaussians = ledger.debit("bob", gaussian(0.01), fingerprint(3)).await;
-        let keys = ledger.debit("eve", keyed(laplace(0.1), 1e-9), fingerprint(4)).await;
+        let keys = ledger
+            .debit("eve", keyed(laplace(0.1), 1e-9), fingerprint(4))
+            .await;
         match accounting {
             Accounting::Gdp | Accounting::Zcdp => {
                 assert!(gaussians.is_ok() && keys.is_ok());
-                // The share of delta that is kept for keys, in its own column: five more at 1e-9, not six.
+                // The share of delta that is kept for keys, in its own column: five more at 1e-9,
+                // not six.
                 let balance = ledger.balance("eve").await.unwrap();
-                assert_eq!((balance.spent.delta, balance.spent.epsilon), (Fixed::round_up(1e-9), laplace(0.1).epsilon));
-                assert!(is_exhausted(&ledger.debit("eve", keyed(laplace(0.0001), 5e-9), fingerprint(5)).await));
-                assert!(ledger.debit("eve", keyed(laplace(0.0001), 3.9e-9), fingerprint(6)).await.is_ok());
+                assert_eq!(
+                    (balance.spent.delta, balance.spent.epsilon),
+                    (Fixed::round_up(1e-9), laplace(0.1).epsilon)
+                );
+                assert!(is_exhausted(
+                    &ledger
+                        .debit("eve", keyed(laplace(0.0001), 5e-9), fingerprint(5))
+                        .await
+                ));
+                assert!(
+                    ledger
+                        .debit("eve", keyed(laplace(0.0001), 3.9e-9), fingerprint(6))
+                        .await
+                        .is_ok()
+                );
             }
             Accounting::Pure => assert!(is_exhausted(&gaussians) && is_exhausted(&keys)),
         }
@@ -347,8 +634,15 @@ async fn each_accounting_admits_its_own(url: &str) {
             // With a delta keys may be shown; Gaussians never.
             let (owner, roles) = specs(1e-6);
             let ledger = at(&url, owner, &roles).await.unwrap();
-            assert!(ledger.debit("eve", keyed(laplace(0.1), 1e-9), fingerprint(7)).await.is_ok());
-            assert!(is_exhausted(&ledger.debit("bob", gaussian(0.0001), fingerprint(8)).await));
+            assert!(
+                ledger
+                    .debit("eve", keyed(laplace(0.1), 1e-9), fingerprint(7))
+                    .await
+                    .is_ok()
+            );
+            assert!(is_exhausted(
+                &ledger.debit("bob", gaussian(0.0001), fingerprint(8)).await
+            ));
         }
     }
 }
@@ -359,173 +653,379 @@ async fn a_renewed_budget_begins_anew_and_a_lifetime_does_not(url: &str) {
     let mut number = 0;
     let mut debit = async |epsilon: f64| {
         number += 1;
-        ledger.debit("ann", laplace(epsilon), fingerprint(number)).await
+        ledger
+            .debit("ann", laplace(epsilon), fingerprint(number))
+            .await
     };
     assert!(debit(1.0).await.is_ok());
     assert!(is_exhausted(&debit(0.25).await));
     let balance = ledger.balance("ann").await.unwrap();
-    assert_eq!((balance.renew, balance.renews_at), (Renew::Weekly, Some(MONDAY + 7 * DAY)));
+    assert_eq!(
+        (balance.renew, balance.renews_at),
+        (Renew::Weekly, Some(MONDAY + 7 * DAY))
+    );
     now.store(MONDAY + 7 * DAY - 1, Ordering::SeqCst);
     assert!(is_exhausted(&debit(0.25).await));
     now.store(MONDAY + 7 * DAY, Ordering::SeqCst);
-    assert_eq!(ledger.balance("ann").await.unwrap().epsilon_left(), Fixed::round_down(1.0));
+    assert_eq!(
+        ledger.balance("ann").await.unwrap().epsilon_left(),
+        Fixed::round_down(1.0)
+    );
     assert!(debit(0.75).await.is_ok());
     assert!(is_exhausted(&debit(0.5).await));
     let balance = ledger.balance("ann").await.unwrap();
-    assert_eq!((balance.spent, balance.lifetime), (laplace(0.75), laplace(1.0).compose(laplace(0.75)).unwrap()));
+    assert_eq!(
+        (balance.spent, balance.lifetime),
+        (laplace(0.75), laplace(1.0).compose(laplace(0.75)).unwrap())
+    );
     // The third week is cut short by the owner's total, which is for ever.
     now.store(MONDAY + 14 * DAY, Ordering::SeqCst);
     assert!(debit(0.5).await.is_ok());
-    assert!(matches!(debit(0.25).await, Err(DebitError::TotalExhausted { .. })));
+    assert!(matches!(
+        debit(0.25).await,
+        Err(DebitError::TotalExhausted { .. })
+    ));
     now.store(MONDAY + 700 * DAY, Ordering::SeqCst);
-    assert!(matches!(debit(0.25).await, Err(DebitError::Closed { .. })), "no period opens what the total has closed");
+    assert!(
+        matches!(debit(0.25).await, Err(DebitError::Closed { .. })),
+        "no period opens what the total has closed"
+    );
     drop(ledger);
     // Opened again, every period's sum is held against its debits.
     let ledger = with_clock(url, 2.25, (1.0, Renew::Weekly), &now).await;
-    assert_eq!(ledger.balance("ann").await.unwrap().lifetime.epsilon, Some(Fixed::round_down(2.25)));
+    assert_eq!(
+        ledger.balance("ann").await.unwrap().lifetime.epsilon,
+        Some(Fixed::round_down(2.25))
+    );
 }
 
 async fn clocks_and_words_grant_nothing(url: &str) {
     let now = Arc::new(AtomicI64::new(MONDAY + 8 * DAY));
     let ledger = with_clock(url, 8.0, (1.0, Renew::Weekly), &now).await;
-    assert!(ledger.debit("ann", laplace(1.0), fingerprint(1)).await.is_ok());
+    assert!(
+        ledger
+            .debit("ann", laplace(1.0), fingerprint(1))
+            .await
+            .is_ok()
+    );
     for back in [MONDAY, 0, -DAY, i64::MIN / 2, MONDAY + 9 * DAY] {
         now.store(back, Ordering::SeqCst);
-        assert!(is_exhausted(&ledger.debit("ann", laplace(0.25), fingerprint(2)).await), "{back}");
+        assert!(
+            is_exhausted(&ledger.debit("ann", laplace(0.25), fingerprint(2)).await),
+            "{back}"
+        );
     }
     drop(ledger);
     // Other words for the period, to and fro, within the same week.
-    for renew in [Renew::Monthly, Renew::Never, Renew::Weekly, Renew::Never, Renew::Monthly, Renew::Weekly] {
+    for renew in [
+        Renew::Monthly,
+        Renew::Never,
+        Renew::Weekly,
+        Renew::Never,
+        Renew::Monthly,
+        Renew::Weekly,
+    ] {
         let ledger = with_clock(url, 8.0, (1.0, renew), &now).await;
-        assert!(is_exhausted(&ledger.debit("ann", laplace(0.25), fingerprint(3)).await), "{renew:?}");
+        assert!(
+            is_exhausted(&ledger.debit("ann", laplace(0.25), fingerprint(3)).await),
+            "{renew:?}"
+        );
     }
     // Words that come later do not renew either: the week they are written in has begun.
     now.store(MONDAY + 30 * DAY, Ordering::SeqCst);
     drop(with_clock(url, 8.0, (1.0, Renew::Never), &now).await);
     let ledger = with_clock(url, 8.0, (1.0, Renew::Weekly), &now).await;
-    assert!(is_exhausted(&ledger.debit("ann", laplace(0.25), fingerprint(4)).await));
+    assert!(is_exhausted(
+        &ledger.debit("ann", laplace(0.25), fingerprint(4)).await
+    ));
     now.store(MONDAY + 35 * DAY, Ordering::SeqCst);
-    assert!(ledger.debit("ann", laplace(0.25), fingerprint(5)).await.is_ok());
+    assert!(
+        ledger
+            .debit("ann", laplace(0.25), fingerprint(5))
+            .await
+            .is_ok()
+    );
 }
 
 pub fn decision(act: Act) -> Decision {
-    Decision { act, who: "olga".to_owned(), why: "quarterly report".to_owned() }
+    Decision {
+        act,
+        who: "olga".to_owned(),
+        why: "quarterly report".to_owned(),
+    }
 }
 
 fn grant(epsilon: f64) -> Decision {
-    decision(Act::Grant { role: "ann".to_owned(), epsilon: Fixed::round_down(epsilon), delta: Fixed::ZERO })
+    decision(Act::Grant {
+        role: "ann".to_owned(),
+        epsilon: Fixed::round_down(epsilon),
+        delta: Fixed::ZERO,
+    })
 }
 
 async fn grants_raise_a_budget_within_the_total(url: &str) {
     let now = Arc::new(AtomicI64::new(MONDAY));
     let ledger = with_clock(url, 2.0, (1.0, Renew::Never), &now).await;
     let other = with_clock(url, 2.0, (1.0, Renew::Never), &now).await;
-    assert!(ledger.debit("ann", laplace(1.0), fingerprint(1)).await.is_ok());
-    assert!(is_exhausted(&other.debit("ann", laplace(0.25), fingerprint(2)).await));
+    assert!(
+        ledger
+            .debit("ann", laplace(1.0), fingerprint(1))
+            .await
+            .is_ok()
+    );
+    assert!(is_exhausted(
+        &other.debit("ann", laplace(0.25), fingerprint(2)).await
+    ));
     ledger.decide(grant(0.5)).await.unwrap();
     // The other proxy obeys at once.
-    assert!(other.debit("ann", laplace(0.5), fingerprint(3)).await.is_ok());
-    assert!(is_exhausted(&other.debit("ann", laplace(0.25), fingerprint(4)).await));
+    assert!(
+        other
+            .debit("ann", laplace(0.5), fingerprint(3))
+            .await
+            .is_ok()
+    );
+    assert!(is_exhausted(
+        &other.debit("ann", laplace(0.25), fingerprint(4)).await
+    ));
     for refused in [grant(0.75), grant(0.0), grant(1e8)] {
-        assert!(matches!(ledger.decide(refused).await, Err(Error::Decision(_))));
+        assert!(matches!(
+            ledger.decide(refused).await,
+            Err(Error::Decision(_))
+        ));
     }
-    let unknown = decision(Act::Grant { role: "eve".to_owned(), epsilon: Fixed::round_down(0.1), delta: Fixed::ZERO });
-    assert!(matches!(ledger.decide(unknown).await, Err(Error::UnknownRole { .. })));
+    let unknown = decision(Act::Grant {
+        role: "eve".to_owned(),
+        epsilon: Fixed::round_down(0.1),
+        delta: Fixed::ZERO,
+    });
+    assert!(matches!(
+        ledger.decide(unknown).await,
+        Err(Error::UnknownRole { .. })
+    ));
     // The owner's total binds all the same.
     ledger.decide(grant(0.5)).await.unwrap();
-    assert!(ledger.debit("bob", laplace(0.5), fingerprint(5)).await.is_ok());
-    assert!(matches!(ledger.debit("ann", laplace(0.25), fingerprint(6)).await, Err(DebitError::TotalExhausted { .. })));
+    assert!(
+        ledger
+            .debit("bob", laplace(0.5), fingerprint(5))
+            .await
+            .is_ok()
+    );
+    assert!(matches!(
+        ledger.debit("ann", laplace(0.25), fingerprint(6)).await,
+        Err(DebitError::TotalExhausted { .. })
+    ));
     let decisions = other.decisions().await.unwrap();
-    assert_eq!(decisions.iter().map(|d| (&d.decision, d.microseconds)).collect::<Vec<_>>(), [(&grant(0.5), MONDAY), (&grant(0.5), MONDAY)]);
+    assert_eq!(
+        decisions
+            .iter()
+            .map(|d| (&d.decision, d.microseconds))
+            .collect::<Vec<_>>(),
+        [(&grant(0.5), MONDAY), (&grant(0.5), MONDAY)]
+    );
     drop((ledger, other));
     // Where a budget is renewed, a grant belongs to its period.
     let url = stage::beside(url, 1).await;
     let ledger = with_clock(&url, 8.0, (1.0, Renew::Weekly), &now).await;
-    assert!(ledger.debit("ann", laplace(1.0), fingerprint(1)).await.is_ok());
+    assert!(
+        ledger
+            .debit("ann", laplace(1.0), fingerprint(1))
+            .await
+            .is_ok()
+    );
     now.store(MONDAY + 7 * DAY, Ordering::SeqCst);
     // In a week in which nothing was asked yet.
     ledger.decide(grant(0.5)).await.unwrap();
-    assert!(ledger.debit("ann", laplace(1.5), fingerprint(2)).await.is_ok());
-    assert!(is_exhausted(&ledger.debit("ann", laplace(0.25), fingerprint(3)).await));
+    assert!(
+        ledger
+            .debit("ann", laplace(1.5), fingerprint(2))
+            .await
+            .is_ok()
+    );
+    assert!(is_exhausted(
+        &ledger.debit("ann", laplace(0.25), fingerprint(3)).await
+    ));
     now.store(MONDAY + 14 * DAY, Ordering::SeqCst);
-    assert!(is_exhausted(&ledger.debit("ann", laplace(1.25), fingerprint(4)).await));
-    assert!(ledger.debit("ann", laplace(1.0), fingerprint(5)).await.is_ok());
+    assert!(is_exhausted(
+        &ledger.debit("ann", laplace(1.25), fingerprint(4)).await
+    ));
+    assert!(
+        ledger
+            .debit("ann", laplace(1.0), fingerprint(5))
+            .await
+            .is_ok()
+    );
     drop(ledger);
     drop(with_clock(&url, 8.0, (1.0, Renew::Weekly), &now).await);
 }
 
-/// A grant belongs to the period that it was made in, whatever the policy says of periods afterwards.
+/// A grant belongs to the period that it was made in, whatever the policy says of periods
+/// afterwards.
 async fn words_revive_no_grant(url: &str) {
     let now = Arc::new(AtomicI64::new(MONDAY));
     let ledger = with_clock(url, 8.0, (1.0, Renew::Weekly), &now).await;
-    assert!(ledger.debit("ann", laplace(0.5), fingerprint(1)).await.is_ok());
+    assert!(
+        ledger
+            .debit("ann", laplace(0.5), fingerprint(1))
+            .await
+            .is_ok()
+    );
     ledger.decide(grant(4.0)).await.unwrap();
     // Never to be renewed again within that week: the grant is still there.
     drop(ledger);
     let ledger = with_clock(url, 8.0, (1.0, Renew::Never), &now).await;
-    assert_eq!(ledger.balance("ann").await.unwrap().granted.0, Fixed::round_down(4.0));
+    assert_eq!(
+        ledger.balance("ann").await.unwrap().granted.0,
+        Fixed::round_down(4.0)
+    );
     drop(ledger);
     drop(with_clock(url, 8.0, (1.0, Renew::Weekly), &now).await);
     now.store(MONDAY + 7 * DAY, Ordering::SeqCst);
     for renew in [Renew::Weekly, Renew::Never, Renew::Monthly] {
         let ledger = with_clock(url, 8.0, (1.0, renew), &now).await;
-        assert_eq!(ledger.balance("ann").await.unwrap().granted.0, Fixed::ZERO, "{renew:?}");
-        assert!(is_exhausted(&ledger.debit("ann", laplace(1.25), fingerprint(2)).await), "{renew:?}");
+        assert_eq!(
+            ledger.balance("ann").await.unwrap().granted.0,
+            Fixed::ZERO,
+            "{renew:?}"
+        );
+        assert!(
+            is_exhausted(&ledger.debit("ann", laplace(1.25), fingerprint(2)).await),
+            "{renew:?}"
+        );
     }
     // What is granted where nothing is renewed is for good.
     let ledger = with_clock(url, 8.0, (1.0, Renew::Never), &now).await;
     ledger.decide(grant(0.5)).await.unwrap();
     now.store(MONDAY + 700 * DAY, Ordering::SeqCst);
-    assert!(ledger.debit("ann", laplace(1.0), fingerprint(3)).await.is_ok());
-    assert!(is_exhausted(&ledger.debit("ann", laplace(0.25), fingerprint(4)).await));
+    assert!(
+        ledger
+            .debit("ann", laplace(1.0), fingerprint(3))
+            .await
+            .is_ok()
+    );
+    assert!(is_exhausted(
+        &ledger.debit("ann", laplace(0.25), fingerprint(4)).await
+    ));
 }
 
 async fn frozen_accounts_are_charged_nothing(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let asked = question(1, 0.1, gaussian(0.01));
-    let _charge = ledger.debit("ann", asked.loss, fingerprint(1)).await.unwrap();
+    let _charge = ledger
+        .debit("ann", asked.loss, fingerprint(1))
+        .await
+        .unwrap();
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
-    let refused = |result: Result<_, DebitError>| matches!(result.map(drop), Err(DebitError::Frozen { .. }));
-    let freeze = |role: Option<&str>| decision(Act::Freeze { role: role.map(str::to_owned) });
-    let unfreeze = |role: Option<&str>| decision(Act::Unfreeze { role: role.map(str::to_owned) });
+    let refused =
+        |result: Result<_, DebitError>| matches!(result.map(drop), Err(DebitError::Frozen { .. }));
+    let freeze = |role: Option<&str>| {
+        decision(Act::Freeze {
+            role: role.map(str::to_owned),
+        })
+    };
+    let unfreeze = |role: Option<&str>| {
+        decision(Act::Unfreeze {
+            role: role.map(str::to_owned),
+        })
+    };
     ledger.decide(freeze(Some("ann"))).await.unwrap();
-    let error = ledger.debit("ann", laplace(0.01), fingerprint(2)).await.unwrap_err();
+    let error = ledger
+        .debit("ann", laplace(0.01), fingerprint(2))
+        .await
+        .unwrap_err();
     assert_eq!(error.refusal().unwrap().sqlstate, "53400");
-    assert!(ledger.balance("ann").await.unwrap().frozen && !ledger.balance("bob").await.unwrap().frozen);
-    assert_eq!(ledger.find("ann", asked).await.unwrap(), Some(Stored::Held(b"values".to_vec())), "what is paid for is shown");
-    assert!(ledger.debit("bob", laplace(0.01), fingerprint(3)).await.is_ok());
+    assert!(
+        ledger.balance("ann").await.unwrap().frozen && !ledger.balance("bob").await.unwrap().frozen
+    );
+    assert_eq!(
+        ledger.find("ann", asked).await.unwrap(),
+        Some(Stored::Held(b"values".to_vec())),
+        "what is paid for is shown"
+    );
+    assert!(
+        ledger
+            .debit("bob", laplace(0.01), fingerprint(3))
+            .await
+            .is_ok()
+    );
     ledger.decide(freeze(None)).await.unwrap();
-    assert!(refused(ledger.debit("bob", laplace(0.01), fingerprint(4)).await));
+    assert!(refused(
+        ledger.debit("bob", laplace(0.01), fingerprint(4)).await
+    ));
     ledger.decide(unfreeze(Some("ann"))).await.unwrap();
-    assert!(refused(ledger.debit("ann", laplace(0.01), fingerprint(5)).await), "all are frozen still");
+    assert!(
+        refused(ledger.debit("ann", laplace(0.01), fingerprint(5)).await),
+        "all are frozen still"
+    );
     ledger.decide(unfreeze(None)).await.unwrap();
     for role in ["ann", "bob"] {
-        assert!(ledger.debit(role, laplace(0.01), fingerprint(6)).await.is_ok());
+        assert!(
+            ledger
+                .debit(role, laplace(0.01), fingerprint(6))
+                .await
+                .is_ok()
+        );
     }
-    let decided: Vec<Decision> = ledger.decisions().await.unwrap().into_iter().map(|decided| decided.decision).collect();
-    assert_eq!(decided, [freeze(Some("ann")), freeze(None), unfreeze(Some("ann")), unfreeze(None)]);
+    let decided: Vec<Decision> = ledger
+        .decisions()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|decided| decided.decision)
+        .collect();
+    assert_eq!(
+        decided,
+        [
+            freeze(Some("ann")),
+            freeze(None),
+            unfreeze(Some("ann")),
+            unfreeze(None)
+        ]
+    );
 }
 
 async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
     let now = Arc::new(AtomicI64::new(MONDAY));
-    let ledgers = [with_clock(url, 8.0, (4.0, Renew::Never), &now).await, with_clock(url, 8.0, (4.0, Renew::Never), &now).await];
-    let ask = async |ledger: &Ledger, role: &str, asked: Question| ledger.purchase(role, buying(asked)).await.map(drop);
+    let ledgers = [
+        with_clock(url, 8.0, (4.0, Renew::Never), &now).await,
+        with_clock(url, 8.0, (4.0, Renew::Never), &now).await,
+    ];
+    let ask = async |ledger: &Ledger, role: &str, asked: Question| {
+        ledger.purchase(role, buying(asked)).await.map(drop)
+    };
     let awaited = |result: &Result<(), DebitError>| matches!(result, Err(DebitError::Awaited));
     let first = question(1, 0.1, laplace(0.25));
     ask(&ledgers[0], "ann", first).await.unwrap();
-    assert!(awaited(&ask(&ledgers[1], "ann", first).await) && awaited(&ask(&ledgers[1], "bob", first).await));
-    assert!(ledgers[1].is_claimed(&[[1; 32]]).await.unwrap() && !ledgers[0].is_claimed(&[[1; 32]]).await.unwrap());
+    assert!(
+        awaited(&ask(&ledgers[1], "ann", first).await)
+            && awaited(&ask(&ledgers[1], "bob", first).await)
+    );
+    assert!(
+        ledgers[1].is_claimed(&[[1; 32]]).await.unwrap()
+            && !ledgers[0].is_claimed(&[[1; 32]]).await.unwrap()
+    );
     assert_eq!(ledgers[1].balance("bob").await.unwrap().spent, Loss::ZERO);
     // Kept: found, and not bought again by whoever looked before it was there.
-    ledgers[0].keep("ann", first, b"values".to_vec()).await.unwrap();
+    ledgers[0]
+        .keep("ann", first, b"values".to_vec())
+        .await
+        .unwrap();
     assert!(!ledgers[1].is_claimed(&[[1; 32]]).await.unwrap());
-    assert!(awaited(&ask(&ledgers[1], "ann", first).await) && awaited(&ask(&ledgers[1], "bob", first).await));
-    assert_eq!(ledgers[1].find("ann", first).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
+    assert!(
+        awaited(&ask(&ledgers[1], "ann", first).await)
+            && awaited(&ask(&ledgers[1], "bob", first).await)
+    );
+    assert_eq!(
+        ledgers[1].find("ann", first).await.unwrap(),
+        Some(Stored::Held(b"values".to_vec()))
+    );
     // Given back without an answer.
     let second = question(2, 0.1, laplace(0.25));
     ask(&ledgers[0], "ann", second).await.unwrap();
     ledgers[1].release(&[[2; 32]]).await;
-    assert!(awaited(&ask(&ledgers[1], "ann", second).await), "only its own claims");
+    assert!(
+        awaited(&ask(&ledgers[1], "ann", second).await),
+        "only its own claims"
+    );
     ledgers[0].release(&[[2; 32]]).await;
     ask(&ledgers[1], "ann", second).await.unwrap();
     // A process that died: its claim ends.
@@ -533,7 +1033,10 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
     assert!(awaited(&ask(&ledgers[0], "ann", second).await));
     now.fetch_add(2_000_000, Ordering::SeqCst);
     ask(&ledgers[0], "ann", second).await.unwrap();
-    assert_eq!(ledgers[0].balance("ann").await.unwrap().spent.epsilon, Some(Fixed::round_down(1.0)));
+    assert_eq!(
+        ledgers[0].balance("ann").await.unwrap().spent.epsilon,
+        Some(Fixed::round_down(1.0))
+    );
     // A claim of a clock gone mad is none.
     now.fetch_sub(400 * DAY, Ordering::SeqCst);
     ask(&ledgers[1], "ann", second).await.unwrap();
@@ -547,19 +1050,45 @@ async fn statements_are_recorded(url: &str) {
         fingerprint: fingerprint(number),
         verdict,
         sqlstate: sqlstate.to_owned(),
-        loss: if verdict == Verdict::Answered { gaussian(0.01) } else { Loss::ZERO },
+        loss: if verdict == Verdict::Answered {
+            gaussian(0.01)
+        } else {
+            Loss::ZERO
+        },
     };
-    let verdicts = [Verdict::Answered, Verdict::Reused, Verdict::Explained, Verdict::Refused, Verdict::Failed];
-    let records: Vec<Record> = verdicts.into_iter().enumerate().map(|(at, v)| record(at as u64, v, if at < 3 { "00000" } else { "0A000" })).collect();
+    let verdicts = [
+        Verdict::Answered,
+        Verdict::Reused,
+        Verdict::Explained,
+        Verdict::Refused,
+        Verdict::Failed,
+    ];
+    let records: Vec<Record> = verdicts
+        .into_iter()
+        .enumerate()
+        .map(|(at, v)| record(at as u64, v, if at < 3 { "00000" } else { "0A000" }))
+        .collect();
     for one in &records {
         ledger.record(one.clone()).await;
     }
     ledger.flush().await;
     let read = ledger.records(0, 100).await.unwrap();
-    assert_eq!(read.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
-    assert_eq!(read.into_iter().map(|(_, record)| record).collect::<Vec<_>>(), records);
+    assert_eq!(
+        read.iter().map(|(number, _)| *number).collect::<Vec<_>>(),
+        [1, 2, 3, 4, 5]
+    );
+    assert_eq!(
+        read.into_iter()
+            .map(|(_, record)| record)
+            .collect::<Vec<_>>(),
+        records
+    );
     assert_eq!(ledger.records(3, 1).await.unwrap().len(), 1);
-    assert_eq!(ledger.balance("ann").await.unwrap().spent, Loss::ZERO, "a record charges nothing");
+    assert_eq!(
+        ledger.balance("ann").await.unwrap().spent,
+        Loss::ZERO,
+        "a record charges nothing"
+    );
     // Handed in and not flushed: written before the ledger is closed.
     ledger.record(records[0].clone()).await;
     drop(ledger);
@@ -571,51 +1100,108 @@ async fn statements_are_recorded(url: &str) {
     }
 }
 
-/// Prints how many counts of one standard error are admitted under (1, 1e-6), by the mechanism that gives more, and that the next is refused.
+/// Prints how many counts of one standard error are admitted under (1, 1e-6), by the mechanism that
+/// gives more, and that the next is refused.
 async fn counts_admitted(url: &str) {
     let variance = |epsilon: f64| 2.0 * (-epsilon).exp() / (1.0 - (-epsilon).exp()).powi(2);
-    for (number, (error, expected)) in [(10.0, 7), (14.0, 10), (30.0, 50), (100.0, 560)].into_iter().enumerate() {
-        // The largest noise that is small enough: the discrete Laplace's by bisection, the Gaussian's is 1 / mu.
+    for (number, (error, expected)) in [(10.0, 7), (14.0, 10), (30.0, 50), (100.0, 560)]
+        .into_iter()
+        .enumerate()
+    {
+        // The largest noise that is small enough: the discrete Laplace's by bisection, the
+        // Gaussian's is 1 / mu.
         let (mut low, mut high) = (1e-6, 2.0);
         for _ in 0..100 {
             let middle = f64::midpoint(low, high);
-            if variance(middle) > error * error { low = middle } else { high = middle }
+            if variance(middle) > error * error {
+                low = middle
+            } else {
+                high = middle
+            }
         }
-        let losses = [loss_laplace(Fixed::round_up(high)), loss_gaussian(Mu::round_down(1.0 / error))];
+        let losses = [
+            loss_laplace(Fixed::round_up(high)),
+            loss_gaussian(Mu::round_down(1.0 / error)),
+        ];
         let url = stage::beside(url, number).await;
         let (_, [ann, bob]) = specs_usual(Accounting::Gdp);
-        let ledger = at(&url, account("owner", 8.0, 1e-4, Accounting::Gdp), &[ann, bob]).await.unwrap();
+        let ledger = at(
+            &url,
+            account("owner", 8.0, 1e-4, Accounting::Gdp),
+            &[ann, bob],
+        )
+        .await
+        .unwrap();
         let mut admitted = [0; 2];
-        for (role, (loss, admitted)) in ["ann", "bob"].into_iter().zip(losses.into_iter().zip(&mut admitted)) {
-            while *admitted <= expected && ledger.debit(role, loss, fingerprint(*admitted)).await.is_ok() {
+        for (role, (loss, admitted)) in ["ann", "bob"]
+            .into_iter()
+            .zip(losses.into_iter().zip(&mut admitted))
+        {
+            while *admitted <= expected
+                && ledger
+                    .debit(role, loss, fingerprint(*admitted))
+                    .await
+                    .is_ok()
+            {
                 *admitted += 1;
             }
         }
-        println!("standard error {error}: {} counts by Laplace, {} by Gaussian, under (1, 1e-6)", admitted[0], admitted[1]);
+        println!(
+            "standard error {error}: {} counts by Laplace, {} by Gaussian, under (1, 1e-6)",
+            admitted[0], admitted[1]
+        );
         assert_eq!(admitted.into_iter().max(), Some(expected));
     }
 }
 
-/// A schema of the format before this one is brought to it, whole; one that is not whole is left alone.
+/// A schema of the format before this one is brought to it, whole; one that is not whole is left
+/// alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_of_an_older_format_is_kept_whole() {
     let url = stage::database().await;
     let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
-    let _charge = ledger.debit("ann", gaussian(0.01), fingerprint(1)).await.unwrap();
+    let _charge = ledger
+        .debit("ann", gaussian(0.01), fingerprint(1))
+        .await
+        .unwrap();
     let asked = question(1, 0.1, gaussian(0.01));
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     drop(ledger);
-    let set_back = "DROP TABLE pgveil_ledger.family; DROP TABLE pgveil_ledger.refusal; UPDATE pgveil_ledger.format SET version = 3";
+    let set_back = "DROP TABLE pgveil_ledger.family; DROP TABLE pgveil_ledger.refusal; UPDATE \
+        pgveil_ledger.format SET version = 3";
     stage::execute(&url, set_back).await;
     let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
     assert_eq!(ledger.balance("ann").await.unwrap().spent, gaussian(0.01));
-    assert_eq!(ledger.find("ann", asked).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
-    assert!(ledger.relatives("ann", asked.family.unwrap()).await.unwrap().is_empty(), "kept before there were families");
-    ledger.keep("ann", question(17, 0.1, gaussian(0.01)), b"more".to_vec()).await.unwrap();
-    assert_eq!(ledger.relatives("ann", asked.family.unwrap()).await.unwrap(), [b"more"]);
+    assert_eq!(
+        ledger.find("ann", asked).await.unwrap(),
+        Some(Stored::Held(b"values".to_vec()))
+    );
+    assert!(
+        ledger
+            .relatives("ann", asked.family.unwrap())
+            .await
+            .unwrap()
+            .is_empty(),
+        "kept before there were families"
+    );
+    ledger
+        .keep("ann", question(17, 0.1, gaussian(0.01)), b"more".to_vec())
+        .await
+        .unwrap();
+    assert_eq!(
+        ledger
+            .relatives("ann", asked.family.unwrap())
+            .await
+            .unwrap(),
+        [b"more"]
+    );
     drop(ledger);
     stage::execute(&url, &format!("{set_back}; DROP TABLE pgveil_ledger.claim")).await;
     let refused = at_usual(&url, Accounting::Gdp).await.unwrap_err();
     assert!(matches!(&refused, Error::Damaged { .. }), "{refused}");
-    stage::execute(&url, "SELECT 1 / (SELECT count(*) FROM pgveil_ledger.format WHERE version = 3)").await;
+    stage::execute(
+        &url,
+        "SELECT 1 / (SELECT count(*) FROM pgveil_ledger.format WHERE version = 3)",
+    )
+    .await;
 }

@@ -10,8 +10,10 @@ use pgveil::postgres::{LocalPostgres, Options};
 use crate::fixture::{account, load};
 use crate::operations::serve::free_port;
 
-/// Rows enough to keep the database busy for seconds: every interview beside every code, several times over.
-const SLOW: &str = "SELECT count(*) FROM nls.interviews CROSS JOIN nls.industries a CROSS JOIN nls.industries b CROSS JOIN nls.industries c";
+/// Rows enough to keep the database busy for seconds: every interview beside every code, several
+/// times over.
+const SLOW: &str = "SELECT count(*) FROM nls.interviews CROSS JOIN nls.industries a CROSS JOIN \
+    nls.industries b CROSS JOIN nls.industries c";
 
 /// For a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -27,7 +29,9 @@ impl Drop for Proxy {
 
 async fn connected(port: u16) -> tokio_postgres::Client {
     let deadline = Instant::now() + PATIENCE;
-    let config = format!("host=127.0.0.1 port={port} user=analyst password=analyst dbname=nls sslmode=disable");
+    let config = format!(
+        "host=127.0.0.1 port={port} user=analyst password=analyst dbname=nls sslmode=disable"
+    );
     loop {
         match tokio_postgres::connect(&config, tokio_postgres::NoTls).await {
             Ok((client, connection)) => {
@@ -42,8 +46,17 @@ async fn connected(port: u16) -> tokio_postgres::Client {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_between_debit_and_answer() {
-    let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() }).await.unwrap();
-    let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
+    let server = LocalPostgres::start(Options {
+        database: Some("nls".to_owned()),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let (client, connection) = server
+        .config()
+        .connect(tokio_postgres::NoTls)
+        .await
+        .unwrap();
     tokio::spawn(connection);
     load(&client).await;
     let directory = std::env::temp_dir().join(format!("pgveil-crash-{:x}", rand::random::<u64>()));
@@ -52,19 +65,53 @@ async fn killed_between_debit_and_answer() {
     let port = free_port();
     let start = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));
-        command.args(["serve", "--policy", "policies/demo.yaml", "--listen", &format!("127.0.0.1:{port}")]);
-        command.env("DATABASE_URL", server.url()).env("PGVEIL_LEDGER", &ledger_url).env_remove("PGVEIL_LOG").env_remove("RUST_LOG");
-        Proxy(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        command.args([
+            "serve",
+            "--policy",
+            "policies/demo.yaml",
+            "--listen",
+            &format!("127.0.0.1:{port}"),
+        ]);
+        command
+            .env("DATABASE_URL", server.url())
+            .env("PGVEIL_LEDGER", &ledger_url)
+            .env_remove("PGVEIL_LOG")
+            .env_remove("RUST_LOG");
+        Proxy(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
     };
     let yaml = std::fs::read_to_string("policies/demo.yaml").unwrap();
-    let file =
-        File::parse("policies/demo.yaml", &yaml, |name| Some(if name == "DATABASE_URL" { server.url().to_owned() } else { ledger_url.clone() }))
-            .unwrap();
-    let policy = check(&file, &pgveil::catalog::load(&client).await.unwrap(), &client).await.unwrap().policy;
+    let file = File::parse("policies/demo.yaml", &yaml, |name| {
+        Some(if name == "DATABASE_URL" {
+            server.url().to_owned()
+        } else {
+            ledger_url.clone()
+        })
+    })
+    .unwrap();
+    let policy = check(
+        &file,
+        &pgveil::catalog::load(&client).await.unwrap(),
+        &client,
+    )
+    .await
+    .unwrap()
+    .policy;
     let role = policy.role("analyst").unwrap();
     let spent = async || {
-        let ledger =
-            Ledger::open(&ledger_url, account("owner", policy.privacy.budget, &policy), &[account("analyst", role.budget, &policy)]).await.unwrap();
+        let ledger = Ledger::open(
+            &ledger_url,
+            account("owner", policy.privacy.budget, &policy),
+            &[account("analyst", role.budget, &policy)],
+        )
+        .await
+        .unwrap();
         ledger.balance("analyst").await.unwrap().spent.mu_squared
     };
 
@@ -77,7 +124,10 @@ async fn killed_between_debit_and_answer() {
         if charged > pgveil::mechanism::Fixed::ZERO {
             break charged;
         }
-        assert!(!asked.is_finished() && Instant::now() < deadline, "no debit came");
+        assert!(
+            !asked.is_finished() && Instant::now() < deadline,
+            "no debit came"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert!(!asked.is_finished(), "the query is too quick for this test");
@@ -88,8 +138,14 @@ async fn killed_between_debit_and_answer() {
 
     let _proxy = start();
     let analyst = connected(port).await;
-    analyst.simple_query("SELECT count(*) FROM nls.women").await.unwrap();
-    assert!(spent().await > charged, "the next question is charged on top");
+    analyst
+        .simple_query("SELECT count(*) FROM nls.women")
+        .await
+        .unwrap();
+    assert!(
+        spent().await > charged,
+        "the next question is charged on top"
+    );
     drop(_proxy);
     std::fs::remove_dir_all(&directory).unwrap();
 }

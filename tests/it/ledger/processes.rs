@@ -1,4 +1,5 @@
-//! Several processes on one file, some of them killed: this test binary runs itself again as the debiting child.
+//! Several processes on one file, some of them killed: this test binary runs itself again as the
+//! debiting child.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +18,10 @@ const FIRST: &str = "PGVEIL_TEST_LEDGER_FIRST";
 const EPSILON: &str = "PGVEIL_TEST_LEDGER_EPSILON";
 
 fn specs(epsilon: f64) -> (AccountSpec, Vec<AccountSpec>) {
-    (account("owner", epsilon, 0.0, Accounting::Pure), vec![account("ann", epsilon, 0.0, Accounting::Pure)])
+    (
+        account("owner", epsilon, 0.0, Accounting::Pure),
+        vec![account("ann", epsilon, 0.0, Accounting::Pure)],
+    )
 }
 
 async fn reopen(path: &Path, epsilon: f64) -> Ledger {
@@ -27,10 +31,13 @@ async fn reopen(path: &Path, epsilon: f64) -> Ledger {
 
 const LOSS: f64 = 0.01;
 
-/// No test by itself: the child's main, when the variables are set. Writes `ack <number>` for each charge it holds, until the budget is exhausted.
+/// No test by itself: the child's main, when the variables are set. Writes `ack <number>` for each
+/// charge it holds, until the budget is exhausted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
-    let Ok(file) = std::env::var(FILE) else { return };
+    let Ok(file) = std::env::var(FILE) else {
+        return;
+    };
     let number = |name| std::env::var(name).unwrap().parse::<f64>().unwrap();
     let ledger = Arc::new(reopen(Path::new(&file), number(EPSILON)).await);
     let first = number(FIRST) as u64;
@@ -40,8 +47,12 @@ async fn child() {
             tokio::spawn(async move {
                 for query in (first + task..).step_by(4) {
                     match ledger.debit("ann", laplace(LOSS), fingerprint(query)).await {
-                        Ok(_) => std::io::stdout().write_all(format!("\nack {query}\n").as_bytes()).unwrap(),
-                        Err(DebitError::Exhausted { .. } | DebitError::TotalExhausted { .. }) => return,
+                        Ok(_) => std::io::stdout()
+                            .write_all(format!("\nack {query}\n").as_bytes())
+                            .unwrap(),
+                        Err(DebitError::Exhausted { .. } | DebitError::TotalExhausted { .. }) => {
+                            return;
+                        }
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -55,8 +66,16 @@ async fn child() {
 
 fn spawn(file: &Path, first: u64, epsilon: f64) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "ledger::processes::child", "--nocapture", "--test-threads=1"]);
-    command.env(FILE, file).env(FIRST, first.to_string()).env(EPSILON, epsilon.to_string());
+    command.args([
+        "--exact",
+        "ledger::processes::child",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command
+        .env(FILE, file)
+        .env(FIRST, first.to_string())
+        .env(EPSILON, epsilon.to_string());
     command.stdout(Stdio::piped()).spawn().unwrap()
 }
 
@@ -65,7 +84,15 @@ fn reader(child: &mut Child) -> JoinHandle<Vec<u64>> {
     let stdout = child.stdout.take().unwrap();
     std::thread::spawn(move || {
         let lines = BufReader::new(stdout).split(b'\n').map_while(Result::ok);
-        lines.filter_map(|line| String::from_utf8(line).ok()?.strip_prefix("ack ")?.parse().ok()).collect()
+        lines
+            .filter_map(|line| {
+                String::from_utf8(line)
+                    .ok()?
+                    .strip_prefix("ack ")?
+                    .parse()
+                    .ok()
+            })
+            .collect()
     })
 }
 
@@ -73,10 +100,19 @@ fn reader(child: &mut Child) -> JoinHandle<Vec<u64>> {
 async fn processes_race_for_the_last_epsilon() {
     let scratch = Scratch::new();
     let epsilon = 2.0;
-    let mut children: Vec<_> = (0..4).map(|child| spawn(&scratch.file(), child * 1_000_000, epsilon)).collect();
+    let mut children: Vec<_> = (0..4)
+        .map(|child| spawn(&scratch.file(), child * 1_000_000, epsilon))
+        .collect();
     let readers: Vec<_> = children.iter_mut().map(reader).collect();
-    assert!(children.iter_mut().all(|child| child.wait().unwrap().success()));
-    let acked: Vec<u64> = readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect();
+    assert!(
+        children
+            .iter_mut()
+            .all(|child| child.wait().unwrap().success())
+    );
+    let acked: Vec<u64> = readers
+        .into_iter()
+        .flat_map(|reader| reader.join().unwrap())
+        .collect();
     let loss = laplace(LOSS);
     let admissible = specs(epsilon).0.cap.epsilon().0 / loss.epsilon.unwrap().0;
     assert_eq!(acked.len() as u128, admissible);
@@ -84,7 +120,8 @@ async fn processes_race_for_the_last_epsilon() {
     let _ = reopen(&scratch.file(), epsilon).await;
 }
 
-/// What a killed process was told is in the ledger, whenever the kill came, with another process at work on the same file.
+/// What a killed process was told is in the ledger, whenever the kill came, with another process at
+/// work on the same file.
 #[tokio::test]
 async fn killed_process_forgets_no_charge() {
     const ROUNDS: u64 = 25;
@@ -94,25 +131,43 @@ async fn killed_process_forgets_no_charge() {
     let mut acked = HashSet::new();
     let mut round = 0;
     while round < ROUNDS || acked.len() <= ACKED {
-        assert!(round < 20 * ROUNDS, "the children hardly ran: {} charges", acked.len());
-        let mut children: Vec<_> = (0..2).map(|child| spawn(&scratch.file(), (round * 2 + child) * 1_000_000, epsilon)).collect();
+        assert!(
+            round < 20 * ROUNDS,
+            "the children hardly ran: {} charges",
+            acked.len()
+        );
+        let mut children: Vec<_> = (0..2)
+            .map(|child| spawn(&scratch.file(), (round * 2 + child) * 1_000_000, epsilon))
+            .collect();
         let readers: Vec<_> = children.iter_mut().map(reader).collect();
         for child in &mut children {
-            // Where a busy machine lets them do little in this time, those of later rounds get more.
+            // Where a busy machine lets them do little in this time, those of later rounds get
+            // more.
             let longest = 200_000 * (1 + round / ROUNDS);
-            tokio::time::sleep(Duration::from_micros(5_000 + rand::random::<u64>() % longest)).await;
+            tokio::time::sleep(Duration::from_micros(
+                5_000 + rand::random::<u64>() % longest,
+            ))
+            .await;
             child.kill().unwrap();
             child.wait().unwrap();
         }
         for reader in readers {
             acked.extend(reader.join().unwrap());
         }
-        // Verifies that the sums are those of the history; a child killed before it made the file leaves none, or a whole one.
+        // Verifies that the sums are those of the history; a child killed before it made the file
+        // leaves none, or a whole one.
         let ledger = reopen(&scratch.file(), epsilon).await;
         let rows = rows(&scratch.file());
         let kept: HashSet<_> = rows.iter().map(|(_, _, digest)| *digest).collect();
-        assert!(acked.iter().all(|number| kept.contains(fingerprint(*number).as_bytes())), "an acknowledged charge is gone");
-        let total = rows.iter().fold(Loss::ZERO, |sum, (_, loss, _)| sum.compose(*loss).unwrap());
+        assert!(
+            acked
+                .iter()
+                .all(|number| kept.contains(fingerprint(*number).as_bytes())),
+            "an acknowledged charge is gone"
+        );
+        let total = rows
+            .iter()
+            .fold(Loss::ZERO, |sum, (_, loss, _)| sum.compose(*loss).unwrap());
         assert_eq!(ledger.balance("ann").await.unwrap().spent, total);
         assert_eq!(ledger.balance_owner().await.unwrap().spent, total);
         round += 1;

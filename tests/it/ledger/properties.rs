@@ -19,7 +19,8 @@ enum Step {
         role: usize,
         loss: Loss,
     },
-    /// A restart or a reload under a changed policy: budgets of the roles and the owner, and whether the roles' are renewed.
+    /// A restart or a reload under a changed policy: budgets of the roles and the owner, and
+    /// whether the roles' are renewed.
     Reopen {
         budgets: [(f64, f64); 3],
         renew: [Renew; 2],
@@ -52,7 +53,10 @@ fn renews() -> impl Strategy<Value = [Renew; 2]> {
 
 fn loss() -> impl Strategy<Value = Loss> {
     let delta = prop::sample::select(vec![0.0, 0.0, 1e-9, 5e-9]).prop_map(Fixed::round_up);
-    let base = prop_oneof![(0.001..0.5f64).prop_map(laplace), (0.0001..0.05f64).prop_map(gaussian)];
+    let base = prop_oneof![
+        (0.001..0.5f64).prop_map(laplace),
+        (0.0001..0.05f64).prop_map(gaussian)
+    ];
     (base, delta).prop_map(|(loss, delta)| Loss { delta, ..loss })
 }
 
@@ -68,7 +72,8 @@ fn step() -> impl Strategy<Value = Step> {
 /// The filter as it is promised, over all debits anew.
 fn fits(cap: &Cap, losses: &[Loss]) -> bool {
     let sum = |component: fn(&Loss) -> u128| losses.iter().map(component).sum::<u128>();
-    let pure = losses.iter().all(|loss| loss.epsilon.is_some()) && sum(|loss| loss.epsilon.unwrap().0) <= cap.epsilon().0;
+    let pure = losses.iter().all(|loss| loss.epsilon.is_some())
+        && sum(|loss| loss.epsilon.unwrap().0) <= cap.epsilon().0;
     let other = match cap.accounting() {
         Accounting::Gdp => sum(|loss| loss.mu_squared.0) <= cap.mu_squared().0,
         Accounting::Zcdp => sum(|loss| loss.rho.0) <= cap.rho().0,
@@ -95,8 +100,19 @@ fn monday(day: i64) -> i64 {
 
 impl Model {
     fn new(budget: (f64, f64), renew: Renew, day: i64) -> Self {
-        let start = if renew == Renew::Never { 0 } else { monday(day) };
-        Self { budget, renew, start, ever: Vec::new(), period: Vec::new(), granted: 0 }
+        let start = if renew == Renew::Never {
+            0
+        } else {
+            monday(day)
+        };
+        Self {
+            budget,
+            renew,
+            start,
+            ever: Vec::new(),
+            period: Vec::new(),
+            granted: 0,
+        }
     }
 
     fn reopen(&mut self, budget: (f64, f64), renew: Renew, day: i64) {
@@ -105,7 +121,11 @@ impl Model {
             if self.is_over(day) {
                 self.granted = 0;
             }
-            let start = if renew == Renew::Never { 0 } else { monday(day) };
+            let start = if renew == Renew::Never {
+                0
+            } else {
+                monday(day)
+            };
             (self.renew, self.start) = (renew, self.start.max(start));
         }
     }
@@ -122,10 +142,17 @@ impl Model {
     }
 
     fn cap(&self, accounting: Accounting, day: i64) -> Cap {
-        // What was granted for a period that is over stays over, also where the policy renews no more.
+        // What was granted for a period that is over stays over, also where the policy renews no
+        // more.
         let granted = if self.is_over(day) { 0 } else { self.granted };
         let epsilon = Fixed(Fixed::round_down(self.budget.0).0 + granted);
-        Cap::new(epsilon, Fixed::round_down(self.budget.1), Fixed::round_down(super::SHARE), accounting).unwrap()
+        Cap::new(
+            epsilon,
+            Fixed::round_down(self.budget.1),
+            Fixed::round_down(super::SHARE),
+            accounting,
+        )
+        .unwrap()
     }
 
     fn admits(&self, accounting: Accounting, loss: Loss, day: i64) -> bool {
@@ -146,11 +173,24 @@ struct World {
 
 impl World {
     async fn open(&self, budgets: [(f64, f64); 3], renew: [Renew; 2]) -> Ledger {
-        let spec = |name, (epsilon, delta), renew| AccountSpec { renew, ..account(name, epsilon, delta, self.accounting) };
-        let roles = [spec("ann", budgets[0], renew[0]), spec("bob", budgets[1], renew[1])];
+        let spec = |name, (epsilon, delta), renew| AccountSpec {
+            renew,
+            ..account(name, epsilon, delta, self.accounting)
+        };
+        let roles = [
+            spec("ann", budgets[0], renew[0]),
+            spec("bob", budgets[1], renew[1]),
+        ];
         let (url, now) = (self.url.clone(), Arc::clone(&self.now));
         let clock = Clock::new(move || now.load(Ordering::SeqCst));
-        Ledger::on(move || open_store(&url), clock, spec("owner", budgets[2], Renew::Never), &roles).await.unwrap()
+        Ledger::on(
+            move || open_store(&url),
+            clock,
+            spec("owner", budgets[2], Renew::Never),
+            &roles,
+        )
+        .await
+        .unwrap()
     }
 
     fn day(&self) -> i64 {
@@ -158,8 +198,18 @@ impl World {
     }
 }
 
-async fn follow(url: String, accounting: Accounting, first: [(f64, f64); 3], renew: [Renew; 2], steps: Vec<Step>) {
-    let world = World { url, accounting, now: Arc::new(AtomicI64::new(20_773 * DAY)) };
+async fn follow(
+    url: String,
+    accounting: Accounting,
+    first: [(f64, f64); 3],
+    renew: [Renew; 2],
+    steps: Vec<Step>,
+) {
+    let world = World {
+        url,
+        accounting,
+        now: Arc::new(AtomicI64::new(20_773 * DAY)),
+    };
     let mut ledger = world.open(first, renew).await;
     let mut models = [0, 1].map(|role| Model::new(first[role], renew[role], world.day()));
     let (mut owner, mut all) = (first[2], Vec::new());
@@ -181,8 +231,18 @@ async fn follow(url: String, accounting: Accounting, first: [(f64, f64); 3], ren
             }
             Step::Grant { role, epsilon } => {
                 let more = Fixed::round_down(epsilon);
-                let act = Act::Grant { role: ROLES[role].to_owned(), epsilon: more, delta: Fixed::ZERO };
-                let decided = ledger.decide(Decision { act, who: "olga".to_owned(), why: "a test".to_owned() }).await;
+                let act = Act::Grant {
+                    role: ROLES[role].to_owned(),
+                    epsilon: more,
+                    delta: Fixed::ZERO,
+                };
+                let decided = ledger
+                    .decide(Decision {
+                        act,
+                        who: "olga".to_owned(),
+                        why: "a test".to_owned(),
+                    })
+                    .await;
                 let model = &mut models[role];
                 let raised = model.cap(accounting, day).epsilon().0 + more.0;
                 let fits = raised <= Fixed::round_down(owner.0).0 && model.budget.1 <= owner.1;
@@ -194,11 +254,23 @@ async fn follow(url: String, accounting: Accounting, first: [(f64, f64); 3], ren
                 }
             }
             Step::Debit { role, loss } => {
-                let is_closed = closed[role].is_some_and(|at| owner.0 < at.0 || owner.1 < at.1 || owner == at) && !loss.is_zero();
-                let expected = (models[role].admits(accounting, loss, day), fits(&of_owner(owner), &[all.as_slice(), &[loss]].concat()));
-                match (expected, ledger.debit(ROLES[role], loss, fingerprint(number as u64)).await) {
+                let is_closed = closed[role]
+                    .is_some_and(|at| owner.0 < at.0 || owner.1 < at.1 || owner == at)
+                    && !loss.is_zero();
+                let expected = (
+                    models[role].admits(accounting, loss, day),
+                    fits(&of_owner(owner), &[all.as_slice(), &[loss]].concat()),
+                );
+                match (
+                    expected,
+                    ledger
+                        .debit(ROLES[role], loss, fingerprint(number as u64))
+                        .await,
+                ) {
                     (_, Err(DebitError::Closed { .. })) if is_closed => {}
-                    (expected, got) if is_closed => panic!("closed: expected {expected:?}, got {got:?}"),
+                    (expected, got) if is_closed => {
+                        panic!("closed: expected {expected:?}, got {got:?}")
+                    }
                     ((true, true), Ok(_)) => {
                         models[role].begin(day);
                         models[role].period.push(loss);
@@ -207,7 +279,9 @@ async fn follow(url: String, accounting: Accounting, first: [(f64, f64); 3], ren
                         paid.insert(fingerprint(number as u64), (role, loss));
                     }
                     ((false, _), Err(DebitError::Exhausted { .. })) => {}
-                    ((true, false), Err(DebitError::TotalExhausted { .. })) => closed[role] = Some(owner),
+                    ((true, false), Err(DebitError::TotalExhausted { .. })) => {
+                        closed[role] = Some(owner)
+                    }
                     (expected, got) => panic!("expected {expected:?}, got {got:?}"),
                 }
             }
@@ -215,13 +289,24 @@ async fn follow(url: String, accounting: Accounting, first: [(f64, f64); 3], ren
     }
     let mut kept = HashMap::new();
     for (role, name) in ROLES.into_iter().enumerate() {
-        kept.extend(ledger.history(name, u32::MAX).await.unwrap().into_iter().map(|entry| (entry.fingerprint, (role, entry.loss))));
+        kept.extend(
+            ledger
+                .history(name, u32::MAX)
+                .await
+                .unwrap()
+                .into_iter()
+                .map(|entry| (entry.fingerprint, (role, entry.loss))),
+        );
     }
     assert_eq!(kept, paid);
 }
 
 fn run(follow: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(follow);
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(follow);
 }
 
 fn accountings() -> impl Strategy<Value = Accounting> {
@@ -255,7 +340,14 @@ proptest! {
 async fn ledger_bytes(path: &Path) -> Vec<u8> {
     let ledger = open_usual(path, Accounting::Gdp).await.unwrap();
     for number in 0..40 {
-        let _ = ledger.debit(ROLES[number as usize % 2], laplace(0.001), fingerprint(number)).await.unwrap();
+        let _ = ledger
+            .debit(
+                ROLES[number as usize % 2],
+                laplace(0.001),
+                fingerprint(number),
+            )
+            .await
+            .unwrap();
     }
     drop(ledger);
     std::fs::read(path).unwrap()
@@ -279,25 +371,66 @@ async fn torn_and_foreign_files_are_refused_and_left() {
     let garbage_after_header = [&whole[..100], &random[100..]].concat();
     let cases: [(&str, Vec<u8>, Refused); 11] = [
         ("empty", Vec::new(), |e| matches!(e, Error::Damaged { .. })),
-        ("part of a header", whole[..50].to_vec(), |e| matches!(e, Error::Damaged { .. })),
-        ("one page", whole[..4096].to_vec(), |e| matches!(e, Error::Damaged { .. })),
-        ("half", whole[..whole.len() / 2].to_vec(), |e| matches!(e, Error::Damaged { .. })),
-        ("one page short", whole[..whole.len() - 4096].to_vec(), |e| matches!(e, Error::Damaged { .. })),
-        ("one byte short", whole[..whole.len() - 1].to_vec(), |e| matches!(e, Error::Damaged { .. })),
-        ("random", random.clone(), |e| matches!(e, Error::Foreign { .. })),
-        ("random after the header", garbage_after_header, |e| matches!(e, Error::Damaged { .. })),
-        ("another application", patched(&whole, 68, 1), |e| matches!(e, Error::Foreign { .. })),
-        ("newer", patched(&whole, 60, 6), |e| matches!(e, Error::Newer { found: 6, known: 5, .. })),
-        ("no format", patched(&whole, 60, 0), |e| matches!(e, Error::Foreign { .. })),
+        ("part of a header", whole[..50].to_vec(), |e| {
+            matches!(e, Error::Damaged { .. })
+        }),
+        ("one page", whole[..4096].to_vec(), |e| {
+            matches!(e, Error::Damaged { .. })
+        }),
+        ("half", whole[..whole.len() / 2].to_vec(), |e| {
+            matches!(e, Error::Damaged { .. })
+        }),
+        (
+            "one page short",
+            whole[..whole.len() - 4096].to_vec(),
+            |e| matches!(e, Error::Damaged { .. }),
+        ),
+        ("one byte short", whole[..whole.len() - 1].to_vec(), |e| {
+            matches!(e, Error::Damaged { .. })
+        }),
+        ("random", random.clone(), |e| {
+            matches!(e, Error::Foreign { .. })
+        }),
+        ("random after the header", garbage_after_header, |e| {
+            matches!(e, Error::Damaged { .. })
+        }),
+        ("another application", patched(&whole, 68, 1), |e| {
+            matches!(e, Error::Foreign { .. })
+        }),
+        ("newer", patched(&whole, 60, 6), |e| {
+            matches!(
+                e,
+                Error::Newer {
+                    found: 6,
+                    known: 5,
+                    ..
+                }
+            )
+        }),
+        ("no format", patched(&whole, 60, 0), |e| {
+            matches!(e, Error::Foreign { .. })
+        }),
     ];
     for (name, bytes, expected) in cases {
         std::fs::write(&path, &bytes).unwrap();
         let error = open_usual(&path, Accounting::Gdp).await.expect_err(name);
         assert!(expected(&error), "{name}: {error}");
-        assert!(std::fs::read(&path).unwrap() == bytes, "{name}: the file was touched");
+        assert!(
+            std::fs::read(&path).unwrap() == bytes,
+            "{name}: the file was touched"
+        );
     }
     std::fs::write(&path, &whole).unwrap();
-    assert_eq!(open_usual(&path, Accounting::Gdp).await.unwrap().history("ann", 100).await.unwrap().len(), 20);
+    assert_eq!(
+        open_usual(&path, Accounting::Gdp)
+            .await
+            .unwrap()
+            .history("ann", 100)
+            .await
+            .unwrap()
+            .len(),
+        20
+    );
 }
 
 #[tokio::test]
@@ -317,14 +450,31 @@ async fn database_itself_refuses_to_forget() {
         assert!(connection.execute(sql, []).is_err(), "{sql}");
     }
     // Whoever takes the guard away is found out by the schema, or by the sums.
-    let guard: String = connection.query_row("SELECT sql FROM sqlite_schema WHERE name = 'account_spent'", [], |row| row.get(0)).unwrap();
-    connection.execute_batch("DROP TRIGGER account_spent").unwrap();
-    let error = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap_err();
+    let guard: String = connection
+        .query_row(
+            "SELECT sql FROM sqlite_schema WHERE name = 'account_spent'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    connection
+        .execute_batch("DROP TRIGGER account_spent")
+        .unwrap();
+    let error = open_usual(&scratch.file(), Accounting::Gdp)
+        .await
+        .unwrap_err();
     assert!(matches!(&error, Error::Damaged { .. }), "{error}");
-    connection.execute_batch("UPDATE account SET spent_rho = zeroblob(16) WHERE kind = 'owner'").unwrap();
+    connection
+        .execute_batch("UPDATE account SET spent_rho = zeroblob(16) WHERE kind = 'owner'")
+        .unwrap();
     connection.execute_batch(&guard).unwrap();
-    let error = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap_err();
-    assert!(error.to_string().contains("is not the sum of its debits"), "{error}");
+    let error = open_usual(&scratch.file(), Accounting::Gdp)
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("is not the sum of its debits"),
+        "{error}"
+    );
 }
 
 /// One changed byte anywhere: refused and left, or without effect on what is spent.
@@ -333,7 +483,12 @@ async fn changed_byte_frees_no_budget() {
     let scratch = Scratch::new();
     let path = scratch.file();
     let whole = ledger_bytes(&path).await;
-    let spent = open_usual(&path, Accounting::Gdp).await.unwrap().balances("ann").await.unwrap();
+    let spent = open_usual(&path, Accounting::Gdp)
+        .await
+        .unwrap()
+        .balances("ann")
+        .await
+        .unwrap();
     let mut refused = 0;
     for _ in 0..150 {
         let mut bytes = whole.clone();
@@ -344,7 +499,10 @@ async fn changed_byte_frees_no_budget() {
             Ok(ledger) => assert_eq!(ledger.balances("ann").await.unwrap(), spent, "byte {at}"),
             Err(_) => {
                 refused += 1;
-                assert!(std::fs::read(&path).unwrap() == bytes, "byte {at}: the file was touched");
+                assert!(
+                    std::fs::read(&path).unwrap() == bytes,
+                    "byte {at}: the file was touched"
+                );
             }
         }
     }

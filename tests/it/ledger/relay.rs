@@ -16,7 +16,8 @@ const NEVER: u32 = 0;
 const BEFORE_COMMIT: u32 = 1;
 /// The next COMMIT is passed on, its answer is not, and the connection ends.
 const AFTER_COMMIT: u32 = 2;
-/// The next COMMIT is not passed on, the connection ends, and from then on all go to another server.
+/// The next COMMIT is not passed on, the connection ends, and from then on all go to another
+/// server.
 const TAKES_OVER: u32 = 3;
 const TAKEN_OVER: u32 = 4;
 
@@ -35,7 +36,10 @@ async fn relay_or(mode: Arc<AtomicU32>, name: &str, other: Option<PathBuf>) -> S
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
-            let socket = other.as_ref().filter(|_| mode.load(Ordering::SeqCst) == TAKEN_OVER).unwrap_or(&socket);
+            let socket = other
+                .as_ref()
+                .filter(|_| mode.load(Ordering::SeqCst) == TAKEN_OVER)
+                .unwrap_or(&socket);
             let server = UnixStream::connect(socket).await.unwrap();
             tokio::spawn(pass(client, server, Arc::clone(&mode)));
         }
@@ -84,10 +88,20 @@ async fn a_commit_whose_answer_is_lost_is_charged_once() {
     let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
     mode.store(AFTER_COMMIT, Ordering::SeqCst);
     // The server says afterwards that it was committed.
-    assert!(ledger.debit("ann", laplace(0.25), fingerprint(1)).await.is_ok());
+    assert!(
+        ledger
+            .debit("ann", laplace(0.25), fingerprint(1))
+            .await
+            .is_ok()
+    );
     assert_eq!(mode.load(Ordering::SeqCst), NEVER, "the connection was cut");
     assert_eq!(ledger.balance("ann").await.unwrap().spent, laplace(0.25));
-    assert!(ledger.debit("ann", laplace(0.25), fingerprint(2)).await.is_ok());
+    assert!(
+        ledger
+            .debit("ann", laplace(0.25), fingerprint(2))
+            .await
+            .is_ok()
+    );
     assert_eq!(ledger.history("ann", 10).await.unwrap().len(), 2);
 }
 
@@ -97,38 +111,93 @@ async fn a_connection_lost_before_the_commit_answers_nothing() {
     let url = relay(Arc::clone(&mode)).await;
     let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
     mode.store(BEFORE_COMMIT, Ordering::SeqCst);
-    let refused = ledger.debit("ann", laplace(0.25), fingerprint(1)).await.unwrap_err();
+    let refused = ledger
+        .debit("ann", laplace(0.25), fingerprint(1))
+        .await
+        .unwrap_err();
     assert!(refused.refusal().is_none(), "{refused}");
     assert_eq!(ledger.balance("ann").await.unwrap().spent, Loss::ZERO);
     // Between two debits a lost connection is not noticed.
     let name = url.rsplit_once('/').unwrap().1.split('?').next().unwrap();
-    let terminate = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'");
+    let terminate =
+        format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'");
     stage::execute(stage::server().await.url(), &terminate).await;
-    assert!(ledger.debit("ann", laplace(0.25), fingerprint(2)).await.is_ok());
+    assert!(
+        ledger
+            .debit("ann", laplace(0.25), fingerprint(2))
+            .await
+            .is_ok()
+    );
     assert_eq!(ledger.balance("ann").await.unwrap().spent, laplace(0.25));
 }
 
-/// A server that takes over gives numbers of transactions anew: that somebody's of the lost one's number was committed there says nothing of the lost one.
+/// A server that takes over gives numbers of transactions anew: that somebody's of the lost one's
+/// number was committed there says nothing of the lost one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_takes_over_confirms_no_foreign_commit() {
     let url = stage::database().await;
-    let name = url.split_once("@/").unwrap().1.split('?').next().unwrap().to_owned();
-    let settings = [("fsync", "on"), ("synchronous_commit", "on")].map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let other = LocalPostgres::start(Options { database: Some(name.clone()), settings, ..Options::default() }).await.unwrap();
+    let name = url
+        .split_once("@/")
+        .unwrap()
+        .1
+        .split('?')
+        .next()
+        .unwrap()
+        .to_owned();
+    let settings = [("fsync", "on"), ("synchronous_commit", "on")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
+    let other = LocalPostgres::start(Options {
+        database: Some(name.clone()),
+        settings,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     drop(at_usual(other.url(), Accounting::Gdp).await.unwrap());
     let mode = Arc::new(AtomicU32::new(NEVER));
-    let relayed = relay_or(Arc::clone(&mode), &name, Some(other.directory().join(".s.PGSQL.5432"))).await;
+    let relayed = relay_or(
+        Arc::clone(&mode),
+        &name,
+        Some(other.directory().join(".s.PGSQL.5432")),
+    )
+    .await;
     let ledger = at_usual(&relayed, Accounting::Gdp).await.unwrap();
-    let (client, connection) = url.parse::<tokio_postgres::Config>().unwrap().connect(tokio_postgres::NoTls).await.unwrap();
+    let (client, connection) = url
+        .parse::<tokio_postgres::Config>()
+        .unwrap()
+        .connect(tokio_postgres::NoTls)
+        .await
+        .unwrap();
     tokio::spawn(connection);
-    let number: i64 = client.query_one("SELECT txid_current()", &[]).await.unwrap().get(0);
+    let number: i64 = client
+        .query_one("SELECT txid_current()", &[])
+        .await
+        .unwrap()
+        .get(0);
     let later = number + 5000;
-    stage::execute(other.url(), &format!("DO $$ BEGIN WHILE txid_current() < {later} LOOP COMMIT; END LOOP; END $$")).await;
+    stage::execute(
+        other.url(),
+        &format!("DO $$ BEGIN WHILE txid_current() < {later} LOOP COMMIT; END LOOP; END $$"),
+    )
+    .await;
     mode.store(TAKES_OVER, Ordering::SeqCst);
-    let refused = ledger.debit("ann", laplace(0.25), fingerprint(1)).await.unwrap_err();
-    assert_eq!(mode.load(Ordering::SeqCst), TAKEN_OVER, "the connection was cut");
+    let refused = ledger
+        .debit("ann", laplace(0.25), fingerprint(1))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        mode.load(Ordering::SeqCst),
+        TAKEN_OVER,
+        "the connection was cut"
+    );
     assert!(refused.refusal().is_none(), "{refused}");
     assert_eq!(ledger.balance("ann").await.unwrap().spent, Loss::ZERO);
-    assert!(ledger.debit("ann", laplace(0.25), fingerprint(2)).await.is_ok());
+    assert!(
+        ledger
+            .debit("ann", laplace(0.25), fingerprint(2))
+            .await
+            .is_ok()
+    );
     assert_eq!(ledger.balance("ann").await.unwrap().spent, laplace(0.25));
 }

@@ -1,4 +1,5 @@
-//! A PostgreSQL that loses nothing, for ledgers: one server for all tests of this process, a database for each.
+//! A PostgreSQL that loses nothing, for ledgers: one server for all tests of this process, a
+//! database for each.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,9 +10,21 @@ static SERVER: OnceCell<LocalPostgres> = OnceCell::const_new();
 
 pub async fn server() -> &'static LocalPostgres {
     let start = || async {
-        let durable = [("fsync", "on"), ("synchronous_commit", "on"), ("full_page_writes", "on"), ("max_connections", "100")];
-        let settings = durable.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        LocalPostgres::start(Options { settings, ..Options::default() }).await.unwrap()
+        let durable = [
+            ("fsync", "on"),
+            ("synchronous_commit", "on"),
+            ("full_page_writes", "on"),
+            ("max_connections", "100"),
+        ];
+        let settings = durable
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec();
+        LocalPostgres::start(Options {
+            settings,
+            ..Options::default()
+        })
+        .await
+        .unwrap()
     };
     SERVER.get_or_init(start).await
 }
@@ -27,12 +40,21 @@ pub async fn database() -> String {
 
 /// An empty store of the same kind.
 pub async fn beside(url: &str, number: usize) -> String {
-    if url.starts_with("sqlite") { format!("{url}.{number}") } else { database().await }
+    if url.starts_with("sqlite") {
+        format!("{url}.{number}")
+    } else {
+        database().await
+    }
 }
 
 /// Runs statements at the server, as its superuser.
 pub async fn execute(url: &str, sql: &str) {
-    let (client, connection) = url.parse::<tokio_postgres::Config>().unwrap().connect(tokio_postgres::NoTls).await.unwrap();
+    let (client, connection) = url
+        .parse::<tokio_postgres::Config>()
+        .unwrap()
+        .connect(tokio_postgres::NoTls)
+        .await
+        .unwrap();
     let connection = tokio::spawn(connection);
     client.batch_execute(sql).await.unwrap();
     drop(client);

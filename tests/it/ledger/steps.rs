@@ -1,4 +1,5 @@
-//! kill -9 at every step of a debit and of the storing of its answer, on both stores: this test binary runs itself again as the child that dies.
+//! kill -9 at every step of a debit and of the storing of its answer, on both stores: this test
+//! binary runs itself again as the child that dies.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -48,9 +49,18 @@ impl Store for Dying {
 /// No test by itself: the child's main, when the variables are set.
 #[tokio::test]
 async fn child() {
-    let (Ok(url), Ok(at)) = (std::env::var(URL), std::env::var(STEP)) else { return };
+    let (Ok(url), Ok(at)) = (std::env::var(URL), std::env::var(STEP)) else {
+        return;
+    };
     let (owner, roles) = specs_usual(Accounting::Gdp);
-    let ledger = Ledger::on(move || Ok(Box::new(Dying(open_store(&url)?)) as Box<dyn Store>), Clock::system(), owner, &roles).await.unwrap();
+    let ledger = Ledger::on(
+        move || Ok(Box::new(Dying(open_store(&url)?)) as Box<dyn Store>),
+        Clock::system(),
+        owner,
+        &roles,
+    )
+    .await
+    .unwrap();
     LEFT.store(at.parse().unwrap(), Ordering::SeqCst);
     let asked = question(1, 0.1, gaussian(0.001));
     let _charge = ledger.purchase("ann", buying(asked)).await.unwrap();
@@ -66,23 +76,56 @@ async fn every_step(fresh: impl AsyncFn() -> String) {
         let url = fresh().await;
         drop(at_usual(&url, Accounting::Gdp).await.unwrap());
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "ledger::steps::child", "--nocapture", "--test-threads=1"]);
-        command.env(URL, &url).env(STEP, steps.to_string()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        command.args([
+            "--exact",
+            "ledger::steps::child",
+            "--nocapture",
+            "--test-threads=1",
+        ]);
+        command
+            .env(URL, &url)
+            .env(STEP, steps.to_string())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap())
+            .await
+            .unwrap();
         completed = output.status.success();
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         let (charged, kept) = (told.contains("\ncharged\n"), told.contains("\nkept\n"));
         assert!(!completed || (charged && kept), "{told}");
         // Verifies that every sum is that of the history.
-        let ledger = at_usual(&url, Accounting::Gdp).await.unwrap_or_else(|e| panic!("step {steps}: {e}"));
+        let ledger = at_usual(&url, Accounting::Gdp)
+            .await
+            .unwrap_or_else(|e| panic!("step {steps}: {e}"));
         let balances = ledger.balances("ann").await.unwrap();
         let debits = ledger.history("ann", 10).await.unwrap().len();
-        assert!(debits <= 1 && (!charged || debits == 1), "step {steps}: a charge that was relied on is gone");
-        let expected = if debits == 1 { gaussian(0.001) } else { Loss::ZERO };
-        assert_eq!((balances.role.spent, balances.owner.spent), (expected, expected), "step {steps}: both pay, or neither");
-        let found = ledger.find("ann", question(1, 0.1, gaussian(0.001))).await.unwrap();
-        assert!(!kept || found == Some(Stored::Held(b"values".to_vec())), "step {steps}: an answer that was kept is gone");
-        assert!(found.is_none() || debits == 1, "step {steps}: an answer that nobody paid for");
+        assert!(
+            debits <= 1 && (!charged || debits == 1),
+            "step {steps}: a charge that was relied on is gone"
+        );
+        let expected = if debits == 1 {
+            gaussian(0.001)
+        } else {
+            Loss::ZERO
+        };
+        assert_eq!(
+            (balances.role.spent, balances.owner.spent),
+            (expected, expected),
+            "step {steps}: both pay, or neither"
+        );
+        let found = ledger
+            .find("ann", question(1, 0.1, gaussian(0.001)))
+            .await
+            .unwrap();
+        assert!(
+            !kept || found == Some(Stored::Held(b"values".to_vec())),
+            "step {steps}: an answer that was kept is gone"
+        );
+        assert!(
+            found.is_none() || debits == 1,
+            "step {steps}: an answer that nobody paid for"
+        );
         unacknowledged += u32::from(debits == 1 && !charged);
         steps += 1;
     }

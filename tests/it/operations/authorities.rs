@@ -1,4 +1,5 @@
-//! TLS towards the database: the certificate is verified, by authorities that the operator names in SSL_CERT_FILE.
+//! TLS towards the database: the certificate is verified, by authorities that the operator names in
+//! SSL_CERT_FILE.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -27,7 +28,11 @@ async fn secured(server: &LocalPostgres, tls: Arc<ServerConfig>) -> u16 {
     port
 }
 
-async fn pass(mut client: TcpStream, socket: std::path::PathBuf, acceptor: TlsAcceptor) -> std::io::Result<()> {
+async fn pass(
+    mut client: TcpStream,
+    socket: std::path::PathBuf,
+    acceptor: TlsAcceptor,
+) -> std::io::Result<()> {
     // SSLRequest.
     client.read_exact(&mut [0; 8]).await?;
     client.write_all(b"S").await?;
@@ -39,49 +44,93 @@ async fn pass(mut client: TcpStream, socket: std::path::PathBuf, acceptor: TlsAc
 fn pem(certificate: &CertificateDer<'_>, path: &Path) {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(certificate);
-    std::fs::write(path, format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")).unwrap();
+    std::fs::write(
+        path,
+        format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n"),
+    )
+    .unwrap();
 }
 
 /// What `pgveil check` says of the demo's policy over this database.
 async fn checked(url: String, authorities: Option<std::path::PathBuf>) -> Result<String, String> {
     let run = move || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));
-        command.args(["check", "policies/demo.yaml"]).env("DATABASE_URL", url).env("PGVEIL_LEDGER", "sqlite:///nowhere.db");
-        command.env_remove("SSL_CERT_FILE").envs(authorities.map(|file| ("SSL_CERT_FILE", file))).stdin(Stdio::null());
+        command
+            .args(["check", "policies/demo.yaml"])
+            .env("DATABASE_URL", url)
+            .env("PGVEIL_LEDGER", "sqlite:///nowhere.db");
+        command
+            .env_remove("SSL_CERT_FILE")
+            .envs(authorities.map(|file| ("SSL_CERT_FILE", file)))
+            .stdin(Stdio::null());
         let ended = command.output().unwrap();
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if ended.status.success() { Ok(said(&ended.stdout)) } else { Err(said(&ended.stderr)) }
+        if ended.status.success() {
+            Ok(said(&ended.stdout))
+        } else {
+            Err(said(&ended.stderr))
+        }
     };
     tokio::task::spawn_blocking(run).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_databases_certificate_is_verified_by_the_operators_authorities() {
-    let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() }).await.unwrap();
-    let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
+    let server = LocalPostgres::start(Options {
+        database: Some("nls".to_owned()),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let (client, connection) = server
+        .config()
+        .connect(tokio_postgres::NoTls)
+        .await
+        .unwrap();
     tokio::spawn(connection);
     load(&client).await;
     let ((tls, certificate), (_, stranger)) = (configuration(), configuration());
     let port = secured(&server, tls).await;
-    let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-authorities-{:x}", rand::random::<u64>())));
+    let directory = TemporaryDirectory(
+        std::env::temp_dir().join(format!("pgveil-authorities-{:x}", rand::random::<u64>())),
+    );
     std::fs::create_dir(&directory.0).unwrap();
     let file = |name: &str| directory.0.join(name);
     pem(&certificate, &file("own.pem"));
     pem(&stranger, &file("other.pem"));
-    std::fs::write(file("garbage.pem"), "-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n").unwrap();
-    let url = |host: &str, mode: &str| format!("postgresql://postgres@{host}:{port}/nls?sslmode={mode}");
+    std::fs::write(
+        file("garbage.pem"),
+        "-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n",
+    )
+    .unwrap();
+    let url =
+        |host: &str, mode: &str| format!("postgresql://postgres@{host}:{port}/nls?sslmode={mode}");
     for mode in ["require", "prefer"] {
-        let held = checked(url("localhost", mode), Some(file("own.pem"))).await.unwrap();
+        let held = checked(url("localhost", mode), Some(file("own.pem")))
+            .await
+            .unwrap();
         assert!(held.contains("the policy holds for database nls"), "{held}");
-        assert!(held.contains("charged questions: which of them fail, 10 at most, may tell 152 bits beside that"), "{held}");
-        for (authorities, words) in
-            [(None, "UnknownIssuer"), (Some("other.pem"), "certificate"), (Some("garbage.pem"), "SSL_CERT_FILE"), (Some("none.pem"), "SSL_CERT_FILE")]
-        {
-            let refused = checked(url("localhost", mode), authorities.map(file)).await.unwrap_err();
+        assert!(
+            held.contains(
+                "charged questions: which of them fail, 10 at most, may tell 152 bits beside that"
+            ),
+            "{held}"
+        );
+        for (authorities, words) in [
+            (None, "UnknownIssuer"),
+            (Some("other.pem"), "certificate"),
+            (Some("garbage.pem"), "SSL_CERT_FILE"),
+            (Some("none.pem"), "SSL_CERT_FILE"),
+        ] {
+            let refused = checked(url("localhost", mode), authorities.map(file))
+                .await
+                .unwrap_err();
             assert!(refused.contains(words), "{mode} {authorities:?}: {refused}");
         }
     }
     // Nor is it the certificate of another host.
-    let refused = checked(url("127.0.0.1", "require"), Some(file("own.pem"))).await.unwrap_err();
+    let refused = checked(url("127.0.0.1", "require"), Some(file("own.pem")))
+        .await
+        .unwrap_err();
     assert!(refused.contains("certificate"), "{refused}");
 }

@@ -11,7 +11,11 @@ const WAIT: Duration = Duration::from_secs(300);
 
 fn pgveil(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(PGVEIL);
-    command.args(arguments).env_remove("PGVEIL_LOG").env_remove("RUST_LOG").envs(environment.iter().copied());
+    command
+        .args(arguments)
+        .env_remove("PGVEIL_LOG")
+        .env_remove("RUST_LOG")
+        .envs(environment.iter().copied());
     command.stdin(Stdio::null()).output().unwrap()
 }
 
@@ -21,7 +25,10 @@ fn text(bytes: &[u8]) -> String {
 
 /// The directories of a running demo: those that its watchdogs' command lines mention.
 fn directories(process: u32) -> Vec<PathBuf> {
-    let children = Command::new("ps").args(["-o", "args=", "--ppid", &process.to_string()]).output().unwrap();
+    let children = Command::new("ps")
+        .args(["-o", "args=", "--ppid", &process.to_string()])
+        .output()
+        .unwrap();
     let mentioned = text(&children.stdout);
     let mut found: Vec<PathBuf> = mentioned
         .split_whitespace()
@@ -51,7 +58,10 @@ fn is_mentioned(path: &Path) -> bool {
 }
 
 fn answers_once(environment: &[(&str, &str)]) {
-    let output = pgveil(&["demo", "--once", "SELECT count(*) FROM nls.women"], environment);
+    let output = pgveil(
+        &["demo", "--once", "SELECT count(*) FROM nls.women"],
+        environment,
+    );
     let (shown, said) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{shown}\n{said}");
     let lines: Vec<&str> = shown.lines().collect();
@@ -60,8 +70,16 @@ fn answers_once(environment: &[(&str, &str)]) {
     let count: i64 = lines[2].trim().parse().unwrap();
     assert!((count - 4711).abs() < 500, "{shown}");
     assert_eq!(lines[3], "(1 row)");
-    assert!(lines.iter().any(|line| line.starts_with("NOTICE:  privacy cost: ")), "{shown}");
-    assert!(lines.iter().any(|line| line.contains("standard deviation")), "{shown}");
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("NOTICE:  privacy cost: ")),
+        "{shown}"
+    );
+    assert!(
+        lines.iter().any(|line| line.contains("standard deviation")),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -77,13 +95,30 @@ fn demo_answers_once_on_the_embedded_engine() {
 
 #[test]
 fn demo_answers_its_questions_and_refuses_rows() {
-    let questions: Vec<&str> = pgveil::cli::demo::QUESTIONS.iter().map(|(_, sql)| *sql).collect();
-    let output = pgveil(&["demo", "--once", &format!("{} SELECT * FROM nls.women", questions.join(" "))], &[]);
+    let questions: Vec<&str> = pgveil::cli::demo::QUESTIONS
+        .iter()
+        .map(|(_, sql)| *sql)
+        .collect();
+    let output = pgveil(
+        &[
+            "demo",
+            "--once",
+            &format!("{} SELECT * FROM nls.women", questions.join(" ")),
+        ],
+        &[],
+    );
     let (shown, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{shown}\n{said}");
     // What stands before the refused statement is answered.
-    assert_eq!(shown.matches("NOTICE:  privacy cost: ").count(), 5, "{shown}\n{said}");
-    assert!(said.contains("ERROR:  rows of a private table are not shown"), "{said}");
+    assert_eq!(
+        shown.matches("NOTICE:  privacy cost: ").count(),
+        5,
+        "{shown}\n{said}"
+    );
+    assert!(
+        said.contains("ERROR:  rows of a private table are not shown"),
+        "{said}"
+    );
 }
 
 /// A running demo, killed if a test forgets it.
@@ -98,8 +133,14 @@ impl Drop for Running {
 
 #[test]
 fn an_interrupt_leaves_nothing_behind() {
-    let mut running =
-        Running(Command::new(PGVEIL).args(["demo", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let mut running = Running(
+        Command::new(PGVEIL)
+            .args(["demo", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
     let mut output = running.0.stdout.take().unwrap();
     let (mut shown, started) = (String::new(), Instant::now());
     let mut buffer = [0; 4096];
@@ -109,11 +150,15 @@ fn an_interrupt_leaves_nothing_behind() {
         shown.push_str(&text(&buffer[..read]));
     }
     let made = directories(running.0.id());
-    // The ledger's, the demo's server's, the shadow's, and that of the cluster which both are copies of.
+    // The ledger's, the demo's server's, the shadow's, and that of the cluster which both are
+    // copies of.
     assert_eq!(made.len(), 4, "{made:?}");
     assert!(made.iter().all(|path| path.exists()));
     let stopping = Instant::now();
-    Command::new("kill").args(["-INT", &running.0.id().to_string()]).status().unwrap();
+    Command::new("kill")
+        .args(["-INT", &running.0.id().to_string()])
+        .status()
+        .unwrap();
     assert!(running.0.wait().unwrap().success());
     assert!(stopping.elapsed() < WAIT);
     assert!(is_gone_within(&made, WAIT), "{made:?}");
@@ -122,109 +167,271 @@ fn an_interrupt_leaves_nothing_behind() {
 #[test]
 fn a_broken_policy_is_shown_by_its_places() {
     let path = std::env::temp_dir().join(format!("pgveil-cli-{}.yaml", std::process::id()));
-    std::fs::write(&path, "version: 2\nprivacy: {unit: x, budget: {epsilon: -1, delta: 1e-6}}\nroles: []\ntables: {}\n").unwrap();
+    std::fs::write(
+        &path,
+        "version: 2\nprivacy: \
+        {unit: x, budget: {epsilon: -1, delta: 1e-6}}\nroles: []\ntables: {}\n",
+    )
+    .unwrap();
     let name = path.display().to_string();
     let output = pgveil(&["check", &name], &[]);
     std::fs::remove_file(&path).unwrap();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.lines().any(|line| line.starts_with(&format!("{name}:1:10: "))), "{said}");
-    assert!(said.lines().any(|line| line.starts_with(&format!("{name}:2:"))), "{said}");
+    assert!(
+        said.lines()
+            .any(|line| line.starts_with(&format!("{name}:1:10: "))),
+        "{said}"
+    );
+    assert!(
+        said.lines()
+            .any(|line| line.starts_with(&format!("{name}:2:"))),
+        "{said}"
+    );
 }
 
-/// What it does is a line of the log for each step, or one line that moves where a terminal looks on.
+/// What it does is a line of the log for each step, or one line that moves where a terminal looks
+/// on.
 #[tokio::test]
 async fn a_command_says_what_it_does() {
     use pgveil::postgres::{LocalPostgres, Options};
-    let server = LocalPostgres::start(Options { database: Some("empty".to_owned()), ..Options::default() }).await.unwrap();
-    let environment = [("DATABASE_URL", server.url()), ("PGVEIL_LEDGER", "sqlite:///nowhere/ledger.db")];
+    let server = LocalPostgres::start(Options {
+        database: Some("empty".to_owned()),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let environment = [
+        ("DATABASE_URL", server.url()),
+        ("PGVEIL_LEDGER", "sqlite:///nowhere/ledger.db"),
+    ];
     let piped = pgveil(&["check", "policies/demo.yaml"], &environment);
-    let (said, step) = (text(&piped.stderr), "checking the policy against database empty");
+    let (said, step) = (
+        text(&piped.stderr),
+        "checking the policy against database empty",
+    );
     for step in ["connecting to the database", step] {
-        assert_eq!(said.lines().filter(|line| line.ends_with(&format!("INFO {step}"))).count(), 1, "{said}");
+        assert_eq!(
+            said.lines()
+                .filter(|line| line.ends_with(&format!("INFO {step}")))
+                .count(),
+            1,
+            "{said}"
+        );
     }
-    assert!(said.ends_with("error: the policy does not hold (4 errors)\n"), "{said}");
+    assert!(
+        said.ends_with("error: the policy does not hold (4 errors)\n"),
+        "{said}"
+    );
     let mut script = Command::new("script");
-    script.args(["-qec", &format!("{PGVEIL} check policies/demo.yaml"), "/dev/null"]).envs(environment).stdin(Stdio::null());
-    let seen = text(&script.env_remove("PGVEIL_LOG").env_remove("RUST_LOG").output().expect("script, of util-linux").stdout);
-    assert!(seen.contains(step) && seen.contains('\r') && !seen.contains("INFO"), "{seen}");
+    script
+        .args([
+            "-qec",
+            &format!("{PGVEIL} check policies/demo.yaml"),
+            "/dev/null",
+        ])
+        .envs(environment)
+        .stdin(Stdio::null());
+    let seen = text(
+        &script
+            .env_remove("PGVEIL_LOG")
+            .env_remove("RUST_LOG")
+            .output()
+            .expect("script, of util-linux")
+            .stdout,
+    );
+    assert!(
+        seen.contains(step) && seen.contains('\r') && !seen.contains("INFO"),
+        "{seen}"
+    );
     let after = seen.rsplit(step).next().unwrap();
-    assert!(after.contains("\r\u{1b}[2K") && after.contains("(4 errors)"), "the line is cleared before errors are shown: {seen:?}");
+    assert!(
+        after.contains("\r\u{1b}[2K") && after.contains("(4 errors)"),
+        "the line is cleared before errors are shown: {seen:?}"
+    );
 }
 
 #[test]
 fn usage_errors_exit_with_2() {
-    assert_eq!(pgveil(&["demo", "--listen", "nowhere"], &[]).status.code(), Some(2));
+    assert_eq!(
+        pgveil(&["demo", "--listen", "nowhere"], &[]).status.code(),
+        Some(2)
+    );
     assert_eq!(pgveil(&["serve"], &[]).status.code(), Some(2));
-    assert_eq!(pgveil(&["check", "/nonexistent.yaml"], &[]).status.code(), Some(1));
+    assert_eq!(
+        pgveil(&["check", "/nonexistent.yaml"], &[]).status.code(),
+        Some(1)
+    );
 }
 
 #[test]
 fn a_password_becomes_a_verifier_that_a_policy_takes() {
-    let mut child = Command::new(PGVEIL).arg("password").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"correct horse\n").unwrap();
+    let mut child = Command::new(PGVEIL)
+        .arg("password")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"correct horse\n")
+        .unwrap();
     let output = child.wait_with_output().unwrap();
     let verifier = text(&output.stdout).trim().to_owned();
     let policy = include_str!("../../../policies/demo.yaml");
-    let line = policy.lines().find(|line| line.trim().starts_with("password:")).unwrap();
+    let line = policy
+        .lines()
+        .find(|line| line.trim().starts_with("password:"))
+        .unwrap();
     let changed = policy.replace(line, &format!("    password: {verifier}"));
     let file = pgveil::policy::File::parse("p.yaml", &changed, |name| {
-        Some(if name == "DATABASE_URL" { "postgresql://h/d".to_owned() } else { "sqlite:///tmp/x.db".to_owned() })
+        Some(if name == "DATABASE_URL" {
+            "postgresql://h/d".to_owned()
+        } else {
+            "sqlite:///tmp/x.db".to_owned()
+        })
     });
     assert_eq!(file.unwrap().roles[0].verifier.expose(), verifier);
 }
 
 #[test]
 fn budget_reads_the_ledger_alone() {
-    let folder = crate::fixture::TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-budget-{:x}", rand::random::<u64>())));
+    let folder = crate::fixture::TemporaryDirectory(
+        std::env::temp_dir().join(format!("pgveil-budget-{:x}", rand::random::<u64>())),
+    );
     std::fs::create_dir(&folder.0).unwrap();
     let url = format!("sqlite://{}", folder.0.join("ledger.db").display());
-    let environment = [("PGVEIL_LEDGER", url.as_str()), ("DATABASE_URL", "postgres://nowhere.invalid/nls")];
-    let asked = |question: &[&str]| pgveil(&[&["budget"], question, &["--policy", "policies/demo.yaml"]].concat(), &environment);
+    let environment = [
+        ("PGVEIL_LEDGER", url.as_str()),
+        ("DATABASE_URL", "postgres://nowhere.invalid/nls"),
+    ];
+    let asked = |question: &[&str]| {
+        pgveil(
+            &[&["budget"], question, &["--policy", "policies/demo.yaml"]].concat(),
+            &environment,
+        )
+    };
     let missing = asked(&[]);
-    assert!(!missing.status.success() && text(&missing.stderr).contains("there is no ledger"), "{missing:?}");
+    assert!(
+        !missing.status.success() && text(&missing.stderr).contains("there is no ledger"),
+        "{missing:?}"
+    );
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         use pgveil::ledger::{Fingerprint, Ledger};
         use pgveil::mechanism::{Mu, loss_gaussian};
         let yaml = std::fs::read_to_string("policies/demo.yaml").unwrap();
-        let named = |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let named = |name: &str| {
+            environment
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
         let file = pgveil::policy::File::parse("demo.yaml", &yaml, named).unwrap();
-        let (owner, roles) = pgveil::cli::start::accounts(&file.privacy, &file.roles).unwrap_or_else(|_| panic!("accounts"));
+        let (owner, roles) = pgveil::cli::start::accounts(&file.privacy, &file.roles)
+            .unwrap_or_else(|_| panic!("accounts"));
         let ledger = Ledger::open(&url, owner, &roles).await.unwrap();
-        let _ = ledger.debit("analyst", loss_gaussian(Mu::round_down(0.5)), Fingerprint::new([7; 32])).await.unwrap();
+        let _ = ledger
+            .debit(
+                "analyst",
+                loss_gaussian(Mu::round_down(0.5)),
+                Fingerprint::new([7; 32]),
+            )
+            .await
+            .unwrap();
     });
     let shown = text(&asked(&["show"]).stdout);
-    let line = |start: &str| shown.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {shown}")).to_owned();
-    assert!(line("(owner)").contains("0.5000") && line("analyst").contains("0.5000"), "{shown}");
+    let line = |start: &str| {
+        shown
+            .lines()
+            .find(|line| line.starts_with(start))
+            .unwrap_or_else(|| panic!("{start}: {shown}"))
+            .to_owned()
+    };
+    assert!(
+        line("(owner)").contains("0.5000") && line("analyst").contains("0.5000"),
+        "{shown}"
+    );
     let history = text(&asked(&["history"]).stdout);
-    assert!(history.contains("analyst") && history.contains("0707070707070707"), "{history}");
+    assert!(
+        history.contains("analyst") && history.contains("0707070707070707"),
+        "{history}"
+    );
     // The owner's decisions, while somebody else has the ledger open.
     let done = |question: &[&str]| {
         let output = asked(question);
-        assert!(output.status.success(), "{question:?}: {}", text(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{question:?}: {}",
+            text(&output.stderr)
+        );
         text(&output.stdout).to_owned()
     };
     let failed = |question: &[&str], code: i32, words: &str| {
         let output = asked(question);
         let told = text(&output.stderr);
-        assert!(output.status.code() == Some(code) && told.contains(words), "{question:?}: {told}");
+        assert!(
+            output.status.code() == Some(code) && told.contains(words),
+            "{question:?}: {told}"
+        );
     };
     let why = ["--why", "quarterly report", "--who", "olga"];
-    assert_eq!(done(&[&["grant", "--role", "analyst", "--epsilon", "0.5"], &why[..]].concat()), "recorded: grant analyst epsilon 0.5 delta 0\n");
+    assert_eq!(
+        done(
+            &[
+                &["grant", "--role", "analyst", "--epsilon", "0.5"],
+                &why[..]
+            ]
+            .concat()
+        ),
+        "recorded: grant analyst epsilon 0.5 delta 0\n"
+    );
     done(&[&["freeze", "--role", "analyst"], &why[..]].concat());
     let shown = done(&["show"]);
-    assert!(shown.lines().any(|line| line.starts_with("analyst") && line.contains("0.5000 0") && line.ends_with("frozen")), "{shown}");
+    assert!(
+        shown.lines().any(|line| line.starts_with("analyst")
+            && line.contains("0.5000 0")
+            && line.ends_with("frozen")),
+        "{shown}"
+    );
     done(&[&["unfreeze", "--role", "analyst"], &why[..]].concat());
     done(&[&["freeze", "--all"], &why[..]].concat());
-    assert!(done(&["show"]).lines().filter(|line| line.ends_with("frozen")).count() == 2);
+    assert!(
+        done(&["show"])
+            .lines()
+            .filter(|line| line.ends_with("frozen"))
+            .count()
+            == 2
+    );
     let history = done(&["history"]);
-    assert!(history.contains("grant analyst epsilon 0.5 delta 0 by olga: quarterly report") && history.contains("freeze (all) by olga"), "{history}");
-    failed(&[&["grant", "--role", "analyst", "--epsilon", "50"], &why[..]].concat(), 1, "more than the owner's whole budget");
-    failed(&[&["grant", "--role", "analyst", "--epsilon=-1"], &why[..]].concat(), 2, "must be a number from 0");
-    failed(&[&["freeze", "--role", "nobody"], &why[..]].concat(), 2, "its roles are analyst");
+    assert!(
+        history.contains("grant analyst epsilon 0.5 delta 0 by olga: quarterly report")
+            && history.contains("freeze (all) by olga"),
+        "{history}"
+    );
+    failed(
+        &[&["grant", "--role", "analyst", "--epsilon", "50"], &why[..]].concat(),
+        1,
+        "more than the owner's whole budget",
+    );
+    failed(
+        &[&["grant", "--role", "analyst", "--epsilon=-1"], &why[..]].concat(),
+        2,
+        "must be a number from 0",
+    );
+    failed(
+        &[&["freeze", "--role", "nobody"], &why[..]].concat(),
+        2,
+        "its roles are analyst",
+    );
     failed(&["freeze", "--why", "no one named"], 2, "--all");
-    failed(&["grant", "--role", "analyst", "--epsilon", "1"], 2, "--why");
+    failed(
+        &["grant", "--role", "analyst", "--epsilon", "1"],
+        2,
+        "--why",
+    );
     assert!(!pgveil(&["budget"], &environment).status.success());
     assert_eq!(done(&["export"]), "", "nothing was asked yet");
 }

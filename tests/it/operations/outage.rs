@@ -1,4 +1,5 @@
-//! The database goes away under load, and cancels fly about: no wrong answer, no charge lost, nobody else's statement ended.
+//! The database goes away under load, and cancels fly about: no wrong answer, no charge lost,
+//! nobody else's statement ended.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
@@ -31,8 +32,10 @@ async fn truth(client: &Client) -> Vec<i64> {
 
 /// Budgets, and failures, without end.
 fn rich(policy: String) -> String {
-    let rich =
-        policy.replace("epsilon: 8,", "epsilon: 10000,").replace("epsilon: 3,", "epsilon: 9000,").replace("failures: 10 ", "failures: 100000 ");
+    let rich = policy
+        .replace("epsilon: 8,", "epsilon: 10000,")
+        .replace("epsilon: 3,", "epsilon: 9000,")
+        .replace("failures: 10 ", "failures: 100000 ");
     assert!(rich.contains("epsilon: 10000,") && rich.contains("failures: 100000"));
     rich
 }
@@ -41,23 +44,42 @@ async fn serve(veil: &Veil) -> (SocketAddr, CancellationToken) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
-    tokio::spawn(pgveil::wire::serve(listener, None, veil.engine.clone(), shutdown.clone()));
+    tokio::spawn(pgveil::wire::serve(
+        listener,
+        None,
+        veil.engine.clone(),
+        shutdown.clone(),
+    ));
     (address, shutdown)
 }
 
 async fn connect(address: SocketAddr) -> Client {
-    let config = format!("host=127.0.0.1 port={} user=analyst password=analyst dbname=nls sslmode=disable", address.port());
+    let config = format!(
+        "host=127.0.0.1 port={} user=analyst password=analyst dbname=nls sslmode=disable",
+        address.port()
+    );
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
     tokio::spawn(connection);
-    client.batch_execute("SET pgveil.reuse = off; SET pgveil.epsilon = 0.01; SET pgveil.notices = off").await.unwrap();
+    client
+        .batch_execute(
+            "SET pgveil.reuse = off; SET pgveil.epsilon = 0.01; SET pgveil.notices = off",
+        )
+        .await
+        .unwrap();
     client
 }
 
 async fn ask(client: &Client, at: usize) -> Result<i64, SqlState> {
-    let sql = format!("SELECT count(*) FROM nls.women WHERE birth_year > {}", 1940 + at);
+    let sql = format!(
+        "SELECT count(*) FROM nls.women WHERE birth_year > {}",
+        1940 + at
+    );
     match client.query_one(&sql, &[]).await {
         Ok(row) => Ok(row.get(0)),
-        Err(error) => Err(error.code().unwrap_or_else(|| panic!("the session itself ended: {error}")).clone()),
+        Err(error) => Err(error
+            .code()
+            .unwrap_or_else(|| panic!("the session itself ended: {error}"))
+            .clone()),
     }
 }
 
@@ -71,9 +93,15 @@ struct Load {
 
 impl Load {
     fn start(address: SocketAddr, truth: &Arc<Vec<i64>>) -> Self {
-        let (over, answered, failed): (Arc<AtomicBool>, Arc<AtomicUsize>, Arc<AtomicUsize>) = Default::default();
+        let (over, answered, failed): (Arc<AtomicBool>, Arc<AtomicUsize>, Arc<AtomicUsize>) =
+            Default::default();
         let asker = |first| {
-            let (truth, over, answered, failed) = (truth.clone(), over.clone(), answered.clone(), failed.clone());
+            let (truth, over, answered, failed) = (
+                truth.clone(),
+                over.clone(),
+                answered.clone(),
+                failed.clone(),
+            );
             tokio::spawn(async move {
                 let client = connect(address).await;
                 let mut turn = first;
@@ -84,7 +112,8 @@ impl Load {
                             assert_eq!(count, truth[turn % truth.len()]);
                             answered.fetch_add(1, Ordering::SeqCst);
                         }
-                        // One text for whatever went wrong behind, with its number; the session goes on.
+                        // One text for whatever went wrong behind, with its number; the session
+                        // goes on.
                         Err(state) => {
                             assert_eq!(state, SqlState::INTERNAL_ERROR);
                             failed.fetch_add(1, Ordering::SeqCst);
@@ -94,12 +123,21 @@ impl Load {
             })
         };
         let askers = (0..5).map(asker).collect();
-        Self { over, answered, failed, askers }
+        Self {
+            over,
+            answered,
+            failed,
+            askers,
+        }
     }
 
-    /// Whether rounds enough are over: not before some were answered and some failed, however slow the machine is, unless an asker found fault.
+    /// Whether rounds enough are over: not before some were answered and some failed, however slow
+    /// the machine is, unless an asker found fault.
     fn has_seen_both(&self, round: u32, rounds: u32) -> bool {
-        let (answered, failed) = (self.answered.load(Ordering::SeqCst), self.failed.load(Ordering::SeqCst));
+        let (answered, failed) = (
+            self.answered.load(Ordering::SeqCst),
+            self.failed.load(Ordering::SeqCst),
+        );
         assert!(round < 20 * rounds, "{answered} answers, {failed} failures");
         let is_wrong = self.askers.iter().any(tokio::task::JoinHandle::is_finished);
         is_wrong || round >= rounds && answered > 0 && failed > 0
@@ -112,24 +150,49 @@ impl Load {
         for asker in self.askers {
             asker.await.unwrap();
         }
-        let (answered, failed) = (counters.0.load(Ordering::SeqCst), counters.1.load(Ordering::SeqCst));
-        assert!(answered > 0 && failed > 0, "{answered} answers, {failed} failures");
+        let (answered, failed) = (
+            counters.0.load(Ordering::SeqCst),
+            counters.1.load(Ordering::SeqCst),
+        );
+        assert!(
+            answered > 0 && failed > 0,
+            "{answered} answers, {failed} failures"
+        );
         answered
     }
 }
 
-/// The database is there again, so are all answers, and each debit is that of an answer or of a failure that was counted.
+/// The database is there again, so are all answers, and each debit is that of an answer or of a
+/// failure that was counted.
 async fn is_whole_again(veil: &Veil, address: SocketAddr, truth: &[i64], answered: usize) {
     let client = connect(address).await;
     for (at, wanted) in truth.iter().enumerate() {
-        assert_eq!(ask(&client, at).await, Ok(*wanted), "no connection that died is used");
+        assert_eq!(
+            ask(&client, at).await,
+            Ok(*wanted),
+            "no connection that died is used"
+        );
     }
     let ledger = veil.engine.ledger();
-    let (debits, failures) = (ledger.history("analyst", 100_000).await.unwrap(), ledger.failures("analyst").await.unwrap());
-    assert_eq!(debits.len(), answered + truth.len() + usize::try_from(failures).unwrap());
-    let sum = debits.iter().fold(Loss::ZERO, |sum, debit| sum.compose(debit.loss).unwrap());
-    assert_eq!(ledger.balance("analyst").await.unwrap().spent.mu_squared, sum.mu_squared);
-    println!("{answered} answers, {failures} failures after the charge, {} debits", debits.len());
+    let (debits, failures) = (
+        ledger.history("analyst", 100_000).await.unwrap(),
+        ledger.failures("analyst").await.unwrap(),
+    );
+    assert_eq!(
+        debits.len(),
+        answered + truth.len() + usize::try_from(failures).unwrap()
+    );
+    let sum = debits
+        .iter()
+        .fold(Loss::ZERO, |sum, debit| sum.compose(debit.loss).unwrap());
+    assert_eq!(
+        ledger.balance("analyst").await.unwrap().spent.mu_squared,
+        sum.mu_squared
+    );
+    println!(
+        "{answered} answers, {failures} failures after the charge, {} debits",
+        debits.len()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,15 +201,20 @@ async fn a_database_that_goes_away_under_load_costs_no_charge_and_gives_no_wrong
     let truth = Arc::new(truth(&veil.client).await);
     let (address, _shutdown) = serve(&veil).await;
     let load = Load::start(address, &truth);
-    // As a cut network looks from here: every connection ends, whatever runs on it, and for a while there is nothing to connect to.
-    let (socket, away) = (veil.server.directory().join(".s.PGSQL.5432"), veil.server.directory().join("away"));
+    // As a cut network looks from here: every connection ends, whatever runs on it, and for a while
+    // there is nothing to connect to.
+    let (socket, away) = (
+        veil.server.directory().join(".s.PGSQL.5432"),
+        veil.server.directory().join("away"),
+    );
     for round in (0..).take_while(|&round| !load.has_seen_both(round, 30)) {
         // On a busy machine no question may take less than the first rounds do.
         tokio::time::sleep(Duration::from_millis(if round < 30 { 100 } else { 1_000 })).await;
         if round % 10 == 9 {
             std::fs::rename(&socket, &away).unwrap();
         }
-        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'";
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> \
+            pg_backend_pid() AND backend_type = 'client backend'";
         veil.client.batch_execute(end).await.unwrap();
         if away.exists() {
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -172,20 +240,39 @@ impl Postmaster {
         let process = note.lines().next().unwrap().trim().parse().unwrap();
         let owner = std::fs::metadata(format!("/proc/{process}")).unwrap();
         let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap();
-        let arguments = line.split(|&byte| byte == 0).filter(|word| !word.is_empty()).map(|word| String::from_utf8(word.to_vec()).unwrap()).collect();
-        Self { process, arguments, user: (owner.uid(), owner.gid()), child: None }
+        let arguments = line
+            .split(|&byte| byte == 0)
+            .filter(|word| !word.is_empty())
+            .map(|word| String::from_utf8(word.to_vec()).unwrap())
+            .collect();
+        Self {
+            process,
+            arguments,
+            user: (owner.uid(), owner.gid()),
+            child: None,
+        }
     }
 
     /// `pg_ctl stop -m immediate`: every process of the server ends where it stands.
     async fn stop(&mut self) {
-        assert!(Command::new("kill").args(["-QUIT", &self.process.to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-QUIT", &self.process.to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
         let is_gone = |server: &mut Self| {
             if let Some(child) = &mut server.child {
                 return child.try_wait().unwrap().is_some();
             }
-            let state = std::fs::read_to_string(format!("/proc/{}/stat", server.process)).unwrap_or_default();
+            let state = std::fs::read_to_string(format!("/proc/{}/stat", server.process))
+                .unwrap_or_default();
             // A zombie until its parent asks for it.
-            state.rsplit(')').next().is_none_or(|rest| rest.trim().is_empty() || rest.trim().starts_with('Z'))
+            state
+                .rsplit(')')
+                .next()
+                .is_none_or(|rest| rest.trim().is_empty() || rest.trim().starts_with('Z'))
         };
         while !is_gone(self) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -195,8 +282,15 @@ impl Postmaster {
     /// Starts it as it was, with what its write-ahead log has of its data.
     async fn start(&self, config: &tokio_postgres::Config) -> Self {
         let mut command = Command::new(&self.arguments[0]);
-        command.args(&self.arguments[1..]).env_clear().env("LC_ALL", "C").current_dir("/");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(&self.arguments[1..])
+            .env_clear()
+            .env("LC_ALL", "C")
+            .current_dir("/");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
             command.uid(self.user.0).gid(self.user.1);
         }
@@ -204,7 +298,12 @@ impl Postmaster {
         while config.connect(NoTls).await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Self { process: started.id(), arguments: self.arguments.clone(), user: self.user, child: Some(started) }
+        Self {
+            process: started.id(),
+            arguments: self.arguments.clone(),
+            user: self.user,
+            child: Some(started),
+        }
     }
 }
 
@@ -242,7 +341,8 @@ impl Relay {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = UnixStream::connect(&socket).await.unwrap();
-                let ((from, to), (back, forth)) = (tokio::io::split(client), tokio::io::split(server));
+                let ((from, to), (back, forth)) =
+                    (tokio::io::split(client), tokio::io::split(server));
                 tokio::spawn(pass(from, forth, passing.clone()));
                 tokio::spawn(pass(back, to, passing.clone()));
             }
@@ -252,34 +352,56 @@ impl Relay {
 
     fn config(&self, server: &LocalPostgres) -> tokio_postgres::Config {
         let mut config = tokio_postgres::Config::new();
-        config.host("127.0.0.1").port(self.port).user("postgres").dbname(server.config().get_dbname().unwrap());
+        config
+            .host("127.0.0.1")
+            .port(self.port)
+            .user("postgres")
+            .dbname(server.config().get_dbname().unwrap());
         config.ssl_mode(tokio_postgres::config::SslMode::Disable);
         config
     }
 }
 
-async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, mut passing: tokio::sync::watch::Receiver<bool>) {
+async fn pass(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut passing: tokio::sync::watch::Receiver<bool>,
+) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
-        if passing.wait_for(|passes| *passes).await.is_err() || to.write_all(&bytes[..count]).await.is_err() {
+        if passing.wait_for(|passes| *passes).await.is_err()
+            || to.write_all(&bytes[..count]).await.is_err()
+        {
             return;
         }
     }
     let _ = to.shutdown().await;
 }
 
-/// What hangs comes to an end by itself: before the charge nothing is charged, after it the failure is counted, and then the answers are there again.
+/// What hangs comes to an end by itself: before the charge nothing is charged, after it the failure
+/// is counted, and then the answers are there again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_that_swallows_everything_ends_no_session() {
-    let hasty = |policy: String| rich(policy).replace("statement_timeout: 60s", "statement_timeout: 2s");
+    let hasty =
+        |policy: String| rich(policy).replace("statement_timeout: 60s", "statement_timeout: 2s");
     let veil = Veil::demo(hasty, Veil::silent()).await;
     let truth = truth(&veil.client).await;
     let relay = Relay::start(&veil.server).await;
     let engine = veil.by_way_of(relay.config(&veil.server)).await;
     let sql = |year: usize| format!("SELECT count(*) FROM nls.women WHERE birth_year > {year}");
     let fresh = Veil::fresh();
-    let debits = async || engine.ledger().history("analyst", 1000).await.unwrap().len();
-    assert_eq!(rows_of(&engine, &fresh, &sql(1940)).await.unwrap(), [truth[0].to_string()]);
+    let debits = async || {
+        engine
+            .ledger()
+            .history("analyst", 1000)
+            .await
+            .unwrap()
+            .len()
+    };
+    assert_eq!(
+        rows_of(&engine, &fresh, &sql(1940)).await.unwrap(),
+        [truth[0].to_string()]
+    );
     assert_eq!(debits().await, 1);
     // A statement that runs when it happens.
     let slow = tokio::spawn({
@@ -288,7 +410,8 @@ async fn a_network_that_swallows_everything_ends_no_session() {
             rows_of(
                 &engine,
                 &fresh,
-                "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c",
+                "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), \
+                    nls.industries a, nls.occupations b, nls.industries c",
             )
             .await
         }
@@ -301,13 +424,32 @@ async fn a_network_that_swallows_everything_ends_no_session() {
     let (slow, idle) = tokio::join!(slow, rows_of(&engine, &fresh, &next));
     assert!(matches!(slow.unwrap(), Err(Error::Internal { .. })));
     assert!(matches!(idle, Err(Error::Internal { .. })));
-    assert_eq!((debits().await, engine.ledger().failures("analyst").await.unwrap()), (2, 1));
-    assert_eq!(rows_of(&engine, &fresh, "SELECT 1").await.unwrap(), ["1"], "what needs no database is answered all the while");
+    assert_eq!(
+        (
+            debits().await,
+            engine.ledger().failures("analyst").await.unwrap()
+        ),
+        (2, 1)
+    );
+    assert_eq!(
+        rows_of(&engine, &fresh, "SELECT 1").await.unwrap(),
+        ["1"],
+        "what needs no database is answered all the while"
+    );
     relay.passes.send(true).unwrap();
     for (at, wanted) in truth.iter().enumerate() {
-        assert_eq!(rows_of(&engine, &fresh, &sql(1940 + at)).await.unwrap(), [wanted.to_string()]);
+        assert_eq!(
+            rows_of(&engine, &fresh, &sql(1940 + at)).await.unwrap(),
+            [wanted.to_string()]
+        );
     }
-    assert_eq!((debits().await, engine.ledger().failures("analyst").await.unwrap()), (2 + truth.len(), 1));
+    assert_eq!(
+        (
+            debits().await,
+            engine.ledger().failures("analyst").await.unwrap()
+        ),
+        (2 + truth.len(), 1)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -315,7 +457,11 @@ async fn a_late_cancel_ends_nobody_elses_statement() {
     let veil = Veil::demo(rich, Veil::silent()).await;
     let truth = Arc::new(truth(&veil.client).await);
     let (address, _shutdown) = serve(&veil).await;
-    let (over, cancelled, undisturbed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (over, cancelled, undisturbed) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(AtomicUsize::new(0)),
+    );
     let mut all = Vec::new();
     // These are cancelled without end, before, while and after their statements run.
     for first in 0..3_u64 {
@@ -354,7 +500,10 @@ async fn a_late_cancel_ends_nobody_elses_statement() {
             let mut turn = first;
             while !over.load(Ordering::SeqCst) {
                 turn += 1;
-                assert_eq!(ask(&client, turn % truth.len()).await, Ok(truth[turn % truth.len()]));
+                assert_eq!(
+                    ask(&client, turn % truth.len()).await,
+                    Ok(truth[turn % truth.len()])
+                );
                 undisturbed.fetch_add(1, Ordering::SeqCst);
             }
         }));
@@ -364,21 +513,42 @@ async fn a_late_cancel_ends_nobody_elses_statement() {
     for one in all {
         one.await.unwrap();
     }
-    let (cancelled, undisturbed) = (cancelled.load(Ordering::SeqCst), undisturbed.load(Ordering::SeqCst));
-    assert!(cancelled > 0 && undisturbed > 0, "{cancelled} were cancelled, {undisturbed} were not");
+    let (cancelled, undisturbed) = (
+        cancelled.load(Ordering::SeqCst),
+        undisturbed.load(Ordering::SeqCst),
+    );
+    assert!(
+        cancelled > 0 && undisturbed > 0,
+        "{cancelled} were cancelled, {undisturbed} were not"
+    );
     println!("{cancelled} were cancelled, {undisturbed} went undisturbed");
 }
 
-/// What the database says on a connection that was kept is its word: nothing is tried again, and a table that is gone is told like one that has changed.
+/// What the database says on a connection that was kept is its word: nothing is tried again, and a
+/// table that is gone is told like one that has changed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_is_gone_is_told_as_changed() {
     let veil = Veil::demo(|y| y, None).await;
     let asker = Veil::asker();
-    rows_of(&veil.engine, &asker, "SELECT count(*) FROM nls.women").await.unwrap();
-    for change in ["DROP TABLE nls.interviews CASCADE", "ALTER SCHEMA nls RENAME TO elsewhere"] {
+    rows_of(&veil.engine, &asker, "SELECT count(*) FROM nls.women")
+        .await
+        .unwrap();
+    for change in [
+        "DROP TABLE nls.interviews CASCADE",
+        "ALTER SCHEMA nls RENAME TO elsewhere",
+    ] {
         veil.client.batch_execute(change).await.unwrap();
-        let refusal = rows_of(&veil.engine, &asker, "SELECT count(*) FROM nls.interviews").await.unwrap_err().report();
+        let refusal = rows_of(&veil.engine, &asker, "SELECT count(*) FROM nls.interviews")
+            .await
+            .unwrap_err()
+            .report();
         assert_eq!(refusal.sqlstate, "0A000", "{change}: {refusal:?}");
-        assert!(refusal.message.contains("nls.interviews") && refusal.message.ends_with("has changed since the policy was loaded"), "{refusal:?}");
+        assert!(
+            refusal.message.contains("nls.interviews")
+                && refusal
+                    .message
+                    .ends_with("has changed since the policy was loaded"),
+            "{refusal:?}"
+        );
     }
 }

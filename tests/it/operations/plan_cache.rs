@@ -31,23 +31,67 @@ async fn a_plan_is_that_of_its_question_alone() {
     let asker = Veil::asker();
     let sql = "SELECT race, avg(birth_year) FROM nls.women WHERE years_of_school > 8 GROUP BY race";
     let first = plan(&veil, &asker, sql).await;
-    assert!(Arc::ptr_eq(&first, &plan(&veil, &asker, sql).await), "asked at Describe and at Execute");
+    assert!(
+        Arc::ptr_eq(&first, &plan(&veil, &asker, sql).await),
+        "asked at Describe and at Execute"
+    );
     // Another value, other wishes, another path of schemas.
-    assert_ne!(*first, *plan(&veil, &asker, &sql.replace("> 8", "> 9")).await);
-    assert_ne!(*first, *plan(&veil, &Asker { wishes: Veil::wishes(0.2), ..Veil::asker() }, sql).await);
-    let found = plan(&veil, &Asker { search_path: vec!["nls".to_owned()], ..Veil::asker() }, &sql.replace("nls.", "")).await;
+    assert_ne!(
+        *first,
+        *plan(&veil, &asker, &sql.replace("> 8", "> 9")).await
+    );
+    assert_ne!(
+        *first,
+        *plan(
+            &veil,
+            &Asker {
+                wishes: Veil::wishes(0.2),
+                ..Veil::asker()
+            },
+            sql
+        )
+        .await
+    );
+    let found = plan(
+        &veil,
+        &Asker {
+            search_path: vec!["nls".to_owned()],
+            ..Veil::asker()
+        },
+        &sql.replace("nls.", ""),
+    )
+    .await;
     assert_eq!(found.releases()[0].sql(), first.releases()[0].sql());
-    assert!(veil.engine.plan(&asker, &query(&sql.replace("nls.", ""))).await.is_err(), "a plan of one path of schemas is none of another");
+    assert!(
+        veil.engine
+            .plan(&asker, &query(&sql.replace("nls.", "")))
+            .await
+            .is_err(),
+        "a plan of one path of schemas is none of another"
+    );
     // Who asks is part of it, and so is the time where it is read.
     let clock = "SELECT count(*) FROM nls.women WHERE date '2024-01-01' + birth_year > now()";
-    assert!(!Arc::ptr_eq(&plan(&veil, &asker, clock).await, &plan(&veil, &asker, clock).await));
+    assert!(!Arc::ptr_eq(
+        &plan(&veil, &asker, clock).await,
+        &plan(&veil, &asker, clock).await
+    ));
     let day = "SELECT (now() AT TIME ZONE 'UTC')::date::text";
     let before = veil.direct(day).await.remove(0);
-    let ages = plan(&veil, &asker, "SELECT count(*) FROM nls.women WHERE age(make_date(birth_year, 1, 1)) > interval '50 years'").await;
+    let ages = plan(
+        &veil,
+        &asker,
+        "SELECT count(*) FROM nls.women WHERE age(make_date(birth_year, \
+        1, 1)) > interval '50 years'",
+    )
+    .await;
     // Midnight may have passed meanwhile.
     let days = [before, veil.direct(day).await.remove(0)];
     let emitted = ages.releases()[0].sql().unwrap();
-    assert!(days.iter().any(|today| emitted.contains(&format!("age(CAST('{today}"))), "{emitted}");
+    assert!(
+        days.iter()
+            .any(|today| emitted.contains(&format!("age(CAST('{today}"))),
+        "{emitted}"
+    );
     // Money that is spent may choose another mechanism.
     veil.ask(sql).await.unwrap();
     assert!(!Arc::ptr_eq(&first, &plan(&veil, &asker, sql).await));
@@ -71,25 +115,61 @@ async fn a_free_plan_is_found_again() {
     assert!(Arc::ptr_eq(&first, &plan(&veil, &Veil::asker(), sql).await));
 }
 
-/// Whatever the law of the noise and the trial's epsilon: what is planned has at most the wanted error, else nothing is.
+/// Whatever the law of the noise and the trial's epsilon: what is planned has at most the wanted
+/// error, else nothing is.
 #[tokio::test(flavor = "multi_thread")]
 async fn wanted_errors_are_met() {
     const PAIR: &str = "SELECT count(*), avg(birth_year) FROM nls.women";
     const CENTRED: &str = "SELECT avg(college_graduate * 100 - 50) FROM nls.women";
     for accounting in ["gdp", "zcdp", "pure"] {
-        let veil = Veil::demo(|y| y.replace("accounting: gdp", &format!("accounting: {accounting}")), Veil::silent()).await;
+        let veil = Veil::demo(
+            |y| y.replace("accounting: gdp", &format!("accounting: {accounting}")),
+            Veil::silent(),
+        )
+        .await;
         let mut met = 0;
-        for (sql, targets, wanted) in
-            [(PAIR, "5, 1000000", [5.0, 1e6]), (PAIR, "1000000, 5", [5.0, 5.0]), (PAIR, "60, 9000", [60.0, 9000.0]), (CENTRED, "300", [300.0; 2])]
-        {
+        for (sql, targets, wanted) in [
+            (PAIR, "5, 1000000", [5.0, 1e6]),
+            (PAIR, "1000000, 5", [5.0, 5.0]),
+            (PAIR, "60, 9000", [60.0, 9000.0]),
+            (CENTRED, "300", [300.0; 2]),
+        ] {
             for epsilon in [0.05, 0.1, 0.5] {
                 let mut wishes = Veil::wishes(epsilon);
                 wishes.set("pgveil.target_error", targets).unwrap();
-                let Ok((plan, _)) = veil.engine.plan(&Asker { wishes, ..Veil::asker() }, &query(sql)).await else { continue };
-                let [release] = plan.releases() else { panic!("{sql}") };
-                let found: Vec<f64> = release.measures().iter().map(|measure| measure_deviation(release, measure).unwrap()).collect();
-                let wanted = |measure: &Measure| if matches!(measure, Measure::Count(_)) { wanted[0] } else { wanted[1] };
-                let is_met = release.measures().iter().zip(&found).all(|(measure, found)| *found <= wanted(measure) * 1.00001);
+                let Ok((plan, _)) = veil
+                    .engine
+                    .plan(
+                        &Asker {
+                            wishes,
+                            ..Veil::asker()
+                        },
+                        &query(sql),
+                    )
+                    .await
+                else {
+                    continue;
+                };
+                let [release] = plan.releases() else {
+                    panic!("{sql}")
+                };
+                let found: Vec<f64> = release
+                    .measures()
+                    .iter()
+                    .map(|measure| measure_deviation(release, measure).unwrap())
+                    .collect();
+                let wanted = |measure: &Measure| {
+                    if matches!(measure, Measure::Count(_)) {
+                        wanted[0]
+                    } else {
+                        wanted[1]
+                    }
+                };
+                let is_met = release
+                    .measures()
+                    .iter()
+                    .zip(&found)
+                    .all(|(measure, found)| *found <= wanted(measure) * 1.00001);
                 assert!(is_met, "{accounting} {epsilon} {targets}: {found:?}");
                 met += 1;
             }
@@ -98,55 +178,121 @@ async fn wanted_errors_are_met() {
     }
 }
 
-/// A public question has no release, and may be long all the same: what is kept is bounded together.
+/// A public question has no release, and may be long all the same: what is kept is bounded
+/// together.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_long_questions_few_are_kept() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
     let asker = Veil::asker();
     let sized = |number: usize, bytes: usize| format!("SELECT {number}, '{}'", "x".repeat(bytes));
     let longest = sized(0, 200_000);
-    assert!(!Arc::ptr_eq(&plan(&veil, &asker, &longest).await, &plan(&veil, &asker, &longest).await));
+    assert!(!Arc::ptr_eq(
+        &plan(&veil, &asker, &longest).await,
+        &plan(&veil, &asker, &longest).await
+    ));
     let mut plans = Vec::new();
     for number in 0..8 {
         plans.push(plan(&veil, &asker, &sized(number, 190_000)).await);
     }
     for number in [7, 6, 5, 4, 3] {
-        assert!(Arc::ptr_eq(&plans[number], &plan(&veil, &asker, &sized(number, 190_000)).await), "{number}");
+        assert!(
+            Arc::ptr_eq(
+                &plans[number],
+                &plan(&veil, &asker, &sized(number, 190_000)).await
+            ),
+            "{number}"
+        );
     }
-    assert!(!Arc::ptr_eq(&plans[2], &plan(&veil, &asker, &sized(2, 190_000)).await));
+    assert!(!Arc::ptr_eq(
+        &plans[2],
+        &plan(&veil, &asker, &sized(2, 190_000)).await
+    ));
 }
 
-/// The ceiling binds the statement, also where one release alone would take another noise than its sibling: the review's own run.
+/// The ceiling binds the statement, also where one release alone would take another noise than its
+/// sibling: the review's own run.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mixed_statement_takes_one_noise_within_its_ceiling() {
     let small = |yaml: String| {
-        let yaml = yaml.replace("budget: {epsilon: 8, delta: 1e-6}", "budget: {epsilon: 1, delta: 1e-6}");
-        yaml.replace("budget: {epsilon: 3, delta: 1e-7", "budget: {epsilon: 1, delta: 1e-6")
+        let yaml = yaml.replace(
+            "budget: {epsilon: 8, delta: 1e-6}",
+            "budget: {epsilon: 1, delta: 1e-6}",
+        );
+        yaml.replace(
+            "budget: {epsilon: 3, delta: 1e-7",
+            "budget: {epsilon: 1, delta: 1e-6",
+        )
     };
     let veil = Veil::demo(small, Veil::silent()).await;
-    let lines = veil.explained(Veil::wishes(0.5), &format!("EXPLAIN {MIXED}")).await;
-    assert!(lines.iter().any(|line| line.contains("v0: rows: Gaussian noise")), "{lines:#?}");
-    assert!(!lines.iter().any(|line| line.contains("Laplace noise")), "{lines:#?}");
-    let cost = lines.iter().find_map(|line| line.strip_prefix("Cost: mu ")).unwrap();
+    let lines = veil
+        .explained(Veil::wishes(0.5), &format!("EXPLAIN {MIXED}"))
+        .await;
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains("v0: rows: Gaussian noise")),
+        "{lines:#?}"
+    );
+    assert!(
+        !lines.iter().any(|line| line.contains("Laplace noise")),
+        "{lines:#?}"
+    );
+    let cost = lines
+        .iter()
+        .find_map(|line| line.strip_prefix("Cost: mu "))
+        .unwrap();
     let mu: f64 = cost.split(' ').next().unwrap().parse().unwrap();
-    let most = mu_of(Fixed::round_down(0.5), Fixed::round_down(1e-6)).unwrap().to_f64();
+    let most = mu_of(Fixed::round_down(0.5), Fixed::round_down(1e-6))
+        .unwrap()
+        .to_f64();
     assert!(mu <= most + 5e-5, "{mu} of {most}");
     // Alone the count does take it.
-    let lines = veil.explained(Veil::wishes(0.5), "EXPLAIN SELECT count(*) FROM nls.women").await;
-    assert!(lines.iter().any(|line| line.contains("v0: rows: Laplace noise")), "{lines:#?}");
+    let lines = veil
+        .explained(Veil::wishes(0.5), "EXPLAIN SELECT count(*) FROM nls.women")
+        .await;
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains("v0: rows: Laplace noise")),
+        "{lines:#?}"
+    );
     // A whole budget's epsilon buys one statement of an untouched account, and no second.
-    let asker = Asker { wishes: Veil::wishes(0.99), ..Veil::asker() };
+    let asker = Asker {
+        wishes: Veil::wishes(0.99),
+        ..Veil::asker()
+    };
     veil.ask_as(&asker, MIXED).await.unwrap();
-    assert!(veil.spent().await <= mu_of(Fixed::round_down(0.99), Fixed::round_down(1e-6)).unwrap().squared().to_f64());
-    assert!(veil.ask_as(&asker, &MIXED.replace("women", "women WHERE birth_year > 1945")).await.is_err());
+    assert!(
+        veil.spent().await
+            <= mu_of(Fixed::round_down(0.99), Fixed::round_down(1e-6))
+                .unwrap()
+                .squared()
+                .to_f64()
+    );
+    assert!(
+        veil.ask_as(
+            &asker,
+            &MIXED.replace("women", "women WHERE birth_year > 1945")
+        )
+        .await
+        .is_err()
+    );
 }
 
 fn mechanisms(plan: &Plan) -> Vec<Mechanism> {
-    let vectors = plan.releases().iter().filter_map(|release| release.price()).map(|price| price.mechanism);
-    let counted = plan.releases().iter().flat_map(|release| release.parts()).filter_map(|part| match &part.kind {
-        PartKind::Count { calibrated, .. } => calibrated.first(),
-        PartKind::Choice { .. } => None,
-    });
+    let vectors = plan
+        .releases()
+        .iter()
+        .filter_map(|release| release.price())
+        .map(|price| price.mechanism);
+    let counted = plan
+        .releases()
+        .iter()
+        .flat_map(|release| release.parts())
+        .filter_map(|part| match &part.kind {
+            PartKind::Count { calibrated, .. } => calibrated.first(),
+            PartKind::Choice { .. } => None,
+        });
     let of_parts = counted.map(|calibrated| match calibrated.noise {
         pgveil::mechanism::Noise::Laplace { .. } => Mechanism::Laplace,
         pgveil::mechanism::Noise::Gaussian { .. } => Mechanism::Gaussian,
@@ -154,37 +300,75 @@ fn mechanisms(plan: &Plan) -> Vec<Mechanism> {
     vectors.chain(of_parts).collect()
 }
 
-/// To the last unit of 2^-60, for every noise, accounting, wish and number of releases; and all releases take one noise.
+/// To the last unit of 2^-60, for every noise, accounting, wish and number of releases; and all
+/// releases take one noise.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_statement_costs_more_than_its_ceiling() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let policy = veil.engine.policy();
     let distinct = "SELECT count(DISTINCT married), count(*) FROM nls.interviews";
-    let percentiles = "SELECT count(*), percentile_cont(ARRAY[0.1, 0.3, 0.5, 0.7, 0.9]) WITHIN GROUP (ORDER BY hourly_wage),
+    let percentiles = "SELECT count(*), percentile_cont(ARRAY[0.1, 0.3, 0.5, 0.7, 0.9]) WITHIN \
+        GROUP (ORDER BY hourly_wage),
         max(hourly_wage), mode() WITHIN GROUP (ORDER BY year) FROM nls.interviews";
-    let middle = "SELECT count(*) FROM nls.women WHERE birth_year > (SELECT avg(birth_year) FROM nls.women)";
-    let keyed = "SELECT birth_year * 2, count(*), (SELECT count(*) FROM nls.women) FROM nls.women GROUP BY 1";
-    let three =
-        "SELECT (SELECT count(*) FROM nls.women), (SELECT count(*) FROM nls.women WHERE race = 'black'), (SELECT sum(birth_year) FROM nls.women)";
+    let middle =
+        "SELECT count(*) FROM nls.women WHERE birth_year > (SELECT avg(birth_year) FROM nls.women)";
+    let keyed = "SELECT birth_year * 2, count(*), (SELECT count(*) FROM nls.women) FROM nls.women \
+        GROUP BY 1";
+    let three = "SELECT (SELECT count(*) FROM nls.women), (SELECT count(*) FROM nls.women WHERE \
+        race = 'black'), (SELECT sum(birth_year) FROM nls.women)";
     let one = "SELECT count(*) FROM nls.women";
     let (mut laplace, mut gaussian) = (0, 0);
     for accounting in [Accounting::Gdp, Accounting::Zcdp, Accounting::Pure] {
         for budget in [0.3, 1.0, 8.0] {
             let down = Fixed::round_down;
             let cap = Cap::new(down(budget), down(1e-6), down(0.005), accounting).unwrap();
-            let accounts = vec![Standing { cap, spent: Loss::ZERO }; 2];
-            for (epsilon, target) in [(0.05, None), (0.3, None), (0.7, None), (1.0, None), (0.5, Some(40.0)), (0.1, Some(200.0))] {
+            let accounts = vec![
+                Standing {
+                    cap,
+                    spent: Loss::ZERO
+                };
+                2
+            ];
+            for (epsilon, target) in [
+                (0.05, None),
+                (0.3, None),
+                (0.7, None),
+                (1.0, None),
+                (0.5, Some(40.0)),
+                (0.1, Some(200.0)),
+            ] {
                 let target_error = target.map(|error| TargetError::Absolute(error).into());
-                let wishes = Wishes { target_error, ..Veil::wishes(epsilon) };
-                let terms = Terms { epsilon, delta: 1e-6, accounts: accounts.clone(), wishes };
+                let wishes = Wishes {
+                    target_error,
+                    ..Veil::wishes(epsilon)
+                };
+                let terms = Terms {
+                    epsilon,
+                    delta: 1e-6,
+                    accounts: accounts.clone(),
+                    wishes,
+                };
                 for sql in [one, MIXED, distinct, percentiles, middle, keyed, three] {
-                    let Some(plan) = planned(sql, policy, &terms) else { continue };
-                    let most = down(if target.is_some() { policy.privacy.epsilon_max } else { epsilon });
+                    let Some(plan) = planned(sql, policy, &terms) else {
+                        continue;
+                    };
+                    let most = down(if target.is_some() {
+                        policy.privacy.epsilon_max
+                    } else {
+                        epsilon
+                    });
                     let (loss, mu) = (plan.loss(), mu_of(most, down(1e-6)).unwrap());
-                    let is_within = loss.epsilon.is_some_and(|own| own <= most) || accounting != Accounting::Pure && loss.mu_squared <= mu.squared();
-                    assert!(is_within, "{accounting:?} {budget} {epsilon} {target:?} {sql}: {loss:?}");
+                    let is_within = loss.epsilon.is_some_and(|own| own <= most)
+                        || accounting != Accounting::Pure && loss.mu_squared <= mu.squared();
+                    assert!(
+                        is_within,
+                        "{accounting:?} {budget} {epsilon} {target:?} {sql}: {loss:?}"
+                    );
                     let found = mechanisms(&plan);
-                    assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "{accounting:?} {budget} {epsilon} {target:?} {sql}: {found:?}");
+                    assert!(
+                        found.windows(2).all(|pair| pair[0] == pair[1]),
+                        "{accounting:?} {budget} {epsilon} {target:?} {sql}: {found:?}"
+                    );
                     match found.first() {
                         Some(Mechanism::Laplace) => laplace += 1,
                         Some(Mechanism::Gaussian) => gaussian += 1,
@@ -197,18 +381,33 @@ async fn no_statement_costs_more_than_its_ceiling() {
     assert!(laplace > 20 && gaussian > 40, "{laplace} {gaussian}");
 }
 
-/// `None` where it is refused: keys by threshold under pure accounting, errors that cannot be aimed at.
+/// `None` where it is refused: keys by threshold under pure accounting, errors that cannot be aimed
+/// at.
 fn planned(sql: &str, policy: &Policy, terms: &Terms) -> Option<Plan> {
     let constants = constants(&Veil::asker(), policy);
-    pgveil::engine::plan(&query(sql), policy, &["public".to_owned()], &constants, terms).ok()
+    pgveil::engine::plan(
+        &query(sql),
+        policy,
+        &["public".to_owned()],
+        &constants,
+        terms,
+    )
+    .ok()
 }
 
-/// A statement's releases may be paid one by one, where others are recalled: each costs what the policy's least epsilon is worth, which bounds how many there are.
+/// A statement's releases may be paid one by one, where others are recalled: each costs what the
+/// policy's least epsilon is worth, which bounds how many there are.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_release_costs_the_least_epsilon() {
-    let veil = Veil::demo(|yaml| yaml.replace("max_epsilon: 1}", "max_epsilon: 1, min_epsilon: 0.05}"), None).await;
+    let veil = Veil::demo(
+        |yaml| yaml.replace("max_epsilon: 1}", "max_epsilon: 1, min_epsilon: 0.05}"),
+        None,
+    )
+    .await;
     let policy = veil.engine.policy();
-    let least = mu_of(Fixed::round_down(0.05), Fixed::round_down(1e-7)).unwrap().squared();
+    let least = mu_of(Fixed::round_down(0.05), Fixed::round_down(1e-7))
+        .unwrap()
+        .squared();
     let wishing = |text: &str| {
         let mut wishes = Veil::wishes(0.5);
         wishes.set("pgveil.target_error", text).unwrap();
@@ -216,28 +415,75 @@ async fn each_release_costs_the_least_epsilon() {
     };
     let (one, three) = (
         "SELECT count(*) FROM nls.women",
-        "SELECT (SELECT count(*) FROM nls.women), (SELECT sum(birth_year) FROM nls.women), count(*) FROM nls.interviews",
+        "SELECT (SELECT count(*) FROM nls.women), (SELECT sum(birth_year) FROM nls.women), \
+            count(*) \
+            FROM nls.interviews",
     );
-    let planned = async |wishes: Wishes, sql: &str| veil.engine.plan(&Asker { wishes, ..Veil::asker() }, &query(sql)).await;
-    for (wishes, sql) in [(Veil::wishes(0.05), one), (Veil::wishes(0.1), three), (wishing("100000"), one), (wishing("100000"), three)] {
+    let planned = async |wishes: Wishes, sql: &str| {
+        veil.engine
+            .plan(
+                &Asker {
+                    wishes,
+                    ..Veil::asker()
+                },
+                &query(sql),
+            )
+            .await
+    };
+    for (wishes, sql) in [
+        (Veil::wishes(0.05), one),
+        (Veil::wishes(0.1), three),
+        (wishing("100000"), one),
+        (wishing("100000"), three),
+    ] {
         let (plan, _) = planned(wishes, sql).await.unwrap();
         for release in plan.releases() {
             let loss = release.loss().unwrap();
-            assert!(loss.mu_squared.to_f64() >= least.to_f64() * (1.0 - 1e-6), "{sql}: {loss:?}");
+            assert!(
+                loss.mu_squared.to_f64() >= least.to_f64() * (1.0 - 1e-6),
+                "{sql}: {loss:?}"
+            );
         }
         let role = policy.role("analyst").unwrap().budget;
-        let cap = Cap::new(Fixed::round_down(role.epsilon), Fixed::round_down(role.delta), Fixed::round_down(0.005), Accounting::Gdp).unwrap();
+        let cap = Cap::new(
+            Fixed::round_down(role.epsilon),
+            Fixed::round_down(role.delta),
+            Fixed::round_down(0.005),
+            Accounting::Gdp,
+        )
+        .unwrap();
         let most = cap.questions(Fixed::round_down(0.05), Fixed::round_down(role.delta));
         assert!((2_200..2_260).contains(&most), "{most}");
     }
-    let refused = planned(Veil::wishes(0.05), three).await.unwrap_err().report();
+    let refused = planned(Veil::wishes(0.05), three)
+        .await
+        .unwrap_err()
+        .report();
     assert_eq!(
         (refused.sqlstate.as_str(), refused.message.as_str()),
-        ("22023", "epsilon 0.05 is too little for the 3 parts of this query: each must get what epsilon 0.05 is worth alone")
+        (
+            "22023",
+            "epsilon 0.05 is too little for the 3 parts of this query: each must get what epsilon \
+                0.05 is worth alone"
+        )
     );
     let hint = refused.hint.unwrap();
-    let enough: f64 = hint.strip_prefix("SET pgveil.epsilon = ").and_then(|rest| rest.split(',').next()).unwrap().parse().unwrap();
-    assert!(enough < 0.1 && planned(Veil::wishes(enough), three).await.is_ok(), "{enough}");
-    let refused = planned(Veil::wishes(0.0499), one).await.unwrap_err().report();
-    assert_eq!((refused.sqlstate.as_str(), refused.message.as_str()), ("22023", "pgveil.epsilon must be at least 0.05 here"));
+    let enough: f64 = hint
+        .strip_prefix("SET pgveil.epsilon = ")
+        .and_then(|rest| rest.split(',').next())
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(
+        enough < 0.1 && planned(Veil::wishes(enough), three).await.is_ok(),
+        "{enough}"
+    );
+    let refused = planned(Veil::wishes(0.0499), one)
+        .await
+        .unwrap_err()
+        .report();
+    assert_eq!(
+        (refused.sqlstate.as_str(), refused.message.as_str()),
+        ("22023", "pgveil.epsilon must be at least 0.05 here")
+    );
 }

@@ -27,15 +27,28 @@ fn is_gone_within(directory: &Path, limit: Duration) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn native_starts_answers_and_is_gone_after_stop() {
     let started = Instant::now();
-    let options =
-        Options { database: Some("my \"shop\"".to_owned()), settings: vec![("work_mem".to_owned(), "3MB".to_owned())], ..Options::default() };
+    let options = Options {
+        database: Some("my \"shop\"".to_owned()),
+        settings: vec![("work_mem".to_owned(), "3MB".to_owned())],
+        ..Options::default()
+    };
     let server = LocalPostgres::start(options).await.unwrap();
     eprintln!("native start: {:?}", started.elapsed());
     assert_eq!(server.engine(), Engine::Native);
     let by_url: tokio_postgres::Config = server.url().parse().unwrap();
     for config in [server.config(), by_url] {
-        assert_eq!(one(&config, "SELECT current_database()::text").await, "my \"shop\"");
-        assert_eq!(one(&config, "SELECT current_setting('work_mem') || current_setting('listen_addresses')").await, "3MB");
+        assert_eq!(
+            one(&config, "SELECT current_database()::text").await,
+            "my \"shop\""
+        );
+        assert_eq!(
+            one(
+                &config,
+                "SELECT current_setting('work_mem') || current_setting('listen_addresses')"
+            )
+            .await,
+            "3MB"
+        );
     }
     let directory = server.directory().to_owned();
     let stopping = Instant::now();
@@ -55,10 +68,25 @@ async fn native_is_gone_after_drop_with_an_open_connection() {
 
 /// The locale `de-AT` of ICU.
 pub async fn austrian() -> Locale {
-    let server = LocalPostgres::start_engine(Engine::Native, Options::default()).await.unwrap();
+    let server = LocalPostgres::start_engine(Engine::Native, Options::default())
+        .await
+        .unwrap();
     let maker = connect(&server.config()).await.unwrap();
-    maker.client.batch_execute("CREATE DATABASE made TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de-AT'").await.unwrap();
-    Locale::of(&connect(server.config().dbname("made")).await.unwrap().client).await.unwrap()
+    maker
+        .client
+        .batch_execute(
+            "CREATE DATABASE made TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de-AT'",
+        )
+        .await
+        .unwrap();
+    Locale::of(
+        &connect(server.config().dbname("made"))
+            .await
+            .unwrap()
+            .client,
+    )
+    .await
+    .unwrap()
 }
 
 /// Whatever its name; and where the machine lacks the locale, the database is there nonetheless.
@@ -68,10 +96,16 @@ async fn a_database_is_created_in_another_ones_locale() {
     let connected = connect(&first.config()).await.unwrap();
     let own = Locale::of(&connected.client).await.unwrap();
     let locale = austrian().await;
-    assert_eq!((own.to_string(), locale.to_string()), ("C".to_owned(), "de-AT of ICU".to_owned()));
+    assert_eq!(
+        (own.to_string(), locale.to_string()),
+        ("C".to_owned(), "de-AT of ICU".to_owned())
+    );
     connected
         .client
-        .batch_execute("UPDATE pg_catalog.pg_database SET datcollate = 'xx_XX.utf8', datctype = 'xx_XX.UTF-8' WHERE datname = 'postgres'")
+        .batch_execute(
+            "UPDATE pg_catalog.pg_database SET datcollate = 'xx_XX.utf8', datctype = \
+            'xx_XX.UTF-8' WHERE datname = 'postgres'",
+        )
         .await
         .unwrap();
     let unknown = Locale::of(&connected.client).await.unwrap();
@@ -83,17 +117,27 @@ async fn a_database_is_created_in_another_ones_locale() {
         ("shop", &unknown, &own),
         ("template1", &locale, &own),
     ] {
-        let options = Options { database: Some(name.to_owned()), locale: Some(wanted.clone()), ..Options::default() };
+        let options = Options {
+            database: Some(name.to_owned()),
+            locale: Some(wanted.clone()),
+            ..Options::default()
+        };
         let server = LocalPostgres::start(options).await.unwrap();
         let connected = connect(&server.config()).await.unwrap();
         assert_eq!(&Locale::of(&connected.client).await.unwrap(), had, "{name}");
-        assert_eq!(one(&server.config(), "SELECT current_database()::text").await, name);
+        assert_eq!(
+            one(&server.config(), "SELECT current_database()::text").await,
+            name
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_setting_is_reported_with_the_servers_log() {
-    let options = Options { settings: vec![("no_such_setting".to_owned(), "1".to_owned())], ..Options::default() };
+    let options = Options {
+        settings: vec![("no_such_setting".to_owned(), "1".to_owned())],
+        ..Options::default()
+    };
     let error = LocalPostgres::start(options).await.unwrap_err();
     assert!(error.to_string().contains("no_such_setting"), "{error}");
 }
@@ -111,17 +155,32 @@ async fn native_is_gone_after_sigkill_of_its_parent() {
     if let Some(note) = std::env::var_os("PGVEIL_VICTIM") {
         return victim(&note).await;
     }
-    let directory = tokio::task::spawn_blocking(|| kill_a_victim(None)).await.unwrap();
+    let directory = tokio::task::spawn_blocking(|| kill_a_victim(None))
+        .await
+        .unwrap();
     assert!(is_gone_within(&directory, PATIENCE));
 }
 
 /// The directory of a server whose parent got SIGKILL.
 fn kill_a_victim(binaries: Option<&str>) -> std::path::PathBuf {
-    let note = std::env::temp_dir().join(format!("victim-of-pgveil-{}-{}", std::process::id(), binaries.unwrap_or("native")));
+    let note = std::env::temp_dir().join(format!(
+        "victim-of-pgveil-{}-{}",
+        std::process::id(),
+        binaries.unwrap_or("native")
+    ));
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "postgres::native_is_gone_after_sigkill_of_its_parent"]).env("PGVEIL_VICTIM", &note);
+    command
+        .args([
+            "--exact",
+            "postgres::native_is_gone_after_sigkill_of_its_parent",
+        ])
+        .env("PGVEIL_VICTIM", &note);
     command.envs(binaries.map(|binaries| ("PGVEIL_PG_BIN", binaries)));
-    let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut child = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     let started = Instant::now();
     let directory = loop {
         match std::fs::read_to_string(&note) {
@@ -138,7 +197,10 @@ fn kill_a_victim(binaries: Option<&str>) -> std::path::PathBuf {
     child.wait().unwrap();
     assert_eq!(postmaster.is_some(), binaries.is_none());
     if let Some(postmaster) = postmaster {
-        assert!(is_gone_within(&Path::new("/proc").join(postmaster), PATIENCE));
+        assert!(is_gone_within(
+            &Path::new("/proc").join(postmaster),
+            PATIENCE
+        ));
     }
     directory
 }
@@ -148,8 +210,13 @@ mod embedded {
     use super::*;
 
     async fn start() -> LocalPostgres {
-        let options = Options { database: Some("my shop".to_owned()), ..Options::default() };
-        LocalPostgres::start_engine(Engine::Embedded, options).await.unwrap()
+        let options = Options {
+            database: Some("my shop".to_owned()),
+            ..Options::default()
+        };
+        LocalPostgres::start_engine(Engine::Embedded, options)
+            .await
+            .unwrap()
     }
 
     #[test]
@@ -163,10 +230,20 @@ mod embedded {
     async fn another_ones_locale_is_done_without() {
         let locale = austrian().await;
         for name in ["my shop", "postgres"] {
-            let options = Options { database: Some(name.to_owned()), locale: Some(locale.clone()), ..Options::default() };
-            let embedded = LocalPostgres::start_engine(Engine::Embedded, options).await.unwrap();
+            let options = Options {
+                database: Some(name.to_owned()),
+                locale: Some(locale.clone()),
+                ..Options::default()
+            };
+            let embedded = LocalPostgres::start_engine(Engine::Embedded, options)
+                .await
+                .unwrap();
             let connected = connect(&embedded.config()).await.unwrap();
-            let here = connected.client.query_one("SELECT current_database()::text", &[]).await.unwrap();
+            let here = connected
+                .client
+                .query_one("SELECT current_database()::text", &[])
+                .await
+                .unwrap();
             assert_eq!(here.get::<_, &str>(0), name);
             assert_ne!(Locale::of(&connected.client).await.unwrap(), locale);
         }
@@ -183,15 +260,31 @@ mod embedded {
         assert_eq!(first.engine(), Engine::Embedded);
         let here = connect(&first.config()).await.unwrap();
         let there = connect(&second.config()).await.unwrap();
-        here.client.batch_execute("CREATE TABLE only_here (x int); INSERT INTO only_here VALUES (1)").await.unwrap();
-        assert!(there.client.batch_execute("SELECT * FROM only_here").await.is_err());
-        let row = here.client.query_one("SELECT count(*) FROM only_here", &[]).await.unwrap();
+        here.client
+            .batch_execute("CREATE TABLE only_here (x int); INSERT INTO only_here VALUES (1)")
+            .await
+            .unwrap();
+        assert!(
+            there
+                .client
+                .batch_execute("SELECT * FROM only_here")
+                .await
+                .is_err()
+        );
+        let row = here
+            .client
+            .query_one("SELECT count(*) FROM only_here", &[])
+            .await
+            .unwrap();
         assert_eq!(row.get::<_, i64>(0), 1);
         here.close().await;
         there.close().await;
         let again = Instant::now();
         let by_url: tokio_postgres::Config = first.url().parse().unwrap();
-        assert_eq!(one(&by_url, "SELECT current_database()::text").await, "my shop");
+        assert_eq!(
+            one(&by_url, "SELECT current_database()::text").await,
+            "my shop"
+        );
         eprintln!("embedded reconnect: {:?}", again.elapsed());
         let directories = [first.directory().to_owned(), second.directory().to_owned()];
         let stopping = Instant::now();

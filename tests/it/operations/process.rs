@@ -1,4 +1,5 @@
-//! The process itself: what a session leaves in logs, metrics, the ledger and core dumps, and what the image lets it do.
+//! The process itself: what a session leaves in logs, metrics, the ledger and core dumps, and what
+//! the image lets it do.
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -9,7 +10,8 @@ use tokio_postgres::NoTls;
 use super::serve::{Running, connect, free_port, page, told};
 use crate::fixture::TemporaryDirectory;
 
-/// What must be found nowhere: in a row that no answer shows, in statements of every kind, in parameters, settings and passwords.
+/// What must be found nowhere: in a row that no answer shows, in statements of every kind, in
+/// parameters, settings and passwords.
 const ROW: &str = "canaryrow";
 const LITERAL: &str = "canaryliteral";
 const SECRET: &str = "canarysecret";
@@ -17,8 +19,10 @@ const SECRET: &str = "canarysecret";
 const TABLES: &str = "CREATE SCHEMA shop;
      CREATE TABLE shop.people (id int PRIMARY KEY, name text NOT NULL, age int NOT NULL);
      CREATE TABLE shop.kinds (kind text PRIMARY KEY); INSERT INTO shop.kinds VALUES ('a'), ('b');
-     INSERT INTO shop.people SELECT g, 'canaryrow' || g, 20 + g % 50 FROM generate_series(1, 5000) g;
-     CREATE ROLE reader LOGIN PASSWORD 'canarysecret'; GRANT USAGE ON SCHEMA shop TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA shop TO reader";
+     INSERT INTO shop.people SELECT g, 'canaryrow' || g, 20 + g % 50 FROM generate_series(1, 5000) \
+     g;
+     CREATE ROLE reader LOGIN PASSWORD 'canarysecret'; GRANT USAGE ON SCHEMA shop TO reader; GRANT \
+     SELECT ON ALL TABLES IN SCHEMA shop TO reader";
 
 const POLICY: &str = "version: 1
 database: {url: \"${DATABASE_URL}\"}
@@ -31,11 +35,13 @@ tables:
 limits: {statement_timeout: 200ms}
 ";
 
-/// Statements as they come: answered, refused by each stage, wrong by PostgreSQL's own word, broken, failing after their charge.
+/// Statements as they come: answered, refused by each stage, wrong by PostgreSQL's own word,
+/// broken, failing after their charge.
 const STATEMENTS: &[&str] = &[
     "SELECT count(*) FROM shop.people WHERE name = 'canaryliteral'",
     "SELECT name, count(*) FROM shop.people WHERE name <> 'canaryliteral' GROUP BY name",
-    "SELECT count(*), avg(age) FROM shop.people WHERE name LIKE 'canaryliteral%' AND age > (SELECT avg(age) FROM shop.people)",
+    "SELECT count(*), avg(age) FROM shop.people WHERE name LIKE 'canaryliteral%' AND age > (SELECT \
+        avg(age) FROM shop.people)",
     "SELECT kind, 'canaryliteral' FROM shop.kinds",
     "SELECT 'canaryliteral'::int FROM shop.kinds",
     "SELECT count(*) + 'canaryliteral' FROM shop.people",
@@ -61,7 +67,8 @@ const STATEMENTS: &[&str] = &[
     "SELECT relname FROM pg_class WHERE relname = 'canaryliteral'",
     "SELECT * FROM pgveil.history WHERE role = 'canaryliteral'",
     // It takes longer than it may.
-    "SELECT count(*) FROM shop.people p, generate_series(1, 50) a, generate_series(1, 50) b WHERE p.name <> 'canaryliteral'",
+    "SELECT count(*) FROM shop.people p, generate_series(1, 50) a, generate_series(1, 50) b WHERE \
+        p.name <> 'canaryliteral'",
 ];
 
 /// Every statement by the simple protocol, then with a parameter in text and binary.
@@ -79,27 +86,49 @@ async fn session(port: u16) {
             let _ = client.query(&statement, &[&LITERAL]).await;
         }
     }
-    let _ = client.batch_execute("BEGIN; DECLARE c CURSOR FOR SELECT 'canaryliteral' FROM shop.kinds; FETCH 1 FROM c; COMMIT").await;
-    let refused = format!("host=127.0.0.1 port={port} user={LITERAL} password={SECRET} dbname=nls application_name={LITERAL}");
+    let _ = client
+        .batch_execute(
+            "BEGIN; DECLARE c CURSOR FOR SELECT 'canaryliteral' FROM \
+        shop.kinds; FETCH 1 FROM c; COMMIT",
+        )
+        .await;
+    let refused = format!(
+        "host=127.0.0.1 port={port} user={LITERAL} password={SECRET} dbname=nls \
+            application_name={LITERAL}"
+    );
     assert!(tokio_postgres::connect(&refused, NoTls).await.is_err());
-    let refused = format!("host=127.0.0.1 port={port} user=analyst password={SECRET} dbname={LITERAL} application_name={LITERAL}");
+    let refused = format!(
+        "host=127.0.0.1 port={port} user=analyst password={SECRET} dbname={LITERAL} \
+            application_name={LITERAL}"
+    );
     assert!(tokio_postgres::connect(&refused, NoTls).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_literal_or_row_stays_behind() {
-    let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() }).await.unwrap();
+    let server = LocalPostgres::start(Options {
+        database: Some("nls".to_owned()),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     let (owner, connection) = server.config().connect(NoTls).await.unwrap();
     tokio::spawn(connection);
     owner.batch_execute(TABLES).await.unwrap();
-    let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-process-{:x}", rand::random::<u64>())));
+    let directory = TemporaryDirectory(
+        std::env::temp_dir().join(format!("pgveil-process-{:x}", rand::random::<u64>())),
+    );
     std::fs::create_dir(&directory.0).unwrap();
     let file = |name: &str| directory.0.join(name).display().to_string();
     std::fs::write(file("policy.yaml"), POLICY).unwrap();
     let systemd = std::os::unix::net::UnixDatagram::bind(file("notify")).unwrap();
-    systemd.set_read_timeout(Some(std::time::Duration::from_secs(300))).unwrap();
+    systemd
+        .set_read_timeout(Some(std::time::Duration::from_secs(300)))
+        .unwrap();
     let ports = (free_port(), free_port());
-    let url = server.url().replace("postgres@", &format!("reader:{SECRET}@"));
+    let url = server
+        .url()
+        .replace("postgres@", &format!("reader:{SECRET}@"));
     assert!(url.contains(SECRET), "{url}");
     let environment = [
         ("DATABASE_URL", url),
@@ -110,44 +139,101 @@ async fn no_secret_literal_or_row_stays_behind() {
         ("RUST_LOG", "trace".to_owned()),
         ("RUST_BACKTRACE", "full".to_owned()),
     ];
-    let (listen, admin) = (format!("127.0.0.1:{}", ports.0), format!("127.0.0.1:{}", ports.1));
+    let (listen, admin) = (
+        format!("127.0.0.1:{}", ports.0),
+        format!("127.0.0.1:{}", ports.1),
+    );
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));
-    command.args(["serve", "--policy", &file("policy.yaml"), "--listen", &listen, "--admin", &admin]).envs(environment.clone()).stdin(Stdio::null());
+    command
+        .args([
+            "serve",
+            "--policy",
+            &file("policy.yaml"),
+            "--listen",
+            &listen,
+            "--admin",
+            &admin,
+        ])
+        .envs(environment.clone())
+        .stdin(Stdio::null());
     let log = std::fs::File::create(file("log")).unwrap();
-    let mut running = Running(command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap());
-    assert_eq!(told(&systemd), "READY=1", "{}", std::fs::read_to_string(file("log")).unwrap());
+    let mut running = Running(
+        command
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap(),
+    );
+    assert_eq!(
+        told(&systemd),
+        "READY=1",
+        "{}",
+        std::fs::read_to_string(file("log")).unwrap()
+    );
 
     session(ports.0).await;
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", running.0.id())).unwrap();
-    let cores = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
-    assert_eq!(cores.split_whitespace().filter(|word| *word == "0").count(), 2, "{cores}");
+    let cores = limits
+        .lines()
+        .find(|line| line.starts_with("Max core file size"))
+        .unwrap();
+    assert_eq!(
+        cores.split_whitespace().filter(|word| *word == "0").count(),
+        2,
+        "{cores}"
+    );
     let metrics = page(ports.1, "GET /metrics").await + &page(ports.1, "GET /readyz").await;
-    assert!(metrics.contains("verdict=\"refused\"") && metrics.contains("verdict=\"failed\""), "{metrics}");
+    assert!(
+        metrics.contains("verdict=\"refused\"") && metrics.contains("verdict=\"failed\""),
+        "{metrics}"
+    );
     running.signal("-TERM");
     assert!(running.0.wait().unwrap().success());
 
     let budget = |question: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));
-        let output = command.args(["budget", question, "--policy", &file("policy.yaml")]).envs(environment.clone()).output().unwrap();
+        let output = command
+            .args(["budget", question, "--policy", &file("policy.yaml")])
+            .envs(environment.clone())
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
     let mut told = std::fs::read_to_string(file("log")).unwrap();
-    assert!(told.contains("session opened") && told.contains("asked"), "{told}");
+    assert!(
+        told.contains("session opened") && told.contains("asked"),
+        "{told}"
+    );
     assert!(!told.contains("panic"), "{told}");
     for part in [metrics, budget("export"), budget("history")] {
         let _ = writeln!(told, "{part}");
     }
-    assert!(told.lines().filter(|line| line.contains("\"verdict\"")).count() > STATEMENTS.len() / 2, "{told}");
+    assert!(
+        told.lines()
+            .filter(|line| line.contains("\"verdict\""))
+            .count()
+            > STATEMENTS.len() / 2,
+        "{told}"
+    );
     for canary in [ROW, LITERAL, SECRET, "SCRAM-SHA-256$"] {
-        let found: Vec<&str> = told.lines().filter(|line| line.to_lowercase().contains(&canary.to_lowercase())).collect();
+        let found: Vec<&str> = told
+            .lines()
+            .filter(|line| line.to_lowercase().contains(&canary.to_lowercase()))
+            .collect();
         assert!(found.is_empty(), "{canary}: {found:#?}");
     }
     // The ledger keeps what was released, and no name was: each is one person's.
-    for entry in std::fs::read_dir(&directory.0).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+    for entry in std::fs::read_dir(&directory.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+    {
         let bytes = std::fs::read(&entry).unwrap();
         for canary in [ROW, LITERAL, SECRET] {
-            let is_there = bytes.windows(canary.len()).any(|window| window.eq_ignore_ascii_case(canary.as_bytes()));
+            let is_there = bytes
+                .windows(canary.len())
+                .any(|window| window.eq_ignore_ascii_case(canary.as_bytes()));
             assert!(!is_there, "{canary} in {}", entry.display());
         }
     }
@@ -157,24 +243,64 @@ async fn no_secret_literal_or_row_stays_behind() {
 fn the_image_lets_it_do_little() {
     let dockerfile = std::fs::read_to_string("Dockerfile").unwrap();
     let last = dockerfile.rsplit("\nFROM ").next().unwrap();
-    let user = last.lines().find_map(|line| line.strip_prefix("USER ")).unwrap();
-    assert!(user.split(':').all(|id| id.parse::<u32>().is_ok_and(|id| id >= 1000)), "{user}");
-    assert!(last.find("USER ") < last.find("ENTRYPOINT") && !last.contains("sudo") && !last.contains("chmod"), "{last}");
+    let user = last
+        .lines()
+        .find_map(|line| line.strip_prefix("USER "))
+        .unwrap();
+    assert!(
+        user.split(':')
+            .all(|id| id.parse::<u32>().is_ok_and(|id| id >= 1000)),
+        "{user}"
+    );
+    assert!(
+        last.find("USER ") < last.find("ENTRYPOINT")
+            && !last.contains("sudo")
+            && !last.contains("chmod"),
+        "{last}"
+    );
     let compose = std::fs::read_to_string("docker-compose.yml").unwrap();
-    let service = compose.split("\n  pgveil:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    for line in ["user: \"10001:10001\"", "read_only: true", "cap_drop: [ALL]", "security_opt: *no-more", "ulimits: *no-dumps"] {
-        assert!(service.lines().any(|found| found.trim() == line), "{line} in {service}");
+    let service = compose
+        .split("\n  pgveil:\n")
+        .nth(1)
+        .unwrap()
+        .split("\n\n")
+        .next()
+        .unwrap();
+    for line in [
+        "user: \"10001:10001\"",
+        "read_only: true",
+        "cap_drop: [ALL]",
+        "security_opt: *no-more",
+        "ulimits: *no-dumps",
+    ] {
+        assert!(
+            service.lines().any(|found| found.trim() == line),
+            "{line} in {service}"
+        );
     }
-    assert_eq!(compose.matches("no-dumps").count(), 3, "the database's and the shadow's memory hold rows too");
-    assert_eq!(compose.matches("no-more").count(), 3, "and none of the three gains a privilege");
+    assert_eq!(
+        compose.matches("no-dumps").count(),
+        3,
+        "the database's and the shadow's memory hold rows too"
+    );
+    assert_eq!(
+        compose.matches("no-more").count(),
+        3,
+        "and none of the three gains a privilege"
+    );
     assert!(compose.contains("&no-more [\"no-new-privileges:true\"]"));
     assert!(!compose.contains("privileged: true") && !compose.contains("network_mode"));
     // Ports of the databases are opened to nobody.
     assert_eq!(compose.matches("ports:").count(), 1);
 }
 
-/// Code of ours that the compiler does not check would be the place to look for what it cannot promise.
+/// Code of ours that the compiler does not check would be the place to look for what it cannot
+/// promise.
 #[test]
 fn there_is_no_unsafe_code() {
-    assert!(std::fs::read_to_string("Cargo.toml").unwrap().contains("unsafe_code = \"forbid\""));
+    assert!(
+        std::fs::read_to_string("Cargo.toml")
+            .unwrap()
+            .contains("unsafe_code = \"forbid\"")
+    );
 }

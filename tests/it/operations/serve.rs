@@ -1,4 +1,5 @@
-//! `pgveil serve` as its operator sees it: systemd's datagrams, probes and metrics, JSON logs, a reload, the end.
+//! `pgveil serve` as its operator sees it: systemd's datagrams, probes and metrics, JSON logs, a
+//! reload, the end.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -24,21 +25,37 @@ impl Drop for Running {
 
 impl Running {
     pub fn signal(&self, name: &str) {
-        assert!(Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args([name, &self.0.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
-/// A port for a child: each is given once, and none is of those that the system gives to whoever binds port 0, so that no other test takes it meanwhile.
+/// A port for a child: each is given once, and none is of those that the system gives to whoever
+/// binds port 0, so that no other test takes it meanwhile.
 pub fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     let start = std::process::id() % 10_000;
-    let mut ports = (0..10_000).map(|_| 20_000 + ((start + u32::from(GIVEN.fetch_add(1, Ordering::Relaxed))) % 10_000) as u16);
-    ports.find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+    let mut ports = (0..10_000).map(|_| {
+        20_000 + ((start + u32::from(GIVEN.fetch_add(1, Ordering::Relaxed))) % 10_000) as u16
+    });
+    ports
+        .find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .unwrap()
 }
 
 pub async fn page(port: u16, request: &str) -> String {
-    let mut socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    socket.write_all(format!("{request} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+    let mut socket = tokio::net::TcpStream::connect(("127.0.0.1", port))
+        .await
+        .unwrap();
+    socket
+        .write_all(format!("{request} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).await.unwrap();
     text
@@ -51,14 +68,22 @@ pub fn told(socket: &UnixDatagram) -> String {
     String::from_utf8_lossy(&buffer[..length]).into_owned()
 }
 
-pub async fn connect(port: u16, role: &str) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
+pub async fn connect(
+    port: u16,
+    role: &str,
+) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
     let config = format!("host=127.0.0.1 port={port} user={role} password=analyst dbname=nls");
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
     tokio::spawn(connection);
     Ok(client)
 }
 
-fn serve(directory: &Path, server: &LocalPostgres, shadow: Option<&LocalPostgres>, ports: (u16, u16)) -> Running {
+fn serve(
+    directory: &Path,
+    server: &LocalPostgres,
+    shadow: Option<&LocalPostgres>,
+    ports: (u16, u16),
+) -> Running {
     let file = |name: &str| directory.join(name).display().to_string();
     let child = Command::new(env!("CARGO_BIN_EXE_pgveil"))
         .args([
@@ -93,7 +118,10 @@ async fn pages_tell_the_operator(port: u16) {
         ("POST /metrics", "405 Method Not Allowed"),
     ] {
         let found = page(port, request).await;
-        assert!(found.starts_with(&format!("HTTP/1.1 {wanted}\r\n")), "{request}: {found}");
+        assert!(
+            found.starts_with(&format!("HTTP/1.1 {wanted}\r\n")),
+            "{request}: {found}"
+        );
     }
     let metrics = page(port, "GET /metrics").await;
     for line in [
@@ -111,14 +139,23 @@ async fn pages_tell_the_operator(port: u16) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_watches_reloads_and_stops_a_service() {
-    let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() }).await.unwrap();
+    let server = LocalPostgres::start(Options {
+        database: Some("nls".to_owned()),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     let (client, connection) = server.config().connect(NoTls).await.unwrap();
     tokio::spawn(connection);
     load(&client).await;
-    let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-serve-{:x}", rand::random::<u64>())));
+    let directory = TemporaryDirectory(
+        std::env::temp_dir().join(format!("pgveil-serve-{:x}", rand::random::<u64>())),
+    );
     std::fs::create_dir(&directory.0).unwrap();
     let systemd = UnixDatagram::bind(directory.0.join("notify")).unwrap();
-    systemd.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
+    systemd
+        .set_read_timeout(Some(Duration::from_secs(300)))
+        .unwrap();
     let policy = std::fs::read_to_string("policies/demo.yaml").unwrap();
     let write = |text: &str| std::fs::write(directory.0.join("policy.yaml"), text).unwrap();
     write(&policy);
@@ -128,74 +165,174 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
 
     // A session that lives through both reloads.
     let analyst = connect(ports.0, "analyst").await.unwrap();
-    assert_eq!(analyst.query_one("SELECT 1", &[]).await.unwrap().get::<_, i32>(0), 1);
-    analyst.query("SELECT count(*) FROM nls.women", &[]).await.unwrap();
+    assert_eq!(
+        analyst
+            .query_one("SELECT 1", &[])
+            .await
+            .unwrap()
+            .get::<_, i32>(0),
+        1
+    );
+    analyst
+        .query("SELECT count(*) FROM nls.women", &[])
+        .await
+        .unwrap();
     assert!(analyst.query("SELECT * FROM nls.women", &[]).await.is_err());
     pages_tell_the_operator(ports.1).await;
 
     // A new role comes with the policy; the session that was open goes on, and so do the counts.
     assert!(connect(ports.0, "second").await.is_err());
-    let role = policy.lines().skip_while(|line| !line.trim_start().starts_with("- name: analyst")).take(3).collect::<Vec<_>>().join("\n");
-    let two = policy.replace(&role, &format!("{role}\n{}", role.replace("name: analyst", "name: second")));
+    let role = policy
+        .lines()
+        .skip_while(|line| !line.trim_start().starts_with("- name: analyst"))
+        .take(3)
+        .collect::<Vec<_>>()
+        .join("\n");
+    let two = policy.replace(
+        &role,
+        &format!("{role}\n{}", role.replace("name: analyst", "name: second")),
+    );
     assert_ne!(two, policy);
     write(&two);
     running.signal("-HUP");
-    assert_eq!((told(&systemd).as_str(), told(&systemd).as_str()), ("RELOADING=1", "READY=1"));
-    let second = connect(ports.0, "second").await.unwrap_or_else(|e| panic!("{e}: {}", std::fs::read_to_string(directory.0.join("log")).unwrap()));
-    second.query("SELECT count(*) FROM nls.women", &[]).await.unwrap();
-    analyst.query("SELECT count(*) FROM nls.women", &[]).await.unwrap();
-    assert!(page(ports.1, "GET /metrics").await.contains("verdict=\"answered\",sqlstate=\"00000\"} 4"));
+    assert_eq!(
+        (told(&systemd).as_str(), told(&systemd).as_str()),
+        ("RELOADING=1", "READY=1")
+    );
+    let second = connect(ports.0, "second").await.unwrap_or_else(|e| {
+        panic!(
+            "{e}: {}",
+            std::fs::read_to_string(directory.0.join("log")).unwrap()
+        )
+    });
+    second
+        .query("SELECT count(*) FROM nls.women", &[])
+        .await
+        .unwrap();
+    analyst
+        .query("SELECT count(*) FROM nls.women", &[])
+        .await
+        .unwrap();
+    assert!(
+        page(ports.1, "GET /metrics")
+            .await
+            .contains("verdict=\"answered\",sqlstate=\"00000\"} 4")
+    );
 
     // A policy that does not hold changes nothing and says why.
     write(&two.replace("version: 1", "version: 1\nnonsense: 1"));
     running.signal("-HUP");
-    assert_eq!((told(&systemd).as_str(), told(&systemd).as_str()), ("RELOADING=1", "READY=1"));
-    second.query("SELECT count(*) FROM nls.women", &[]).await.unwrap();
+    assert_eq!(
+        (told(&systemd).as_str(), told(&systemd).as_str()),
+        ("RELOADING=1", "READY=1")
+    );
+    second
+        .query("SELECT count(*) FROM nls.women", &[])
+        .await
+        .unwrap();
 
     // A role that is no longer named asks no more.
     write(&policy);
     running.signal("-HUP");
-    assert_eq!((told(&systemd).as_str(), told(&systemd).as_str()), ("RELOADING=1", "READY=1"));
-    let refused = second.query("SELECT count(*) FROM nls.women", &[]).await.unwrap_err();
+    assert_eq!(
+        (told(&systemd).as_str(), told(&systemd).as_str()),
+        ("RELOADING=1", "READY=1")
+    );
+    let refused = second
+        .query("SELECT count(*) FROM nls.women", &[])
+        .await
+        .unwrap_err();
     assert_eq!(refused.code().unwrap().code(), "42501");
-    analyst.query("SELECT count(*) FROM nls.women", &[]).await.unwrap();
+    analyst
+        .query("SELECT count(*) FROM nls.women", &[])
+        .await
+        .unwrap();
 
     running.signal("-TERM");
     assert_eq!(told(&systemd), "STOPPING=1");
     assert!(running.0.wait().unwrap().success());
     let log = std::fs::read_to_string(directory.0.join("log")).unwrap();
-    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect();
-    let said = |words: &str| lines.iter().filter(|line| line["message"].as_str().is_some_and(|message| message.contains(words))).count();
-    assert_eq!((said("the policy was reloaded"), said("the policy in force stays"), said("nonsense")), (2, 1, 1), "{log}");
+    let lines: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
+        .collect();
+    let said = |words: &str| {
+        lines
+            .iter()
+            .filter(|line| {
+                line["message"]
+                    .as_str()
+                    .is_some_and(|message| message.contains(words))
+            })
+            .count()
+    };
+    assert_eq!(
+        (
+            said("the policy was reloaded"),
+            said("the policy in force stays"),
+            said("nonsense")
+        ),
+        (2, 1, 1),
+        "{log}"
+    );
     // What start-up and two reloads do, and the table that was copied: no row of the other ones is.
     assert_eq!(
-        (said("starting a PostgreSQL of our own as the shadow"), said("copying public table nls.industries into the shadow")),
+        (
+            said("starting a PostgreSQL of our own as the shadow"),
+            said("copying public table nls.industries into the shadow")
+        ),
         (3, 3),
         "{log}"
     );
-    assert_eq!((said("copied 25 rows of 2 public tables"), said("copying public table nls.women")), (3, 0), "{log}");
+    assert_eq!(
+        (
+            said("copied 25 rows of 2 public tables"),
+            said("copying public table nls.women")
+        ),
+        (3, 0),
+        "{log}"
+    );
     // No statement, in whole or in part.
     assert!(!log.contains("count("), "{log}");
 }
 
 /// The columns of a table that a client is shown.
 async fn columns(client: &tokio_postgres::Client, table: &str) -> usize {
-    let sql = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'nls' AND table_name = $1";
-    usize::try_from(client.query_one(sql, &[&table]).await.unwrap().get::<_, i64>(0)).unwrap()
+    let sql = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'nls' AND \
+        table_name = $1";
+    usize::try_from(
+        client
+            .query_one(sql, &[&table])
+            .await
+            .unwrap()
+            .get::<_, i64>(0),
+    )
+    .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_told() {
-    let started = || LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() });
+    let started = || {
+        LocalPostgres::start(Options {
+            database: Some("nls".to_owned()),
+            ..Options::default()
+        })
+    };
     let (server, shadow) = (started().await.unwrap(), started().await.unwrap());
     let (owner, connection) = server.config().connect(NoTls).await.unwrap();
     tokio::spawn(connection);
     load(&owner).await;
-    let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-serve-{:x}", rand::random::<u64>())));
+    let directory = TemporaryDirectory(
+        std::env::temp_dir().join(format!("pgveil-serve-{:x}", rand::random::<u64>())),
+    );
     std::fs::create_dir(&directory.0).unwrap();
     let systemd = UnixDatagram::bind(directory.0.join("notify")).unwrap();
-    systemd.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
-    let policy = std::fs::read_to_string("policies/demo.yaml").unwrap().replace("\nprivacy:", "\nshadow:\n  url: ${SHADOW_URL}\n\nprivacy:");
+    systemd
+        .set_read_timeout(Some(Duration::from_secs(300)))
+        .unwrap();
+    let policy = std::fs::read_to_string("policies/demo.yaml")
+        .unwrap()
+        .replace("\nprivacy:", "\nshadow:\n  url: ${SHADOW_URL}\n\nprivacy:");
     assert!(policy.contains("SHADOW_URL"));
     let write = |text: &str| std::fs::write(directory.0.join("policy.yaml"), text).unwrap();
     write(&policy);
@@ -203,7 +340,11 @@ async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_told() {
     let log = || std::fs::read_to_string(directory.0.join("log")).unwrap();
     let mut beside = serve(&directory.0, &server, Some(&server), ports);
     assert!(!beside.0.wait().unwrap().success());
-    assert!(log().contains("a database of the server that has the private rows"), "{}", log());
+    assert!(
+        log().contains("a database of the server that has the private rows"),
+        "{}",
+        log()
+    );
     let mut running = serve(&directory.0, &server, Some(&shadow), ports);
     assert_eq!(told(&systemd), "READY=1", "{}", log());
     let analyst = connect(ports.0, "analyst").await.unwrap();
@@ -214,38 +355,95 @@ async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_told() {
         let client = connect(ports.0, "analyst").await.unwrap();
         async move {
             for year in 0..200 {
-                let sql = format!("SELECT industry, {year} FROM nls.industries ORDER BY industry LIMIT 3");
+                let sql = format!(
+                    "SELECT industry, {year} FROM nls.industries ORDER BY industry LIMIT 3"
+                );
                 assert_eq!(client.query(&sql, &[]).await.unwrap().len(), 3);
             }
         }
     });
-    let hidden: String = policy.lines().filter(|line| !line.trim_start().starts_with("metro:")).map(|line| format!("{line}\n")).collect();
+    let hidden: String = policy
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("metro:"))
+        .map(|line| format!("{line}\n"))
+        .collect();
     write(&hidden);
     let reload = |running: &Running| {
         running.signal("-HUP");
-        assert_eq!((told(&systemd).as_str(), told(&systemd).as_str()), ("RELOADING=1", "READY=1"));
+        assert_eq!(
+            (told(&systemd).as_str(), told(&systemd).as_str()),
+            ("RELOADING=1", "READY=1")
+        );
     };
     reload(&running);
     asking.await.unwrap();
-    assert_eq!(columns(&analyst, "interviews").await, before - 1, "{}", log());
-    assert!(analyst.query("SELECT count(*) FROM nls.interviews WHERE metro = 1", &[]).await.is_err());
+    assert_eq!(
+        columns(&analyst, "interviews").await,
+        before - 1,
+        "{}",
+        log()
+    );
+    assert!(
+        analyst
+            .query("SELECT count(*) FROM nls.interviews WHERE metro = 1", &[])
+            .await
+            .is_err()
+    );
     // A policy that does not hold leaves shadow and policy as they are.
     write(&hidden.replace("version: 1", "version: 1\nnonsense: 1"));
     reload(&running);
     assert_eq!(columns(&analyst, "interviews").await, before - 1);
 
     // The owner changes a table.
-    assert!(page(ports.1, "GET /readyz").await.ends_with("\r\n\r\nready\n"));
-    owner.batch_execute("ALTER TABLE nls.women ADD COLUMN remarks text").await.unwrap();
+    assert!(
+        page(ports.1, "GET /readyz")
+            .await
+            .ends_with("\r\n\r\nready\n")
+    );
+    owner
+        .batch_execute("ALTER TABLE nls.women ADD COLUMN remarks text")
+        .await
+        .unwrap();
     let ready = page(ports.1, "GET /readyz").await;
-    assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("the definition of nls.women has changed"), "{ready}");
-    assert!(page(ports.1, "GET /metrics").await.contains("pgveil_tables_changed 1"));
-    let refused = analyst.query("SELECT count(*) FROM nls.women WHERE birth_year > 1950", &[]).await.unwrap_err();
-    assert!(refused.as_db_error().unwrap().message().contains("has changed since the policy was loaded"), "{refused}");
+    assert!(
+        ready.starts_with("HTTP/1.1 200")
+            && ready.contains("the definition of nls.women has changed"),
+        "{ready}"
+    );
+    assert!(
+        page(ports.1, "GET /metrics")
+            .await
+            .contains("pgveil_tables_changed 1")
+    );
+    let refused = analyst
+        .query(
+            "SELECT count(*) FROM nls.women WHERE birth_year > 1950",
+            &[],
+        )
+        .await
+        .unwrap_err();
+    assert!(
+        refused
+            .as_db_error()
+            .unwrap()
+            .message()
+            .contains("has changed since the policy was loaded"),
+        "{refused}"
+    );
     write(&hidden);
     reload(&running);
-    analyst.query("SELECT count(*) FROM nls.women WHERE birth_year > 1950", &[]).await.unwrap();
-    assert!(page(ports.1, "GET /readyz").await.ends_with("\r\n\r\nready\n"));
+    analyst
+        .query(
+            "SELECT count(*) FROM nls.women WHERE birth_year > 1950",
+            &[],
+        )
+        .await
+        .unwrap();
+    assert!(
+        page(ports.1, "GET /readyz")
+            .await
+            .ends_with("\r\n\r\nready\n")
+    );
     running.signal("-TERM");
     assert!(running.0.wait().unwrap().success());
 }

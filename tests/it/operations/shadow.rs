@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pgveil::catalog::{Type, UniqueKey};
 use pgveil::engine::{Argument, Asker, Description, Format, Share};
-use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Secret, Step, Table, Unit, Wishes};
+use pgveil::policy::{
+    Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Secret, Step, Table,
+    Unit, Wishes,
+};
 use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
 use pgveil::refusal::Refusal;
 use pgveil::shadow::{Shadow, ShadowError, ShadowOptions, ShadowSource};
@@ -36,8 +39,17 @@ fn column(name: &str, data_type: Type, not_null: bool) -> Column {
     }
 }
 
-fn table(schema: &str, name: &str, protection: Protection, columns: Vec<Column>, key: &str) -> Table {
-    let unique_keys = vec![UniqueKey::plain([key], true), UniqueKey::plain(["hidden"], false)];
+fn table(
+    schema: &str,
+    name: &str,
+    protection: Protection,
+    columns: Vec<Column>,
+    key: &str,
+) -> Table {
+    let unique_keys = vec![
+        UniqueKey::plain([key], true),
+        UniqueKey::plain(["hidden"], false),
+    ];
     Table {
         oid: 1,
         schema: schema.to_owned(),
@@ -54,14 +66,35 @@ fn table(schema: &str, name: &str, protection: Protection, columns: Vec<Column>,
 }
 
 fn unit(path: Vec<Step>, column: &str) -> Protection {
-    Protection::Private(Unit { path, column: column.to_owned(), data_type: Type::Int4, is_primary_key: false, rows_per_unit: 10 })
+    Protection::Private(Unit {
+        path,
+        column: column.to_owned(),
+        data_type: Type::Int4,
+        is_primary_key: false,
+        rows_per_unit: 10,
+    })
 }
 
 fn policy() -> Policy {
-    let step = Step { column: "customer_id".to_owned(), schema: "public".to_owned(), table: "customers".to_owned(), referenced: "id".to_owned() };
-    let odd = Type::Other { oid: 99_999, name: "mood".to_owned() };
-    let tags = Type::Other { oid: 1009, name: "text[]".to_owned() };
-    let customers = vec![column("id", Type::Int4, true), column("city", Type::Varchar(Some(30)), false), column("feeling", odd, false)];
+    let step = Step {
+        column: "customer_id".to_owned(),
+        schema: "public".to_owned(),
+        table: "customers".to_owned(),
+        referenced: "id".to_owned(),
+    };
+    let odd = Type::Other {
+        oid: 99_999,
+        name: "mood".to_owned(),
+    };
+    let tags = Type::Other {
+        oid: 1009,
+        name: "text[]".to_owned(),
+    };
+    let customers = vec![
+        column("id", Type::Int4, true),
+        column("city", Type::Varchar(Some(30)), false),
+        column("feeling", odd, false),
+    ];
     let orders = vec![
         column("id", Type::Int8, true),
         column("customer_id", Type::Int4, true),
@@ -69,9 +102,16 @@ fn policy() -> Policy {
         column("placed", Type::Timestamptz, false),
         column("tags", tags.clone(), false),
     ];
-    let rates = vec![column("code", Type::Char(Some(3)), true), column("rate", Type::Numeric(None), false), column("tags", tags, false)];
+    let rates = vec![
+        column("code", Type::Char(Some(3)), true),
+        column("rate", Type::Numeric(None), false),
+        column("tags", tags, false),
+    ];
     let big = vec![column("id", Type::Int4, true)];
-    let budget = Budget { epsilon: 1.0, delta: 1e-6 };
+    let budget = Budget {
+        epsilon: 1.0,
+        delta: 1e-6,
+    };
     Policy {
         version: String::new(),
         database_url: None,
@@ -90,8 +130,20 @@ fn policy() -> Policy {
         roles: Vec::new(),
         types: Vec::new(),
         tables: vec![
-            table("Sales \"x\"", "orders", unit(vec![step], "id"), orders, "id"),
-            table("public", "customers", unit(Vec::new(), "id"), customers, "id"),
+            table(
+                "Sales \"x\"",
+                "orders",
+                unit(vec![step], "id"),
+                orders,
+                "id",
+            ),
+            table(
+                "public",
+                "customers",
+                unit(Vec::new(), "id"),
+                customers,
+                "id",
+            ),
             table("public", "rates", Protection::Public, rates, "code"),
             table("public", "big", Protection::Public, big, "id"),
         ],
@@ -114,10 +166,14 @@ fn policy() -> Policy {
 }
 
 /// What the real database holds: two public tables with rows, one private table with a row.
-const REAL: &str = "CREATE TABLE public.rates (code char(3) PRIMARY KEY, rate numeric, tags text[], hidden int);
-    INSERT INTO rates VALUES ('EUR', 1.10, '{a,\"b \\\"c\"}', 7), ('USD', 'NaN', NULL, 8), ('CHF', NULL, '{}', 9);
+const REAL: &str = "CREATE TABLE public.rates (code char(3) PRIMARY KEY, rate numeric, tags \
+    text[], \
+    hidden int);
+    INSERT INTO rates VALUES ('EUR', 1.10, '{a,\"b \\\"c\"}', 7), ('USD', 'NaN', NULL, 8), ('CHF', \
+    NULL, '{}', 9);
     CREATE TABLE public.big (id int PRIMARY KEY); INSERT INTO big SELECT generate_series(1, 4);
-    CREATE TABLE public.customers (id int PRIMARY KEY, city varchar(30)); INSERT INTO customers VALUES (1, 'secret city')";
+    CREATE TABLE public.customers (id int PRIMARY KEY, city varchar(30)); INSERT INTO customers \
+    VALUES (1, 'secret city')";
 
 fn asker() -> Asker {
     Asker {
@@ -131,8 +187,14 @@ fn asker() -> Asker {
 }
 
 fn asker_with(settings: &[(&str, &str)]) -> Asker {
-    let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Asker { settings, ..asker() }
+    let settings = settings
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    Asker {
+        settings,
+        ..asker()
+    }
 }
 
 fn refusal<T: std::fmt::Debug>(outcome: Result<T, ShadowError>) -> Refusal {
@@ -143,14 +205,23 @@ fn refusal<T: std::fmt::Debug>(outcome: Result<T, ShadowError>) -> Refusal {
 }
 
 fn value(format: Format, bytes: &[u8]) -> Argument {
-    Argument { format, value: Some(Bytes::copy_from_slice(bytes)) }
+    Argument {
+        format,
+        value: Some(Bytes::copy_from_slice(bytes)),
+    }
 }
 
 async fn texts(shadow: &Shadow, asker: &Asker, sql: &str) -> Vec<Vec<Option<String>>> {
     let description = shadow.describe(asker, sql, &[]).await.unwrap();
-    let rows = shadow.run(asker, sql, &description, &[]).await.unwrap().rows;
+    let rows = shadow
+        .run(asker, sql, &description, &[])
+        .await
+        .unwrap()
+        .rows;
     let text = |value: Option<Bytes>| value.map(|value| String::from_utf8(value.to_vec()).unwrap());
-    rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect()
+    rows.into_iter()
+        .map(|row| row.into_iter().map(text).collect())
+        .collect()
 }
 
 async fn one(shadow: &Shadow, asker: &Asker, sql: &str) -> String {
@@ -158,11 +229,19 @@ async fn one(shadow: &Shadow, asker: &Asker, sql: &str) -> String {
 }
 
 async fn describes_like_postgres(shadow: &Shadow) {
-    let sql = "SELECT count(*), sum(amount), avg(amount), sum(o.id), o.placed::date, amount, 'x' AS lit, city FROM orders o JOIN customers c ON c.id = customer_id \
+    let sql = "SELECT count(*), sum(amount), avg(amount), sum(o.id), o.placed::date, amount, 'x' \
+        AS \
+        lit, city FROM orders o JOIN customers c ON c.id = customer_id \
                WHERE amount > $1 AND city = $2 AND o.placed > $3 GROUP BY 5, 6, 8";
-    let Description { parameters, columns } = shadow.describe(&asker(), sql, &[]).await.unwrap();
+    let Description {
+        parameters,
+        columns,
+    } = shadow.describe(&asker(), sql, &[]).await.unwrap();
     assert_eq!(parameters, [NUMERIC, TEXT, TIMESTAMPTZ]);
-    let seen: Vec<_> = columns.iter().map(|c| (c.name.as_str(), c.type_oid, c.type_size, c.type_modifier)).collect();
+    let seen: Vec<_> = columns
+        .iter()
+        .map(|c| (c.name.as_str(), c.type_oid, c.type_size, c.type_modifier))
+        .collect();
     let expected = [
         ("count", INT8, 8, -1),
         ("sum", NUMERIC, -1, -1),
@@ -174,42 +253,159 @@ async fn describes_like_postgres(shadow: &Shadow) {
         ("city", 1043, -1, 34),
     ];
     assert_eq!(seen, expected);
-    assert_eq!(shadow.describe(&asker(), "SELECT $1", &[INT8]).await.unwrap().parameters, [INT8]);
-    assert_eq!(shadow.describe(&asker(), "SELECT $1::int4 + $2", &[0, 0]).await.unwrap().parameters, [INT4, INT4]);
+    assert_eq!(
+        shadow
+            .describe(&asker(), "SELECT $1", &[INT8])
+            .await
+            .unwrap()
+            .parameters,
+        [INT8]
+    );
+    assert_eq!(
+        shadow
+            .describe(&asker(), "SELECT $1::int4 + $2", &[0, 0])
+            .await
+            .unwrap()
+            .parameters,
+        [INT4, INT4]
+    );
     // Twice: the cache answers alike.
-    assert_eq!(shadow.describe(&asker(), sql, &[]).await.unwrap().columns, columns);
+    assert_eq!(
+        shadow.describe(&asker(), sql, &[]).await.unwrap().columns,
+        columns
+    );
 }
 
 async fn errors_are_postgres_own(shadow: &Shadow) {
-    let missing = refusal(shadow.describe(&asker(), "SELECT * FROM nowhere", &[]).await);
-    assert_eq!((missing.sqlstate.as_str(), missing.message.as_str(), missing.position), ("42P01", "relation \"nowhere\" does not exist", Some(15)));
-    let column = refusal(shadow.describe(&asker(), "SELECT citi FROM customers", &[]).await);
-    assert_eq!((column.sqlstate.as_str(), column.message.as_str()), ("42703", "column \"citi\" does not exist"));
-    assert_eq!(column.hint.as_deref(), Some("Perhaps you meant to reference the column \"customers.city\"."));
-    assert_eq!(refusal(shadow.describe(&asker(), "SELECT feeling FROM customers", &[]).await).sqlstate, "42703");
+    let missing = refusal(
+        shadow
+            .describe(&asker(), "SELECT * FROM nowhere", &[])
+            .await,
+    );
+    assert_eq!(
+        (
+            missing.sqlstate.as_str(),
+            missing.message.as_str(),
+            missing.position
+        ),
+        ("42P01", "relation \"nowhere\" does not exist", Some(15))
+    );
+    let column = refusal(
+        shadow
+            .describe(&asker(), "SELECT citi FROM customers", &[])
+            .await,
+    );
+    assert_eq!(
+        (column.sqlstate.as_str(), column.message.as_str()),
+        ("42703", "column \"citi\" does not exist")
+    );
+    assert_eq!(
+        column.hint.as_deref(),
+        Some("Perhaps you meant to reference the column \"customers.city\".")
+    );
+    assert_eq!(
+        refusal(
+            shadow
+                .describe(&asker(), "SELECT feeling FROM customers", &[])
+                .await
+        )
+        .sqlstate,
+        "42703"
+    );
     let function = refusal(shadow.describe(&asker(), "SELECT frob(1)", &[]).await);
     assert_eq!(function.message, "function frob(integer) does not exist");
-    assert_eq!(refusal(shadow.describe(&asker_with(&[("TimeZone", "Mars/Base")]), "SELECT 1", &[]).await).sqlstate, "22023");
-    assert_eq!(refusal(shadow.describe(&asker_with(&[("work_mem", "1GB")]), "SELECT 1", &[]).await).sqlstate, "42704");
-    let no_path = Asker { search_path: Vec::new(), ..asker() };
-    assert_eq!(refusal(shadow.describe(&no_path, "SELECT * FROM customers", &[]).await).sqlstate, "42P01");
-    let division = shadow.describe(&asker(), "SELECT 1 / x FROM (VALUES (0)) v (x)", &[]).await.unwrap();
-    let division = refusal(shadow.run(&asker(), "SELECT 1 / x FROM (VALUES (0)) v (x)", &division, &[]).await);
-    assert_eq!((division.sqlstate.as_str(), division.message.as_str()), ("22012", "division by zero"));
+    assert_eq!(
+        refusal(
+            shadow
+                .describe(&asker_with(&[("TimeZone", "Mars/Base")]), "SELECT 1", &[])
+                .await
+        )
+        .sqlstate,
+        "22023"
+    );
+    assert_eq!(
+        refusal(
+            shadow
+                .describe(&asker_with(&[("work_mem", "1GB")]), "SELECT 1", &[])
+                .await
+        )
+        .sqlstate,
+        "42704"
+    );
+    let no_path = Asker {
+        search_path: Vec::new(),
+        ..asker()
+    };
+    assert_eq!(
+        refusal(
+            shadow
+                .describe(&no_path, "SELECT * FROM customers", &[])
+                .await
+        )
+        .sqlstate,
+        "42P01"
+    );
+    let division = shadow
+        .describe(&asker(), "SELECT 1 / x FROM (VALUES (0)) v (x)", &[])
+        .await
+        .unwrap();
+    let division = refusal(
+        shadow
+            .run(
+                &asker(),
+                "SELECT 1 / x FROM (VALUES (0)) v (x)",
+                &division,
+                &[],
+            )
+            .await,
+    );
+    assert_eq!(
+        (division.sqlstate.as_str(), division.message.as_str()),
+        ("22012", "division by zero")
+    );
 }
 
 async fn rows_in_text_and_binary(shadow: &Shadow) {
-    let sql = "SELECT 1::int2, 2::int4, 3::int8, 'NaN'::numeric, 1.50::numeric(5,2), 0.1::float8, 'Infinity'::float4, true, NULL::int4, 'é\\''\"'::text, \
-               '\\x00ff'::bytea, '1 day 02:03:04'::interval, ARRAY[1,NULL,3], date '2024-02-29', timestamptz '2024-01-01 00:00:00+00', \
-               'a'::char(3), '{\"a\": 1}'::jsonb, '00000000-0000-0000-0000-000000000001'::uuid, now()";
+    let sql = "SELECT 1::int2, 2::int4, 3::int8, 'NaN'::numeric, 1.50::numeric(5,2), 0.1::float8, \
+        'Infinity'::float4, true, NULL::int4, 'é\\''\"'::text, \
+               '\\x00ff'::bytea, '1 day 02:03:04'::interval, ARRAY[1,NULL,3], date '2024-02-29', \
+               timestamptz '2024-01-01 00:00:00+00', \
+               'a'::char(3), '{\"a\": 1}'::jsonb, '00000000-0000-0000-0000-000000000001'::uuid, \
+               now()";
     let description = shadow.describe(&asker(), sql, &[]).await.unwrap();
     let in_text = texts(shadow, &asker(), sql).await.remove(0);
     let expected = ["1", "2", "3", "NaN", "1.50", "0.1", "Infinity", "t"];
-    assert_eq!(in_text[..8].iter().map(|v| v.as_deref().unwrap()).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        in_text[..8]
+            .iter()
+            .map(|v| v.as_deref().unwrap())
+            .collect::<Vec<_>>(),
+        expected
+    );
     assert_eq!(in_text[8], None);
-    let rest = ["é\\'\"", "\\x00ff", "1 day 02:03:04", "{1,NULL,3}", "2024-02-29", "2024-01-01 00:00:00+00", "a  ", "{\"a\": 1}"];
-    assert_eq!(in_text[9..17].iter().map(|v| v.as_deref().unwrap()).collect::<Vec<_>>(), rest);
-    let binary = shadow.run(&asker(), sql, &description, &[Format::Binary]).await.unwrap().rows.remove(0);
+    let rest = [
+        "é\\'\"",
+        "\\x00ff",
+        "1 day 02:03:04",
+        "{1,NULL,3}",
+        "2024-02-29",
+        "2024-01-01 00:00:00+00",
+        "a  ",
+        "{\"a\": 1}",
+    ];
+    assert_eq!(
+        in_text[9..17]
+            .iter()
+            .map(|v| v.as_deref().unwrap())
+            .collect::<Vec<_>>(),
+        rest
+    );
+    let binary = shadow
+        .run(&asker(), sql, &description, &[Format::Binary])
+        .await
+        .unwrap()
+        .rows
+        .remove(0);
     assert_eq!(binary[1].as_deref(), Some(&[0, 0, 0, 2][..]));
     assert_eq!(binary[3].as_deref(), Some(&[0, 0, 0, 0, 0xC0, 0, 0, 0][..]));
     assert_eq!(binary[7].as_deref(), Some(&[1][..]));
@@ -218,14 +414,30 @@ async fn rows_in_text_and_binary(shadow: &Shadow) {
     assert_eq!(binary[17].as_ref().map(Bytes::len), Some(16));
     let mut formats = vec![Format::Text; 19];
     formats[1] = Format::Binary;
-    let mixed = shadow.run(&asker(), sql, &description, &formats).await.unwrap().rows.remove(0);
-    assert_eq!((mixed[1].clone(), mixed[0].as_deref()), (binary[1].clone(), Some(&b"1"[..])));
-    // Binary numeric from text equals binary numeric from the server's own values: several rows, in order.
+    let mixed = shadow
+        .run(&asker(), sql, &description, &formats)
+        .await
+        .unwrap()
+        .rows
+        .remove(0);
+    assert_eq!(
+        (mixed[1].clone(), mixed[0].as_deref()),
+        (binary[1].clone(), Some(&b"1"[..]))
+    );
+    // Binary numeric from text equals binary numeric from the server's own values: several rows, in
+    // order.
     let sql = "SELECT x, -x FROM generate_series(1, 1000) x ORDER BY x DESC";
     let description = shadow.describe(&asker(), sql, &[]).await.unwrap();
-    let rows = shadow.run(&asker(), sql, &description, &[Format::Binary, Format::Text]).await.unwrap().rows;
+    let rows = shadow
+        .run(&asker(), sql, &description, &[Format::Binary, Format::Text])
+        .await
+        .unwrap()
+        .rows;
     assert_eq!(rows.len(), 1000);
-    assert_eq!((rows[0][0].as_deref(), rows[0][1].as_deref()), (Some(&[0, 0, 3, 0xE8][..]), Some(&b"-1000"[..])));
+    assert_eq!(
+        (rows[0][0].as_deref(), rows[0][1].as_deref()),
+        (Some(&[0, 0, 3, 0xE8][..]), Some(&b"-1000"[..]))
+    );
 }
 
 async fn settings_reach_the_text_and_do_not_linger(shadow: &Shadow) {
@@ -233,18 +445,49 @@ async fn settings_reach_the_text_and_do_not_linger(shadow: &Shadow) {
     let paris = asker_with(&[("TimeZone", "Europe/Paris"), ("DateStyle", "German")]);
     assert_eq!(one(shadow, &paris, sql).await, "01.01.2024 01:00:00 CET");
     assert_eq!(one(shadow, &asker(), sql).await, "2024-01-01 00:00:00+00");
-    let odd = asker_with(&[("timezone", "America/New_York"), ("intervalstyle", "iso_8601"), ("bytea_output", "escape"), ("extra_float_digits", "0")]);
+    let odd = asker_with(&[
+        ("timezone", "America/New_York"),
+        ("intervalstyle", "iso_8601"),
+        ("bytea_output", "escape"),
+        ("extra_float_digits", "0"),
+    ]);
     assert_eq!(one(shadow, &odd, sql).await, "2023-12-31 19:00:00-05");
-    assert_eq!(one(shadow, &odd, "SELECT interval '1 day 2 hours'").await, "P1DT2H");
+    assert_eq!(
+        one(shadow, &odd, "SELECT interval '1 day 2 hours'").await,
+        "P1DT2H"
+    );
     assert_eq!(one(shadow, &odd, "SELECT 'a'::bytea").await, "a");
-    assert_eq!(one(shadow, &odd, "SELECT 0.1::float8 + 0.2::float8").await, "0.3");
-    assert_eq!(one(shadow, &asker(), "SELECT 0.1::float8 + 0.2::float8").await, "0.30000000000000004");
+    assert_eq!(
+        one(shadow, &odd, "SELECT 0.1::float8 + 0.2::float8").await,
+        "0.3"
+    );
+    assert_eq!(
+        one(shadow, &asker(), "SELECT 0.1::float8 + 0.2::float8").await,
+        "0.30000000000000004"
+    );
     let injection = asker_with(&[("TimeZone", "UTC'; CREATE TABLE x (); --")]);
-    assert_eq!(refusal(shadow.describe(&injection, sql, &[]).await).sqlstate, "22023");
+    assert_eq!(
+        refusal(shadow.describe(&injection, sql, &[]).await).sqlstate,
+        "22023"
+    );
 }
 
 async fn arguments_become_canonical_text(shadow: &Shadow) {
-    let oids = [INT4, INT4, NUMERIC, NUMERIC, DATE, DATE, TIMESTAMPTZ, BOOL, TEXT, TEXT, BPCHAR, INT8, 0];
+    let oids = [
+        INT4,
+        INT4,
+        NUMERIC,
+        NUMERIC,
+        DATE,
+        DATE,
+        TIMESTAMPTZ,
+        BOOL,
+        TEXT,
+        TEXT,
+        BPCHAR,
+        INT8,
+        0,
+    ];
     let arguments = [
         value(Format::Text, b" 0042 "),
         value(Format::Binary, &7_i32.to_be_bytes()),
@@ -257,34 +500,121 @@ async fn arguments_become_canonical_text(shadow: &Shadow) {
         value(Format::Text, "it's \\ \"é\" $1 \u{1F600}\n".as_bytes()),
         value(Format::Binary, b""),
         value(Format::Text, b"ab  "),
-        Argument { format: Format::Binary, value: None },
+        Argument {
+            format: Format::Binary,
+            value: None,
+        },
         value(Format::Text, b"free"),
     ];
     let paris = asker_with(&[("TimeZone", "Europe/Paris"), ("DateStyle", "German, DMY")]);
-    let printed = shadow.normalize_arguments(&paris, &oids, &arguments).await.unwrap();
+    let printed = shadow
+        .normalize_arguments(&paris, &oids, &arguments)
+        .await
+        .unwrap();
     let text = "it's \\ \"é\" $1 \u{1F600}\n";
-    let expected = ["42", "7", "1.500", "NaN", "2024-02-03", "2000-03-01", "2024-06-01 10:00:00+00", "t", text, "", "ab  "];
-    assert_eq!(printed[..11].iter().map(|v| v.as_deref().unwrap()).collect::<Vec<_>>(), expected);
-    assert_eq!((printed[11].as_deref(), printed[12].as_deref()), (None, Some("free")));
-    let malformed = refusal(shadow.normalize_arguments(&asker(), &[INT4], &[value(Format::Text, b"4x")]).await);
-    assert_eq!((malformed.sqlstate.as_str(), malformed.message.as_str()), ("22P02", "invalid input syntax for type integer: \"4x\""));
-    assert_eq!(refusal(shadow.normalize_arguments(&asker(), &[INT4], &[value(Format::Binary, b"abc")]).await).sqlstate, "22P03");
-    assert_eq!(refusal(shadow.normalize_arguments(&asker(), &[INT4], &[value(Format::Text, b"99999999999")]).await).sqlstate, "22003");
-    assert_eq!(refusal(shadow.normalize_arguments(&asker(), &[TEXT], &[value(Format::Text, b"\xff")]).await).sqlstate, "22021");
-    assert_eq!(refusal(shadow.normalize_arguments(&asker(), &[DATE], &[value(Format::Text, b"2024-02-30")]).await).sqlstate, "22008");
-    assert_eq!(shadow.normalize_arguments(&asker(), &[], &[]).await.unwrap(), Vec::<Option<String>>::new());
+    let expected = [
+        "42",
+        "7",
+        "1.500",
+        "NaN",
+        "2024-02-03",
+        "2000-03-01",
+        "2024-06-01 10:00:00+00",
+        "t",
+        text,
+        "",
+        "ab  ",
+    ];
+    assert_eq!(
+        printed[..11]
+            .iter()
+            .map(|v| v.as_deref().unwrap())
+            .collect::<Vec<_>>(),
+        expected
+    );
+    assert_eq!(
+        (printed[11].as_deref(), printed[12].as_deref()),
+        (None, Some("free"))
+    );
+    let malformed = refusal(
+        shadow
+            .normalize_arguments(&asker(), &[INT4], &[value(Format::Text, b"4x")])
+            .await,
+    );
+    assert_eq!(
+        (malformed.sqlstate.as_str(), malformed.message.as_str()),
+        ("22P02", "invalid input syntax for type integer: \"4x\"")
+    );
+    assert_eq!(
+        refusal(
+            shadow
+                .normalize_arguments(&asker(), &[INT4], &[value(Format::Binary, b"abc")])
+                .await
+        )
+        .sqlstate,
+        "22P03"
+    );
+    assert_eq!(
+        refusal(
+            shadow
+                .normalize_arguments(&asker(), &[INT4], &[value(Format::Text, b"99999999999")])
+                .await
+        )
+        .sqlstate,
+        "22003"
+    );
+    assert_eq!(
+        refusal(
+            shadow
+                .normalize_arguments(&asker(), &[TEXT], &[value(Format::Text, b"\xff")])
+                .await
+        )
+        .sqlstate,
+        "22021"
+    );
+    assert_eq!(
+        refusal(
+            shadow
+                .normalize_arguments(&asker(), &[DATE], &[value(Format::Text, b"2024-02-30")])
+                .await
+        )
+        .sqlstate,
+        "22008"
+    );
+    assert_eq!(
+        shadow
+            .normalize_arguments(&asker(), &[], &[])
+            .await
+            .unwrap(),
+        Vec::<Option<String>>::new()
+    );
 }
 
 async fn nothing_can_be_changed_or_reached(shadow: &Shadow) {
-    assert_eq!(one(shadow, &asker(), "SELECT current_setting('is_superuser')").await, "off");
-    assert_eq!(one(shadow, &asker(), "SELECT current_user::text").await, "pgveil_shadow");
+    assert_eq!(
+        one(shadow, &asker(), "SELECT current_setting('is_superuser')").await,
+        "off"
+    );
+    assert_eq!(
+        one(shadow, &asker(), "SELECT current_user::text").await,
+        "pgveil_shadow"
+    );
     for (sql, sqlstate) in [
-        ("INSERT INTO public.rates (code) VALUES ('ABC') RETURNING code", &["25006", "42501"][..]),
+        (
+            "INSERT INTO public.rates (code) VALUES ('ABC') RETURNING code",
+            &["25006", "42501"][..],
+        ),
         ("SELECT pg_sleep(0)::text", &["42501"]),
-        ("SELECT set_config('default_transaction_read_only', 'off', false)", &["42501"]),
+        (
+            "SELECT set_config('default_transaction_read_only', 'off', false)",
+            &["42501"],
+        ),
         ("SELECT lo_creat(-1)", &["25006", "42501"]),
         ("SELECT pg_read_file('/etc/passwd')", &["42501"]),
-        ("SELECT query_to_xml('SELECT 1', true, true, '')", &["42501"]),
+        (
+            "SELECT query_to_xml('SELECT 1', true, true, '')",
+            &["42501"],
+        ),
         ("SELECT pg_advisory_lock(1)::text", &["42501"]),
         ("SELECT rolpassword FROM pg_authid", &["42501"]),
         ("SELECT 1; DROP TABLE public.rates", &["42601"]),
@@ -294,27 +624,57 @@ async fn nothing_can_be_changed_or_reached(shadow: &Shadow) {
             Ok(description) => refusal(shadow.run(&asker(), sql, &description, &[]).await),
             Err(_) => refusal(described),
         };
-        assert!(sqlstate.contains(&refused.sqlstate.as_str()), "{sql}: {refused:?}");
+        assert!(
+            sqlstate.contains(&refused.sqlstate.as_str()),
+            "{sql}: {refused:?}"
+        );
     }
-    let keys =
-        "SELECT constraint_type FROM information_schema.table_constraints WHERE table_name = 'orders' AND constraint_type <> 'CHECK' ORDER BY 1";
-    assert_eq!(texts(shadow, &asker(), keys).await, [[Some("FOREIGN KEY".to_owned())], [Some("PRIMARY KEY".to_owned())]]);
+    let keys = "SELECT constraint_type FROM information_schema.table_constraints WHERE table_name \
+        = \
+        'orders' AND constraint_type <> 'CHECK' ORDER BY 1";
+    assert_eq!(
+        texts(shadow, &asker(), keys).await,
+        [
+            [Some("FOREIGN KEY".to_owned())],
+            [Some("PRIMARY KEY".to_owned())]
+        ]
+    );
 }
 
 async fn public_rows_are_mirrored_and_private_ones_are_not(shadow: &Shadow) {
-    let real = LocalPostgres::start_engine(Engine::Native, Options::default()).await.unwrap();
+    let real = LocalPostgres::start_engine(Engine::Native, Options::default())
+        .await
+        .unwrap();
     let source = connect(&real.config()).await.unwrap();
     source.client.batch_execute(REAL).await.unwrap();
     for _ in 0..2 {
         let mirrored = shadow.mirror(&source.client).await.unwrap();
-        let seen: Vec<_> = mirrored.iter().map(|m| (m.table.as_str(), m.rows)).collect();
+        let seen: Vec<_> = mirrored
+            .iter()
+            .map(|m| (m.table.as_str(), m.rows))
+            .collect();
         assert_eq!(seen, [("rates", Some(3)), ("big", None)]);
     }
-    let rates = texts(shadow, &asker(), "SELECT code, rate, tags FROM rates ORDER BY code").await;
-    let expected = [[Some("CHF"), None, Some("{}")], [Some("EUR"), Some("1.10"), Some("{a,\"b \\\"c\"}")], [Some("USD"), Some("NaN"), None]];
-    assert_eq!(rates, expected.map(|row| row.map(|value| value.map(str::to_owned)).to_vec()));
+    let rates = texts(
+        shadow,
+        &asker(),
+        "SELECT code, rate, tags FROM rates ORDER BY code",
+    )
+    .await;
+    let expected = [
+        [Some("CHF"), None, Some("{}")],
+        [Some("EUR"), Some("1.10"), Some("{a,\"b \\\"c\"}")],
+        [Some("USD"), Some("NaN"), None],
+    ];
+    assert_eq!(
+        rates,
+        expected.map(|row| row.map(|value| value.map(str::to_owned)).to_vec())
+    );
     for table in ["big", "customers", "orders"] {
-        assert_eq!(one(shadow, &asker(), &format!("SELECT count(*) FROM {table}")).await, "0");
+        assert_eq!(
+            one(shadow, &asker(), &format!("SELECT count(*) FROM {table}")).await,
+            "0"
+        );
     }
     source.close().await;
     real.stop().await;
@@ -324,13 +684,33 @@ async fn conforms(source: ShadowSource) {
     let has_any_locale = matches!(source, ShadowSource::LocalEngine(Engine::Native));
     let locale = austrian().await;
     let started = Instant::now();
-    let options = ShadowOptions { locale: Some(locale), ..ShadowOptions::new(source, "shop", "15.18") };
+    let options = ShadowOptions {
+        locale: Some(locale),
+        ..ShadowOptions::new(source, "shop", "15.18")
+    };
     let shadow = Shadow::start(&policy(), options).await.unwrap();
-    let differs = shadow.warnings().iter().any(|w| w.contains("that of the database de-AT of ICU"));
+    let differs = shadow
+        .warnings()
+        .iter()
+        .any(|w| w.contains("that of the database de-AT of ICU"));
     assert_eq!(differs, !has_any_locale, "{:?}", shadow.warnings());
-    eprintln!("{:?} shadow start: {:?}", shadow.engine(), started.elapsed());
-    assert!(shadow.warnings().iter().any(|w| w.contains("public.customers.feeling")), "{:?}", shadow.warnings());
-    assert_eq!(one(&shadow, &asker(), "SELECT current_database()").await, "shop");
+    eprintln!(
+        "{:?} shadow start: {:?}",
+        shadow.engine(),
+        started.elapsed()
+    );
+    assert!(
+        shadow
+            .warnings()
+            .iter()
+            .any(|w| w.contains("public.customers.feeling")),
+        "{:?}",
+        shadow.warnings()
+    );
+    assert_eq!(
+        one(&shadow, &asker(), "SELECT current_database()").await,
+        "shop"
+    );
     describes_like_postgres(&shadow).await;
     errors_are_postgres_own(&shadow).await;
     rows_in_text_and_binary(&shadow).await;
@@ -356,59 +736,128 @@ async fn embedded_conforms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_named_server_conforms_twice_and_a_strangers_database_is_left_alone() {
-    let options = Options { database: Some("shop".to_owned()), ..Options::default() };
-    let server = LocalPostgres::start_engine(Engine::Native, options).await.unwrap();
+    let options = Options {
+        database: Some("shop".to_owned()),
+        ..Options::default()
+    };
+    let server = LocalPostgres::start_engine(Engine::Native, options)
+        .await
+        .unwrap();
     conforms(ShadowSource::Url(Secret::from(server.url().to_owned()))).await;
     conforms(ShadowSource::Url(Secret::from(server.url().to_owned()))).await;
     let admin = connect(&server.config()).await.unwrap();
-    let rates = admin.client.query_one("SELECT count(*) FROM public.rates", &[]).await.unwrap();
+    let rates = admin
+        .client
+        .query_one("SELECT count(*) FROM public.rates", &[])
+        .await
+        .unwrap();
     assert_eq!(rates.get::<_, i64>(0), 3);
     let mut turned_private = policy();
     turned_private.tables[2].protection = unit(Vec::new(), "code");
-    let options = ShadowOptions::new(ShadowSource::Url(Secret::from(server.url().to_owned())), "shop", "15.18");
-    Shadow::start(&turned_private, options).await.unwrap().stop().await;
-    let rates = admin.client.query_one("SELECT count(*) FROM public.rates", &[]).await.unwrap();
+    let options = ShadowOptions::new(
+        ShadowSource::Url(Secret::from(server.url().to_owned())),
+        "shop",
+        "15.18",
+    );
+    Shadow::start(&turned_private, options)
+        .await
+        .unwrap()
+        .stop()
+        .await;
+    let rates = admin
+        .client
+        .query_one("SELECT count(*) FROM public.rates", &[])
+        .await
+        .unwrap();
     assert_eq!(rates.get::<_, i64>(0), 0);
-    admin.client.batch_execute("CREATE DATABASE precious").await.unwrap();
+    admin
+        .client
+        .batch_execute("CREATE DATABASE precious")
+        .await
+        .unwrap();
     let mut other = server.config();
     let precious = connect(other.dbname("precious")).await.unwrap();
-    precious.client.batch_execute("CREATE TABLE keep_me (x int)").await.unwrap();
+    precious
+        .client
+        .batch_execute("CREATE TABLE keep_me (x int)")
+        .await
+        .unwrap();
     let url = server.url().replace("/shop?", "/precious?");
-    let refused = Shadow::start(&policy(), ShadowOptions::new(ShadowSource::Url(Secret::from(url)), "shop", "15.18")).await.unwrap_err();
+    let refused = Shadow::start(
+        &policy(),
+        ShadowOptions::new(ShadowSource::Url(Secret::from(url)), "shop", "15.18"),
+    )
+    .await
+    .unwrap_err();
     assert!(refused.to_string().contains("did not make"), "{refused}");
-    precious.client.batch_execute("SELECT * FROM keep_me").await.unwrap();
+    precious
+        .client
+        .batch_execute("SELECT * FROM keep_me")
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_sessions_are_replaced_long_statements_end_and_abandoned_ones_are_cancelled() {
-    let mut options = ShadowOptions::new(ShadowSource::LocalEngine(Engine::Native), "shop", "15.18");
+    let mut options =
+        ShadowOptions::new(ShadowSource::LocalEngine(Engine::Native), "shop", "15.18");
     // Longer than what the shadow asks itself takes, and shorter than the slow statement does.
     options.statement_timeout = Duration::from_secs(1);
     options.connections = 1;
     let shadow = Shadow::start(&policy(), options).await.unwrap();
     let slow = "SELECT count(*) FROM generate_series(1, 40000) a, generate_series(1, 40000) b";
     let description = shadow.describe(&asker(), slow, &[]).await.unwrap();
-    assert_eq!(refusal(shadow.run(&asker(), slow, &description, &[]).await).sqlstate, "57014");
-    let abandoned = tokio::time::timeout(Duration::from_millis(50), shadow.run(&asker(), slow, &description, &[])).await;
+    assert_eq!(
+        refusal(shadow.run(&asker(), slow, &description, &[]).await).sqlstate,
+        "57014"
+    );
+    let abandoned = tokio::time::timeout(
+        Duration::from_millis(50),
+        shadow.run(&asker(), slow, &description, &[]),
+    )
+    .await;
     assert!(abandoned.is_err());
     assert_eq!(one(&shadow, &asker(), "SELECT 1").await, "1");
     let many = "SELECT x FROM generate_series(1, 1000001) x";
-    let mut options = ShadowOptions::new(ShadowSource::LocalEngine(Engine::Native), "shop", "15.18");
+    let mut options =
+        ShadowOptions::new(ShadowSource::LocalEngine(Engine::Native), "shop", "15.18");
     options.connections = 1;
     let patient = Shadow::start(&policy(), options).await.unwrap();
     let description = patient.describe(&asker(), many, &[]).await.unwrap();
-    assert_eq!(refusal(patient.run(&asker(), many, &description, &[]).await).sqlstate, "54000");
+    assert_eq!(
+        refusal(patient.run(&asker(), many, &description, &[]).await).sqlstate,
+        "54000"
+    );
     assert_eq!(one(&patient, &asker(), "SELECT 1").await, "1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminated_session_is_replaced() {
-    let options = Options { database: Some("shop".to_owned()), ..Options::default() };
-    let server = LocalPostgres::start_engine(Engine::Native, options).await.unwrap();
-    let shadow =
-        Shadow::start(&policy(), ShadowOptions::new(ShadowSource::Url(Secret::from(server.url().to_owned())), "shop", "15.18")).await.unwrap();
+    let options = Options {
+        database: Some("shop".to_owned()),
+        ..Options::default()
+    };
+    let server = LocalPostgres::start_engine(Engine::Native, options)
+        .await
+        .unwrap();
+    let shadow = Shadow::start(
+        &policy(),
+        ShadowOptions::new(
+            ShadowSource::Url(Secret::from(server.url().to_owned())),
+            "shop",
+            "15.18",
+        ),
+    )
+    .await
+    .unwrap();
     assert_eq!(one(&shadow, &asker(), "SELECT 1").await, "1");
     let admin = connect(&server.config()).await.unwrap();
-    admin.client.batch_execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()").await.unwrap();
+    admin
+        .client
+        .batch_execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()",
+        )
+        .await
+        .unwrap();
     assert_eq!(one(&shadow, &asker(), "SELECT 2").await, "2");
 }

@@ -14,8 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fixture::{Silent, TemporaryDirectory, Veil, rows_of};
 
-const VERIFIER: &str =
-    "SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=";
+const VERIFIER: &str = "SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=";
 
 pub fn policy() -> String {
     format!(
@@ -36,22 +35,30 @@ tables:
       price: {{bounds: [0, auto]}}
       change: {{bounds: auto}}
       weight: {{bounds: [auto, 100]}}
-  public.lines: {{unit: {{path: [item -> public.orders.id, buyer -> public.buyers.id]}}, rows_per_unit: auto, columns: {{pieces: {{bounds: auto}}}}}}
+  public.lines: {{unit: {{path: [item -> public.orders.id, buyer -> public.buyers.id]}}, \
+  rows_per_unit: auto, columns: {{pieces: {{bounds: auto}}}}}}
 "
     )
 }
 
 pub const TABLES: &str = "CREATE TABLE buyers (id int PRIMARY KEY, score int);
-     CREATE TABLE orders (id int PRIMARY KEY, buyer int REFERENCES buyers, price numeric(8,2), change bigint, weight float8);
+     CREATE TABLE orders (id int PRIMARY KEY, buyer int REFERENCES buyers, price numeric(8,2), \
+     change bigint, weight float8);
      CREATE TABLE lines (item int REFERENCES orders, pieces smallint);";
 
 /// Ten thousand buyers with one to six orders of two lines.
 pub const ROWS: &str = "INSERT INTO buyers SELECT g, -50 + g % 40 FROM generate_series(1, 10000) g;
-     INSERT INTO orders SELECT 10 * b + o, b, (b % 300) + 0.37, (b % 90) - 20, -1.5 * (b % 6) FROM generate_series(1, 10000) b, generate_series(0, b % 6) o;
+     INSERT INTO orders SELECT 10 * b + o, b, (b % 300) + 0.37, (b % 90) - 20, -1.5 * (b % 6) FROM \
+     generate_series(1, 10000) b, generate_series(0, b % 6) o;
      INSERT INTO lines SELECT id, 0 FROM orders, generate_series(1, 2);";
 
 async fn veil(rows: &str, edit: impl Fn(String) -> String) -> Veil {
-    let fill = async |client: &Client| client.batch_execute(&format!("{TABLES}{rows}")).await.unwrap();
+    let fill = async |client: &Client| {
+        client
+            .batch_execute(&format!("{TABLES}{rows}"))
+            .await
+            .unwrap()
+    };
     Veil::over(fill, &edit(policy()), None).await
 }
 
@@ -65,26 +72,56 @@ async fn searched(veil: &Veil, epsilon: f64) -> Vec<(String, Kept)> {
     all
 }
 
-pub async fn make(veil: &Veil, search: &Search, epsilon: f64, sampler: &mut (dyn Sampler + Send)) -> Result<Kept, Error> {
+pub async fn make(
+    veil: &Veil,
+    search: &Search,
+    epsilon: f64,
+    sampler: &mut (dyn Sampler + Send),
+) -> Result<Kept, Error> {
     let backend = Backend::new(veil.server.config(), 1);
-    let maker = Maker { policy: veil.engine.policy(), backend: &backend, ledger: veil.engine.ledger(), epsilon };
+    let maker = Maker {
+        policy: veil.engine.policy(),
+        backend: &backend,
+        ledger: veil.engine.ledger(),
+        epsilon,
+    };
     maker.make(search, sampler, &CancellationToken::new()).await
 }
 
 fn bounds(lower: &str, upper: &str) -> Finding {
-    Finding::Bounds { lower: lower.to_owned(), upper: upper.to_owned() }
+    Finding::Bounds {
+        lower: lower.to_owned(),
+        upper: upper.to_owned(),
+    }
 }
 
 async fn spent(veil: &Veil, role: &str) -> f64 {
-    veil.engine.ledger().balance(role).await.unwrap().spent.mu_squared.to_f64()
+    veil.engine
+        .ledger()
+        .balance(role)
+        .await
+        .unwrap()
+        .spent
+        .mu_squared
+        .to_f64()
 }
 
 async fn owner(veil: &Veil) -> f64 {
-    veil.engine.ledger().balance_owner().await.unwrap().spent.mu_squared.to_f64()
+    veil.engine
+        .ledger()
+        .balance_owner()
+        .await
+        .unwrap()
+        .spent
+        .mu_squared
+        .to_f64()
 }
 
 fn asker(role: &str) -> Asker {
-    Asker { role: role.to_owned(), ..Veil::asker() }
+    Asker {
+        role: role.to_owned(),
+        ..Veil::asker()
+    }
 }
 
 async fn proxy(veil: &Veil) -> Arc<Engine> {
@@ -106,15 +143,28 @@ async fn what_is_found_holds_the_values_and_little_more() {
     ];
     assert_eq!(found.len(), wanted.len());
     for ((name, kept), (wanted_name, wanted)) in found.iter().zip(wanted) {
-        assert_eq!((name.as_str(), &kept.finding, kept.unseen, kept.epsilon), (wanted_name, &wanted, 0, 1.0));
+        assert_eq!(
+            (name.as_str(), &kept.finding, kept.unseen, kept.epsilon),
+            (wanted_name, &wanted, 0, 1.0)
+        );
     }
     // They are the policy's from now on, and part of its version.
     let engine = proxy(&veil).await;
     assert_ne!(engine.policy().version, veil.engine.policy().version);
-    let told = "SELECT column_name, lower_bound, upper_bound FROM pgveil.columns WHERE table_name = 'orders' AND lower_bound IS NOT NULL ORDER BY 1";
-    let rows = rows_of(&engine, &asker("analyst"), told).await.unwrap_or_else(|e| panic!("{:?}", e.report()));
+    let told = "SELECT column_name, lower_bound, upper_bound FROM pgveil.columns WHERE table_name \
+        = \
+        'orders' AND lower_bound IS NOT NULL ORDER BY 1";
+    let rows = rows_of(&engine, &asker("analyst"), told)
+        .await
+        .unwrap_or_else(|e| panic!("{:?}", e.report()));
     assert_eq!(rows, ["change|-32|128", "price|0|512", "weight|-8|100"]);
-    let sum = rows_of(&engine, &asker("analyst"), "SELECT sum(price), count(*) FROM orders").await.unwrap();
+    let sum = rows_of(
+        &engine,
+        &asker("analyst"),
+        "SELECT sum(price), count(*) FROM orders",
+    )
+    .await
+    .unwrap();
     assert_eq!(sum.len(), 1);
 }
 
@@ -122,10 +172,15 @@ async fn what_is_found_holds_the_values_and_little_more() {
 async fn hostile_values_and_no_values_find_no_more_than_the_type() {
     for rows in [
         "",
-        "INSERT INTO buyers SELECT g, NULL FROM generate_series(1, 9000) g; INSERT INTO orders (id, buyer) SELECT g, NULL FROM generate_series(1, 9000) g;",
-        "INSERT INTO buyers SELECT g, CASE g % 2 WHEN 0 THEN 2147483647 ELSE -2147483648 END FROM generate_series(1, 9000) g;
-         INSERT INTO orders SELECT g, g, CASE g % 3 WHEN 0 THEN 'NaN' WHEN 1 THEN -999999.99 ELSE 999999.99 END, CASE g % 2 WHEN 0 THEN 9223372036854775807
-             ELSE -9223372036854775808 END, (ARRAY['NaN', 'Infinity', '-Infinity', '1e308', '-1e308', '5e-324', '-0'])[1 + g % 7]::float8 FROM generate_series(1, 9000) g;
+        "INSERT INTO buyers SELECT g, NULL FROM generate_series(1, 9000) g; INSERT INTO orders \
+            (id, \
+            buyer) SELECT g, NULL FROM generate_series(1, 9000) g;",
+        "INSERT INTO buyers SELECT g, CASE g % 2 WHEN 0 THEN 2147483647 ELSE -2147483648 END FROM \
+            generate_series(1, 9000) g;
+         INSERT INTO orders SELECT g, g, CASE g % 3 WHEN 0 THEN 'NaN' WHEN 1 THEN -999999.99 ELSE \
+         999999.99 END, CASE g % 2 WHEN 0 THEN 9223372036854775807
+             ELSE -9223372036854775808 END, (ARRAY['NaN', 'Infinity', '-Infinity', '1e308', \
+             '-1e308', '5e-324', '-0'])[1 + g % 7]::float8 FROM generate_series(1, 9000) g;
          INSERT INTO lines SELECT id, CASE id % 2 WHEN 0 THEN 32767 ELSE -32768 END FROM orders;",
     ] {
         let veil = veil(rows, |policy| policy).await;
@@ -140,27 +195,47 @@ async fn hostile_values_and_no_values_find_no_more_than_the_type() {
         let mut widest = widest.into_iter();
         for (name, kept) in &found {
             match &kept.finding {
-                Finding::Rows(rows) if rows_are_told(name, &veil).await => assert_eq!((*rows, kept.unseen), (1, 0), "{name}"),
+                Finding::Rows(rows) if rows_are_told(name, &veil).await => {
+                    assert_eq!((*rows, kept.unseen), (1, 0), "{name}")
+                }
                 Finding::Rows(rows) => assert_eq!((*rows, kept.unseen), (1000, 1), "{name}"),
                 Finding::Bounds { lower, upper } => {
                     let (least, most) = widest.next().unwrap();
                     // Of those floats the least one and the negative zero alone are within reach.
-                    let least = if name.ends_with("weight") && rows.contains("NaN") { "0" } else { least };
+                    let least = if name.ends_with("weight") && rows.contains("NaN") {
+                        "0"
+                    } else {
+                        least
+                    };
                     assert_eq!((lower.as_str(), upper.as_str()), (least, most), "{name}");
                 }
             }
         }
         // A policy on such findings plans and answers.
         let engine = proxy(&veil).await;
-        rows_of(&engine, &asker("analyst"), "SELECT count(*), sum(price) FROM orders").await.unwrap_or_else(|e| panic!("{:?}", e.report()));
+        rows_of(
+            &engine,
+            &asker("analyst"),
+            "SELECT count(*), sum(price) FROM orders",
+        )
+        .await
+        .unwrap_or_else(|e| panic!("{:?}", e.report()));
     }
 }
 
 /// Whether any row of the table belongs to a unit.
 async fn rows_are_told(name: &str, veil: &Veil) -> bool {
     let table = name.trim_start_matches("rows of ");
-    let joined = if table.ends_with("lines") { "JOIN orders ON orders.id = item" } else { "" };
-    veil.direct(&format!("SELECT count(*) FROM {table} {joined} WHERE buyer IS NOT NULL")).await != ["0"]
+    let joined = if table.ends_with("lines") {
+        "JOIN orders ON orders.id = item"
+    } else {
+        ""
+    };
+    veil.direct(&format!(
+        "SELECT count(*) FROM {table} {joined} WHERE buyer IS NOT NULL"
+    ))
+    .await
+        != ["0"]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,36 +243,82 @@ async fn a_search_is_paid_once_by_the_owner_and_by_each_role() {
     let veil = veil(ROWS, |policy| policy).await;
     searched(&veil, 0.1).await;
     let (total, of_analyst) = (owner(&veil).await, spent(&veil, "analyst").await);
-    assert!(total > 0.0 && (total - of_analyst).abs() < 1e-15, "{total} {of_analyst}");
+    assert!(
+        total > 0.0 && (total - of_analyst).abs() < 1e-15,
+        "{total} {of_analyst}"
+    );
     assert_eq!(spent(&veil, "colleague").await, 0.0);
-    let all = found(veil.engine.policy(), veil.engine.ledger()).await.unwrap();
+    let all = found(veil.engine.policy(), veil.engine.ledger())
+        .await
+        .unwrap();
     assert!(all.iter().all(Option::is_some));
-    // Who holds it asks on at no price; another role pays the same, once, on whatever proxy it asks first.
+    // Who holds it asks on at no price; another role pays the same, once, on whatever proxy it asks
+    // first.
     let engine = proxy(&veil).await;
     let free = "SELECT count(*) FROM pgveil.columns";
     rows_of(&engine, &asker("analyst"), free).await.unwrap();
     assert_eq!(spent(&veil, "analyst").await, of_analyst);
     let second = proxy(&veil).await;
     let (ours, theirs) = (asker("colleague"), asker("colleague"));
-    let (first, again) = tokio::join!(rows_of(&engine, &ours, free), rows_of(&second, &theirs, free));
+    let (first, again) = tokio::join!(
+        rows_of(&engine, &ours, free),
+        rows_of(&second, &theirs, free)
+    );
     assert_eq!(first.unwrap(), again.unwrap());
     assert!((spent(&veil, "colleague").await - of_analyst).abs() < 1e-15);
     assert_eq!(owner(&veil).await, total, "the owner has paid");
     // Who cannot pay is told nothing, not even a bound by an error at SET, and loses nothing.
-    for sql in [free, "SELECT count(*) FROM buyers", "SELECT price FROM orders", "SELECT lower_bound FROM pgveil.columns"] {
-        let refusal = rows_of(&engine, &asker("pauper"), sql).await.unwrap_err().report();
+    for sql in [
+        free,
+        "SELECT count(*) FROM buyers",
+        "SELECT price FROM orders",
+        "SELECT lower_bound FROM pgveil.columns",
+    ] {
+        let refusal = rows_of(&engine, &asker("pauper"), sql)
+            .await
+            .unwrap_err()
+            .report();
         assert_eq!(refusal.sqlstate, "53400", "{sql} {refusal:?}");
-        assert!(refusal.detail.as_ref().is_some_and(|detail| detail.contains("auto")), "{refusal:?}");
+        assert!(
+            refusal
+                .detail
+                .as_ref()
+                .is_some_and(|detail| detail.contains("auto")),
+            "{refusal:?}"
+        );
     }
-    assert_eq!(rows_of(&engine, &asker("pauper"), "SELECT 1").await.unwrap(), ["1"]);
-    assert_eq!(rows_of(&engine, &asker("pauper"), "SELECT mu_spent FROM pgveil.budget").await.unwrap(), ["0"]);
+    assert_eq!(
+        rows_of(&engine, &asker("pauper"), "SELECT 1")
+            .await
+            .unwrap(),
+        ["1"]
+    );
+    assert_eq!(
+        rows_of(
+            &engine,
+            &asker("pauper"),
+            "SELECT mu_spent FROM pgveil.budget"
+        )
+        .await
+        .unwrap(),
+        ["0"]
+    );
     assert_eq!(spent(&veil, "pauper").await, 0.0);
-    assert_eq!(engine.policy().rows_per_unit_max(), engine.policy().limits.rows_per_unit);
+    assert_eq!(
+        engine.policy().rows_per_unit_max(),
+        engine.policy().limits.rows_per_unit
+    );
     // Another plan of the data or of other columns finds the same; another definition does not.
     let same = veil.engine.policy().clone();
     for (changed, is_known) in [
         (
-            pgveil::policy::Policy { privacy: pgveil::policy::Privacy { data_version: "next".to_owned(), ..same.privacy.clone() }, ..same.clone() },
+            pgveil::policy::Policy {
+                privacy: pgveil::policy::Privacy {
+                    data_version: "next".to_owned(),
+                    ..same.privacy.clone()
+                },
+                ..same.clone()
+            },
             true,
         ),
         (retyped(&same), false),
@@ -231,17 +352,37 @@ impl Sampler for Broken {
 async fn what_breaks_after_the_debit_is_paid_and_searched_again() {
     let veil = veil(ROWS, |policy| policy).await;
     let search = veil.engine.policy().searches[0].clone();
-    assert!(matches!(make(&veil, &search, 0.1, &mut Broken).await, Err(Error::Release(_))));
+    assert!(matches!(
+        make(&veil, &search, 0.1, &mut Broken).await,
+        Err(Error::Release(_))
+    ));
     let paid = owner(&veil).await;
     assert!(paid > 0.0);
-    assert_eq!(found(veil.engine.policy(), veil.engine.ledger()).await.unwrap()[0], None);
+    assert_eq!(
+        found(veil.engine.policy(), veil.engine.ledger())
+            .await
+            .unwrap()[0],
+        None
+    );
     // Nothing of it is claimed any more.
-    make(&veil, &search, 0.1, &mut OsRandomness::new()).await.unwrap();
+    make(&veil, &search, 0.1, &mut OsRandomness::new())
+        .await
+        .unwrap();
     assert!((owner(&veil).await - 2.0 * paid).abs() < 1e-12);
     // Made again, the newest counts, for its own price.
-    let before = found(veil.engine.policy(), veil.engine.ledger()).await.unwrap()[0].clone().unwrap();
-    let newest = make(&veil, &search, 1.0, &mut OsRandomness::new()).await.unwrap();
-    let after = found(veil.engine.policy(), veil.engine.ledger()).await.unwrap()[0].clone().unwrap();
+    let before = found(veil.engine.policy(), veil.engine.ledger())
+        .await
+        .unwrap()[0]
+        .clone()
+        .unwrap();
+    let newest = make(&veil, &search, 1.0, &mut OsRandomness::new())
+        .await
+        .unwrap();
+    let after = found(veil.engine.policy(), veil.engine.ledger())
+        .await
+        .unwrap()[0]
+        .clone()
+        .unwrap();
     assert_eq!(after.0, newest);
     assert_ne!(after.1.answer, before.1.answer);
     assert!(after.1.loss.mu_squared > before.1.loss.mu_squared);
@@ -249,28 +390,64 @@ async fn what_breaks_after_the_debit_is_paid_and_searched_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_total_that_is_spent_buys_no_search() {
-    let veil = veil(ROWS, |policy| policy.replace("epsilon: 8", "epsilon: 0.01").replace("epsilon: 3", "epsilon: 0.01")).await;
+    let veil = veil(ROWS, |policy| {
+        policy
+            .replace("epsilon: 8", "epsilon: 0.01")
+            .replace("epsilon: 3", "epsilon: 0.01")
+    })
+    .await;
     let search = &veil.engine.policy().searches[0];
-    assert!(matches!(make(&veil, search, 1.0, &mut Silent).await, Err(Error::Refused(refusal)) if refusal.sqlstate == "53400"));
+    assert!(
+        matches!(make(&veil, search, 1.0, &mut Silent).await, Err(Error::Refused(refusal)) if refusal.sqlstate == "53400")
+    );
     assert_eq!(owner(&veil).await, 0.0);
 }
 
-fn pgveil(directory: &TemporaryDirectory, server: &LocalPostgres, arguments: &[&str]) -> (Output, String) {
+fn pgveil(
+    directory: &TemporaryDirectory,
+    server: &LocalPostgres,
+    arguments: &[&str],
+) -> (Output, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));
-    command.args(arguments).env_remove("PGVEIL_LOG").env_remove("RUST_LOG").env("DATABASE_URL", server.url());
-    command.env("PGVEIL_LEDGER", format!("sqlite://{}", directory.0.join("ledger.db").display()));
+    command
+        .args(arguments)
+        .env_remove("PGVEIL_LOG")
+        .env_remove("RUST_LOG")
+        .env("DATABASE_URL", server.url());
+    command.env(
+        "PGVEIL_LEDGER",
+        format!("sqlite://{}", directory.0.join("ledger.db").display()),
+    );
     let output = command.stdin(std::process::Stdio::null()).output().unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     (output, text)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_owner_searches_by_command() {
-    let server = LocalPostgres::start(Options { database: Some("shop".to_owned()), ..Options::default() }).await.unwrap();
-    let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
+    let server = LocalPostgres::start(Options {
+        database: Some("shop".to_owned()),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let (client, connection) = server
+        .config()
+        .connect(tokio_postgres::NoTls)
+        .await
+        .unwrap();
     tokio::spawn(connection);
-    client.batch_execute(&format!("{TABLES}{ROWS}")).await.unwrap();
-    let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-search-{:x}", rand::random::<u64>())));
+    client
+        .batch_execute(&format!("{TABLES}{ROWS}"))
+        .await
+        .unwrap();
+    let directory = TemporaryDirectory(
+        std::env::temp_dir().join(format!("pgveil-search-{:x}", rand::random::<u64>())),
+    );
     std::fs::create_dir(&directory.0).unwrap();
     let path = directory.0.join("policy.yaml");
     std::fs::write(&path, policy()).unwrap();
@@ -279,25 +456,47 @@ async fn the_owner_searches_by_command() {
 
     let (output, said) = run(&["serve", "--policy", path, "--listen", "127.0.0.1:0"]);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("public.orders.price") && said.contains("Run `pgveil bounds`"), "{said}");
+    assert!(
+        said.contains("public.orders.price") && said.contains("Run `pgveil bounds`"),
+        "{said}"
+    );
     let (output, said) = run(&["check", path]);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("public.buyers.score: due") && said.contains("7 searches are due"), "{said}");
+    assert!(
+        said.contains("public.buyers.score: due") && said.contains("7 searches are due"),
+        "{said}"
+    );
     let (output, said) = run(&["bounds", path, "--epsilon", "0"]);
     assert_eq!(output.status.code(), Some(2), "{said}");
 
     let (output, said) = run(&["bounds", path, "--epsilon", "0.2"]);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("public.orders.price: will cost ") && said.contains("charged to the owner's total"), "{said}");
-    assert!(said.contains("public.orders.price: from 0 to 512 (new, searched at epsilon 0.2)"), "{said}");
+    assert!(
+        said.contains("public.orders.price: will cost ")
+            && said.contains("charged to the owner's total"),
+        "{said}"
+    );
+    assert!(
+        said.contains("public.orders.price: from 0 to 512 (new, searched at epsilon 0.2)"),
+        "{said}"
+    );
     let (_, budget) = run(&["budget", "--policy", path]);
     // A second time there is nothing to make and nothing to pay.
     let (output, said) = run(&["bounds", path]);
-    assert!(output.status.success() && !said.contains("will cost"), "{said}");
-    assert!(said.contains("public.orders.price: from 0 to 512 (known, searched at epsilon 0.2)"), "{said}");
+    assert!(
+        output.status.success() && !said.contains("will cost"),
+        "{said}"
+    );
+    assert!(
+        said.contains("public.orders.price: from 0 to 512 (known, searched at epsilon 0.2)"),
+        "{said}"
+    );
     assert_eq!(run(&["budget", "--policy", path]).1, budget);
     let (_, said) = run(&["check", path]);
-    assert!(said.contains("public.orders.price: from 0 to 512 (in the ledger") && !said.contains("due"), "{said}");
+    assert!(
+        said.contains("public.orders.price: from 0 to 512 (in the ledger") && !said.contains("due"),
+        "{said}"
+    );
     let (output, said) = run(&["explain", "--policy", path, "SELECT sum(price) FROM orders"]);
     assert!(output.status.success() && said.contains("512"), "{said}");
 }

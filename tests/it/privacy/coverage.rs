@@ -39,10 +39,12 @@ limits: {groups_per_unit: 20, rows_per_unit: 10, groups: 1000, failures: 10, sta
 /// 100 cells of 400 people each; y follows x, half of it.
 const PEOPLE: &str = "
 CREATE SCHEMA lab;
-CREATE TABLE lab.people (id int PRIMARY KEY, cell int NOT NULL, x float8 NOT NULL, y float8 NOT NULL, code int NOT NULL, flag bool NOT NULL);
+CREATE TABLE lab.people (id int PRIMARY KEY, cell int NOT NULL, x float8 NOT NULL, y float8 NOT \
+NULL, code int NOT NULL, flag bool NOT NULL);
 INSERT INTO lab.people
 SELECT id, id % 100, 10 * u, 8 * u + 9 * v, (40 * v + (id % 100) / 2)::int, u + v < 0.8
-FROM generate_series(1, 40000) AS id, LATERAL (SELECT id / 100 * 7919 % 400 / 400.0 AS u, id / 100 * 193 % 389 / 389.0 AS v) AS dice;
+FROM generate_series(1, 40000) AS id, LATERAL (SELECT id / 100 * 7919 % 400 / 400.0 AS u, id / 100 \
+* 193 % 389 / 389.0 AS v) AS dice;
 ";
 
 struct Dice(ChaCha20Rng);
@@ -55,32 +57,59 @@ impl Randomness for Dice {
 
 async fn veil(accounting: &str) -> Veil {
     let seed = AtomicU64::new(20_26);
-    let sampler =
-        move || -> Box<dyn pgveil::mechanism::Sampler + Send> { Box::new(Dice(ChaCha20Rng::seed_from_u64(seed.fetch_add(1, Ordering::Relaxed)))) };
+    let sampler = move || -> Box<dyn pgveil::mechanism::Sampler + Send> {
+        Box::new(Dice(ChaCha20Rng::seed_from_u64(
+            seed.fetch_add(1, Ordering::Relaxed),
+        )))
+    };
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(PEOPLE).await.unwrap();
-    Veil::over(fill, &POLICY.replace("ACCOUNTING", accounting), Some(Arc::new(sampler))).await
+    Veil::over(
+        fill,
+        &POLICY.replace("ACCOUNTING", accounting),
+        Some(Arc::new(sampler)),
+    )
+    .await
 }
 
-/// The share of intervals, over cells and `runs` answers, that hold what PostgreSQL says; and the mean ratio of squared errors to squared standard errors.
+/// The share of intervals, over cells and `runs` answers, that hold what PostgreSQL says; and the
+/// mean ratio of squared errors to squared standard errors.
 async fn coverage(veil: &Veil, epsilon: f64, value: &str, runs: u32) -> (f64, f64) {
-    let asker = pgveil::engine::Asker { wishes: Wishes { epsilon: Some(epsilon), ..Veil::fresh().wishes }, ..Veil::asker() };
+    let asker = pgveil::engine::Asker {
+        wishes: Wishes {
+            epsilon: Some(epsilon),
+            ..Veil::fresh().wishes
+        },
+        ..Veil::asker()
+    };
     let exact: Vec<f64> = veil
         .client
-        .query(&format!("SELECT cell, ({value})::float8 AS v FROM lab.people GROUP BY cell ORDER BY cell"), &[])
+        .query(
+            &format!(
+                "SELECT cell, ({value})::float8 AS v FROM lab.people GROUP BY cell ORDER BY cell"
+            ),
+            &[],
+        )
         .await
         .unwrap()
         .iter()
         .map(|row| row.get::<_, f64>(1))
         .collect();
     let sql = format!(
-        "SELECT ({value})::float8, pgveil.stderr({value}), pgveil.ci_low({value}), pgveil.ci_high({value}) FROM lab.people GROUP BY cell ORDER BY cell"
+        "SELECT ({value})::float8, pgveil.stderr({value}), pgveil.ci_low({value}), \
+            pgveil.ci_high({value}) FROM lab.people GROUP BY cell ORDER BY cell"
     );
     let (mut held, mut squares) = (0u32, 0.0);
     for _ in 0..runs {
-        let rows = veil.rows_as(&asker, &sql).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
+        let rows = veil
+            .rows_as(&asker, &sql)
+            .await
+            .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
         assert_eq!(rows.len(), exact.len());
         for (row, exact) in rows.iter().zip(&exact) {
-            let found: Vec<f64> = row.split('|').map(|v| v.parse().unwrap_or_else(|_| panic!("{sql}: {row}"))).collect();
+            let found: Vec<f64> = row
+                .split('|')
+                .map(|v| v.parse().unwrap_or_else(|_| panic!("{sql}: {row}")))
+                .collect();
             held += u32::from((found[2] - 1e-9..=found[3] + 1e-9).contains(exact));
             squares += ((found[0] - exact) / found[1]).powi(2);
         }
@@ -89,7 +118,8 @@ async fn coverage(veil: &Veil, epsilon: f64, value: &str, runs: u32) -> (f64, f6
     (f64::from(held) / asked, squares / asked)
 }
 
-/// 2,000 intervals of each value: a true 95 % one is outside 93 to 97 % by chance once in 24,000 (4.1 standard deviations), and the seed is fixed.
+/// 2,000 intervals of each value: a true 95 % one is outside 93 to 97 % by chance once in 24,000
+/// (4.1 standard deviations), and the seed is fixed.
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_hold_the_exact_value_nineteen_times_in_twenty() {
     let veil = veil("gdp").await;
@@ -118,7 +148,8 @@ async fn intervals_hold_the_exact_value_nineteen_times_in_twenty() {
     }
 }
 
-/// Sums of Laplace noises are nearer to normal than one: their intervals hold more often than they say, and never less.
+/// Sums of Laplace noises are nearer to normal than one: their intervals hold more often than they
+/// say, and never less.
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_of_laplace_noise_hold_too() {
     let veil = veil("pure").await;
@@ -129,8 +160,10 @@ async fn intervals_of_laplace_noise_hold_too() {
     }
 }
 
-/// The ends of a chosen value's interval are aimed so far that all candidates together are past the rank once in 40 times: they hold oftener than they say. Its standard
-/// error is an estimate: the interval's half by the ratio of a rank's deviation to the ends' reach, where both ends are draws themselves. Arithmetic takes the whole interval for it.
+/// The ends of a chosen value's interval are aimed so far that all candidates together are past the
+/// rank once in 40 times: they hold oftener than they say. Its standard error is an estimate: the
+/// interval's half by the ratio of a rank's deviation to the ends' reach, where both ends are draws
+/// themselves. Arithmetic takes the whole interval for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_of_chosen_values_hold() {
     let veil = veil("gdp").await;
@@ -148,10 +181,27 @@ async fn intervals_of_chosen_values_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_of_extremes_hold() {
     let veil = veil("gdp").await;
-    let asker = pgveil::engine::Asker { wishes: Wishes { epsilon: Some(4.0), ..Veil::fresh().wishes }, ..Veil::asker() };
-    let sql = "SELECT min(code)::float8, max(x)::float8, pgveil.stderr(min(code)), pgveil.ci_low(min(code)), pgveil.ci_high(min(code)), pgveil.ci_low(max(x)), pgveil.ci_high(max(x)), \
-               pgveil.ci_high(max(x) FILTER (WHERE id < 0)) - pgveil.ci_low(max(x) FILTER (WHERE id < 0)) FROM lab.people GROUP BY cell ORDER BY cell";
-    let exact = veil.client.query("SELECT min(code)::float8, max(x) FROM lab.people GROUP BY cell ORDER BY cell", &[]).await.unwrap();
+    let asker = pgveil::engine::Asker {
+        wishes: Wishes {
+            epsilon: Some(4.0),
+            ..Veil::fresh().wishes
+        },
+        ..Veil::asker()
+    };
+    let sql = "SELECT min(code)::float8, max(x)::float8, pgveil.stderr(min(code)), \
+        pgveil.ci_low(min(code)), pgveil.ci_high(min(code)), pgveil.ci_low(max(x)), \
+        pgveil.ci_high(max(x)), \
+               pgveil.ci_high(max(x) FILTER (WHERE id < 0)) - pgveil.ci_low(max(x) FILTER (WHERE \
+               id \
+               < 0)) FROM lab.people GROUP BY cell ORDER BY cell";
+    let exact = veil
+        .client
+        .query(
+            "SELECT min(code)::float8, max(x) FROM lab.people GROUP BY cell ORDER BY cell",
+            &[],
+        )
+        .await
+        .unwrap();
     let (mut least, mut greatest, mut inner, mut drowned) = (0, 0, 0, 0);
     for _ in 0..2 {
         for (row, exact) in veil.rows_as(&asker, sql).await.unwrap().iter().zip(&exact) {
@@ -165,23 +215,56 @@ async fn intervals_of_extremes_hold() {
             assert!(number(0) <= number(4) && number(1) >= number(5));
         }
     }
-    assert!([least, greatest, inner, drowned].iter().all(|held| *held >= 190), "{least} {greatest} {inner} {drowned} of 200");
+    assert!(
+        [least, greatest, inner, drowned]
+            .iter()
+            .all(|held| *held >= 190),
+        "{least} {greatest} {inner} {drowned} of 200"
+    );
 }
 
-/// Where nothing is known of a value but its bounds, these are what is told; a quotient by what may be zero has no ends.
+/// Where nothing is known of a value but its bounds, these are what is told; a quotient by what may
+/// be zero has no ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_noise_drowns_is_known_by_its_bounds() {
     let veil = veil("gdp").await;
-    let asker = pgveil::engine::Asker { wishes: Wishes { epsilon: Some(0.1), ..Veil::fresh().wishes }, ..Veil::asker() };
+    let asker = pgveil::engine::Asker {
+        wishes: Wishes {
+            epsilon: Some(0.1),
+            ..Veil::fresh().wishes
+        },
+        ..Veil::asker()
+    };
     let told = async |value: &str| {
-        let sql = format!("SELECT pgveil.stderr({value}), pgveil.ci_low({value}), pgveil.ci_high({value}) FROM lab.people WHERE id < 4");
-        veil.rows_as(&asker, &sql).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report())).remove(0)
+        let sql = format!(
+            "SELECT pgveil.stderr({value}), pgveil.ci_low({value}), pgveil.ci_high({value}) FROM \
+                lab.people WHERE id < 4"
+        );
+        veil.rows_as(&asker, &sql)
+            .await
+            .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
+            .remove(0)
     };
     assert_eq!(told("avg(x)").await, "5|0|10");
     assert_eq!(told("var_pop(y)").await, "50|0|100");
     assert_eq!(told("corr(y, x)").await, "1|-1|1");
-    assert!(told("sum(x) / sum(y)").await.ends_with("|-Infinity|Infinity"));
-    assert!(told("percentile_disc(0.5) WITHIN GROUP (ORDER BY code)").await.ends_with("|0|99"));
+    assert!(
+        told("sum(x) / sum(y)")
+            .await
+            .ends_with("|-Infinity|Infinity")
+    );
+    assert!(
+        told("percentile_disc(0.5) WITHIN GROUP (ORDER BY code)")
+            .await
+            .ends_with("|0|99")
+    );
     assert_eq!(told("max(code)").await, "∅|0|99");
-    assert_eq!(told("bool_or(flag)").await.split('|').skip(1).collect::<Vec<_>>(), ["0", "1"]);
+    assert_eq!(
+        told("bool_or(flag)")
+            .await
+            .split('|')
+            .skip(1)
+            .collect::<Vec<_>>(),
+        ["0", "1"]
+    );
 }

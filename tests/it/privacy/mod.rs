@@ -1,4 +1,5 @@
-//! Exact neighbours, attacks, coverage and timing: that answers tell no more than they are charged for.
+//! Exact neighbours, attacks, coverage and timing: that answers tell no more than they are charged
+//! for.
 
 pub mod attack;
 pub mod auto_bounds;

@@ -1,4 +1,5 @@
-//! The exact-neighbour harness: the emitted SQL on D and on D without one unit, subtracted exactly; plans flipped; every expression total.
+//! The exact-neighbour harness: the emitted SQL on D and on D without one unit, subtracted exactly;
+//! plans flipped; every expression total.
 
 mod bound;
 mod draws;
@@ -31,7 +32,10 @@ use world::World;
 
 /// Random queries of each seed; `PGVEIL_NEIGHBOUR_QUERIES` asks for more.
 fn queries() -> usize {
-    std::env::var("PGVEIL_NEIGHBOUR_QUERIES").ok().and_then(|n| n.parse().ok()).unwrap_or(1000)
+    std::env::var("PGVEIL_NEIGHBOUR_QUERIES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(1000)
 }
 
 /// Random databases those queries are spread over.
@@ -41,14 +45,24 @@ const DATABASES: usize = 20;
 async fn neighbours_differ_within_the_declared_bound() {
     let runs: Vec<_> = random::seeds()
         .into_iter()
-        .map(|seed| tokio::spawn(async move { differ_within_the_bound(seed, World::new().await, queries()).await }))
+        .map(|seed| {
+            tokio::spawn(async move {
+                differ_within_the_bound(seed, World::new().await, queries()).await
+            })
+        })
         .collect();
     let mut planned = Vec::new();
     for run in runs {
         planned.extend(run.await.unwrap());
     }
-    let missing: Vec<&&str> = question::CONSTRUCTS.iter().filter(|word| !planned.iter().any(|sql| sql.contains(**word))).collect();
-    assert!(missing.is_empty() || planned.len() < 1000, "never planned: {missing:?}");
+    let missing: Vec<&&str> = question::CONSTRUCTS
+        .iter()
+        .filter(|word| !planned.iter().any(|sql| sql.contains(**word)))
+        .collect();
+    assert!(
+        missing.is_empty() || planned.len() < 1000,
+        "never planned: {missing:?}"
+    );
 }
 
 /// What PostgreSQL derives no collation for is refused, and not told by an error.
@@ -56,7 +70,14 @@ async fn neighbours_differ_within_the_declared_bound() {
 async fn neighbours_differ_within_the_declared_bound_under_collations() {
     let seed = random::seeds()[0];
     let planned = differ_within_the_bound(seed, World::collated().await, queries() / 4).await;
-    let ordered = planned.iter().filter(|sql| ["tx <", "tx >", "max(tx)", "min(tx)", "lower(", "LIKE"].iter().any(|word| sql.contains(word))).count();
+    let ordered = planned
+        .iter()
+        .filter(|sql| {
+            ["tx <", "tx >", "max(tx)", "min(tx)", "lower(", "LIKE"]
+                .iter()
+                .any(|word| sql.contains(word))
+        })
+        .count();
     assert!(ordered > 0, "{planned:#?}");
 }
 
@@ -78,15 +99,25 @@ async fn differ_within_the_bound(seed: u64, world: World, queries: usize) -> Vec
                     planned.push(sql);
                 }
                 Err(refusal) => {
-                    let faulty = ["XX000", "internal", "42601"].iter().any(|state| refusal.contains(state));
+                    let faulty = ["XX000", "internal", "42601"]
+                        .iter()
+                        .any(|state| refusal.contains(state));
                     assert!(!faulty, "PGVEIL_SEED={seed}\n{sql}\n{refusal}");
                     refused.push(format!("{refusal} <- {sql}"));
                 }
             }
-            assert!(refused.len() < queries, "the grammar plans too little: {:#?}", &refused[..5]);
+            assert!(
+                refused.len() < queries,
+                "the grammar plans too little: {:#?}",
+                &refused[..5]
+            );
         }
     }
-    eprintln!("PGVEIL_SEED={seed}: {} queries planned, {} refused", planned.len(), refused.len());
+    eprintln!(
+        "PGVEIL_SEED={seed}: {} queries planned, {} refused",
+        planned.len(),
+        refused.len()
+    );
     if std::env::var("PGVEIL_NEIGHBOUR_REFUSED").is_ok() {
         refused.iter().for_each(|r| eprintln!("  {r}"));
     }

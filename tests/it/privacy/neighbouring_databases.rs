@@ -1,4 +1,5 @@
-//! Two databases, one woman apart, through the same questions: what a client sees besides released values is the same to the byte.
+//! Two databases, one woman apart, through the same questions: what a client sees besides released
+//! values is the same to the byte.
 
 use pgveil::engine::{Format, Service};
 use pgveil::parse::{Statement, parse};
@@ -14,7 +15,9 @@ pub const BY_DOMAIN: [&str; 6] = [
     "SELECT DISTINCT industry_code FROM nls.interviews",
     "SELECT birth_year FROM nls.women WHERE birth_year BETWEEN 1944 AND 1949 GROUP BY 1",
     "SELECT width_bucket(hourly_wage, 0, 30, 6) FROM nls.interviews GROUP BY 1",
-    "SELECT w.race, i.year FROM nls.women w JOIN nls.interviews i USING (woman_id) GROUP BY w.race, i.year",
+    "SELECT w.race, i.year FROM nls.women w JOIN nls.interviews i USING (woman_id) GROUP BY \
+        w.race, \
+        i.year",
 ];
 
 async fn database(without: Option<&str>) -> Veil {
@@ -22,28 +25,55 @@ async fn database(without: Option<&str>) -> Veil {
     let fill = async |client: &tokio_postgres::Client| {
         load(client).await;
         if let Some(woman) = without {
-            let gone = format!("DELETE FROM nls.interviews WHERE woman_id = {woman}; DELETE FROM nls.women WHERE woman_id = {woman}; ANALYZE");
+            let gone = format!(
+                "DELETE FROM nls.interviews WHERE woman_id = {woman}; DELETE FROM nls.women WHERE \
+                    woman_id = {woman}; ANALYZE"
+            );
             client.batch_execute(&gone).await.unwrap();
         }
     };
     Veil::over(fill, &yaml, Veil::silent()).await
 }
 
-/// What a client sees besides released values: columns or the whole error, the plan's story with its charge, and, for declared keys, every row.
+/// What a client sees besides released values: columns or the whole error, the plan's story with
+/// its charge, and, for declared keys, every row.
 async fn seen(veil: &Veil, sql: &str, with_rows: bool) -> String {
     let statements = match parse(sql) {
         Ok(statements) => statements,
         Err(refusal) => return format!("{refusal:?}"),
     };
-    let [Statement::Query(query)] = statements.as_slice() else { return format!("{statements:?}") };
+    let [Statement::Query(query)] = statements.as_slice() else {
+        return format!("{statements:?}");
+    };
     let asker = Veil::asker();
     let story = match veil.engine.plan(&asker, query).await {
         // The clock is in the statement that it emits.
-        Ok((plan, _)) if ["now", "current", "local"].iter().any(|word| sql.to_lowercase().contains(word)) => format!("{:?}", plan.loss()),
-        Ok((plan, _)) => format!("{:?} {:?}", plan.loss(), pgveil::engine::describe_plan(&plan, 1e-7)),
+        Ok((plan, _))
+            if ["now", "current", "local"]
+                .iter()
+                .any(|word| sql.to_lowercase().contains(word)) =>
+        {
+            format!("{:?}", plan.loss())
+        }
+        Ok((plan, _)) => format!(
+            "{:?} {:?}",
+            plan.loss(),
+            pgveil::engine::describe_plan(&plan, 1e-7)
+        ),
         Err(error) => format!("{:?}", error.report()),
     };
-    let answer = match veil.engine.answer(&asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await {
+    let answer = match veil
+        .engine
+        .answer(
+            &asker,
+            query,
+            &[],
+            &[],
+            &[Format::Text],
+            CancellationToken::new(),
+        )
+        .await
+    {
         Ok(answer) if with_rows => format!("{:?} {:?}", answer.columns, answer.rows),
         Ok(answer) => format!("{:?}", answer.columns),
         Err(error) => format!("{:?}", error.report()),
@@ -62,7 +92,12 @@ pub fn questions() -> Vec<String> {
             }
         }
     }
-    texts.iter().flat_map(|text| text.split(";\n")).map(|sql| sql.trim().to_owned()).filter(|sql| !sql.is_empty()).collect()
+    texts
+        .iter()
+        .flat_map(|text| text.split(";\n"))
+        .map(|sql| sql.trim().to_owned())
+        .filter(|sql| !sql.is_empty())
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,10 +107,18 @@ async fn neighbours_look_alike() {
     let woman: i32 = all.client.query_one(most, &[]).await.unwrap().get(0);
     let fewer = database(Some(&woman.to_string())).await;
     for sql in questions() {
-        assert_eq!(seen(&all, &sql, false).await, seen(&fewer, &sql, false).await, "{sql}");
+        assert_eq!(
+            seen(&all, &sql, false).await,
+            seen(&fewer, &sql, false).await,
+            "{sql}"
+        );
     }
     for sql in BY_DOMAIN {
-        assert_eq!(seen(&all, sql, true).await, seen(&fewer, sql, true).await, "{sql}");
+        assert_eq!(
+            seen(&all, sql, true).await,
+            seen(&fewer, sql, true).await,
+            "{sql}"
+        );
     }
     let spent = async |veil: &Veil| veil.engine.ledger().balance("analyst").await.unwrap().spent;
     assert_eq!(spent(&all).await, spent(&fewer).await);

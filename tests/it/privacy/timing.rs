@@ -1,5 +1,6 @@
-//! `timing: {quantum: …}`: what was read from private rows shows at the end of a quantum, and nothing before it does. Quanta here are so long that they never end, or so
-//! short that nobody waits for them: no test measures a time.
+//! `timing: {quantum: …}`: what was read from private rows shows at the end of a quantum, and
+//! nothing before it does. Quanta here are so long that they never end, or so short that nobody
+//! waits for them: no test measures a time.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,12 +17,16 @@ use crate::fixture::Veil;
 
 const WOMEN: &str = "SELECT count(*) FROM nls.women";
 /// The database works for minutes on this one.
-const SLOW: &str =
-    "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c";
+const SLOW: &str = "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), \
+    nls.industries a, nls.occupations b, nls.industries c";
 
 /// The demo's policy under a quantum.
 async fn paced(quantum: &str, edit: impl Fn(String) -> String) -> Veil {
-    Veil::demo(|yaml| edit(format!("{yaml}\ntiming: {{quantum: {quantum}}}\n")), Veil::silent()).await
+    Veil::demo(
+        |yaml| edit(format!("{yaml}\ntiming: {{quantum: {quantum}}}\n")),
+        Veil::silent(),
+    )
+    .await
 }
 
 fn query(sql: &str) -> Query {
@@ -31,14 +36,23 @@ fn query(sql: &str) -> Query {
     }
 }
 
-fn ask(engine: &Arc<Engine>, sql: &str, cancel: &CancellationToken) -> JoinHandle<Result<Answer, Error>> {
+fn ask(
+    engine: &Arc<Engine>,
+    sql: &str,
+    cancel: &CancellationToken,
+) -> JoinHandle<Result<Answer, Error>> {
     let (engine, query, cancel) = (engine.clone(), query(sql), cancel.clone());
-    tokio::spawn(async move { engine.answer(&Veil::asker(), &query, &[], &[], &[Format::Text], cancel).await })
+    tokio::spawn(async move {
+        engine
+            .answer(&Veil::asker(), &query, &[], &[], &[Format::Text], cancel)
+            .await
+    })
 }
 
 /// Waits until so many questions have read their rows.
 async fn resting(veil: &Veil, count: usize) {
-    let read = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND query LIKE 'SELECT%' AND pid <> pg_backend_pid()";
+    let read = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND \
+        query LIKE 'SELECT%' AND pid <> pg_backend_pid()";
     while veil.direct(read).await != [count.to_string()] {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -47,7 +61,9 @@ async fn resting(veil: &Veil, count: usize) {
 /// Still not at its end after some more has happened elsewhere.
 async fn rests(veil: &Veil, asked: &mut JoinHandle<Result<Answer, Error>>) -> bool {
     for _ in 0..20 {
-        veil.ask("SELECT count(*) FROM nls.industries").await.unwrap();
+        veil.ask("SELECT count(*) FROM nls.industries")
+            .await
+            .unwrap();
     }
     let mut asked = std::pin::pin!(asked);
     std::future::poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await
@@ -59,30 +75,59 @@ async fn nothing_shows_before_the_quantum_ends() {
     let never = CancellationToken::new();
     let mut first = ask(&veil.engine, WOMEN, &never);
     resting(&veil, 1).await;
-    // The same question of another session, here and on another proxy of the same ledger, waits with it.
+    // The same question of another session, here and on another proxy of the same ledger, waits
+    // with it.
     let other = veil.proxy(&veil.ledger).await;
     let (mut second, mut third) = (ask(&veil.engine, WOMEN, &never), ask(&other, WOMEN, &never));
-    assert!(rests(&veil, &mut first).await && rests(&veil, &mut second).await && rests(&veil, &mut third).await);
-    let history = veil.rows_as(&Veil::asker(), "SELECT count(*) FROM pgveil.history").await.unwrap();
+    assert!(
+        rests(&veil, &mut first).await
+            && rests(&veil, &mut second).await
+            && rests(&veil, &mut third).await
+    );
+    let history = veil
+        .rows_as(&Veil::asker(), "SELECT count(*) FROM pgveil.history")
+        .await
+        .unwrap();
     assert_eq!(history, ["1"], "the debit shows before the rows are read");
     // A cancel cannot tell whether it came before the rows were read.
     let cancel = CancellationToken::new();
     let mut fourth = ask(&veil.engine, "SELECT count(*) FROM nls.interviews", &cancel);
-    while veil.rows_as(&Veil::asker(), "SELECT count(*) FROM pgveil.history").await.unwrap() != ["2"] {}
+    while veil
+        .rows_as(&Veil::asker(), "SELECT count(*) FROM pgveil.history")
+        .await
+        .unwrap()
+        != ["2"]
+    {}
     resting(&veil, 2).await;
     cancel.cancel();
     assert!(rests(&veil, &mut fourth).await);
     let early = CancellationToken::new();
     let mut fifth = ask(&veil.engine, SLOW, &early);
-    while veil.rows_as(&Veil::asker(), "SELECT count(*) FROM pgveil.history").await.unwrap() != ["3"] {}
+    while veil
+        .rows_as(&Veil::asker(), "SELECT count(*) FROM pgveil.history")
+        .await
+        .unwrap()
+        != ["3"]
+    {}
     early.cancel();
     assert!(rests(&veil, &mut fifth).await);
     // What reads no private row does not wait, nor do refusals.
-    for sql in ["SELECT 1", "SELECT relname FROM pg_class LIMIT 1", "SELECT count(*) FROM nls.women WHERE 1 = 0"] {
+    for sql in [
+        "SELECT 1",
+        "SELECT relname FROM pg_class LIMIT 1",
+        "SELECT count(*) FROM nls.women WHERE 1 = 0",
+    ] {
         veil.ask(sql).await.unwrap();
     }
     assert!(veil.ask("SELECT * FROM nls.women").await.is_err());
-    assert!(!veil.engine.explain(&Veil::asker(), &query(WOMEN), &[], &[], false).await.unwrap().is_empty());
+    assert!(
+        !veil
+            .engine
+            .explain(&Veil::asker(), &query(WOMEN), &[], &[], false)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     for asked in [first, second, third, fourth, fifth] {
         asked.abort();
     }
@@ -91,13 +136,27 @@ async fn nothing_shows_before_the_quantum_ends() {
 /// A free question that waits for a connection must not tell when another one's rows were read.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_rest_as_well() {
-    let veil = paced("24h", |yaml| yaml.replace("per_query: {epsilon: 0.5", "per_query: {epsilon: 1")).await;
+    let veil = paced("24h", |yaml| {
+        yaml.replace("per_query: {epsilon: 0.5", "per_query: {epsilon: 1")
+    })
+    .await;
     let never = CancellationToken::new();
     // All that one role may have of four connections, and all that it may spend.
-    let first = ["SELECT count(*) FROM nls.women", "SELECT sum(birth_year) FROM nls.women", "SELECT count(*) FROM nls.interviews"];
-    let resting_ones: Vec<_> = first.iter().map(|sql| ask(&veil.engine, sql, &never)).collect();
+    let first = [
+        "SELECT count(*) FROM nls.women",
+        "SELECT sum(birth_year) FROM nls.women",
+        "SELECT count(*) FROM nls.interviews",
+    ];
+    let resting_ones: Vec<_> = first
+        .iter()
+        .map(|sql| ask(&veil.engine, sql, &never))
+        .collect();
     resting(&veil, 3).await;
-    let mut refused = ask(&veil.engine, "SELECT avg(birth_year) FROM nls.women", &never);
+    let mut refused = ask(
+        &veil.engine,
+        "SELECT avg(birth_year) FROM nls.women",
+        &never,
+    );
     assert!(rests(&veil, &mut refused).await);
     resting_ones.iter().for_each(JoinHandle::abort);
     refused.abort();
@@ -105,17 +164,27 @@ async fn connections_rest_as_well() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_rest_as_well() {
-    let veil = paced("24h", |yaml| yaml.replace("statement_timeout: 60s", "statement_timeout: 3ms")).await;
+    let veil = paced("24h", |yaml| {
+        yaml.replace("statement_timeout: 60s", "statement_timeout: 3ms")
+    })
+    .await;
     let mut failing = ask(&veil.engine, SLOW, &CancellationToken::new());
     resting(&veil, 1).await;
     assert!(rests(&veil, &mut failing).await);
-    assert_eq!(veil.engine.ledger().failures("analyst").await.unwrap(), 0, "nor does their count tell");
+    assert_eq!(
+        veil.engine.ledger().failures("analyst").await.unwrap(),
+        0,
+        "nor does their count tell"
+    );
     failing.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_the_same_under_a_quantum() {
-    let veil = paced("20ms", |yaml| yaml.replace("statement_timeout: 60s", "statement_timeout: 2s")).await;
+    let veil = paced("20ms", |yaml| {
+        yaml.replace("statement_timeout: 60s", "statement_timeout: 2s")
+    })
+    .await;
     let questions = [
         WOMEN,
         "SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race",

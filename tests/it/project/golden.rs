@@ -1,4 +1,5 @@
-//! Golden files: a query's whole story (labelled tree, SQL, sensitivity, charge), or its refusal as a client sees it. Review with `cargo insta review`.
+//! Golden files: a query's whole story (labelled tree, SQL, sensitivity, charge), or its refusal as
+//! a client sees it. Review with `cargo insta review`.
 
 use pgveil::engine::describe_plan;
 use pgveil::error::Error;
@@ -14,11 +15,27 @@ use crate::fixture::Veil;
 pub fn terms(policy: &Policy) -> Terms {
     let privacy = &policy.privacy;
     let cap = |b: Budget| {
-        Cap::new(Fixed::round_down(b.epsilon), Fixed::round_down(b.delta), Fixed::round_down(privacy.threshold_share), privacy.accounting).unwrap()
+        Cap::new(
+            Fixed::round_down(b.epsilon),
+            Fixed::round_down(b.delta),
+            Fixed::round_down(privacy.threshold_share),
+            privacy.accounting,
+        )
+        .unwrap()
     };
     let role = policy.role("analyst").unwrap().budget;
-    let accounts = [role, privacy.budget].map(|b| Standing { cap: cap(b), spent: Loss::ZERO }).to_vec();
-    Terms { epsilon: privacy.epsilon_default, delta: role.delta, accounts, wishes: Wishes::default() }
+    let accounts = [role, privacy.budget]
+        .map(|b| Standing {
+            cap: cap(b),
+            spent: Loss::ZERO,
+        })
+        .to_vec();
+    Terms {
+        epsilon: privacy.epsilon_default,
+        delta: role.delta,
+        accounts,
+        wishes: Wishes::default(),
+    }
 }
 
 fn story(sql: &str, policy: &Policy) -> String {
@@ -31,7 +48,13 @@ fn story(sql: &str, policy: &Policy) -> String {
         session: Default::default(),
     };
     let planned = match parse(sql).as_deref() {
-        Ok([Statement::Query(query)]) => pgveil::engine::plan(query, policy, &["public".to_owned()], &constants, &terms(policy)),
+        Ok([Statement::Query(query)]) => pgveil::engine::plan(
+            query,
+            policy,
+            &["public".to_owned()],
+            &constants,
+            &terms(policy),
+        ),
         Ok(_) => return "a statement of the session".to_owned(),
         Err(refusal) => Err(Error::Parse(refusal.clone())),
     };
@@ -39,9 +62,22 @@ fn story(sql: &str, policy: &Policy) -> String {
         Ok(plan) => describe_plan(&plan, terms(policy).delta).join("\n"),
         Err(error) => {
             let report = error.report();
-            let line = |label: &str, text: &Option<String>| text.as_ref().map(|t| format!("\n{label}: {t}")).unwrap_or_default();
-            let position = report.position.map(|p| format!("\nPOSITION: {p}")).unwrap_or_default();
-            format!("ERROR {}: {}{}{}{position}", report.sqlstate, report.message, line("DETAIL", &report.detail), line("HINT", &report.hint))
+            let line = |label: &str, text: &Option<String>| {
+                text.as_ref()
+                    .map(|t| format!("\n{label}: {t}"))
+                    .unwrap_or_default()
+            };
+            let position = report
+                .position
+                .map(|p| format!("\nPOSITION: {p}"))
+                .unwrap_or_default();
+            format!(
+                "ERROR {}: {}{}{}{position}",
+                report.sqlstate,
+                report.message,
+                line("DETAIL", &report.detail),
+                line("HINT", &report.hint)
+            )
         }
     }
 }
@@ -52,8 +88,12 @@ async fn every_story_is_as_written() {
     let policy = veil.engine.policy();
     insta::glob!("../../golden", "**/*.sql", |path| {
         let text = std::fs::read_to_string(path).unwrap();
-        let stories: Vec<String> =
-            text.split(";\n").map(str::trim).filter(|sql| !sql.is_empty()).map(|sql| format!("{sql}\n\n{}\n", story(sql, policy))).collect();
+        let stories: Vec<String> = text
+            .split(";\n")
+            .map(str::trim)
+            .filter(|sql| !sql.is_empty())
+            .map(|sql| format!("{sql}\n\n{}\n", story(sql, policy)))
+            .collect();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         insta::with_settings!({ snapshot_path => path.parent().unwrap(), prepend_module_to_snapshot => false, omit_expression => true, snapshot_suffix => "" }, {
             insta::assert_snapshot!(name, stories.join("\n────────\n\n"));

@@ -29,13 +29,31 @@ fn policy_keys() -> BTreeSet<String> {
         path.starts_with("src/policy/file") && !path.ends_with("tests.rs")
     };
     let mut keys = BTreeSet::new();
-    for (_, text) in texts("src/policy").into_iter().filter(|(path, _)| is_reader(path)) {
+    for (_, text) in texts("src/policy")
+        .into_iter()
+        .filter(|(path, _)| is_reader(path))
+    {
         for call in ["required(", "optional("] {
-            keys.extend(text.split(call).skip(1).filter_map(constant).map(str::to_owned));
+            keys.extend(
+                text.split(call)
+                    .skip(1)
+                    .filter_map(constant)
+                    .map(str::to_owned),
+            );
         }
         // The limits and the truths of a column are read by their names in a list.
-        keys.extend(text.split("\"limits.").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned));
-        keys.extend(text.split("truth(\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+        keys.extend(
+            text.split("\"limits.")
+                .skip(1)
+                .filter_map(|rest| rest.split('"').next())
+                .map(str::to_owned),
+        );
+        keys.extend(
+            text.split("truth(\"")
+                .skip(1)
+                .filter_map(|rest| rest.split('"').next())
+                .map(str::to_owned),
+        );
     }
     keys.retain(|key| !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
     keys
@@ -44,11 +62,24 @@ fn policy_keys() -> BTreeSet<String> {
 #[test]
 fn every_key_of_the_policy_file_is_described() {
     let keys = policy_keys();
-    assert!(keys.len() > 35 && keys.contains("quantum") && keys.contains("complete"), "found {keys:?}");
+    assert!(
+        keys.len() > 35 && keys.contains("quantum") && keys.contains("complete"),
+        "found {keys:?}"
+    );
     let text = document("docs/policy.md");
-    let words: BTreeSet<&str> = text.lines().flat_map(quoted).flat_map(|text| text.split(|c: char| !c.is_ascii_lowercase() && c != '_')).collect();
-    let missing: Vec<_> = keys.iter().filter(|key| !words.contains(key.as_str())).collect();
-    assert!(missing.is_empty(), "docs/policy.md does not describe {missing:?}");
+    let words: BTreeSet<&str> = text
+        .lines()
+        .flat_map(quoted)
+        .flat_map(|text| text.split(|c: char| !c.is_ascii_lowercase() && c != '_'))
+        .collect();
+    let missing: Vec<_> = keys
+        .iter()
+        .filter(|key| !words.contains(key.as_str()))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/policy.md does not describe {missing:?}"
+    );
 }
 
 /// Each key in the first column of a table of the document is one that the code reads.
@@ -58,10 +89,16 @@ fn every_described_key_of_the_policy_file_exists() {
     let text = document("docs/policy.md");
     for line in text.lines().filter(|line| line.starts_with("| `")) {
         let cell = line.split('|').nth(1).unwrap_or_default();
-        for key in quoted(cell).filter(|text| text.chars().all(|c| c.is_ascii_lowercase() || "_.".contains(c))) {
+        for key in quoted(cell).filter(|text| {
+            text.chars()
+                .all(|c| c.is_ascii_lowercase() || "_.".contains(c))
+        }) {
             let last = key.rsplit('.').next().unwrap_or_default();
             // A column may be one word.
-            assert!(keys.contains(last) || last == "hidden", "docs/policy.md describes `{key}`, which nothing reads");
+            assert!(
+                keys.contains(last) || last == "hidden",
+                "docs/policy.md describes `{key}`, which nothing reads"
+            );
         }
     }
 }
@@ -77,27 +114,56 @@ roles:
     budget: {epsilon: 1, delta: 1e-7}
 tables: {public.t: public}
 ";
-    let limits = File::parse("policy", POLICY, |_| None).expect("a whole policy").limits;
+    let limits = File::parse("policy", POLICY, |_| None)
+        .expect("a whole policy")
+        .limits;
     let text = document("docs/policy.md");
     let default = |key: &str| {
-        let row = text.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).unwrap_or_else(|| panic!("no row for {key}"));
-        row.split('|').nth(2).unwrap_or_default().trim().trim_matches('`').to_owned()
+        let row = text
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{key}` |")))
+            .unwrap_or_else(|| panic!("no row for {key}"));
+        row.split('|')
+            .nth(2)
+            .unwrap_or_default()
+            .trim()
+            .trim_matches('`')
+            .to_owned()
     };
-    assert_eq!(default("groups_per_unit"), limits.groups_per_unit.to_string());
+    assert_eq!(
+        default("groups_per_unit"),
+        limits.groups_per_unit.to_string()
+    );
     assert_eq!(default("groups"), limits.groups.to_string());
     assert_eq!(default("mirror_rows"), limits.mirror_rows.to_string());
     assert_eq!(default("failures"), limits.failures.to_string());
-    assert_eq!(default("statement_timeout"), format!("{}s", limits.statement_timeout.as_secs()));
+    assert_eq!(
+        default("statement_timeout"),
+        format!("{}s", limits.statement_timeout.as_secs())
+    );
     assert_eq!(default("connections"), limits.connections.to_string());
-    assert_eq!(default("connections_per_role"), limits.connections_per_role.to_string());
-    assert_eq!(default("connections_per_address"), limits.connections_per_address.to_string());
+    assert_eq!(
+        default("connections_per_role"),
+        limits.connections_per_role.to_string()
+    );
+    assert_eq!(
+        default("connections_per_address"),
+        limits.connections_per_address.to_string()
+    );
 }
 
 /// Names in the first column of the tables that follow a heading.
 fn named_under<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
-    let section = text.split(&format!("\n## {heading}\n")).nth(1).unwrap_or_else(|| panic!("no heading {heading}"));
+    let section = text
+        .split(&format!("\n## {heading}\n"))
+        .nth(1)
+        .unwrap_or_else(|| panic!("no heading {heading}"));
     let section = section.split("\n## ").next().unwrap_or_default();
-    section.lines().filter(|line| line.starts_with("| `")).flat_map(|line| quoted(line.split('|').nth(1).unwrap_or_default())).collect()
+    section
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .flat_map(|line| quoted(line.split('|').nth(1).unwrap_or_default()))
+        .collect()
 }
 
 /// Keys of every object that the JSON of EXPLAIN is made of.
@@ -107,31 +173,56 @@ fn the_keys_of_explain_are_described() {
     let keys: BTreeSet<&str> = source
         .match_indices("\": ")
         .filter_map(|(at, _)| source[..at].rsplit('"').next())
-        .filter(|key| !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'))
+        .filter(|key| {
+            !key.is_empty()
+                && key
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        })
         .collect();
-    assert!(keys.len() > 30 && keys.contains("budget_left_after"), "found {keys:?}");
+    assert!(
+        keys.len() > 30 && keys.contains("budget_left_after"),
+        "found {keys:?}"
+    );
     let text = document("docs/operations.md");
     let words: BTreeSet<&str> = text.lines().flat_map(quoted).collect();
     let missing: Vec<_> = keys.iter().filter(|key| !words.contains(*key)).collect();
-    assert!(missing.is_empty(), "docs/operations.md does not describe {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "docs/operations.md does not describe {missing:?}"
+    );
     for key in named_under(&text, "EXPLAIN") {
-        assert!(keys.contains(key), "docs/operations.md describes the key {key}, which EXPLAIN does not have");
+        assert!(
+            keys.contains(key),
+            "docs/operations.md describes the key {key}, which EXPLAIN does not have"
+        );
     }
 }
 
 #[test]
 fn the_metrics_are_described() {
-    let sources = [document("src/engine/metrics.rs"), document("src/admin/mod.rs")].concat();
+    let sources = [
+        document("src/engine/metrics.rs"),
+        document("src/admin/mod.rs"),
+    ]
+    .concat();
     let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
     let made: BTreeSet<&str> = sources
         .match_indices("pgveil_")
         .map(|(at, _)| &sources[at..])
         .map(|rest| &rest[..rest.find(|c: char| !is_part(c)).unwrap_or(rest.len())])
-        .map(|name| ["_bucket", "_count", "_sum"].iter().fold(name, |name, end| name.strip_suffix(end).unwrap_or(name)))
+        .map(|name| {
+            ["_bucket", "_count", "_sum"]
+                .iter()
+                .fold(name, |name, end| name.strip_suffix(end).unwrap_or(name))
+        })
         .filter(|name| *name != "pgveil_questions")
         .collect();
     let text = document("docs/operations.md");
-    let described: BTreeSet<&str> = named_under(&text, "Health and metrics").into_iter().filter(|name| name.starts_with("pgveil_")).collect();
+    let described: BTreeSet<&str> = named_under(&text, "Health and metrics")
+        .into_iter()
+        .filter(|name| name.starts_with("pgveil_"))
+        .collect();
     assert!(made.len() > 5, "found {made:?}");
     assert_eq!(made, described);
 }
@@ -139,9 +230,18 @@ fn the_metrics_are_described() {
 /// The commands of the document are those of `--help`.
 #[test]
 fn the_commands_are_described() {
-    let help = std::process::Command::new(env!("CARGO_BIN_EXE_pgveil")).arg("--help").output().expect("pgveil --help");
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_pgveil"))
+        .arg("--help")
+        .output()
+        .expect("pgveil --help");
     let help = String::from_utf8(help.stdout).expect("UTF-8");
-    let section = help.split("Commands:\n").nth(1).expect("a list of commands").split("\n\n").next().unwrap_or_default();
+    let section = help
+        .split("Commands:\n")
+        .nth(1)
+        .expect("a list of commands")
+        .split("\n\n")
+        .next()
+        .unwrap_or_default();
     let commands: BTreeSet<String> = section
         .lines()
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
@@ -150,7 +250,10 @@ fn the_commands_are_described() {
         .map(|word| format!("pgveil {word}"))
         .collect();
     let text = document("docs/operations.md");
-    let described: BTreeSet<String> = named_under(&text, "Commands").into_iter().map(str::to_owned).collect();
+    let described: BTreeSet<String> = named_under(&text, "Commands")
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
     assert_eq!(commands, described);
 }
 
@@ -160,7 +263,11 @@ fn functions() -> String {
     for entry in entries() {
         let argument = |kind: &pgveil::ir::functions::Kind| {
             let name = kind.data_type().to_string();
-            if kind.is_constant() { format!("*{name}*") } else { name }
+            if kind.is_constant() {
+                format!("*{name}*")
+            } else {
+                name
+            }
         };
         let arguments: Vec<String> = entry.arguments.iter().map(argument).collect();
         let form = format!("({}) → {}", arguments.join(", "), entry.result.data_type());
@@ -171,7 +278,11 @@ fn functions() -> String {
     }
     let mut table = "| name | arguments → result |\n|---|---|\n".to_owned();
     for (name, forms) in rows {
-        table += &format!("| `{}` | {} |\n", name.replace('|', "\\|"), forms.join("; "));
+        table += &format!(
+            "| `{}` | {} |\n",
+            name.replace('|', "\\|"),
+            forms.join("; ")
+        );
     }
     table
 }
@@ -186,9 +297,13 @@ fn the_functions_are_listed() {
     let (listed, after) = rest.split_once(END).expect("the end of the list");
     let wanted = functions();
     if std::env::var_os("PGVEIL_WRITE").is_some() {
-        std::fs::write("docs/sql.md", [before, BEGIN, &wanted, END, after].concat()).expect("docs/sql.md");
+        std::fs::write("docs/sql.md", [before, BEGIN, &wanted, END, after].concat())
+            .expect("docs/sql.md");
     } else {
-        assert!(listed == wanted, "docs/sql.md does not list the functions of today; run this test with PGVEIL_WRITE=1");
+        assert!(
+            listed == wanted,
+            "docs/sql.md does not list the functions of today; run this test with PGVEIL_WRITE=1"
+        );
     }
 }
 
@@ -201,15 +316,34 @@ fn aggregates_settings_and_views_are_described() {
         .flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
         .map(str::to_ascii_lowercase)
         .collect();
-    let aggregates = named_under(&text, "Aggregates").join(" ").to_ascii_lowercase();
-    let missing: Vec<_> = AGGREGATES.iter().filter(|name| !aggregates.contains(*name) && !name.starts_with("json")).collect();
-    assert!(missing.is_empty(), "docs/sql.md does not describe the aggregates {missing:?}");
+    let aggregates = named_under(&text, "Aggregates")
+        .join(" ")
+        .to_ascii_lowercase();
+    let missing: Vec<_> = AGGREGATES
+        .iter()
+        .filter(|name| !aggregates.contains(*name) && !name.starts_with("json"))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/sql.md does not describe the aggregates {missing:?}"
+    );
     let settings: BTreeSet<&str> = named_under(&text, "Settings").into_iter().collect();
-    assert_eq!(settings, WISHES.iter().map(|wish| wish.name).collect::<BTreeSet<_>>());
+    assert_eq!(
+        settings,
+        WISHES.iter().map(|wish| wish.name).collect::<BTreeSet<_>>()
+    );
     for view in &VIEWS {
-        assert!(words.contains(view.name), "docs/sql.md does not describe pgveil.{}", view.name);
+        assert!(
+            words.contains(view.name),
+            "docs/sql.md does not describe pgveil.{}",
+            view.name
+        );
         for (column, _) in view.columns {
-            assert!(words.contains(*column), "docs/sql.md does not describe the column {column} of pgveil.{}", view.name);
+            assert!(
+                words.contains(*column),
+                "docs/sql.md does not describe the column {column} of pgveil.{}",
+                view.name
+            );
         }
     }
 }

@@ -21,7 +21,8 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "other settings or another policy than the golden files': settings, plans, neighbour::named, collations, clients",
+        "other settings or another policy than the golden files': settings, plans, \
+            neighbour::named, collations, clients",
         &[
             "GROUP BY a column whose collation takes unlike spellings for equal",
             "GROUP BY a column without declared values under pure accounting",
@@ -34,15 +35,18 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "an order or a pattern of released texts where columns have collations of their own",
             "ordering or comparing released texts of several collations",
             "ordering released texts by a collation that is not built into PostgreSQL",
-            "epsilon {whole} is too little for the {} parts of this query: each must get what epsilon {least} is worth alone",
-            "pgveil.target_error needs {need} for this query, and at most {most} may be spent on one",
+            "epsilon {whole} is too little for the {} parts of this query: each must get what \
+                epsilon {least} is worth alone",
+            "pgveil.target_error needs {need} for this query, and at most {most} may be spent on \
+                one",
             "pgveil.target_error with an aggregate whose error depends on the data",
             "pgveil.target_error with a query that shows group keys alone",
             "under pgveil.keys = domain, GROUP BY a value that is not known without the data",
             "a timestamp with time zone without its zone in a session whose TimeZone is not UTC",
             "{what} in a session whose TimeZone is not UTC",
             "the text of a value of type {} under these settings",
-            "an interval constant with one sign before several numbers under IntervalStyle sql_standard",
+            "an interval constant with one sign before several numbers under IntervalStyle \
+                sql_standard",
         ],
     ),
     (
@@ -59,7 +63,10 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ),
     (
         "parameters of the extended protocol: clients, wire::prepared",
-        &["parameters of the type with OID {other} are not supported", "parameters of type {other} are not supported"],
+        &[
+            "parameters of the type with OID {other} are not supported",
+            "parameters of type {other} are not supported",
+        ],
     ),
     (
         "too long for a file that is read: attack::fuzz, attack::growth, wire::limits, siege",
@@ -76,9 +83,13 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "too many statements in one text",
         ],
     ),
-    ("bytes that no file of text holds", &["invalid byte sequence for encoding \"UTF8\""]),
     (
-        "clauses of other dialects that the parser refuses itself, named so that a new version of it cannot let them in",
+        "bytes that no file of text holds",
+        &["invalid byte sequence for encoding \"UTF8\""],
+    ),
+    (
+        "clauses of other dialects that the parser refuses itself, named so that a new version of \
+            it cannot let them in",
         &[
             "CASE without WHEN",
             "COUNT(DISTINCT …) of a value of this type within one group of rows",
@@ -131,7 +142,14 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
 ];
 
 /// Where the refusals of SQL are made.
-const SOURCES: [&str; 6] = ["src/parse", "src/ir", "src/resolve", "src/system_catalog", "src/analyze", "src/rewrite"];
+const SOURCES: [&str; 6] = [
+    "src/parse",
+    "src/ir",
+    "src/resolve",
+    "src/system_catalog",
+    "src/analyze",
+    "src/rewrite",
+];
 
 fn files(folder: &Path, extension: &str, found: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -155,7 +173,10 @@ fn literals(source: &str) -> Vec<String> {
             '"' => {
                 let mut text = String::new();
                 while let Some(c) = characters.next().filter(|c| *c != '"') {
-                    text.push(if c == '\\' { characters.next().unwrap_or(c) } else { c });
+                    match c {
+                        '\\' => text.extend(escaped(&mut characters)),
+                        c => text.push(c),
+                    }
                 }
                 found.push(text);
             }
@@ -165,19 +186,43 @@ fn literals(source: &str) -> Vec<String> {
     found
 }
 
+/// What stands for a backslash and what follows it: nothing where the text goes on in the next
+/// line.
+fn escaped(characters: &mut std::str::Chars<'_>) -> Option<char> {
+    let c = characters.next()?;
+    if c == '\n' {
+        while characters.clone().next().is_some_and(char::is_whitespace) {
+            characters.next();
+        }
+        return None;
+    }
+    Some(c)
+}
+
 /// The message of each constructor of a refusal that is written out, as a template.
 fn written() -> Vec<String> {
     let mut sources = Vec::new();
-    SOURCES.iter().for_each(|folder| files(Path::new(folder), "rs", &mut sources));
+    SOURCES
+        .iter()
+        .for_each(|folder| files(Path::new(folder), "rs", &mut sources));
     let mut messages = Vec::new();
     for path in sources.iter().filter(|path| !path.ends_with("tests.rs")) {
         let source = std::fs::read_to_string(path).unwrap();
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
         for constructor in ["Refusal::new(", "Refusal::unsupported(", "Refusal::denied("] {
-            let calls = source.match_indices(constructor).map(|(at, _)| literals(&source[at + constructor.len()..]));
+            let calls = source
+                .match_indices(constructor)
+                .map(|(at, _)| literals(&source[at + constructor.len()..]));
             // A SQLSTATE may be written out too.
-            let is_state = |text: &String| text.len() == 5 && text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
-            messages.extend(calls.filter_map(|literals| literals.into_iter().find(|text| !is_state(text))));
+            let is_state = |text: &String| {
+                text.len() == 5
+                    && text
+                        .chars()
+                        .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+            };
+            messages.extend(
+                calls.filter_map(|literals| literals.into_iter().find(|text| !is_state(text))),
+            );
         }
     }
     messages.sort();
@@ -189,16 +234,28 @@ fn written() -> Vec<String> {
 fn shown() -> Vec<String> {
     let mut snapshots = Vec::new();
     files(Path::new("tests/golden"), "snap", &mut snapshots);
-    let texts: Vec<String> = snapshots.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    let errors = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.strip_prefix("ERROR ")?.split_once(": "));
+    let texts: Vec<String> = snapshots
+        .iter()
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    let errors = texts
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter_map(|line| line.strip_prefix("ERROR ")?.split_once(": "));
     errors.map(|(_, message)| message.to_owned()).collect()
 }
 
 /// The fixed pieces of a template, in their order, from the start.
 fn is_of(message: &str, template: &str) -> bool {
     let mut rest = message;
-    for (at, piece) in template.split('{').map(|piece| piece.split_once('}').map_or(piece, |(_, fixed)| fixed)).enumerate() {
-        let Some(found) = rest.find(piece) else { return false };
+    for (at, piece) in template
+        .split('{')
+        .map(|piece| piece.split_once('}').map_or(piece, |(_, fixed)| fixed))
+        .enumerate()
+    {
+        let Some(found) = rest.find(piece) else {
+            return false;
+        };
         if at == 0 && found > 0 {
             return false;
         }
@@ -209,19 +266,42 @@ fn is_of(message: &str, template: &str) -> bool {
 
 /// Whether the golden files show the refusal that this message is of.
 pub fn is_told_in_golden_files(message: &str) -> bool {
-    let of_it: Vec<String> = written().into_iter().filter(|template| is_of(message, template)).collect();
-    shown().iter().any(|shown| of_it.iter().any(|template| is_of(shown, template)))
+    let of_it: Vec<String> = written()
+        .into_iter()
+        .filter(|template| is_of(message, template))
+        .collect();
+    shown()
+        .iter()
+        .any(|shown| of_it.iter().any(|template| is_of(shown, template)))
 }
 
 #[test]
 fn every_refusal_stands_in_a_golden_file() {
     let (written, shown) = (written(), shown());
-    assert!(written.len() > 100 && shown.len() > 100, "{} written, {} shown", written.len(), shown.len());
+    assert!(
+        written.len() > 100 && shown.len() > 100,
+        "{} written, {} shown",
+        written.len(),
+        shown.len()
+    );
     let is_shown = |template: &String| shown.iter().any(|message| is_of(message, template));
-    let is_elsewhere = |template: &String| ELSEWHERE.iter().any(|(_, messages)| messages.iter().any(|message| message == template));
-    let missing: Vec<&String> = written.iter().filter(|template| !is_shown(template) && !is_elsewhere(template)).collect();
-    assert!(missing.is_empty(), "add a statement to tests/golden/refuse for each of {missing:#?}");
-    let stale: Vec<&str> =
-        ELSEWHERE.iter().flat_map(|(_, messages)| messages.iter().copied()).filter(|message| !written.iter().any(|w| w == message)).collect();
+    let is_elsewhere = |template: &String| {
+        ELSEWHERE
+            .iter()
+            .any(|(_, messages)| messages.iter().any(|message| message == template))
+    };
+    let missing: Vec<&String> = written
+        .iter()
+        .filter(|template| !is_shown(template) && !is_elsewhere(template))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "add a statement to tests/golden/refuse for each of {missing:#?}"
+    );
+    let stale: Vec<&str> = ELSEWHERE
+        .iter()
+        .flat_map(|(_, messages)| messages.iter().copied())
+        .filter(|message| !written.iter().any(|w| w == message))
+        .collect();
     assert!(stale.is_empty(), "no longer in the source: {stale:?}");
 }

@@ -1,5 +1,6 @@
-//! Statements that others wrote, by the hundred, over schemas of the names they use: each is answered as PostgreSQL answers it, or refused for a reason.
-//! The texts lie beside the repository, in `../shared`; where they do not, the tests say so and pass.
+//! Statements that others wrote, by the hundred, over schemas of the names they use: each is
+//! answered as PostgreSQL answers it, or refused for a reason. The texts lie beside the repository,
+//! in `../shared`; where they do not, the tests say so and pass.
 
 mod cause;
 mod outcome;
@@ -19,16 +20,25 @@ async fn world(name: &str) -> Arc<Veil> {
     let folder = Path::new("tests/corpora").join(name);
     let schema = std::fs::read_to_string(folder.join("schema.sql")).unwrap();
     let policy = std::fs::read_to_string(folder.join("policy.yaml")).unwrap();
-    Arc::new(Veil::over(async |client| client.batch_execute(&schema).await.unwrap(), &policy, Veil::silent()).await)
+    Arc::new(
+        Veil::over(
+            async |client| client.batch_execute(&schema).await.unwrap(),
+            &policy,
+            Veil::silent(),
+        )
+        .await,
+    )
 }
 
-/// The fewest statements that must be answered, and answered as PostgreSQL does but for the order of rows; neither may fall.
+/// The fewest statements that must be answered, and answered as PostgreSQL does but for the order
+/// of rows; neither may fall.
 struct Floor {
     answered: usize,
     equal: usize,
 }
 
-/// Asks every text, prints what PostgreSQL would answer otherwise, and holds the counts against the floor.
+/// Asks every text, prints what PostgreSQL would answer otherwise, and holds the counts against the
+/// floor.
 async fn ask_all(name: &str, texts: Vec<Text>, floor: Floor) {
     ask(Vec::new(), name, texts, floor).await;
 }
@@ -38,7 +48,8 @@ async fn ask(mut veils: Vec<(&str, Arc<Veil>)>, name: &str, texts: Vec<Text>, fl
         println!("{name}: skipped, its texts are not on this machine");
         return;
     }
-    let (mut answered, mut equal, mut both, mut failed, mut unexplained) = (0, 0, 0, Vec::new(), Vec::new());
+    let (mut answered, mut equal, mut both, mut failed, mut unexplained) =
+        (0, 0, 0, Vec::new(), Vec::new());
     let mut lines = Vec::new();
     for Text { id, world: of, sql } in &texts {
         let veil = match veils.iter().find(|(name, _)| name == of) {
@@ -60,62 +71,145 @@ async fn ask(mut veils: Vec<(&str, Arc<Veil>)>, name: &str, texts: Vec<Text>, fl
                     unexplained.push(format!("{id}: {found}: {sql}"));
                 }
             }
-            Outcome::Refused { postgresql_too: true, .. } => {
+            Outcome::Refused {
+                postgresql_too: true,
+                ..
+            } => {
                 both += 1;
                 continue;
             }
-            Outcome::Refused { postgresql_too: false, message, .. } => {
+            Outcome::Refused {
+                postgresql_too: false,
+                message,
+                ..
+            } => {
                 // Several statements in one text are the session's, not the engine's.
-                if !message.ends_with("not one query") && !crate::project::refusals::is_told_in_golden_files(message) {
+                if !message.ends_with("not one query")
+                    && !crate::project::refusals::is_told_in_golden_files(message)
+                {
                     unexplained.push(format!("{id}: {found}: {sql}"));
                 }
             }
             Outcome::Failed(why) => failed.push(format!("{id}: {why}: {sql}")),
         }
-        lines.push(format!("  {id}: {found}\n      {}", sql.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect::<String>()));
+        lines.push(format!(
+            "  {id}: {found}\n      {}",
+            sql.split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .chars()
+                .take(200)
+                .collect::<String>()
+        ));
     }
     println!("{}", lines.join("\n"));
     println!(
-        "{name}: {} texts: {answered} answered ({equal} equal to PostgreSQL without noise), {} refused, {both} refused as PostgreSQL does, {} failed",
+        "{name}: {} texts: {answered} answered ({equal} equal to PostgreSQL without noise), {} \
+            refused, {both} refused as PostgreSQL does, {} failed",
         texts.len(),
         texts.len() - answered - both - failed.len(),
         failed.len()
     );
     assert_eq!(failed, Vec::<String>::new(), "{name}");
-    assert_eq!(unexplained, Vec::<String>::new(), "{name}: different, or refused, for no known cause");
-    assert!(answered >= floor.answered, "{name}: {answered} answered, {} before", floor.answered);
-    assert!(equal >= floor.equal, "{name}: {equal} equal, {} before", floor.equal);
+    assert_eq!(
+        unexplained,
+        Vec::<String>::new(),
+        "{name}: different, or refused, for no known cause"
+    );
+    assert!(
+        answered >= floor.answered,
+        "{name}: {answered} answered, {} before",
+        floor.answered
+    );
+    assert!(
+        equal >= floor.equal,
+        "{name}: {equal} equal, {} before",
+        floor.equal
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qrlew_census() {
-    ask_all("qrlew census", texts::census(), Floor { answered: 73, equal: 61 }).await;
+    ask_all(
+        "qrlew census",
+        texts::census(),
+        Floor {
+            answered: 73,
+            equal: 61,
+        },
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qrlew_probe() {
-    ask_all("qrlew probe", texts::probe(), Floor { answered: 143, equal: 134 }).await;
+    ask_all(
+        "qrlew probe",
+        texts::probe(),
+        Floor {
+            answered: 143,
+            equal: 134,
+        },
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn smartnoise() {
-    ask_all("smartnoise", texts::smartnoise(), Floor { answered: 116, equal: 111 }).await;
+    ask_all(
+        "smartnoise",
+        texts::smartnoise(),
+        Floor {
+            answered: 116,
+            equal: 111,
+        },
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn business_tools() {
-    ask_all("business tools", texts::business_tools(), Floor { answered: 40, equal: 29 }).await;
+    ask_all(
+        "business tools",
+        texts::business_tools(),
+        Floor {
+            answered: 40,
+            equal: 29,
+        },
+    )
+    .await;
 }
 
-/// The 22 queries of TPC-H with the specification's own parameters; what becomes of each stands in docs/tpch.md.
+/// The 22 queries of TPC-H with the specification's own parameters; what becomes of each stands in
+/// docs/tpch.md.
 #[tokio::test(flavor = "multi_thread")]
 async fn tpch() {
-    let Some(veil) = tpch::world().await else { return };
+    let Some(veil) = tpch::world().await else {
+        return;
+    };
     let texts = std::fs::read_to_string("tests/corpora/tpch/queries.sql").unwrap();
-    let texts = texts.split(";\n").filter(|sql| !sql.trim().is_empty()).enumerate();
-    let texts: Vec<Text> = texts.map(|(at, sql)| Text { id: format!("Q{}", at + 1), world: "tpch", sql: sql.trim().to_owned() }).collect();
+    let texts = texts
+        .split(";\n")
+        .filter(|sql| !sql.trim().is_empty())
+        .enumerate();
+    let texts: Vec<Text> = texts
+        .map(|(at, sql)| Text {
+            id: format!("Q{}", at + 1),
+            world: "tpch",
+            sql: sql.trim().to_owned(),
+        })
+        .collect();
     assert_eq!(texts.len(), 22);
-    ask(vec![("tpch", Arc::clone(&veil))], "tpch", texts, Floor { answered: 19, equal: 10 }).await;
+    ask(
+        vec![("tpch", Arc::clone(&veil))],
+        "tpch",
+        texts,
+        Floor {
+            answered: 19,
+            equal: 10,
+        },
+    )
+    .await;
     // What docs/tpch.md tells to ask instead of those that have no sound reading.
     let suggested = std::fs::read_to_string("tests/corpora/tpch/suggestions.sql").unwrap();
     let mut names = Vec::new();
@@ -124,7 +218,10 @@ async fn tpch() {
         names.push(name);
         let found = outcome(&veil, sql.trim().trim_end_matches(';')).await;
         println!("  instead of Q{name}: {found}");
-        assert!(matches!(found, Outcome::Equal | Outcome::Different { .. }), "instead of Q{name}: {found}");
+        assert!(
+            matches!(found, Outcome::Equal | Outcome::Different { .. }),
+            "instead of Q{name}: {found}"
+        );
     }
     assert_eq!(names, ["3", "10", "18"]);
 }

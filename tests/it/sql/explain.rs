@@ -8,44 +8,138 @@ use crate::fixture::Veil;
 #[tokio::test(flavor = "multi_thread")]
 async fn explain_tells_the_price_and_asks_nothing() {
     let veil = Veil::demo(|yaml| yaml, None).await;
-    let lines = veil.explained(Wishes::default(), "EXPLAIN SELECT race, count(*) FROM nls.women GROUP BY race").await;
-    let has = |start: &str| assert!(lines.iter().any(|line| line.trim_start().starts_with(start)), "{start}: {lines:#?}");
-    for start in
-        ["Release:", "Key race:", "Scan nls.women (private", "Sensitivity:", "v0: rows: Gaussian noise", "SQL: ", "Cost: mu", "Budget: 100.00 %"]
-    {
+    let lines = veil
+        .explained(
+            Wishes::default(),
+            "EXPLAIN SELECT race, count(*) FROM nls.women GROUP BY race",
+        )
+        .await;
+    let has = |start: &str| {
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.trim_start().starts_with(start)),
+            "{start}: {lines:#?}"
+        )
+    };
+    for start in [
+        "Release:",
+        "Key race:",
+        "Scan nls.women (private",
+        "Sensitivity:",
+        "v0: rows: Gaussian noise",
+        "SQL: ",
+        "Cost: mu",
+        "Budget: 100.00 %",
+    ] {
         has(start);
     }
-    assert!(lines.last().unwrap().contains("after this query 9"), "{lines:?}");
-    let wishes = Wishes { target_error: Some(TargetError::Absolute(50.0).into()), ..Wishes::default() };
-    let lines = veil.explained(wishes, "EXPLAIN (COSTS OFF) SELECT count(*) FROM nls.women").await;
-    assert!(lines.contains(&"Settings: pgveil.target_error = 50".to_owned()), "{lines:?}");
-    let public = veil.explained(Wishes::default(), "EXPLAIN SELECT count(*) FROM nls.industries").await;
-    assert!(public.contains(&"Public: answered exactly".to_owned()) && public.contains(&"Cost: nothing".to_owned()), "{public:?}");
+    assert!(
+        lines.last().unwrap().contains("after this query 9"),
+        "{lines:?}"
+    );
+    let wishes = Wishes {
+        target_error: Some(TargetError::Absolute(50.0).into()),
+        ..Wishes::default()
+    };
+    let lines = veil
+        .explained(wishes, "EXPLAIN (COSTS OFF) SELECT count(*) FROM nls.women")
+        .await;
+    assert!(
+        lines.contains(&"Settings: pgveil.target_error = 50".to_owned()),
+        "{lines:?}"
+    );
+    let public = veil
+        .explained(
+            Wishes::default(),
+            "EXPLAIN SELECT count(*) FROM nls.industries",
+        )
+        .await;
+    assert!(
+        public.contains(&"Public: answered exactly".to_owned())
+            && public.contains(&"Cost: nothing".to_owned()),
+        "{public:?}"
+    );
     assert!(veil.spent().await == 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn explain_json_has_its_keys() {
     let veil = Veil::demo(|yaml| yaml, None).await;
-    let sql = "EXPLAIN (FORMAT JSON) SELECT race, birth_year, count(*), avg(years_of_school) FROM nls.women GROUP BY 1, 2";
-    let text = veil.explained(Wishes { epsilon: Some(0.25), ..Wishes::default() }, sql).await.join("\n");
+    let sql = "EXPLAIN (FORMAT JSON) SELECT race, birth_year, count(*), avg(years_of_school) FROM \
+        nls.women GROUP BY 1, 2";
+    let text = veil
+        .explained(
+            Wishes {
+                epsilon: Some(0.25),
+                ..Wishes::default()
+            },
+            sql,
+        )
+        .await
+        .join("\n");
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     let plan = &document[0];
-    let keys: Vec<&str> = plan.as_object().unwrap().keys().map(String::as_str).collect();
-    let wanted = ["releases", "middle_queries", "outer_query", "public", "settings", "cost", "cost_text", "cost_now", "reuse", "budget_left"];
+    let keys: Vec<&str> = plan
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let wanted = [
+        "releases",
+        "middle_queries",
+        "outer_query",
+        "public",
+        "settings",
+        "cost",
+        "cost_text",
+        "cost_now",
+        "reuse",
+        "budget_left",
+    ];
     let wanted = [&wanted[..], &["budget_left_after"]].concat();
-    assert_eq!(keys.iter().collect::<std::collections::BTreeSet<_>>(), wanted.iter().collect());
+    assert_eq!(
+        keys.iter().collect::<std::collections::BTreeSet<_>>(),
+        wanted.iter().collect()
+    );
     let release = &plan["releases"][0];
-    assert_eq!((&release["keys"][0]["rule"], &release["keys"][0]["values"]), (&"listed".into(), &3.into()));
+    assert_eq!(
+        (&release["keys"][0]["rule"], &release["keys"][0]["values"]),
+        (&"listed".into(), &3.into())
+    );
     assert_eq!(release["mechanism"], "gaussian");
-    assert!(release["aggregates"][0]["standard_deviation"].as_f64().unwrap() > 1.0 && release["aggregates"][1]["half_width_95"].is_null());
-    assert_eq!(release["unit"], serde_json::json!({ "name": "woman", "columns": ["women.woman_id"], "rows": 1 }));
-    assert_eq!((&release["norm"], release["tables"][0]["name"].as_str()), (&"L2".into(), Some("nls.women")));
-    let sum = release["sums"].as_array().unwrap().iter().find(|sum| sum["upper"] == 18.0).unwrap();
-    assert!(sum["lower"] == 0.0 && sum["standard_deviation"].as_f64().unwrap() > 0.0 && sum["what"].as_str().unwrap().contains("years_of_school"));
+    assert!(
+        release["aggregates"][0]["standard_deviation"]
+            .as_f64()
+            .unwrap()
+            > 1.0
+            && release["aggregates"][1]["half_width_95"].is_null()
+    );
+    assert_eq!(
+        release["unit"],
+        serde_json::json!({ "name": "woman", "columns": ["women.woman_id"], "rows": 1 })
+    );
+    assert_eq!(
+        (&release["norm"], release["tables"][0]["name"].as_str()),
+        (&"L2".into(), Some("nls.women"))
+    );
+    let sum = release["sums"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|sum| sum["upper"] == 18.0)
+        .unwrap();
+    assert!(
+        sum["lower"] == 0.0
+            && sum["standard_deviation"].as_f64().unwrap() > 0.0
+            && sum["what"].as_str().unwrap().contains("years_of_school")
+    );
     assert!(release["sensitivity"].as_f64().unwrap() > 1.0);
     assert_eq!(plan["settings"]["pgveil.epsilon"], "0.25");
-    assert!(plan["cost"]["epsilon"].is_null() && plan["cost"]["mu_squared"].as_f64().unwrap() > 0.0);
+    assert!(
+        plan["cost"]["epsilon"].is_null() && plan["cost"]["mu_squared"].as_f64().unwrap() > 0.0
+    );
     assert!(plan["budget_left_after"].as_f64().unwrap() < plan["budget_left"].as_f64().unwrap());
 }
 
@@ -53,11 +147,27 @@ async fn explain_json_has_its_keys() {
 async fn explain_json_tells_the_path_to_the_unit() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let sql = "EXPLAIN (FORMAT JSON) SELECT avg(hourly_wage) FROM nls.interviews";
-    let document: serde_json::Value = serde_json::from_str(&veil.explained(Wishes::default(), sql).await.join("\n")).unwrap();
+    let document: serde_json::Value =
+        serde_json::from_str(&veil.explained(Wishes::default(), sql).await.join("\n")).unwrap();
     let release = &document[0]["releases"][0];
-    let table = release["tables"].as_array().unwrap().iter().find(|table| table["name"] == "nls.interviews").unwrap();
-    assert_eq!((&table["protection"], &table["rows_per_unit"], &release["unit"]["rows"]), (&"private".into(), &15.into(), &15.into()));
-    assert_eq!(table["path"], serde_json::json!(["woman_id -> nls.women.woman_id"]));
+    let table = release["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|table| table["name"] == "nls.interviews")
+        .unwrap();
+    assert_eq!(
+        (
+            &table["protection"],
+            &table["rows_per_unit"],
+            &release["unit"]["rows"]
+        ),
+        (&"private".into(), &15.into(), &15.into())
+    );
+    assert_eq!(
+        table["path"],
+        serde_json::json!(["woman_id -> nls.women.woman_id"])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,14 +175,30 @@ async fn notices_say_as_much_as_is_wished() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
     let sql = "SELECT race, count(*), avg(years_of_school) FROM nls.women GROUP BY race";
     let heard = async |notices| {
-        let asker = Asker { wishes: Wishes { notices, ..Wishes::default() }, ..Veil::asker() };
+        let asker = Asker {
+            wishes: Wishes {
+                notices,
+                ..Wishes::default()
+            },
+            ..Veil::asker()
+        };
         veil.ask_as(&asker, sql).await.unwrap().notices
     };
     assert!(heard(Notices::Off).await.is_empty());
     let cost = heard(Notices::Cost).await;
-    assert!(cost.len() == 1 && cost[0].starts_with("privacy cost: "), "{cost:?}");
+    assert!(
+        cost.len() == 1 && cost[0].starts_with("privacy cost: "),
+        "{cost:?}"
+    );
     let full = heard(Notices::Full).await;
     assert_eq!(full.len(), 3, "{full:?}");
-    assert!(full[1].starts_with("noise of aggregate 1: standard deviation") && full[1].contains("95 % within ±"), "{full:?}");
-    assert!(full[2].starts_with("noise of aggregate 2: 95 % within ±") && full[2].ends_with("by group"), "{full:?}");
+    assert!(
+        full[1].starts_with("noise of aggregate 1: standard deviation")
+            && full[1].contains("95 % within ±"),
+        "{full:?}"
+    );
+    assert!(
+        full[2].starts_with("noise of aggregate 2: 95 % within ±") && full[2].ends_with("by group"),
+        "{full:?}"
+    );
 }

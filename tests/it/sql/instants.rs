@@ -1,4 +1,5 @@
-//! Constants of dates, times and floats, read as PostgreSQL reads them, or not at all; and rows that hold what arithmetic cannot.
+//! Constants of dates, times and floats, read as PostgreSQL reads them, or not at all; and rows
+//! that hold what arithmetic cannot.
 
 use pgveil::catalog::Type;
 use pgveil::ir::literal;
@@ -77,10 +78,40 @@ const PIECES: [&[&str]; 7] = [
         "",
     ],
     &[" ", "T", "t", "  ", "", " T"],
-    &["00:00", "23:59:59", "24:00:00", "04:05:06", "4:5:6", "12:60", "23:59:60", "25:00", "040506", ""],
-    &["", "", ".5", ".123456", ".1234567", ".9999995", ".0000005", ".12345678901", "."],
+    &[
+        "00:00", "23:59:59", "24:00:00", "04:05:06", "4:5:6", "12:60", "23:59:60", "25:00",
+        "040506", "",
+    ],
+    &[
+        "",
+        "",
+        ".5",
+        ".123456",
+        ".1234567",
+        ".9999995",
+        ".0000005",
+        ".12345678901",
+        ".",
+    ],
     &["", "", " "],
-    &["", "", "Z", "z", "UTC", "+00", "-08", "+5:30", "+05:30", "-0330", "+15:59:59", "+16", "-1", "+123", "PST", "+05:60"],
+    &[
+        "",
+        "",
+        "Z",
+        "z",
+        "UTC",
+        "+00",
+        "-08",
+        "+5:30",
+        "+05:30",
+        "-0330",
+        "+15:59:59",
+        "+16",
+        "-1",
+        "+123",
+        "PST",
+        "+05:60",
+    ],
     &["", "", "", "", " BC", "BC", " AD", " bc"],
 ];
 
@@ -90,23 +121,55 @@ fn text(dice: &mut Dice) -> String {
 
 /// What PostgreSQL makes of a text, printed as its canonical text; `None` where that is an error.
 async fn theirs(veil: &Veil, texts: &[String], name: &str) -> Vec<Option<String>> {
-    let sql = format!("SELECT as_{}(t) FROM unnest($1::text[]) WITH ORDINALITY AS u(t, n) ORDER BY n", name.replace(' ', "_"));
-    veil.client.query(&sql, &[&texts]).await.unwrap().iter().map(|row| row.get(0)).collect()
+    let sql = format!(
+        "SELECT as_{}(t) FROM unnest($1::text[]) WITH ORDINALITY AS u(t, n) ORDER BY n",
+        name.replace(' ', "_")
+    );
+    veil.client
+        .query(&sql, &[&texts])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_of_dates_and_times_are_read_as_by_postgresql() {
     let veil = Veil::demo(|yaml| yaml, None).await;
-    let types = [(Type::Date, 300), (Type::Timestamp, 300), (Type::Timestamptz, 300), (Type::Time, 12), (Type::Float8, 8)];
+    let types = [
+        (Type::Date, 300),
+        (Type::Timestamp, 300),
+        (Type::Timestamptz, 300),
+        (Type::Time, 12),
+        (Type::Float8, 8),
+    ];
     let mut dice = Dice(0xda7e);
     let mut texts: Vec<String> = (0..TRIED).map(|_| text(&mut dice)).collect();
     texts.extend(WHOLE.map(str::to_owned));
-    texts.extend(["NaN", "nan", "inf", "-Infinity", "+inf", "1e5", " 1.5 ", "1e400", "x"].map(str::to_owned));
-    veil.client.batch_execute("SET TimeZone = 'UTC'").await.unwrap();
+    texts.extend(
+        [
+            "NaN",
+            "nan",
+            "inf",
+            "-Infinity",
+            "+inf",
+            "1e5",
+            " 1.5 ",
+            "1e400",
+            "x",
+        ]
+        .map(str::to_owned),
+    );
+    veil.client
+        .batch_execute("SET TimeZone = 'UTC'")
+        .await
+        .unwrap();
     for (data_type, least) in types {
         let name = data_type.to_string();
         let function = format!(
-            "CREATE FUNCTION as_{}(t text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN t::{name}::text; EXCEPTION WHEN others THEN RETURN NULL; END $$",
+            "CREATE FUNCTION as_{}(t text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN \
+                t::{name}::text; EXCEPTION WHEN others THEN RETURN NULL; END $$",
             name.replace(' ', "_")
         );
         veil.client.batch_execute(&function).await.unwrap();
@@ -118,30 +181,44 @@ async fn texts_of_dates_and_times_are_read_as_by_postgresql() {
                 continue;
             };
             let ours = match &data_type {
-                Type::Timestamptz if scalar_text(&value).ends_with("infinity") => scalar_text(&value),
+                Type::Timestamptz if scalar_text(&value).ends_with("infinity") => {
+                    scalar_text(&value)
+                }
                 Type::Timestamptz => match scalar_text(&value).strip_suffix(" BC") {
                     Some(text) => format!("{text}+00 BC"),
                     None => format!("{}+00", scalar_text(&value)),
                 },
-                Type::Float8 => veil.direct(&format!("SELECT '{}'::float8", scalar_text(&value))).await.remove(0),
+                Type::Float8 => veil
+                    .direct(&format!("SELECT '{}'::float8", scalar_text(&value)))
+                    .await
+                    .remove(0),
                 _ => scalar_text(&value),
             };
             assert_eq!(Some(&ours), theirs.as_ref(), "{text:?} as {name}");
             read += 1;
         }
-        println!("{name}: {read} read, {} more that PostgreSQL reads, such as {:?}", unread.len(), &unread[..unread.len().min(8)]);
+        println!(
+            "{name}: {read} read, {} more that PostgreSQL reads, such as {:?}",
+            unread.len(),
+            &unread[..unread.len().min(8)]
+        );
         assert!(read >= least, "{name}: {read} read, {} not", unread.len());
     }
 }
 
 const SCHEMA: &str = "
-    CREATE TABLE people (id int PRIMARY KEY, d date, ts timestamp, tz timestamptz, tm time NOT NULL, f8 float8, f4 real, n numeric);
-    INSERT INTO people SELECT g, date '2000-01-01' + g, timestamp '2000-01-01' + g * interval '1 day', timestamptz '2000-01-01 00:00+00' + g * interval '1 day',
+    CREATE TABLE people (id int PRIMARY KEY, d date, ts timestamp, tz timestamptz, tm time NOT \
+    NULL, f8 float8, f4 real, n numeric);
+    INSERT INTO people SELECT g, date '2000-01-01' + g, timestamp '2000-01-01' + g * interval '1 \
+    day', timestamptz '2000-01-01 00:00+00' + g * interval '1 day',
         time '00:00' + g * interval '1 minute', g, g, g FROM generate_series(1, 300) g;
-    INSERT INTO people VALUES (1001, 'infinity', 'infinity', 'infinity', '24:00', 'NaN', 'NaN', 'NaN'),
+    INSERT INTO people VALUES (1001, 'infinity', 'infinity', 'infinity', '24:00', 'NaN', 'NaN', \
+    'NaN'),
         (1002, '-infinity', '-infinity', '-infinity', '00:00', 'Infinity', 'Infinity', 'NaN'),
-        (1003, '0044-03-15 BC', '0044-03-15 BC', '0044-03-15 BC', '12:00', '-Infinity', '-Infinity', '1e20'),
-        (1004, '20000-01-01', '20000-01-01', '20000-01-01', '12:00', '1e300', '1e30', '1'), (1005, NULL, NULL, NULL, '24:00', NULL, NULL, NULL)";
+        (1003, '0044-03-15 BC', '0044-03-15 BC', '0044-03-15 BC', '12:00', '-Infinity', \
+        '-Infinity', '1e20'),
+        (1004, '20000-01-01', '20000-01-01', '20000-01-01', '12:00', '1e300', '1e30', '1'), (1005, \
+        NULL, NULL, NULL, '24:00', NULL, NULL, NULL)";
 
 const POLICY: &str = "\
 version: 1
@@ -161,25 +238,67 @@ async fn columns_are_compared_with_infinities_and_nan_as_they_are_stored() {
     let veil = Veil::over(fill, POLICY, Veil::silent()).await;
     let mut questions = Vec::new();
     for column in ["d", "ts", "tz"] {
-        for constant in ["infinity", "-infinity", "0044-03-15 BC", "20000-01-01", "0100-01-01 BC", "2000-02-01", "2000-02-01 +00"] {
-            questions.extend(["=", "<>", "<", "<=", ">", ">="].map(|op| format!("SELECT count(*) FROM people WHERE {column} {op} '{constant}'")));
+        for constant in [
+            "infinity",
+            "-infinity",
+            "0044-03-15 BC",
+            "20000-01-01",
+            "0100-01-01 BC",
+            "2000-02-01",
+            "2000-02-01 +00",
+        ] {
+            questions.extend(
+                ["=", "<>", "<", "<=", ">", ">="].map(|op| {
+                    format!("SELECT count(*) FROM people WHERE {column} {op} '{constant}'")
+                }),
+            );
         }
-        questions.push(format!("SELECT count(*) FROM people WHERE {column} BETWEEN '-infinity' AND 'infinity'"));
-        questions.push(format!("SELECT count(*) FROM people WHERE coalesce({column}, 'infinity') > '2000-03-01'"));
-        questions.push(format!("SELECT count(*) FILTER (WHERE {column} = 'infinity'), count({column}) FROM people"));
+        questions.push(format!(
+            "SELECT count(*) FROM people WHERE {column} BETWEEN '-infinity' AND 'infinity'"
+        ));
+        questions.push(format!(
+            "SELECT count(*) FROM people WHERE coalesce({column}, 'infinity') > '2000-03-01'"
+        ));
+        questions.push(format!(
+            "SELECT count(*) FILTER (WHERE {column} = 'infinity'), count({column}) FROM people"
+        ));
     }
-    for (column, constant) in [("f8", "NaN"), ("f8", "Infinity"), ("f8", "-inf"), ("n", "NaN"), ("f8", "5")] {
-        questions.extend(["=", "<>", "<", "<=", ">", ">="].map(|op| format!("SELECT count(*) FROM people WHERE {column} {op} '{constant}'")));
+    for (column, constant) in [
+        ("f8", "NaN"),
+        ("f8", "Infinity"),
+        ("f8", "-inf"),
+        ("n", "NaN"),
+        ("f8", "5"),
+    ] {
+        questions.extend(
+            ["=", "<>", "<", "<=", ">", ">="]
+                .map(|op| format!("SELECT count(*) FROM people WHERE {column} {op} '{constant}'")),
+        );
     }
     questions.extend(
-        ["tm = '24:00'", "tm < '24:00:00'", "tm = '12:00:00+02'", "tz < '2000-02-01T00:00:00+05:30'"]
-            .map(|c| format!("SELECT count(*) FROM people WHERE {c}")),
+        [
+            "tm = '24:00'",
+            "tm < '24:00:00'",
+            "tm = '12:00:00+02'",
+            "tz < '2000-02-01T00:00:00+05:30'",
+        ]
+        .map(|c| format!("SELECT count(*) FROM people WHERE {c}")),
     );
     let questions: Vec<&str> = questions.iter().map(String::as_str).collect();
     veil.answers_as_postgresql(&Veil::asker(), &questions).await;
-    for condition in ["coalesce(f8, 'NaN') > 0", "f8 + 'Infinity' > 0", "greatest(n, 'NaN') > 1", "f8 IN (1, 'NaN')"] {
+    for condition in [
+        "coalesce(f8, 'NaN') > 0",
+        "f8 + 'Infinity' > 0",
+        "greatest(n, 'NaN') > 1",
+        "f8 IN (1, 'NaN')",
+    ] {
         let sql = &format!("SELECT count(*) FROM people WHERE {condition}");
-        let refused = veil.ask(sql).await.err().unwrap_or_else(|| panic!("{sql} was answered")).report();
+        let refused = veil
+            .ask(sql)
+            .await
+            .err()
+            .unwrap_or_else(|| panic!("{sql} was answered"))
+            .report();
         assert_eq!(refused.sqlstate, "0A000", "{sql}: {refused:?}");
     }
 }

@@ -12,14 +12,23 @@ const BROKEN: &str = include_str!("syntax/broken.sql");
 const VALID: &str = include_str!("syntax/valid.sql");
 
 fn statements(list: &str) -> Vec<String> {
-    list.lines().filter(|line| !line.is_empty()).map(|line| line.replace("\\n", "\n")).collect()
+    list.lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| line.replace("\\n", "\n"))
+        .collect()
 }
 
 /// SQLSTATE, message and place.
 type Told = (String, String, Option<u32>);
 
 fn told(refusal: Refusal) -> Told {
-    let Refusal { sqlstate, message, position, detail: _, hint: _ } = refusal;
+    let Refusal {
+        sqlstate,
+        message,
+        position,
+        detail: _,
+        hint: _,
+    } = refusal;
     (sqlstate, message, position)
 }
 
@@ -33,17 +42,29 @@ async fn ours(veil: &Veil, sql: &str) -> Option<Told> {
 }
 
 /// How many are told alike, and the others.
-async fn compared(veil: &Veil, list: &str, is_meant: impl Fn(&Told) -> bool) -> (usize, Vec<String>) {
+async fn compared(
+    veil: &Veil,
+    list: &str,
+    is_meant: impl Fn(&Told) -> bool,
+) -> (usize, Vec<String>) {
     let (mut agree, mut unlike) = (0, Vec::new());
     for sql in statements(list) {
-        let wanted = theirs(&veil.client, &sql).await.unwrap_or_else(|| panic!("PostgreSQL answers {sql}"));
+        let wanted = theirs(&veil.client, &sql)
+            .await
+            .unwrap_or_else(|| panic!("PostgreSQL answers {sql}"));
         assert!(is_meant(&wanted), "{sql}: {wanted:?}");
         match ours(veil, &sql).await {
             Some(told) if told == wanted => agree += 1,
-            told => unlike.push(format!("{sql}\n  PostgreSQL {wanted:?}\n  pgveil     {told:?}")),
+            told => unlike.push(format!(
+                "{sql}\n  PostgreSQL {wanted:?}\n  pgveil     {told:?}"
+            )),
         }
     }
-    println!("{agree} of {} are told as PostgreSQL tells them; not these:\n{}", agree + unlike.len(), unlike.join("\n"));
+    println!(
+        "{agree} of {} are told as PostgreSQL tells them; not these:\n{}",
+        agree + unlike.len(),
+        unlike.join("\n")
+    );
     (agree, unlike)
 }
 
@@ -54,13 +75,24 @@ async fn theirs(client: &tokio_postgres::Client, sql: &str) -> Option<Told> {
         Some(tokio_postgres::error::ErrorPosition::Original(position)) => Some(*position),
         _ => None,
     };
-    Some((error.code().code().to_owned(), error.message().to_owned(), position))
+    Some((
+        error.code().code().to_owned(),
+        error.message().to_owned(),
+        position,
+    ))
 }
 
 /// Whether PostgreSQL's grammar was what refused.
 fn is_of_grammar(told: &Told) -> bool {
     let (_, message, _) = told;
-    ["syntax error at ", "unterminated ", "trailing junk ", "zero-length delimited "].iter().any(|start| message.starts_with(start))
+    [
+        "syntax error at ",
+        "unterminated ",
+        "trailing junk ",
+        "zero-length delimited ",
+    ]
+    .iter()
+    .any(|start| message.starts_with(start))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,7 +101,12 @@ async fn syntax_errors_are_postgresqls() {
     let (agree, unlike) = compared(&veil, BROKEN, is_of_grammar).await;
     assert!(agree >= 150, "{agree} agree, {} do not", unlike.len());
     for told in unlike {
-        assert!(!["Expected", "found:", "Word("].iter().any(|word| told.contains(word)), "the parser's own words: {told}");
+        assert!(
+            !["Expected", "found:", "Word("]
+                .iter()
+                .any(|word| told.contains(word)),
+            "the parser's own words: {told}"
+        );
     }
 }
 
@@ -83,19 +120,28 @@ async fn mistakes_are_told_as_postgresql_tells_them() {
     assert!(agree >= 40, "{agree} agree, {} do not", unlike.len());
 }
 
-/// What the parser does not read of PostgreSQL's grammar is not supported; it is no error of the client's.
+/// What the parser does not read of PostgreSQL's grammar is not supported; it is no error of the
+/// client's.
 #[test]
 fn valid_statements_are_no_syntax_errors() {
     let (mut read, mut unread) = (0, Vec::new());
     for sql in statements(VALID) {
         match parse(&sql) {
             Ok(_) => read += 1,
-            Err(refusal) if refusal.message.starts_with("unsupported syntax at ") => unread.push(format!("{sql}: {refusal}")),
+            Err(refusal) if refusal.message.starts_with("unsupported syntax at ") => {
+                unread.push(format!("{sql}: {refusal}"))
+            }
             Err(refusal) => assert_ne!(refusal.sqlstate, "42601", "{sql}: {refusal}"),
         }
     }
-    let nested = parse(&format!("SELECT {}true", "NOT ".repeat(240))).map(|_| String::new()).unwrap_or_else(|refusal| refusal.sqlstate);
+    let nested = parse(&format!("SELECT {}true", "NOT ".repeat(240)))
+        .map(|_| String::new())
+        .unwrap_or_else(|refusal| refusal.sqlstate);
     assert!(["", "54001"].contains(&nested.as_str()), "{nested}");
-    println!("{read} read, {} not supported:\n{}", unread.len(), unread.join("\n"));
+    println!(
+        "{read} read, {} not supported:\n{}",
+        unread.len(),
+        unread.join("\n")
+    );
     assert!(unread.len() < 40, "{} not read", unread.len());
 }

@@ -7,44 +7,118 @@ use pgveil::policy::Wishes;
 use crate::fixture::Veil;
 
 async fn rows(veil: &Veil, sql: &str) -> Vec<String> {
-    veil.rows_as(&Veil::asker(), sql).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
+    veil.rows_as(&Veil::asker(), sql)
+        .await
+        .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
 }
 
 /// Every column of one row as a number.
 async fn numbers(veil: &Veil, wishes: Wishes, sql: &str) -> Vec<f64> {
-    let asker = pgveil::engine::Asker { wishes, ..Veil::asker() };
-    let rows = veil.rows_as(&asker, sql).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
-    rows[0].split('|').map(|text| text.parse().unwrap()).collect()
+    let asker = pgveil::engine::Asker {
+        wishes,
+        ..Veil::asker()
+    };
+    let rows = veil
+        .rows_as(&asker, sql)
+        .await
+        .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
+    rows[0]
+        .split('|')
+        .map(|text| text.parse().unwrap())
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn views_tell_a_role_what_it_may_know() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
-    assert_eq!(rows(&veil, "SELECT role, accounting, epsilon, fraction_left, mu_spent FROM pgveil.budget").await, ["analyst|gdp|3|1|0"]);
-    assert_eq!(rows(&veil, "SELECT count(*) FROM pgveil.history").await, ["0"]);
+    assert_eq!(
+        rows(
+            &veil,
+            "SELECT role, accounting, epsilon, fraction_left, mu_spent FROM pgveil.budget"
+        )
+        .await,
+        ["analyst|gdp|3|1|0"]
+    );
+    assert_eq!(
+        rows(&veil, "SELECT count(*) FROM pgveil.history").await,
+        ["0"]
+    );
     rows(&veil, "SELECT count(*) FROM nls.women").await;
     rows(&veil, "SELECT race, count(*) FROM nls.women GROUP BY race").await;
-    assert_eq!(rows(&veil, "SELECT count(*), count(DISTINCT plan), min(mu) > 0, max(asked_at) <= now() FROM pgveil.history").await, ["2|2|t|t"]);
-    let left = "SELECT b.fraction_left < 1 AND b.mu_spent > 0.1 AND b.delta_spent = 0 AND b.queries_failed = 0 FROM pgveil.budget AS b";
+    assert_eq!(
+        rows(
+            &veil,
+            "SELECT count(*), count(DISTINCT plan), min(mu) > 0, max(asked_at) <= \
+        now() FROM pgveil.history"
+        )
+        .await,
+        ["2|2|t|t"]
+    );
+    let left = "SELECT b.fraction_left < 1 AND b.mu_spent > 0.1 AND b.delta_spent = 0 AND \
+        b.queries_failed = 0 FROM pgveil.budget AS b";
     assert_eq!(rows(&veil, left).await, ["t"]);
     assert_eq!(
-        rows(&veil, "SELECT table_schema || '.' || table_name, unit_column, unit_path, rows_per_unit FROM pgveil.tables WHERE is_private ORDER BY 1")
-            .await,
-        ["nls.interviews|woman_id|woman_id -> nls.women.woman_id|15", "nls.women|woman_id|∅|1"]
+        rows(
+            &veil,
+            "SELECT table_schema || '.' || table_name, unit_column, unit_path, \
+            rows_per_unit FROM pgveil.tables WHERE is_private ORDER BY 1"
+        )
+        .await,
+        [
+            "nls.interviews|woman_id|woman_id -> nls.women.woman_id|15",
+            "nls.women|woman_id|∅|1"
+        ]
     );
     assert_eq!(
-        rows(&veil, "SELECT column_name, lower_bound, upper_bound, known_values, group_by FROM pgveil.columns WHERE table_name = 'women' AND column_name IN ('race', 'birth_year') ORDER BY 1").await,
-        ["birth_year|1941|1954|∅|listed", "race|∅|∅|[\"white\",\"black\",\"other\"]|listed"]
+        rows(
+            &veil,
+            "SELECT column_name, lower_bound, upper_bound, known_values, group_by FROM \
+            pgveil.columns WHERE table_name = 'women' AND column_name IN ('race', 'birth_year') \
+            ORDER BY 1"
+        )
+        .await,
+        [
+            "birth_year|1941|1954|∅|listed",
+            "race|∅|∅|[\"white\",\"black\",\"other\"]|listed"
+        ]
     );
-    assert_eq!(rows(&veil, "SELECT setting, at_most FROM pgveil.settings WHERE name = 'pgveil.epsilon'").await, ["0.5|1"]);
+    assert_eq!(
+        rows(
+            &veil,
+            "SELECT setting, at_most FROM pgveil.settings WHERE name = 'pgveil.epsilon'"
+        )
+        .await,
+        ["0.5|1"]
+    );
     // Beside an aggregate, as a view is a relation of the outer query; and not among rows.
-    assert_eq!(rows(&veil, "SELECT count(*), (SELECT epsilon FROM pgveil.budget) AS budget FROM nls.women").await, ["4711|3"]);
-    let refused = veil.ask("SELECT count(*) FROM nls.women, pgveil.budget").await.unwrap_err().report();
+    assert_eq!(
+        rows(
+            &veil,
+            "SELECT count(*), (SELECT epsilon FROM pgveil.budget) AS budget FROM nls.women"
+        )
+        .await,
+        ["4711|3"]
+    );
+    let refused = veil
+        .ask("SELECT count(*) FROM nls.women, pgveil.budget")
+        .await
+        .unwrap_err()
+        .report();
     assert_eq!(
         (refused.sqlstate.as_str(), refused.message.as_str()),
-        ("0A000", "a join of pgveil.budget with rows is not supported over private tables")
+        (
+            "0A000",
+            "a join of pgveil.budget with rows is not supported over private tables"
+        )
     );
-    assert_eq!(veil.ask("SELECT * FROM pgveil.secrets").await.unwrap_err().report().sqlstate, "42P01");
+    assert_eq!(
+        veil.ask("SELECT * FROM pgveil.secrets")
+            .await
+            .unwrap_err()
+            .report()
+            .sqlstate,
+        "42P01"
+    );
     // Reading them is free.
     let spent = veil.spent().await;
     rows(&veil, "SELECT * FROM pgveil.settings, pgveil.columns").await;
@@ -54,32 +128,75 @@ async fn views_tell_a_role_what_it_may_know() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_in_force_is_shown() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
-    let known = "SELECT column_name, values_known FROM pgveil.columns WHERE table_name = 'women' AND group_by = 'listed' ORDER BY 1";
-    assert_eq!(rows(&veil, known).await.first().map(String::as_str), Some("birth_year|14"));
+    let known = "SELECT column_name, values_known FROM pgveil.columns WHERE table_name = 'women' \
+        AND group_by = 'listed' ORDER BY 1";
+    assert_eq!(
+        rows(&veil, known).await.first().map(String::as_str),
+        Some("birth_year|14")
+    );
     for (setting, value) in [("epsilon", "0.5"), ("target_error", ""), ("keys", "auto")] {
-        assert_eq!(rows(&veil, &format!("SELECT current_setting('pgveil.{setting}')")).await, [value]);
-        assert_eq!(rows(&veil, &format!("SELECT setting FROM pgveil.settings WHERE name = 'pgveil.{setting}'")).await, [value]);
+        assert_eq!(
+            rows(
+                &veil,
+                &format!("SELECT current_setting('pgveil.{setting}')")
+            )
+            .await,
+            [value]
+        );
+        assert_eq!(
+            rows(
+                &veil,
+                &format!("SELECT setting FROM pgveil.settings WHERE name = 'pgveil.{setting}'")
+            )
+            .await,
+            [value]
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_aggregate_comes_with_its_error() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
-    let counts = "SELECT count(*), pgveil.stderr(count(*)), pgveil.ci_low(count(*)), pgveil.ci_high(count(*)) FROM nls.women";
-    let found = numbers(&veil, Wishes { target_error: Some(pgveil::policy::TargetError::Absolute(20.0).into()), ..Wishes::default() }, counts).await;
+    let counts = "SELECT count(*), pgveil.stderr(count(*)), pgveil.ci_low(count(*)), \
+        pgveil.ci_high(count(*)) FROM nls.women";
+    let found = numbers(
+        &veil,
+        Wishes {
+            target_error: Some(pgveil::policy::TargetError::Absolute(20.0).into()),
+            ..Wishes::default()
+        },
+        counts,
+    )
+    .await;
     assert!((found[1] - 20.0).abs() < 0.01, "{found:?}");
-    assert!((found[0] - found[2] - (found[3] - found[0])).abs() < 1e-6 && (1.9..2.2).contains(&((found[3] - found[0]) / found[1])), "{found:?}");
-    let average = "SELECT avg(hourly_wage), pgveil.stderr(avg(hourly_wage)), pgveil.ci_low(avg(hourly_wage)), pgveil.ci_high(avg(hourly_wage)) FROM nls.interviews";
+    assert!(
+        (found[0] - found[2] - (found[3] - found[0])).abs() < 1e-6
+            && (1.9..2.2).contains(&((found[3] - found[0]) / found[1])),
+        "{found:?}"
+    );
+    let average = "SELECT avg(hourly_wage), pgveil.stderr(avg(hourly_wage)), \
+        pgveil.ci_low(avg(hourly_wage)), pgveil.ci_high(avg(hourly_wage)) FROM nls.interviews";
     let found = numbers(&veil, Veil::wishes(1.0), average).await;
-    assert!(found[2] < found[0] && found[0] < found[3] && found[1] > 0.0 && found[1] < 2.0, "{found:?}");
+    assert!(
+        found[2] < found[0] && found[0] < found[3] && found[1] > 0.0 && found[1] < 2.0,
+        "{found:?}"
+    );
     // Few rows: nothing is known but the bounds.
-    let few = "SELECT pgveil.stderr(avg(hourly_wage)), pgveil.ci_low(avg(hourly_wage)), pgveil.ci_high(avg(hourly_wage)) FROM nls.interviews WHERE year = 1968 AND age = 46";
-    assert_eq!(numbers(&veil, Wishes::default(), few).await, [15.0, 0.0, 30.0]);
+    let few = "SELECT pgveil.stderr(avg(hourly_wage)), pgveil.ci_low(avg(hourly_wage)), \
+        pgveil.ci_high(avg(hourly_wage)) FROM nls.interviews WHERE year = 1968 AND age = 46";
+    assert_eq!(
+        numbers(&veil, Wishes::default(), few).await,
+        [15.0, 0.0, 30.0]
+    );
     // In every place where the aggregate may stand, per group, and with its own FILTER.
-    let placed = "SELECT race, round(pgveil.stderr(count(*) FILTER (WHERE birth_year > 1946))::numeric) > 0 AS known FROM nls.women GROUP BY race \
+    let placed = "SELECT race, round(pgveil.stderr(count(*) FILTER (WHERE birth_year > \
+        1946))::numeric) > 0 AS known FROM nls.women GROUP BY race \
                   HAVING pgveil.ci_high(count(*)) > 0 ORDER BY pgveil.stderr(count(*)), race";
     assert_eq!(rows(&veil, placed).await, ["black|t", "other|t", "white|t"]);
-    let deep = format!("SELECT pgveil.stderr(count(*){}) FROM nls.women", " + 1".repeat(150));
+    let deep = format!(
+        "SELECT pgveil.stderr(count(*){}) FROM nls.women",
+        " + 1".repeat(150)
+    );
     for sql in [
         deep.as_str(),
         "SELECT pgveil.stderr(1)",
@@ -89,7 +206,12 @@ async fn an_aggregate_comes_with_its_error() {
     ] {
         let refused = veil.ask(sql).await.unwrap_err().report();
         assert_eq!(refused.sqlstate, "0A000", "{sql}: {refused}");
-        assert!(refused.message.contains("is only known of aggregates of private rows and of arithmetic over them"), "{sql}: {refused}");
+        assert!(
+            refused.message.contains(
+                "is only known of aggregates of private rows and of arithmetic over them"
+            ),
+            "{sql}: {refused}"
+        );
     }
 }
 
@@ -97,13 +219,34 @@ async fn an_aggregate_comes_with_its_error() {
 async fn types_are_known_before_anything_is_asked() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     for (sql, types) in [
-        ("SELECT * FROM pgveil.history", vec![1184, 701, 701, 701, 701, 25]),
-        ("SELECT race, pgveil.stderr(sum(years_of_school)), pgveil.ci_low(avg(years_of_school)) FROM nls.women GROUP BY 1", vec![25, 701, 701]),
+        (
+            "SELECT * FROM pgveil.history",
+            vec![1184, 701, 701, 701, 701, 25],
+        ),
+        (
+            "SELECT race, pgveil.stderr(sum(years_of_school)), pgveil.ci_low(avg(years_of_school)) \
+                FROM nls.women GROUP BY 1",
+            vec![25, 701, 701],
+        ),
     ] {
         let statements = parse(sql).unwrap();
-        let [Statement::Query(query)] = statements.as_slice() else { panic!("one query") };
-        let described = veil.engine.describe(&Veil::asker(), query, &[]).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
-        assert_eq!(described.columns.iter().map(|c| c.type_oid).collect::<Vec<_>>(), types, "{sql}");
+        let [Statement::Query(query)] = statements.as_slice() else {
+            panic!("one query")
+        };
+        let described = veil
+            .engine
+            .describe(&Veil::asker(), query, &[])
+            .await
+            .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
+        assert_eq!(
+            described
+                .columns
+                .iter()
+                .map(|c| c.type_oid)
+                .collect::<Vec<_>>(),
+            types,
+            "{sql}"
+        );
     }
     assert!(veil.spent().await == 0.0);
 }

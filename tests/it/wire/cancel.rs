@@ -47,7 +47,9 @@ async fn a_wrong_key_cancels_nothing() {
 async fn one_cancel_stops_one_statement_of_a_string() {
     let running = start().await;
     let mut socket = Socket::log_in(running.address).await;
-    socket.send(&[query("SELECT slow; SELECT 1"), query("SELECT slow")].concat()).await;
+    socket
+        .send(&[query("SELECT slow; SELECT 1"), query("SELECT slow")].concat())
+        .await;
     until(|| running.service.answers() == 1).await;
     cancel(running.address, &socket.key).await;
     assert_eq!(kinds(&socket.until_ready().await), "EZ");
@@ -63,16 +65,35 @@ async fn a_statement_timeout_ends_the_wait_and_not_the_answer() {
     let mut socket = Socket::log_in(running.address).await;
     socket.ask("SET statement_timeout = '50ms'").await;
     assert_eq!(socket.refused("SELECT gated").await, "57014");
-    assert_eq!((running.service.answers(), running.service.finished.load(Ordering::SeqCst)), (1, 0));
-    // The session goes on at once, until it has left too many answers behind: then a question waits, here in vain, and is not charged.
+    assert_eq!(
+        (
+            running.service.answers(),
+            running.service.finished.load(Ordering::SeqCst)
+        ),
+        (1, 0)
+    );
+    // The session goes on at once, until it has left too many answers behind: then a question
+    // waits, here in vain, and is not charged.
     socket.ask("SET statement_timeout = '30s'").await;
     assert_eq!(socket.value("SELECT 1").await, "1");
-    assert_eq!((running.service.answers(), running.service.finished.load(Ordering::SeqCst)), (2, 1));
+    assert_eq!(
+        (
+            running.service.answers(),
+            running.service.finished.load(Ordering::SeqCst)
+        ),
+        (2, 1)
+    );
     socket.ask("SET statement_timeout = '50ms'").await;
     for _ in 0..3 {
         assert_eq!(socket.refused("SELECT gated").await, "57014");
     }
-    assert_eq!((running.service.answers(), socket.refused("SELECT 1").await.as_str()), (5, "57014"));
+    assert_eq!(
+        (
+            running.service.answers(),
+            socket.refused("SELECT 1").await.as_str()
+        ),
+        (5, "57014")
+    );
     assert_eq!(running.service.answers(), 5);
     socket.ask("SET statement_timeout = 0").await;
     socket.send(&query("SELECT 1")).await;
@@ -110,15 +131,25 @@ async fn an_answer_outlives_its_client_and_keeps_its_place() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), admitted).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(30), admitted)
+        .await
+        .unwrap();
     let ended = |count: &AtomicUsize| count.load(Ordering::SeqCst);
-    assert_eq!((ended(&running.service.finished), ended(&running.service.cancelled)), (1, 0));
+    assert_eq!(
+        (
+            ended(&running.service.finished),
+            ended(&running.service.cancelled)
+        ),
+        (1, 0)
+    );
 }
 
 /// A client that has sent its proof and has not read the verdict.
 async fn proven(address: std::net::SocketAddr) -> Socket {
     let mut socket = Socket::open(address).await;
-    socket.send(&startup(&[("user", "ann"), ("database", "survey")])).await;
+    socket
+        .send(&startup(&[("user", "ann"), ("database", "survey")]))
+        .await;
     socket.authenticate(PASSWORD, None).await;
     socket
 }
@@ -127,15 +158,27 @@ async fn proven(address: std::net::SocketAddr) -> Socket {
 async fn requests_sent_while_a_statement_runs_are_served_after_it() {
     let running = start().await;
     let mut socket = Socket::log_in(running.address).await;
-    let pipelined: Vec<u8> = (0..20_000).flat_map(|_| query("SET DateStyle = iso")).collect();
+    let pipelined: Vec<u8> = (0..20_000)
+        .flat_map(|_| query("SET DateStyle = iso"))
+        .collect();
     socket.send(&query("SELECT sleepy")).await;
     let (mut reader, mut writer) = tokio::io::split(socket.stream);
-    let sent = tokio::spawn(async move { tokio::io::AsyncWriteExt::write_all(&mut writer, &pipelined).await.map(|()| writer) });
+    let sent = tokio::spawn(async move {
+        tokio::io::AsyncWriteExt::write_all(&mut writer, &pipelined)
+            .await
+            .map(|()| writer)
+    });
     // SELECT's replies, then CommandComplete SET and ReadyForQuery each time.
     let mut bytes = 0;
     let mut buffer = vec![0; 1 << 16];
     while bytes < 20_000 * 15 {
-        bytes += tokio::time::timeout(Duration::from_secs(30), tokio::io::AsyncReadExt::read(&mut reader, &mut buffer)).await.unwrap().unwrap();
+        bytes += tokio::time::timeout(
+            Duration::from_secs(30),
+            tokio::io::AsyncReadExt::read(&mut reader, &mut buffer),
+        )
+        .await
+        .unwrap()
+        .unwrap();
     }
     sent.await.unwrap().unwrap();
 }

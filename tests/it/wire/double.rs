@@ -5,7 +5,9 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use pgveil::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Lane, Meter, Places, Service};
+use pgveil::engine::{
+    Answer, Argument, Asker, ColumnDescription, Description, Format, Lane, Meter, Places, Service,
+};
 use pgveil::error::Error;
 use pgveil::parse::Query;
 use pgveil::policy::{Certificate, Notices, Secret, Wishes};
@@ -46,8 +48,12 @@ impl Double {
 /// Column names and type OIDs of a statement.
 fn columns(sql: &str, asker: &Asker) -> Vec<ColumnDescription> {
     let of = |names: &[(&str, u32, i16)]| {
-        let column =
-            |&(name, type_oid, type_size): &(&str, u32, i16)| ColumnDescription { name: name.to_owned(), type_oid, type_size, type_modifier: -1 };
+        let column = |&(name, type_oid, type_size): &(&str, u32, i16)| ColumnDescription {
+            name: name.to_owned(),
+            type_oid,
+            type_size,
+            type_modifier: -1,
+        };
         names.iter().map(column).collect()
     };
     if sql.contains("broad") {
@@ -64,10 +70,19 @@ fn columns(sql: &str, asker: &Asker) -> Vec<ColumnDescription> {
     }
 }
 
-fn rows(sql: &str, asker: &Asker, arguments: &[Argument], formats: &[Format]) -> Vec<Vec<Option<Bytes>>> {
+fn rows(
+    sql: &str,
+    asker: &Asker,
+    arguments: &[Argument],
+    formats: &[Format],
+) -> Vec<Vec<Option<Bytes>>> {
     let text = |text: String| vec![Some(Bytes::from(text))];
     let number = |value: i32, column: usize| {
-        let format = if formats.len() == 1 { formats.first() } else { formats.get(column) };
+        let format = if formats.len() == 1 {
+            formats.first()
+        } else {
+            formats.get(column)
+        };
         Some(match format {
             Some(Format::Binary) => Bytes::copy_from_slice(&value.to_be_bytes()),
             Some(Format::Text) | None => Bytes::from(value.to_string()),
@@ -77,20 +92,48 @@ fn rows(sql: &str, asker: &Asker, arguments: &[Argument], formats: &[Format]) ->
         return vec![vec![number(asker.process, 0)]];
     }
     if sql.contains("asker") {
-        let Asker { role, wishes, settings, search_path, process: _, share: _ } = asker;
-        return vec![text(format!("{role} {:?} {search_path:?} {settings:?}", wishes.epsilon))];
+        let Asker {
+            role,
+            wishes,
+            settings,
+            search_path,
+            process: _,
+            share: _,
+        } = asker;
+        return vec![text(format!(
+            "{role} {:?} {search_path:?} {settings:?}",
+            wishes.epsilon
+        ))];
     }
     if let Some(values) = sql.strip_prefix("VALUES (CAST((") {
         // The values of an EXECUTE, which are plain literals here.
-        let literal = |value: &str| value.split(')').next().unwrap().trim_matches('\'').to_owned();
-        let read = |value: &str| Some(literal(value)).filter(|text| text != "NULL").map(Bytes::from);
+        let literal = |value: &str| {
+            value
+                .split(')')
+                .next()
+                .unwrap()
+                .trim_matches('\'')
+                .to_owned()
+        };
+        let read = |value: &str| {
+            Some(literal(value))
+                .filter(|text| text != "NULL")
+                .map(Bytes::from)
+        };
         return vec![values.split("CAST((").map(read).collect()];
     }
     if sql.contains('$') {
-        return arguments.iter().map(|argument| vec![argument.value.clone()]).collect();
+        return arguments
+            .iter()
+            .map(|argument| vec![argument.value.clone()])
+            .collect();
     }
     if sql.contains("three") {
-        return vec![(0..3).map(|column| number(i32::try_from(column).unwrap(), column)).collect()];
+        return vec![
+            (0..3)
+                .map(|column| number(i32::try_from(column).unwrap(), column))
+                .collect(),
+        ];
     }
     let count = if sql.contains("huge") {
         50_000
@@ -124,7 +167,10 @@ impl Service for Double {
     }
 
     fn wishes(&self, _: &str) -> Wishes {
-        Wishes { groups_per_unit: Some(7), ..Wishes::default() }
+        Wishes {
+            groups_per_unit: Some(7),
+            ..Wishes::default()
+        }
     }
 
     fn in_force(&self, wishes: &Wishes, name: &str) -> String {
@@ -135,12 +181,19 @@ impl Service for Double {
     }
 
     fn certificate(&self, _: &str) -> Certificate {
-        if self.certificates.load(Ordering::SeqCst) { Certificate::Required } else { Certificate::Optional }
+        if self.certificates.load(Ordering::SeqCst) {
+            Certificate::Required
+        } else {
+            Certificate::Optional
+        }
     }
 
     fn admits(&self, wishes: &Wishes) -> Result<(), Refusal> {
         match wishes.epsilon {
-            Some(epsilon) if epsilon > 2.0 => Err(Refusal::new("22023", "pgveil.epsilon may be at most 2 here")),
+            Some(epsilon) if epsilon > 2.0 => Err(Refusal::new(
+                "22023",
+                "pgveil.epsilon may be at most 2 here",
+            )),
             _ => Ok(()),
         }
     }
@@ -159,15 +212,35 @@ impl Service for Double {
 
     fn places(&self) -> Places {
         let read = |count: &AtomicU32| count.load(Ordering::SeqCst);
-        Places { total: read(&self.connections), per_role: read(&self.per_role), per_address: read(&self.per_address) }
+        Places {
+            total: read(&self.connections),
+            per_role: read(&self.per_role),
+            per_address: read(&self.per_address),
+        }
     }
 
-    async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+    async fn describe(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+    ) -> Result<Description, Error> {
         self.describes.fetch_add(1, Ordering::SeqCst);
         let sql = query.to_sql();
         let wanted = sql.matches('$').count();
-        let parameters = (0..wanted).map(|at| parameters.get(at).copied().filter(|&oid| oid != 0).unwrap_or(25)).collect();
-        Ok(Description { parameters, columns: columns(&sql, asker) })
+        let parameters = (0..wanted)
+            .map(|at| {
+                parameters
+                    .get(at)
+                    .copied()
+                    .filter(|&oid| oid != 0)
+                    .unwrap_or(25)
+            })
+            .collect();
+        Ok(Description {
+            parameters,
+            columns: columns(&sql, asker),
+        })
     }
 
     async fn answer(
@@ -182,7 +255,9 @@ impl Service for Double {
         self.answers.fetch_add(1, Ordering::SeqCst);
         let sql = query.to_sql();
         let result = if sql.contains("fail") {
-            let refusal = Refusal::denied("rows of a private table cannot be shown").detail("The detail.").hint("The hint.");
+            let refusal = Refusal::denied("rows of a private table cannot be shown")
+                .detail("The detail.")
+                .hint("The hint.");
             Err(Error::Analyze(refusal.at(Some(8))))
         } else if sql.contains("panic") {
             panic!("by order of the test")
@@ -196,24 +271,60 @@ impl Service for Double {
             } else if sql.contains("gated") {
                 let _ = self.gate.subscribe().wait_for(|is_open| *is_open).await;
             }
-            let notices =
-                if sql.contains("noted") && asker.wishes.notices != Notices::Off { vec!["spent epsilon 0.1".to_owned()] } else { Vec::new() };
+            let notices = if sql.contains("noted") && asker.wishes.notices != Notices::Off {
+                vec!["spent epsilon 0.1".to_owned()]
+            } else {
+                Vec::new()
+            };
             let rows = rows(&sql, asker, arguments, formats);
             let held = asker.share.hold_rows(&rows).map_err(Error::Shadow);
-            held.map(|held| Answer { columns: columns(&sql, asker), rows, notices, warnings: Vec::new(), held })
+            held.map(|held| Answer {
+                columns: columns(&sql, asker),
+                rows,
+                notices,
+                warnings: Vec::new(),
+                held,
+            })
         };
         self.finished.fetch_add(1, Ordering::SeqCst);
         result
     }
 
     /// Integers.
-    async fn to_binary(&self, _: &Asker, _: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
-        let read = |value: Bytes| Bytes::copy_from_slice(&std::str::from_utf8(&value).unwrap().parse::<i32>().unwrap().to_be_bytes());
-        Ok(rows.into_iter().map(|row| row.into_iter().map(|value| value.map(read)).collect()).collect())
+    async fn to_binary(
+        &self,
+        _: &Asker,
+        _: &[u32],
+        rows: Vec<Vec<Option<Bytes>>>,
+    ) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
+        let read = |value: Bytes| {
+            Bytes::copy_from_slice(
+                &std::str::from_utf8(&value)
+                    .unwrap()
+                    .parse::<i32>()
+                    .unwrap()
+                    .to_be_bytes(),
+            )
+        };
+        Ok(rows
+            .into_iter()
+            .map(|row| row.into_iter().map(|value| value.map(read)).collect())
+            .collect())
     }
 
-    async fn explain(&self, _: &Asker, _: &Query, _: &[u32], _: &[Argument], json: bool) -> Result<Vec<String>, Error> {
-        let lines: &[&str] = if json { &["[", "]"] } else { &["Release", "  epsilon 0.1"] };
+    async fn explain(
+        &self,
+        _: &Asker,
+        _: &Query,
+        _: &[u32],
+        _: &[Argument],
+        json: bool,
+    ) -> Result<Vec<String>, Error> {
+        let lines: &[&str] = if json {
+            &["[", "]"]
+        } else {
+            &["Release", "  epsilon 0.1"]
+        };
         Ok(lines.iter().map(|&line| line.to_owned()).collect())
     }
 }
@@ -252,8 +363,18 @@ pub async fn start_at(address: &str, tls: Option<Arc<rustls::ServerConfig>>) -> 
         gate: watch::Sender::default(),
     });
     let shutdown = CancellationToken::new();
-    let server = tokio::spawn(pgveil::wire::serve(listener, tls, service.clone(), shutdown.clone()));
-    Running { address, service, shutdown, server }
+    let server = tokio::spawn(pgveil::wire::serve(
+        listener,
+        tls,
+        service.clone(),
+        shutdown.clone(),
+    ));
+    Running {
+        address,
+        service,
+        shutdown,
+        server,
+    }
 }
 
 /// Waits until the condition holds, for at most thirty seconds.

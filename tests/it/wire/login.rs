@@ -9,7 +9,11 @@ use super::socket::{Socket, message, packet, query, startup, startup_version};
 async fn a_client_is_greeted_as_by_a_real_server() {
     let running = start().await;
     let socket = Socket::log_in(running.address).await;
-    let told: Vec<(&str, &str)> = socket.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let told: Vec<(&str, &str)> = socket
+        .parameters
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
     for expected in [
         ("server_version", "15.18"),
         ("server_encoding", "UTF8"),
@@ -34,15 +38,63 @@ async fn startup_errors_are_fatal_and_come_after_the_password_where_they_would_t
     let running = start().await;
     for (parameters, password, sqlstate) in [
         (vec![("database", "survey")], None, "28000"),
-        (vec![("user", "ann"), ("database", "survey"), ("replication", "true")], None, "0A000"),
-        (vec![("user", "ann"), ("database", "nowhere")], Some(PASSWORD), "3D000"),
-        (vec![("user", "ann"), ("database", "nowhere")], Some("wrong"), "28P01"),
+        (
+            vec![
+                ("user", "ann"),
+                ("database", "survey"),
+                ("replication", "true"),
+            ],
+            None,
+            "0A000",
+        ),
+        (
+            vec![("user", "ann"), ("database", "nowhere")],
+            Some(PASSWORD),
+            "3D000",
+        ),
+        (
+            vec![("user", "ann"), ("database", "nowhere")],
+            Some("wrong"),
+            "28P01",
+        ),
         (vec![("user", "ann")], Some(PASSWORD), "3D000"),
-        (vec![("user", "ann"), ("database", "survey"), ("client_encoding", "LATIN1")], Some(PASSWORD), "22023"),
-        (vec![("user", "ann"), ("database", "survey"), ("options", "-c standard_conforming_strings=off")], Some(PASSWORD), "22023"),
-        (vec![("user", "ann"), ("database", "survey"), ("nonsense", "1")], Some(PASSWORD), "42704"),
-        (vec![("user", "ann"), ("database", "survey"), ("search_path", "a b")], Some(PASSWORD), "22023"),
-        (vec![("user", "broken"), ("database", "survey")], Some(PASSWORD), "28P01"),
+        (
+            vec![
+                ("user", "ann"),
+                ("database", "survey"),
+                ("client_encoding", "LATIN1"),
+            ],
+            Some(PASSWORD),
+            "22023",
+        ),
+        (
+            vec![
+                ("user", "ann"),
+                ("database", "survey"),
+                ("options", "-c standard_conforming_strings=off"),
+            ],
+            Some(PASSWORD),
+            "22023",
+        ),
+        (
+            vec![("user", "ann"), ("database", "survey"), ("nonsense", "1")],
+            Some(PASSWORD),
+            "42704",
+        ),
+        (
+            vec![
+                ("user", "ann"),
+                ("database", "survey"),
+                ("search_path", "a b"),
+            ],
+            Some(PASSWORD),
+            "22023",
+        ),
+        (
+            vec![("user", "broken"), ("database", "survey")],
+            Some(PASSWORD),
+            "28P01",
+        ),
     ] {
         let mut socket = Socket::open(running.address).await;
         socket.send(&startup(&parameters)).await;
@@ -63,16 +115,38 @@ async fn options_and_spellings_of_utf8_are_taken() {
     let running = start().await;
     let mut socket = Socket::open(running.address).await;
     let options = "-c search_path=a,b --statement-timeout=5s -c pgveil.epsilon=0.25";
-    socket.send(&startup(&[("user", "ann"), ("database", "survey"), ("client_encoding", "'utf-8'"), ("options", options)])).await;
+    socket
+        .send(&startup(&[
+            ("user", "ann"),
+            ("database", "survey"),
+            ("client_encoding", "'utf-8'"),
+            ("options", options),
+        ]))
+        .await;
     socket.authenticate(PASSWORD, None).await;
     socket.until_ready().await;
     assert_eq!(socket.value("SHOW statement_timeout").await, "5s");
-    assert!(socket.value("SELECT asker").await.starts_with("ann Some(0.25) [\"a\", \"b\"]"));
+    assert!(
+        socket
+            .value("SELECT asker")
+            .await
+            .starts_with("ann Some(0.25) [\"a\", \"b\"]")
+    );
     socket.ask("SET search_path = c; RESET ALL").await;
     assert_eq!(socket.value("SHOW search_path").await, "a, b");
-    for (list, shown) in [("Main", "main"), ("Main, \"Other\"", "main, \"Other\""), ("", "")] {
+    for (list, shown) in [
+        ("Main", "main"),
+        ("Main, \"Other\"", "main, \"Other\""),
+        ("", ""),
+    ] {
         let mut socket = Socket::open(running.address).await;
-        socket.send(&startup(&[("user", "ann"), ("database", "survey"), ("search_path", list)])).await;
+        socket
+            .send(&startup(&[
+                ("user", "ann"),
+                ("database", "survey"),
+                ("search_path", list),
+            ]))
+            .await;
         socket.authenticate(PASSWORD, None).await;
         socket.until_ready().await;
         assert_eq!(socket.value("SHOW search_path").await, shown);
@@ -85,7 +159,9 @@ async fn connections_are_counted_and_given_back() {
     running.service.connections.store(1, Ordering::SeqCst);
     let first = Socket::log_in(running.address).await;
     let mut second = Socket::open(running.address).await;
-    second.send(&startup(&[("user", "ann"), ("database", "survey")])).await;
+    second
+        .send(&startup(&[("user", "ann"), ("database", "survey")]))
+        .await;
     second.authenticate(PASSWORD, None).await;
     second.receive().await;
     assert_eq!(second.fatal().await.field(b'C'), "53300");
@@ -112,9 +188,17 @@ async fn malformed_packets_are_refused_and_end() {
     socket.send(&packet(2 << 16, b"user\0ann\0\0")).await;
     assert_eq!(socket.fatal().await.field(b'C'), "0A000");
     // Messages of the SASL family that are no SCRAM.
-    for body in [&b""[..], b"SCRAM-SHA-256", b"SCRAM-SHA-256\0\0\0\0\x09n,,n=,r=a", b"MD5\0\xff\xff\xff\xff", b"SCRAM-SHA-256\0\xff\xff\xff\xff"] {
+    for body in [
+        &b""[..],
+        b"SCRAM-SHA-256",
+        b"SCRAM-SHA-256\0\0\0\0\x09n,,n=,r=a",
+        b"MD5\0\xff\xff\xff\xff",
+        b"SCRAM-SHA-256\0\xff\xff\xff\xff",
+    ] {
         let mut socket = Socket::open(running.address).await;
-        socket.send(&startup(&[("user", "ann"), ("database", "survey")])).await;
+        socket
+            .send(&startup(&[("user", "ann"), ("database", "survey")]))
+            .await;
         socket.receive().await;
         socket.send(&message(b'p', body)).await;
         socket.send(&query("SELECT 1")).await;
@@ -122,7 +206,11 @@ async fn malformed_packets_are_refused_and_end() {
         if reply.kind == b'R' {
             continue;
         }
-        assert_eq!((reply.field(b'S').as_str(), reply.field(b'C').as_str()), ("FATAL", "08P01"), "{body:?}");
+        assert_eq!(
+            (reply.field(b'S').as_str(), reply.field(b'C').as_str()),
+            ("FATAL", "08P01"),
+            "{body:?}"
+        );
         assert_eq!(socket.receive().await, None);
     }
     assert_eq!(running.service.answers(), 0);
@@ -132,7 +220,12 @@ async fn malformed_packets_are_refused_and_end() {
 async fn protocol_3_2_has_a_long_key() {
     let running = start().await;
     let mut socket = Socket::open(running.address).await;
-    socket.send(&startup_version((3 << 16) | 2, &[("user", "ann"), ("database", "survey")])).await;
+    socket
+        .send(&startup_version(
+            (3 << 16) | 2,
+            &[("user", "ann"), ("database", "survey")],
+        ))
+        .await;
     socket.authenticate(PASSWORD, None).await;
     socket.until_ready().await;
     assert_eq!(socket.key.len(), 36);
@@ -143,17 +236,28 @@ async fn a_role_and_an_address_have_limits_of_their_own() {
     use std::sync::atomic::Ordering;
     let running = start().await;
     for (limit, words) in [
-        (&running.service.per_role, "too many connections for role \"ann\""),
-        (&running.service.per_address, "too many connections from this address"),
+        (
+            &running.service.per_role,
+            "too many connections for role \"ann\"",
+        ),
+        (
+            &running.service.per_address,
+            "too many connections from this address",
+        ),
     ] {
         limit.store(1, Ordering::SeqCst);
         let held = Socket::log_in(running.address).await;
         let mut socket = Socket::open(running.address).await;
-        socket.send(&startup(&[("user", "ann"), ("database", "survey")])).await;
+        socket
+            .send(&startup(&[("user", "ann"), ("database", "survey")]))
+            .await;
         socket.authenticate(PASSWORD, None).await;
         socket.receive().await;
         let refused = socket.fatal().await;
-        assert_eq!((refused.field(b'C').as_str(), refused.field(b'M').as_str()), ("53300", words));
+        assert_eq!(
+            (refused.field(b'C').as_str(), refused.field(b'M').as_str()),
+            ("53300", words)
+        );
         drop(held);
         limit.store(20, Ordering::SeqCst);
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;

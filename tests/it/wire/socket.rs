@@ -36,8 +36,13 @@ pub struct Reply {
 impl Reply {
     /// A field of an ErrorResponse or NoticeResponse.
     pub fn field(&self, code: u8) -> String {
-        let fields = self.body.split(|&b| b == 0).find(|field| field.first() == Some(&code));
-        fields.map(|field| String::from_utf8_lossy(&field[1..]).into_owned()).unwrap_or_default()
+        let fields = self
+            .body
+            .split(|&b| b == 0)
+            .find(|field| field.first() == Some(&code));
+        fields
+            .map(|field| String::from_utf8_lossy(&field[1..]).into_owned())
+            .unwrap_or_default()
     }
 
     /// The values of a DataRow as text.
@@ -45,7 +50,11 @@ impl Reply {
         let (mut values, mut rest) = (Vec::new(), &self.body[2..]);
         while let Some((length, tail)) = rest.split_first_chunk::<4>() {
             let length = i32::from_be_bytes(*length);
-            let (value, tail) = if length < 0 { (None, tail) } else { (Some(&tail[..length as usize]), &tail[length as usize..]) };
+            let (value, tail) = if length < 0 {
+                (None, tail)
+            } else {
+                (Some(&tail[..length as usize]), &tail[length as usize..])
+            };
             values.push(value.map(|value| String::from_utf8_lossy(value).into_owned()));
             rest = tail;
         }
@@ -66,7 +75,10 @@ pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
 
 /// A packet without a type byte.
 pub fn packet(code: u32, body: &[u8]) -> Vec<u8> {
-    let mut bytes = i32::try_from(body.len() + 8).unwrap().to_be_bytes().to_vec();
+    let mut bytes = i32::try_from(body.len() + 8)
+        .unwrap()
+        .to_be_bytes()
+        .to_vec();
     bytes.extend(code.to_be_bytes());
     bytes.extend(body);
     bytes
@@ -81,7 +93,10 @@ pub fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
 }
 
 pub fn startup_version(version: u32, parameters: &[(&str, &str)]) -> Vec<u8> {
-    let mut body: Vec<u8> = parameters.iter().flat_map(|(name, value)| format!("{name}\0{value}\0").into_bytes()).collect();
+    let mut body: Vec<u8> = parameters
+        .iter()
+        .flat_map(|(name, value)| format!("{name}\0{value}\0").into_bytes())
+        .collect();
     body.push(0);
     packet(version, &body)
 }
@@ -122,7 +137,12 @@ pub fn sync() -> Vec<u8> {
 }
 
 pub fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
-    Hmac::<Sha256>::new_from_slice(key).unwrap().chain_update(text).finalize().into_bytes().to_vec()
+    Hmac::<Sha256>::new_from_slice(key)
+        .unwrap()
+        .chain_update(text)
+        .finalize()
+        .into_bytes()
+        .to_vec()
 }
 
 /// Password and salt to the salted password.
@@ -132,11 +152,15 @@ type Salted = HashMap<(String, Vec<u8>), [u8; 32]>;
 static SALTED: LazyLock<Mutex<Salted>> = LazyLock::new(Mutex::default);
 
 fn salt_password(password: &str, salt: &[u8], iterations: u32) -> [u8; 32] {
-    *SALTED.lock().unwrap().entry((password.to_owned(), salt.to_vec())).or_insert_with(|| {
-        let mut salted = [0; 32];
-        pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), salt, iterations, &mut salted);
-        salted
-    })
+    *SALTED
+        .lock()
+        .unwrap()
+        .entry((password.to_owned(), salt.to_vec()))
+        .or_insert_with(|| {
+            let mut salted = [0; 32];
+            pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), salt, iterations, &mut salted);
+            salted
+        })
 }
 
 impl Socket {
@@ -145,13 +169,19 @@ impl Socket {
     }
 
     pub fn over(stream: Box<dyn Stream>) -> Self {
-        Self { stream, key: Vec::new(), parameters: Vec::new() }
+        Self {
+            stream,
+            key: Vec::new(),
+            parameters: Vec::new(),
+        }
     }
 
     /// A session of ann.
     pub async fn log_in(address: SocketAddr) -> Self {
         let mut socket = Self::open(address).await;
-        socket.send(&startup(&[("user", "ann"), ("database", "survey")])).await;
+        socket
+            .send(&startup(&[("user", "ann"), ("database", "survey")]))
+            .await;
         socket.authenticate(super::double::PASSWORD, None).await;
         let replies = socket.until_ready().await;
         assert_eq!(replies.last().unwrap().body, b"I", "{replies:?}");
@@ -179,7 +209,10 @@ impl Socket {
     pub async fn until_ready(&mut self) -> Vec<Reply> {
         let mut replies = Vec::new();
         loop {
-            let reply = self.receive().await.unwrap_or_else(|| panic!("closed after {replies:?}"));
+            let reply = self
+                .receive()
+                .await
+                .unwrap_or_else(|| panic!("closed after {replies:?}"));
             match reply.kind {
                 b'S' => {
                     let text = reply.text();
@@ -206,25 +239,41 @@ impl Socket {
     /// The one value of a query's one row.
     pub async fn value(&mut self, sql: &str) -> String {
         let replies = self.ask(sql).await;
-        let row = replies.iter().find(|reply| reply.kind == b'D').unwrap_or_else(|| panic!("{sql}: {replies:?}"));
+        let row = replies
+            .iter()
+            .find(|reply| reply.kind == b'D')
+            .unwrap_or_else(|| panic!("{sql}: {replies:?}"));
         row.values().remove(0).unwrap()
     }
 
     /// SQLSTATE of the query's error.
     pub async fn refused(&mut self, sql: &str) -> String {
         let replies = self.ask(sql).await;
-        replies.iter().find(|reply| reply.kind == b'E').unwrap_or_else(|| panic!("{sql}: {replies:?}")).field(b'C')
+        replies
+            .iter()
+            .find(|reply| reply.kind == b'E')
+            .unwrap_or_else(|| panic!("{sql}: {replies:?}"))
+            .field(b'C')
     }
 
     /// Expects FATAL and the end of the connection; gives the SQLSTATE.
     pub async fn fatal(&mut self) -> Reply {
         let reply = self.receive().await.expect("an ErrorResponse");
-        assert_eq!((reply.kind, reply.field(b'S').as_str(), reply.field(b'V').as_str()), (b'E', "FATAL", "FATAL"), "{reply:?}");
+        assert_eq!(
+            (
+                reply.kind,
+                reply.field(b'S').as_str(),
+                reply.field(b'V').as_str()
+            ),
+            (b'E', "FATAL", "FATAL"),
+            "{reply:?}"
+        );
         assert_eq!(self.receive().await, None);
         reply
     }
 
-    /// The client's side of SCRAM, up to the server's verdict, which stays unread. Gives the server's first message.
+    /// The client's side of SCRAM, up to the server's verdict, which stays unread. Gives the
+    /// server's first message.
     pub async fn authenticate(&mut self, password: &str, binding: Option<&[u8]>) -> String {
         let offer = self.receive().await.unwrap();
         assert_eq!(&offer.body[..4], 10_i32.to_be_bytes());
@@ -234,7 +283,10 @@ impl Socket {
     /// The same once the type byte of the server's offer is read.
     pub async fn authenticate_after_offer(&mut self, password: &str) {
         let length = self.stream.read_i32().await.unwrap();
-        self.stream.read_exact(&mut vec![0; usize::try_from(length).unwrap() - 4]).await.unwrap();
+        self.stream
+            .read_exact(&mut vec![0; usize::try_from(length).unwrap() - 4])
+            .await
+            .unwrap();
         self.prove(password, None).await;
     }
 
@@ -252,7 +304,11 @@ impl Socket {
 
     /// The client's side, once the server's offer is read.
     pub async fn prove(&mut self, password: &str, binding: Option<&[u8]>) -> String {
-        let (mechanism, header) = if binding.is_some() { ("SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,") } else { ("SCRAM-SHA-256", "n,,") };
+        let (mechanism, header) = if binding.is_some() {
+            ("SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,")
+        } else {
+            ("SCRAM-SHA-256", "n,,")
+        };
         let bare = "n=,r=clientnonce";
         let first = format!("{header}{bare}");
         let mut body = format!("{mechanism}\0").into_bytes();
@@ -260,17 +316,37 @@ impl Socket {
         body.extend(first.as_bytes());
         self.send(&message(b'p', &body)).await;
         let challenge = self.receive().await.unwrap();
-        assert_eq!((challenge.kind, &challenge.body[..4]), (b'R', 11_i32.to_be_bytes().as_slice()), "{challenge:?}");
+        assert_eq!(
+            (challenge.kind, &challenge.body[..4]),
+            (b'R', 11_i32.to_be_bytes().as_slice()),
+            "{challenge:?}"
+        );
         let challenge = String::from_utf8(challenge.body[4..].to_vec()).unwrap();
-        let part = |code: &str| challenge.split(',').find_map(|part| part.strip_prefix(code)).unwrap();
+        let part = |code: &str| {
+            challenge
+                .split(',')
+                .find_map(|part| part.strip_prefix(code))
+                .unwrap()
+        };
         let salt = STANDARD.decode(part("s=")).unwrap();
         let salted = salt_password(password, &salt, part("i=").parse().unwrap());
         let client_key = hmac(&salted, b"Client Key");
         let bound = [header.as_bytes(), binding.unwrap_or_default()].concat();
         let without_proof = format!("c={},r={}", STANDARD.encode(bound), part("r="));
-        let signature = hmac(&Sha256::digest(&client_key), format!("{bare},{challenge},{without_proof}").as_bytes());
-        let proof: Vec<u8> = client_key.iter().zip(signature).map(|(a, b)| a ^ b).collect();
-        self.send(&message(b'p', format!("{without_proof},p={}", STANDARD.encode(proof)).as_bytes())).await;
+        let signature = hmac(
+            &Sha256::digest(&client_key),
+            format!("{bare},{challenge},{without_proof}").as_bytes(),
+        );
+        let proof: Vec<u8> = client_key
+            .iter()
+            .zip(signature)
+            .map(|(a, b)| a ^ b)
+            .collect();
+        self.send(&message(
+            b'p',
+            format!("{without_proof},p={}", STANDARD.encode(proof)).as_bytes(),
+        ))
+        .await;
         challenge
     }
 }

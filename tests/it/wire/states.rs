@@ -1,11 +1,14 @@
-//! Every message in every state: in order and out of order, cut short, too long, and with wrong formats.
+//! Every message in every state: in order and out of order, cut short, too long, and with wrong
+//! formats.
 
 use std::sync::atomic::Ordering;
 
 use tokio::io::AsyncWriteExt;
 
 use super::double::{Running, start};
-use super::socket::{Reply, Socket, bind, describe, execute, kinds, message, parse, query, startup, sync};
+use super::socket::{
+    Reply, Socket, bind, describe, execute, kinds, message, parse, query, startup, sync,
+};
 
 const ANN: [(&str, &str); 2] = [("user", "ann"), ("database", "survey")];
 
@@ -48,19 +51,38 @@ enum State {
     Copying,
 }
 
-const STATES: [State; 8] =
-    [State::Idle, State::Pipeline, State::Skipping, State::Transaction, State::Failed, State::Suspended, State::Running, State::Copying];
+const STATES: [State; 8] = [
+    State::Idle,
+    State::Pipeline,
+    State::Skipping,
+    State::Transaction,
+    State::Failed,
+    State::Suspended,
+    State::Running,
+    State::Copying,
+];
 
 impl State {
-    /// A session in this state, with a prepared statement `s`, and the replies that are still to come from the way there.
+    /// A session in this state, with a prepared statement `s`, and the replies that are still to
+    /// come from the way there.
     async fn reach(self, running: &Running) -> (Socket, &'static str) {
         let mut socket = Socket::log_in(running.address).await;
-        socket.send(&[parse("s", "SELECT 1"), sync()].concat()).await;
+        socket
+            .send(&[parse("s", "SELECT 1"), sync()].concat())
+            .await;
         socket.until_ready().await;
         match self {
             Self::Idle => return (socket, ""),
-            Self::Pipeline => socket.send(&[parse("", "SELECT 1"), bind("", "", &[], &[])].concat()).await,
-            Self::Skipping => socket.send(&[parse("", "SELEC 1"), bind("", "", &[], &[])].concat()).await,
+            Self::Pipeline => {
+                socket
+                    .send(&[parse("", "SELECT 1"), bind("", "", &[], &[])].concat())
+                    .await
+            }
+            Self::Skipping => {
+                socket
+                    .send(&[parse("", "SELEC 1"), bind("", "", &[], &[])].concat())
+                    .await
+            }
             Self::Transaction => drop(socket.ask("BEGIN").await),
             Self::Failed => {
                 socket.ask("BEGIN").await;
@@ -68,7 +90,17 @@ impl State {
             }
             Self::Suspended => {
                 socket.ask("BEGIN").await;
-                socket.send(&[parse("", "SELECT many"), bind("c", "", &[], &[]), execute("c", 3), sync()].concat()).await;
+                socket
+                    .send(
+                        &[
+                            parse("", "SELECT many"),
+                            bind("c", "", &[], &[]),
+                            execute("c", 3),
+                            sync(),
+                        ]
+                        .concat(),
+                    )
+                    .await;
                 assert_eq!(kinds(&socket.until_ready().await), "12DDDsZ");
             }
             Self::Running => socket.send(&query("SELECT sleepy")).await,
@@ -93,7 +125,8 @@ impl State {
         }
     }
 
-    /// The replies to a message and a Sync after it; `None` where the connection ends with FATAL 08P01.
+    /// The replies to a message and a Sync after it; `None` where the connection ends with FATAL
+    /// 08P01.
     fn wanted(self, name: &str) -> Option<&'static str> {
         Some(match (name, self) {
             ("PasswordMessage" | "a reply's type", _) => return None,
@@ -102,7 +135,8 @@ impl State {
             (_, Self::Skipping) => "Z",
             ("Query", Self::Failed) | ("FunctionCall", _) => "EZZ",
             ("Query", _) => "TDCZZ",
-            ("Parse" | "Bind" | "Describe statement", Self::Failed) | ("Describe portal" | "Execute", _) => "EZ",
+            ("Parse" | "Bind" | "Describe statement", Self::Failed)
+            | ("Describe portal" | "Execute", _) => "EZ",
             ("Parse", _) => "1Z",
             ("Bind", _) => "2Z",
             ("Describe statement", _) => "tTZ",
@@ -113,11 +147,19 @@ impl State {
     }
 }
 
-/// Everything up to the end of the connection, or to so many ReadyForQuery. The data of a COPY are left out.
+/// Everything up to the end of the connection, or to so many ReadyForQuery. The data of a COPY are
+/// left out.
 async fn replies(socket: &mut Socket, readies: usize) -> Vec<Reply> {
     let mut replies = Vec::new();
-    while replies.iter().filter(|reply: &&Reply| reply.kind == b'Z').count() < readies {
-        let Some(reply) = socket.receive().await else { break };
+    while replies
+        .iter()
+        .filter(|reply: &&Reply| reply.kind == b'Z')
+        .count()
+        < readies
+    {
+        let Some(reply) = socket.receive().await else {
+            break;
+        };
         if reply.kind != b'd' {
             replies.push(reply);
         }
@@ -140,7 +182,10 @@ async fn every_message_in_every_state() {
                 let last = replies(&mut socket, usize::MAX).await;
                 // A session that ends while its statement runs need not hear of it.
                 let heard = kinds(&last);
-                assert!(heard == pending || state == State::Running, "{state:?} {name}: {heard}");
+                assert!(
+                    heard == pending || state == State::Running,
+                    "{state:?} {name}: {heard}"
+                );
                 continue;
             }
             socket.send(&[bytes, sync()].concat()).await;
@@ -151,17 +196,45 @@ async fn every_message_in_every_state() {
                     assert_eq!(kinds(&found), wanted, "{state:?} {name}: {found:?}");
                     // An error in a transaction fails it.
                     let own = &found[pending.len()..];
-                    let failed = own.iter().any(|reply| reply.kind == b'E') && state.status() == b'T';
-                    assert_eq!(own.last().unwrap().body, [if failed { b'E' } else { state.status() }], "{state:?} {name}");
-                    assert!(own.iter().filter(|reply| reply.kind == b'E').all(|reply| reply.field(b'S') == "ERROR"), "{state:?} {name}");
-                    assert_eq!(kinds(&socket.ask("ROLLBACK").await).replace('N', ""), "CZ", "{state:?} {name}");
+                    let failed =
+                        own.iter().any(|reply| reply.kind == b'E') && state.status() == b'T';
+                    assert_eq!(
+                        own.last().unwrap().body,
+                        [if failed { b'E' } else { state.status() }],
+                        "{state:?} {name}"
+                    );
+                    assert!(
+                        own.iter()
+                            .filter(|reply| reply.kind == b'E')
+                            .all(|reply| reply.field(b'S') == "ERROR"),
+                        "{state:?} {name}"
+                    );
+                    assert_eq!(
+                        kinds(&socket.ask("ROLLBACK").await).replace('N', ""),
+                        "CZ",
+                        "{state:?} {name}"
+                    );
                     assert_eq!(socket.value("SELECT 1").await, "1");
                 }
                 None => {
                     let found = replies(&mut socket, usize::MAX).await;
-                    let last = found.last().unwrap_or_else(|| panic!("{state:?} {name}: closed in silence"));
-                    assert_eq!((last.kind, last.field(b'S').as_str(), last.field(b'C').as_str()), (b'E', "FATAL", "08P01"), "{state:?} {name}");
-                    assert_eq!(kinds(&found[..found.len() - 1]), pending, "{state:?} {name}");
+                    let last = found
+                        .last()
+                        .unwrap_or_else(|| panic!("{state:?} {name}: closed in silence"));
+                    assert_eq!(
+                        (
+                            last.kind,
+                            last.field(b'S').as_str(),
+                            last.field(b'C').as_str()
+                        ),
+                        (b'E', "FATAL", "08P01"),
+                        "{state:?} {name}"
+                    );
+                    assert_eq!(
+                        kinds(&found[..found.len() - 1]),
+                        pending,
+                        "{state:?} {name}"
+                    );
                 }
             }
         }
@@ -173,7 +246,8 @@ async fn every_message_in_every_state() {
 async fn no_message_does_anything_before_login() {
     let running = start().await;
     for (name, bytes) in messages() {
-        // As the first bytes of all: a length that no startup packet has, once eight bytes are there to be read.
+        // As the first bytes of all: a length that no startup packet has, once eight bytes are
+        // there to be read.
         let mut socket = Socket::open(running.address).await;
         socket.send(&[bytes.clone(), vec![0; 8]].concat()).await;
         assert_eq!(socket.fatal().await.field(b'C'), "08P01", "{name}");
@@ -183,24 +257,53 @@ async fn no_message_does_anything_before_login() {
             socket.send(&startup(&ANN)).await;
             assert_eq!(socket.receive().await.unwrap().kind, b'R');
             if challenged {
-                socket.send(&message(b'p', b"SCRAM-SHA-256\0\0\0\0\x0cn,,n=,r=abcd")).await;
+                socket
+                    .send(&message(b'p', b"SCRAM-SHA-256\0\0\0\0\x0cn,,n=,r=abcd"))
+                    .await;
                 assert_eq!(socket.receive().await.unwrap().kind, b'R');
             }
             socket.send(&bytes).await;
-            assert_eq!(socket.fatal().await.field(b'C'), "08P01", "{name}, challenged: {challenged}");
+            assert_eq!(
+                socket.fatal().await.field(b'C'),
+                "08P01",
+                "{name}, challenged: {challenged}"
+            );
         }
     }
-    assert_eq!((running.service.answers(), running.service.describes.load(Ordering::SeqCst)), (0, 0));
+    assert_eq!(
+        (
+            running.service.answers(),
+            running.service.describes.load(Ordering::SeqCst)
+        ),
+        (0, 0)
+    );
 }
 
-/// A body that is a byte short or a byte long under a length that says so: the stream cannot be trusted after it.
+/// A body that is a byte short or a byte long under a length that says so: the stream cannot be
+/// trusted after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_of_a_wrong_length_is_the_end() {
     let running = start().await;
-    for state in [State::Idle, State::Pipeline, State::Transaction, State::Failed, State::Suspended] {
+    for state in [
+        State::Idle,
+        State::Pipeline,
+        State::Transaction,
+        State::Failed,
+        State::Suspended,
+    ] {
         for (name, bytes) in messages() {
             // These have no layout to miss, end the session anyway, or are refused whole.
-            if ["FunctionCall", "CopyData", "CopyDone", "CopyFail", "Terminate", "PasswordMessage", "a reply's type"].contains(&name) {
+            if [
+                "FunctionCall",
+                "CopyData",
+                "CopyDone",
+                "CopyFail",
+                "Terminate",
+                "PasswordMessage",
+                "a reply's type",
+            ]
+            .contains(&name)
+            {
                 continue;
             }
             let body = &bytes[5..];
@@ -210,15 +313,26 @@ async fn a_body_of_a_wrong_length_is_the_end() {
                 let (mut socket, pending) = state.reach(&running).await;
                 socket.send(&wrong).await;
                 let found = replies(&mut socket, usize::MAX).await;
-                let last = found.last().unwrap_or_else(|| panic!("{state:?} {name}: closed in silence"));
-                assert_eq!((last.field(b'S').as_str(), last.field(b'C').as_str()), ("FATAL", "08P01"), "{state:?} {name}: {found:?}");
-                assert_eq!(kinds(&found[..found.len() - 1]), pending, "{state:?} {name}");
+                let last = found
+                    .last()
+                    .unwrap_or_else(|| panic!("{state:?} {name}: closed in silence"));
+                assert_eq!(
+                    (last.field(b'S').as_str(), last.field(b'C').as_str()),
+                    ("FATAL", "08P01"),
+                    "{state:?} {name}: {found:?}"
+                );
+                assert_eq!(
+                    kinds(&found[..found.len() - 1]),
+                    pending,
+                    "{state:?} {name}"
+                );
             }
         }
     }
 }
 
-/// A length that is negative, smaller than itself or larger than any message of its kind; nothing is waited for and nothing is allocated.
+/// A length that is negative, smaller than itself or larger than any message of its kind; nothing
+/// is waited for and nothing is allocated.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_length_out_of_bounds_is_the_end() {
     let running = start().await;
@@ -228,7 +342,11 @@ async fn a_length_out_of_bounds_is_the_end() {
             let mut head = vec![bytes[0]];
             head.extend(length.to_be_bytes());
             socket.send(&head).await;
-            assert_eq!(socket.fatal().await.field(b'C'), "08P01", "{name} of {length}");
+            assert_eq!(
+                socket.fatal().await.field(b'C'),
+                "08P01",
+                "{name} of {length}"
+            );
         }
     }
 }
@@ -252,7 +370,10 @@ async fn a_message_that_never_ends_is_dropped_with_its_client() {
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    panic!("sessions were left behind: {}", running.service.meter.print());
+    panic!(
+        "sessions were left behind: {}",
+        running.service.meter.print()
+    );
 }
 
 /// Formats and counts that do not fit: an error, and the session goes on.
@@ -284,9 +405,15 @@ async fn wrong_formats_and_counts_are_errors() {
         (by_hand(&[], &[b"a\0", b"b"], &[]), "22021"),
     ] {
         let mut socket = Socket::log_in(running.address).await;
-        socket.send(&[parse("s", "SELECT $1, $2"), bind, execute("", 0), sync()].concat()).await;
+        socket
+            .send(&[parse("s", "SELECT $1, $2"), bind, execute("", 0), sync()].concat())
+            .await;
         let replies = socket.until_ready().await;
-        assert_eq!((kinds(&replies).as_str(), replies[1].field(b'C').as_str()), ("1EZ", sqlstate), "{replies:?}");
+        assert_eq!(
+            (kinds(&replies).as_str(), replies[1].field(b'C').as_str()),
+            ("1EZ", sqlstate),
+            "{replies:?}"
+        );
         assert_eq!(socket.value("SELECT 1").await, "1");
     }
     for (bytes, sqlstate) in [

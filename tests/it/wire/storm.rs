@@ -1,4 +1,5 @@
-//! Random conversations: whatever is sent, a session ends in ReadyForQuery or in FATAL, never in silence.
+//! Random conversations: whatever is sent, a session ends in ReadyForQuery or in FATAL, never in
+//! silence.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -7,16 +8,44 @@ use super::double::start;
 use super::socket::{Socket, bind, describe, execute, message, parse, query, sync};
 
 fn phrases() -> Vec<Vec<u8>> {
-    let mut phrases: Vec<Vec<u8>> =
-        ["SELECT 1", "SELECT many", "SELECT fail", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "", "DISCARD ALL"]
-            .into_iter()
-            .flat_map(|sql| [query(sql), parse("", sql), parse("s", sql)])
-            .collect();
+    let mut phrases: Vec<Vec<u8>> = [
+        "SELECT 1",
+        "SELECT many",
+        "SELECT fail",
+        "BEGIN",
+        "COMMIT",
+        "ROLLBACK",
+        "SAVEPOINT a",
+        "ROLLBACK TO a",
+        "",
+        "DISCARD ALL",
+    ]
+    .into_iter()
+    .flat_map(|sql| [query(sql), parse("", sql), parse("s", sql)])
+    .collect();
     for portal in ["", "p"] {
-        phrases.extend([bind(portal, "", &[], &[]), bind(portal, "s", &["x"], &[1]), execute(portal, 0), execute(portal, 3), execute(portal, -7)]);
-        phrases.extend([describe('P', portal), describe('S', "s"), message(b'C', b"Ss\0"), message(b'C', b"Pp\0"), message(b'H', b"")]);
+        phrases.extend([
+            bind(portal, "", &[], &[]),
+            bind(portal, "s", &["x"], &[1]),
+            execute(portal, 0),
+            execute(portal, 3),
+            execute(portal, -7),
+        ]);
+        phrases.extend([
+            describe('P', portal),
+            describe('S', "s"),
+            message(b'C', b"Ss\0"),
+            message(b'C', b"Pp\0"),
+            message(b'H', b""),
+        ]);
     }
-    phrases.extend([sync(), sync(), sync(), message(b'F', b"x"), message(b'd', b"")]);
+    phrases.extend([
+        sync(),
+        sync(),
+        sync(),
+        message(b'F', b"x"),
+        message(b'd', b""),
+    ]);
     phrases
 }
 
@@ -45,8 +74,13 @@ async fn every_conversation_ends_with_a_word() {
         bytes.extend([sync(), query("ROLLBACK"), query("SHOW application_name")].concat());
         socket.send(&bytes).await;
         loop {
-            let reply = socket.receive().await.unwrap_or_else(|| panic!("silence in round {round}"));
-            if reply.kind == b'C' && reply.text() == "SHOW" || reply.kind == b'E' && reply.field(b'S') == "FATAL" {
+            let reply = socket
+                .receive()
+                .await
+                .unwrap_or_else(|| panic!("silence in round {round}"));
+            if reply.kind == b'C' && reply.text() == "SHOW"
+                || reply.kind == b'E' && reply.field(b'S') == "FATAL"
+            {
                 break;
             }
         }

@@ -20,23 +20,42 @@ pub fn configuration() -> (Arc<ServerConfig>, CertificateDer<'static>) {
     let certificate = made.cert.der().clone();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let configuration = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    (Arc::new(configuration.with_no_client_auth().with_single_cert(vec![certificate.clone()], key).unwrap()), certificate)
+    let configuration = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    (
+        Arc::new(
+            configuration
+                .with_no_client_auth()
+                .with_single_cert(vec![certificate.clone()], key)
+                .unwrap(),
+        ),
+        certificate,
+    )
 }
 
 fn connector(certificate: &CertificateDer<'static>) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let configuration = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    TlsConnector::from(Arc::new(configuration.with_root_certificates(roots).with_no_client_auth()))
+    let configuration = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    TlsConnector::from(Arc::new(
+        configuration
+            .with_root_certificates(roots)
+            .with_no_client_auth(),
+    ))
 }
 
 async fn connect(address: std::net::SocketAddr, certificate: &CertificateDer<'static>) -> Socket {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(&packet(SSL_REQUEST, b"")).await.unwrap();
     assert_eq!(stream.read_u8().await.unwrap(), b'S');
-    let secure = connector(certificate).connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap();
+    let secure = connector(certificate)
+        .connect(ServerName::try_from("localhost").unwrap(), stream)
+        .await
+        .unwrap();
     Socket::over(Box::new(secure))
 }
 
@@ -65,12 +84,23 @@ async fn channel_binding_holds_to_the_certificate() {
 async fn defect_02_plaintext_before_the_handshake_is_never_served() {
     let (tls, certificate) = configuration();
     let running = start_with(Some(tls)).await;
-    for injected in [startup(&ANN), query("SELECT 1"), packet(CANCEL_REQUEST, &[0; 8]), vec![0x16]] {
+    for injected in [
+        startup(&ANN),
+        query("SELECT 1"),
+        packet(CANCEL_REQUEST, &[0; 8]),
+        vec![0x16],
+    ] {
         let mut stream = TcpStream::connect(running.address).await.unwrap();
-        stream.write_all(&[packet(SSL_REQUEST, b""), injected].concat()).await.unwrap();
+        stream
+            .write_all(&[packet(SSL_REQUEST, b""), injected].concat())
+            .await
+            .unwrap();
         assert_eq!(stream.read_u8().await.unwrap(), b'S');
-        let handshake = connector(&certificate).connect(ServerName::try_from("localhost").unwrap(), stream);
-        let ended = tokio::time::timeout(std::time::Duration::from_secs(30), handshake).await.unwrap();
+        let handshake =
+            connector(&certificate).connect(ServerName::try_from("localhost").unwrap(), stream);
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(30), handshake)
+            .await
+            .unwrap();
         assert!(ended.is_err());
     }
     assert_eq!(running.service.answers(), 0);
@@ -108,11 +138,17 @@ async fn a_request_for_encryption_inside_tls_is_refused() {
 async fn tls_may_start_at_once_under_the_protocols_name() {
     let (tls, certificate) = configuration();
     let running = start_with(Some(tls)).await;
-    for (names, welcome) in [(vec![b"postgresql".to_vec()], true), (vec![], false), (vec![b"http/1.1".to_vec()], false)] {
+    for (names, welcome) in [
+        (vec![b"postgresql".to_vec()], true),
+        (vec![], false),
+        (vec![b"http/1.1".to_vec()], false),
+    ] {
         let mut client = (**connector(&certificate).config()).clone();
         client.alpn_protocols = names;
         let stream = TcpStream::connect(running.address).await.unwrap();
-        let secure = TlsConnector::from(Arc::new(client)).connect(ServerName::try_from("localhost").unwrap(), stream).await;
+        let secure = TlsConnector::from(Arc::new(client))
+            .connect(ServerName::try_from("localhost").unwrap(), stream)
+            .await;
         let Ok(secure) = secure else {
             assert!(!welcome);
             continue;
@@ -134,8 +170,13 @@ async fn tls_may_start_at_once_under_the_protocols_name() {
     assert_eq!(socket.receive().await, None);
 }
 
-/// A server that knows an authority for clients, and a maker of certificates that this authority signs.
-fn with_authority() -> (Arc<ServerConfig>, CertificateDer<'static>, impl Fn(&str) -> (CertificateDer<'static>, PrivateKeyDer<'static>)) {
+/// A server that knows an authority for clients, and a maker of certificates that this authority
+/// signs.
+fn with_authority() -> (
+    Arc<ServerConfig>,
+    CertificateDer<'static>,
+    impl Fn(&str) -> (CertificateDer<'static>, PrivateKeyDer<'static>),
+) {
     let authority_key = rcgen::KeyPair::generate().unwrap();
     let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
     parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -143,37 +184,64 @@ fn with_authority() -> (Arc<ServerConfig>, CertificateDer<'static>, impl Fn(&str
     let mut roots = RootCertStore::empty();
     roots.add(authority.der().clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).allow_unauthenticated();
+    let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
+        Arc::new(roots),
+        provider.clone(),
+    )
+    .allow_unauthenticated();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let shown = made.cert.der().clone();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    let server = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let server = server.with_client_cert_verifier(verifier.build().unwrap()).with_single_cert(vec![shown.clone()], key).unwrap();
+    let server = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let server = server
+        .with_client_cert_verifier(verifier.build().unwrap())
+        .with_single_cert(vec![shown.clone()], key)
+        .unwrap();
     let issuer = rcgen::Issuer::new(parameters, authority_key);
     let issue = move |name: &str| {
         let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
         parameters.distinguished_name = rcgen::DistinguishedName::new();
-        parameters.distinguished_name.push(rcgen::DnType::CommonName, name);
+        parameters
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, name);
         let key = rcgen::KeyPair::generate().unwrap();
         let certificate = parameters.signed_by(&key, &issuer).unwrap();
-        (certificate.der().clone(), PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der())))
+        (
+            certificate.der().clone(),
+            PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der())),
+        )
     };
     (Arc::new(server), shown, issue)
 }
 
 /// What the login ends with: `None` for a session, else SQLSTATE.
-async fn login_by(address: std::net::SocketAddr, connector: TlsConnector, password: &str) -> Option<String> {
+async fn login_by(
+    address: std::net::SocketAddr,
+    connector: TlsConnector,
+    password: &str,
+) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(&packet(SSL_REQUEST, b"")).await.unwrap();
     assert_eq!(stream.read_u8().await.unwrap(), b'S');
-    let Ok(secure) = connector.connect(ServerName::try_from("localhost").unwrap(), stream).await else { return Some("handshake".to_owned()) };
+    let Ok(secure) = connector
+        .connect(ServerName::try_from("localhost").unwrap(), stream)
+        .await
+    else {
+        return Some("handshake".to_owned());
+    };
     let mut socket = Socket::over(Box::new(secure));
     if socket.stream.write_all(&startup(&ANN)).await.is_err() {
         return Some("handshake".to_owned());
     }
     // In TLS 1.3 the client learns only now that its certificate was not taken.
-    let offer = tokio::time::timeout(std::time::Duration::from_secs(30), socket.stream.read_u8()).await.unwrap();
-    let Ok(b'R') = offer else { return Some("handshake".to_owned()) };
+    let offer = tokio::time::timeout(std::time::Duration::from_secs(30), socket.stream.read_u8())
+        .await
+        .unwrap();
+    let Ok(b'R') = offer else {
+        return Some("handshake".to_owned());
+    };
     socket.authenticate_after_offer(password).await;
     let mut verdict = socket.receive().await.unwrap();
     // SASLFinal comes before the certificate is looked at.
@@ -195,27 +263,66 @@ async fn roles_may_need_a_certificate_of_their_name() {
         let mut roots = RootCertStore::empty();
         roots.add(shown.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let client = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
         TlsConnector::from(Arc::new(match certificate {
-            Some((certificate, key)) => client.with_client_auth_cert(vec![certificate], key).unwrap(),
+            Some((certificate, key)) => client
+                .with_client_auth_cert(vec![certificate], key)
+                .unwrap(),
             None => client.with_no_client_auth(),
         }))
     };
     let stranger = {
         let made = rcgen::generate_simple_self_signed(vec!["ann".to_owned()]).unwrap();
-        (made.cert.der().clone(), PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der())))
+        (
+            made.cert.der().clone(),
+            PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der())),
+        )
     };
     // Where none is needed, any or none will do, but not one that nobody vouches for.
     assert_eq!(login_by(running.address, by(None), PASSWORD).await, None);
-    assert_eq!(login_by(running.address, by(Some(issue("bob"))), PASSWORD).await, None);
+    assert_eq!(
+        login_by(running.address, by(Some(issue("bob"))), PASSWORD).await,
+        None
+    );
     running.service.certificates.store(true, Ordering::SeqCst);
-    assert_eq!(login_by(running.address, by(Some(issue("ann"))), PASSWORD).await, None);
-    assert_eq!(login_by(running.address, by(None), PASSWORD).await.as_deref(), Some("28000"));
-    assert_eq!(login_by(running.address, by(Some(issue("bob"))), PASSWORD).await.as_deref(), Some("28000"));
-    assert_eq!(login_by(running.address, by(Some(stranger)), PASSWORD).await.as_deref(), Some("handshake"));
+    assert_eq!(
+        login_by(running.address, by(Some(issue("ann"))), PASSWORD).await,
+        None
+    );
+    assert_eq!(
+        login_by(running.address, by(None), PASSWORD)
+            .await
+            .as_deref(),
+        Some("28000")
+    );
+    assert_eq!(
+        login_by(running.address, by(Some(issue("bob"))), PASSWORD)
+            .await
+            .as_deref(),
+        Some("28000")
+    );
+    assert_eq!(
+        login_by(running.address, by(Some(stranger)), PASSWORD)
+            .await
+            .as_deref(),
+        Some("handshake")
+    );
     // The password is needed all the same, and is asked for first.
-    assert_eq!(login_by(running.address, by(Some(issue("ann"))), "wrong").await.as_deref(), Some("28P01"));
-    assert_eq!(login_by(running.address, by(None), "wrong").await.as_deref(), Some("28P01"));
+    assert_eq!(
+        login_by(running.address, by(Some(issue("ann"))), "wrong")
+            .await
+            .as_deref(),
+        Some("28P01")
+    );
+    assert_eq!(
+        login_by(running.address, by(None), "wrong")
+            .await
+            .as_deref(),
+        Some("28P01")
+    );
     // Nor is there a way around it without TLS.
     let mut socket = Socket::open(running.address).await;
     socket.send(&startup(&ANN)).await;

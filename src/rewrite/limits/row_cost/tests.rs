@@ -3,7 +3,13 @@ use crate::rewrite::emit::sql::{bare, call, cast, number, select, text};
 use crate::rewrite::limits::row_cost::*;
 
 fn check(nanoseconds: u64) -> Result<(), Refusal> {
-    super::check(Work { row: nanoseconds, ..Work::default() }, "person")
+    super::check(
+        Work {
+            row: nanoseconds,
+            ..Work::default()
+        },
+        "person",
+    )
 }
 
 fn of(statement: &ast::Query) -> u64 {
@@ -12,56 +18,140 @@ fn of(statement: &ast::Query) -> u64 {
 
 fn matching(count: usize, function: &str) -> ast::Query {
     let once = call(function, vec![bare("x"), text("a")]);
-    select(vec![ast::SelectItem::UnnamedExpr(bare("x"))], Vec::new(), Some(ast::Expr::Tuple(vec![once; count])), Vec::new())
+    select(
+        vec![ast::SelectItem::UnnamedExpr(bare("x"))],
+        Vec::new(),
+        Some(ast::Expr::Tuple(vec![once; count])),
+        Vec::new(),
+    )
 }
 
 #[test]
 fn what_is_dear_is_counted_wherever_it_stands() {
     let none = of(&matching(0, "regexp_replace"));
-    assert_eq!(of(&matching(3, "regexp_replace")) - none, 3 * (1_500_000 + 300_000));
+    assert_eq!(
+        of(&matching(3, "regexp_replace")) - none,
+        3 * (1_500_000 + 300_000)
+    );
     assert!(of(&matching(1, "lower")) > none);
     let inside = call("lower", vec![call("translate", vec![bare("x")])]);
-    let derived = select(vec![ast::SelectItem::UnnamedExpr(inside)], Vec::new(), None, Vec::new());
-    let outer = select(vec![ast::SelectItem::UnnamedExpr(ast::Expr::Subquery(Box::new(derived)))], Vec::new(), None, Vec::new());
+    let derived = select(
+        vec![ast::SelectItem::UnnamedExpr(inside)],
+        Vec::new(),
+        None,
+        Vec::new(),
+    );
+    let outer = select(
+        vec![ast::SelectItem::UnnamedExpr(ast::Expr::Subquery(Box::new(
+            derived,
+        )))],
+        Vec::new(),
+        None,
+        Vec::new(),
+    );
     assert!(of(&outer) >= 475_000);
 }
 
 #[test]
 fn what_is_tried_at_each_character_is_counted_by_its_length() {
-    let asked = |condition: ast::Expr| of(&select(vec![ast::SelectItem::UnnamedExpr(bare("x"))], Vec::new(), Some(condition), Vec::new()));
-    let like = |pattern: &str| {
-        let (expr, pattern) = (Box::new(bare("x")), Box::new(cast(text(pattern), &Type::Text)));
-        asked(ast::Expr::Like { negated: false, any: false, expr, pattern, escape_char: None })
+    let asked = |condition: ast::Expr| {
+        of(&select(
+            vec![ast::SelectItem::UnnamedExpr(bare("x"))],
+            Vec::new(),
+            Some(condition),
+            Vec::new(),
+        ))
     };
-    assert_eq!(like(&format!("{}%%", "a_".repeat(200))), like("a"), "held against the start alone");
-    assert_eq!(like(&format!("%a{}z%", "_".repeat(96))) - like("a"), 100 * 8_000);
+    let like = |pattern: &str| {
+        let (expr, pattern) = (
+            Box::new(bare("x")),
+            Box::new(cast(text(pattern), &Type::Text)),
+        );
+        asked(ast::Expr::Like {
+            negated: false,
+            any: false,
+            expr,
+            pattern,
+            escape_char: None,
+        })
+    };
+    assert_eq!(
+        like(&format!("{}%%", "a_".repeat(200))),
+        like("a"),
+        "held against the start alone"
+    );
+    assert_eq!(
+        like(&format!("%a{}z%", "_".repeat(96))) - like("a"),
+        100 * 8_000
+    );
     assert!(check(like(&"%a".repeat(1000))).is_ok() && check(like(&"%a".repeat(1500))).is_err());
     let second = |name: &str, of: ast::Expr| asked(call(name, vec![bare("x"), of]));
     let constant = |length: usize| cast(text(&"é".repeat(length)), &Type::Text);
-    for (name, each) in [("btrim", 15_000), ("rtrim", 15_000), ("translate", 15_000), ("strpos", 2_500), ("split_part", 2_500)] {
-        assert_eq!(second(name, constant(11)) - second(name, constant(1)), 10 * each, "{name}");
+    for (name, each) in [
+        ("btrim", 15_000),
+        ("rtrim", 15_000),
+        ("translate", 15_000),
+        ("strpos", 2_500),
+        ("split_part", 2_500),
+    ] {
+        assert_eq!(
+            second(name, constant(11)) - second(name, constant(1)),
+            10 * each,
+            "{name}"
+        );
         // Of a column it may be as long as a text gets.
         let cut = call("left", vec![bare("y"), number("4096")]);
-        assert!(second(name, cut) - second(name, constant(0)) >= 4096 * each, "{name}");
+        assert!(
+            second(name, cut) - second(name, constant(0)) >= 4096 * each,
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn numerics_are_as_dear_as_they_are_long() {
-    let asked = |value: ast::Expr| of(&select(vec![ast::SelectItem::UnnamedExpr(value)], Vec::new(), None, Vec::new()));
+    let asked = |value: ast::Expr| {
+        of(&select(
+            vec![ast::SelectItem::UnnamedExpr(value)],
+            Vec::new(),
+            None,
+            Vec::new(),
+        ))
+    };
     let product = |factors: usize, factor: ast::Expr| {
-        let times = |a: ast::Expr, b: ast::Expr| ast::Expr::BinaryOp { left: Box::new(a), op: B::Multiply, right: Box::new(b) };
+        let times = |a: ast::Expr, b: ast::Expr| ast::Expr::BinaryOp {
+            left: Box::new(a),
+            op: B::Multiply,
+            right: Box::new(b),
+        };
         (1..factors).fold(factor.clone(), |all, _| times(all, factor.clone()))
     };
     let ln = |of: ast::Expr| asked(call("ln", vec![of]));
-    assert_eq!(ln(product(5, number("1.25"))), 30_000 + (1..5).map(|n| of_product(4 * n, 4)).sum::<u64>(), "as usual");
-    assert!(ln(bare("x")) <= 30_000 && ln(product(3, bare("x"))) < 300_000, "three columns");
+    assert_eq!(
+        ln(product(5, number("1.25"))),
+        30_000 + (1..5).map(|n| of_product(4 * n, 4)).sum::<u64>(),
+        "as usual"
+    );
+    assert!(
+        ln(bare("x")) <= 30_000 && ln(product(3, bare("x"))) < 300_000,
+        "three columns"
+    );
     // 64 factors of a quotient, as a derived table may hold them.
-    let over = |divisor: ast::Expr| ast::Expr::BinaryOp { left: Box::new(bare("x")), op: B::Divide, right: Box::new(divisor) };
+    let over = |divisor: ast::Expr| ast::Expr::BinaryOp {
+        left: Box::new(bare("x")),
+        op: B::Divide,
+        right: Box::new(divisor),
+    };
     assert!(ln(product(64, over(number("7000")))) > 20_000_000);
-    assert!(asked(product(150, bare("x"))) < NANOSECONDS_MAX && asked(product(300, bare("x"))) > NANOSECONDS_MAX);
+    assert!(
+        asked(product(150, bare("x"))) < NANOSECONDS_MAX
+            && asked(product(300, bare("x"))) > NANOSECONDS_MAX
+    );
     let float = cast(bare("x"), &Type::Float8);
-    assert!(ln(product(13, cast(float.clone(), &Type::Numeric(None)))) > 20_000_000, "of floats that became numerics");
+    assert!(
+        ln(product(13, cast(float.clone(), &Type::Numeric(None)))) > 20_000_000,
+        "of floats that became numerics"
+    );
     assert!(asked(product(1000, float)) < 1_000_000, "of floats");
     let long = format!("1.{}", "1".repeat(60));
     for dear in [
@@ -75,26 +165,58 @@ fn numerics_are_as_dear_as_they_are_long() {
     ] {
         assert!(ln(product(45, dear.clone())) > 20_000_000, "{dear}");
     }
-    assert!(ln(call("round", vec![product(45, bare("x")), number("2")])) < 1_500_000, "a rounded product is short");
+    assert!(
+        ln(call("round", vec![product(45, bare("x")), number("2")])) < 1_500_000,
+        "a rounded product is short"
+    );
     assert!(ln(call("power", vec![bare("x"), number("2")])) > 500_000);
-    assert!(asked(call("mod", vec![bare("x"), product(20, bare("x"))])) > asked(product(20, bare("x"))) + 400_000);
+    assert!(
+        asked(call("mod", vec![bare("x"), product(20, bare("x"))]))
+            > asked(product(20, bare("x"))) + 400_000
+    );
 }
 
 #[test]
 fn the_limit_is_where_it_says() {
     assert!(check(NANOSECONDS_MAX).is_ok());
-    assert_eq!(check(NANOSECONDS_MAX + 1).unwrap_err().sqlstate, sqlstate::STATEMENT_TOO_COMPLEX);
-    let of_unit = |unit: u64| super::check(Work { unit, ..Work::default() }, "person");
+    assert_eq!(
+        check(NANOSECONDS_MAX + 1).unwrap_err().sqlstate,
+        sqlstate::STATEMENT_TOO_COMPLEX
+    );
+    let of_unit = |unit: u64| {
+        super::check(
+            Work {
+                unit,
+                ..Work::default()
+            },
+            "person",
+        )
+    };
     assert!(of_unit(UNIT_NANOSECONDS_MAX).is_ok());
-    assert_eq!(of_unit(UNIT_NANOSECONDS_MAX + 1).unwrap_err().sqlstate, sqlstate::STATEMENT_TOO_COMPLEX);
+    assert_eq!(
+        of_unit(UNIT_NANOSECONDS_MAX + 1).unwrap_err().sqlstate,
+        sqlstate::STATEMENT_TOO_COMPLEX
+    );
 }
 
 #[test]
 fn a_pattern_is_as_dear_as_it_unfolds_to() {
     let matched = |pattern: &str| {
-        let (left, right) = (Box::new(bare("x")), Box::new(cast(text(pattern), &Type::Text)));
-        let condition = ast::Expr::BinaryOp { left, op: B::PGRegexMatch, right };
-        of(&select(vec![ast::SelectItem::UnnamedExpr(bare("x"))], Vec::new(), Some(condition), Vec::new()))
+        let (left, right) = (
+            Box::new(bare("x")),
+            Box::new(cast(text(pattern), &Type::Text)),
+        );
+        let condition = ast::Expr::BinaryOp {
+            left,
+            op: B::PGRegexMatch,
+            right,
+        };
+        of(&select(
+            vec![ast::SelectItem::UnnamedExpr(bare("x"))],
+            Vec::new(),
+            Some(condition),
+            Vec::new(),
+        ))
     };
     assert!(matched("a{100}") > matched("a{10}") + 1_500_000);
     assert!(check(matched("[a-z]{99}")).is_ok());
@@ -104,50 +226,140 @@ fn a_pattern_is_as_dear_as_it_unfolds_to() {
 
 #[test]
 fn patterns_are_as_dear_as_what_they_stand_for_and_what_their_groups_cost() {
-    let asked = |condition: ast::Expr| of(&select(vec![ast::SelectItem::UnnamedExpr(bare("x"))], Vec::new(), Some(condition), Vec::new()));
+    let asked = |condition: ast::Expr| {
+        of(&select(
+            vec![ast::SelectItem::UnnamedExpr(bare("x"))],
+            Vec::new(),
+            Some(condition),
+            Vec::new(),
+        ))
+    };
     let typed = |pattern: &str| cast(text(pattern), &Type::Text);
     let similar = |pattern: &str| {
         let (expr, pattern) = (Box::new(bare("x")), Box::new(typed(pattern)));
-        asked(ast::Expr::SimilarTo { negated: false, expr, pattern, escape_char: None })
+        asked(ast::Expr::SimilarTo {
+            negated: false,
+            expr,
+            pattern,
+            escape_char: None,
+        })
     };
-    let regex = |pattern: &str| asked(ast::Expr::BinaryOp { left: Box::new(bare("x")), op: B::PGRegexMatch, right: Box::new(typed(pattern)) });
-    assert_eq!([similar("%%%"), similar("a_%")], [regex(".*.*.*"), regex("a..*")]);
+    let regex = |pattern: &str| {
+        asked(ast::Expr::BinaryOp {
+            left: Box::new(bare("x")),
+            op: B::PGRegexMatch,
+            right: Box::new(typed(pattern)),
+        })
+    };
+    assert_eq!(
+        [similar("%%%"), similar("a_%")],
+        [regex(".*.*.*"), regex("a..*")]
+    );
     assert!(check(similar(&"%".repeat(247))).is_err());
-    let replaced = |pattern: &str, with: &str| asked(call("regexp_replace", vec![bare("x"), typed(pattern), typed(with)]));
+    let replaced = |pattern: &str, with: &str| {
+        asked(call(
+            "regexp_replace",
+            vec![bare("x"), typed(pattern), typed(with)],
+        ))
+    };
     let dissected = |pattern: &str| check(replaced(pattern, "\\1")).is_err();
     // Each length of the one is tried, before the other is read to its end.
-    assert!(["^(.+)<(b.+)<(b.+)", "^(.*)@(.*)$", "^(a{0,100}b{0,100}).*x.*y.*z", "^((a*?)a)$"].into_iter().all(dissected));
-    assert!(!["^(a+)$", "^(\\d{4})-(\\d{2})$", "^.*(ab)$", "^(?:.+)<(?:b.+)$"].into_iter().any(dissected));
-    assert!(check(replaced("^(.+)<(b.+)<(b.+)", "nothing")).is_ok(), "no group is asked for");
-    assert!(check(asked(call("substring", vec![bare("x"), typed("^(.*)@(.*)$")]))).is_err());
+    assert!(
+        [
+            "^(.+)<(b.+)<(b.+)",
+            "^(.*)@(.*)$",
+            "^(a{0,100}b{0,100}).*x.*y.*z",
+            "^((a*?)a)$"
+        ]
+        .into_iter()
+        .all(dissected)
+    );
+    assert!(
+        ![
+            "^(a+)$",
+            "^(\\d{4})-(\\d{2})$",
+            "^.*(ab)$",
+            "^(?:.+)<(?:b.+)$"
+        ]
+        .into_iter()
+        .any(dissected)
+    );
+    assert!(
+        check(replaced("^(.+)<(b.+)<(b.+)", "nothing")).is_ok(),
+        "no group is asked for"
+    );
+    assert!(
+        check(asked(call(
+            "substring",
+            vec![bare("x"), typed("^(.*)@(.*)$")]
+        )))
+        .is_err()
+    );
 }
 
 /// What joins make of the rows of one unit, of which `a` and `b` hold ten each and `c` thirty.
 #[test]
 fn rows_of_one_unit_multiply_where_bounded_tables_meet() {
     let asked = |sql: &str| {
-        let statements = sqlparser::parser::Parser::parse_sql(&sqlparser::dialect::PostgreSqlDialect {}, sql).unwrap();
-        let Some(ast::Statement::Query(query)) = statements.into_iter().next() else { panic!("{sql}") };
+        let statements =
+            sqlparser::parser::Parser::parse_sql(&sqlparser::dialect::PostgreSqlDialect {}, sql)
+                .unwrap();
+        let Some(ast::Statement::Query(query)) = statements.into_iter().next() else {
+            panic!("{sql}")
+        };
         let bounded = [("a", 10), ("b", 10), ("c", 30)].map(|(name, rows)| (name.to_owned(), rows));
         super::of(&query, &bounded.into()).unit
     };
     let side = |name: &str| format!("(SELECT u, x FROM t) AS {name}");
     let (a, b, c) = (side("a"), side("b"), side("c"));
-    assert_eq!(asked("SELECT lower(t.x) FROM t"), 0, "one scan is as long as it is");
+    assert_eq!(
+        asked("SELECT lower(t.x) FROM t"),
+        0,
+        "one scan is as long as it is"
+    );
     assert_eq!(asked(&format!("SELECT 1 FROM {a}, {b}")), 100 * 2 * 500);
-    assert_eq!(asked(&format!("SELECT 1 FROM {a} JOIN {c} ON a.u = c.u, t")), 300 * (3 * 500 + 200));
+    assert_eq!(
+        asked(&format!("SELECT 1 FROM {a} JOIN {c} ON a.u = c.u, t")),
+        300 * (3 * 500 + 200)
+    );
     // An expression of each pair; one of the group that all of them are in.
-    let of_pairs = asked(&format!("SELECT a.u, count(lower(a.x)) FROM {a}, {b} GROUP BY 1"));
-    let of_group = asked(&format!("SELECT a.u, lower(count(a.x)) FROM {a}, {b} GROUP BY 1"));
+    let of_pairs = asked(&format!(
+        "SELECT a.u, count(lower(a.x)) FROM {a}, {b} GROUP BY 1"
+    ));
+    let of_group = asked(&format!(
+        "SELECT a.u, lower(count(a.x)) FROM {a}, {b} GROUP BY 1"
+    ));
     assert_eq!(of_pairs - of_group, 99 * 25_000);
-    // Subqueries are asked of each row; derived tables are computed once, and give one row for the unit alone.
+    // Subqueries are asked of each row; derived tables are computed once, and give one row for the
+    // unit alone.
     let once = asked(&format!("SELECT 1 FROM {a}"));
-    assert_eq!(asked(&format!("SELECT 1 FROM {a} WHERE EXISTS (SELECT 1 FROM {c})")), once + 300 * 500 + 10 * 200);
-    assert_eq!(asked(&format!("SELECT 1 FROM (SELECT u FROM {a}, {b} GROUP BY u) AS d, t")), 100 * (2 * 500 + 1_000));
-    assert!(asked(&format!("SELECT 1 FROM (SELECT u FROM {a}, {b} GROUP BY u, x) AS d, t")) > 100 * 3 * 500);
+    assert_eq!(
+        asked(&format!(
+            "SELECT 1 FROM {a} WHERE EXISTS (SELECT 1 FROM {c})"
+        )),
+        once + 300 * 500 + 10 * 200
+    );
+    assert_eq!(
+        asked(&format!(
+            "SELECT 1 FROM (SELECT u FROM {a}, {b} GROUP BY u) AS d, t"
+        )),
+        100 * (2 * 500 + 1_000)
+    );
+    assert!(
+        asked(&format!(
+            "SELECT 1 FROM (SELECT u FROM {a}, {b} GROUP BY u, x) AS d, t"
+        )) > 100 * 3 * 500
+    );
     // Rows of a frame whose start moves come into it again and again.
-    let framed = |frame: &str| asked(&format!("SELECT max(c.x) OVER (PARTITION BY c.u ORDER BY c.x ROWS {frame}) FROM {c}"));
+    let framed = |frame: &str| {
+        asked(&format!(
+            "SELECT max(c.x) OVER (PARTITION BY c.u ORDER BY c.x ROWS {frame}) FROM {c}"
+        ))
+    };
     let plain = framed("BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW");
-    assert_eq!(framed("BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING") - plain, 30 * 30 * 5_200);
+    assert_eq!(
+        framed("BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING") - plain,
+        30 * 30 * 5_200
+    );
     assert_eq!(framed("2 PRECEDING") - plain, 30 * 3 * 5_200);
 }

@@ -9,7 +9,8 @@ use sqlx::{Column, Connection, Executor, PgConnection, Row, Statement, TypeInfo}
 
 const WOMEN: &str = "SELECT count(*) FROM nls.women";
 const SLOW: &str =
-    "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c";
+    "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries \
+        a, nls.occupations b, nls.industries c";
 
 fn options(user: &str) -> PgConnectOptions {
     let port = std::env::var("VEILED_PORT").unwrap().parse().unwrap();
@@ -36,19 +37,24 @@ async fn main() {
     assert_eq!(state(PgConnection::connect_with(&options("analyst").password("wrong")).await.map(drop)), "28P01");
 
     let tables: Vec<String> =
-        sqlx::query_scalar("SELECT table_name::text FROM information_schema.tables WHERE table_schema = $1 ORDER BY 1").bind("nls").fetch_all(&mut one).await.unwrap();
+        sqlx::query_scalar("SELECT table_name::text FROM information_schema.tables WHERE \
+            table_schema = $1 ORDER BY 1").bind("nls").fetch_all(&mut one).await.unwrap();
     assert_eq!(tables, ["industries", "interviews", "occupations", "women"]);
-    let described = one.prepare("SELECT race, count(*), avg(birth_year) FROM nls.women WHERE birth_year > $1 GROUP BY race").await.unwrap();
+    let described = one.prepare("SELECT race, count(*), avg(birth_year) FROM nls.women WHERE \
+        birth_year > $1 GROUP BY race").await.unwrap();
     let types: Vec<String> = described.columns().iter().map(|column| format!("{} {}", column.name(), column.type_info().name())).collect();
     assert_eq!(types, ["race TEXT", "count INT8", "avg NUMERIC"]);
-    // What the macros ask at compile time: types, and which columns may be NULL, by the catalogs and by EXPLAIN of the prepared statement.
-    let known = one.describe("SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY race").await.unwrap();
+    // What the macros ask at compile time: types, and which columns may be NULL, by the catalogs
+    // and by EXPLAIN of the prepared statement.
+    let known = one.describe("SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY \
+        race").await.unwrap();
     let names: Vec<String> = known.columns().iter().map(|column| format!("{} {}", column.name(), column.type_info().name())).collect();
     assert_eq!(names, ["race TEXT", "count INT8"]);
     assert_eq!(known.parameters.map(|parameters| parameters.left().unwrap().len()), Some(1));
     println!("does list describe");
 
-    let aggregate = "SELECT race, count(*) AS n, avg(years_of_school)::float8 AS school FROM nls.women WHERE birth_year > $1 AND race <> $2 GROUP BY race ORDER BY n DESC";
+    let aggregate = "SELECT race, count(*) AS n, avg(years_of_school)::float8 AS school FROM \
+        nls.women WHERE birth_year > $1 AND race <> $2 GROUP BY race ORDER BY n DESC";
     // A role that no other client has, so that its account tells of this alone.
     let mut poor = PgConnection::connect_with(&options(&std::env::var("POOR").unwrap())).await.unwrap();
     let first: Vec<(String, i64, f64)> = sqlx::query_as(aggregate).bind(1947_i16).bind("other").fetch_all(&mut poor).await.unwrap();
@@ -64,7 +70,8 @@ async fn main() {
     assert_eq!(text.get::<String, _>(0), "4711");
     println!("does text");
 
-    let mut rows = sqlx::query("SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY 1, 2").fetch(&mut one);
+    let mut rows = sqlx::query("SELECT year, race, count(*) FROM nls.interviews JOIN nls.women \
+        USING (woman_id) GROUP BY 1, 2").fetch(&mut one);
     let mut read = 0;
     while let Some(row) = rows.next().await {
         row.unwrap();
@@ -73,7 +80,8 @@ async fn main() {
     drop(rows);
     assert_eq!(read, 45);
     let mut transaction = one.begin().await.unwrap();
-    transaction.execute("DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews GROUP BY year ORDER BY year").await.unwrap();
+    transaction.execute("DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews GROUP BY \
+        year ORDER BY year").await.unwrap();
     let mut batches = Vec::new();
     loop {
         let batch = transaction.fetch_all("FETCH 7 FROM c").await.unwrap();
@@ -99,7 +107,8 @@ async fn main() {
     transaction.commit().await.unwrap();
     println!("does transaction savepoint");
 
-    // sqlx sends no cancel request: it bounds a statement by the server's own timeout, or closes the connection.
+    // sqlx sends no cancel request: it bounds a statement by the server's own timeout, or closes
+    // the connection.
     one.execute("SET statement_timeout = 300").await.unwrap();
     assert_eq!(state(sqlx::query(SLOW).fetch_all(&mut one).await), "57014");
     println!("does cancel");

@@ -1,4 +1,5 @@
-//! Real statements and broken ones, through parse() and plan(): whatever they are, they are answered or refused, never a panic.
+//! Real statements and broken ones, through parse() and plan(): whatever they are, they are
+//! answered or refused, never a panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -97,14 +98,21 @@ fn statements(folder: &Path, found: &mut Vec<String>) {
         } else if path.extension().is_some_and(|e| e == "sql")
             && let Ok(text) = std::fs::read_to_string(&path)
         {
-            found.extend(text.split(";\n").map(str::trim).filter(|sql| !sql.is_empty()).map(str::to_owned));
+            found.extend(
+                text.split(";\n")
+                    .map(str::trim)
+                    .filter(|sql| !sql.is_empty())
+                    .map(str::to_owned),
+            );
         }
     }
 }
 
 /// Deletes, doubles, swaps or replaces a few words.
 fn mutated(sql: &str, dice: &mut Dice) -> String {
-    let mut words: Vec<&str> = sql.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let mut words: Vec<&str> = sql
+        .split_inclusive(|c: char| !c.is_alphanumeric() && c != '_')
+        .collect();
     for _ in 0..=dice.roll(3) {
         let at = dice.roll(words.len());
         match dice.roll(4) {
@@ -126,7 +134,9 @@ fn mutated(sql: &str, dice: &mut Dice) -> String {
 fn tried(sql: &str, policy: &Policy) {
     let Ok(statements) = parse(sql) else { return };
     for statement in &statements {
-        let (Statement::Query(query) | Statement::Explain(query, _)) = statement else { continue };
+        let (Statement::Query(query) | Statement::Explain(query, _)) = statement else {
+            continue;
+        };
         let constants = Constants {
             now: 848_880_000_000_000,
             role: "analyst".to_owned(),
@@ -145,13 +155,18 @@ async fn no_statement_stops_the_proxy() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let policy = veil.engine.policy();
     let mut all = Vec::new();
-    FOLDERS.iter().for_each(|folder| statements(Path::new(folder), &mut all));
+    FOLDERS
+        .iter()
+        .for_each(|folder| statements(Path::new(folder), &mut all));
     println!("{} statements", all.len());
     let mut dice = Dice(0x0bad_5eed);
     for sql in &all {
         let mutants: Vec<String> = (0..MUTANTS).map(|_| mutated(sql, &mut dice)).collect();
         for text in std::iter::once(sql).chain(&mutants) {
-            assert!(catch_unwind(AssertUnwindSafe(|| tried(text, policy))).is_ok(), "panics: {text}");
+            assert!(
+                catch_unwind(AssertUnwindSafe(|| tried(text, policy))).is_ok(),
+                "panics: {text}"
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Constants, names and comments are read as PostgreSQL reads them: what a proxy takes for text and PostgreSQL for SQL is an injection. Random ones, and the ones that
-//! were published, against PostgreSQL itself; above the cut, and below it.
+//! Constants, names and comments are read as PostgreSQL reads them: what a proxy takes for text and
+//! PostgreSQL for SQL is an injection. Random ones, and the ones that were published, against
+//! PostgreSQL itself; above the cut, and below it.
 
 use super::fuzz::Dice;
 use super::rich;
@@ -157,8 +158,24 @@ fn constant(dice: &mut Dice) -> String {
     }
 }
 
-const OPERANDS: [&str; 16] =
-    ["1", "2.5", "'a'", "'1'", "true", "false", "NULL", "3", "'b' || 'c'", "(2)", "'a'::text", "7::bigint", "E'a'", "$$b$$", "'1'::text", "0.1"];
+const OPERANDS: [&str; 16] = [
+    "1",
+    "2.5",
+    "'a'",
+    "'1'",
+    "true",
+    "false",
+    "NULL",
+    "3",
+    "'b' || 'c'",
+    "(2)",
+    "'a'::text",
+    "7::bigint",
+    "E'a'",
+    "$$b$$",
+    "'1'::text",
+    "0.1",
+];
 
 const BETWEEN: [&str; 54] = [
     "+",
@@ -285,34 +302,53 @@ fn expression(dice: &mut Dice) -> String {
     let before: &[&str] = if operands == TEXTS { &[""] } else { &BEFORE };
     let mut sql = format!("{} {}", dice.pick(before), dice.pick(operands));
     for _ in 0..1 + dice.roll(3) {
-        for piece in [dice.pick(&BLANKS), dice.pick(operators), dice.pick(&BLANKS), dice.pick(before), " ", dice.pick(operands)] {
+        for piece in [
+            dice.pick(&BLANKS),
+            dice.pick(operators),
+            dice.pick(&BLANKS),
+            dice.pick(before),
+            " ",
+            dice.pick(operands),
+        ] {
             sql.push_str(piece);
         }
     }
     sql
 }
 
-/// Name and value of the one column of the one row, as PostgreSQL gives them; it is prepared, so that a second statement is an error and not run.
+/// Name and value of the one column of the one row, as PostgreSQL gives them; it is prepared, so
+/// that a second statement is an error and not run.
 async fn theirs(veil: &Veil, sql: &str) -> Option<(String, Option<String>)> {
     let row = veil.client.query_one(sql, &[]).await.ok()?;
     Some((row.columns()[0].name().to_owned(), row.try_get(0).ok()?))
 }
 
 async fn ours(veil: &Veil, sql: &str) -> Option<(String, Option<String>)> {
-    if pgveil::parse::parse(sql).is_ok_and(|statements| !matches!(statements.as_slice(), [pgveil::parse::Statement::Query(_)])) {
+    if pgveil::parse::parse(sql).is_ok_and(|statements| {
+        !matches!(statements.as_slice(), [pgveil::parse::Statement::Query(_)])
+    }) {
         return None;
     }
     let answer = veil.ask(sql).await.ok()?;
-    let value = answer.rows[0][0].as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let value = answer.rows[0][0]
+        .as_ref()
+        .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     Some((answer.columns[0].name.clone(), value))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn constants_names_and_comments_are_read_as_by_postgresql() {
     let veil = Veil::demo(rich, Veil::silent()).await;
-    veil.client.batch_execute("SET default_transaction_read_only = on").await.unwrap();
+    veil.client
+        .batch_execute("SET default_transaction_read_only = on")
+        .await
+        .unwrap();
     let mut dice = Dice(0x11e7);
-    let constants = (0..TRIED).map(|_| constant(&mut dice)).collect::<Vec<_>>().into_iter().chain(WHOLE.map(str::to_owned));
+    let constants = (0..TRIED)
+        .map(|_| constant(&mut dice))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .chain(WHOLE.map(str::to_owned));
     let (mut compared, mut below, mut wrong) = (0, 0, Vec::new());
     for constant in constants {
         let sql = format!("SELECT ({constant}\n)::text AS c");
@@ -321,10 +357,15 @@ async fn constants_names_and_comments_are_read_as_by_postgresql() {
             wrong.push(format!("{sql}: {ours_is:?}, PostgreSQL {theirs_is:?}"));
         }
         compared += usize::from(ours_is.is_some());
-        let Some((_, Some(value))) = theirs_is else { continue };
+        let Some((_, Some(value))) = theirs_is else {
+            continue;
+        };
         // Beside every row: all have the text that PostgreSQL reads, or it is refused.
         let plain = value.replace('\'', "''");
-        let beside = format!("SELECT count(*)::text FROM nls.women WHERE race || ({constant}\n)::text = race || '{plain}'");
+        let beside = format!(
+            "SELECT count(*)::text FROM nls.women WHERE race || ({constant}\n)::text = race || \
+                '{plain}'"
+        );
         if let Some((_, counted)) = ours(&veil, &beside).await {
             below += 1;
             if counted.as_deref() != Some("4711") {
@@ -332,7 +373,16 @@ async fn constants_names_and_comments_are_read_as_by_postgresql() {
             }
         }
     }
-    let random: Vec<String> = (0..TRIED).map(|_| format!("\"{}\"", (0..1 + dice.roll(4)).map(|_| dice.pick(&PIECES)).collect::<String>())).collect();
+    let random: Vec<String> = (0..TRIED)
+        .map(|_| {
+            format!(
+                "\"{}\"",
+                (0..1 + dice.roll(4))
+                    .map(|_| dice.pick(&PIECES))
+                    .collect::<String>()
+            )
+        })
+        .collect();
     for name in NAMES.map(str::to_owned).into_iter().chain(random) {
         let sql = format!("SELECT 'v' AS {name}");
         let (ours_is, theirs_is) = (ours(&veil, &sql).await, theirs(&veil, &sql).await);
@@ -342,38 +392,73 @@ async fn constants_names_and_comments_are_read_as_by_postgresql() {
         compared += usize::from(ours_is.is_some());
     }
     println!("{compared} were answered above the cut, {below} below");
-    assert!(wrong.is_empty(), "{} are read otherwise:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(compared > TRIED && below > TRIED / 4, "{compared} and {below}");
-    assert_eq!(veil.direct("SELECT count(*) FROM nls.women").await, ["4711"]);
+    assert!(
+        wrong.is_empty(),
+        "{} are read otherwise:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(
+        compared > TRIED && below > TRIED / 4,
+        "{compared} and {below}"
+    );
+    assert_eq!(
+        veil.direct("SELECT count(*) FROM nls.women").await,
+        ["4711"]
+    );
 }
 
 /// Which operator binds tighter, where one ends and a comment begins.
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_and_comments_between_them_are_read_as_by_postgresql() {
     let veil = Veil::demo(rich, Veil::silent()).await;
-    veil.client.batch_execute("SET default_transaction_read_only = on").await.unwrap();
+    veil.client
+        .batch_execute("SET default_transaction_read_only = on")
+        .await
+        .unwrap();
     let mut dice = Dice(0x0b5e);
     let (mut compared, mut below, mut wrong) = (0, 0, Vec::new());
     for _ in 0..EXPRESSIONS {
         let expression = expression(&mut dice);
         let sql = format!("SELECT ({expression}\n)::text AS c");
-        let Some((_, value)) = theirs(&veil, &sql).await else { continue };
+        let Some((_, value)) = theirs(&veil, &sql).await else {
+            continue;
+        };
         let ours_is = ours(&veil, &sql).await.map(|(_, value)| value);
         if ours_is.as_ref().is_some_and(|ours| *ours != value) {
             wrong.push(format!("{sql}: {ours_is:?}, PostgreSQL {value:?}"));
         }
         compared += usize::from(ours_is.is_some());
         // Of a row's own columns nothing is computed before.
-        let of_rows = expression.replace("3", "(birth_year - birth_year + 3)").replace("'a'", "left(race, 0) || 'a'");
-        let Some(value) = value.filter(|_| of_rows != expression) else { continue };
-        let rows = format!("SELECT count(*)::text FROM nls.women WHERE ({of_rows}\n)::text = '{}'", value.replace('\'', "''"));
-        let (Some((_, ours_is)), Some((_, theirs_is))) = (ours(&veil, &rows).await, theirs(&veil, &rows).await) else { continue };
+        let of_rows = expression
+            .replace("3", "(birth_year - birth_year + 3)")
+            .replace("'a'", "left(race, 0) || 'a'");
+        let Some(value) = value.filter(|_| of_rows != expression) else {
+            continue;
+        };
+        let rows = format!(
+            "SELECT count(*)::text FROM nls.women WHERE ({of_rows}\n)::text = '{}'",
+            value.replace('\'', "''")
+        );
+        let (Some((_, ours_is)), Some((_, theirs_is))) =
+            (ours(&veil, &rows).await, theirs(&veil, &rows).await)
+        else {
+            continue;
+        };
         below += 1;
         if ours_is != theirs_is {
             wrong.push(format!("{rows}: {ours_is:?}, PostgreSQL {theirs_is:?}"));
         }
     }
     println!("{compared} were answered above the cut, {below} below");
-    assert!(wrong.is_empty(), "{} are read otherwise:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(compared > EXPRESSIONS / 10 && below > EXPRESSIONS / 100, "{compared} and {below}");
+    assert!(
+        wrong.is_empty(),
+        "{} are read otherwise:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(
+        compared > EXPRESSIONS / 10 && below > EXPRESSIONS / 100,
+        "{compared} and {below}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Every refused text again, by every road that a client can send it on: none shows a row, none costs anything.
+//! Every refused text again, by every road that a client can send it on: none shows a row, none
+//! costs anything.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +9,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::fixture::Veil;
-use crate::wire::socket::{Reply, Socket, bind, describe, execute, kinds, message, parse, query, startup, sync};
+use crate::wire::socket::{
+    Reply, Socket, bind, describe, execute, kinds, message, parse, query, startup, sync,
+};
 
 /// A veil behind a port of its own.
 pub struct Gate {
@@ -20,7 +23,11 @@ pub struct Gate {
 impl Gate {
     pub async fn before(veil: Veil) -> Self {
         let (address, shutdown) = opened(Arc::clone(&veil.engine)).await;
-        Self { veil: Arc::new(veil), address, _shutdown: shutdown }
+        Self {
+            veil: Arc::new(veil),
+            address,
+            _shutdown: shutdown,
+        }
     }
 
     /// A session of the demo's analyst.
@@ -34,20 +41,28 @@ pub async fn opened(engine: Arc<Engine>) -> (SocketAddr, DropGuard) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
-    tokio::spawn(pgveil::wire::serve(listener, None, engine, shutdown.clone()));
+    tokio::spawn(pgveil::wire::serve(
+        listener,
+        None,
+        engine,
+        shutdown.clone(),
+    ));
     (address, shutdown.drop_guard())
 }
 
 /// A session of a role whose password is the demo's.
 pub async fn log_in(address: SocketAddr, role: &str, database: &str) -> Socket {
     let mut socket = Socket::over(Box::new(TcpStream::connect(address).await.unwrap()));
-    socket.send(&startup(&[("user", role), ("database", database)])).await;
+    socket
+        .send(&startup(&[("user", role), ("database", database)]))
+        .await;
     socket.authenticate("analyst", None).await;
     socket.until_ready().await;
     socket
 }
 
-/// How a text is sent. Each gives the replies to the text itself, in a session that is usable afterwards.
+/// How a text is sent. Each gives the replies to the text itself, in a session that is usable
+/// afterwards.
 #[derive(Debug, Clone, Copy)]
 enum Road {
     Simple,
@@ -99,9 +114,29 @@ impl Road {
     async fn send(self, socket: &mut Socket, sql: &str) -> Vec<Reply> {
         match self {
             Self::Simple => socket.ask(sql).await,
-            Self::Comments => socket.ask(&outside_quotes(sql, &|text| text.replace(' ', " /* '; -- /* */ \" */ "))).await,
-            Self::UnicodeNames => socket.ask(&sql.replace("nls.", r#"U&"\006els"."#).replace("women", r#"U&"w\+00006fmen""#)).await,
-            Self::QuotedNames => socket.ask(&sql.replace("nls.women", r#""nls"."women""#).replace("birth_year", r#""birth_year""#)).await,
+            Self::Comments => {
+                socket
+                    .ask(&outside_quotes(sql, &|text| {
+                        text.replace(' ', " /* '; -- /* */ \" */ ")
+                    }))
+                    .await
+            }
+            Self::UnicodeNames => {
+                socket
+                    .ask(
+                        &sql.replace("nls.", r#"U&"\006els"."#)
+                            .replace("women", r#"U&"w\+00006fmen""#),
+                    )
+                    .await
+            }
+            Self::QuotedNames => {
+                socket
+                    .ask(
+                        &sql.replace("nls.women", r#""nls"."women""#)
+                            .replace("birth_year", r#""birth_year""#),
+                    )
+                    .await
+            }
             Self::SearchPath => {
                 socket.ask("SET search_path = nls, pg_catalog").await;
                 let replies = socket.ask(&sql.replace("nls.", "")).await;
@@ -112,7 +147,12 @@ impl Road {
             Self::ExtendedText => extended(socket, &[parse("", sql)], "", 0).await,
             Self::ExtendedBinary => extended(socket, &[parse("", sql)], "", 1).await,
             Self::SwappedUnderItsName => {
-                let harmless = [parse("s", "SELECT 1"), describe('S', "s"), message(b'C', b"Ss\0"), parse("s", sql)];
+                let harmless = [
+                    parse("s", "SELECT 1"),
+                    describe('S', "s"),
+                    message(b'C', b"Ss\0"),
+                    parse("s", sql),
+                ];
                 let replies = extended(socket, &harmless, "s", 0).await;
                 socket.ask("DEALLOCATE ALL").await;
                 replies
@@ -126,21 +166,60 @@ impl Road {
                 socket.ask("DEALLOCATE ALL").await;
                 replies
             }
-            Self::Cursor => cursor(socket, &format!("BEGIN; DECLARE c NO SCROLL CURSOR WITHOUT HOLD FOR {sql}")).await,
-            Self::BinaryCursor => cursor(socket, &format!("BEGIN; DECLARE c BINARY CURSOR FOR {sql}")).await,
-            Self::HeldCursor => cursor(socket, &format!("BEGIN; DECLARE c CURSOR WITH HOLD FOR {sql}; COMMIT")).await,
-            Self::UpperCase => socket.ask(&outside_quotes(sql, &|text| text.to_uppercase())).await,
-            Self::LineComments => socket.ask(&outside_quotes(sql, &|text| text.replace(' ', " -- '\" /* $$\n"))).await,
+            Self::Cursor => {
+                cursor(
+                    socket,
+                    &format!("BEGIN; DECLARE c NO SCROLL CURSOR WITHOUT HOLD FOR {sql}"),
+                )
+                .await
+            }
+            Self::BinaryCursor => {
+                cursor(socket, &format!("BEGIN; DECLARE c BINARY CURSOR FOR {sql}")).await
+            }
+            Self::HeldCursor => {
+                cursor(
+                    socket,
+                    &format!("BEGIN; DECLARE c CURSOR WITH HOLD FOR {sql}; COMMIT"),
+                )
+                .await
+            }
+            Self::UpperCase => {
+                socket
+                    .ask(&outside_quotes(sql, &|text| text.to_uppercase()))
+                    .await
+            }
+            Self::LineComments => {
+                socket
+                    .ask(&outside_quotes(sql, &|text| {
+                        text.replace(' ', " -- '\" /* $$\n")
+                    }))
+                    .await
+            }
             Self::Portal => {
-                let messages = [parse("", sql), bind("p", "", &[], &[]), describe('P', "p"), execute("p", 1), execute("p", 1), sync()];
+                let messages = [
+                    parse("", sql),
+                    bind("p", "", &[], &[]),
+                    describe('P', "p"),
+                    execute("p", 1),
+                    execute("p", 1),
+                    sync(),
+                ];
                 socket.send(&messages.concat()).await;
                 socket.until_ready().await
             }
             // A plan is rows, too: where one is told, the statement would be answered.
             Self::Explained => socket.ask(&format!("EXPLAIN {sql}")).await,
             Self::CopyText => socket.ask(&format!("COPY ({sql}) TO STDOUT")).await,
-            Self::CopyCsv => socket.ask(&format!("COPY ({sql}) TO STDOUT WITH (FORMAT csv, HEADER)")).await,
-            Self::CopyBinary => socket.ask(&format!("COPY ({sql}) TO STDOUT (FORMAT binary)")).await,
+            Self::CopyCsv => {
+                socket
+                    .ask(&format!("COPY ({sql}) TO STDOUT WITH (FORMAT csv, HEADER)"))
+                    .await
+            }
+            Self::CopyBinary => {
+                socket
+                    .ask(&format!("COPY ({sql}) TO STDOUT (FORMAT binary)"))
+                    .await
+            }
         }
     }
 }
@@ -159,12 +238,26 @@ async fn cursor(socket: &mut Socket, declare: &str) -> Vec<Reply> {
 /// Changes what stands outside of string constants.
 fn outside_quotes(sql: &str, change: &dyn Fn(&str) -> String) -> String {
     let parts = sql.split('\'').enumerate();
-    parts.map(|(at, part)| if at % 2 == 0 { change(part) } else { part.to_owned() }).collect::<Vec<_>>().join("'")
+    parts
+        .map(|(at, part)| {
+            if at % 2 == 0 {
+                change(part)
+            } else {
+                part.to_owned()
+            }
+        })
+        .collect::<Vec<_>>()
+        .join("'")
 }
 
 /// Parse, Describe, Bind and Execute of a named statement, in one packet.
 async fn extended(socket: &mut Socket, head: &[Vec<u8>], name: &str, format: i16) -> Vec<Reply> {
-    let tail = [describe('S', name), bind("", name, &[], &[format]), execute("", 0), sync()];
+    let tail = [
+        describe('S', name),
+        bind("", name, &[], &[format]),
+        execute("", 0),
+        sync(),
+    ];
     socket.send(&[head.concat(), tail.concat()].concat()).await;
     socket.until_ready().await
 }
@@ -172,11 +265,18 @@ async fn extended(socket: &mut Socket, head: &[Vec<u8>], name: &str, format: i16
 /// `None` where the text was refused and nothing was shown.
 fn shown(replies: &[Reply]) -> Option<String> {
     // D is a row, d a piece of a copy.
-    let rows = kinds(replies).chars().filter(|kind| matches!(kind, 'D' | 'd')).count();
+    let rows = kinds(replies)
+        .chars()
+        .filter(|kind| matches!(kind, 'D' | 'd'))
+        .count();
     let refused = replies.iter().find(|reply| reply.kind == b'E');
     match refused {
         Some(error) if rows == 0 && error.field(b'C') != "XX000" => None,
-        Some(error) => Some(format!("{rows} rows, then {} {}", error.field(b'C'), error.field(b'M'))),
+        Some(error) => Some(format!(
+            "{rows} rows, then {} {}",
+            error.field(b'C'),
+            error.field(b'M')
+        )),
         None => Some(format!("{rows} rows")),
     }
 }
@@ -187,11 +287,17 @@ async fn what_is_refused_is_refused_on_every_road() {
     let mut socket = gate.log_in().await;
     let ledger = gate.veil.engine.ledger();
     let before = ledger.balances("analyst").await.unwrap().role.spent;
-    let texts: Vec<&str> = include_str!("refused.sql").lines().filter(|line| !line.is_empty() && !line.starts_with("--")).collect();
+    let texts: Vec<&str> = include_str!("refused.sql")
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("--"))
+        .collect();
     let mut failures = Vec::new();
     for road in ROADS {
-        // With the schema in the path a name without one is the table; and of what is not private a plan may be told.
-        for sql in texts.iter().filter(|sql| !matches!(road, Road::SearchPath | Road::Explained) || sql.contains("nls.")) {
+        // With the schema in the path a name without one is the table; and of what is not private a
+        // plan may be told.
+        for sql in texts.iter().filter(|sql| {
+            !matches!(road, Road::SearchPath | Road::Explained) || sql.contains("nls.")
+        }) {
             if let Some(shown) = shown(&road.send(&mut socket, sql).await) {
                 failures.push(format!("{road:?}: {sql}: {shown}"));
             }
@@ -246,7 +352,15 @@ async fn no_other_statement_or_message_reaches_the_rows() {
         assert_eq!(shown(&replies), None, "{sql}: {replies:?}");
     }
     // The function-call message, which has no SQL at all.
-    socket.send(&[message(b'F', &[0, 0, 0, 42, 0, 0, 0, 0, 0, 0]), query("SELECT 1")].concat()).await;
+    socket
+        .send(
+            &[
+                message(b'F', &[0, 0, 0, 42, 0, 0, 0, 0, 0, 0]),
+                query("SELECT 1"),
+            ]
+            .concat(),
+        )
+        .await;
     let replies = socket.until_ready().await;
     assert_eq!(shown(&replies), None, "{replies:?}");
 }
@@ -272,10 +386,13 @@ const SWITCHES: [(&str, &str); 14] = [
 /// Whether the session has the setting at the value.
 async fn is_turned(socket: &mut Socket, name: &str, value: &str) -> bool {
     let replies = socket.ask(&format!("SHOW {name}")).await;
-    replies.iter().any(|reply| reply.kind == b'D' && reply.values()[0].as_deref() == Some(value))
+    replies
+        .iter()
+        .any(|reply| reply.kind == b'D' && reply.values()[0].as_deref() == Some(value))
 }
 
-/// SET in its forms, by each protocol, beside other statements, from a function, in a string of SQL, and in the startup packet.
+/// SET in its forms, by each protocol, beside other statements, from a function, in a string of
+/// SQL, and in the startup packet.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_road_turns_a_switch() {
     let gate = Gate::before(Veil::demo(super::rich, Veil::silent()).await).await;
@@ -311,7 +428,13 @@ async fn no_road_turns_a_switch() {
             ("options".to_owned(), format!("--{name}={value}")),
         ] {
             let mut other = Socket::over(Box::new(TcpStream::connect(gate.address).await.unwrap()));
-            other.send(&startup(&[("user", "analyst"), ("database", "nls"), (&parameter.0, &parameter.1)])).await;
+            other
+                .send(&startup(&[
+                    ("user", "analyst"),
+                    ("database", "nls"),
+                    (&parameter.0, &parameter.1),
+                ]))
+                .await;
             let offer = other.receive().await.unwrap();
             if offer.kind == b'E' {
                 continue;

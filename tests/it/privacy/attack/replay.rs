@@ -1,5 +1,5 @@
-//! One session, byte for byte, against a database and against its neighbour, with the same noise: what comes back is the same to the byte, but for
-//! released values.
+//! One session, byte for byte, against a database and against its neighbour, with the same noise:
+//! what comes back is the same to the byte, but for released values.
 
 use tokio_postgres::Client;
 
@@ -17,7 +17,10 @@ pub async fn gate(without: Option<&str>, sampler: pgveil::engine::MakeSampler) -
     let fill = async |client: &Client| {
         load(client).await;
         if let Some(woman) = without {
-            let gone = format!("DELETE FROM nls.interviews WHERE woman_id = {woman}; DELETE FROM nls.women WHERE woman_id = {woman}; ANALYZE");
+            let gone = format!(
+                "DELETE FROM nls.interviews WHERE woman_id = {woman}; DELETE FROM nls.women WHERE \
+                    woman_id = {woman}; ANALYZE"
+            );
             client.batch_execute(&gone).await.unwrap();
         }
     };
@@ -27,10 +30,13 @@ pub async fn gate(without: Option<&str>, sampler: pgveil::engine::MakeSampler) -
 /// A message as it must be on both sides.
 type Shape = (char, Vec<u8>);
 
-/// All that is not a released value. Left out are rows, how many there are (in a tag, and in whether a portal is at its end), which is released too where
-/// keys are; and how far off an answer may be, which for ratios is computed from released values. Of EXPLAIN nothing is left out.
+/// All that is not a released value. Left out are rows, how many there are (in a tag, and in
+/// whether a portal is at its end), which is released too where keys are; and how far off an answer
+/// may be, which for ratios is computed from released values. Of EXPLAIN nothing is left out.
 fn shape(replies: Vec<Reply>, is_plan: bool) -> Vec<Shape> {
-    let rest = replies.into_iter().filter(|reply| is_plan || !matches!(reply.kind, b'D' | b'd'));
+    let rest = replies
+        .into_iter()
+        .filter(|reply| is_plan || !matches!(reply.kind, b'D' | b'd'));
     rest.map(|Reply { kind, mut body }| match kind {
         b'C' if !is_plan => {
             body.retain(|byte| !byte.is_ascii_digit());
@@ -66,8 +72,17 @@ pub enum Road {
     Explain,
 }
 
-pub const ROADS: [Road; 9] =
-    [Road::Simple, Road::ExtendedText, Road::ExtendedBinary, Road::Prepared, Road::Cursor, Road::Held, Road::Copy, Road::Several, Road::Explain];
+pub const ROADS: [Road; 9] = [
+    Road::Simple,
+    Road::ExtendedText,
+    Road::ExtendedBinary,
+    Road::Prepared,
+    Road::Cursor,
+    Road::Held,
+    Road::Copy,
+    Road::Several,
+    Road::Explain,
+];
 
 impl Road {
     /// All that comes back, in a session that is usable afterwards.
@@ -76,11 +91,35 @@ impl Road {
             Self::Simple => socket.ask(sql).await,
             Self::ExtendedText => extended(socket, sql, 0).await,
             Self::ExtendedBinary => extended(socket, sql, 1).await,
-            Self::Prepared => all(socket, &[&format!("PREPARE p AS {sql}"), "EXECUTE p", "DEALLOCATE ALL"]).await,
-            Self::Cursor => all(socket, &[&format!("BEGIN; DECLARE c CURSOR FOR {sql}"), "FETCH 1 FROM c", "ROLLBACK"]).await,
+            Self::Prepared => {
+                all(
+                    socket,
+                    &[
+                        &format!("PREPARE p AS {sql}"),
+                        "EXECUTE p",
+                        "DEALLOCATE ALL",
+                    ],
+                )
+                .await
+            }
+            Self::Cursor => {
+                all(
+                    socket,
+                    &[
+                        &format!("BEGIN; DECLARE c CURSOR FOR {sql}"),
+                        "FETCH 1 FROM c",
+                        "ROLLBACK",
+                    ],
+                )
+                .await
+            }
             Self::Held => {
                 let declared = format!("BEGIN; DECLARE h CURSOR WITH HOLD FOR {sql}; COMMIT");
-                all(socket, &[&declared, "FETCH FORWARD 2 FROM h", "CLOSE ALL", "ROLLBACK"]).await
+                all(
+                    socket,
+                    &[&declared, "FETCH FORWARD 2 FROM h", "CLOSE ALL", "ROLLBACK"],
+                )
+                .await
             }
             Self::Copy => socket.ask(&format!("COPY ({sql}) TO STDOUT")).await,
             Self::Several => socket.ask(&format!("SELECT 1; {sql}; SELECT 2")).await,
@@ -95,7 +134,19 @@ impl Road {
 
 async fn extended(socket: &mut Socket, sql: &str, format: i16) -> Vec<Reply> {
     let close = message(b'C', b"Sq\0");
-    socket.send(&[parse("q", sql), describe('S', "q"), bind("", "q", &[], &[format]), execute("", 2), close, sync()].concat()).await;
+    socket
+        .send(
+            &[
+                parse("q", sql),
+                describe('S', "q"),
+                bind("", "q", &[], &[format]),
+                execute("", 2),
+                close,
+                sync(),
+            ]
+            .concat(),
+        )
+        .await;
     socket.until_ready().await
 }
 
@@ -112,14 +163,21 @@ pub struct Both {
     left: Socket,
     right: Socket,
     pub unlike: Vec<String>,
-    /// Texts that PostgreSQL's own arithmetic over released values refused on one side: a zero divisor, a row too many for a scalar.
+    /// Texts that PostgreSQL's own arithmetic over released values refused on one side: a zero
+    /// divisor, a row too many for a scalar.
     pub of_values: usize,
     pub asked: usize,
 }
 
 impl Both {
     pub fn new(left: Socket, right: Socket) -> Self {
-        Self { left, right, unlike: Vec::new(), of_values: 0, asked: 0 }
+        Self {
+            left,
+            right,
+            unlike: Vec::new(),
+            of_values: 0,
+            asked: 0,
+        }
     }
 
     /// Sends a text of the session itself.
@@ -131,10 +189,19 @@ impl Both {
 
     /// A text by each of these roads.
     pub async fn ask(&mut self, sql: &str, roads: &[Road]) {
-        // A clock that is read twice may show two times; of answers, where it could, nothing is compared.
-        let has_clock = ["now", "current_", "local", "clock"].iter().any(|word| sql.to_lowercase().contains(word));
-        for road in roads.iter().filter(|road| !has_clock || **road != Road::Explain) {
-            let (here, there) = tokio::join!(road.travel(&mut self.left, sql), road.travel(&mut self.right, sql));
+        // A clock that is read twice may show two times; of answers, where it could, nothing is
+        // compared.
+        let has_clock = ["now", "current_", "local", "clock"]
+            .iter()
+            .any(|word| sql.to_lowercase().contains(word));
+        for road in roads
+            .iter()
+            .filter(|road| !has_clock || **road != Road::Explain)
+        {
+            let (here, there) = tokio::join!(
+                road.travel(&mut self.left, sql),
+                road.travel(&mut self.right, sql)
+            );
             self.asked += 1;
             if here == there {
                 continue;
@@ -142,20 +209,36 @@ impl Both {
             if is_of_values(&here) || is_of_values(&there) {
                 self.of_values += 1;
             } else {
-                self.unlike.push(format!("{road:?}: {sql}\n{}\n-- but without the unit\n{}", printed(&here), printed(&there)));
+                self.unlike.push(format!(
+                    "{road:?}: {sql}\n{}\n-- but without the unit\n{}",
+                    printed(&here),
+                    printed(&there)
+                ));
             }
         }
     }
 
-    /// A text in which no released value could fail: one side may not tell of an error that the other does not. Gives whether the first road answered it.
+    /// A text in which no released value could fail: one side may not tell of an error that the
+    /// other does not. Gives whether the first road answered it.
     pub async fn ask_of_rows(&mut self, sql: &str, roads: &[Road]) -> bool {
         let mut answered = Vec::new();
         for road in roads {
-            let (here, there) = tokio::join!(road.travel(&mut self.left, sql), road.travel(&mut self.right, sql));
+            let (here, there) = tokio::join!(
+                road.travel(&mut self.left, sql),
+                road.travel(&mut self.right, sql)
+            );
             self.asked += 1;
-            let broke = |seen: &[Shape]| seen.iter().any(|(kind, body)| *kind == 'E' && body.windows(6).any(|field| field == b"CXX000"));
+            let broke = |seen: &[Shape]| {
+                seen.iter().any(|(kind, body)| {
+                    *kind == 'E' && body.windows(6).any(|field| field == b"CXX000")
+                })
+            };
             if here != there || broke(&here) {
-                self.unlike.push(format!("{road:?}: {sql}\n{}\n-- but without the unit\n{}", printed(&here), printed(&there)));
+                self.unlike.push(format!(
+                    "{road:?}: {sql}\n{}\n-- but without the unit\n{}",
+                    printed(&here),
+                    printed(&there)
+                ));
             }
             answered.push(here.iter().all(|(kind, _)| *kind != 'E'));
         }
@@ -165,7 +248,10 @@ impl Both {
     /// A text whose answer has no released value, by each of these roads: rows and all.
     pub async fn ask_whole(&mut self, sql: &str, roads: &[Road]) {
         for road in roads {
-            let (here, there) = tokio::join!(road.send(&mut self.left, sql), road.send(&mut self.right, sql));
+            let (here, there) = tokio::join!(
+                road.send(&mut self.left, sql),
+                road.send(&mut self.right, sql)
+            );
             self.asked += 1;
             if here != there {
                 self.unlike.push(format!(
@@ -178,37 +264,61 @@ impl Both {
     }
 
     pub fn end(&self, name: &str) {
-        println!("{name}: {} times asked of both, {} stopped by released values", self.asked, self.of_values);
-        assert!(self.unlike.is_empty(), "{name}: {} unlike\n{}", self.unlike.len(), self.unlike.join("\n\n"));
-        assert!(self.of_values * 10 <= self.asked, "{name}: too few could be compared");
+        println!(
+            "{name}: {} times asked of both, {} stopped by released values",
+            self.asked, self.of_values
+        );
+        assert!(
+            self.unlike.is_empty(),
+            "{name}: {} unlike\n{}",
+            self.unlike.len(),
+            self.unlike.join("\n\n")
+        );
+        assert!(
+            self.of_values * 10 <= self.asked,
+            "{name}: too few could be compared"
+        );
     }
 }
 
 /// An error of class 22, or of a scalar subquery's rows.
 fn is_of_values(seen: &[Shape]) -> bool {
     let state = |body: &[u8]| {
-        let field = body.split(|byte| *byte == 0).find(|field| field.first() == Some(&b'C'));
+        let field = body
+            .split(|byte| *byte == 0)
+            .find(|field| field.first() == Some(&b'C'));
         field.is_some_and(|field| field.starts_with(b"C22") || field == b"C21000")
     };
     seen.iter().any(|(kind, body)| *kind == 'E' && state(body))
 }
 
 fn whole(replies: Vec<Reply>) -> Vec<Shape> {
-    replies.into_iter().map(|reply| (char::from(reply.kind), reply.body)).collect()
+    replies
+        .into_iter()
+        .map(|reply| (char::from(reply.kind), reply.body))
+        .collect()
 }
 
 fn printed(seen: &[Shape]) -> String {
-    let one = |(kind, body): &Shape| format!("{kind} {}", String::from_utf8_lossy(body).replace('\0', " "));
+    let one = |(kind, body): &Shape| {
+        format!(
+            "{kind} {}",
+            String::from_utf8_lossy(body).replace('\0', " ")
+        )
+    };
     seen.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// Every road, where `PGVEIL_REPLAY=all` asks for it; else the simple protocol, and so many others in turn.
+/// Every road, where `PGVEIL_REPLAY=all` asks for it; else the simple protocol, and so many others
+/// in turn.
 pub fn roads(turn: usize, others: usize) -> Vec<Road> {
     if std::env::var("PGVEIL_REPLAY").is_ok_and(|wish| wish == "all") {
         return ROADS.to_vec();
     }
     let rest = &ROADS[1..];
-    std::iter::once(Road::Simple).chain((0..others).map(|at| rest[(turn + at * rest.len() / others) % rest.len()])).collect()
+    std::iter::once(Road::Simple)
+        .chain((0..others).map(|at| rest[(turn + at * rest.len() / others) % rest.len()]))
+        .collect()
 }
 
 /// What a session may look at besides: the budget, what it has cost, the catalogs.
@@ -218,7 +328,8 @@ const SURROUNDINGS: [&str; 9] = [
     "SELECT * FROM pgveil.tables",
     "SELECT * FROM pgveil.columns",
     "SELECT * FROM pgveil.settings",
-    "SELECT relname, reltuples, relpages FROM pg_class WHERE relnamespace = 'nls'::regnamespace ORDER BY 1",
+    "SELECT relname, reltuples, relpages FROM pg_class WHERE relnamespace = 'nls'::regnamespace \
+        ORDER BY 1",
     "SELECT tablename, attname, n_distinct FROM pg_stats WHERE schemaname = 'nls' ORDER BY 1, 2",
     "SELECT pg_table_size('nls.women')",
     "SHOW ALL",
@@ -226,9 +337,13 @@ const SURROUNDINGS: [&str; 9] = [
 
 /// How far off an answer may be: of counts and sums a plan's own number.
 const UNTOUCHED: [&str; 4] = [
-    "SELECT pgveil.stderr(count(*)), pgveil.stderr(sum(hourly_wage)), pgveil.stderr(count(DISTINCT woman_id)) FROM nls.interviews",
-    "SELECT race, pgveil.stderr(count(*)), pgveil.stderr(sum(years_of_school)) FROM nls.women GROUP BY race",
-    "SELECT year, pgveil.stderr(sum(hours_per_week)) FROM nls.interviews WHERE hourly_wage > 29 GROUP BY year",
+    "SELECT pgveil.stderr(count(*)), pgveil.stderr(sum(hourly_wage)), pgveil.stderr(count(DISTINCT \
+        woman_id)) FROM nls.interviews",
+    "SELECT race, pgveil.stderr(count(*)), pgveil.stderr(sum(years_of_school)) FROM nls.women \
+        GROUP \
+        BY race",
+    "SELECT year, pgveil.stderr(sum(hours_per_week)) FROM nls.interviews WHERE hourly_wage > 29 \
+        GROUP BY year",
     "SELECT pgveil.stderr(count(*)) FROM nls.women WHERE woman_id < 0",
 ];
 
@@ -249,13 +364,18 @@ async fn neighbours_send_the_same_bytes() {
     }
     both.end("what has no released value");
     // Whoever compares is not blind: one woman more shows in what is released under the same noise.
-    both.ask_whole("SELECT count(*) FROM nls.women WHERE woman_id > -7", &[Road::Simple]).await;
+    both.ask_whole(
+        "SELECT count(*) FROM nls.women WHERE woman_id > -7",
+        &[Road::Simple],
+    )
+    .await;
     assert_eq!(both.unlike.len(), 1);
 }
 
 /// A corpus's tables without the rows of one unit, or with all.
 async fn corpus(name: &str, without: Option<&str>) -> Gate {
-    let read = |file: &str| std::fs::read_to_string(format!("tests/corpora/{name}/{file}")).unwrap();
+    let read =
+        |file: &str| std::fs::read_to_string(format!("tests/corpora/{name}/{file}")).unwrap();
     let fill = async |client: &Client| {
         client.batch_execute(&read("schema.sql")).await.unwrap();
         if let Some(delete) = without {
@@ -270,12 +390,17 @@ const LEAVES: [(&str, &str); 5] = [
     ("census", "DELETE FROM census WHERE id = 7"),
     (
         "devices",
-        "DELETE FROM telemetry.crashes WHERE deviceid = 7; DELETE FROM telemetry.census WHERE deviceid = 7; DELETE FROM telemetry.rollouts WHERE deviceid = 7",
+        "DELETE FROM telemetry.crashes WHERE deviceid = 7; DELETE FROM telemetry.census WHERE \
+            deviceid = 7; DELETE FROM telemetry.rollouts WHERE deviceid = 7",
     ),
-    ("pums", "DELETE FROM pums.pums WHERE pid = 7; DELETE FROM pums.pums_null WHERE pid = 7"),
+    (
+        "pums",
+        "DELETE FROM pums.pums WHERE pid = 7; DELETE FROM pums.pums_null WHERE pid = 7",
+    ),
     (
         "sales",
-        "DELETE FROM sales.order_items WHERE order_id IN (SELECT id FROM sales.orders WHERE customer_id = 7);
+        "DELETE FROM sales.order_items WHERE order_id IN (SELECT id FROM sales.orders WHERE \
+            customer_id = 7);
          DELETE FROM sales.orders WHERE customer_id = 7; DELETE FROM sales.customers WHERE id = 7",
     ),
     (
@@ -288,7 +413,15 @@ const LEAVES: [(&str, &str); 5] = [
 /// What others wrote, read where it lies.
 #[tokio::test(flavor = "multi_thread")]
 async fn corpora_send_the_same_bytes() {
-    let texts: Vec<Text> = [texts::census(), texts::probe(), texts::smartnoise(), texts::business_tools()].into_iter().flatten().collect();
+    let texts: Vec<Text> = [
+        texts::census(),
+        texts::probe(),
+        texts::smartnoise(),
+        texts::business_tools(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if texts.is_empty() {
         println!("skipped: the corpora's texts are not on this machine");
         return;

@@ -15,7 +15,8 @@ use crate::fixture::Veil;
 use crate::privacy::attack::paths::Gate;
 use crate::wire::socket::Socket;
 
-/// Groups of an answer: every other is a trial, the one after it is seen beside it. Half of the trials hold a canary.
+/// Groups of an answer: every other is a trial, the one after it is seen beside it. Half of the
+/// trials hold a canary.
 const CELLS: usize = 400;
 /// Units in each group besides the canary.
 const OTHERS: usize = 20;
@@ -50,10 +51,16 @@ fn rows() -> String {
          CREATE TABLE a.people (id int PRIMARY KEY, cell int, x int);
          CREATE TABLE a.visits (person int NOT NULL REFERENCES a.people, cell int, x int);
          CREATE TABLE a.homes (id int PRIMARY KEY, place text);
-         INSERT INTO a.people SELECT 100 * c + u, c, 20 + 3 * u FROM generate_series(1, {CELLS}) c, generate_series(1, {OTHERS}) u;
-         INSERT INTO a.people SELECT 1000000 + c, c, 2000000000 FROM generate_series(1, {CELLS}, 4) c;
+         INSERT INTO a.people SELECT 100 * c + u, c, 20 + 3 * u FROM generate_series(1, {CELLS}) \
+         c, \
+         generate_series(1, {OTHERS}) u;
+         INSERT INTO a.people SELECT 1000000 + c, c, 2000000000 FROM generate_series(1, {CELLS}, \
+         4) \
+         c;
          INSERT INTO a.visits SELECT id, cell, x FROM a.people WHERE id < 1000000;
-         INSERT INTO a.visits SELECT id, cell, x FROM a.people, generate_series(1, {ROWS}) WHERE id >= 1000000;"
+         INSERT INTO a.visits SELECT id, cell, x FROM a.people, generate_series(1, {ROWS}) WHERE \
+         id \
+         >= 1000000;"
     )
 }
 
@@ -71,18 +78,36 @@ pub struct Alone {
 impl Stage {
     /// Sound, until it is told otherwise.
     pub async fn under(accounting: &str, epsilon: f64) -> Self {
-        let cells = (1..=CELLS).map(|cell| cell.to_string()).collect::<Vec<_>>().join(", ");
-        let yaml = POLICY.replace("CELLS", &cells).replace("EPSILON", &epsilon.to_string()).replace("ACCOUNTING", accounting);
+        let cells = (1..=CELLS)
+            .map(|cell| cell.to_string())
+            .collect::<Vec<_>>()
+            .join(", ");
+        let yaml = POLICY
+            .replace("CELLS", &cells)
+            .replace("EPSILON", &epsilon.to_string())
+            .replace("ACCOUNTING", accounting);
         let fault = Arc::new(AtomicUsize::new(0));
         let chosen = Arc::clone(&fault);
-        let sampler: pgveil::engine::MakeSampler = Arc::new(move || Box::new(Faulty::new(FAULTS[chosen.load(Ordering::Relaxed)])));
-        let veil = Veil::over(async |client| client.batch_execute(&rows()).await.unwrap(), &yaml, Some(sampler)).await;
-        Self { gate: Gate::before(veil).await, fault }
+        let sampler: pgveil::engine::MakeSampler =
+            Arc::new(move || Box::new(Faulty::new(FAULTS[chosen.load(Ordering::Relaxed)])));
+        let veil = Veil::over(
+            async |client| client.batch_execute(&rows()).await.unwrap(),
+            &yaml,
+            Some(sampler),
+        )
+        .await;
+        Self {
+            gate: Gate::before(veil).await,
+            fault,
+        }
     }
 
     /// What is wrong with the noise from here on.
     pub fn breaks(&self, fault: Fault) {
-        self.fault.store(FAULTS.iter().position(|f| *f == fault).unwrap(), Ordering::Relaxed);
+        self.fault.store(
+            FAULTS.iter().position(|f| *f == fault).unwrap(),
+            Ordering::Relaxed,
+        );
     }
 
     pub fn client(&self) -> &tokio_postgres::Client {
@@ -96,7 +121,14 @@ impl Stage {
     }
 
     async fn spent(&self) -> Loss {
-        self.gate.veil.engine.ledger().balance("analyst").await.unwrap().spent
+        self.gate
+            .veil
+            .engine
+            .ledger()
+            .balance("analyst")
+            .await
+            .unwrap()
+            .spent
     }
 
     /// What one purchase costs.
@@ -108,11 +140,20 @@ impl Stage {
 
     pub async fn plan(&self, sql: &str) -> Arc<Plan> {
         let statements = parse(sql).unwrap();
-        let [Statement::Query(query)] = statements.as_slice() else { panic!("one query") };
-        self.gate.veil.engine.plan(&Veil::asker(), query).await.unwrap().0
+        let [Statement::Query(query)] = statements.as_slice() else {
+            panic!("one query")
+        };
+        self.gate
+            .veil
+            .engine
+            .plan(&Veil::asker(), query)
+            .await
+            .unwrap()
+            .0
     }
 
-    /// Buys every question so many times: each time the attacker sees of each trial its group and the next one, in all of them. And what a time costs.
+    /// Buys every question so many times: each time the attacker sees of each trial its group and
+    /// the next one, in all of them. And what a time costs.
     pub async fn trials(&self, questions: &[&str], answers: usize) -> (Trials, Loss) {
         let mut session = self.session().await;
         let mut trials = Trials::default();
@@ -127,11 +168,16 @@ impl Stage {
             sort_out(&seen, &mut trials);
         }
         charged.dedup();
-        assert_eq!(charged.len(), 1, "{questions:?} is charged unlike: {charged:?}");
+        assert_eq!(
+            charged.len(),
+            1,
+            "{questions:?} is charged unlike: {charged:?}"
+        );
         (trials, charged[0])
     }
 
-    /// Groups without declared keys, of as many units as the threshold asks for, with a canary or without; and groups of a canary alone.
+    /// Groups without declared keys, of as many units as the threshold asks for, with a canary or
+    /// without; and groups of a canary alone.
     pub async fn thresholded(&self, answers: usize) -> (Trials, Loss, Alone) {
         let sql = "SELECT place, count(*) FROM a.homes GROUP BY place";
         let plan = self.plan(sql).await;
@@ -139,43 +185,91 @@ impl Stage {
         let (presence, pass_at) = price.threshold.unwrap();
         let threshold = pass_at >> price.calibrated[presence].refine;
         let mut fill = format!(
-            "INSERT INTO a.homes SELECT 1000 * c + u, 'p' || c FROM generate_series(1, {CELLS}) c, generate_series(1, {threshold}) u;
-             INSERT INTO a.homes SELECT 1000000 + c, 'p' || c FROM generate_series(1, {CELLS}, 2) c;"
+            "INSERT INTO a.homes SELECT 1000 * c + u, 'p' || c FROM generate_series(1, {CELLS}) c, \
+                generate_series(1, {threshold}) u;
+             INSERT INTO a.homes SELECT 1000000 + c, 'p' || c FROM generate_series(1, {CELLS}, 2) \
+             c;"
         );
-        write!(fill, "INSERT INTO a.homes SELECT 2000000 + c, 'l' || c FROM generate_series(1, {CELLS}) c").unwrap();
+        write!(
+            fill,
+            "INSERT INTO a.homes SELECT 2000000 + c, 'l' || c FROM generate_series(1, {CELLS}) c"
+        )
+        .unwrap();
         self.client().batch_execute(&fill).await.unwrap();
         let mut session = self.session().await;
-        let (mut trials, mut alone) = (Trials::default(), Alone { shown: 0, hidden: 0 });
+        let (mut trials, mut alone) = (
+            Trials::default(),
+            Alone {
+                shown: 0,
+                hidden: 0,
+            },
+        );
         let before = self.spent().await;
         for _ in 0..answers / 2 {
             let shown = bought(&mut session, sql).await;
             for cell in 1..=CELLS {
-                let seen = shown.get(&format!("p{cell}")).map_or(vec![0.0, 0.0], |count| vec![1.0, count[0] - threshold as f64]);
+                let seen = shown
+                    .get(&format!("p{cell}"))
+                    .map_or(vec![0.0, 0.0], |count| {
+                        vec![1.0, count[0] - threshold as f64]
+                    });
                 if cell % 2 == 1 {
                     trials.with.push(seen)
                 } else {
                     trials.without.push(seen)
                 }
-                if shown.contains_key(&format!("l{cell}")) { alone.shown += 1 } else { alone.hidden += 1 }
+                if shown.contains_key(&format!("l{cell}")) {
+                    alone.shown += 1
+                } else {
+                    alone.hidden += 1
+                }
             }
         }
-        (trials, each(minus(self.spent().await, before), answers / 2), alone)
+        (
+            trials,
+            each(minus(self.spent().await, before), answers / 2),
+            alone,
+        )
     }
 }
 
 /// An answer's numbers by its first column; NULL is zero.
 async fn bought(session: &mut Socket, sql: &str) -> HashMap<String, Seen> {
     let replies = session.ask(sql).await;
-    assert!(replies.iter().all(|reply| reply.kind != b'E'), "{sql}: {replies:?}");
-    let number = |value: &Option<String>| value.as_deref().map_or(0.0, |text| text.parse::<f64>().unwrap());
-    let rows = replies.iter().filter(|reply| reply.kind == b'D').map(|reply| reply.values());
-    rows.map(|row| (row[0].clone().unwrap_or_default(), row[1..].iter().map(number).collect())).collect()
+    assert!(
+        replies.iter().all(|reply| reply.kind != b'E'),
+        "{sql}: {replies:?}"
+    );
+    let number = |value: &Option<String>| {
+        value
+            .as_deref()
+            .map_or(0.0, |text| text.parse::<f64>().unwrap())
+    };
+    let rows = replies
+        .iter()
+        .filter(|reply| reply.kind == b'D')
+        .map(|reply| reply.values());
+    rows.map(|row| {
+        (
+            row[0].clone().unwrap_or_default(),
+            row[1..].iter().map(number).collect(),
+        )
+    })
+    .collect()
 }
 
 fn sort_out(seen: &[HashMap<String, Seen>], trials: &mut Trials) {
     for cell in (1..=CELLS).step_by(2) {
-        let both: Seen = seen.iter().flat_map(|answer| [cell, cell + 1].map(|at| answer[&at.to_string()].clone())).flatten().collect();
-        if cell % 4 == 1 { trials.with.push(both) } else { trials.without.push(both) }
+        let both: Seen = seen
+            .iter()
+            .flat_map(|answer| [cell, cell + 1].map(|at| answer[&at.to_string()].clone()))
+            .flatten()
+            .collect();
+        if cell % 4 == 1 {
+            trials.with.push(both)
+        } else {
+            trials.without.push(both)
+        }
     }
 }
 
@@ -192,5 +286,10 @@ pub fn minus(after: Loss, before: Loss) -> Loss {
 
 fn each(all: Loss, count: usize) -> Loss {
     let part = |whole: Fixed| Fixed(whole.0 / count as u128);
-    Loss { epsilon: all.epsilon.map(part), rho: part(all.rho), mu_squared: part(all.mu_squared), delta: part(all.delta) }
+    Loss {
+        epsilon: all.epsilon.map(part),
+        rho: part(all.rho),
+        mu_squared: part(all.mu_squared),
+        delta: part(all.delta),
+    }
 }

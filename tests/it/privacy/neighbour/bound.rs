@@ -13,32 +13,54 @@ use super::random::Random;
 use super::world::{Groups, Missing, World};
 
 /// Every release of the plan, for the units that are missing aside.
-pub async fn holds(world: &World, missing: Missing, plan: &Plan, random: &mut Random) -> Result<(), String> {
+pub async fn holds(
+    world: &World,
+    missing: Missing,
+    plan: &Plan,
+    random: &mut Random,
+) -> Result<(), String> {
     for release in plan.releases() {
         for part in release.parts() {
             let sql = filled(plan, release, part.sql(), random);
             parts::holds(world, missing, release, part, &sql).await?;
         }
-        let (Some(sql), Some(price)) = (release.sql(), release.price()) else { continue };
+        let (Some(sql), Some(price)) = (release.sql(), release.price()) else {
+            continue;
+        };
         let sql = &filled(plan, release, sql, random);
         calibrated(price)?;
         let compared = world.compare(sql, release.key_columns()).await?;
         is_silent(release, &compared.nobody).map_err(|fault| format!("{fault}\n{sql}"))?;
         for (unit, rest) in missing.iter().zip(&compared.rest) {
-            within(price, release, &compared.whole, rest).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))?;
+            within(price, release, &compared.whole, rest)
+                .map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))?;
         }
     }
     Ok(())
 }
 
-/// A release's statement with any constants whatever in it: the bound holds for every value of them.
+/// A release's statement with any constants whatever in it: the bound holds for every value of
+/// them.
 pub fn filled(plan: &Plan, release: &ReleasePlan, sql: &str, random: &mut Random) -> String {
     let mut sql = sql.to_owned();
-    let rows: Vec<usize> = plan.middles().iter().map(|m| if m.rows == MiddleRows::One { 1 } else { random.below(5) }).collect();
+    let rows: Vec<usize> = plan
+        .middles()
+        .iter()
+        .map(|m| {
+            if m.rows == MiddleRows::One {
+                1
+            } else {
+                random.below(5)
+            }
+        })
+        .collect();
     for (at, (middle, column)) in release.constants().iter().enumerate().rev() {
         let hostile = hostile(&plan.middles()[*middle].columns[*column]);
         let values: Vec<&str> = (0..rows[*middle]).map(|_| random.pick(hostile)).collect();
-        sql = sql.replace(&format!("${}", at + 1), &format!("'{{{}}}'", values.join(",")));
+        sql = sql.replace(
+            &format!("${}", at + 1),
+            &format!("'{{{}}}'", values.join(",")),
+        );
     }
     sql
 }
@@ -49,12 +71,52 @@ fn hostile(data_type: &Type) -> &'static [&'static str] {
         Type::Bool => &["NULL", "t", "f"],
         Type::Int2 => &["NULL", "0", "-32768", "32767", "3"],
         Type::Int4 => &["NULL", "0", "-2147483648", "2147483647", "7"],
-        Type::Int8 => &["NULL", "0", "-9223372036854775808", "9223372036854775807", "5"],
-        Type::Numeric(_) => &["NULL", "0", "NaN", "Infinity", "-Infinity", "1e131000", "1e-16000", "2.50", "33"],
-        Type::Float4 | Type::Float8 => &["NULL", "0", "-0", "NaN", "Infinity", "-Infinity", "3e38", "1e-40", "2.5", "20"],
+        Type::Int8 => &[
+            "NULL",
+            "0",
+            "-9223372036854775808",
+            "9223372036854775807",
+            "5",
+        ],
+        Type::Numeric(_) => &[
+            "NULL",
+            "0",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "1e131000",
+            "1e-16000",
+            "2.50",
+            "33",
+        ],
+        Type::Float4 | Type::Float8 => &[
+            "NULL",
+            "0",
+            "-0",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "3e38",
+            "1e-40",
+            "2.5",
+            "20",
+        ],
         Type::Text | Type::Varchar(_) => &["NULL", "\"\"", "a", "b", "\"it''s\"", "x%", "٣"],
-        Type::Date => &["NULL", "infinity", "-infinity", "\"4713-01-01 BC\"", "5874897-12-31", "2000-02-29"],
-        Type::Timestamp => &["NULL", "infinity", "-infinity", "\"294276-12-31 23:59:59\"", "\"2000-02-01 12:34:56.789\""],
+        Type::Date => &[
+            "NULL",
+            "infinity",
+            "-infinity",
+            "\"4713-01-01 BC\"",
+            "5874897-12-31",
+            "2000-02-29",
+        ],
+        Type::Timestamp => &[
+            "NULL",
+            "infinity",
+            "-infinity",
+            "\"294276-12-31 23:59:59\"",
+            "\"2000-02-01 12:34:56.789\"",
+        ],
         other => panic!("no constant has type {other}"),
     }
 }
@@ -71,19 +133,38 @@ fn is_silent(release: &ReleasePlan, left: &Groups) -> Result<(), String> {
     let silent = |(_, values): (_, &Vec<BigInt>)| values.iter().all(|v| *v == BigInt::ZERO);
     // Without keys each set shows its one group, counted or not.
     let alone = if release.key_columns() == 0 { 1 } else { 0 };
-    if left.len() <= alone && left.iter().all(silent) { Ok(()) } else { Err(format!("rows of nobody count: {left:?}")) }
+    if left.len() <= alone && left.iter().all(silent) {
+        Ok(())
+    } else {
+        Err(format!("rows of nobody count: {left:?}"))
+    }
 }
 
-pub async fn unit_within(world: &World, release: &ReleasePlan, sql: &str, whole: &Groups, unit: usize) -> Result<(), String> {
-    let Some(price) = release.price() else { return Ok(()) };
+pub async fn unit_within(
+    world: &World,
+    release: &ReleasePlan,
+    sql: &str,
+    whole: &Groups,
+    unit: usize,
+) -> Result<(), String> {
+    let Some(price) = release.price() else {
+        return Ok(());
+    };
     world.without(unit).await;
     let rest = world.run(sql, release.key_columns()).await;
     world.back().await;
-    within(price, release, whole, &rest?).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))
+    within(price, release, whole, &rest?)
+        .map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))
 }
 
-/// The norm of the difference against the clip, in integers; with a threshold, the number of groups and the presence too.
-pub fn within(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) -> Result<(), String> {
+/// The norm of the difference against the clip, in integers; with a threshold, the number of groups
+/// and the presence too.
+pub fn within(
+    price: &Price,
+    release: &ReleasePlan,
+    whole: &Groups,
+    rest: &Groups,
+) -> Result<(), String> {
     let refined = release.is_refined();
     let finest = price.calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
     let keys: BTreeSet<_> = whole.keys().chain(rest.keys()).collect();
@@ -99,7 +180,11 @@ pub fn within(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Group
         touched += u32::from(a != b || rest.get(key).is_none());
         for (j, weight) in price.weights.iter().enumerate() {
             let moved = (&a[j] - &b[j]).magnitude() * weight;
-            let moved = if refined { moved << (finest - price.calibrated[j].refine) } else { moved << finest };
+            let moved = if refined {
+                moved << (finest - price.calibrated[j].refine)
+            } else {
+                moved << finest
+            };
             norm += match price.mechanism {
                 Mechanism::Gaussian => &moved * &moved,
                 Mechanism::Laplace => moved,
@@ -120,32 +205,60 @@ pub fn within(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Group
         Mechanism::Laplace => price.clip.clone() << finest,
     };
     if norm > limit {
-        return Err(format!("norm {norm} > {limit} ({:?}, clip {}, {finest} bits)", price.mechanism, price.clip));
+        return Err(format!(
+            "norm {norm} > {limit} ({:?}, clip {}, {finest} bits)",
+            price.mechanism, price.clip
+        ));
     }
     shared(price, release, &presences)?;
     // One row a unit is in one group of each grouping set.
     let alone = release.sets().len().max(1) as u32;
-    let groups = price.groups_per_unit.unwrap_or(if price.threshold.is_some() { alone } else { u32::MAX });
+    let groups = price
+        .groups_per_unit
+        .unwrap_or(if price.threshold.is_some() {
+            alone
+        } else {
+            u32::MAX
+        });
     if touched > groups {
-        return Err(format!("{touched} groups touched, at most {groups} declared"));
+        return Err(format!(
+            "{touched} groups touched, at most {groups} declared"
+        ));
     }
     Ok(())
 }
 
 fn one_unit(price: &Price, release: &ReleasePlan, presence: usize) -> BigUint {
-    BigUint::from(release.coordinates()[presence].magnitude()) << if release.is_refined() { price.calibrated[presence].refine } else { 0 }
+    BigUint::from(release.coordinates()[presence].magnitude())
+        << if release.is_refined() {
+            price.calibrated[presence].refine
+        } else {
+            0
+        }
 }
 
-/// A presence that is shared: in each of t groups at most a t-th of its square (under Laplace noise of it), and the same in all.
+/// A presence that is shared: in each of t groups at most a t-th of its square (under Laplace noise
+/// of it), and the same in all.
 fn shared(price: &Price, release: &ReleasePlan, presences: &[BigUint]) -> Result<(), String> {
-    let Some((at, _)) = price.threshold.filter(|(at, _)| release.coordinates()[*at] == Partial::Presence) else { return Ok(()) };
+    let Some((at, _)) = price
+        .threshold
+        .filter(|(at, _)| release.coordinates()[*at] == Partial::Presence)
+    else {
+        return Ok(());
+    };
     let one = one_unit(price, release, at);
     let whole = |moved: &BigUint| match price.mechanism {
         Mechanism::Gaussian => moved * moved * presences.len() <= &one * &one,
         Mechanism::Laplace => moved * presences.len() <= one,
     };
     let alike = presences.windows(2).all(|two| two[0] == two[1]);
-    if alike && presences.iter().all(whole) { Ok(()) } else { Err(format!("presences {presences:?} share more than {one}, or not evenly")) }
+    if alike && presences.iter().all(whole) {
+        Ok(())
+    } else {
+        Err(format!(
+            "presences {presences:?} share more than {one}, or not evenly"
+        ))
+    }
 }
 
 /// The scale of every coordinate's noise against what the loss claims, exactly.
@@ -161,16 +274,30 @@ pub fn scaled(price: &Price, weight: &BigUint, noise: Noise, refine: u32) -> Res
     scaled_by(&price.loss, &price.clip, weight, noise, refine)
 }
 
-pub fn scaled_by(loss: &Loss, clip: &BigUint, weight: &BigUint, noise: Noise, refine: u32) -> Result<(), String> {
+pub fn scaled_by(
+    loss: &Loss,
+    clip: &BigUint,
+    weight: &BigUint,
+    noise: Noise,
+    refine: u32,
+) -> Result<(), String> {
     let enough = match noise {
         Noise::Gaussian { sigma } => {
             let scale = weight * sigma;
             &scale * &scale * loss.mu_squared.0 >= (clip * clip) << (2 * refine + 60)
         }
         Noise::Laplace { scale } => {
-            let Some(epsilon) = loss.epsilon else { return Err("Laplace noise without an epsilon".to_owned()) };
+            let Some(epsilon) = loss.epsilon else {
+                return Err("Laplace noise without an epsilon".to_owned());
+            };
             weight * scale * epsilon.0 >= clip.clone() << (refine + 60)
         }
     };
-    if enough { Ok(()) } else { Err(format!("noise {noise:?} is too small for weight {weight}, clip {clip}")) }
+    if enough {
+        Ok(())
+    } else {
+        Err(format!(
+            "noise {noise:?} is too small for weight {weight}, clip {clip}"
+        ))
+    }
 }

@@ -1,4 +1,5 @@
-//! Each group and each release has draws of its own; one draw for two groups, or a stream begun again, is caught.
+//! Each group and each release has draws of its own; one draw for two groups, or a stream begun
+//! again, is caught.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::veiled::{Veiled, asker};
 use super::world::World;
 
-/// Every draw is the next multiple of a large step: equal noise is an equal draw. A step of nothing is a draw that all groups share.
+/// Every draw is the next multiple of a large step: equal noise is an equal draw. A step of nothing
+/// is a draw that all groups share.
 struct Counting {
     drawn: Arc<AtomicI64>,
     step: i64,
@@ -34,11 +36,38 @@ impl Sampler for Counting {
 const EMPTY: &str = "SELECT kd, b, count(*) FROM people WHERE i4 < 0 GROUP BY kd, b";
 
 async fn counts(veiled: &Veiled) -> Vec<String> {
-    let asker = Asker { wishes: Wishes { reuse: Reuse::Off, ..asker().wishes }, ..asker() };
+    let asker = Asker {
+        wishes: Wishes {
+            reuse: Reuse::Off,
+            ..asker().wishes
+        },
+        ..asker()
+    };
     let statements = parse(EMPTY).unwrap();
-    let [Statement::Query(query)] = statements.as_slice() else { panic!("one query") };
-    let answer = veiled.engine.answer(&asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await.unwrap();
-    answer.rows.iter().map(|row| row[2].as_ref().map_or(String::new(), |text| String::from_utf8_lossy(text).into_owned())).collect()
+    let [Statement::Query(query)] = statements.as_slice() else {
+        panic!("one query")
+    };
+    let answer = veiled
+        .engine
+        .answer(
+            &asker,
+            query,
+            &[],
+            &[],
+            &[Format::Text],
+            CancellationToken::new(),
+        )
+        .await
+        .unwrap();
+    answer
+        .rows
+        .iter()
+        .map(|row| {
+            row[2].as_ref().map_or(String::new(), |text| {
+                String::from_utf8_lossy(text).into_owned()
+            })
+        })
+        .collect()
 }
 
 fn are_unlike(counts: &[String]) -> bool {
@@ -48,7 +77,11 @@ fn are_unlike(counts: &[String]) -> bool {
 fn counting(step: i64, begins_again: bool) -> MakeSampler {
     let all = Arc::new(AtomicI64::new(0));
     Arc::new(move || {
-        let drawn = if begins_again { Arc::new(AtomicI64::new(0)) } else { Arc::clone(&all) };
+        let drawn = if begins_again {
+            Arc::new(AtomicI64::new(0))
+        } else {
+            Arc::clone(&all)
+        };
         Box::new(Counting { drawn, step })
     })
 }
@@ -62,10 +95,16 @@ async fn every_group_has_its_own_draw() {
     assert!(are_unlike(&[first, second].concat()));
     veiled.engine.stop().await;
     let shared = Veiled::with(&world, counting(0, false)).await;
-    assert!(!are_unlike(&counts(&shared).await), "a draw for all groups survives");
+    assert!(
+        !are_unlike(&counts(&shared).await),
+        "a draw for all groups survives"
+    );
     shared.engine.stop().await;
     let again = Veiled::with(&world, counting(1, true)).await;
-    assert!(!are_unlike(&[counts(&again).await, counts(&again).await].concat()), "a stream begun again survives");
+    assert!(
+        !are_unlike(&[counts(&again).await, counts(&again).await].concat()),
+        "a stream begun again survives"
+    );
     again.engine.stop().await;
 }
 
@@ -73,7 +112,11 @@ async fn every_group_has_its_own_draw() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_purchase_draws_afresh() {
     let world = World::new().await;
-    let veiled = Veiled::with(&world, Arc::new(|| Box::new(pgveil::mechanism::OsRandomness::new()))).await;
+    let veiled = Veiled::with(
+        &world,
+        Arc::new(|| Box::new(pgveil::mechanism::OsRandomness::new())),
+    )
+    .await;
     let found = [counts(&veiled).await, counts(&veiled).await];
     assert_ne!(found[0], found[1]);
     veiled.engine.stop().await;

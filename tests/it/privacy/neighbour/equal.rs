@@ -19,66 +19,135 @@ type Rows = Vec<Vec<Option<String>>>;
 
 async fn asked(engine: &Engine, sql: &str) -> Result<Rows, String> {
     let statements = parse(sql).map_err(|e| format!("{e:?}"))?;
-    let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
-    let answer = engine.answer(&asker(), query, &[], &[], &[Format::Text], CancellationToken::new()).await.map_err(|e| format!("{e:?}"))?;
-    let text = |v: &Option<bytes::Bytes>| v.as_ref().map(|b| String::from_utf8_lossy(b).into_owned());
-    Ok(answer.rows.iter().map(|row| row.iter().map(text).collect()).collect())
+    let [Statement::Query(query)] = statements.as_slice() else {
+        return Err("not a query".to_owned());
+    };
+    let answer = engine
+        .answer(
+            &asker(),
+            query,
+            &[],
+            &[],
+            &[Format::Text],
+            CancellationToken::new(),
+        )
+        .await
+        .map_err(|e| format!("{e:?}"))?;
+    let text =
+        |v: &Option<bytes::Bytes>| v.as_ref().map(|b| String::from_utf8_lossy(b).into_owned());
+    Ok(answer
+        .rows
+        .iter()
+        .map(|row| row.iter().map(text).collect())
+        .collect())
 }
 
 /// Groups of few units are not shown then.
 async fn is_thresholded(engine: &Engine, sql: &str) -> bool {
-    let Ok(statements) = parse(sql) else { return false };
-    let [Statement::Query(query)] = statements.as_slice() else { return false };
-    let Ok((plan, _)) = engine.plan(&asker(), query).await else { return false };
-    plan.releases().iter().flat_map(|r| r.keys()).any(|(_, rule)| *rule == KeyRule::Threshold)
+    let Ok(statements) = parse(sql) else {
+        return false;
+    };
+    let [Statement::Query(query)] = statements.as_slice() else {
+        return false;
+    };
+    let Ok((plan, _)) = engine.plan(&asker(), query).await else {
+        return false;
+    };
+    plan.releases()
+        .iter()
+        .flat_map(|r| r.keys())
+        .any(|(_, rule)| *rule == KeyRule::Threshold)
 }
 
 /// PostgreSQL's answer, where ours shows every group of it.
 async fn shown_whole(engine: &Engine, world: &World, sql: &str) -> Option<Rows> {
-    if is_thresholded(engine, sql).await { None } else { plain(world, sql).await }
+    if is_thresholded(engine, sql).await {
+        None
+    } else {
+        plain(world, sql).await
+    }
 }
 
 async fn plain(world: &World, sql: &str) -> Option<Rows> {
-    let messages = world.client.simple_query(&format!("SET search_path = w, pg_catalog; {sql}")).await.ok()?;
+    let messages = world
+        .client
+        .simple_query(&format!("SET search_path = w, pg_catalog; {sql}"))
+        .await
+        .ok()?;
     let rows = messages.iter().filter_map(|m| match m {
-        SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect()),
+        SimpleQueryMessage::Row(row) => Some(
+            (0..row.len())
+                .map(|i| row.get(i).map(str::to_owned))
+                .collect(),
+        ),
         _ => None,
     });
     Some(rows.collect())
 }
 
 /// The columns that random expressions name, of each person's rows.
-const PER_PERSON: &str = "(SELECT person, (count(*))::smallint AS s2, sum(i4)::int AS i4, count(tx)::int AS j4, sum(ni) AS i8, sum(j4) AS j8, sum(n2) AS n2, avg(nn) AS nn, \
-     avg(nb) AS nb, sum(f8) AS f8, avg(g8) AS g8, count(*) > 1 AS b, (count(*))::text AS tx, (sum(ni))::text AS vc, \
-     CASE WHEN count(DISTINCT kd) > 1 THEN 'a' ELSE 'b' END AS kd, date '2000-03-01' + (count(*))::int AS d, date '2000-03-04' AS dd, \
-     timestamp '2000-03-01 10:00:00' AS ts, timestamp '2000-03-01 10:00:00' AS tt, (count(DISTINCT ni))::int AS ni FROM visits GROUP BY person) v";
-const PER_PERSON_AND_KIND: &str = "(SELECT x.person, x.kd, x.b, x.ni, sum(x.s2)::smallint AS s2, (count(*))::int AS i4, (count(*) FILTER (WHERE x.b))::int AS j4, sum(x.i4) AS i8, \
-     count(DISTINCT x.tx) AS j8, avg(x.n2) AS n2, sum(x.nn) AS nn, sum(x.nb) AS nb, avg(x.f8) AS f8, sum(x.g8) FILTER (WHERE x.ni > 0) AS g8, \
-     upper(x.kd) AS tx, 'z' AS vc, date '2000-03-01' + (sum(x.ni))::int AS d, date '2000-03-04' AS dd, timestamp '2000-03-01 10:00:00' AS ts, \
-     timestamp '2000-03-01 10:00:00' AS tt FROM (SELECT DISTINCT person, kd, b, ni, s2, i4, tx, n2, nn, nb, f8, g8 FROM visits WHERE i4 > 1) x GROUP BY x.person, x.kd, x.b, x.ni HAVING count(*) < 4) v";
+const PER_PERSON: &str = "(SELECT person, (count(*))::smallint AS s2, sum(i4)::int AS i4, \
+    count(tx)::int AS j4, sum(ni) AS i8, sum(j4) AS j8, sum(n2) AS n2, avg(nn) AS nn, \
+     avg(nb) AS nb, sum(f8) AS f8, avg(g8) AS g8, count(*) > 1 AS b, (count(*))::text AS tx, \
+     (sum(ni))::text AS vc, \
+     CASE WHEN count(DISTINCT kd) > 1 THEN 'a' ELSE 'b' END AS kd, date '2000-03-01' + \
+     (count(*))::int AS d, date '2000-03-04' AS dd, \
+     timestamp '2000-03-01 10:00:00' AS ts, timestamp '2000-03-01 10:00:00' AS tt, (count(DISTINCT \
+     ni))::int AS ni FROM visits GROUP BY person) v";
+const PER_PERSON_AND_KIND: &str = "(SELECT x.person, x.kd, x.b, x.ni, sum(x.s2)::smallint AS s2, \
+    (count(*))::int AS i4, (count(*) FILTER (WHERE x.b))::int AS j4, sum(x.i4) AS i8, \
+     count(DISTINCT x.tx) AS j8, avg(x.n2) AS n2, sum(x.nn) AS nn, sum(x.nb) AS nb, avg(x.f8) AS \
+     f8, sum(x.g8) FILTER (WHERE x.ni > 0) AS g8, \
+     upper(x.kd) AS tx, 'z' AS vc, date '2000-03-01' + (sum(x.ni))::int AS d, date '2000-03-04' AS \
+     dd, timestamp '2000-03-01 10:00:00' AS ts, \
+     timestamp '2000-03-01 10:00:00' AS tt FROM (SELECT DISTINCT person, kd, b, ni, s2, i4, tx, \
+     n2, \
+     nn, nb, f8, g8 FROM visits WHERE i4 > 1) x GROUP BY x.person, x.kd, x.b, x.ni HAVING count(*) \
+     < 4) v";
 
-const RANKED: &str = "(SELECT x.person, x.kd, x.b, (row_number() OVER (PARTITION BY x.person ORDER BY x.id))::int AS ni, x.s2, x.j4, x.i4, x.i4 AS i8, \
-     (rank() OVER (PARTITION BY x.person ORDER BY x.i4)) AS j8, sum(x.n2) OVER (PARTITION BY x.person) AS n2, lag(x.nn) OVER (PARTITION BY x.person ORDER BY x.id) AS nn, \
-     x.nb, sum(x.f8) OVER (PARTITION BY x.person ORDER BY x.id) AS f8, first_value(x.g8) OVER (PARTITION BY x.person ORDER BY x.id DESC) AS g8, x.tx, x.vc, \
-     lead(x.d, 1) OVER (PARTITION BY x.person ORDER BY x.id) AS d, x.dd, x.ts, x.tt FROM visits x) v";
-const FIRST_AND_ALL: &str = "(SELECT * FROM (SELECT DISTINCT ON (x.person) x.* FROM visits x ORDER BY x.person, x.id DESC) w UNION ALL SELECT * FROM visits z WHERE z.i4 > 2) v";
+const RANKED: &str = "(SELECT x.person, x.kd, x.b, (row_number() OVER (PARTITION BY x.person ORDER \
+    BY x.id))::int AS ni, x.s2, x.j4, x.i4, x.i4 AS i8, \
+     (rank() OVER (PARTITION BY x.person ORDER BY x.i4)) AS j8, sum(x.n2) OVER (PARTITION BY \
+     x.person) AS n2, lag(x.nn) OVER (PARTITION BY x.person ORDER BY x.id) AS nn, \
+     x.nb, sum(x.f8) OVER (PARTITION BY x.person ORDER BY x.id) AS f8, first_value(x.g8) OVER \
+     (PARTITION BY x.person ORDER BY x.id DESC) AS g8, x.tx, x.vc, \
+     lead(x.d, 1) OVER (PARTITION BY x.person ORDER BY x.id) AS d, x.dd, x.ts, x.tt FROM visits x) \
+     v";
+const FIRST_AND_ALL: &str = "(SELECT * FROM (SELECT DISTINCT ON (x.person) x.* FROM visits x ORDER \
+    BY x.person, x.id DESC) w UNION ALL SELECT * FROM visits z WHERE z.i4 > 2) v";
 
-const FRAMED: &str = "(SELECT x.person, x.kd, x.b, (count(*) OVER (w ROWS 2 PRECEDING))::int AS ni, x.s2, (min(x.j4) OVER (w ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING))::int AS j4, x.i4, \
-     sum(x.i4) OVER (PARTITION BY x.person ORDER BY x.i4 RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) AS i8, count(*) OVER (PARTITION BY x.person ORDER BY x.ni GROUPS 1 PRECEDING) AS j8, \
-     last_value(x.n2) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n2, nth_value(x.nn, 2) OVER w AS nn, last_value(x.nb) OVER w AS nb, \
-     percent_rank() OVER (PARTITION BY x.person ORDER BY x.i4) AS f8, cume_dist() OVER (PARTITION BY x.person ORDER BY x.i4) AS g8, x.tx, x.vc, \
-     max(x.d) OVER (PARTITION BY x.person ORDER BY x.d RANGE '10 days' PRECEDING) AS d, x.dd, x.ts, x.tt FROM visits x WINDOW w AS (PARTITION BY x.person ORDER BY x.id)) v";
-const STATISTICS: &str = "(SELECT person, (count(*))::smallint AS s2, (percentile_disc(0.5) WITHIN GROUP (ORDER BY i4))::int AS i4, (mode() WITHIN GROUP (ORDER BY ni DESC))::int AS j4, \
-     sum(DISTINCT ni) AS i8, regr_count(f8, n2) AS j8, percentile_disc(0.25) WITHIN GROUP (ORDER BY n2 DESC) AS n2, avg(DISTINCT n2) AS nn, stddev_pop(n2) AS nb, \
-     corr(f8, n2) AS f8, covar_pop(i4, ni) AS g8, bool_or(b) AS b, max(kd) AS tx, min(kd) AS vc, CASE WHEN regr_slope(n2, i4) > 0 THEN 'a' ELSE 'b' END AS kd, \
-     percentile_disc(0.5) WITHIN GROUP (ORDER BY d) AS d, date '2000-03-04' AS dd, timestamp '2000-03-01 10:00:00' AS ts, timestamp '2000-03-01 10:00:00' AS tt, \
+const FRAMED: &str = "(SELECT x.person, x.kd, x.b, (count(*) OVER (w ROWS 2 PRECEDING))::int AS \
+    ni, \
+    x.s2, (min(x.j4) OVER (w ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING))::int AS j4, x.i4, \
+     sum(x.i4) OVER (PARTITION BY x.person ORDER BY x.i4 RANGE BETWEEN 3 PRECEDING AND CURRENT \
+     ROW) \
+     AS i8, count(*) OVER (PARTITION BY x.person ORDER BY x.ni GROUPS 1 PRECEDING) AS j8, \
+     last_value(x.n2) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n2, \
+     nth_value(x.nn, 2) OVER w AS nn, last_value(x.nb) OVER w AS nb, \
+     percent_rank() OVER (PARTITION BY x.person ORDER BY x.i4) AS f8, cume_dist() OVER (PARTITION \
+     BY x.person ORDER BY x.i4) AS g8, x.tx, x.vc, \
+     max(x.d) OVER (PARTITION BY x.person ORDER BY x.d RANGE '10 days' PRECEDING) AS d, x.dd, \
+     x.ts, \
+     x.tt FROM visits x WINDOW w AS (PARTITION BY x.person ORDER BY x.id)) v";
+const STATISTICS: &str = "(SELECT person, (count(*))::smallint AS s2, (percentile_disc(0.5) WITHIN \
+    GROUP (ORDER BY i4))::int AS i4, (mode() WITHIN GROUP (ORDER BY ni DESC))::int AS j4, \
+     sum(DISTINCT ni) AS i8, regr_count(f8, n2) AS j8, percentile_disc(0.25) WITHIN GROUP (ORDER \
+     BY \
+     n2 DESC) AS n2, avg(DISTINCT n2) AS nn, stddev_pop(n2) AS nb, \
+     corr(f8, n2) AS f8, covar_pop(i4, ni) AS g8, bool_or(b) AS b, max(kd) AS tx, min(kd) AS vc, \
+     CASE WHEN regr_slope(n2, i4) > 0 THEN 'a' ELSE 'b' END AS kd, \
+     percentile_disc(0.5) WITHIN GROUP (ORDER BY d) AS d, date '2000-03-04' AS dd, timestamp \
+     '2000-03-01 10:00:00' AS ts, timestamp '2000-03-01 10:00:00' AS tt, \
      (percentile_cont(0.5) WITHIN GROUP (ORDER BY ni))::int AS ni FROM visits GROUP BY person) v";
 
 const SOURCES: &[(&str, &[&str])] = &[
     ("people p", &["p"]),
     ("visits v", &["v"]),
     ("people p JOIN visits v ON p.id = v.person", &["p", "v"]),
-    ("people p LEFT JOIN visits v ON p.id = v.person AND v.ni < 2", &["p", "v"]),
+    (
+        "people p LEFT JOIN visits v ON p.id = v.person AND v.ni < 2",
+        &["p", "v"],
+    ),
     ("visits v LEFT JOIN items i ON i.visit = v.id", &["v", "i"]),
     ("visits v LEFT JOIN towns t ON v.town = t.code", &["v"]),
     ("(SELECT * FROM visits WHERE i4 > 3) v", &["v"]),
@@ -89,11 +158,30 @@ const SOURCES: &[(&str, &[&str])] = &[
     (FRAMED, &["v"]),
     (STATISTICS, &["v"]),
     (FIRST_AND_ALL, &["v"]),
-    ("visits v JOIN (SELECT kd AS k, count(*) AS n FROM visits GROUP BY kd HAVING count(*) > 1) m ON m.k = v.kd AND v.ni < m.n", &["v"]),
-    ("visits v JOIN visits w ON v.person = w.person AND v.ni <= w.ni", &["v", "w"]),
-    ("visits v LEFT JOIN visits w ON v.person = w.person AND w.i4 > 20 AND w.id <> v.id", &["v", "w"]),
-    ("visits v JOIN (SELECT person, kd FROM rounds UNION ALL SELECT person, tx FROM visits) w ON v.person = w.person", &["v"]),
-    ("people p LEFT JOIN (SELECT ni AS k, count(*) AS n FROM people GROUP BY ni) m ON m.k = p.ni", &["p"]),
+    (
+        "visits v JOIN (SELECT kd AS k, count(*) AS n FROM visits GROUP BY kd HAVING count(*) > 1) \
+            m ON m.k = v.kd AND v.ni < m.n",
+        &["v"],
+    ),
+    (
+        "visits v JOIN visits w ON v.person = w.person AND v.ni <= w.ni",
+        &["v", "w"],
+    ),
+    (
+        "visits v LEFT JOIN visits w ON v.person = w.person AND w.i4 > 20 AND w.id <> v.id",
+        &["v", "w"],
+    ),
+    (
+        "visits v JOIN (SELECT person, kd FROM rounds UNION ALL SELECT person, tx FROM visits) w \
+            ON \
+            v.person = w.person",
+        &["v"],
+    ),
+    (
+        "people p LEFT JOIN (SELECT ni AS k, count(*) AS n FROM people GROUP BY ni) m ON m.k = \
+            p.ni",
+        &["p"],
+    ),
 ];
 
 /// Keys whose every value is known without the data; of a step's columns those of few values only.
@@ -141,14 +229,23 @@ fn key(random: &mut Random, from: &str, alias: &str) -> String {
 fn spelled(key: &[Option<String>]) -> Vec<Option<String>> {
     let trimmed = |text: &String| {
         let is_number = text.contains('.') && text.parse::<f64>().is_ok();
-        if is_number { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text.clone() }
+        if is_number {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text.clone()
+        }
     };
     key.iter().map(|k| k.as_ref().map(trimmed)).collect()
 }
 
 /// An array's elements; none of the grammar's holds a comma.
 fn elements(text: &str) -> Option<Vec<&str>> {
-    Some(text.strip_prefix('{')?.strip_suffix('}')?.split(',').collect())
+    Some(
+        text.strip_prefix('{')?
+            .strip_suffix('}')?
+            .split(',')
+            .collect(),
+    )
 }
 
 fn is_truth(text: &str) -> bool {
@@ -163,21 +260,40 @@ fn close(a: &str, b: &str) -> bool {
     if let (Some(a), Some(b)) = (elements(a), elements(b)) {
         return a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| close(a, b));
     }
-    let (Ok(x), Ok(y)) = (a.parse::<f64>(), b.parse::<f64>()) else { return false };
+    let (Ok(x), Ok(y)) = (a.parse::<f64>(), b.parse::<f64>()) else {
+        return false;
+    };
     // A sum is rounded far below its noise: to tenths, where that is a hundred thousand.
     (x - y).abs() <= 0.051 + 1e-6 * x.abs()
 }
 
-/// The question as far as both answers must be the same; `None` where a grid rounds, or groups below a threshold are not shown.
+/// The question as far as both answers must be the same; `None` where a grid rounds, or groups
+/// below a threshold are not shown.
 fn comparable(sql: &str) -> Option<String> {
     // Steps of a lattice over 5,000,000,000 values are several units wide: that column rounds.
-    let sql = sql.replace("1e50", "1e5").replace("f4", "f8").replace(".i8", ".i4");
+    let sql = sql
+        .replace("1e50", "1e5")
+        .replace("f4", "f8")
+        .replace(".i8", ".i4");
     // Ends are chosen a little inside, and interpolated values are no points of a grid.
-    let sql = sql.replace("min(", "count(").replace("max(", "count(").replace("percentile_cont", "percentile_disc").replace(" DESC)", ")");
+    let sql = sql
+        .replace("min(", "count(")
+        .replace("max(", "count(")
+        .replace("percentile_cont", "percentile_disc")
+        .replace(" DESC)", ")");
     // The grid over all dates is weeks wide.
-    let sql = ["p", "v", "i"].iter().fold(sql, |sql, a| sql.replace(&format!("(ORDER BY {a}.dd)"), &format!("(ORDER BY {a}.d)")));
+    let sql = ["p", "v", "i"].iter().fold(sql, |sql, a| {
+        sql.replace(&format!("(ORDER BY {a}.dd)"), &format!("(ORDER BY {a}.d)"))
+    });
     // A grid over an expression's wide range rounds; a bare column's is fine enough.
-    let is_rounded = ["(ORDER BY (", "(ORDER BY LEAST", "(ORDER BY CASE", "(ORDER BY round"].iter().any(|wide| sql.contains(wide));
+    let is_rounded = [
+        "(ORDER BY (",
+        "(ORDER BY LEAST",
+        "(ORDER BY CASE",
+        "(ORDER BY round",
+    ]
+    .iter()
+    .any(|wide| sql.contains(wide));
     let is_thresholded = sql.contains("UNION ALL") && sql.contains("grouping(");
     let is_hidden = is_thresholded || (sql.contains("percentile_disc") && is_rounded);
     (!is_hidden).then_some(sql)
@@ -194,14 +310,35 @@ async fn without_noise_answers_are_postgresqls() {
     let (mut compared, mut refused) = (0, Vec::new());
     for _ in 0..240 {
         let (from, aliases) = SOURCES[random.below(SOURCES.len())];
-        let keys: Vec<String> = (0..random.below(3)).map(|_| key(&mut random, from, aliases[0])).collect();
-        let mut grammar = Grammar { random: &mut random, aliases: aliases.to_vec() };
+        let keys: Vec<String> = (0..random.below(3))
+            .map(|_| key(&mut random, from, aliases[0]))
+            .collect();
+        let mut grammar = Grammar {
+            random: &mut random,
+            aliases: aliases.to_vec(),
+        };
         let aggregates: Vec<String> = (0..3).map(|_| grammar.aggregate()).collect();
-        let condition = if grammar.random.once_in(2) { format!(" WHERE {}", grammar.condition(1)) } else { String::new() };
+        let condition = if grammar.random.once_in(2) {
+            format!(" WHERE {}", grammar.condition(1))
+        } else {
+            String::new()
+        };
         let mut condition = condition;
         if random.once_in(3) {
-            let unit = if aliases[0] == "p" { "p.id" } else { "v.person" };
-            condition += &format!("{}{}", if condition.is_empty() { " WHERE " } else { " AND " }, membership(&mut random, aliases[0], unit));
+            let unit = if aliases[0] == "p" {
+                "p.id"
+            } else {
+                "v.person"
+            };
+            condition += &format!(
+                "{}{}",
+                if condition.is_empty() {
+                    " WHERE "
+                } else {
+                    " AND "
+                },
+                membership(&mut random, aliases[0], unit)
+            );
         }
         let mut keys = keys;
         let grouped = if keys.is_empty() {
@@ -212,41 +349,66 @@ async fn without_noise_answers_are_postgresqls() {
             keys.push(format!("grouping({})", keys.join(", ")));
             sets
         } else {
-            format!(" GROUP BY {}", (1..=keys.len()).map(|i| i.to_string()).collect::<Vec<_>>().join(", "))
+            format!(
+                " GROUP BY {}",
+                (1..=keys.len())
+                    .map(|i| i.to_string())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
         };
         let items = [keys.clone(), aggregates].concat().join(", ");
         let sql = format!("SELECT {items} FROM {from}{condition}{grouped}");
-        let Some(sql) = comparable(&sql) else { continue };
-        let Some(expected) = shown_whole(engine, &world, &sql).await else { continue };
+        let Some(sql) = comparable(&sql) else {
+            continue;
+        };
+        let Some(expected) = shown_whole(engine, &world, &sql).await else {
+            continue;
+        };
         let ours = match asked(engine, &sql).await {
             Ok(ours) => ours,
             Err(refusal) => {
-                assert!(!refusal.contains("Internal"), "seed {seed}\n{sql}\n{refusal}");
+                assert!(
+                    !refusal.contains("Internal"),
+                    "seed {seed}\n{sql}\n{refusal}"
+                );
                 refused.push(format!("{sql}: {refusal}"));
                 continue;
             }
         };
-        let by_key: HashMap<Vec<Option<String>>, &[Option<String>]> =
-            ours.iter().map(|row| (spelled(&row[..keys.len()]), &row[keys.len()..])).collect();
+        let by_key: HashMap<Vec<Option<String>>, &[Option<String>]> = ours
+            .iter()
+            .map(|row| (spelled(&row[..keys.len()]), &row[keys.len()..]))
+            .collect();
         // A grouping set that is given twice shows its groups twice, and alike.
-        let is_alike = |row: &Vec<Option<String>>| by_key[&spelled(&row[..keys.len()])] == &row[keys.len()..];
-        assert!(ours.iter().all(is_alike), "seed {seed}: a group twice\n{sql}\n{ours:?}");
+        let is_alike =
+            |row: &Vec<Option<String>>| by_key[&spelled(&row[..keys.len()])] == &row[keys.len()..];
+        assert!(
+            ours.iter().all(is_alike),
+            "seed {seed}: a group twice\n{sql}\n{ours:?}"
+        );
         if keys.iter().any(|k| k.starts_with("floor")) && by_key.is_empty() {
             continue;
         }
         for row in &expected {
             let (key, values) = row.split_at(keys.len());
-            let Some(found) = by_key.get(&spelled(key)) else { panic!("seed {seed}\n{sql}\nno group {key:?} in {ours:?}") };
+            let Some(found) = by_key.get(&spelled(key)) else {
+                panic!("seed {seed}\n{sql}\nno group {key:?} in {ours:?}")
+            };
             for (wanted, found) in values.iter().zip(*found) {
                 let same = match (wanted, found) {
                     // BOOL_AND and BOOL_OR allow for noise that is not there.
                     (Some(wanted), Some(found)) if is_truth(wanted) => is_truth(found),
                     (Some(wanted), Some(found)) => close(wanted, found),
-                    // The sum or mean of nothing is NULL; a release never says that there is nothing.
+                    // The sum or mean of nothing is NULL; a release never says that there is
+                    // nothing.
                     (None, _) => true,
                     (Some(_), None) => false,
                 };
-                assert!(same, "seed {seed}\n{sql}\nkey {key:?}: wanted {values:?}, found {found:?}");
+                assert!(
+                    same,
+                    "seed {seed}\n{sql}\nkey {key:?}: wanted {values:?}, found {found:?}"
+                );
             }
         }
         compared += 1;

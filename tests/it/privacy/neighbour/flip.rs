@@ -10,7 +10,8 @@ const PLANS: &[&str] = &[
     "SET enable_seqscan = off",
     "SET enable_hashagg = off; SET enable_hashjoin = off",
     "SET enable_sort = off; SET enable_mergejoin = off; SET enable_nestloop = off",
-    "SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET debug_parallel_query = on",
+    "SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = \
+        0; SET debug_parallel_query = on",
     "SET work_mem = '64kB'",
 ];
 
@@ -25,10 +26,20 @@ async fn plan_flip_same_partials() {
         world.lay_aside(&mut random).await;
         for _ in 0..50 {
             let sql = question(&mut random).sql;
-            let Ok(plan) = world.plan(&sql, &mut random) else { continue };
+            let Ok(plan) = world.plan(&sql, &mut random) else {
+                continue;
+            };
             for release in plan.releases() {
-                let of_parts = release.parts().iter().map(|part| (part.sql(), parts::keys(release, part)));
-                let texts: Vec<(&str, usize)> = release.sql().map(|sql| (sql, release.key_columns())).into_iter().chain(of_parts).collect();
+                let of_parts = release
+                    .parts()
+                    .iter()
+                    .map(|part| (part.sql(), parts::keys(release, part)));
+                let texts: Vec<(&str, usize)> = release
+                    .sql()
+                    .map(|sql| (sql, release.key_columns()))
+                    .into_iter()
+                    .chain(of_parts)
+                    .collect();
                 if texts.is_empty() {
                     continue;
                 }
@@ -36,7 +47,13 @@ async fn plan_flip_same_partials() {
                 let text = &filled(&plan, release, text, &mut random);
                 let first = world.run(text, keys).await.unwrap();
                 for settings in PLANS {
-                    world.client.batch_execute(&settings.replace("debug_parallel_query", "force_parallel_mode")).await.unwrap();
+                    world
+                        .client
+                        .batch_execute(
+                            &settings.replace("debug_parallel_query", "force_parallel_mode"),
+                        )
+                        .await
+                        .unwrap();
                     let again = world.run(text, keys).await.unwrap();
                     world.client.batch_execute("RESET ALL").await.unwrap();
                     world.pin().await;

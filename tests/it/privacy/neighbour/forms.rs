@@ -148,21 +148,29 @@ pub const FORMS: &[&str] = &[
     "isfinite(dd)",
     "(isfinite(tt) AND isfinite(iv))",
     "(extract(julian FROM tt))",
-    // Past 2^53 a float8 does not tell an integer from its neighbour: ranges end beside the constant.
+    // Past 2^53 a float8 does not tell an integer from its neighbour: ranges end beside the
+    // constant.
     "((CASE WHEN b THEN 9223372036854775808 ELSE j4 END)::bigint)",
     "((CASE WHEN b THEN -9223372036854775809 ELSE j4 END)::bigint)",
     "(least(nn, 9223372036854775807.7)::bigint)",
-    "((least(greatest(j8, 0), 1152921504606846976) | least(greatest(j8 - 1, 0), 1152921504606846975)) * 7)",
-    "((least(greatest(j8, 0), 1152921504606846976) # (greatest(least(j8, 0), 0) | 1152921504606846975)) * 7)",
+    "((least(greatest(j8, 0), 1152921504606846976) | least(greatest(j8 - 1, 0), \
+        1152921504606846975)) * 7)",
+    "((least(greatest(j8, 0), 1152921504606846976) # (greatest(least(j8, 0), 0) | \
+        1152921504606846975)) * 7)",
     "(j8 / (9007199254740993 - least(greatest(j8, 9007199254740994), 9007199254740994)))",
-    "(((~least(greatest(j8, 9007199254740996), 9007199254740996)) + 9007199254740996) * 2147483649)::int",
+    "(((~least(greatest(j8, 9007199254740996), 9007199254740996)) + 9007199254740996) * \
+        2147483649)::int",
     // Neither is a decimal the float8 next to it, nor a sum of decimals that of their float8s.
     "((((greatest(nn, 9e14) + 1e-14) - 9e14) * 1e24 + 2147483647)::int)",
     "((((least(greatest(nn, 9e14), 9e14) + 1e-14) - 9e14) * 1e24 + 2147483647)::int)",
-    "(((least(greatest(nn, 99999999999999999999999), 99999999999999999999999)::numeric(23,0) - 99999999999999991611392) * 1000)::int)",
-    "((((least(greatest(j4, 16777216), 16777216)::real + 3::real) - 16777218::real) * 1073741824::real)::int)",
-    "((extract(epoch FROM least(greatest(ts, timestamp '1970-01-01 00:00:00.000001'), timestamp '1970-01-01 00:00:00.000001')) * 2200000000000000)::int)",
-    "(((least(greatest(ts, '9998-12-31 23:59:59.999999'), '9998-12-31 23:59:59.999999')::date - date '9999-01-01') * 2147483649)::int)",
+    "(((least(greatest(nn, 99999999999999999999999), 99999999999999999999999)::numeric(23,0) - \
+        99999999999999991611392) * 1000)::int)",
+    "((((least(greatest(j4, 16777216), 16777216)::real + 3::real) - 16777218::real) * \
+        1073741824::real)::int)",
+    "((extract(epoch FROM least(greatest(ts, timestamp '1970-01-01 00:00:00.000001'), timestamp \
+        '1970-01-01 00:00:00.000001')) * 2200000000000000)::int)",
+    "(((least(greatest(ts, '9998-12-31 23:59:59.999999'), '9998-12-31 23:59:59.999999')::date - \
+        date '9999-01-01') * 2147483649)::int)",
     // Eight bytes stay eight bytes: the float8 at their end is a numeric.
     "(j8 / (i8 * 3) / 2)",
     "(((j8 % (i8 + 7)) % 2) & 1)",
@@ -170,20 +178,23 @@ pub const FORMS: &[&str] = &[
     "(9223372036854775807 / (i4::int8 * 100000000000000000))",
     "((9223372036854775807 - j8 % 3) / (2 + i4 % 2))",
     // Parts of an interval of unlike signs, and steps of a bin that are longer than the calendar.
-    "((extract(day FROM (least(greatest(ts, '2024-01-01'), '2024-02-10') - timestamp '2024-01-01') - interval '1 month') * 100000000)::int)",
+    "((extract(day FROM (least(greatest(ts, '2024-01-01'), '2024-02-10') - timestamp '2024-01-01') \
+        - interval '1 month') * 100000000)::int)",
     "((extract(hour FROM (interval '40 hours' - i4 * interval '1 day')) * 100000000)::int)",
     "(tt + (interval '-24000 months 17568000 hours' + interval '-24000 months 17568000 hours'))",
     "(tt + (interval '-12000 months 8784000 hours' - i4 * interval '1 day'))",
     "(date_bin('1460000 days', tt, '2025-01-01') < '1990-01-01')",
     "(date_bin('1460000 days', tt, '2020-01-01') - interval '4000 years' < '1990-01-01')",
     "(((date_bin('1460000 days', tt, '2020-01-01')::date - date '9999-12-31') * 588) < 0)",
-    "(date_bin('1460000 days', date_bin('1460000 days', tt, '2020-01-01'), '9999-01-01') < '1990-01-01')",
+    "(date_bin('1460000 days', date_bin('1460000 days', tt, '2020-01-01'), '9999-01-01') < \
+        '1990-01-01')",
     "power(nn, 2.00000000000000000001)",
     "power(least(greatest(nn, 0), 7), -1e-400)",
     "(greatest(nn, 0) ^ (-0.00000000000000000000000000000000000000000000000001))",
     // A clamp's value lies on the limit, wherever the operand's range was.
     "(j8 / (least(greatest(j8, 2147483648), 2147483649)::int - 2147483648))",
-    "((g8 / exp(least(greatest(g8, 500), 600)) * 1e50 * 1e50 * 1e50 * 1e50) * (g8 / exp(least(greatest(g8, 500), 600)) * 1e50 * 1e50 * 1e50))",
+    "((g8 / exp(least(greatest(g8, 500), 600)) * 1e50 * 1e50 * 1e50 * 1e50) * (g8 / \
+        exp(least(greatest(g8, 500), 600)) * 1e50 * 1e50 * 1e50))",
     // Casts that round up.
     "(j4::real::int)",
     "(j8::real::bigint)",

@@ -1,5 +1,7 @@
-//! Golden files of single expressions, keys and aggregates over columns of every type: what is emitted of them, which groups are known without the data, and what is
-//! told of the noise. Whether that is right is for the other tests here; that it is so still, and no edge has moved, for these.
+//! Golden files of single expressions, keys and aggregates over columns of every type: what is
+//! emitted of them, which groups are known without the data, and what is told of the noise. Whether
+//! that is right is for the other tests here; that it is so still, and no edge has moved, for
+//! these.
 
 use pgveil::analyze::KeyRule;
 use pgveil::mechanism::Accounting;
@@ -213,7 +215,8 @@ floor(nn) | nn >= 0 AND nn < n2
 rt::date | rt::date BETWEEN '2000-01-01' AND '2000-01-05'
 (ts AT TIME ZONE 'UTC')::date | ts < '2000-01-03'
 date_trunc('day', ts + interval '1 day') | ts < '2000-01-03'
-CASE WHEN extract(day FROM ts) > 15 THEN extract(month FROM ts) WHEN extract(hour FROM ts) > 12 THEN 0 ELSE -1 END
+CASE WHEN extract(day FROM ts) > 15 THEN extract(month FROM ts) WHEN extract(hour FROM ts) > 12 \
+THEN 0 ELSE -1 END
 CASE WHEN ts > '2000-02-01 12:00' THEN 1 ELSE extract(month FROM ts) END
 CASE WHEN ts > '2000-02-01' THEN date_trunc('month', ts) END
 i4, ni | i4 < 2 AND ni > 1
@@ -231,23 +234,31 @@ pure: SELECT count(*), sum(n2), avg(n2), sum(nb), avg(f4) FROM visits
 SELECT kd, count(*), count(i4), count(DISTINCT id) FROM visits GROUP BY kd
 pure: SELECT kd, count(*), count(i4), avg(i4) FROM people GROUP BY kd
 SELECT variance(n2), stddev_pop(i4), var_samp(f8), regr_sxx(i4, n2) FROM people
-SELECT corr(n2, i4), covar_pop(f8, n2), regr_slope(n2, i4), regr_intercept(i4, f8), regr_r2(n2, nb), regr_count(n2, i4) FROM visits
+SELECT corr(n2, i4), covar_pop(f8, n2), regr_slope(n2, i4), regr_intercept(i4, f8), regr_r2(n2, \
+nb), regr_count(n2, i4) FROM visits
 pure: SELECT corr(n2, i4), covar_samp(f8, n2) FROM people
 SELECT bool_and(b), bool_or(i4 > 3), every(ni > 0) FROM people
-SELECT sum(ni) FILTER (WHERE b), avg(nb) FILTER (WHERE i4 > 3), count(*) FILTER (WHERE kd = 'a') FROM visits
+SELECT sum(ni) FILTER (WHERE b), avg(nb) FILTER (WHERE i4 > 3), count(*) FILTER (WHERE kd = 'a') \
+FROM visits
 SELECT count(*), count(*) FILTER (WHERE i4 > 3) FROM people
-SELECT count(DISTINCT i4), sum(DISTINCT i4), avg(DISTINCT n2), stddev(DISTINCT nb), count(DISTINCT (i4, kd)) FROM visits
+SELECT count(DISTINCT i4), sum(DISTINCT i4), avg(DISTINCT n2), stddev(DISTINCT nb), count(DISTINCT \
+(i4, kd)) FROM visits
 pure: SELECT kd, count(DISTINCT i4), sum(DISTINCT ni) FROM visits GROUP BY kd
-SELECT min(n2), max(i4), percentile_cont(0.25) WITHIN GROUP (ORDER BY f8), mode() WITHIN GROUP (ORDER BY kd) FROM visits
+SELECT min(n2), max(i4), percentile_cont(0.25) WITHIN GROUP (ORDER BY f8), mode() WITHIN GROUP \
+(ORDER BY kd) FROM visits
 SELECT percentile_disc(ARRAY[0.1, 0.25, 0.5, 0.75, 0.9]) WITHIN GROUP (ORDER BY n2) FROM people
-pure: SELECT kd, percentile_disc(0.9) WITHIN GROUP (ORDER BY i4 DESC), min(d), max(ts) FROM people GROUP BY kd
-SELECT pgveil.ci_low(percentile_cont(0.5) WITHIN GROUP (ORDER BY n2)), pgveil.ci_high(max(i4)), pgveil.ci_low(avg(n2)) FROM visits
+pure: SELECT kd, percentile_disc(0.9) WITHIN GROUP (ORDER BY i4 DESC), min(d), max(ts) FROM people \
+GROUP BY kd
+SELECT pgveil.ci_low(percentile_cont(0.5) WITHIN GROUP (ORDER BY n2)), pgveil.ci_high(max(i4)), \
+pgveil.ci_low(avg(n2)) FROM visits
 SELECT tx, count(*), sum(n2) FROM visits GROUP BY tx
 pure: SELECT tx, count(*), avg(ni) FROM visits GROUP BY tx
 SELECT j4, kd, count(*) FROM people GROUP BY ROLLUP (j4, kd)
 SELECT sum(i8), avg(i8), sum(f8 * n2), sum(nb * ni), sum(i4 / 100), sum(f8 / 1e12) FROM people
-SELECT sum(least(greatest(g8, 0), 1e-9)), sum(least(greatest(g8, 5), 5)), sum(least(greatest(g8, -1e15), 1e15)), sum(least(greatest(nn, 0), 1e-7)) FROM people
-SELECT sum(least(greatest(nn, 3), 3)), sum(least(greatest(j8, 0), 4000000000)), sum(least(greatest(j8, 0), 2147483648)) FROM people
+SELECT sum(least(greatest(g8, 0), 1e-9)), sum(least(greatest(g8, 5), 5)), sum(least(greatest(g8, \
+-1e15), 1e15)), sum(least(greatest(nn, 0), 1e-7)) FROM people
+SELECT sum(least(greatest(nn, 3), 3)), sum(least(greatest(j8, 0), 4000000000)), \
+sum(least(greatest(j8, 0), 2147483648)) FROM people
 target 50: SELECT count(*), sum(i4) FROM people
 target 50, 4000: SELECT count(*), sum(i4) FROM people
 target 10%: SELECT count(*), sum(n2), avg(i4) FROM people
@@ -255,23 +266,37 @@ target 900%: SELECT corr(n2, i4), variance(nb), sum(ni) FROM people
 target 3000, 100%: SELECT kd, sum(n2), covar_pop(n2, i4) FROM visits GROUP BY kd
 target 900: SELECT tx, count(*) FROM visits GROUP BY tx
 SELECT t.region, count(*), avg(v.n2) FROM visits v JOIN towns t ON t.code = v.town GROUP BY t.region
-SELECT t.region, t.weight, count(v.i4) FROM towns t LEFT JOIN visits v ON v.town = t.code GROUP BY t.region, t.weight
-SELECT t.code, t.region, count(*) FROM visits v JOIN towns t ON t.code = v.town WHERE t.weight IS NOT NULL GROUP BY t.code, t.region
-SELECT count(*), sum(i.n2) FROM items i JOIN visits v ON v.id = i.visit JOIN people p ON p.id = v.person
-SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person = p.id AND v.i4 > 3)
+SELECT t.region, t.weight, count(v.i4) FROM towns t LEFT JOIN visits v ON v.town = t.code GROUP BY \
+t.region, t.weight
+SELECT t.code, t.region, count(*) FROM visits v JOIN towns t ON t.code = v.town WHERE t.weight IS \
+NOT NULL GROUP BY t.code, t.region
+SELECT count(*), sum(i.n2) FROM items i JOIN visits v ON v.id = i.visit JOIN people p ON p.id = \
+v.person
+SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person = p.id AND v.i4 \
+> \
+3)
 SELECT avg(total) FROM (SELECT person, sum(n2) AS total FROM visits GROUP BY person) s
-SELECT count(*) FROM (SELECT person, rank() OVER (PARTITION BY person ORDER BY i4) AS place FROM visits) s WHERE place <= 2
+SELECT count(*) FROM (SELECT person, rank() OVER (PARTITION BY person ORDER BY i4) AS place FROM \
+visits) s WHERE place <= 2
 SELECT kd, count(*), sum(n2) FROM rounds GROUP BY kd
 SELECT kd::boolean, count(*) FROM rounds GROUP BY 1
-SELECT t.weight, t.code, count(*) FROM visits v JOIN towns t ON t.code = v.town GROUP BY t.weight, t.code
-SELECT t.region, count(v.i4) FROM (towns t JOIN notes n ON n.code = t.code) LEFT JOIN visits v ON v.town = t.code GROUP BY t.region
-SELECT t.region, count(v.i4), count(*) FROM towns t LEFT JOIN visits v ON v.town = t.code GROUP BY t.region
+SELECT t.weight, t.code, count(*) FROM visits v JOIN towns t ON t.code = v.town GROUP BY t.weight, \
+t.code
+SELECT t.region, count(v.i4) FROM (towns t JOIN notes n ON n.code = t.code) LEFT JOIN visits v ON \
+v.town = t.code GROUP BY t.region
+SELECT t.region, count(v.i4), count(*) FROM towns t LEFT JOIN visits v ON v.town = t.code GROUP BY \
+t.region
 SELECT md5(t.code), count(v.i4) FROM towns t LEFT JOIN visits v ON v.town = t.code GROUP BY 1
 SELECT sum(m) FROM (SELECT person, max(n2 + 5) OVER (PARTITION BY person) AS m FROM visits) s
-SELECT sum(m) FROM (SELECT person, lag(n2, 2) OVER (PARTITION BY person ORDER BY id) AS m, lead(i4) OVER (PARTITION BY person ORDER BY id) FROM visits) s
-SELECT avg(r), avg(v), sum(n), avg(s) FROM (SELECT person, corr(n2, i4) AS r, variance(n2) AS v, sum(ni) AS n, stddev_pop(nb) AS s FROM visits GROUP BY person) s
-SELECT count(DISTINCT i4), count(DISTINCT i4) FILTER (WHERE b), sum(DISTINCT ni) FILTER (WHERE b) FROM visits
-SELECT percentile_disc(0.333333) WITHIN GROUP (ORDER BY i4), percentile_cont(0.75) WITHIN GROUP (ORDER BY n2) FROM visits
+SELECT sum(m) FROM (SELECT person, lag(n2, 2) OVER (PARTITION BY person ORDER BY id) AS m, \
+lead(i4) \
+OVER (PARTITION BY person ORDER BY id) FROM visits) s
+SELECT avg(r), avg(v), sum(n), avg(s) FROM (SELECT person, corr(n2, i4) AS r, variance(n2) AS v, \
+sum(ni) AS n, stddev_pop(nb) AS s FROM visits GROUP BY person) s
+SELECT count(DISTINCT i4), count(DISTINCT i4) FILTER (WHERE b), sum(DISTINCT ni) FILTER (WHERE b) \
+FROM visits
+SELECT percentile_disc(0.333333) WITHIN GROUP (ORDER BY i4), percentile_cont(0.75) WITHIN GROUP \
+(ORDER BY n2) FROM visits
 SELECT count(*) FROM visits v JOIN visits u ON u.person = v.person
 SELECT count(*) FROM visits v JOIN rounds r ON r.person = v.person AND r.kd = v.kd
 SELECT count(*) FROM people p JOIN visits v ON v.person = p.id JOIN items i ON i.visit = v.id
@@ -286,35 +311,56 @@ target 1.7: SELECT count(*) FROM people
 fn planned(world: &World, line: &str) -> Result<Plan, String> {
     let (accounting, wish, sql) = match line.split_once(": ") {
         Some(("pure", sql)) => (Accounting::Pure, None, sql),
-        Some((target, sql)) if target.starts_with("target ") => (Accounting::Gdp, target.strip_prefix("target "), sql),
+        Some((target, sql)) if target.starts_with("target ") => {
+            (Accounting::Gdp, target.strip_prefix("target "), sql)
+        }
         Some(_) | None => (Accounting::Gdp, None, line),
     };
     let mut wishes = Wishes::default();
     if let Some(target) = wish {
-        wishes.set("pgveil.target_error", target).map_err(|refusal| format!("{refusal:?}"))?;
+        wishes
+            .set("pgveil.target_error", target)
+            .map_err(|refusal| format!("{refusal:?}"))?;
     }
     world.plan_wished(sql, accounting, 1.0, wishes)
 }
 
 fn refused(refusal: &str) -> String {
     let told = refusal.split("message: ").nth(1).unwrap_or(refusal);
-    format!("refused: {}\n", told.split(", detail:").next().unwrap_or(told))
+    format!(
+        "refused: {}\n",
+        told.split(", detail:").next().unwrap_or(told)
+    )
 }
 
 /// What a sum, or else a count, of the expression is emitted as.
 fn emitted(world: &World, expression: &str) -> String {
-    let of = |aggregate: &str| world.plan_under(&format!("SELECT {aggregate}({expression}) FROM people"), Accounting::Gdp, 1.0);
+    let of = |aggregate: &str| {
+        world.plan_under(
+            &format!("SELECT {aggregate}({expression}) FROM people"),
+            Accounting::Gdp,
+            1.0,
+        )
+    };
     match of("sum").or_else(|_| of("count")) {
-        Ok(plan) => {
-            plan.releases().iter().flat_map(|release| release.statements()).map(|s| format!("{}\n", s.sql().replace("\"t0\".", ""))).collect()
-        }
+        Ok(plan) => plan
+            .releases()
+            .iter()
+            .flat_map(|release| release.statements())
+            .map(|s| format!("{}\n", s.sql().replace("\"t0\".", "")))
+            .collect(),
         Err(refusal) => refused(&refusal),
     }
 }
 
 /// What stands for a text that is long and like others: whether it is the same still.
 fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>() + "\n"
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>()
+        + "\n"
 }
 
 /// The groups that are known without the data: all of a few, the ends of many.
@@ -325,9 +371,18 @@ fn keys(plan: &Plan) -> String {
             told += &match rule {
                 KeyRule::Threshold => format!("{data_type}: by threshold\n"),
                 KeyRule::Domain(values) => {
-                    let texts: Vec<String> = values.iter().map(|v| v.as_ref().map_or("NULL".to_owned(), |v| key_text(v, data_type))).collect();
-                    let shown =
-                        if let [a, b, c, _, _, .., x, y, z] = texts.as_slice() { format!("{a} {b} {c} … {x} {y} {z}") } else { texts.join(" ") };
+                    let texts: Vec<String> = values
+                        .iter()
+                        .map(|v| {
+                            v.as_ref()
+                                .map_or("NULL".to_owned(), |v| key_text(v, data_type))
+                        })
+                        .collect();
+                    let shown = if let [a, b, c, _, _, .., x, y, z] = texts.as_slice() {
+                        format!("{a} {b} {c} … {x} {y} {z}")
+                    } else {
+                        texts.join(" ")
+                    };
                     format!("{data_type}: {} values, {shown}\n", texts.len())
                 }
             };
@@ -342,17 +397,29 @@ fn keys(plan: &Plan) -> String {
 fn noise(plan: &Plan) -> String {
     let mut told = String::new();
     for release in plan.releases() {
-        release.description().iter().for_each(|line| told += &format!("{line}\n"));
+        release
+            .description()
+            .iter()
+            .for_each(|line| told += &format!("{line}\n"));
         let facts = release.facts();
-        told += &format!("  facts: unit {:?}, rows {}, sensitivity {:?}\n", facts.unit, facts.rows_per_unit, facts.sensitivity);
+        told += &format!(
+            "  facts: unit {:?}, rows {}, sensitivity {:?}\n",
+            facts.unit, facts.rows_per_unit, facts.sensitivity
+        );
         for measure in release.measures() {
-            told += &format!("  measure: standard deviation {:.5e}\n", measure_deviation(release, measure).unwrap_or(0.0));
+            told += &format!(
+                "  measure: standard deviation {:.5e}\n",
+                measure_deviation(release, measure).unwrap_or(0.0)
+            );
         }
         for part in release.parts() {
             let draws: Vec<usize> = (0..part.question.targets.len()).collect();
             told += &format!("  part: {}\n", pgveil::rewrite::part_noise(part, &draws));
         }
-        release.statements().iter().for_each(|s| told += &format!("  SQL: {}\n", s.sql()));
+        release
+            .statements()
+            .iter()
+            .for_each(|s| told += &format!("  SQL: {}\n", s.sql()));
     }
     told
 }
@@ -377,10 +444,22 @@ async fn expressions_are_emitted_as_written() {
         // One of each function for people to read.
         let is_first = !seen.contains(&entry.function);
         seen.push(entry.function);
-        stories.push(format!("{expression}\n{}", if is_first { emitted } else { digest(&emitted) }));
+        stories.push(format!(
+            "{expression}\n{}",
+            if is_first { emitted } else { digest(&emitted) }
+        ));
     }
-    stories.extend(forms().into_iter().map(|form| format!("{form}\n{}", digest(&emitted(&world, &form)))));
-    stories.extend(lines(EDGES).map(|edge| format!("{edge}\n{}", emitted(&world, &edge.replace('Y', &"y".repeat(400))))));
+    stories.extend(
+        forms()
+            .into_iter()
+            .map(|form| format!("{form}\n{}", digest(&emitted(&world, &form)))),
+    );
+    stories.extend(lines(EDGES).map(|edge| {
+        format!(
+            "{edge}\n{}",
+            emitted(&world, &edge.replace('Y', &"y".repeat(400)))
+        )
+    }));
     compare("expressions", &stories);
 }
 
@@ -390,8 +469,15 @@ async fn keys_are_known_as_written() {
     let mut stories = Vec::new();
     for line in lines(KEYS) {
         let (key, condition) = line.split_once(" | ").unwrap_or((line, "true"));
-        let plan = world.plan_under(&format!("SELECT count(*) FROM people WHERE {condition} GROUP BY {key}"), Accounting::Gdp, 1.0);
-        stories.push(format!("{line}\n{}", plan.map_or_else(|refusal| refused(&refusal), |plan| keys(&plan))));
+        let plan = world.plan_under(
+            &format!("SELECT count(*) FROM people WHERE {condition} GROUP BY {key}"),
+            Accounting::Gdp,
+            1.0,
+        );
+        stories.push(format!(
+            "{line}\n{}",
+            plan.map_or_else(|refusal| refused(&refusal), |plan| keys(&plan))
+        ));
     }
     compare("keys", &stories);
 }
@@ -400,7 +486,15 @@ async fn keys_are_known_as_written() {
 async fn noise_is_told_as_written() {
     let world = World::new().await;
     let stories: Vec<String> = lines(NOISE)
-        .map(|line| format!("{line}\n{}", planned(&world, line).map_or_else(|refusal| refused(&refusal), |plan| noise(&plan) + &keys(&plan))))
+        .map(|line| {
+            format!(
+                "{line}\n{}",
+                planned(&world, line).map_or_else(
+                    |refusal| refused(&refusal),
+                    |plan| noise(&plan) + &keys(&plan)
+                )
+            )
+        })
         .collect();
     compare("noise", &stories);
 }

@@ -1,4 +1,5 @@
-//! One unit's influence on the statements beside the vector, measured exactly; and seeded bugs in them.
+//! One unit's influence on the statements beside the vector, measured exactly; and seeded bugs in
+//! them.
 
 use num_bigint::{BigInt, BigUint, Sign};
 use pgveil::mechanism::{Accounting, Exponential, Noise};
@@ -8,11 +9,18 @@ use super::bound::scaled_by;
 use super::world::{Groups, HEAVY, Missing, World};
 
 /// Declared bounds against the units that are missing aside, and against rows of nobody.
-pub async fn holds(world: &World, missing: Missing, release: &ReleasePlan, part: &PartPlan, sql: &str) -> Result<(), String> {
+pub async fn holds(
+    world: &World,
+    missing: Missing,
+    release: &ReleasePlan,
+    part: &PartPlan,
+    sql: &str,
+) -> Result<(), String> {
     noise_hides(part)?;
     let compared = world.compare(sql, keys(release, part)).await?;
     for (unit, rest) in missing.iter().zip(&compared.rest) {
-        within(part, &compared.whole, rest).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))?;
+        within(part, &compared.whole, rest)
+            .map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))?;
     }
     is_silent(&compared.nobody).map_err(|fault| format!("{fault}\n{sql}"))
 }
@@ -25,13 +33,25 @@ pub fn keys(release: &ReleasePlan, part: &PartPlan) -> usize {
 fn noise_hides(part: &PartPlan) -> Result<(), String> {
     let faulty = |what: &str| Err(format!("{what}: {part:?}"));
     match &part.kind {
-        PartKind::Count { calibrated, weights, clip } => {
+        PartKind::Count {
+            calibrated,
+            weights,
+            clip,
+        } => {
             if calibrated.len() > part.question.width() || weights.len() != calibrated.len() {
                 return faulty("not a noise for each column");
             }
-            calibrated.iter().zip(weights).try_for_each(|(c, weight)| scaled_by(&part.loss, clip, weight, c.noise, c.refine))
+            calibrated
+                .iter()
+                .zip(weights)
+                .try_for_each(|(c, weight)| scaled_by(&part.loss, clip, weight, c.noise, c.refine))
         }
-        PartKind::Choice { draws, halving, weight_max, row_weight } => {
+        PartKind::Choice {
+            draws,
+            halving,
+            weight_max,
+            row_weight,
+        } => {
             if draws.len() != part.question.targets.len() || *row_weight == 0 {
                 return faulty("not a draw for each target");
             }
@@ -39,13 +59,17 @@ fn noise_hides(part: &PartPlan) -> Result<(), String> {
             // Fractions that are chosen together meet a unit once a level.
             let fractions = part.question.fractions().len();
             if let Some(halving) = halving {
-                if halving.weight_max < *weight_max || !halving.pieces.is_power_of_two() || 1 << Halving::levels(fractions) <= fractions {
+                if halving.weight_max < *weight_max
+                    || !halving.pieces.is_power_of_two()
+                    || 1 << Halving::levels(fractions) <= fractions
+                {
                     return faulty("too few levels or too narrow a width");
                 }
                 epsilon += (u128::from(halving.eta) << 30) * u128::from(Halving::levels(fractions));
             }
             for (draw, target) in draws.iter().zip(&part.question.targets) {
-                // Twice the larger side of a rank's fraction; twice for an end; once for the most frequent; in units of 1/b.
+                // Twice the larger side of a rank's fraction; twice for an end; once for the most
+                // frequent; in units of 1/b.
                 let spread = match target {
                     Target::Fraction(_) | Target::Beyond(..) => {
                         let (a, b) = target.ratio();
@@ -61,12 +85,21 @@ fn noise_hides(part: &PartPlan) -> Result<(), String> {
                     epsilon += u128::from(draw.eta) << 30;
                 }
             }
-            if part.loss.epsilon.is_none_or(|e| e.0 < epsilon) { faulty("too small an epsilon") } else { Ok(()) }
+            if part.loss.epsilon.is_none_or(|e| e.0 < epsilon) {
+                faulty("too small an epsilon")
+            } else {
+                Ok(())
+            }
         }
     }
 }
 
-async fn nobody(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str) -> Result<(), String> {
+async fn nobody(
+    world: &World,
+    release: &ReleasePlan,
+    part: &PartPlan,
+    sql: &str,
+) -> Result<(), String> {
     world.without_anybody().await;
     let left = world.run(sql, keys(release, part)).await;
     world.back().await;
@@ -74,10 +107,20 @@ async fn nobody(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str
 }
 
 fn is_silent(left: &Groups) -> Result<(), String> {
-    if left.values().flatten().all(|v| *v == BigInt::ZERO) { Ok(()) } else { Err(format!("rows of nobody count: {left:?}")) }
+    if left.values().flatten().all(|v| *v == BigInt::ZERO) {
+        Ok(())
+    } else {
+        Err(format!("rows of nobody count: {left:?}"))
+    }
 }
 
-async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str, unit: usize) -> Result<(), String> {
+async fn unit_within(
+    world: &World,
+    release: &ReleasePlan,
+    part: &PartPlan,
+    sql: &str,
+    unit: usize,
+) -> Result<(), String> {
     let whole = world.run(sql, keys(release, part)).await?;
     world.without(unit).await;
     let rest = world.run(sql, keys(release, part)).await;
@@ -89,51 +132,127 @@ async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql:
 pub fn within(part: &PartPlan, whole: &Groups, rest: &Groups) -> Result<(), String> {
     // Squares under Gaussian noise, else magnitudes.
     let (squared, limit) = match &part.kind {
-        PartKind::Count { calibrated, weights: _, clip } if matches!(calibrated[0].noise, Noise::Gaussian { .. }) => (true, clip * clip),
-        PartKind::Count { calibrated: _, weights: _, clip } => (false, clip.clone()),
-        PartKind::Choice { draws: _, halving: _, weight_max, row_weight: _ } => (false, BigUint::from(*weight_max)),
+        PartKind::Count {
+            calibrated,
+            weights: _,
+            clip,
+        } if matches!(calibrated[0].noise, Noise::Gaussian { .. }) => (true, clip * clip),
+        PartKind::Count {
+            calibrated: _,
+            weights: _,
+            clip,
+        } => (false, clip.clone()),
+        PartKind::Choice {
+            draws: _,
+            halving: _,
+            weight_max,
+            row_weight: _,
+        } => (false, BigUint::from(*weight_max)),
     };
     let weights = match &part.kind {
-        PartKind::Count { calibrated: _, weights, clip: _ } => weights.clone(),
+        PartKind::Count {
+            calibrated: _,
+            weights,
+            clip: _,
+        } => weights.clone(),
         PartKind::Choice { .. } => vec![BigUint::from(1u8)],
     };
     let mut moved = BigInt::ZERO;
-    for key in whole.keys().chain(rest.keys().filter(|key| !whole.contains_key(*key))) {
-        let of = |groups: &Groups, at: usize| groups.get(key).map_or(BigInt::ZERO, |values| values[at].clone());
+    for key in whole
+        .keys()
+        .chain(rest.keys().filter(|key| !whole.contains_key(*key)))
+    {
+        let of = |groups: &Groups, at: usize| {
+            groups
+                .get(key)
+                .map_or(BigInt::ZERO, |values| values[at].clone())
+        };
         for (at, weight) in weights.iter().enumerate() {
             let fall = (of(whole, at) - of(rest, at)) * BigInt::from(weight.clone());
             // Sums are of distances from the middle, of either sign.
             if at == 0 && fall.sign() == Sign::Minus {
                 return Err(format!("{key:?} grows"));
             }
-            moved += if squared { &fall * &fall } else { BigInt::from(fall.magnitude().clone()) };
+            moved += if squared {
+                &fall * &fall
+            } else {
+                BigInt::from(fall.magnitude().clone())
+            };
         }
     }
-    if moved.magnitude() <= &limit { Ok(()) } else { Err(format!("{moved} moved, at most {limit} declared")) }
+    if moved.magnitude() <= &limit {
+        Ok(())
+    } else {
+        Err(format!("{moved} moved, at most {limit} declared"))
+    }
 }
 
 /// The heavy unit with many values in many groups, more than its bound.
-const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items, w.rounds;
+const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, \
+    w.visits, w.items, w.rounds;
      INSERT INTO w.people (id, i4) SELECT g, g FROM generate_series(1, 9) g;
-     INSERT INTO w.visits (id, person, i4, j4, tx, kd) SELECT g, 7, g % 50, g, 'k' || g % 40, 'a' FROM generate_series(1, 400) g;
-     INSERT INTO w.visits (id, person, i4, j4, kd) SELECT 1000 + g, g, 3, g, 'b' FROM generate_series(1, 6) g;
-     INSERT INTO w.visits (id, person, i4, j4, kd) SELECT 2000 + g, NULL, 40, 5000 + g, 'a' FROM generate_series(1, 20) g; COMMIT";
+     INSERT INTO w.visits (id, person, i4, j4, tx, kd) SELECT g, 7, g % 50, g, 'k' || g % 40, 'a' \
+     FROM generate_series(1, 400) g;
+     INSERT INTO w.visits (id, person, i4, j4, kd) SELECT 1000 + g, g, 3, g, 'b' FROM \
+     generate_series(1, 6) g;
+     INSERT INTO w.visits (id, person, i4, j4, kd) SELECT 2000 + g, NULL, 40, 5000 + g, 'a' FROM \
+     generate_series(1, 20) g; COMMIT";
 
 const MUTANTS: &[(&str, &str, &str, &str)] = &[
-    ("values not capped", "SELECT count(DISTINCT j4) FROM visits", "(\"r\" <= 5)", "(\"r\" <= 5000)"),
-    ("values capped in each group", "SELECT tx, count(DISTINCT j4) FROM visits GROUP BY tx", "PARTITION BY \"u\"", "PARTITION BY \"u\", \"k0\""),
-    ("summed values not capped", "SELECT sum(DISTINCT least(greatest(j4, 0), 1000)) FROM visits", "(\"r\" <= 5)", "(\"r\" <= 5000)"),
-    ("spread of values not capped", "SELECT stddev(DISTINCT i4) FROM visits", "(\"r\" <= 5)", "(\"r\" <= 5000)"),
+    (
+        "values not capped",
+        "SELECT count(DISTINCT j4) FROM visits",
+        "(\"r\" <= 5)",
+        "(\"r\" <= 5000)",
+    ),
+    (
+        "values capped in each group",
+        "SELECT tx, count(DISTINCT j4) FROM visits GROUP BY tx",
+        "PARTITION BY \"u\"",
+        "PARTITION BY \"u\", \"k0\"",
+    ),
+    (
+        "summed values not capped",
+        "SELECT sum(DISTINCT least(greatest(j4, 0), 1000)) FROM visits",
+        "(\"r\" <= 5)",
+        "(\"r\" <= 5000)",
+    ),
+    (
+        "spread of values not capped",
+        "SELECT stddev(DISTINCT i4) FROM visits",
+        "(\"r\" <= 5)",
+        "(\"r\" <= 5000)",
+    ),
     (
         "summed values capped in each group",
         "SELECT tx, sum(DISTINCT least(greatest(j4, 0), 1000)) FROM visits GROUP BY tx",
         "PARTITION BY \"u\"",
         "PARTITION BY \"u\", \"k0\"",
     ),
-    ("weights not scaled", "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY i4) FROM visits", "(\"n\" > 5)", "(false AND \"n\" > 5)"),
-    ("weights scaled in each group", "SELECT tx, max(i4) FROM visits GROUP BY tx", "PARTITION BY \"u\"", "PARTITION BY \"u\", \"k0\""),
-    ("rows of nobody counted", "SELECT count(DISTINCT j4) FROM visits", "\"person\" IS NOT NULL", "\"person\" IS NULL OR true"),
-    ("rows of nobody weighed", "SELECT mode() WITHIN GROUP (ORDER BY kd) FROM visits", "\"person\" IS NOT NULL", "\"person\" IS NULL OR true"),
+    (
+        "weights not scaled",
+        "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY i4) FROM visits",
+        "(\"n\" > 5)",
+        "(false AND \"n\" > 5)",
+    ),
+    (
+        "weights scaled in each group",
+        "SELECT tx, max(i4) FROM visits GROUP BY tx",
+        "PARTITION BY \"u\"",
+        "PARTITION BY \"u\", \"k0\"",
+    ),
+    (
+        "rows of nobody counted",
+        "SELECT count(DISTINCT j4) FROM visits",
+        "\"person\" IS NOT NULL",
+        "\"person\" IS NULL OR true",
+    ),
+    (
+        "rows of nobody weighed",
+        "SELECT mode() WITHIN GROUP (ORDER BY kd) FROM visits",
+        "\"person\" IS NOT NULL",
+        "\"person\" IS NULL OR true",
+    ),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,18 +261,31 @@ async fn every_mutant_of_a_part_is_caught() {
     world.client.batch_execute(ROWS).await.unwrap();
     for (name, query, from, to) in MUTANTS {
         let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
-        let [release] = plan.releases() else { panic!("one release: {query}") };
-        let [part] = release.parts() else { panic!("one part: {query}") };
-        let caught =
-            async |sql: &str| nobody(&world, release, part, sql).await.is_err() || unit_within(&world, release, part, sql, HEAVY).await.is_err();
-        assert!(!caught(part.sql()).await, "the original is caught: {}", part.sql());
+        let [release] = plan.releases() else {
+            panic!("one release: {query}")
+        };
+        let [part] = release.parts() else {
+            panic!("one part: {query}")
+        };
+        let caught = async |sql: &str| {
+            nobody(&world, release, part, sql).await.is_err()
+                || unit_within(&world, release, part, sql, HEAVY)
+                    .await
+                    .is_err()
+        };
+        assert!(
+            !caught(part.sql()).await,
+            "the original is caught: {}",
+            part.sql()
+        );
         let mutant = part.sql().replace(from, to);
         assert_ne!(mutant, part.sql(), "{name}");
         assert!(caught(&mutant).await, "{name} survives: {mutant}");
     }
 }
 
-/// The width of a middle's draw is half of what an end needs; half the width, half the charge and a draw too few are caught.
+/// The width of a middle's draw is half of what an end needs; half the width, half the charge and a
+/// draw too few are caught.
 #[tokio::test(flavor = "multi_thread")]
 async fn narrow_choices_are_caught() {
     let world = World::new().await;
@@ -161,46 +293,118 @@ async fn narrow_choices_are_caught() {
         "SELECT min(i4) FROM visits",
         "SELECT percentile_disc(0.9) WITHIN GROUP (ORDER BY i4) FROM visits",
         "SELECT mode() WITHIN GROUP (ORDER BY kd) FROM visits",
-        "SELECT pgveil.ci_low(percentile_disc(0.9) WITHIN GROUP (ORDER BY i4)), pgveil.ci_high(min(i4)) FROM visits",
+        "SELECT pgveil.ci_low(percentile_disc(0.9) WITHIN GROUP (ORDER BY i4)), \
+            pgveil.ci_high(min(i4)) FROM visits",
     ];
     for query in queries {
         let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
-        let [part] = plan.releases()[0].parts() else { panic!("one part: {query}") };
+        let [part] = plan.releases()[0].parts() else {
+            panic!("one part: {query}")
+        };
         assert!(noise_hides(part).is_ok());
-        let PartKind::Choice { draws, halving, weight_max, row_weight } = part.kind.clone() else { panic!("a choice: {query}") };
-        let narrow = draws.iter().map(|draw| Exponential { eta: draw.eta, width: &draw.width / 2u8 }).collect();
-        let eager = draws.iter().map(|draw| Exponential { eta: 2 * draw.eta, width: draw.width.clone() }).collect();
+        let PartKind::Choice {
+            draws,
+            halving,
+            weight_max,
+            row_weight,
+        } = part.kind.clone()
+        else {
+            panic!("a choice: {query}")
+        };
+        let narrow = draws
+            .iter()
+            .map(|draw| Exponential {
+                eta: draw.eta,
+                width: &draw.width / 2u8,
+            })
+            .collect();
+        let eager = draws
+            .iter()
+            .map(|draw| Exponential {
+                eta: 2 * draw.eta,
+                width: draw.width.clone(),
+            })
+            .collect();
         let kinds = [
-            PartKind::Choice { draws: narrow, halving: halving.clone(), weight_max, row_weight },
-            PartKind::Choice { draws: eager, halving: halving.clone(), weight_max, row_weight },
-            PartKind::Choice { draws: draws.clone(), halving: halving.clone(), weight_max: 2 * weight_max, row_weight },
-            PartKind::Choice { draws: draws[1..].to_vec(), halving: halving.clone(), weight_max, row_weight },
+            PartKind::Choice {
+                draws: narrow,
+                halving: halving.clone(),
+                weight_max,
+                row_weight,
+            },
+            PartKind::Choice {
+                draws: eager,
+                halving: halving.clone(),
+                weight_max,
+                row_weight,
+            },
+            PartKind::Choice {
+                draws: draws.clone(),
+                halving: halving.clone(),
+                weight_max: 2 * weight_max,
+                row_weight,
+            },
+            PartKind::Choice {
+                draws: draws[1..].to_vec(),
+                halving: halving.clone(),
+                weight_max,
+                row_weight,
+            },
         ];
         for kind in kinds {
             let mut mutant = part.clone();
             mutant.kind = kind;
-            assert!(noise_hides(&mutant).is_err(), "{query}: {mutant:?} survives");
+            assert!(
+                noise_hides(&mutant).is_err(),
+                "{query}: {mutant:?} survives"
+            );
         }
     }
 }
 
-/// Fractions that are chosen together: twice the strength for the same charge, half the weight of a unit, and pieces that are no power of two are caught.
+/// Fractions that are chosen together: twice the strength for the same charge, half the weight of a
+/// unit, and pieces that are no power of two are caught.
 #[tokio::test(flavor = "multi_thread")]
 async fn cheap_halvings_are_caught() {
     let world = World::new().await;
-    let query = "SELECT percentile_disc(ARRAY[0.1, 0.3, 0.5, 0.7, 0.9]) WITHIN GROUP (ORDER BY i4) FROM visits";
+    let query = "SELECT percentile_disc(ARRAY[0.1, 0.3, 0.5, 0.7, 0.9]) WITHIN GROUP (ORDER BY i4) \
+        FROM visits";
     let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
-    let [part] = plan.releases()[0].parts() else { panic!("one part: {query}") };
+    let [part] = plan.releases()[0].parts() else {
+        panic!("one part: {query}")
+    };
     assert!(noise_hides(part).is_ok());
-    let PartKind::Choice { draws, halving: Some(halving), weight_max, row_weight } = part.kind.clone() else { panic!("chosen together: {query}") };
+    let PartKind::Choice {
+        draws,
+        halving: Some(halving),
+        weight_max,
+        row_weight,
+    } = part.kind.clone()
+    else {
+        panic!("chosen together: {query}")
+    };
     let mutants = [
-        Halving { eta: 2 * halving.eta, ..halving.clone() },
-        Halving { weight_max: halving.weight_max / 2, ..halving.clone() },
-        Halving { pieces: halving.pieces + 1, ..halving },
+        Halving {
+            eta: 2 * halving.eta,
+            ..halving.clone()
+        },
+        Halving {
+            weight_max: halving.weight_max / 2,
+            ..halving.clone()
+        },
+        Halving {
+            pieces: halving.pieces + 1,
+            ..halving
+        },
     ];
     for halving in mutants {
         let mut mutant = part.clone();
-        mutant.kind = PartKind::Choice { draws: draws.clone(), halving: Some(halving), weight_max, row_weight };
+        mutant.kind = PartKind::Choice {
+            draws: draws.clone(),
+            halving: Some(halving),
+            weight_max,
+            row_weight,
+        };
         assert!(noise_hides(&mutant).is_err(), "{mutant:?} survives");
     }
 }

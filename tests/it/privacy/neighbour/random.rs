@@ -30,12 +30,16 @@ impl Random {
     }
 }
 
-/// One seed that never changes; `PGVEIL_SEED=today` adds one of today, and a number there repeats a failure.
+/// One seed that never changes; `PGVEIL_SEED=today` adds one of today, and a number there repeats a
+/// failure.
 pub fn seeds() -> Vec<u64> {
     const SAME: u64 = 20_261_121;
     match std::env::var("PGVEIL_SEED").as_deref() {
         Err(_) => vec![SAME],
-        Ok("today") => vec![SAME, u64::from(std::process::id()) ^ rand::random::<u64>() >> 20],
+        Ok("today") => vec![
+            SAME,
+            u64::from(std::process::id()) ^ rand::random::<u64>() >> 20,
+        ],
         Ok(seed) => vec![seed.parse().expect("PGVEIL_SEED is a number or `today`")],
     }
 }

@@ -1,4 +1,5 @@
-//! The range that each expression is clipped to: what bounds, conditions and the expression itself say.
+//! The range that each expression is clipped to: what bounds, conditions and the expression itself
+//! say.
 
 use pgveil::mechanism::Accounting;
 use pgveil::rewrite::Output;
@@ -24,7 +25,11 @@ const RANGES: &[(&str, &str, (f64, f64))] = &[
     ("j4", "j4 IS NOT DISTINCT FROM 4", (4.0, 4.0)),
     ("j4", "j4 IN (1, 5, 3)", (1.0, 5.0)),
     ("j4", "j4 = ANY (ARRAY[1, 5, 3])", (1.0, 5.0)),
-    ("j4", "j4 BETWEEN 0 AND 4 OR j4 BETWEEN 10 AND 12", (0.0, 12.0)),
+    (
+        "j4",
+        "j4 BETWEEN 0 AND 4 OR j4 BETWEEN 10 AND 12",
+        (0.0, 12.0),
+    ),
     ("j4", "NOT (j4 < 0 OR j4 > 10)", (0.0, 10.0)),
     ("j4", "(j4 BETWEEN 0 AND 10) IS TRUE", (0.0, 10.0)),
     ("i4", "i4 <= 20", (0.0, 20.0)),
@@ -41,10 +46,22 @@ const RANGES: &[(&str, &str, (f64, f64))] = &[
     ("least(greatest(j4, 0), 100)", "true", (0.0, 100.0)),
     ("greatest(least(nn, 1.5), -1.5)", "true", (-1.5, 1.5)),
     ("least(i4, 10)", "true", (0.0, 10.0)),
-    ("CASE WHEN j4 > 60 THEN 60 WHEN j4 < 0 THEN 0 ELSE j4 END", "true", (0.0, 60.0)),
-    ("CASE WHEN j4 BETWEEN 1 AND 5 THEN j4 END", "true", (1.0, 5.0)),
+    (
+        "CASE WHEN j4 > 60 THEN 60 WHEN j4 < 0 THEN 0 ELSE j4 END",
+        "true",
+        (0.0, 60.0),
+    ),
+    (
+        "CASE WHEN j4 BETWEEN 1 AND 5 THEN j4 END",
+        "true",
+        (1.0, 5.0),
+    ),
     ("CASE WHEN b THEN i4 ELSE 0 END", "true", (0.0, 50.0)),
-    ("CASE kd WHEN 'a' THEN 1 WHEN 'b' THEN 2 ELSE 9 END", "true", (1.0, 9.0)),
+    (
+        "CASE kd WHEN 'a' THEN 1 WHEN 'b' THEN 2 ELSE 9 END",
+        "true",
+        (1.0, 9.0),
+    ),
     ("coalesce(i4, -1)", "true", (-1.0, 50.0)),
     ("nullif(i4, 3)", "true", (0.0, 50.0)),
     // Arithmetic.
@@ -78,12 +95,24 @@ const RANGES: &[(&str, &str, (f64, f64))] = &[
     // Dates.
     ("extract(month FROM dd)", "true", (1.0, 12.0)),
     ("extract(year FROM d)", "true", (2000.0, 2001.0)),
-    ("extract(year FROM dd)", "dd BETWEEN '2010-03-01' AND '2012-02-01'", (2010.0, 2012.0)),
-    ("extract(year FROM date_trunc('month', ts))", "true", (1999.0, 2000.0)),
+    (
+        "extract(year FROM dd)",
+        "dd BETWEEN '2010-03-01' AND '2012-02-01'",
+        (2010.0, 2012.0),
+    ),
+    (
+        "extract(year FROM date_trunc('month', ts))",
+        "true",
+        (1999.0, 2000.0),
+    ),
     ("date_part('hour', tt)", "true", (0.0, 23.0)),
     ("extract(dow FROM tt)", "true", (0.0, 6.0)),
     ("d - date '2000-01-01'", "true", (0.0, 730.0)),
-    ("extract(epoch FROM (ts - timestamp '2000-01-01'))", "true", (0.0, 7_776_000.0)),
+    (
+        "extract(epoch FROM (ts - timestamp '2000-01-01'))",
+        "true",
+        (0.0, 7_776_000.0),
+    ),
     // Texts.
     ("length(vc)", "true", (0.0, 10.0)),
     ("length(kd)", "true", (0.0, 4.0)),
@@ -108,7 +137,9 @@ async fn ranges_are_as_narrow_as_is_known() {
         };
         let near = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
         if !near(found.0, wanted.0) || !near(found.1, wanted.1) {
-            wrong.push(format!("{expression} WHERE {condition}: {found:?} and not {wanted:?}"));
+            wrong.push(format!(
+                "{expression} WHERE {condition}: {found:?} and not {wanted:?}"
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -1,4 +1,5 @@
-//! Random questions over hostile rows through the real wire, on a database and on its neighbour, with the same noise: the same bytes but for released values.
+//! Random questions over hostile rows through the real wire, on a database and on its neighbour,
+//! with the same noise: the same bytes but for released values.
 
 use std::sync::Arc;
 
@@ -15,7 +16,10 @@ use crate::wire::socket::Socket;
 
 /// Random questions of each seed; `PGVEIL_REPLAY_QUERIES` asks for more.
 fn queries() -> usize {
-    std::env::var("PGVEIL_REPLAY_QUERIES").ok().and_then(|n| n.parse().ok()).unwrap_or(60)
+    std::env::var("PGVEIL_REPLAY_QUERIES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(60)
 }
 
 const DATABASES: usize = 3;
@@ -33,7 +37,12 @@ impl Side {
         let Veiled { engine, directory } = Veiled::with(&world, streams()).await;
         let (address, port) = opened(Arc::new(engine)).await;
         let socket = log_in(address, "ann", &world.database).await;
-        Self { world, socket: Some(socket), _port: port, _ledger: directory }
+        Self {
+            world,
+            socket: Some(socket),
+            _port: port,
+            _ledger: directory,
+        }
     }
 }
 
@@ -42,7 +51,11 @@ async fn random_questions_send_the_same_bytes() {
     for seed in seeds() {
         let (mut all, mut fewer) = tokio::join!(Side::new(), Side::new());
         let mut both = Both::new(all.socket.take().unwrap(), fewer.socket.take().unwrap());
-        for sql in ["SET search_path = w", "SET pgveil.notices = full", "SET pgveil.reuse = off"] {
+        for sql in [
+            "SET search_path = w",
+            "SET pgveil.notices = full",
+            "SET pgveil.reuse = off",
+        ] {
             both.set(sql).await;
         }
         let mut random = Random::new(seed ^ 6);
@@ -51,7 +64,11 @@ async fn random_questions_send_the_same_bytes() {
             let mut again = random.clone();
             all.world.fill(&mut random, heavy).await;
             fewer.world.fill(&mut again, heavy).await;
-            let unit = if heavy { HEAVY } else { 1 + random.below(UNITS) };
+            let unit = if heavy {
+                HEAVY
+            } else {
+                1 + random.below(UNITS)
+            };
             fewer.world.without(unit).await;
             fewer.world.client.batch_execute("COMMIT").await.unwrap();
             for turn in 0..queries() / DATABASES {

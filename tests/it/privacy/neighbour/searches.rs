@@ -1,4 +1,5 @@
-//! The statements of searches: one unit's influence on the counts, exactly, over hostile rows; and mutants of them.
+//! The statements of searches: one unit's influence on the counts, exactly, over hostile rows; and
+//! mutants of them.
 
 use num_bigint::BigUint;
 use pgveil::auto_bounds::Question;
@@ -13,21 +14,42 @@ use super::random::Random;
 use super::world::{HEAVY, World};
 
 const TABLES: [&str; 4] = ["people", "visits", "items", "rounds"];
-const COLUMNS: [&str; 11] = ["s2", "i4", "j4", "i8", "j8", "n2", "nn", "nb", "f8", "g8", "f4"];
+const COLUMNS: [&str; 11] = [
+    "s2", "i4", "j4", "i8", "j8", "n2", "nn", "nb", "f8", "g8", "f4",
+];
 
 /// Every search that the world's private tables have, one end written or none.
 fn searches(policy: &Policy) -> Vec<Search> {
     let mut all = Vec::new();
-    for (table, found) in policy.tables.iter().enumerate().filter(|(_, table)| TABLES.contains(&table.name.as_str())) {
-        all.push(Search { table, sought: Sought::Rows });
+    for (table, found) in policy
+        .tables
+        .iter()
+        .enumerate()
+        .filter(|(_, table)| TABLES.contains(&table.name.as_str()))
+    {
+        all.push(Search {
+            table,
+            sought: Sought::Rows,
+        });
         for name in COLUMNS {
-            let column = found.columns.iter().position(|column| column.name == name).unwrap();
+            let column = found
+                .columns
+                .iter()
+                .position(|column| column.name == name)
+                .unwrap();
             let one = match &found.columns[column].data_type {
                 Type::Int2 | Type::Int4 | Type::Int8 => Scalar::Int(1),
                 _ => Scalar::Decimal("1".to_owned()),
             };
             for (lower, upper) in [(None, None), (Some(one.clone()), None), (None, Some(one))] {
-                all.push(Search { table, sought: Sought::Bounds { column, lower, upper } });
+                all.push(Search {
+                    table,
+                    sought: Sought::Bounds {
+                        column,
+                        lower,
+                        upper,
+                    },
+                });
             }
         }
     }
@@ -38,10 +60,24 @@ fn planned(policy: &Policy, search: &Search, accounting: Accounting) -> Plan {
     let fixed = Fixed::round_down;
     let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();
     // What is spent closes the pure branch, so that both mechanisms come up.
-    let spent = if accounting == Accounting::Gdp { Loss { epsilon: None, ..Loss::ZERO } } else { Loss::ZERO };
-    let terms = Terms { epsilon: 0.1, delta: 1e-7, accounts: vec![Standing { cap, spent }], wishes: Wishes::default() };
+    let spent = if accounting == Accounting::Gdp {
+        Loss {
+            epsilon: None,
+            ..Loss::ZERO
+        }
+    } else {
+        Loss::ZERO
+    };
+    let terms = Terms {
+        epsilon: 0.1,
+        delta: 1e-7,
+        accounts: vec![Standing { cap, spent }],
+        wishes: Wishes::default(),
+    };
     let question = Question::new(policy, search);
-    question.plan(&terms).unwrap_or_else(|error| panic!("{}\n{error:?}", question.sql()))
+    question
+        .plan(&terms)
+        .unwrap_or_else(|error| panic!("{}\n{error:?}", question.sql()))
 }
 
 /// 1 where one side is counted; of two sides, each unit once in each.
@@ -49,7 +85,11 @@ fn declared(release: &ReleasePlan, search: &Search) {
     let price = release.price().unwrap();
     let sides = match &search.sought {
         Sought::Rows => 1u8,
-        Sought::Bounds { column: _, lower, upper } => u8::from(lower.is_none()) + u8::from(upper.is_none()),
+        Sought::Bounds {
+            column: _,
+            lower,
+            upper,
+        } => u8::from(lower.is_none()) + u8::from(upper.is_none()),
     };
     assert_eq!(release.coordinates().len(), 1);
     let one = &price.weights[0];
@@ -58,7 +98,11 @@ fn declared(release: &ReleasePlan, search: &Search) {
         Mechanism::Gaussian => {
             let squared: BigUint = one * one * sides;
             let root = squared.sqrt();
-            if &root * &root == squared { root } else { root + 1u8 }
+            if &root * &root == squared {
+                root
+            } else {
+                root + 1u8
+            }
         }
     };
     assert_eq!(price.clip, wanted, "{search:?}");
@@ -73,7 +117,11 @@ async fn searches_differ_within_their_bound() {
         world.fill(&mut random, database == 1).await;
         let missing = world.lay_aside(&mut random).await;
         for (at, search) in searches(&world.policy).iter().enumerate() {
-            let accounting = if (at + database) % 3 == 0 { Accounting::Pure } else { Accounting::Gdp };
+            let accounting = if (at + database) % 3 == 0 {
+                Accounting::Pure
+            } else {
+                Accounting::Gdp
+            };
             let plan = planned(&world.policy, search, accounting);
             declared(&plan.releases()[0], search);
             if let Err(fault) = bound::holds(&world, missing, &plan, &mut random).await {
@@ -83,34 +131,67 @@ async fn searches_differ_within_their_bound() {
     }
 }
 
-const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items, w.rounds;
+const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, \
+    w.visits, w.items, w.rounds;
      INSERT INTO w.people (id, j4) SELECT g, g FROM generate_series(1, 9) g;
      INSERT INTO w.visits (id, person, j4, nn) SELECT g, 7, g, g FROM generate_series(1, 400) g;
-     INSERT INTO w.visits (id, person, j4, nn) SELECT 1000 + g, g, 3, 3 FROM generate_series(1, 9) g;
-     INSERT INTO w.visits (id, person, j4, nn) SELECT 2000 + g, NULL, 4, 4 FROM generate_series(1, 20) g;
+     INSERT INTO w.visits (id, person, j4, nn) SELECT 1000 + g, g, 3, 3 FROM generate_series(1, 9) \
+     g;
+     INSERT INTO w.visits (id, person, j4, nn) SELECT 2000 + g, NULL, 4, 4 FROM generate_series(1, \
+     20) g;
      INSERT INTO w.items (visit, j4) SELECT g, g FROM generate_series(1, 400) g; COMMIT";
 
 type Mutate = fn(&str) -> String;
 
 const MUTANTS: &[(&str, Mutate)] = &[
-    ("rows counted in place of units", |sql| sql.replace("GROUP BY 1) AS \"d0\"", "GROUP BY 1, \"t0\".\"id\") AS \"d0\"")),
-    ("both sides in one grouping set more", |sql| sql.replace("UNNEST(ARRAY[0, 1])", "UNNEST(ARRAY[0, 1, 1])")),
-    ("rows of nobody kept", |sql| sql.replace("\"person\" IS NOT NULL", "\"person\" IS NULL OR true")),
+    ("rows counted in place of units", |sql| {
+        sql.replace(
+            "GROUP BY 1) AS \"d0\"",
+            "GROUP BY 1, \"t0\".\"id\") AS \"d0\"",
+        )
+    }),
+    ("both sides in one grouping set more", |sql| {
+        sql.replace("UNNEST(ARRAY[0, 1])", "UNNEST(ARRAY[0, 1, 1])")
+    }),
+    ("rows of nobody kept", |sql| {
+        sql.replace("\"person\" IS NOT NULL", "\"person\" IS NULL OR true")
+    }),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mutants_of_searches_are_caught() {
     let world = World::new().await;
     world.client.batch_execute(ROWS).await.unwrap();
-    let table = world.policy.tables.iter().position(|table| table.name == "visits").unwrap();
-    let column = world.policy.tables[table].columns.iter().position(|column| column.name == "j4").unwrap();
-    let both = Search { table, sought: Sought::Bounds { column, lower: None, upper: None } };
+    let table = world
+        .policy
+        .tables
+        .iter()
+        .position(|table| table.name == "visits")
+        .unwrap();
+    let column = world.policy.tables[table]
+        .columns
+        .iter()
+        .position(|column| column.name == "j4")
+        .unwrap();
+    let both = Search {
+        table,
+        sought: Sought::Bounds {
+            column,
+            lower: None,
+            upper: None,
+        },
+    };
     let plan = planned(&world.policy, &both, Accounting::Gdp);
     let release = &plan.releases()[0];
     let sql = release.sql().unwrap();
     let caught = async |sql: &str| {
-        let Ok(whole) = world.run(sql, release.key_columns()).await else { return true };
-        bound::nobody(&world, release, sql).await.is_err() || bound::unit_within(&world, release, sql, &whole, HEAVY).await.is_err()
+        let Ok(whole) = world.run(sql, release.key_columns()).await else {
+            return true;
+        };
+        bound::nobody(&world, release, sql).await.is_err()
+            || bound::unit_within(&world, release, sql, &whole, HEAVY)
+                .await
+                .is_err()
     };
     assert!(!caught(sql).await, "{sql}");
     for (name, mutate) in MUTANTS {

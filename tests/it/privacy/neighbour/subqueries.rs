@@ -12,7 +12,9 @@ pub fn membership(random: &mut Random, alias: &str, unit: &str) -> String {
         "{U} IN (SELECT x.person FROM visits x WHERE x.ni > 0)",
         "{U} NOT IN (SELECT x.person FROM visits x WHERE x.i4 > 3)",
         "EXISTS (SELECT 1 FROM visits x WHERE x.person = {U} AND x.ni < A.ni)",
-        "NOT EXISTS (SELECT * FROM items x JOIN visits y ON x.visit = y.id WHERE y.person = {U} AND x.nn > A.nn)",
+        "NOT EXISTS (SELECT * FROM items x JOIN visits y ON x.visit = y.id WHERE y.person = {U} \
+            AND \
+            x.nn > A.nn)",
         "{U} = ANY (SELECT x.person FROM visits x GROUP BY x.person HAVING count(*) > 2)",
         "{U} <> ALL (SELECT x.id FROM people x WHERE x.b)",
         "A.kd IN (SELECT t.code FROM towns t)",
@@ -23,9 +25,12 @@ pub fn membership(random: &mut Random, alias: &str, unit: &str) -> String {
         "(SELECT t.weight FROM towns t WHERE t.code = A.vc) > 0",
         "(SELECT sum(x.f8) FROM visits x WHERE {U} = x.person AND x.i4 > 2) > A.g8",
         "(SELECT coalesce(sum(n.remark), 7) FROM notes n WHERE n.code = A.kd) > A.i4",
-        "NOT ({U} IN (SELECT x.person FROM visits x WHERE EXISTS (SELECT 1 FROM items y WHERE y.visit = x.id AND y.i4 > A.i4)))",
-        "EXISTS (SELECT 1 FROM visits x WHERE x.person = {U} AND x.nn > (SELECT avg(y.nn) FROM visits y WHERE y.person = x.person))",
-        "EXISTS (SELECT 1 FROM visits x WHERE x.person = {U} AND x.i4 > 1 GROUP BY x.kd, x.tx HAVING count(*) > 1)",
+        "NOT ({U} IN (SELECT x.person FROM visits x WHERE EXISTS (SELECT 1 FROM items y WHERE \
+            y.visit = x.id AND y.i4 > A.i4)))",
+        "EXISTS (SELECT 1 FROM visits x WHERE x.person = {U} AND x.nn > (SELECT avg(y.nn) FROM \
+            visits y WHERE y.person = x.person))",
+        "EXISTS (SELECT 1 FROM visits x WHERE x.person = {U} AND x.i4 > 1 GROUP BY x.kd, x.tx \
+            HAVING count(*) > 1)",
         "A.ni NOT IN (SELECT count(*) FROM visits x WHERE x.person = {U} GROUP BY x.kd)",
         "({U}, A.ni) IN (SELECT x.person, x.ni FROM visits x)",
         "({U}, A.ni) NOT IN (SELECT x.person, x.ni FROM visits x WHERE x.b)",
@@ -34,21 +39,30 @@ pub fn membership(random: &mut Random, alias: &str, unit: &str) -> String {
         "A.i4 = ANY (SELECT t.weight FROM towns t WHERE t.weight > 1)",
         "CASE WHEN {U} IN (SELECT x.person FROM visits x WHERE x.b) THEN A.ni ELSE 0 END > 0",
     ]);
-    condition.replace("{U}", unit).replace("A.", &format!("{alias}."))
+    condition
+        .replace("{U}", unit)
+        .replace("A.", &format!("{alias}."))
 }
 
 const UNTIED: &[&str] = &[
     "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.i4 = p.i4)",
-    "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person = p.id OR v.b)",
+    "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person = p.id OR \
+        v.b)",
     "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person = p.id + 0)",
-    "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person::bigint = p.id)",
+    "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person::bigint = \
+        p.id)",
     "SELECT count(*) FROM people p WHERE p.i4 IN (SELECT v.i4 FROM visits v)",
-    "SELECT count(*) FROM people p WHERE p.tx NOT IN (SELECT v.tx FROM visits v WHERE v.person = p.id)",
-    "SELECT count(*) FROM people p WHERE p.i4 > (SELECT max(v.i4) FROM visits v WHERE v.person < p.id)",
-    "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM towns t WHERE EXISTS (SELECT 1 FROM visits v WHERE v.town = t.code))",
-    "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits a JOIN visits b ON a.i4 = b.i4 WHERE a.person = p.id)",
+    "SELECT count(*) FROM people p WHERE p.tx NOT IN (SELECT v.tx FROM visits v WHERE v.person = \
+        p.id)",
+    "SELECT count(*) FROM people p WHERE p.i4 > (SELECT max(v.i4) FROM visits v WHERE v.person < \
+        p.id)",
+    "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM towns t WHERE EXISTS (SELECT 1 FROM \
+        visits v WHERE v.town = t.code))",
+    "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits a JOIN visits b ON a.i4 = \
+        b.i4 WHERE a.person = p.id)",
     // The person of a visit that may be missing is no unit.
-    "SELECT count(*) FROM people p LEFT JOIN visits v ON v.person = p.id WHERE EXISTS (SELECT 1 FROM items i JOIN visits w ON i.visit = w.id WHERE w.person = v.person)",
+    "SELECT count(*) FROM people p LEFT JOIN visits v ON v.person = p.id WHERE EXISTS (SELECT 1 \
+        FROM items i JOIN visits w ON i.visit = w.id WHERE w.person = v.person)",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,15 +79,31 @@ async fn subqueries_are_tied_to_the_unit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn not_in_reads_no_null() {
     let world = World::new().await;
-    let rows = "BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO w.people (id, i4) SELECT g, g FROM generate_series(1, 9) g;
-         INSERT INTO w.visits (id, person, i4) SELECT g, g % 5, g FROM generate_series(1, 20) g; INSERT INTO w.visits (id, person) VALUES (99, NULL); COMMIT";
+    let rows =
+        "BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO w.people (id, i4) \
+        SELECT g, g FROM generate_series(1, 9) g;
+         INSERT INTO w.visits (id, person, i4) SELECT g, g % 5, g FROM generate_series(1, 20) g; \
+         INSERT INTO w.visits (id, person) VALUES (99, NULL); COMMIT";
     world.client.batch_execute(rows).await.unwrap();
     for (sql, expected) in [
-        ("SELECT count(*) FROM people WHERE id NOT IN (SELECT person FROM visits)", "5"),
-        ("SELECT count(*) FROM people p WHERE p.id <> ALL (SELECT person FROM visits v WHERE v.i4 > 17)", "7"),
-        ("SELECT count(*) FROM people p WHERE NOT p.id IN (SELECT person FROM visits GROUP BY person HAVING count(*) > 90)", "9"),
+        (
+            "SELECT count(*) FROM people WHERE id NOT IN (SELECT person FROM visits)",
+            "5",
+        ),
+        (
+            "SELECT count(*) FROM people p WHERE p.id <> ALL (SELECT person FROM visits v WHERE \
+                v.i4 > 17)",
+            "7",
+        ),
+        (
+            "SELECT count(*) FROM people p WHERE NOT p.id IN (SELECT person FROM visits GROUP BY \
+                person HAVING count(*) > 90)",
+            "9",
+        ),
     ] {
-        let plan = world.plan_under(sql, Accounting::Gdp, 1.0).unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+        let plan = world
+            .plan_under(sql, Accounting::Gdp, 1.0)
+            .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
         let release = &plan.releases()[0];
         let text = release.sql().unwrap();
         let whole = world.run(text, 0).await.unwrap();
@@ -82,9 +112,14 @@ async fn not_in_reads_no_null() {
         unit_within(&world, release, text, &whole, 3).await.unwrap();
     }
     for sql in [
-        "SELECT count(*) FROM people p WHERE p.id NOT IN (SELECT v.person FROM people a LEFT JOIN visits v ON a.id = v.person)",
-        "SELECT count(*) FROM people p WHERE p.id NOT IN (SELECT CASE WHEN v.person = 4 THEN NULL ELSE v.person END FROM visits v)",
+        "SELECT count(*) FROM people p WHERE p.id NOT IN (SELECT v.person FROM people a LEFT JOIN \
+            visits v ON a.id = v.person)",
+        "SELECT count(*) FROM people p WHERE p.id NOT IN (SELECT CASE WHEN v.person = 4 THEN NULL \
+            ELSE v.person END FROM visits v)",
     ] {
-        assert!(world.plan_under(sql, Accounting::Gdp, 1.0).is_err(), "planned: {sql}");
+        assert!(
+            world.plan_under(sql, Accounting::Gdp, 1.0).is_err(),
+            "planned: {sql}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Totality: every entry of the catalogue, every grammar function, cast and comparison, on hostile rows; and where PostgreSQL does not fail, the same value and type.
+//! Totality: every entry of the catalogue, every grammar function, cast and comparison, on hostile
+//! rows; and where PostgreSQL does not fail, the same value and type.
 
 use pgveil::catalog::Type;
 use pgveil::ir::functions::{Entry, Function, Kind, entries};
@@ -28,11 +29,23 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
             | F::JustifyDays
             | F::JustifyHours
             | F::JustifyInterval,
-        ) => &["(tt - ts)", "interval '100 days 30:00'", "age(tt, ts)", "(ni * interval '40 days')", "iv", "(i4 * interval '-26 hours')"],
-        (Kind::Timestamp | Kind::Timestamptz, F::DateBin) => &["tt", "ts", "timestamp '2000-01-03 04:05'", "tz"],
-        (Kind::ConstantInterval, F::DateBin) => {
-            &["interval '7 days'", "interval '15 minutes'", "interval '1 microsecond'", "interval '3999 days 2 hours'"]
+        ) => &[
+            "(tt - ts)",
+            "interval '100 days 30:00'",
+            "age(tt, ts)",
+            "(ni * interval '40 days')",
+            "iv",
+            "(i4 * interval '-26 hours')",
+        ],
+        (Kind::Timestamp | Kind::Timestamptz, F::DateBin) => {
+            &["tt", "ts", "timestamp '2000-01-03 04:05'", "tz"]
         }
+        (Kind::ConstantInterval, F::DateBin) => &[
+            "interval '7 days'",
+            "interval '15 minutes'",
+            "interval '1 microsecond'",
+            "interval '3999 days 2 hours'",
+        ],
         (Kind::ConstantInt, F::Overlay | F::OverlayFor) => &["1", "2", "0", "3000", "5"],
         (Kind::Int4, F::MakeDate) => &["ni", "j4", "2024", "(j4 % 40)"],
         (Kind::Int4, _) => &["j4", "i4", "ni"],
@@ -45,9 +58,13 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
         (Kind::Date, _) => &["dd", "d"],
         (Kind::Timestamp, _) => &["tt", "ts", "tt"],
         (Kind::Timestamptz, _) => &["tz"],
-        (Kind::Interval, F::Later | F::Earlier) => {
-            &["interval '1 month'", "interval '-400 days 02:00'", "interval '3999 years'", "i4 * interval '1 week'", "(interval '90 minutes' * g8)"]
-        }
+        (Kind::Interval, F::Later | F::Earlier) => &[
+            "interval '1 month'",
+            "interval '-400 days 02:00'",
+            "interval '3999 years'",
+            "i4 * interval '1 week'",
+            "(interval '90 minutes' * g8)",
+        ],
         (Kind::Interval, _) => &["iv", "(tt - ts)", "age(tz, ts)", "(tz - dd)"],
         (Kind::Bool, _) => &["b"],
         (Kind::ConstantInt, F::SplitPart) => &["1", "2", "7"],
@@ -55,11 +72,22 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
         (Kind::ConstantInt, F::Repeat) => &["3", "0", "-1", "16"],
         (Kind::ConstantInt, _) => &["0", "1", "-3", "2", "1000"],
         (Kind::ConstantText, F::AtZone) => &["'UTC'", "'America/New_York'", "'Asia/Kabul'"],
-        (Kind::ConstantText, F::SubstringMatching | F::SubstringWhole | F::CountMatching) => &["'[a-z]+'", "'(e|x)(.)'", "'^\\s*$'", "''"],
-        (Kind::ConstantText, F::ReplaceMatching) => &["'x'", "'g'", "'[[:alpha:]]'", "'gi'", "'\\1-\\&'"],
-        (Kind::ConstantText, F::DateTrunc) => {
-            &["'month'", "'week'", "'millennium'", "'hour'", "'quarter'", "'decade'", "'microseconds'", "'century'"]
+        (Kind::ConstantText, F::SubstringMatching | F::SubstringWhole | F::CountMatching) => {
+            &["'[a-z]+'", "'(e|x)(.)'", "'^\\s*$'", "''"]
         }
+        (Kind::ConstantText, F::ReplaceMatching) => {
+            &["'x'", "'g'", "'[[:alpha:]]'", "'gi'", "'\\1-\\&'"]
+        }
+        (Kind::ConstantText, F::DateTrunc) => &[
+            "'month'",
+            "'week'",
+            "'millennium'",
+            "'hour'",
+            "'quarter'",
+            "'decade'",
+            "'microseconds'",
+            "'century'",
+        ],
         (Kind::ConstantText, F::Extract | F::DatePart) => &[
             "'month'",
             "'year'",
@@ -77,13 +105,19 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
             "'minute'",
         ],
         (Kind::ConstantText, _) => &["'a'", "'x'", "''", "' é'", "'1'"],
-        (Kind::ConstantInterval, _) => &["interval '1 day'", "interval '-1 year 3 mons'", "interval '0.001 seconds'"],
+        (Kind::ConstantInterval, _) => &[
+            "interval '1 day'",
+            "interval '-1 year 3 mons'",
+            "interval '0.001 seconds'",
+        ],
     }
 }
 
 fn format(kind: Kind) -> &'static [&'static str] {
     match kind {
-        Kind::Timestamp | Kind::Timestamptz => &["'YYYY-MM'", "'Dy DD Mon HH24:MI'", "'IYYY-IW'", "'Q'"],
+        Kind::Timestamp | Kind::Timestamptz => {
+            &["'YYYY-MM'", "'Dy DD Mon HH24:MI'", "'IYYY-IW'", "'Q'"]
+        }
         _ => &["'FM999,990.00'", "'0000'", "'99'", "'FM9'"],
     }
 }
@@ -91,17 +125,38 @@ fn format(kind: Kind) -> &'static [&'static str] {
 /// An overload with one of each argument, the n-th.
 fn written(entry: &Entry, at: usize) -> String {
     let argument = |i: usize, kind: Kind| {
-        let of = if entry.name == "to_char" && i == 1 { format(entry.arguments[0]) } else { operands(kind, entry.function) };
+        let of = if entry.name == "to_char" && i == 1 {
+            format(entry.arguments[0])
+        } else {
+            operands(kind, entry.function)
+        };
         of[(at + i * (at / 3)) % of.len()].to_owned()
     };
-    let arguments: Vec<String> = entry.arguments.iter().enumerate().map(|(i, kind)| argument(i, *kind)).collect();
+    let arguments: Vec<String> = entry
+        .arguments
+        .iter()
+        .enumerate()
+        .map(|(i, kind)| argument(i, *kind))
+        .collect();
     let is_symbol = !entry.name.starts_with(|c: char| c.is_ascii_alphabetic());
-    let float = if entry.result == Kind::Float8 { "::float8" } else { "" };
+    let float = if entry.result == Kind::Float8 {
+        "::float8"
+    } else {
+        ""
+    };
     match (entry.name, arguments.as_slice()) {
         ("power" | "pow" | "^", [a, _]) => {
             let by = ["2", "0.5", "-1", "(-2.5)", "7", "0"][at % 6];
-            let (a, b) = if at % 4 == 3 { (["2", "10", "0.5"][at % 3], a.as_str()) } else { (a.as_str(), by) };
-            if is_symbol { format!("({a}{float} ^ {b}{float})") } else { format!("{}({a}{float}, {b}{float})", entry.name) }
+            let (a, b) = if at % 4 == 3 {
+                (["2", "10", "0.5"][at % 3], a.as_str())
+            } else {
+                (a.as_str(), by)
+            };
+            if is_symbol {
+                format!("({a}{float} ^ {b}{float})")
+            } else {
+                format!("{}({a}{float}, {b}{float})", entry.name)
+            }
         }
         ("log", [_, b]) => format!("log({}, {b})", ["2", "10", "0.5"][at % 3]),
         ("date_bin", [step, a, origin]) => {
@@ -117,7 +172,9 @@ fn written(entry: &Entry, at: usize) -> String {
             format!("date_bin({step}, {a}, {origin})")
         }
         ("overlay", [a, b, from]) => format!("overlay({a} PLACING {b} FROM {from})"),
-        ("overlay", [a, b, from, length]) => format!("overlay({a} PLACING {b} FROM {from} FOR {length})"),
+        ("overlay", [a, b, from, length]) => {
+            format!("overlay({a} PLACING {b} FROM {from} FOR {length})")
+        }
         ("width_bucket", [a, ..]) => format!("width_bucket({a}, -1, 10, 4)"),
         ("timezone", [zone, a]) => format!("({a} AT TIME ZONE {zone})"),
         ("extract", [field, a]) => format!("extract({} FROM {a})", field.trim_matches('\'')),
@@ -148,7 +205,10 @@ pub fn overloads(shifts: usize) -> Vec<(&'static Entry, String)> {
 /// Casts, comparisons and forms with a grammar of their own.
 pub fn forms() -> Vec<String> {
     const CASTS: &[(&str, &[&str])] = &[
-        ("smallint", &["j4", "j8", "nn", "g8", "f4", "s2", "n2", "rt"]),
+        (
+            "smallint",
+            &["j4", "j8", "nn", "g8", "f4", "s2", "n2", "rt"],
+        ),
         ("int", &["j8", "nn", "g8", "f4", "b", "nb", "rt", "tx"]),
         ("bigint", &["j4", "nn", "g8", "f4", "rt"]),
         ("numeric", &["j8", "g8", "f4", "n2", "rt", "vc"]),
@@ -157,7 +217,12 @@ pub fn forms() -> Vec<String> {
         ("numeric(20,0)", &["nn", "g8"]),
         ("float8", &["nn", "j8", "f4", "n2", "nb", "rt", "tx"]),
         ("real", &["nn", "j8", "g8", "f4", "rt"]),
-        ("text", &["nn", "j8", "b", "dd", "tt", "vc", "tz", "iv", "g8", "f4", "uu"]),
+        (
+            "text",
+            &[
+                "nn", "j8", "b", "dd", "tt", "vc", "tz", "iv", "g8", "f4", "uu",
+            ],
+        ),
         ("varchar(3)", &["j8", "tx", "vc"]),
         ("boolean", &["j4", "rt", "tx"]),
         ("date", &["tt", "ts", "tz", "rt", "(dd + interval '1 day')"]),
@@ -166,7 +231,10 @@ pub fn forms() -> Vec<String> {
         ("timestamptz", &["dd", "tt", "rt"]),
         ("uuid", &["rt", "tx"]),
     ];
-    let mut all: Vec<String> = CASTS.iter().flat_map(|(to, from)| from.iter().map(move |column| format!("{column}::{to}"))).collect();
+    let mut all: Vec<String> = CASTS
+        .iter()
+        .flat_map(|(to, from)| from.iter().map(move |column| format!("{column}::{to}")))
+        .collect();
     for op in ["=", "<", ">=", "<>", "IS DISTINCT FROM"] {
         for (a, b) in [
             ("nn", "g8"),
@@ -198,11 +266,17 @@ fn shapes(expression: &str) -> Vec<String> {
     vec![
         format!("SELECT count(*) FROM people WHERE {test}"),
         format!("SELECT count({expression}) FROM people WHERE id = 3 AND b"),
-        format!("SELECT count(*) FILTER (WHERE {test}) FROM (SELECT * FROM people WHERE j4 <> 0) people"),
-        format!("SELECT count(*) FROM (SELECT v.* FROM visits v JOIN towns t ON t.code = v.town AND t.region <> 'bad') q WHERE {test}"),
+        format!(
+            "SELECT count(*) FILTER (WHERE {test}) FROM (SELECT * FROM people WHERE j4 <> 0) people"
+        ),
+        format!(
+            "SELECT count(*) FROM (SELECT v.* FROM visits v JOIN towns t ON t.code = v.town AND \
+                t.region <> 'bad') q WHERE {test}"
+        ),
         format!("SELECT CASE WHEN count(*) > 0 THEN count({expression}) END FROM visits"),
         format!(
-            "SELECT p.b, count(q.made) FROM people p LEFT JOIN (SELECT visits.person, {expression} AS made FROM visits WHERE ni < 2) q ON q.person = p.id GROUP BY 1"
+            "SELECT p.b, count(q.made) FROM people p LEFT JOIN (SELECT visits.person, {expression} \
+                AS made FROM visits WHERE ni < 2) q ON q.person = p.id GROUP BY 1"
         ),
     ]
 }
@@ -228,15 +302,30 @@ async fn runs(world: &World, sql: &str) -> bool {
 /// One row for every hostile value of every column, so that each value meets each function.
 async fn one_of_each(world: &World) {
     let most = HOSTILE.iter().map(|c| c.len()).max().unwrap_or(0);
-    let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items, w.rounds;");
+    let mut sql = String::from(
+        "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, \
+            w.items, \
+            w.rounds;",
+    );
     for shift in 0..4 {
         for row in 0..most {
-            let values: Vec<&str> = HOSTILE.iter().enumerate().map(|(at, column)| column[(row + shift * at) % column.len()]).collect();
+            let values: Vec<&str> = HOSTILE
+                .iter()
+                .enumerate()
+                .map(|(at, column)| column[(row + shift * at) % column.len()])
+                .collect();
             let (id, values) = (1 + row + shift * most, values.join(", "));
-            sql += &format!("INSERT INTO w.people VALUES ({id}, {values}); INSERT INTO w.visits VALUES ({id}, {id}, 'x', {values});");
+            sql += &format!(
+                "INSERT INTO w.people VALUES ({id}, {values}); INSERT INTO w.visits VALUES ({id}, \
+                    {id}, 'x', {values});"
+            );
         }
     }
-    world.client.batch_execute(&(sql + "COMMIT;")).await.unwrap();
+    world
+        .client
+        .batch_execute(&(sql + "COMMIT;"))
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -245,12 +334,18 @@ async fn emitted_expressions_never_raise() {
     one_of_each(&world).await;
     let mut idle: Vec<&str> = entries().map(|e| e.name).collect();
     let (mut ran, mut refused) = (0, Vec::new());
-    let all = overloads(SHIFTS).into_iter().map(|(entry, expression)| (Some(entry), expression)).chain(forms().into_iter().map(|f| (None, f)));
+    let all = overloads(SHIFTS)
+        .into_iter()
+        .map(|(entry, expression)| (Some(entry), expression))
+        .chain(forms().into_iter().map(|f| (None, f)));
     for (at, (entry, expression)) in all.enumerate() {
         let shapes = shapes(&expression);
         // Two shapes of each expression, others of the next.
         let mut planned = false;
-        for shape in [&shapes[at % shapes.len()], &shapes[(at / 2 + 1) % shapes.len()]] {
+        for shape in [
+            &shapes[at % shapes.len()],
+            &shapes[(at / 2 + 1) % shapes.len()],
+        ] {
             planned |= runs(&world, shape).await;
         }
         match (planned, entry) {
@@ -265,15 +360,24 @@ async fn emitted_expressions_never_raise() {
     assert!(ran > 1000, "{ran}");
 }
 
-/// Entries of the catalogue, forms and random expressions over rows inside every bound: PostgreSQL's own value of each row where it gives one, of its own type.
+/// Entries of the catalogue, forms and random expressions over rows inside every bound:
+/// PostgreSQL's own value of each row where it gives one, of its own type.
 #[tokio::test(flavor = "multi_thread")]
 async fn total_expressions_equal_postgresql_where_it_does_not_fail() {
     let world = World::new().await;
     tame(&world).await;
     let mut random = Random::new(seeds()[0]);
-    let mut all: Vec<String> = overloads(SHIFTS).into_iter().map(|(_, e)| e).chain(forms()).map(|e| format!("({e})")).collect();
+    let mut all: Vec<String> = overloads(SHIFTS)
+        .into_iter()
+        .map(|(_, e)| e)
+        .chain(forms())
+        .map(|e| format!("({e})"))
+        .collect();
     for at in 0..250 {
-        let mut grammar = Grammar { random: &mut random, aliases: vec!["people"] };
+        let mut grammar = Grammar {
+            random: &mut random,
+            aliases: vec!["people"],
+        };
         all.push(match at % 5 {
             0 => grammar.integer(2),
             1 => grammar.numeric(2),
@@ -284,9 +388,14 @@ async fn total_expressions_equal_postgresql_where_it_does_not_fail() {
     }
     let (mut compared, mut failed) = (0, Vec::new());
     for expression in all {
-        // Past 1e100 every float8 is clamped, as documented; four-byte floats are followed in eight bytes (the engine refuses where the column's type differs).
-        let expression =
-            expression.replace("1e50", "1e5").replace("1e20", "1e2").replace("1e-40", "1e-4").replace("f4", "f8").replace("3999 years", "39 years");
+        // Past 1e100 every float8 is clamped, as documented; four-byte floats are followed in eight
+        // bytes (the engine refuses where the column's type differs).
+        let expression = expression
+            .replace("1e50", "1e5")
+            .replace("1e20", "1e2")
+            .replace("1e-40", "1e-4")
+            .replace("f4", "f8")
+            .replace("3999 years", "39 years");
         match equals_postgresql(&world, &expression).await {
             Some(Ok(())) => compared += 1,
             Some(Err(fault)) => failed.push(fault),
@@ -294,7 +403,12 @@ async fn total_expressions_equal_postgresql_where_it_does_not_fail() {
         }
     }
     eprintln!("{compared} expressions compared");
-    assert!(failed.is_empty(), "{} differ:\n{}", failed.len(), failed.join("\n\n"));
+    assert!(
+        failed.is_empty(),
+        "{} differ:\n{}",
+        failed.len(),
+        failed.join("\n\n")
+    );
     assert!(compared > 900, "{compared}");
 }
 
@@ -327,9 +441,13 @@ async fn equals_postgresql(world: &World, expression: &str) -> Option<Result<(),
         .replace("current_date", "date '2026-11-03'")
         .replace("age(tt)", "age(timestamp '2026-11-03', tt)");
     let asked = format!("SELECT {expression} AS k, count(DISTINCT id) FROM people GROUP BY 1");
-    let Ok(plan) = world.plan_under(&asked, Accounting::Gdp, 1.0) else { return None };
+    let Ok(plan) = world.plan_under(&asked, Accounting::Gdp, 1.0) else {
+        return None;
+    };
     // Constants alone need no release; those of other releases are the business of other tests.
-    let [release] = plan.releases() else { return None };
+    let [release] = plan.releases() else {
+        return None;
+    };
     let data_type = &release.keys()[0].0;
     // Keys of these types have one spelling for all equal values.
     let spelled = match data_type {
@@ -337,44 +455,79 @@ async fn equals_postgresql(world: &World, expression: &str) -> Option<Result<(),
         Type::Float8 => format!("({plain}) + 0::float8"),
         _ => plain.clone(),
     };
-    let wanted = world.run(&format!("SELECT ({spelled})::text AS k, count(*) FROM w.people GROUP BY ({spelled})"), 1).await;
-    let declared = world.client.prepare(&format!("SELECT {plain} AS k FROM w.people")).await;
-    world.client.batch_execute("SET search_path = pg_catalog").await.unwrap();
-    let (Ok(wanted), Ok(declared)) = (wanted, declared) else { return None };
+    let wanted = world
+        .run(
+            &format!("SELECT ({spelled})::text AS k, count(*) FROM w.people GROUP BY ({spelled})"),
+            1,
+        )
+        .await;
+    let declared = world
+        .client
+        .prepare(&format!("SELECT {plain} AS k FROM w.people"))
+        .await;
+    world
+        .client
+        .batch_execute("SET search_path = pg_catalog")
+        .await
+        .unwrap();
+    let (Ok(wanted), Ok(declared)) = (wanted, declared) else {
+        return None;
+    };
     let emitted = world.run(release.sql().unwrap(), 1).await.unwrap();
     let wanted_type = declared.columns()[0].type_().name().to_owned();
     let same_type = wanted_type == short_name(data_type);
     if wanted == emitted && same_type {
         return Some(Ok(()));
     }
-    Some(Err(format!("{expression}: type {wanted_type} and {data_type}\nwanted {wanted:?}\nfound  {emitted:?}\n{}", release.sql().unwrap())))
+    Some(Err(format!(
+        "{expression}: type {wanted_type} and {data_type}\nwanted {wanted:?}\nfound  \
+            {emitted:?}\n{}",
+        release.sql().unwrap()
+    )))
 }
 
 /// Rows inside every bound: twenty units with three visits each and an item a visit.
 pub async fn tame(world: &World) {
     let rows = "TRUNCATE w.people, w.visits, w.items, w.rounds; INSERT INTO w.people
-         SELECT g, g * 3 - 9, g % 51, g - 10, g * 100, g * 7 - 30, g * 1.25, g / 4.0 - 2, g / 3.0 - 3, g / 2.0, g * 1.5 - 7, g / 250.0::float4,
-             g % 3 = 0, 'Text ' || g, 'v' || g % 4, (ARRAY['a', 'b', 'it''s'])[1 + g % 3], date '2000-01-01' + g * 20, date '1999-12-20' + g,
-             timestamp '2000-01-01 10:00' + g * interval '1 day', timestamp '1999-11-30 23:59:59' + g * interval '30 hours', g % 7 - 3,
-             timestamptz '2000-01-02 03:04:05.25+00' + g * interval '7 hours', g * interval '50 hours' - interval '1 mon',
-             (ARRAY['12', ' -3.50 ', '2000-01-15', '2000-02-29 10:20:30', 'true', '1e3', 'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'])[1 + g % 7],
+         SELECT g, g * 3 - 9, g % 51, g - 10, g * 100, g * 7 - 30, g * 1.25, g / 4.0 - 2, g / 3.0 \
+         - \
+         3, g / 2.0, g * 1.5 - 7, g / 250.0::float4,
+             g % 3 = 0, 'Text ' || g, 'v' || g % 4, (ARRAY['a', 'b', 'it''s'])[1 + g % 3], date \
+             '2000-01-01' + g * 20, date '1999-12-20' + g,
+             timestamp '2000-01-01 10:00' + g * interval '1 day', timestamp '1999-11-30 23:59:59' \
+             + \
+             g * interval '30 hours', g % 7 - 3,
+             timestamptz '2000-01-02 03:04:05.25+00' + g * interval '7 hours', g * interval '50 \
+             hours' - interval '1 mon',
+             (ARRAY['12', ' -3.50 ', '2000-01-15', '2000-02-29 10:20:30', 'true', '1e3', \
+             'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'])[1 + g % 7],
              ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a' || (10 + g))::uuid
          FROM generate_series(1, 20) g";
     world.client.batch_execute(rows).await.unwrap();
     world
         .client
         .batch_execute(
-            "INSERT INTO w.visits SELECT 100 * n + p.id, p.id, (ARRAY['x', 'y', 'q', NULL])[1 + (n + p.id) % 4], p.s2, (p.i4 + n * 7) % 51, p.j4, p.i8, p.j8,
-                 p.n2, p.nn, p.nb, p.f8, p.g8, p.f4, p.b, p.tx, p.vc, p.kd, p.d, p.dd, p.ts, p.tt, p.ni, p.tz, p.iv, p.rt, p.uu FROM w.people p, generate_series(1, 3) n;
-             INSERT INTO w.items SELECT id, s2, i4, j4, i8, j8, n2, nn, nb, f8, g8, f4, b, tx, vc, kd, d, dd, ts, tt, ni, tz, iv, rt, uu FROM w.visits WHERE id % 3 > 0;
-             INSERT INTO w.rounds SELECT id, s2, i4, j4, i8, j8, n2, nn, nb, f8, g8, f4, b, tx, vc, k, d, dd, ts, tt, ni, tz, iv, rt, uu FROM w.people, unnest(ARRAY['a', 'b']) k WHERE id % 5 > 0 OR k = 'a';",
+            "INSERT INTO w.visits SELECT 100 * n + p.id, p.id, (ARRAY['x', 'y', 'q', NULL])[1 + (n \
+                + p.id) % 4], p.s2, (p.i4 + n * 7) % 51, p.j4, p.i8, p.j8,
+                 p.n2, p.nn, p.nb, p.f8, p.g8, p.f4, p.b, p.tx, p.vc, p.kd, p.d, p.dd, p.ts, p.tt, \
+                 p.ni, p.tz, p.iv, p.rt, p.uu FROM w.people p, generate_series(1, 3) n;
+             INSERT INTO w.items SELECT id, s2, i4, j4, i8, j8, n2, nn, nb, f8, g8, f4, b, tx, vc, \
+             kd, d, dd, ts, tt, ni, tz, iv, rt, uu FROM w.visits WHERE id % 3 > 0;
+             INSERT INTO w.rounds SELECT id, s2, i4, j4, i8, j8, n2, nn, nb, f8, g8, f4, b, tx, \
+             vc, \
+             k, d, dd, ts, tt, ni, tz, iv, rt, uu FROM w.people, unnest(ARRAY['a', 'b']) k WHERE \
+             id \
+             % 5 > 0 OR k = 'a';",
         )
         .await
         .unwrap();
     // Bounds of the unit's own column do not matter here; every fourth row is NULL where it may be.
     world
         .client
-        .batch_execute("UPDATE w.people SET i4 = NULL, nn = NULL, f8 = NULL, tx = NULL, d = NULL, tt = NULL, b = NULL WHERE id % 4 = 0")
+        .batch_execute(
+            "UPDATE w.people SET i4 = NULL, nn = NULL, f8 = NULL, tx = NULL, d = NULL, \
+            tt = NULL, b = NULL WHERE id % 4 = 0",
+        )
         .await
         .unwrap();
 }

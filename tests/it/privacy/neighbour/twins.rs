@@ -1,4 +1,5 @@
-//! Two random databases, one unit apart, hostile values and all, through the same random questions: what a client sees besides released values is the same.
+//! Two random databases, one unit apart, hostile values and all, through the same random questions:
+//! what a client sees besides released values is the same.
 
 use pgveil::analyze::KeyRule;
 use pgveil::engine::{Answer, Asker, Format, Service};
@@ -15,43 +16,96 @@ use super::world::{HEAVY, UNITS, World};
 
 /// Random questions of each seed; `PGVEIL_TWIN_QUERIES` asks for more.
 fn queries() -> usize {
-    std::env::var("PGVEIL_TWIN_QUERIES").ok().and_then(|n| n.parse().ok()).unwrap_or(100)
+    std::env::var("PGVEIL_TWIN_QUERIES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(100)
 }
 
 const DATABASES: usize = 5;
 
 /// Every answer is bought.
 fn buyer(random: &mut Random) -> Asker {
-    let notices = if random.once_in(3) { Notices::Full } else { Notices::Cost };
-    Asker { wishes: Wishes { reuse: Reuse::Off, notices, ..asker().wishes }, ..asker() }
+    let notices = if random.once_in(3) {
+        Notices::Full
+    } else {
+        Notices::Cost
+    };
+    Asker {
+        wishes: Wishes {
+            reuse: Reuse::Off,
+            notices,
+            ..asker().wishes
+        },
+        ..asker()
+    }
 }
 
 async fn ask(veiled: &Veiled, asker: &Asker, query: &Query) -> Result<Answer, Error> {
-    veiled.engine.answer(asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await
+    veiled
+        .engine
+        .answer(
+            asker,
+            query,
+            &[],
+            &[],
+            &[Format::Text],
+            CancellationToken::new(),
+        )
+        .await
 }
 
 /// Every key of every release is known without the data, so that each group is there.
 async fn is_listed(veiled: &Veiled, asker: &Asker, query: &Query) -> bool {
-    let Ok((plan, _)) = veiled.engine.plan(asker, query).await else { return false };
-    plan.middles().is_empty() && plan.releases().iter().flat_map(|r| r.keys()).all(|(_, rule)| !matches!(rule, KeyRule::Threshold))
+    let Ok((plan, _)) = veiled.engine.plan(asker, query).await else {
+        return false;
+    };
+    plan.middles().is_empty()
+        && plan
+            .releases()
+            .iter()
+            .flat_map(|r| r.keys())
+            .all(|(_, rule)| !matches!(rule, KeyRule::Threshold))
 }
 
-/// What may differ by released values alone is left out: rows, but for listed keys; and PostgreSQL's own errors over those values.
-async fn same(one: &Veiled, two: &Veiled, asker: &Asker, query: &Query, keys: Option<usize>) -> Result<bool, String> {
+/// What may differ by released values alone is left out: rows, but for listed keys; and
+/// PostgreSQL's own errors over those values.
+async fn same(
+    one: &Veiled,
+    two: &Veiled,
+    asker: &Asker,
+    query: &Query,
+    keys: Option<usize>,
+) -> Result<bool, String> {
     let answers = (ask(one, asker, query).await, ask(two, asker, query).await);
-    let of_values = |answer: &Result<Answer, Error>| answer.as_ref().is_err_and(|error| error.report().sqlstate.starts_with("22"));
+    let of_values = |answer: &Result<Answer, Error>| {
+        answer
+            .as_ref()
+            .is_err_and(|error| error.report().sqlstate.starts_with("22"))
+    };
     let bought = match &answers {
         (Ok(a), Ok(b)) => {
             // The interval of a deviation or a slope is computed of the released values.
-            let told = |answer: &Answer| answer.notices.iter().filter(|line| !line.contains(": 95 % within")).cloned().collect::<Vec<_>>();
+            let told = |answer: &Answer| {
+                answer
+                    .notices
+                    .iter()
+                    .filter(|line| !line.contains(": 95 % within"))
+                    .cloned()
+                    .collect::<Vec<_>>()
+            };
             if (&a.columns, told(a)) != (&b.columns, told(b)) {
-                return Err(format!("columns and notices: {:?} {:?}\n{:?} {:?}", a.columns, a.notices, b.columns, b.notices));
+                return Err(format!(
+                    "columns and notices: {:?} {:?}\n{:?} {:?}",
+                    a.columns, a.notices, b.columns, b.notices
+                ));
             }
             if let Some(keys) = keys
                 && is_listed(one, asker, query).await
             {
                 let shown = |answer: &Answer| {
-                    let mut rows: Vec<_> = answer.rows.iter().map(|row| row[..keys].to_vec()).collect();
+                    let mut rows: Vec<_> =
+                        answer.rows.iter().map(|row| row[..keys].to_vec()).collect();
                     rows.sort();
                     rows
                 };
@@ -70,19 +124,34 @@ async fn same(one: &Veiled, two: &Veiled, asker: &Asker, query: &Query, keys: Op
             }
             false
         }
-        (Ok(_), Err(error)) | (Err(error), Ok(_)) => return Err(format!("one is answered, the other not: {:?}", error.report())),
+        (Ok(_), Err(error)) | (Err(error), Ok(_)) => {
+            return Err(format!(
+                "one is answered, the other not: {:?}",
+                error.report()
+            ));
+        }
     };
     let (a, b) = (spent(one).await, spent(two).await);
-    if a == b { Ok(bought) } else { Err(format!("charges: {a}\n{b}")) }
+    if a == b {
+        Ok(bought)
+    } else {
+        Err(format!("charges: {a}\n{b}"))
+    }
 }
 
 async fn spent(veiled: &Veiled) -> String {
-    format!("{:?}", veiled.engine.ledger().balance("ann").await.unwrap().spent)
+    format!(
+        "{:?}",
+        veiled.engine.ledger().balance("ann").await.unwrap().spent
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn random_neighbours_look_alike() {
-    let runs: Vec<_> = seeds().into_iter().map(|seed| tokio::spawn(look_alike(seed ^ 3))).collect();
+    let runs: Vec<_> = seeds()
+        .into_iter()
+        .map(|seed| tokio::spawn(look_alike(seed ^ 3)))
+        .collect();
     for run in runs {
         run.await.unwrap();
     }
@@ -98,7 +167,11 @@ async fn look_alike(seed: u64) {
         let mut again = random.clone();
         all.fill(&mut random, heavy).await;
         fewer.fill(&mut again, heavy).await;
-        let unit = if heavy { HEAVY } else { 1 + random.below(UNITS) };
+        let unit = if heavy {
+            HEAVY
+        } else {
+            1 + random.below(UNITS)
+        };
         fewer.without(unit).await;
         fewer.client.batch_execute("COMMIT").await.unwrap();
         for _ in 0..queries() / DATABASES {
@@ -106,20 +179,32 @@ async fn look_alike(seed: u64) {
             let statements = match parse(&sql) {
                 Ok(statements) => statements,
                 Err(refusal) => {
-                    assert_eq!(refusal.sqlstate, sqlstate::STATEMENT_TOO_COMPLEX, "{refusal:?}\n{sql}");
+                    assert_eq!(
+                        refusal.sqlstate,
+                        sqlstate::STATEMENT_TOO_COMPLEX,
+                        "{refusal:?}\n{sql}"
+                    );
                     continue;
                 }
             };
-            let [Statement::Query(query)] = statements.as_slice() else { panic!("seed {seed}: one query is wanted: {sql}") };
+            let [Statement::Query(query)] = statements.as_slice() else {
+                panic!("seed {seed}: one query is wanted: {sql}")
+            };
             match same(&one, &two, &buyer(&mut random), query, keys).await {
                 Ok(bought) => answered += usize::from(bought),
-                Err(fault) => panic!("PGVEIL_SEED={} database {database}, unit {unit}\n{sql}\n{fault}", seed ^ 3),
+                Err(fault) => panic!(
+                    "PGVEIL_SEED={} database {database}, unit {unit}\n{sql}\n{fault}",
+                    seed ^ 3
+                ),
             }
             asked += 1;
         }
     }
     one.engine.stop().await;
     two.engine.stop().await;
-    eprintln!("PGVEIL_SEED={}: {asked} asked of twins, {answered} answered", seed ^ 3);
+    eprintln!(
+        "PGVEIL_SEED={}: {asked} asked of twins, {answered} answered",
+        seed ^ 3
+    );
     assert!(answered * 2 > asked, "{answered} of {asked}");
 }

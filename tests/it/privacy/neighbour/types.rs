@@ -1,4 +1,5 @@
-//! Times of the day, enums, domains, jsonb, arrays and char(n): total over hostile rows, PostgreSQL's own values where it gives one, and within the declared bound.
+//! Times of the day, enums, domains, jsonb, arrays and char(n): total over hostile rows,
+//! PostgreSQL's own values where it gives one, and within the declared bound.
 
 use pgveil::catalog::Type;
 use pgveil::mechanism::Accounting;
@@ -8,21 +9,34 @@ use super::total::short_name;
 use super::world::World;
 
 const ROWS: &str = "
-    INSERT INTO w.extras SELECT g, 1 + g % 7, time '00:00' + g * interval '77 minutes', (enum_range(NULL::w.mood))[1 + g % 3],
-        jsonb_build_object('a', g, 'b', jsonb_build_array(g, 'x', NULL), 'n', NULL, 'deep', jsonb_build_object('t', 'v' || g % 3)), '{\"a\": 1}',
-        ARRAY[g, g % 4, NULL], ARRAY['t' || g % 3, NULL, 'z'], ARRAY[g / 3.0, NULL], ARRAY[g / 4.0, 2]::float8[], g % 9, 'label ' || g % 4,
-        timestamp '2000-01-01 10:00:00.5' + g * interval '31 hours', date '2000-01-01' + g, 'x', '10.0.0.1', B'101',
-        (ARRAY['a', 'b c', 'é', NULL])[1 + g % 4], (ARRAY['a', 'b', ' '])[1 + g % 3], (ARRAY['x', 'x  ', 'a'])[1 + g % 3]
+    INSERT INTO w.extras SELECT g, 1 + g % 7, time '00:00' + g * interval '77 minutes', \
+    (enum_range(NULL::w.mood))[1 + g % 3],
+        jsonb_build_object('a', g, 'b', jsonb_build_array(g, 'x', NULL), 'n', NULL, 'deep', \
+        jsonb_build_object('t', 'v' || g % 3)), '{\"a\": 1}',
+        ARRAY[g, g % 4, NULL], ARRAY['t' || g % 3, NULL, 'z'], ARRAY[g / 3.0, NULL], ARRAY[g / \
+        4.0, \
+        2]::float8[], g % 9, 'label ' || g % 4,
+        timestamp '2000-01-01 10:00:00.5' + g * interval '31 hours', date '2000-01-01' + g, 'x', \
+        '10.0.0.1', B'101',
+        (ARRAY['a', 'b c', 'é', NULL])[1 + g % 4], (ARRAY['a', 'b', ' '])[1 + g % 3], (ARRAY['x', \
+        'x  ', 'a'])[1 + g % 3]
     FROM generate_series(1, 30) g";
 
 const HOSTILE: &str = "
     INSERT INTO w.extras (n, id) VALUES (100, 1);
     INSERT INTO w.extras VALUES
-        (101, 2, '24:00', 'sad', '[]', '{\"a\": \"\\u0000\"}', '{}', '{}', '{NaN, 1e5000}', '{NaN, Infinity}', 'NaN', '', 'infinity', 'infinity', '', '::1', B'000'),
-        (102, 3, '23:59:59.999999', 'happy', 'null', '1', '[5:6]={1,2}', '[0:0]={x}', '{Infinity,-1e-400}', '{1e308,5e-324}', 1e30, repeat('é', 5000), '-infinity', '-infinity', repeat('x', 1000)::bytea, '10.0.0.0/8', B'111'),
-        (103, 4, '00:00', NULL, '\"text\"', 'null', '{{1,2},{3,4}}', '{{a,b}}', '{{1},{2}}', '{-Infinity}', '-Infinity', 'x', '294276-01-01', '5874897-12-31', NULL, NULL, NULL),
-        (104, 5, '12:00', 'it''s', '{\"a\": {\"b\": [1, 2]}, \"\": 1, \"b\": 1e400, \"deep\": 3}', '[]', NULL, ARRAY[repeat('y', 20000)], NULL, NULL, '1e-400', 'y', '4713-01-01 BC', '4713-01-01 BC', NULL, NULL, NULL);
-    UPDATE w.extras SET ch = '', cw = 'éé', bp = repeat(' ', 3000) || 'x' || repeat(' ', 20000) WHERE n = 102;
+        (101, 2, '24:00', 'sad', '[]', '{\"a\": \"\\u0000\"}', '{}', '{}', '{NaN, 1e5000}', \
+        '{NaN, Infinity}', 'NaN', '', 'infinity', 'infinity', '', '::1', B'000'),
+        (102, 3, '23:59:59.999999', 'happy', 'null', '1', '[5:6]={1,2}', '[0:0]={x}', \
+        '{Infinity,-1e-400}', '{1e308,5e-324}', 1e30, repeat('é', 5000), '-infinity', '-infinity', \
+        repeat('x', 1000)::bytea, '10.0.0.0/8', B'111'),
+        (103, 4, '00:00', NULL, '\"text\"', 'null', '{{1,2},{3,4}}', '{{a,b}}', '{{1},{2}}', \
+        '{-Infinity}', '-Infinity', 'x', '294276-01-01', '5874897-12-31', NULL, NULL, NULL),
+        (104, 5, '12:00', 'it''s', '{\"a\": {\"b\": [1, 2]}, \"\": 1, \"b\": 1e400, \"deep\": 3}', \
+        '[]', NULL, ARRAY[repeat('y', 20000)], NULL, NULL, '1e-400', 'y', '4713-01-01 BC', \
+        '4713-01-01 BC', NULL, NULL, NULL);
+    UPDATE w.extras SET ch = '', cw = 'éé', bp = repeat(' ', 3000) || 'x' || repeat(' ', 20000) \
+    WHERE n = 102;
     UPDATE w.extras SET ch = '  a', cw = '   ', bp = '' WHERE n = 103";
 
 /// Answered, each with PostgreSQL's own value.
@@ -183,8 +197,14 @@ fn shapes(expression: &str) -> [String; 4] {
     [
         format!("SELECT count(*) FROM extras WHERE {test}"),
         format!("SELECT count({expression}) FROM extras WHERE id = 3"),
-        format!("SELECT count(*) FROM (SELECT e.* FROM extras e JOIN people p ON p.id = e.id AND p.ni < 2) q WHERE {test}"),
-        format!("SELECT CASE WHEN count(*) > 0 THEN count(*) FILTER (WHERE {test}) END FROM extras"),
+        format!(
+            "SELECT count(*) FROM (SELECT e.* FROM extras e JOIN people p ON p.id = e.id AND p.ni \
+                < \
+                2) q WHERE {test}"
+        ),
+        format!(
+            "SELECT CASE WHEN count(*) > 0 THEN count(*) FILTER (WHERE {test}) END FROM extras"
+        ),
     ]
 }
 
@@ -193,18 +213,26 @@ async fn values_of_other_types_are_total_and_bounded() {
     let world = World::new().await;
     world.client.batch_execute(ROWS).await.unwrap();
     world.client.batch_execute(HOSTILE).await.unwrap();
-    let people = "BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO w.people (id) SELECT generate_series(1, 9); COMMIT";
+    let people = "BEGIN; SET LOCAL session_replication_role = replica; INSERT INTO w.people (id) \
+        SELECT generate_series(1, 9); COMMIT";
     world.client.batch_execute(people).await.unwrap();
     for (at, expression) in ANSWERED.iter().enumerate() {
         let keyed = format!("SELECT {expression}, count(*) FROM extras GROUP BY 1");
         for sql in shapes(expression).into_iter().chain([keyed]) {
-            let plan = world.plan_under(&sql, Accounting::Gdp, 1.0).unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+            let plan = world
+                .plan_under(&sql, Accounting::Gdp, 1.0)
+                .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
             let release = &plan.releases()[0];
             let text = release.sql().unwrap();
-            let whole = world.run(text, release.keys().len()).await.unwrap_or_else(|fault| panic!("{sql}\n{fault}"));
+            let whole = world
+                .run(text, release.keys().len())
+                .await
+                .unwrap_or_else(|fault| panic!("{sql}\n{fault}"));
             // Each unit against one shape at least.
             nobody(&world, release, text).await.unwrap();
-            unit_within(&world, release, text, &whole, 1 + at % 7).await.unwrap();
+            unit_within(&world, release, text, &whole, 1 + at % 7)
+                .await
+                .unwrap();
         }
     }
 }
@@ -213,23 +241,54 @@ async fn values_of_other_types_are_total_and_bounded() {
 async fn values_of_other_types_are_postgresqls() {
     let world = World::new().await;
     // A row for each unit: nothing is cut.
-    world.client.batch_execute(&format!("{ROWS}; UPDATE w.extras SET id = n")).await.unwrap();
+    world
+        .client
+        .batch_execute(&format!("{ROWS}; UPDATE w.extras SET id = n"))
+        .await
+        .unwrap();
     for expression in ANSWERED {
         let asked = format!("SELECT {expression} AS k, count(*) FROM extras GROUP BY 1");
-        let plan = world.plan_under(&asked, Accounting::Gdp, 1.0).unwrap_or_else(|refusal| panic!("{asked}\n{refusal}"));
+        let plan = world
+            .plan_under(&asked, Accounting::Gdp, 1.0)
+            .unwrap_or_else(|refusal| panic!("{asked}\n{refusal}"));
         let release = &plan.releases()[0];
         let data_type = &release.keys()[0].0;
         let spelled = match data_type {
             Type::Numeric(_) => format!("trim_scale({expression})"),
             _ => (*expression).to_owned(),
         };
-        world.client.batch_execute("SET search_path = pg_catalog, w").await.unwrap();
-        let wanted = world.run(&format!("SELECT ({spelled})::text AS k, count(*) FROM extras GROUP BY ({spelled})"), 1).await.unwrap();
-        let declared = world.client.prepare(&format!("SELECT {expression} FROM extras")).await.unwrap();
-        world.client.batch_execute("SET search_path = pg_catalog").await.unwrap();
+        world
+            .client
+            .batch_execute("SET search_path = pg_catalog, w")
+            .await
+            .unwrap();
+        let wanted = world
+            .run(
+                &format!(
+                    "SELECT ({spelled})::text AS k, count(*) FROM extras GROUP BY ({spelled})"
+                ),
+                1,
+            )
+            .await
+            .unwrap();
+        let declared = world
+            .client
+            .prepare(&format!("SELECT {expression} FROM extras"))
+            .await
+            .unwrap();
+        world
+            .client
+            .batch_execute("SET search_path = pg_catalog")
+            .await
+            .unwrap();
         let emitted = world.run(release.sql().unwrap(), 1).await.unwrap();
         let keys = |groups: &super::world::Groups| groups.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(keys(&wanted), keys(&emitted), "{expression}\n{}", release.sql().unwrap());
+        assert_eq!(
+            keys(&wanted),
+            keys(&emitted),
+            "{expression}\n{}",
+            release.sql().unwrap()
+        );
         let name = match data_type {
             Type::Enum(made) => made.name.clone(),
             other => short_name(other),
@@ -251,6 +310,12 @@ async fn values_of_other_types_are_refused_by_name() {
     }
     // What may be asked of a column of any type is whether there is a value.
     for column in ["js", "jb", "ia", "by", "ip", "bi"] {
-        world.plan_under(&format!("SELECT count({column}) FROM extras WHERE {column} IS NOT NULL"), Accounting::Gdp, 1.0).unwrap();
+        world
+            .plan_under(
+                &format!("SELECT count({column}) FROM extras WHERE {column} IS NOT NULL"),
+                Accounting::Gdp,
+                1.0,
+            )
+            .unwrap();
     }
 }

@@ -24,34 +24,79 @@ impl Veiled {
     }
 
     pub async fn with(world: &World, sampler: MakeSampler) -> Self {
-        let directory = std::env::temp_dir().join(format!("pgveil-veiled-{:x}", rand::random::<u64>()));
+        let directory =
+            std::env::temp_dir().join(format!("pgveil-veiled-{:x}", rand::random::<u64>()));
         std::fs::create_dir(&directory).unwrap();
         let directory = TemporaryDirectory(directory);
-        Self { engine: engine(world, &directory.0).await.with_sampler(sampler), directory }
+        Self {
+            engine: engine(world, &directory.0).await.with_sampler(sampler),
+            directory,
+        }
     }
 }
 
 async fn engine(world: &World, directory: &std::path::Path) -> Engine {
     let mut policy = world.policy.clone();
-    let budget = Budget { epsilon: 100_000.0, delta: 1e-3 };
+    let budget = Budget {
+        epsilon: 100_000.0,
+        delta: 1e-3,
+    };
     policy.privacy.budget = budget;
     policy.roles[0].budget = budget;
     policy.privacy.epsilon_max = 10.0;
     let version = "15.0";
-    let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, world.database.clone(), version)).await.unwrap();
+    let shadow = Shadow::start(
+        &policy,
+        ShadowOptions::new(ShadowSource::Local, world.database.clone(), version),
+    )
+    .await
+    .unwrap();
     shadow.mirror(&world.client).await.unwrap();
     let share = policy.privacy.threshold_share;
-    let cap =
-        Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
-    let account = |name: &str| AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap, renew: pgveil::policy::Renew::Never };
+    let cap = Cap::new(
+        Fixed::round_down(budget.epsilon),
+        Fixed::round_down(budget.delta),
+        Fixed::round_down(share),
+        policy.privacy.accounting,
+    )
+    .unwrap();
+    let account = |name: &str| AccountSpec {
+        name: name.to_owned(),
+        budget,
+        threshold_share: share,
+        cap,
+        renew: pgveil::policy::Renew::Never,
+    };
     let url = format!("sqlite://{}", directory.join("ledger.db").display());
-    let ledger = Ledger::open(&url, account("owner"), &[account("ann")]).await.unwrap();
-    let socket: String = world.client.query_one("SHOW unix_socket_directories", &[]).await.unwrap().get(0);
+    let ledger = Ledger::open(&url, account("owner"), &[account("ann")])
+        .await
+        .unwrap();
+    let socket: String = world
+        .client
+        .query_one("SHOW unix_socket_directories", &[])
+        .await
+        .unwrap()
+        .get(0);
     let mut config = tokio_postgres::Config::new();
-    config.host_path(socket).dbname(&world.database).user("postgres");
-    Engine::new(policy, Backend::new(config, 2), shadow, ledger, world.database.clone(), version.to_owned())
+    config
+        .host_path(socket)
+        .dbname(&world.database)
+        .user("postgres");
+    Engine::new(
+        policy,
+        Backend::new(config, 2),
+        shadow,
+        ledger,
+        world.database.clone(),
+        version.to_owned(),
+    )
 }
 
 pub fn asker() -> Asker {
-    Asker { role: "ann".to_owned(), wishes: Veil::wishes(1.0), search_path: vec!["w".to_owned()], ..Veil::asker() }
+    Asker {
+        role: "ann".to_owned(),
+        wishes: Veil::wishes(1.0),
+        search_path: vec!["w".to_owned()],
+        ..Veil::asker()
+    }
 }

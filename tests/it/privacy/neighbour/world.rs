@@ -16,10 +16,14 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use super::random::Random;
 use crate::harness::Server;
 
-const COLUMNS: &str = "s2 smallint, i4 int, j4 int, i8 bigint, j8 bigint, n2 numeric(10,2), nn numeric, nb numeric, f8 float8, g8 float8, f4 float4, \
-     b bool, tx text, vc varchar(10), kd text, d date, dd date, ts timestamp, tt timestamp, ni int NOT NULL DEFAULT 0, tz timestamptz, iv interval, rt text, uu uuid";
-const RULES: &str = "i4: {bounds: [0, 50]}, i8: {bounds: [-1000000, 5000000000]}, n2: {bounds: [0, 99.99]}, nb: {bounds: [-5.5, 7.25]}, \
-     f8: {bounds: [-1.5, 100.25]}, f4: {bounds: [0, 0.1]}, kd: {values: [a, b, \"it's\"]}, d: {bounds: [2000-01-01, 2001-12-31]}, \
+const COLUMNS: &str = "s2 smallint, i4 int, j4 int, i8 bigint, j8 bigint, n2 numeric(10,2), nn \
+    numeric, nb numeric, f8 float8, g8 float8, f4 float4, \
+     b bool, tx text, vc varchar(10), kd text, d date, dd date, ts timestamp, tt timestamp, ni int \
+     NOT NULL DEFAULT 0, tz timestamptz, iv interval, rt text, uu uuid";
+const RULES: &str = "i4: {bounds: [0, 50]}, i8: {bounds: [-1000000, 5000000000]}, n2: \
+    {bounds: [0, 99.99]}, nb: {bounds: [-5.5, 7.25]}, \
+     f8: {bounds: [-1.5, 100.25]}, f4: {bounds: [0, 0.1]}, kd: {values: [a, b, \"it's\"]}, d: \
+     {bounds: [2000-01-01, 2001-12-31]}, \
      ts: {bounds: [\"2000-01-01\", \"2000-03-31\"]}, ni: {bounds: [-3, 3]}";
 
 const POLICY: &str = "\
@@ -43,7 +47,8 @@ pub const HEAVY: usize = 7;
 
 const TABLES: [&str; 4] = ["people", "visits", "items", "rounds"];
 
-/// Schemas beside `w` with some of its rows: of nobody; all but one unit's, three times; all, in another order.
+/// Schemas beside `w` with some of its rows: of nobody; all but one unit's, three times; all, in
+/// another order.
 const ASIDE: [&str; 5] = ["w_nobody", "w_first", "w_second", "w_third", "w_shuffled"];
 
 /// Which unit is missing in each of three schemas; the heavy one always in the first.
@@ -75,21 +80,40 @@ impl World {
     /// Whose texts have collations of their own, one of them not deterministic.
     pub async fn collated() -> Self {
         let loose = "w.loose";
-        let columns = [("tx text", "\"en-x-icu\""), ("vc varchar(10)", "\"C\""), ("kd text", "\"en-x-icu\""), ("rt text", loose)];
-        Self::of(&columns.iter().fold(COLUMNS.to_owned(), |all, (column, own)| all.replace(column, &format!("{column} COLLATE {own}")))).await
+        let columns = [
+            ("tx text", "\"en-x-icu\""),
+            ("vc varchar(10)", "\"C\""),
+            ("kd text", "\"en-x-icu\""),
+            ("rt text", loose),
+        ];
+        Self::of(
+            &columns
+                .iter()
+                .fold(COLUMNS.to_owned(), |all, (column, own)| {
+                    all.replace(column, &format!("{column} COLLATE {own}"))
+                }),
+        )
+        .await
     }
 
     async fn of(columns: &str) -> Self {
         let schema = format!(
-            "CREATE SCHEMA w; CREATE COLLATION w.loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+            "CREATE SCHEMA w; CREATE COLLATION w.loose (provider = icu, locale = \
+                'und-u-ks-level2', \
+                deterministic = false);
              CREATE TABLE w.people (id int PRIMARY KEY, {columns});
-             CREATE TABLE w.visits (id int PRIMARY KEY, person int REFERENCES w.people, town text, {columns});
+             CREATE TABLE w.visits (id int PRIMARY KEY, person int REFERENCES w.people, town text, \
+             {columns});
              CREATE TABLE w.rounds (person int NOT NULL REFERENCES w.people, {columns});
              ALTER TABLE w.rounds ALTER kd SET NOT NULL, ADD UNIQUE (kd, person);
              CREATE TABLE w.items (visit int REFERENCES w.visits, {columns});
-             CREATE TYPE w.mood AS ENUM ('sad', 'it''s', 'happy'); CREATE DOMAIN w.score AS numeric CHECK (value <> 77); CREATE DOMAIN w.label AS text;
-             CREATE TABLE w.extras (n int PRIMARY KEY, id int NOT NULL, tm time, en w.mood, jb jsonb, js json, ia int[], ta text[], na numeric[], fa float8[],
-                 dn w.score, dt w.label, ts timestamp, dd date, by bytea, ip inet, bi bit(3), ch char(5), cw char(3), bp bpchar);
+             CREATE TYPE w.mood AS ENUM ('sad', 'it''s', 'happy'); CREATE DOMAIN w.score AS \
+             numeric \
+             CHECK (value <> 77); CREATE DOMAIN w.label AS text;
+             CREATE TABLE w.extras (n int PRIMARY KEY, id int NOT NULL, tm time, en w.mood, jb \
+             jsonb, js json, ia int[], ta text[], na numeric[], fa float8[],
+                 dn w.score, dt w.label, ts timestamp, dd date, by bytea, ip inet, bi bit(3), ch \
+                 char(5), cw char(3), bp bpchar);
              CREATE TABLE w.towns (code text PRIMARY KEY, region text, weight int);
              CREATE TABLE w.notes (code text, remark int);
              INSERT INTO w.towns VALUES ('x', 'north', 1), ('y', 'north', NULL), ('z', NULL, 3);
@@ -97,8 +121,16 @@ impl World {
         );
         let world = Self::with(&schema, &POLICY.replace("RULES", RULES)).await;
         for schema in ASIDE {
-            let likenesses = TABLES.map(|table| format!("CREATE TABLE {schema}.{table} (LIKE w.{table} INCLUDING ALL);")).concat();
-            world.client.batch_execute(&format!("CREATE SCHEMA {schema}; {likenesses}")).await.unwrap();
+            let likenesses = TABLES
+                .map(|table| {
+                    format!("CREATE TABLE {schema}.{table} (LIKE w.{table} INCLUDING ALL);")
+                })
+                .concat();
+            world
+                .client
+                .batch_execute(&format!("CREATE SCHEMA {schema}; {likenesses}"))
+                .await
+                .unwrap();
         }
         world
     }
@@ -109,8 +141,16 @@ impl World {
         let (database, client) = server.database().await;
         client.batch_execute(schema).await.unwrap();
         let file = File::parse("w.yaml", policy, |_| None).unwrap();
-        let policy = check(&file, &load(&client).await.unwrap(), &client).await.unwrap().policy;
-        let world = Self { client, policy, database, _server: server };
+        let policy = check(&file, &load(&client).await.unwrap(), &client)
+            .await
+            .unwrap()
+            .policy;
+        let world = Self {
+            client,
+            policy,
+            database,
+            _server: server,
+        };
         world.pin().await;
         world
     }
@@ -122,18 +162,43 @@ impl World {
 
     /// Plans as an engine would, for accounts in one of the states that choose the mechanism.
     pub fn plan(&self, sql: &str, random: &mut Random) -> Result<Plan, String> {
-        let accounting = if random.once_in(5) { Accounting::Pure } else { Accounting::Gdp };
+        let accounting = if random.once_in(5) {
+            Accounting::Pure
+        } else {
+            Accounting::Gdp
+        };
         let most = |random: &mut Random| random.once_in(4).then(|| [1, 2, 3, 7][random.below(4)]);
         let (groups_per_unit, rows_per_unit) = (most(random), most(random));
-        let keys = if random.once_in(8) { KeyChoice::Threshold } else { KeyChoice::Auto };
-        let mut wishes = Wishes { groups_per_unit, rows_per_unit, keys, ..Wishes::default() };
+        let keys = if random.once_in(8) {
+            KeyChoice::Threshold
+        } else {
+            KeyChoice::Auto
+        };
+        let mut wishes = Wishes {
+            groups_per_unit,
+            rows_per_unit,
+            keys,
+            ..Wishes::default()
+        };
         if random.once_in(6) {
-            wishes.set("pgveil.target_error", "3000, 50000, 7000%, 1000000%").map_err(|r| format!("{r:?}"))?;
+            wishes
+                .set("pgveil.target_error", "3000, 50000, 7000%, 1000000%")
+                .map_err(|r| format!("{r:?}"))?;
         }
-        self.plan_wished(sql, accounting, [1.0, 0.1, 0.01, 5.0][random.below(4)], wishes)
+        self.plan_wished(
+            sql,
+            accounting,
+            [1.0, 0.1, 0.01, 5.0][random.below(4)],
+            wishes,
+        )
     }
 
-    pub fn plan_under(&self, sql: &str, accounting: Accounting, epsilon: f64) -> Result<Plan, String> {
+    pub fn plan_under(
+        &self,
+        sql: &str,
+        accounting: Accounting,
+        epsilon: f64,
+    ) -> Result<Plan, String> {
         self.plan_wished(sql, accounting, epsilon, Wishes::default())
     }
 
@@ -142,16 +207,39 @@ impl World {
         self.plan_of_session(sql, Accounting::Gdp, 1.0, Wishes::default(), false)
     }
 
-    pub fn plan_wished(&self, sql: &str, accounting: Accounting, epsilon: f64, wishes: Wishes) -> Result<Plan, String> {
+    pub fn plan_wished(
+        &self,
+        sql: &str,
+        accounting: Accounting,
+        epsilon: f64,
+        wishes: Wishes,
+    ) -> Result<Plan, String> {
         self.plan_of_session(sql, accounting, epsilon, wishes, true)
     }
 
-    fn plan_of_session(&self, sql: &str, accounting: Accounting, epsilon: f64, wishes: Wishes, is_utc: bool) -> Result<Plan, String> {
+    fn plan_of_session(
+        &self,
+        sql: &str,
+        accounting: Accounting,
+        epsilon: f64,
+        wishes: Wishes,
+        is_utc: bool,
+    ) -> Result<Plan, String> {
         let statements = parse(sql).map_err(|r| format!("{r:?}"))?;
-        let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
+        let [Statement::Query(query)] = statements.as_slice() else {
+            return Err("not a query".to_owned());
+        };
         let fixed = Fixed::round_down;
         let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();
-        let terms = Terms { epsilon, delta: 1e-7, accounts: vec![Standing { cap, spent: Loss::ZERO }], wishes };
+        let terms = Terms {
+            epsilon,
+            delta: 1e-7,
+            accounts: vec![Standing {
+                cap,
+                spent: Loss::ZERO,
+            }],
+            wishes,
+        };
         let constants = Constants {
             now: 847_000_000_000_000,
             is_utc,
@@ -160,7 +248,8 @@ impl World {
             session: Default::default(),
             role: "ann".to_owned(),
         };
-        plan(query, &self.policy, &["w".to_owned()], &constants, &terms).map_err(|e| format!("{e:?}"))
+        plan(query, &self.policy, &["w".to_owned()], &constants, &terms)
+            .map_err(|e| format!("{e:?}"))
     }
 
     /// Runs a release's statement. An error is a leak: it depends on rows.
@@ -172,7 +261,11 @@ impl World {
     /// Statements at once, each of rows alone.
     async fn run_each(&self, statements: &[String], keys: usize) -> Result<Vec<Groups>, String> {
         let sql = statements.join(";\n");
-        let messages = self.client.simple_query(&sql).await.map_err(|e| format!("the emitted statement failed: {e:?}\n{sql}"))?;
+        let messages = self
+            .client
+            .simple_query(&sql)
+            .await
+            .map_err(|e| format!("the emitted statement failed: {e:?}\n{sql}"))?;
         let (mut all, mut groups) = (Vec::new(), Groups::new());
         for message in messages {
             let row = match message {
@@ -184,7 +277,12 @@ impl World {
                 _ => continue,
             };
             let key = (0..keys).map(|i| row.get(i).map(str::to_owned)).collect();
-            let integer = |i: usize| row.get(i).unwrap_or("none").parse::<BigInt>().map_err(|_| format!("{:?} is no integer\n{sql}", row.get(i)));
+            let integer = |i: usize| {
+                row.get(i)
+                    .unwrap_or("none")
+                    .parse::<BigInt>()
+                    .map_err(|_| format!("{:?} is no integer\n{sql}", row.get(i)))
+            };
             let values = (keys..row.len()).map(integer).collect::<Result<_, _>>()?;
             if groups.insert(key, values).is_some() {
                 return Err(format!("a key twice\n{sql}"));
@@ -197,17 +295,26 @@ impl World {
     pub async fn lay_aside(&self, random: &mut Random) -> Missing {
         let missing = [HEAVY, 1 + random.below(UNITS + 1), 1 + random.below(UNITS)];
         let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica;");
-        let gone =
-            ["{} IS NOT NULL".to_owned(), format!("{{}} = {}", missing[0]), format!("{{}} = {}", missing[1]), format!("{{}} = {}", missing[2])];
+        let gone = [
+            "{} IS NOT NULL".to_owned(),
+            format!("{{}} = {}", missing[0]),
+            format!("{{}} = {}", missing[1]),
+            format!("{{}} = {}", missing[2]),
+        ];
         let gone = gone.into_iter().chain(["false".to_owned()]);
         for (schema, gone) in ASIDE.into_iter().zip(gone) {
             let of = |column: &str| gone.replace("{}", column);
             sql += &format!(
                 "TRUNCATE {schema}.people, {schema}.visits, {schema}.items, {schema}.rounds;
-                 INSERT INTO {schema}.rounds SELECT * FROM w.rounds WHERE NOT ({}) ORDER BY random();
-                 INSERT INTO {schema}.people SELECT * FROM w.people WHERE NOT ({}) ORDER BY random();
-                 INSERT INTO {schema}.visits SELECT * FROM w.visits WHERE ({}) IS NOT TRUE ORDER BY random();
-                 INSERT INTO {schema}.items SELECT i.* FROM w.items i WHERE NOT EXISTS (SELECT 1 FROM w.visits v WHERE v.id = i.visit AND {}) ORDER BY random();",
+                 INSERT INTO {schema}.rounds SELECT * FROM w.rounds WHERE NOT ({}) ORDER BY \
+                 random();
+                 INSERT INTO {schema}.people SELECT * FROM w.people WHERE NOT ({}) ORDER BY \
+                 random();
+                 INSERT INTO {schema}.visits SELECT * FROM w.visits WHERE ({}) IS NOT TRUE ORDER \
+                 BY \
+                 random();
+                 INSERT INTO {schema}.items SELECT i.* FROM w.items i WHERE NOT EXISTS (SELECT 1 \
+                 FROM w.visits v WHERE v.id = i.visit AND {}) ORDER BY random();",
                 of("person"),
                 of("id"),
                 of("person"),
@@ -220,10 +327,20 @@ impl World {
 
     /// A statement over all rows and over those laid aside, in one round trip.
     pub async fn compare(&self, sql: &str, keys: usize) -> Result<Compared, String> {
-        let statements: Vec<String> = std::iter::once(sql.to_owned()).chain(ASIDE[..4].iter().map(|schema| over(schema, sql))).collect();
-        let found: [Groups; 5] = self.run_each(&statements, keys).await?.try_into().map_err(|_| "not an answer to each".to_owned())?;
+        let statements: Vec<String> = std::iter::once(sql.to_owned())
+            .chain(ASIDE[..4].iter().map(|schema| over(schema, sql)))
+            .collect();
+        let found: [Groups; 5] = self
+            .run_each(&statements, keys)
+            .await?
+            .try_into()
+            .map_err(|_| "not an answer to each".to_owned())?;
         let [whole, nobody, first, second, third] = found;
-        Ok(Compared { whole, nobody, rest: [first, second, third] })
+        Ok(Compared {
+            whole,
+            nobody,
+            rest: [first, second, third],
+        })
     }
 
     /// A statement over the same rows, stored in another order.
@@ -235,8 +352,10 @@ impl World {
     pub async fn without(&self, unit: usize) {
         let delete = format!(
             "BEGIN; SET LOCAL session_replication_role = replica;
-             DELETE FROM w.items USING w.visits WHERE items.visit = visits.id AND visits.person = {unit};
-             DELETE FROM w.extras WHERE id = {unit}; DELETE FROM w.rounds WHERE person = {unit}; DELETE FROM w.visits WHERE person = {unit}; DELETE FROM w.people WHERE id = {unit};"
+             DELETE FROM w.items USING w.visits WHERE items.visit = visits.id AND visits.person = \
+             {unit};
+             DELETE FROM w.extras WHERE id = {unit}; DELETE FROM w.rounds WHERE person = {unit}; \
+             DELETE FROM w.visits WHERE person = {unit}; DELETE FROM w.people WHERE id = {unit};"
         );
         self.client.batch_execute(&delete).await.unwrap();
     }
@@ -244,8 +363,10 @@ impl World {
     /// Inside a transaction: rows remain only where no unit can be found for them.
     pub async fn without_anybody(&self) {
         let delete = "BEGIN; SET LOCAL session_replication_role = replica;
-             DELETE FROM w.items USING w.visits WHERE items.visit = visits.id AND visits.person IS NOT NULL;
-             DELETE FROM w.extras; DELETE FROM w.rounds; DELETE FROM w.visits WHERE person IS NOT NULL; DELETE FROM w.people";
+             DELETE FROM w.items USING w.visits WHERE items.visit = visits.id AND visits.person IS \
+             NOT NULL;
+             DELETE FROM w.extras; DELETE FROM w.rounds; DELETE FROM w.visits WHERE person IS NOT \
+             NULL; DELETE FROM w.people";
         self.client.batch_execute(delete).await.unwrap();
     }
 
@@ -255,7 +376,10 @@ impl World {
 
     /// A new random database: every column hostile, foreign keys NULL or dangling here and there.
     pub async fn fill(&self, random: &mut Random, heavy: bool) {
-        let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items, w.rounds;");
+        let mut sql = String::from(
+            "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, \
+                w.items, w.rounds;",
+        );
         let people = if random.once_in(6) { 0 } else { UNITS };
         for unit in 1..=people {
             if !random.once_in(6) {
@@ -265,7 +389,10 @@ impl World {
         for unit in 1..=UNITS {
             for kind in ["a", "b", "it''s", "other"] {
                 if random.once_in(2) {
-                    let mut row: Vec<String> = HOSTILE.iter().map(|column| random.pick(column).to_owned()).collect();
+                    let mut row: Vec<String> = HOSTILE
+                        .iter()
+                        .map(|column| random.pick(column).to_owned())
+                        .collect();
                     row[KIND] = format!("'{kind}'");
                     sql += &format!("INSERT INTO w.rounds VALUES ({unit}, {});", row.join(", "));
                 }
@@ -273,18 +400,35 @@ impl World {
         }
         let visits = random.below(30);
         for visit in 1..=visits {
-            let person = if random.once_in(8) { "NULL".to_owned() } else { (1 + random.below(UNITS + 1)).to_string() };
-            sql += &format!("INSERT INTO w.visits VALUES ({visit}, {person}, {}, {});", random.pick(&["'x'", "'y'", "'q'", "NULL"]), values(random));
+            let person = if random.once_in(8) {
+                "NULL".to_owned()
+            } else {
+                (1 + random.below(UNITS + 1)).to_string()
+            };
+            sql += &format!(
+                "INSERT INTO w.visits VALUES ({visit}, {person}, {}, {});",
+                random.pick(&["'x'", "'y'", "'q'", "NULL"]),
+                values(random)
+            );
         }
         for _ in 0..random.below(30) {
-            let visit = if random.once_in(8) { "NULL".to_owned() } else { (1 + random.below(visits + 2)).to_string() };
+            let visit = if random.once_in(8) {
+                "NULL".to_owned()
+            } else {
+                (1 + random.below(visits + 2)).to_string()
+            };
             sql += &format!("INSERT INTO w.items VALUES ({visit}, {});", values(random));
         }
         if heavy {
             sql += &format!(
-                "INSERT INTO w.visits (id, person, town, i4, j4, nn, f8, tx, kd, d, n2) SELECT 1000 + g, {HEAVY}, 'x', g % 60, g, g / 3.0, g, 'k' || g, 'a', date '2000-01-01' + g, g % 100 FROM generate_series(1, 1000) g;"
+                "INSERT INTO w.visits (id, person, town, i4, j4, nn, f8, tx, kd, d, n2) SELECT \
+                    1000 \
+                    + g, {HEAVY}, 'x', g % 60, g, g / 3.0, g, 'k' || g, 'a', date '2000-01-01' + \
+                    g, \
+                    g % 100 FROM generate_series(1, 1000) g;"
             );
-            sql += "INSERT INTO w.items (visit, j4, n2, f8, b) SELECT 1001, g, 50, 100, true FROM generate_series(1, 50) g;";
+            sql += "INSERT INTO w.items (visit, j4, n2, f8, b) SELECT 1001, g, 50, 100, true FROM \
+                generate_series(1, 50) g;";
         }
         sql += "COMMIT;";
         self.client.batch_execute(&sql).await.unwrap();
@@ -293,34 +437,182 @@ impl World {
 
 /// A statement over the tables of another schema.
 fn over(schema: &str, sql: &str) -> String {
-    TABLES.iter().fold(sql.to_owned(), |sql, table| sql.replace(&format!("\"w\".\"{table}\""), &format!("\"{schema}\".\"{table}\"")))
+    TABLES.iter().fold(sql.to_owned(), |sql, table| {
+        sql.replace(
+            &format!("\"w\".\"{table}\""),
+            &format!("\"{schema}\".\"{table}\""),
+        )
+    })
 }
 
 /// What `execute` pins for every statement of a plan.
-const PINNED: &str = "SET search_path = pg_catalog; SET \"TimeZone\" = 'UTC'; SET \"DateStyle\" = 'ISO, MDY'; SET \"IntervalStyle\" = 'postgres'; \
-     SET extra_float_digits = 1; SET row_security = off; SET standard_conforming_strings = on; SET jit = off";
+const PINNED: &str = "SET search_path = pg_catalog; SET \"TimeZone\" = 'UTC'; SET \"DateStyle\" = \
+    'ISO, MDY'; SET \"IntervalStyle\" = 'postgres'; \
+     SET extra_float_digits = 1; SET row_security = off; SET standard_conforming_strings = on; SET \
+     jit = off";
 
 /// Hostile values of each column of [`COLUMNS`], in their order.
 pub const HOSTILE: &[&[&str]] = &[
     &["NULL", "0", "1", "-1", "32767", "-32768", "7"],
-    &["NULL", "0", "1", "25", "50", "51", "-1", "2147483647", "-2147483648"],
+    &[
+        "NULL",
+        "0",
+        "1",
+        "25",
+        "50",
+        "51",
+        "-1",
+        "2147483647",
+        "-2147483648",
+    ],
     &["NULL", "0", "1", "-1", "3", "2147483647", "-2147483648"],
-    &["NULL", "0", "-1000001", "5000000000", "9223372036854775807", "-9223372036854775808", "77"],
-    &["NULL", "0", "-1", "2", "9223372036854775807", "-9223372036854775808"],
-    &["NULL", "0", "0.01", "99.99", "-99999999.99", "99999999.99", "50.5", "'NaN'"],
-    &["NULL", "0", "'NaN'", "'Infinity'", "'-Infinity'", "1e30", "'-1e5000'", "'1e-400'", "1.50", "'1e-16000'", "-2.5", "'1e131000'"],
-    &["NULL", "0", "'NaN'", "'Infinity'", "-5.5", "7.25", "7.2500001", "'1e-5000'", "-5.4999999999999999999", "3"],
-    &["NULL", "0", "'NaN'", "'Infinity'", "'-Infinity'", "1e308", "'5e-324'", "'-0'", "-1.5", "100.25", "3.3", "'-5e-324'"],
-    &["NULL", "0", "'NaN'", "'Infinity'", "'-Infinity'", "1e308", "-1e308", "'5e-324'", "'-0'", "2.5", "1e-160", "1e100", "1e-100"],
-    &["NULL", "0", "'NaN'", "'Infinity'", "3.4e38", "'1e-45'", "0.1", "0.05", "'-0'"],
+    &[
+        "NULL",
+        "0",
+        "-1000001",
+        "5000000000",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "77",
+    ],
+    &[
+        "NULL",
+        "0",
+        "-1",
+        "2",
+        "9223372036854775807",
+        "-9223372036854775808",
+    ],
+    &[
+        "NULL",
+        "0",
+        "0.01",
+        "99.99",
+        "-99999999.99",
+        "99999999.99",
+        "50.5",
+        "'NaN'",
+    ],
+    &[
+        "NULL",
+        "0",
+        "'NaN'",
+        "'Infinity'",
+        "'-Infinity'",
+        "1e30",
+        "'-1e5000'",
+        "'1e-400'",
+        "1.50",
+        "'1e-16000'",
+        "-2.5",
+        "'1e131000'",
+    ],
+    &[
+        "NULL",
+        "0",
+        "'NaN'",
+        "'Infinity'",
+        "-5.5",
+        "7.25",
+        "7.2500001",
+        "'1e-5000'",
+        "-5.4999999999999999999",
+        "3",
+    ],
+    &[
+        "NULL",
+        "0",
+        "'NaN'",
+        "'Infinity'",
+        "'-Infinity'",
+        "1e308",
+        "'5e-324'",
+        "'-0'",
+        "-1.5",
+        "100.25",
+        "3.3",
+        "'-5e-324'",
+    ],
+    &[
+        "NULL",
+        "0",
+        "'NaN'",
+        "'Infinity'",
+        "'-Infinity'",
+        "1e308",
+        "-1e308",
+        "'5e-324'",
+        "'-0'",
+        "2.5",
+        "1e-160",
+        "1e100",
+        "1e-100",
+    ],
+    &[
+        "NULL",
+        "0",
+        "'NaN'",
+        "'Infinity'",
+        "3.4e38",
+        "'1e-45'",
+        "0.1",
+        "0.05",
+        "'-0'",
+    ],
     &["NULL", "true", "false"],
-    &["NULL", "''", "'a'", "'A'", "'b%_'", "repeat('é', 3000)", "repeat('x', 20000)", "E'q\\'\\\\{\"\\n'", "'٣'", "'a '"],
+    &[
+        "NULL",
+        "''",
+        "'a'",
+        "'A'",
+        "'b%_'",
+        "repeat('é', 3000)",
+        "repeat('x', 20000)",
+        "E'q\\'\\\\{\"\\n'",
+        "'٣'",
+        "'a '",
+    ],
     &["NULL", "''", "'a'", "'longvalue1'", "'ÀÉ'"],
     &["NULL", "'a'", "'b'", "'it''s'", "'other'"],
-    &["NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'5874897-12-31'", "'2000-01-01'", "'2001-12-31'", "'2000-02-29'", "'1999-12-31'"],
-    &["NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'5874897-12-31'", "'2000-01-01'", "'0001-01-01'", "'9999-12-31'"],
-    &["NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31 23:59:59'", "'2000-02-01 12:34:56.789'", "'2000-03-31 00:00:01'"],
-    &["NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31 23:59:59'", "'2000-02-01 12:34:56.789'", "'9999-12-31 23:59:59.999999'"],
+    &[
+        "NULL",
+        "'infinity'",
+        "'-infinity'",
+        "'4713-01-01 BC'",
+        "'5874897-12-31'",
+        "'2000-01-01'",
+        "'2001-12-31'",
+        "'2000-02-29'",
+        "'1999-12-31'",
+    ],
+    &[
+        "NULL",
+        "'infinity'",
+        "'-infinity'",
+        "'4713-01-01 BC'",
+        "'5874897-12-31'",
+        "'2000-01-01'",
+        "'0001-01-01'",
+        "'9999-12-31'",
+    ],
+    &[
+        "NULL",
+        "'infinity'",
+        "'-infinity'",
+        "'4713-01-01 BC'",
+        "'294276-12-31 23:59:59'",
+        "'2000-02-01 12:34:56.789'",
+        "'2000-03-31 00:00:01'",
+    ],
+    &[
+        "NULL",
+        "'infinity'",
+        "'-infinity'",
+        "'4713-01-01 BC'",
+        "'294276-12-31 23:59:59'",
+        "'2000-02-01 12:34:56.789'",
+        "'9999-12-31 23:59:59.999999'",
+    ],
     &["0", "-3", "3", "4", "-2147483648"],
     &[
         "NULL",
@@ -331,7 +623,15 @@ pub const HOSTILE: &[&[&str]] = &[
         "'2000-02-01 12:34:56.789+05'",
         "'9999-12-31 23:59:59.999999+00'",
     ],
-    &["NULL", "'0'", "'178000000 years'", "'-178000000 years'", "'-2147483648 days'", "'1 mon -1 day 00:00:00.000001'", "'9223372036854 seconds'"],
+    &[
+        "NULL",
+        "'0'",
+        "'178000000 years'",
+        "'-178000000 years'",
+        "'-2147483648 days'",
+        "'1 mon -1 day 00:00:00.000001'",
+        "'9223372036854 seconds'",
+    ],
     &[
         "NULL",
         "'12'",
@@ -352,12 +652,20 @@ pub const HOSTILE: &[&[&str]] = &[
         "' 0000-02-29 00:00Z'",
         "'now'",
     ],
-    &["NULL", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"],
+    &[
+        "NULL",
+        "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",
+        "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+    ],
 ];
 
 /// The place of `kd` among them.
 const KIND: usize = 14;
 
 fn values(random: &mut Random) -> String {
-    HOSTILE.iter().map(|column| random.pick(column)).collect::<Vec<_>>().join(", ")
+    HOSTILE
+        .iter()
+        .map(|column| random.pick(column))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

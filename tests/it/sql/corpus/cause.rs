@@ -1,4 +1,5 @@
-//! Why an answer differs from PostgreSQL's where no noise is added: one of few promised reasons, told from the plan and the rows.
+//! Why an answer differs from PostgreSQL's where no noise is added: one of few promised reasons,
+//! told from the plan and the rows.
 
 use pgveil::analyze::KeyRule;
 use pgveil::parse::{Statement, parse};
@@ -30,24 +31,38 @@ type Rows = Vec<Vec<String>>;
 /// Rows of the first that are not among the second's, each as often as it is more.
 fn beyond(rows: &Rows, others: &Rows) -> Rows {
     let mut others = others.clone();
-    let left = rows.iter().filter(|row| match others.iter().position(|other| other == *row) {
-        Some(at) => {
-            others.swap_remove(at);
-            false
-        }
-        None => true,
-    });
+    let left = rows
+        .iter()
+        .filter(|row| match others.iter().position(|other| other == *row) {
+            Some(at) => {
+                others.swap_remove(at);
+                false
+            }
+            None => true,
+        });
     left.cloned().collect()
 }
 
 fn rules(plan: &Plan) -> impl Iterator<Item = &KeyRule> {
-    plan.releases().iter().flat_map(|release| release.keys()).map(|(_, rule)| rule)
+    plan.releases()
+        .iter()
+        .flat_map(|release| release.keys())
+        .map(|(_, rule)| rule)
 }
 
-pub async fn cause(veil: &Veil, sql: &str, ours: &[String], of_postgresql: &[String]) -> Option<Cause> {
+pub async fn cause(
+    veil: &Veil,
+    sql: &str,
+    ours: &[String],
+    of_postgresql: &[String],
+) -> Option<Cause> {
     let statements = parse(sql).ok()?;
-    let [Statement::Query(query)] = statements.as_slice() else { return None };
-    let Ok((plan, _)) = veil.engine.plan(&Veil::asker(), query).await else { return sql.contains("pg_catalog").then_some(Cause::Catalog) };
+    let [Statement::Query(query)] = statements.as_slice() else {
+        return None;
+    };
+    let Ok((plan, _)) = veil.engine.plan(&Veil::asker(), query).await else {
+        return sql.contains("pg_catalog").then_some(Cause::Catalog);
+    };
     let (ours, of_postgresql) = (normal(ours), normal(of_postgresql));
     let (extra, missing) = (beyond(&ours, &of_postgresql), beyond(&of_postgresql, &ours));
     let is_listed = rules(&plan).any(|rule| matches!(rule, KeyRule::Domain(_)));
@@ -60,11 +75,19 @@ pub async fn cause(veil: &Veil, sql: &str, ours: &[String], of_postgresql: &[Str
     }
     // Rows in order, and NULL before which anything may stand.
     let paired = ours.len() == of_postgresql.len();
-    let zero = |(ours, theirs): (&Vec<String>, &Vec<String>)| ours.iter().zip(theirs).all(|(a, b)| a == b || (b == "∅" && a == "0"));
+    let zero = |(ours, theirs): (&Vec<String>, &Vec<String>)| {
+        ours.iter()
+            .zip(theirs)
+            .all(|(a, b)| a == b || (b == "∅" && a == "0"))
+    };
     if paired && ours.iter().zip(&of_postgresql).all(zero) {
         return Some(Cause::SumOfNothing);
     }
-    if let Some(cut) = sql.to_uppercase().rfind(" LIMIT ").or_else(|| sql.to_uppercase().rfind(" FETCH FIRST ")) {
+    if let Some(cut) = sql
+        .to_uppercase()
+        .rfind(" LIMIT ")
+        .or_else(|| sql.to_uppercase().rfind(" FETCH FIRST "))
+    {
         let all = normal(&theirs(veil, &sql[..cut]).await.ok()?);
         if paired && beyond(&ours, &all).is_empty() {
             return Some(Cause::Limit);
@@ -74,14 +97,24 @@ pub async fn cause(veil: &Veil, sql: &str, ours: &[String], of_postgresql: &[Str
             return Some(Cause::EmptyGroups);
         }
     }
-    let is_chosen = plan.releases().iter().flat_map(|r| r.parts()).any(|part| matches!(part.kind, PartKind::Choice { .. }));
+    let is_chosen = plan
+        .releases()
+        .iter()
+        .flat_map(|r| r.parts())
+        .any(|part| matches!(part.kind, PartKind::Choice { .. }));
     let number = |text: &str| text.parse::<f64>().is_ok();
-    let near = |(ours, theirs): (&Vec<String>, &Vec<String>)| ours.iter().zip(theirs).all(|(a, b)| a == b || (number(a) && number(b)));
+    let near = |(ours, theirs): (&Vec<String>, &Vec<String>)| {
+        ours.iter()
+            .zip(theirs)
+            .all(|(a, b)| a == b || (number(a) && number(b)))
+    };
     if is_chosen && paired && ours.iter().zip(&of_postgresql).all(near) {
         return Some(Cause::Chosen);
     }
     // Only where the outer query makes something of the groups.
     let outer = plan.outer().to_string();
-    let is_made_of = ["GROUP BY", "JOIN", "LIMIT"].iter().any(|word| outer.contains(word));
+    let is_made_of = ["GROUP BY", "JOIN", "LIMIT"]
+        .iter()
+        .any(|word| outer.contains(word));
     (is_listed && is_made_of && paired).then_some(Cause::EmptyGroupsAbove)
 }

@@ -30,13 +30,39 @@ pub enum Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let few = |rows: &[String]| format!("{} rows, {:?}", rows.len(), rows.iter().take(3).collect::<Vec<_>>());
+        let few = |rows: &[String]| {
+            format!(
+                "{} rows, {:?}",
+                rows.len(),
+                rows.iter().take(3).collect::<Vec<_>>()
+            )
+        };
         match self {
             Self::Equal => write!(f, "answered"),
-            Self::Different { ours, theirs: Ok(theirs), cause } => write!(f, "{cause:?}: {} and not {}", few(ours), few(theirs)),
-            Self::Different { ours, theirs: Err(theirs), cause } => write!(f, "{cause:?}: {} and not {theirs}", few(ours)),
-            Self::Refused { sqlstate, message, postgresql_too } => {
-                write!(f, "refused {sqlstate} {message}{}", if *postgresql_too { " (PostgreSQL too)" } else { "" })
+            Self::Different {
+                ours,
+                theirs: Ok(theirs),
+                cause,
+            } => write!(f, "{cause:?}: {} and not {}", few(ours), few(theirs)),
+            Self::Different {
+                ours,
+                theirs: Err(theirs),
+                cause,
+            } => write!(f, "{cause:?}: {} and not {theirs}", few(ours)),
+            Self::Refused {
+                sqlstate,
+                message,
+                postgresql_too,
+            } => {
+                write!(
+                    f,
+                    "refused {sqlstate} {message}{}",
+                    if *postgresql_too {
+                        " (PostgreSQL too)"
+                    } else {
+                        ""
+                    }
+                )
             }
             Self::Failed(why) => write!(f, "FAILED: {why}"),
         }
@@ -50,7 +76,10 @@ pub async fn outcome(veil: &Arc<Veil>, sql: &str) -> Outcome {
         tokio::spawn(async move {
             match parse(&sql).as_deref() {
                 Ok([Statement::Query(_)]) => veil.rows_as(&Veil::asker(), &sql).await,
-                Ok(statements) => Err(Error::Parse(pgveil::refusal::Refusal::new("", format!("{} statements, not one query", statements.len())))),
+                Ok(statements) => Err(Error::Parse(pgveil::refusal::Refusal::new(
+                    "",
+                    format!("{} statements, not one query", statements.len()),
+                ))),
                 Err(refusal) => Err(Error::Parse(refusal.clone())),
             }
         })
@@ -58,10 +87,16 @@ pub async fn outcome(veil: &Arc<Veil>, sql: &str) -> Outcome {
     let theirs = theirs(veil, sql).await;
     match asked.await {
         Err(panic) => Outcome::Failed(format!("panic: {panic}")),
-        Ok(Err(Error::Internal { incident })) => Outcome::Failed(format!("internal error {incident}")),
+        Ok(Err(Error::Internal { incident })) => {
+            Outcome::Failed(format!("internal error {incident}"))
+        }
         Ok(Err(error)) => {
             let report = error.report();
-            Outcome::Refused { sqlstate: report.sqlstate, message: report.message, postgresql_too: theirs.is_err() }
+            Outcome::Refused {
+                sqlstate: report.sqlstate,
+                message: report.message,
+                postgresql_too: theirs.is_err(),
+            }
         }
         Ok(Ok(ours)) => match theirs {
             Ok(theirs) if same(&ours, &theirs) => Outcome::Equal,
@@ -70,7 +105,11 @@ pub async fn outcome(veil: &Arc<Veil>, sql: &str) -> Outcome {
                     Ok(theirs) => cause(veil, sql, &ours, theirs).await,
                     Err(_) => None,
                 };
-                Outcome::Different { ours, theirs, cause }
+                Outcome::Different {
+                    ours,
+                    theirs,
+                    cause,
+                }
             }
         },
     }
@@ -80,9 +119,28 @@ pub async fn theirs(veil: &Veil, sql: &str) -> Result<Vec<String>, String> {
     veil.client.batch_execute("BEGIN READ ONLY").await.unwrap();
     let answered = veil.client.simple_query(sql).await;
     veil.client.batch_execute("ROLLBACK").await.unwrap();
-    let messages = answered.map_err(|e| e.as_db_error().map_or_else(|| e.to_string(), |e| format!("{} {}", e.code().code(), e.message())))?;
-    let text = |row: &tokio_postgres::SimpleQueryRow| (0..row.len()).map(|i| row.get(i).unwrap_or("∅").to_owned()).collect::<Vec<_>>().join("|");
-    Ok(messages.iter().filter_map(|m| if let tokio_postgres::SimpleQueryMessage::Row(row) = m { Some(text(row)) } else { None }).collect())
+    let messages = answered.map_err(|e| {
+        e.as_db_error().map_or_else(
+            || e.to_string(),
+            |e| format!("{} {}", e.code().code(), e.message()),
+        )
+    })?;
+    let text = |row: &tokio_postgres::SimpleQueryRow| {
+        (0..row.len())
+            .map(|i| row.get(i).unwrap_or("∅").to_owned())
+            .collect::<Vec<_>>()
+            .join("|")
+    };
+    Ok(messages
+        .iter()
+        .filter_map(|m| {
+            if let tokio_postgres::SimpleQueryMessage::Row(row) = m {
+                Some(text(row))
+            } else {
+                None
+            }
+        })
+        .collect())
 }
 
 /// Rows in any order.
@@ -90,14 +148,18 @@ fn same(ours: &[String], theirs: &[String]) -> bool {
     normal(ours) == normal(theirs)
 }
 
-/// Rows in order; numbers to six digits: float sums depend on their order in PostgreSQL, and ours are shown to a few digits below their noise.
+/// Rows in order; numbers to six digits: float sums depend on their order in PostgreSQL, and ours
+/// are shown to a few digits below their noise.
 pub fn normal(rows: &[String]) -> Vec<Vec<String>> {
     let value = |text: &str| match text.parse::<f64>() {
         Ok(0.0) => "0".to_owned(),
         Ok(number) => format!("{number:.5e}"),
         Err(_) => text.to_owned(),
     };
-    let mut rows: Vec<Vec<String>> = rows.iter().map(|row| row.split('|').map(value).collect()).collect();
+    let mut rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.split('|').map(value).collect())
+        .collect();
     rows.sort();
     rows
 }

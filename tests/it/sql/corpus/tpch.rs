@@ -8,23 +8,39 @@ use tokio::process::Command;
 use crate::clients::install;
 use crate::fixture::Veil;
 
-const TABLES: [&str; 8] = ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"];
+const TABLES: [&str; 8] = [
+    "region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem",
+];
 
 /// `None` where the generator cannot be had: `install` has said so.
 pub async fn world() -> Option<Arc<Veil>> {
     let install::Python(python) = install::python("tpch", &["tpchgen-cli"]).await?;
     let folder = std::env::temp_dir().join(format!("pgveil-tpch-{:x}", rand::random::<u64>()));
-    let generated = Command::new(python.with_file_name("tpchgen-cli")).args(["-s", "0.01", "-q", "-o"]).arg(&folder).status().await;
-    assert!(generated.is_ok_and(|status| status.success()), "tpchgen-cli");
+    let generated = Command::new(python.with_file_name("tpchgen-cli"))
+        .args(["-s", "0.01", "-q", "-o"])
+        .arg(&folder)
+        .status()
+        .await;
+    assert!(
+        generated.is_ok_and(|status| status.success()),
+        "tpchgen-cli"
+    );
     let schema = std::fs::read_to_string("tests/corpora/tpch/schema.sql").unwrap();
     // Room for every query at the highest epsilon, so that noise, were there any, would be small.
-    let policy = std::fs::read_to_string("policies/tpch.yaml").unwrap().replace("per_query: {epsilon: 1,", "per_query: {epsilon: 8,");
+    let policy = std::fs::read_to_string("policies/tpch.yaml")
+        .unwrap()
+        .replace("per_query: {epsilon: 1,", "per_query: {epsilon: 8,");
     let fill = async |client: &tokio_postgres::Client| {
         client.batch_execute(&schema).await.unwrap();
         for table in TABLES {
             // Each line ends in the separator.
-            let rows = std::fs::read_to_string(folder.join(format!("{table}.tbl"))).unwrap().replace("|\n", "\n");
-            let sink = client.copy_in(&format!("COPY {table} FROM STDIN (DELIMITER '|')")).await.unwrap();
+            let rows = std::fs::read_to_string(folder.join(format!("{table}.tbl")))
+                .unwrap()
+                .replace("|\n", "\n");
+            let sink = client
+                .copy_in(&format!("COPY {table} FROM STDIN (DELIMITER '|')"))
+                .await
+                .unwrap();
             let mut sink = std::pin::pin!(sink);
             sink.send(bytes::Bytes::from(rows)).await.unwrap();
             sink.close().await.unwrap();

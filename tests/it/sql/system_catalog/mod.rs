@@ -1,4 +1,5 @@
-//! Statements about the catalogs: what tools send, answered as PostgreSQL answers; and what must not be reached.
+//! Statements about the catalogs: what tools send, answered as PostgreSQL answers; and what must
+//! not be reached.
 
 mod reach;
 mod replay;

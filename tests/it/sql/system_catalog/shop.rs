@@ -1,4 +1,5 @@
-//! A small shop under a policy, and beside it a plain PostgreSQL that holds the same schema and nothing else.
+//! A small shop under a policy, and beside it a plain PostgreSQL that holds the same schema and
+//! nothing else.
 
 use std::sync::Arc;
 
@@ -17,13 +18,19 @@ const SHOWN: &str = "
     CREATE SCHEMA sales;
     CREATE TYPE sales.order_status AS ENUM ('new', 'open', 'it''s paid');
     CREATE DOMAIN sales.address AS varchar(200);
-    CREATE TABLE sales.customers (customer_id integer PRIMARY KEY, name text NOT NULL, country varchar(2), email sales.address UNIQUE, joined date);
-    CREATE TABLE sales.products (product_id integer PRIMARY KEY, title text NOT NULL, price numeric(10,2));
-    CREATE TABLE sales.orders (order_id bigint PRIMARY KEY, customer_id integer NOT NULL REFERENCES sales.customers, status sales.order_status,
+    CREATE TABLE sales.customers (customer_id integer PRIMARY KEY, name text NOT NULL, country \
+    varchar(2), email sales.address UNIQUE, joined date);
+    CREATE TABLE sales.products (product_id integer PRIMARY KEY, title text NOT NULL, price \
+    numeric(10,2));
+    CREATE TABLE sales.orders (order_id bigint PRIMARY KEY, customer_id integer NOT NULL \
+    REFERENCES \
+    sales.customers, status sales.order_status,
         amount numeric(10,2), ordered_at timestamp with time zone, paid boolean);
-    CREATE TABLE sales.order_items (order_id bigint NOT NULL REFERENCES sales.orders, product_id integer NOT NULL REFERENCES sales.products,
+    CREATE TABLE sales.order_items (order_id bigint NOT NULL REFERENCES sales.orders, product_id \
+    integer NOT NULL REFERENCES sales.products,
         quantity integer, PRIMARY KEY (order_id, product_id));
-    CREATE TABLE sales.regions (region integer PRIMARY KEY, parent integer REFERENCES sales.regions);
+    CREATE TABLE sales.regions (region integer PRIMARY KEY, parent integer REFERENCES \
+    sales.regions);
 ";
 
 /// What it does not show.
@@ -33,7 +40,8 @@ const HIDDEN: &str = "
     CREATE TABLE sales.secret_offers (offer integer PRIMARY KEY);
     ALTER TABLE sales.customers ADD COLUMN iban text;
     COMMENT ON TABLE sales.orders IS 'told to nobody';
-    INSERT INTO sales.customers SELECT n, 'c' || n, 'de', n || '@x', '2020-01-01', 'DE' || n FROM generate_series(1, 3000) n;
+    INSERT INTO sales.customers SELECT n, 'c' || n, 'de', n || '@x', '2020-01-01', 'DE' || n FROM \
+    generate_series(1, 3000) n;
     INSERT INTO sales.orders SELECT n, n, 'open', n, now(), true FROM generate_series(1, 3000) n;
     INSERT INTO sales.regions VALUES (2, NULL), (1, 2), (3, 1);
     ANALYZE;
@@ -50,50 +58,124 @@ pub struct Shop {
 impl Shop {
     pub async fn open() -> Self {
         let (real, admin) = server().await;
-        admin.batch_execute(&format!("{SHOWN}{HIDDEN}")).await.unwrap();
+        admin
+            .batch_execute(&format!("{SHOWN}{HIDDEN}"))
+            .await
+            .unwrap();
         let (plain, owner) = server().await;
-        owner.batch_execute(&format!("{SHOWN}{}", views())).await.unwrap();
+        owner
+            .batch_execute(&format!("{SHOWN}{}", views()))
+            .await
+            .unwrap();
         let rights =
-            "CREATE ROLE analyst LOGIN; GRANT USAGE ON SCHEMA sales TO PUBLIC; GRANT SELECT, REFERENCES ON ALL TABLES IN SCHEMA sales TO PUBLIC;
-            GRANT USAGE ON SCHEMA pgveil TO PUBLIC; GRANT SELECT, REFERENCES ON ALL TABLES IN SCHEMA pgveil TO PUBLIC;
-            REVOKE ALL ON DATABASE shop FROM PUBLIC; GRANT CONNECT ON DATABASE shop TO PUBLIC; REVOKE CREATE ON SCHEMA public FROM PUBLIC";
+            "CREATE ROLE analyst LOGIN; GRANT USAGE ON SCHEMA sales TO PUBLIC; GRANT SELECT, \
+                REFERENCES ON ALL TABLES IN SCHEMA sales TO PUBLIC;
+            GRANT USAGE ON SCHEMA pgveil TO PUBLIC; GRANT SELECT, REFERENCES ON ALL TABLES IN \
+            SCHEMA pgveil TO PUBLIC;
+            REVOKE ALL ON DATABASE shop FROM PUBLIC; GRANT CONNECT ON DATABASE shop TO PUBLIC; \
+            REVOKE CREATE ON SCHEMA public FROM PUBLIC";
         owner.batch_execute(rights).await.unwrap();
         let direct = connect(plain.config().user("analyst")).await;
 
-        let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-shop-{:x}", rand::random::<u64>())));
+        let directory = TemporaryDirectory(
+            std::env::temp_dir().join(format!("pgveil-shop-{:x}", rand::random::<u64>())),
+        );
         std::fs::create_dir(&directory.0).unwrap();
         let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
-        let variables = |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/shop".to_owned() } else { ledger.clone() });
-        let file = File::parse("shop.yaml", &std::fs::read_to_string("tests/it/sql/system_catalog/shop.yaml").unwrap(), variables)
-            .unwrap_or_else(|e| panic!("{e:?}"));
+        let variables = |name: &str| {
+            Some(if name == "DATABASE_URL" {
+                "postgres://nowhere/shop".to_owned()
+            } else {
+                ledger.clone()
+            })
+        };
+        let file = File::parse(
+            "shop.yaml",
+            &std::fs::read_to_string("tests/it/sql/system_catalog/shop.yaml").unwrap(),
+            variables,
+        )
+        .unwrap_or_else(|e| panic!("{e:?}"));
         let catalog = pgveil::catalog::load(&admin).await.unwrap();
-        let policy = check(&file, &catalog, &admin).await.unwrap_or_else(|e| panic!("{e:?}")).policy;
-        let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, "shop", catalog.server_version.clone())).await.unwrap();
+        let policy = check(&file, &catalog, &admin)
+            .await
+            .unwrap_or_else(|e| panic!("{e:?}"))
+            .policy;
+        let shadow = Shadow::start(
+            &policy,
+            ShadowOptions::new(ShadowSource::Local, "shop", catalog.server_version.clone()),
+        )
+        .await
+        .unwrap();
         shadow.mirror(&admin).await.unwrap();
-        let roles: Vec<AccountSpec> = policy.roles.iter().map(|role| account(&role.name, role.budget, &policy)).collect();
-        let ledger = Ledger::open(&ledger, account("owner", policy.privacy.budget, &policy), &roles).await.unwrap();
-        let engine = Engine::new(policy, Backend::new(real.config(), 2), shadow, ledger, "shop".to_owned(), catalog.server_version);
-        Self { engine: Arc::new(engine), direct, _servers: [real, plain], _directory: directory }
+        let roles: Vec<AccountSpec> = policy
+            .roles
+            .iter()
+            .map(|role| account(&role.name, role.budget, &policy))
+            .collect();
+        let ledger = Ledger::open(
+            &ledger,
+            account("owner", policy.privacy.budget, &policy),
+            &roles,
+        )
+        .await
+        .unwrap();
+        let engine = Engine::new(
+            policy,
+            Backend::new(real.config(), 2),
+            shadow,
+            ledger,
+            "shop".to_owned(),
+            catalog.server_version,
+        );
+        Self {
+            engine: Arc::new(engine),
+            direct,
+            _servers: [real, plain],
+            _directory: directory,
+        }
     }
 
     pub fn asker() -> Asker {
-        Asker { search_path: vec!["analyst".to_owned(), "public".to_owned()], ..Veil::asker() }
+        Asker {
+            search_path: vec!["analyst".to_owned(), "public".to_owned()],
+            ..Veil::asker()
+        }
     }
 }
 
 /// pgveil's own views and functions, which the catalogs list too.
 fn views() -> String {
     let tables = VIEWS.iter().map(|view| {
-        let columns: Vec<String> = view.columns.iter().map(|(name, data_type)| format!("{name} {data_type}")).collect();
-        format!("CREATE TABLE pgveil.{} ({});", view.name, columns.join(", "))
+        let columns: Vec<String> = view
+            .columns
+            .iter()
+            .map(|(name, data_type)| format!("{name} {data_type}"))
+            .collect();
+        format!(
+            "CREATE TABLE pgveil.{} ({});",
+            view.name,
+            columns.join(", ")
+        )
     });
-    let functions = ["stderr", "ci_low", "ci_high"]
-        .map(|name| format!("CREATE FUNCTION pgveil.{name}(anyelement) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT NULL::double precision';"));
-    std::iter::once("CREATE SCHEMA pgveil;".to_owned()).chain(tables).chain(functions).collect()
+    let functions = ["stderr", "ci_low", "ci_high"].map(|name| {
+        format!(
+            "CREATE FUNCTION pgveil.{name}(anyelement) RETURNS float8 LANGUAGE sql \
+            IMMUTABLE AS 'SELECT NULL::double precision';"
+        )
+    });
+    std::iter::once("CREATE SCHEMA pgveil;".to_owned())
+        .chain(tables)
+        .chain(functions)
+        .collect()
 }
 
 async fn server() -> (LocalPostgres, Client) {
-    let server = LocalPostgres::start(Options { database: Some("shop".to_owned()), ..Options::default() }).await.unwrap();
+    let server = LocalPostgres::start(Options {
+        database: Some("shop".to_owned()),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     let client = connect(&server.config()).await;
     (server, client)
 }
