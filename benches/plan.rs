@@ -6,7 +6,7 @@
 mod fixture;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use pgveil::mechanism::{Cap, Fixed, Loss, Standing};
+use pgveil::mechanism::{AccountState, Cap, Fixed, Loss};
 use pgveil::parse::{Statement, parse};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::Terms;
@@ -48,7 +48,7 @@ fn plan(c: &mut Criterion) {
     )
     .expect("a cap");
     let accounts = vec![
-        Standing {
+        AccountState {
             cap,
             spent: Loss::ZERO
         };
@@ -58,7 +58,7 @@ fn plan(c: &mut Criterion) {
         epsilon: privacy.epsilon_default,
         delta: 1e-7,
         accounts,
-        wishes: pgveil::policy::Wishes::default(),
+        wishes: pgveil::policy::SessionSettings::default(),
     };
     let constants = Constants {
         now: 0,

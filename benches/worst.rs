@@ -9,7 +9,7 @@ mod fixture;
 
 use std::time::{Duration, Instant};
 
-use pgveil::mechanism::{Cap, Fixed, Loss, Standing};
+use pgveil::mechanism::{AccountState, Cap, Fixed, Loss};
 use pgveil::parse::{Statement, parse};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::Terms;
@@ -211,13 +211,13 @@ fn main() {
         epsilon: privacy.epsilon_default,
         delta: 1e-7,
         accounts: vec![
-            Standing {
+            AccountState {
                 cap,
                 spent: Loss::ZERO
             };
             2
         ],
-        wishes: pgveil::policy::Wishes::default(),
+        wishes: pgveil::policy::SessionSettings::default(),
     };
     let constants = Constants {
         now: 0,

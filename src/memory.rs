@@ -52,14 +52,14 @@ impl Source {
 
 /// The common stock, and what each role has of it.
 #[derive(Debug)]
-pub struct Stock {
+pub struct MemoryBudget {
     common: Arc<Source>,
     by_role: Mutex<HashMap<String, Arc<Source>>>,
 }
 
 /// One session's: its own, then the role's part of the common one.
 #[derive(Debug, Clone)]
-pub struct Share {
+pub struct MemoryShare {
     own: Arc<Source>,
     of_role: Arc<Source>,
     common: Arc<Source>,
@@ -67,19 +67,19 @@ pub struct Share {
 
 /// What is held of a share; given back when it is dropped.
 #[derive(Debug)]
-pub struct Held {
-    share: Share,
+pub struct HeldMemory {
+    share: MemoryShare,
     own: usize,
     common: usize,
 }
 
-impl Default for Stock {
+impl Default for MemoryBudget {
     fn default() -> Self {
         Self::of(COMMON_BYTES)
     }
 }
 
-impl Stock {
+impl MemoryBudget {
     fn of(bytes: usize) -> Self {
         Self {
             common: Source::new(bytes),
@@ -88,7 +88,7 @@ impl Stock {
     }
 
     /// For one session of this role.
-    pub fn share(&self, role: &str) -> Share {
+    pub fn share(&self, role: &str) -> MemoryShare {
         let most = self.common.most - self.common.most / 4;
         let mut all = self.by_role.lock().unwrap_or_else(PoisonError::into_inner);
         // Roles are the policy's: few.
@@ -96,7 +96,7 @@ impl Stock {
             all.entry(role.to_owned())
                 .or_insert_with(|| Source::new(most)),
         );
-        Share {
+        MemoryShare {
             own: Source::new(OWN_BYTES),
             of_role,
             common: Arc::clone(&self.common),
@@ -105,9 +105,9 @@ impl Stock {
 }
 
 /// One that nobody else has a part in: for who asks without a session.
-impl Default for Share {
+impl Default for MemoryShare {
     fn default() -> Self {
-        Stock::default().share("")
+        MemoryBudget::default().share("")
     }
 }
 
@@ -121,10 +121,10 @@ fn weight_of_copy(row: &[Option<Bytes>]) -> usize {
     ROW_BYTES + row.len() * VALUE_BYTES
 }
 
-impl Share {
+impl MemoryShare {
     /// Holds nothing yet.
-    pub fn begin(&self) -> Held {
-        Held {
+    pub fn begin(&self) -> HeldMemory {
+        HeldMemory {
             share: self.clone(),
             own: 0,
             common: 0,
@@ -133,7 +133,7 @@ impl Share {
 
     /// # Errors
     /// 53200 where the stock is at its end.
-    pub fn hold(&self, bytes: usize) -> Result<Held, Refusal> {
+    pub fn hold(&self, bytes: usize) -> Result<HeldMemory, Refusal> {
         let mut held = self.begin();
         held.add(bytes)?;
         Ok(held)
@@ -141,7 +141,7 @@ impl Share {
 
     /// # Errors
     /// 53200 where the stock is at its end.
-    pub fn hold_rows(&self, rows: &[Vec<Option<Bytes>>]) -> Result<Held, Refusal> {
+    pub fn hold_rows(&self, rows: &[Vec<Option<Bytes>>]) -> Result<HeldMemory, Refusal> {
         self.hold(rows.iter().map(|row| weight(row)).sum())
     }
 
@@ -149,16 +149,16 @@ impl Share {
     ///
     /// # Errors
     /// 53200 where the stock is at its end.
-    pub fn hold_copies(&self, rows: &[Vec<Option<Bytes>>]) -> Result<Held, Refusal> {
+    pub fn hold_copies(&self, rows: &[Vec<Option<Bytes>>]) -> Result<HeldMemory, Refusal> {
         self.hold(rows.iter().map(|row| weight_of_copy(row)).sum())
     }
 }
 
-impl Held {
+impl HeldMemory {
     /// # Errors
     /// 53200 where the stock is at its end; what was held stays held.
     pub fn add(&mut self, bytes: usize) -> Result<(), Refusal> {
-        let Share {
+        let MemoryShare {
             own,
             of_role,
             common,
@@ -211,7 +211,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldMemory {
     fn drop(&mut self) {
         self.share.own.give(self.own);
         self.share.of_role.give(self.common);
@@ -227,16 +227,16 @@ mod tests {
         vec![vec![Some(Bytes::from(vec![0; bytes])), None]]
     }
 
-    fn held(stock: &Stock, share: &Share) -> [usize; 3] {
+    fn held(stock: &MemoryBudget, share: &MemoryShare) -> [usize; 3] {
         [&share.own, &share.of_role, &stock.common]
             .map(|source| source.held.load(Ordering::Relaxed))
     }
 
     #[test]
     fn little_is_ones_own_and_much_is_everybodys() {
-        let stock = Stock::of(3 * OWN_BYTES);
+        let stock = MemoryBudget::of(3 * OWN_BYTES);
         let (greedy, modest) = (stock.share("ann"), stock.share("ann"));
-        let mut all: Vec<Held> = (0..2)
+        let mut all: Vec<HeldMemory> = (0..2)
             .map(|_| greedy.hold_rows(&rows(OWN_BYTES)).ok().unwrap())
             .collect();
         assert_eq!(
@@ -254,9 +254,9 @@ mod tests {
 
     #[test]
     fn one_role_leaves_room_for_another() {
-        let stock = Stock::of(8 * OWN_BYTES);
-        let greedy: Vec<Share> = (0..8).map(|_| stock.share("ann")).collect();
-        let all: Vec<Held> = greedy
+        let stock = MemoryBudget::of(8 * OWN_BYTES);
+        let greedy: Vec<MemoryShare> = (0..8).map(|_| stock.share("ann")).collect();
+        let all: Vec<HeldMemory> = greedy
             .iter()
             .cycle()
             .map_while(|share| share.hold_rows(&rows(OWN_BYTES)).ok())
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_grows_moves_to_the_common_stock_and_is_given_back() {
-        let stock = Stock::of(4 * OWN_BYTES);
+        let stock = MemoryBudget::of(4 * OWN_BYTES);
         let share = stock.share("ann");
         let mut growing = share.begin();
         growing.add(OWN_BYTES).unwrap();
@@ -301,7 +301,7 @@ mod tests {
         drop((growing, small));
         assert_eq!(held(&stock, &share), [0; 3]);
         // A role may be at its end where the stock is not, and the other way round.
-        let others: Vec<Held> = ["bob", "eve"]
+        let others: Vec<HeldMemory> = ["bob", "eve"]
             .map(|role| {
                 stock
                     .share(role)
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn what_is_joined_is_given_back_once() {
-        let stock = Stock::of(8 * OWN_BYTES);
+        let stock = MemoryBudget::of(8 * OWN_BYTES);
         let share = stock.share("ann");
         let mut joined = share.hold(100).unwrap();
         joined.join(share.hold(2 * OWN_BYTES).unwrap());
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn copies_weigh_no_bytes() {
-        let share = Stock::of(4 * OWN_BYTES).share("ann");
+        let share = MemoryBudget::of(4 * OWN_BYTES).share("ann");
         let [whole, copies] = [share.hold_rows(&rows(5000)), share.hold_copies(&rows(5000))]
             .map(|held| held.ok().unwrap().own);
         assert_eq!(whole - copies, 5000);

@@ -7,9 +7,9 @@
 mod world;
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use pgveil::mechanism::{Cap, Fixed, Loss, Standing};
+use pgveil::mechanism::{Cap, Fixed, Loss, AccountState};
 use pgveil::parse::{Query, Statement, parse};
-use pgveil::policy::{KeyChoice, Policy, Wishes};
+use pgveil::policy::{KeyChoice, Policy, SessionSettings};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::{Plan, Terms};
 use sqlparser::dialect::PostgreSqlDialect;
@@ -19,14 +19,14 @@ fn terms(policy: &Policy, choice: u8) -> Terms {
     let fixed = Fixed::round_down;
     let cap = Cap::new(fixed(3.0), fixed(1e-6), fixed(0.005), policy.privacy.accounting).unwrap();
     let keys = [KeyChoice::Auto, KeyChoice::Auto, KeyChoice::Domain, KeyChoice::Threshold][usize::from(choice % 4)];
-    let mut wishes = Wishes { keys, ..Wishes::default() };
+    let mut wishes = SessionSettings { keys, ..SessionSettings::default() };
     if choice & 4 != 0 {
         wishes.set("pgveil.target_error", "100, 10%").unwrap();
     }
     if choice & 8 != 0 {
         wishes.set("pgveil.max_rows_per_unit", "2").unwrap();
     }
-    let accounts = vec![Standing { cap, spent: Loss::ZERO }; 2];
+    let accounts = vec![AccountState { cap, spent: Loss::ZERO }; 2];
     Terms { epsilon: if choice & 16 == 0 { 0.5 } else { 0.01 }, delta: 1e-6, accounts, wishes }
 }
 

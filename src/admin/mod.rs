@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Exchange, Service};
+use crate::engine::{Reloadable, Service};
 pub use watch::watch;
 
 /// For a request to come in, and for an answer to go out.
@@ -33,7 +33,7 @@ struct Page {
 }
 
 /// Serves the operator until `shutdown` is cancelled.
-pub async fn serve(listener: TcpListener, exchange: Arc<Exchange>, shutdown: CancellationToken) {
+pub async fn serve(listener: TcpListener, exchange: Arc<Reloadable>, shutdown: CancellationToken) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
@@ -56,7 +56,7 @@ pub async fn serve(listener: TcpListener, exchange: Arc<Exchange>, shutdown: Can
 
 async fn one(
     mut socket: TcpStream,
-    exchange: &Exchange,
+    exchange: &Reloadable,
     shutdown: &CancellationToken,
 ) -> std::io::Result<()> {
     let mut request = Vec::new();
@@ -92,7 +92,7 @@ async fn one(
     socket.shutdown().await
 }
 
-async fn page(path: &str, exchange: &Exchange, shutdown: &CancellationToken) -> Page {
+async fn page(path: &str, exchange: &Reloadable, shutdown: &CancellationToken) -> Page {
     match path {
         "/healthz" => plain("200 OK", "ok\n"),
         "/readyz" if shutdown.is_cancelled() => plain("503 Service Unavailable", "stopping\n"),
@@ -113,7 +113,7 @@ async fn page(path: &str, exchange: &Exchange, shutdown: &CancellationToken) -> 
 }
 
 /// Ready, with the tables whose questions are refused.
-async fn ready(exchange: &Exchange) -> Page {
+async fn ready(exchange: &Reloadable) -> Page {
     let changed = exchange
         .current()
         .changed_tables()
@@ -139,7 +139,7 @@ fn plain(status: &'static str, body: &str) -> Page {
 }
 
 /// Everything the meter counted, the budgets, and the pools.
-async fn metrics(exchange: &Exchange) -> Page {
+async fn metrics(exchange: &Reloadable) -> Page {
     let engine = exchange.current();
     let mut body = engine.meter().print();
     let mut line = |line: std::fmt::Arguments<'_>| {

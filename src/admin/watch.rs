@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Exchange;
+use crate::engine::Reloadable;
 
 const EVERY: Duration = Duration::from_secs(60);
 /// Rows of large public tables are compared each so many times.
 const LARGE_EVERY: u32 = 10;
 
 /// Warns of each change once, until `shutdown` is cancelled.
-pub async fn watch(exchange: Arc<Exchange>, shutdown: CancellationToken) {
+pub async fn watch(exchange: Arc<Reloadable>, shutdown: CancellationToken) {
     let (mut known, mut known_rows) = (Vec::new(), Vec::new());
     for round in 1u32.. {
         tokio::select! {

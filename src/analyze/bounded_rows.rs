@@ -1,7 +1,7 @@
 //! What bounds one unit's rows below the joins, subqueries and windows that would multiply them.
 
 use super::label::{Label, Labels, Lineage};
-use crate::ir::{ColumnId, Edge, Expr, Frame, FrameMode, Ranked, Relation, Window};
+use crate::ir::{ColumnId, Edge, Expr, Frame, FrameMode, Relation, Window, WindowFunction};
 
 impl Labels<'_> {
     /// The conditions that do not stand below a bound by now.
@@ -127,5 +127,5 @@ pub(super) fn is_quadratic(window: &Window) -> bool {
         && [start, end]
             .into_iter()
             .all(|edge| width(edge).is_some_and(|rows| rows <= FRAME_ROWS_MAX));
-    matches!(window.ranked, Ranked::Aggregate(_)) && *start != Edge::First && !is_narrow
+    matches!(window.ranked, WindowFunction::Aggregate(_)) && *start != Edge::First && !is_narrow
 }

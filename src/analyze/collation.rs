@@ -11,7 +11,7 @@ use super::{BoundedAggregate, BoundedOperation, KeyRule};
 use crate::catalog::{Collation, Type};
 use crate::ir::functions::Function;
 use crate::ir::{
-    Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation, Ranked, Relation, Window,
+    Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation, Relation, Window, WindowFunction,
     aggregate_column, key_column,
 };
 use crate::policy::{Column, Policy};
@@ -209,16 +209,15 @@ impl<'a> Collations<'a> {
             .iter()
             .try_for_each(|order| self.value(&order.expr)?.ordered().map(drop))?;
         match &window.ranked {
-            Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } => {
-                self.value(value)
-            }
-            Ranked::Aggregate(aggregate) => self.aggregate(aggregate),
-            Ranked::RowNumber
-            | Ranked::Rank
-            | Ranked::DenseRank
-            | Ranked::PercentRank
-            | Ranked::Share
-            | Ranked::Tile(_) => Ok(Derived::Database),
+            WindowFunction::Neighbour { value, offset: _ }
+            | WindowFunction::Placed { value, place: _ } => self.value(value),
+            WindowFunction::Aggregate(aggregate) => self.aggregate(aggregate),
+            WindowFunction::RowNumber
+            | WindowFunction::Rank
+            | WindowFunction::DenseRank
+            | WindowFunction::PercentRank
+            | WindowFunction::Share
+            | WindowFunction::Tile(_) => Ok(Derived::Database),
         }
     }
 

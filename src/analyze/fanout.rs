@@ -6,13 +6,13 @@ use crate::ir::{ColumnId, ConstantId, Expr, Node, Relation, TableId};
 
 /// Public rows of a join, or of EXISTS, that no equality picks by the row around.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beside {
+pub struct FanOut {
     pub tables: Vec<TableId>,
     /// One of the columns of each middle query whose rows stand there.
     pub constants: Vec<ConstantId>,
 }
 
-impl Beside {
+impl FanOut {
     /// What this side is joined of, but for what an equality picks by a column of the other side,
     /// or of what is picked so. The conditions read these two sides alone.
     pub fn of(side: &Relation, conditions: &[Expr]) -> Option<Self> {

@@ -7,7 +7,7 @@ pub(in crate::analyze) mod key_combinations;
 
 use super::inline;
 use super::interval::MICROS_PER_DAY;
-use super::planning_effort::Effort;
+use super::planning_effort::PlanningEffort;
 use crate::catalog::Type;
 use crate::ir::evaluate::{evaluate, float_text};
 use crate::ir::functions::{Function, Rule, rule};
@@ -15,9 +15,9 @@ use crate::ir::literal::{integer_range, is_beyond};
 use crate::ir::{ColumnId, ColumnInfo, Expr, Node};
 use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
-use column_filter::Met;
+use column_filter::ColumnFilter;
 use derived_domain::Listed;
-use key_combinations::{Axis, Tuples, axes};
+use key_combinations::{Axis, KeyCombinations, axes};
 
 /// Most values that are listed for the columns of one key.
 const VALUES_MAX: usize = 50_000;
@@ -42,7 +42,7 @@ pub struct Keys<'a> {
     pub null_extended: &'a [ColumnId],
     /// Conjuncts of WHERE, over what [`over_rows`] leaves.
     pub conditions: Vec<&'a Expr>,
-    pub effort: &'a Effort,
+    pub effort: &'a PlanningEffort,
 }
 
 impl Keys<'_> {
@@ -285,7 +285,7 @@ impl Keys<'_> {
 
     /// Keeps the values that no condition on this column alone excludes.
     fn retain(&self, id: ColumnId, values: &mut Vec<Option<Scalar>>) -> Option<()> {
-        let met = Met::new(id, self.conditions.iter().copied());
+        let met = ColumnFilter::new(id, self.conditions.iter().copied());
         self.effort.spend(values.len(), met.evaluated(values))?;
         values.retain(|value| met.by(value));
         Some(())
@@ -686,7 +686,7 @@ pub fn grouped(sets: &[Vec<usize>], keys: usize) -> Vec<Vec<usize>> {
 pub fn cells(
     sets: &[Vec<usize>],
     rules: &[(Expr, KeyRule)],
-    tuples: &[Tuples],
+    tuples: &[KeyCombinations],
     limit: u32,
 ) -> Result<usize, Refusal> {
     let of_axis = |axis: &Axis| match axis {
@@ -787,7 +787,7 @@ mod tests {
             of(&[vec![0, 1], vec![0], Vec::new()], 15),
             Err("54000".to_owned())
         );
-        let together = Tuples {
+        let together = KeyCombinations {
             keys: vec![0, 1],
             rows: (0..5).map(|n| vec![Some(Scalar::Int(n)), None]).collect(),
         };

@@ -2,7 +2,7 @@
 //! prove it are refused.
 
 use super::bounded_rows::{Bounded, bounded, filtered, is_quadratic};
-use super::fanout::Beside;
+use super::fanout::FanOut;
 use super::inline;
 use super::interval::Interval;
 use super::join_matches::{Schema, at_most_one, with_common};
@@ -13,8 +13,8 @@ use super::row_facts::{always_true, computed_columns, holds_unique_key};
 use crate::catalog::{Equality, Type};
 use crate::ir::functions::Function;
 use crate::ir::{
-    Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Operation, Ranked, Relation, Scan,
-    TableId, Window,
+    Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Operation, Relation, Scan, TableId,
+    Window, WindowFunction,
 };
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::{Refusal, sqlstate};
@@ -59,7 +59,7 @@ pub struct Labels<'a> {
     /// Where the columns that per-unit steps make lie.
     pub opaque: Vec<(ColumnId, Interval)>,
     /// Public rows that stand beside each private one.
-    pub beside: Vec<Beside>,
+    pub beside: Vec<FanOut>,
     /// Conditions that stand below a bound by now.
     pub sunk: Vec<Expr>,
     /// A subquery reads several rows of a unit for each of several rows of the same unit around it.
@@ -186,21 +186,20 @@ impl Labels<'_> {
                 excluded: Vec::new(),
             };
             let rows = lineage.rows_per_unit;
-            if let Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } =
-                &window.ranked
+            if let WindowFunction::Neighbour { value, offset: _ }
+            | WindowFunction::Placed { value, place: _ } = &window.ranked
             {
                 check_shown(&inline(value, &computed), self.policy, self.columns)?;
             }
             let within = match &window.ranked {
-                Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank => {
+                WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => {
                     Interval::new(1.0, rows as f64)
                 }
-                Ranked::Tile(count) => Interval::new(1.0, *count as f64),
-                Ranked::PercentRank | Ranked::Share => Interval::new(0.0, 1.0),
-                Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } => {
-                    ranges.of(value)
-                }
-                Ranked::Aggregate(aggregate) => {
+                WindowFunction::Tile(count) => Interval::new(1.0, *count as f64),
+                WindowFunction::PercentRank | WindowFunction::Share => Interval::new(0.0, 1.0),
+                WindowFunction::Neighbour { value, offset: _ }
+                | WindowFunction::Placed { value, place: _ } => ranges.of(value),
+                WindowFunction::Aggregate(aggregate) => {
                     check_aggregate(aggregate, &computed, self.policy, self.columns)
                         .map_err(|refusal| refusal.within(|| aggregate.place.0))?;
                     let within = range(aggregate, rows, &ranges);
@@ -402,7 +401,7 @@ impl Labels<'_> {
         let outside = std::mem::take(&mut self.is_crossed);
         let (relation, inner) = self.label(relation, &[])?;
         if let (Label::Private(_), Label::Public) = (around.0, &inner) {
-            self.beside.extend(Beside::of(&relation, &conditions));
+            self.beside.extend(FanOut::of(&relation, &conditions));
         }
         let (joint, equality) = self.tied(around.0, inner.clone(), &conditions)?;
         let conditions: Vec<Expr> = conditions
@@ -772,7 +771,7 @@ impl Labels<'_> {
         left: (Relation, Lineage, &[Expr]),
         right: (Relation, Lineage),
         conditions: &[Expr],
-    ) -> Met {
+    ) -> JoinedSides {
         let ((left, a, of_left), (right, b)) = (left, right);
         let finds_one = at_most_one(self.schema(), &right, &b.units, conditions);
         let is_found_once = at_most_one(self.schema(), &left, &a.units, conditions);
@@ -821,7 +820,7 @@ impl Labels<'_> {
                     )
                 }
             };
-        Met {
+        JoinedSides {
             left,
             right,
             lineage: Lineage {
@@ -837,7 +836,7 @@ impl Labels<'_> {
     /// the join columns, else the policy's own limit.
     fn fan_out(&mut self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
         let unique = at_most_one(self.schema(), public, &[], conditions);
-        self.beside.extend(Beside::of(public, conditions));
+        self.beside.extend(FanOut::of(public, conditions));
         let rows_per_unit = if unique {
             lineage.rows_per_unit
         } else {
@@ -894,7 +893,7 @@ impl Labels<'_> {
 }
 
 /// Two sides of one unit, as they are joined.
-struct Met {
+struct JoinedSides {
     left: Relation,
     right: Relation,
     lineage: Lineage,

@@ -18,11 +18,11 @@ mod public_outer_join;
 mod range;
 mod row_facts;
 
-pub use fanout::Beside;
-pub use keys::key_combinations::{Axis, Tuples, axes};
+pub use fanout::FanOut;
+pub use keys::key_combinations::{Axis, KeyCombinations, axes};
 pub use keys::{KeyRule, grouped, values_between};
 pub use label::{Label, Lineage, only_scan, unit_of};
-pub use planning_effort::Effort;
+pub use planning_effort::PlanningEffort;
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ use crate::catalog::Collation;
 use crate::ir::functions::Function;
 use crate::ir::{
     ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query,
-    Relation, Release, Spread, TableId, release_alias,
+    Relation, Release, TableId, VarianceKind, release_alias,
 };
-use crate::policy::{Policy, Scalar, Wishes};
+use crate::policy::{Policy, Scalar, SessionSettings};
 use crate::refusal::{Refusal, sqlstate};
 use interval::Interval;
 use range::Ranges;
@@ -47,7 +47,7 @@ pub struct Analyzed {
     query: Query,
     releases: Vec<AnalyzedRelease>,
     columns: Vec<ColumnInfo>,
-    effort: Arc<Effort>,
+    effort: Arc<PlanningEffort>,
 }
 
 impl Analyzed {
@@ -65,7 +65,7 @@ impl Analyzed {
     }
 
     /// What planning has taken so far, and may take.
-    pub fn effort(&self) -> &Effort {
+    pub fn effort(&self) -> &PlanningEffort {
         &self.effort
     }
 }
@@ -77,7 +77,7 @@ pub struct AnalyzedRelease {
     pub lineage: Lineage,
     pub keys: Vec<(Expr, KeyRule)>,
     /// Keys whose listed values occur in these combinations alone.
-    pub tuples: Vec<Tuples>,
+    pub tuples: Vec<KeyCombinations>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
     pub sets: Vec<Vec<usize>>,
     /// As the analyst wrote each key, for EXPLAIN.
@@ -100,7 +100,7 @@ pub struct AnalyzedRelease {
     /// above the cut that something may be ordered by.
     pub collations: Option<Vec<(String, Collation)>>,
     /// Public rows that stand beside each private one.
-    pub beside: Vec<Beside>,
+    pub beside: Vec<FanOut>,
 }
 
 /// An aggregate over rows, with what its argument's values are clipped to.
@@ -184,7 +184,7 @@ pub enum Ranks {
 pub enum Dispersion {
     /// Sum of squared distances from the mean.
     Squares,
-    Spread(Spread),
+    Spread(VarianceKind),
 }
 
 /// Statistics of pairs (y, x) that need both.
@@ -284,8 +284,8 @@ impl BoundedOperation {
 pub fn analyze(
     query: Query,
     policy: &Policy,
-    wishes: &Wishes,
-    effort: &Arc<Effort>,
+    wishes: &SessionSettings,
+    effort: &Arc<PlanningEffort>,
 ) -> Result<Analyzed, Refusal> {
     expression_size::check(query.releases())?;
     let mut columns = query.columns().to_vec();
@@ -362,9 +362,9 @@ fn collate(
 fn analyze_release(
     release: &Release,
     policy: &Policy,
-    wishes: &Wishes,
+    wishes: &SessionSettings,
     columns: &mut Vec<ColumnInfo>,
-    effort: &Effort,
+    effort: &PlanningEffort,
 ) -> Result<AnalyzedRelease, Refusal> {
     let over_matches = public_outer_join::over_matches(release, policy)?;
     let keeps_public_rows = over_matches.is_some();

@@ -6,7 +6,7 @@ use super::interval::Interval;
 use super::range::Ranges;
 use crate::catalog::Type;
 use crate::ir::{
-    Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Moment, Operation, Paired, Spread,
+    Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Moment, Operation, Paired, VarianceKind,
 };
 use crate::policy::Policy;
 use crate::refusal::Refusal;
@@ -178,11 +178,11 @@ pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> In
             let one = ranges.of(value);
             let variance = Interval::new(0.0, most_variance(one));
             match kind {
-                Spread::VariancePopulation => variance,
+                VarianceKind::VariancePopulation => variance,
                 // n / (n - 1) of it, from two rows on.
-                Spread::VarianceSample => Interval::new(0.0, 2.0 * variance.hi),
-                Spread::DeviationPopulation => Interval::new(0.0, variance.hi.sqrt()),
-                Spread::DeviationSample => Interval::new(0.0, (2.0 * variance.hi).sqrt()),
+                VarianceKind::VarianceSample => Interval::new(0.0, 2.0 * variance.hi),
+                VarianceKind::DeviationPopulation => Interval::new(0.0, variance.hi.sqrt()),
+                VarianceKind::DeviationSample => Interval::new(0.0, (2.0 * variance.hi).sqrt()),
             }
         }
         Operation::Paired { y, x, kind } => paired(ranges.of(y), ranges.of(x), rows, *kind),

@@ -19,14 +19,14 @@ const SMALL_STEPS: u64 = 1_000_000;
 
 /// The steps that were taken so far, and the most that may be.
 #[derive(Debug)]
-pub struct Effort {
+pub struct PlanningEffort {
     evaluated: AtomicU64,
     emitted: AtomicU64,
     /// Of each of the two.
     most: u64,
 }
 
-impl Default for Effort {
+impl Default for PlanningEffort {
     fn default() -> Self {
         Self {
             evaluated: AtomicU64::new(0),
@@ -36,7 +36,7 @@ impl Default for Effort {
     }
 }
 
-impl Effort {
+impl PlanningEffort {
     /// For what is to be little work.
     pub fn small() -> Self {
         Self {
@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn little_work_is_told_from_much() {
         for (effort, most) in [
-            (Effort::small(), SMALL_STEPS),
-            (Effort::default(), STEPS_MAX),
+            (PlanningEffort::small(), SMALL_STEPS),
+            (PlanningEffort::default(), STEPS_MAX),
         ] {
             assert_eq!([effort.take(most), effort.emit(most)], [Some(()); 2]);
             assert!(!effort.is_spent() && effort.within().is_ok());

@@ -20,4 +20,4 @@ pub use attack::{Gain, Seen, Trials, attack, provable};
 pub use influence::{Influence, influence};
 pub use interval::{lower, upper};
 pub use population::{CANARY, Population};
-pub use questions::{Question, Shows, attempts, questions};
+pub use questions::{AuditQuestion, Shows, attempts, questions};

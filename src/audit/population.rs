@@ -122,7 +122,7 @@ impl Population {
         for number in 0..Self::units() {
             let owners = self.owners(unit, number)?;
             for at in 0..rows_of(table, unit, number) {
-                let place = Place {
+                let place = PopulationPlace {
                     number,
                     at,
                     counter: i64::try_from(rows.len()).unwrap_or(i64::MAX),
@@ -214,14 +214,14 @@ fn rows_of(table: &Table, unit: &Unit, number: usize) -> usize {
 }
 
 /// Where a value stands: whose row, which of theirs, which of all.
-struct Place<'a> {
+struct PopulationPlace<'a> {
     number: usize,
     at: usize,
     counter: i64,
     keyed: &'a HashSet<&'a str>,
 }
 
-impl Place<'_> {
+impl PopulationPlace<'_> {
     fn value(&self, column: &Column, which: usize) -> Result<Option<String>, String> {
         let turn = self.number * 7 + self.at * 3 + which;
         let made = if self.keyed.contains(column.name.as_str()) {

@@ -21,14 +21,14 @@ pub enum Shows {
 
 /// One question, and how an attacker reads the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct AuditQuestion {
     /// In words.
     pub name: String,
     pub sql: String,
     pub shows: Shows,
 }
 
-impl Question {
+impl AuditQuestion {
     /// Whether its groups come from the data, above a threshold.
     pub fn is_thresholded(&self) -> bool {
         matches!(self.shows, Shows::Presence(_))
@@ -36,7 +36,7 @@ impl Question {
 }
 
 /// Count, sum, averages by a listed key, and keys by threshold, of every table that has rows.
-pub fn questions(policy: &Policy, population: &Population) -> Vec<Question> {
+pub fn questions(policy: &Policy, population: &Population) -> Vec<AuditQuestion> {
     let private = policy.tables.iter().filter(|table| population.fills(table));
     private
         .flat_map(|table| match &table.protection {
@@ -46,7 +46,7 @@ pub fn questions(policy: &Policy, population: &Population) -> Vec<Question> {
         .collect()
 }
 
-fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<Question> {
+fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQuestion> {
     let (name, shown) = (
         qualified(&table.schema, &table.name),
         format!("{}.{}", table.schema, table.name),
@@ -62,7 +62,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<Question>
                 .iter()
                 .any(|key| key.names().any(|name| name == column.name))
     };
-    let mut all = vec![Question {
+    let mut all = vec![AuditQuestion {
         name: format!("count of {shown}"),
         sql: format!("SELECT count(*) FROM {name}"),
         shows: Shows::Row,
@@ -72,7 +72,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<Question>
     });
     if let Some(column) = summed {
         let (of, quoted) = (&column.name, identifier(&column.name));
-        all.push(Question {
+        all.push(AuditQuestion {
             name: format!("sum of {shown}.{of}"),
             sql: format!("SELECT count(*), sum({quoted}) FROM {name}"),
             shows: Shows::Row,
@@ -86,7 +86,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<Question>
             let by = identifier(&key.name);
             let sql =
                 format!("SELECT {by}::text, count(*), avg({quoted}) FROM {name} GROUP BY {by}");
-            all.push(Question {
+            all.push(AuditQuestion {
                 name: format!("average of {of} by {}", key.name),
                 sql,
                 shows: Shows::Group(value),
@@ -106,7 +106,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<Question>
     if let Some((key, value)) = alone.and_then(|key| extreme(key).map(|value| (key, value))) {
         let by = identifier(&key.name);
         let sql = format!("SELECT {by}::text, count(*) FROM {name} GROUP BY {by}");
-        all.push(Question {
+        all.push(AuditQuestion {
             name: format!("keys of {shown}.{} by threshold", key.name),
             sql,
             shows: Shows::Presence(value),

@@ -1,7 +1,7 @@
 //! From noisy counts of units to the ends that enough of them reach.
 
 use crate::mechanism::{Mechanism, normal};
-use crate::policy::{Finding, Scalar, Sought};
+use crate::policy::{AutoBound, Finding, Scalar};
 use crate::rewrite::emit::sql;
 use crate::rewrite::{ReleasePlan, measure_deviation};
 
@@ -76,7 +76,7 @@ fn listed(rule: &crate::analyze::KeyRule) -> usize {
 /// # Requires
 /// `edges` ascend, at least two.
 pub fn chosen(
-    sought: &Sought,
+    sought: &AutoBound,
     edges: &[Scalar],
     lowest: &[f64],
     highest: &[f64],
@@ -87,7 +87,7 @@ pub fn chosen(
     let passes = |count: &f64| *count > threshold;
     let top = highest.iter().rposition(passes).map(|at| at.min(last));
     let (lower, upper) = match sought {
-        Sought::Rows => {
+        AutoBound::Rows => {
             let rows = top.and_then(|at| match edges.get(at) {
                 Some(Scalar::Int(rows)) => u32::try_from(*rows).ok(),
                 _ => None,
@@ -97,7 +97,7 @@ pub fn chosen(
                 unseen: u8::from(rows.is_none()),
             };
         }
-        Sought::Bounds {
+        AutoBound::Bounds {
             column: _,
             lower,
             upper,
@@ -156,7 +156,7 @@ mod tests {
         highest: &[f64],
     ) -> (String, String, u8) {
         let edges: Vec<Scalar> = [-4, -2, -1, 0, 1, 2, 4].map(Scalar::Int).to_vec();
-        let sought = Sought::Bounds {
+        let sought = AutoBound::Bounds {
             column: 0,
             lower: lower.map(Scalar::Int),
             upper: upper.map(Scalar::Int),
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn rows_fall_back_to_the_limit() {
         let edges: Vec<Scalar> = [1, 2, 4, 8].map(Scalar::Int).to_vec();
-        let rows = |counts: &[f64]| chosen(&Sought::Rows, &edges, &[], counts, 10.0, 7);
+        let rows = |counts: &[f64]| chosen(&AutoBound::Rows, &edges, &[], counts, 10.0, 7);
         assert_eq!(
             rows(&[500.0, 0.0, 11.0, 9.0]),
             Chosen {
@@ -260,14 +260,14 @@ mod tests {
             .collect();
         let search = Search {
             table: 0,
-            sought: Sought::Bounds {
+            sought: AutoBound::Bounds {
                 column: 0,
                 lower: Some(Scalar::Int(0)),
                 upper: Some(Scalar::Int(1 << 20)),
             },
         };
         let edges = search.edges(&Type::Int4);
-        let sought = Sought::Bounds {
+        let sought = AutoBound::Bounds {
             column: 0,
             lower: Some(Scalar::Int(0)),
             upper: None,

@@ -39,14 +39,14 @@ use crate::execute;
 use crate::execute::Backend;
 use crate::ledger;
 use crate::ledger::{Buyer, DebitError, Fingerprint, Found, Ledger, Purchase};
-use crate::mechanism::{Loss, Sampler, Standing};
+use crate::mechanism::{AccountState, Loss, Sampler};
 use crate::policy::{Finding, Policy, Search};
 use crate::refusal::Refusal;
 use crate::release;
 use crate::release::{Released, Releasing};
 use crate::rewrite::{Plan, Terms};
 pub use choice::{BETA, Chosen, chosen, threshold};
-pub use question::Question;
+pub use question::BoundsQuestion;
 
 /// No role's name: searches have a share of the connections by themselves.
 const OWNER: &str = "";
@@ -94,7 +94,9 @@ impl From<Refused> for Error {
 pub async fn found(policy: &Policy, ledger: &Ledger) -> Result<Vec<Option<(Kept, Found)>>, Error> {
     let mut all = Vec::with_capacity(policy.searches.len());
     for search in &policy.searches {
-        let found = ledger.found(Question::new(policy, search).digest()).await?;
+        let found = ledger
+            .found(BoundsQuestion::new(policy, search).digest())
+            .await?;
         let read = |found: Found| match serde_json::from_slice(&found.released) {
             Ok(kept) => Ok((kept, found)),
             Err(_) => Err(Error::Unreadable(name(policy, search))),
@@ -145,7 +147,7 @@ pub fn plan(
     policy: &Policy,
     search: &Search,
     epsilon: f64,
-    accounts: Vec<Standing>,
+    accounts: Vec<AccountState>,
 ) -> Result<Plan, Error> {
     // One loss for all roles: that of the smallest delta.
     let delta = policy
@@ -159,7 +161,7 @@ pub fn plan(
         accounts,
         wishes: Default::default(),
     };
-    Ok(Question::new(policy, search).plan(&terms)?)
+    Ok(BoundsQuestion::new(policy, search).plan(&terms)?)
 }
 
 /// Everything that a search is made with.
@@ -183,7 +185,7 @@ impl Maker<'_> {
             let balances = self.ledger.balances(&role.name).await?;
             // By the budgets alone: each role is told the price, and what others have left is not
             // its to know.
-            accounts.extend([balances.role, balances.owner].map(|balance| Standing {
+            accounts.extend([balances.role, balances.owner].map(|balance| AccountState {
                 cap: balance.cap,
                 spent: Loss::ZERO,
             }));
@@ -206,7 +208,7 @@ impl Maker<'_> {
         sampler: &mut (dyn Sampler + Send),
         cancel: &CancellationToken,
     ) -> Result<Kept, Error> {
-        let question = Question::new(self.policy, search);
+        let question = BoundsQuestion::new(self.policy, search);
         let plan = self.plan(search).await?;
         let [release] = plan.releases() else {
             return Err(Error::Refused(Refusal::unsupported("this search")));
@@ -214,7 +216,7 @@ impl Maker<'_> {
         let (Some(loss), Some(price)) = (release.loss(), release.price()) else {
             return Err(Error::Refused(Refusal::unsupported("this search")));
         };
-        let kept_as = ledger::Question {
+        let kept_as = ledger::QuestionDigest {
             digest: question.digest(),
             accuracy: price.accuracy,
             loss,

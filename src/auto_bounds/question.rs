@@ -10,8 +10,8 @@ use crate::engine::plan;
 use crate::error::Error;
 use crate::parse::{Statement, parse};
 use crate::policy::{
-    Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, ROWS_MAX, Scalar,
-    Search, Sought, Step, Table, Unit,
+    Accounting, AutoBound, Budget, Column, Limits, Policy, Previews, Privacy, Protection, ROWS_MAX,
+    Scalar, Search, Table, Unit, UnitStep,
 };
 use crate::postgres::{identifier, qualified};
 use crate::refusal::Refusal;
@@ -25,10 +25,10 @@ const FINITE: &str = "100000000000000000000000000000000000000";
 
 /// One search, ready to be planned.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct BoundsQuestion {
     policy: Policy,
     sql: String,
-    sought: Sought,
+    sought: AutoBound,
     edges: Vec<Scalar>,
     rows_limit: u32,
 }
@@ -44,8 +44,8 @@ pub(super) fn name(policy: &Policy, search: &Search) -> String {
         return String::new();
     };
     match &search.sought {
-        Sought::Rows => format!("rows of {schema}.{name}"),
-        Sought::Bounds {
+        AutoBound::Rows => format!("rows of {schema}.{name}"),
+        AutoBound::Bounds {
             column,
             lower: _,
             upper: _,
@@ -56,14 +56,14 @@ pub(super) fn name(policy: &Policy, search: &Search) -> String {
     }
 }
 
-impl Question {
+impl BoundsQuestion {
     /// # Requires
     /// The search is one of the policy's.
     pub fn new(policy: &Policy, search: &Search) -> Self {
         let table = &policy.tables[search.table];
         let column = match &search.sought {
-            Sought::Rows => None,
-            Sought::Bounds {
+            AutoBound::Rows => None,
+            AutoBound::Bounds {
                 column,
                 lower: _,
                 upper: _,
@@ -187,10 +187,10 @@ enum Side {
     Highest,
 }
 
-fn sides(sought: &Sought) -> Vec<Side> {
+fn sides(sought: &AutoBound) -> Vec<Side> {
     match sought {
-        Sought::Rows => vec![Side::Highest],
-        Sought::Bounds {
+        AutoBound::Rows => vec![Side::Highest],
+        AutoBound::Bounds {
             column: _,
             lower,
             upper,
@@ -234,7 +234,7 @@ fn text(
     table: &Table,
     unit: &Unit,
     column: Option<&Column>,
-    sought: &Sought,
+    sought: &AutoBound,
     edges: &[Scalar],
 ) -> String {
     let (from, of_unit) = rows(table, unit);
@@ -286,7 +286,7 @@ fn rows(table: &Table, unit: &Unit) -> (String, String) {
     let mut from = format!("{} AS t0", qualified(&table.schema, &table.name));
     for (
         at,
-        Step {
+        UnitStep {
             column,
             schema,
             table,
@@ -319,7 +319,7 @@ fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) 
     read.entry(at)
         .or_default()
         .extend(column.map(|column| column.name.as_str()));
-    for Step {
+    for UnitStep {
         column,
         schema,
         table,

@@ -6,7 +6,7 @@ use super::arguments::SEARCH_EPSILON;
 use super::{Failure, bounds, start};
 use crate::auto_bounds;
 use crate::ledger::AccountSpec;
-use crate::mechanism::{Fixed, Loss, Standing, bits};
+use crate::mechanism::{AccountState, Fixed, Loss, bits};
 use crate::policy::{Column, File, Policy, Protection, Renew, Scalar, Table, Unit};
 
 /// Values of a domain that a summary shows.
@@ -56,10 +56,10 @@ async fn searches(file: &File, policy: &Policy) -> Result<(Vec<String>, usize), 
         None => policy.searches.iter().map(|_| None).collect(),
     };
     let (owner, roles) = start::accounts(&policy.privacy, &policy.roles)?;
-    let accounts: Vec<Standing> = roles
+    let accounts: Vec<AccountState> = roles
         .iter()
         .chain([&owner])
-        .map(|account| Standing {
+        .map(|account| AccountState {
             cap: account.cap,
             spent: Loss::ZERO,
         })

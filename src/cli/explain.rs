@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::{Failure, start, table};
 use crate::catalog::Server;
-use crate::engine::{Asker, Share, constants, describe_plan, plan, start_path};
-use crate::mechanism::{Fixed, Loss, Standing};
+use crate::engine::{MemoryShare, Requester, constants, describe_plan, plan, start_path};
+use crate::mechanism::{AccountState, Fixed, Loss};
 use crate::parse::{Statement, parse};
-use crate::policy::{Policy, Wishes, schemas};
+use crate::policy::{Policy, SessionSettings, schemas};
 use crate::rewrite::Terms;
 
 pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failure> {
@@ -27,19 +27,19 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
     let search_path = schemas(&start_path(&policy, &server, &role), &role);
     let wishes = policy
         .role(&role)
-        .map_or_else(Wishes::default, |r| r.wishes);
+        .map_or_else(SessionSettings::default, |r| r.wishes);
     let terms = Terms {
         epsilon: wishes.epsilon.unwrap_or(terms.epsilon),
         wishes,
         ..terms
     };
-    let asker = Asker {
+    let asker = Requester {
         role,
         wishes,
         settings: Vec::new(),
         search_path,
         process: 0,
-        share: Share::default(),
+        share: MemoryShare::default(),
     };
     let refused = |refusal| {
         table::print_refusal(&refusal, sql);
@@ -87,7 +87,7 @@ fn terms(policy: &Policy, role: Option<&str>) -> Result<Terms, Failure> {
         delta: Fixed::ZERO,
     };
     let accounts = [spec.cap, owner.cap]
-        .map(|cap| Standing {
+        .map(|cap| AccountState {
             cap,
             spent: nothing,
         })
@@ -96,6 +96,6 @@ fn terms(policy: &Policy, role: Option<&str>) -> Result<Terms, Failure> {
         epsilon: policy.privacy.epsilon_default,
         delta: spec.budget.delta,
         accounts,
-        wishes: Wishes::default(),
+        wishes: SessionSettings::default(),
     })
 }

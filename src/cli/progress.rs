@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::shadow::{Copying, Mirrored};
+use crate::shadow::{CopiedTable, Copying};
 
 /// The terminal's last line. Whoever else writes to stderr has it cleared meanwhile.
 static LINE: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
@@ -67,7 +67,7 @@ impl Step {
     }
 
     /// What has been copied, for the log.
-    pub fn copied(&self, mirrored: &[Mirrored]) {
+    pub fn copied(&self, mirrored: &[CopiedTable]) {
         let rows = grouped(mirrored.iter().filter_map(|table| table.rows).sum());
         let seconds = self.begun.elapsed().as_secs_f64();
         tracing::info!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Failure, notify, start};
-use crate::engine::{Engine, Exchange};
+use crate::engine::{Engine, Reloadable};
 use crate::policy::File;
 use crate::shadow::ShadowSource;
 
@@ -18,7 +18,7 @@ pub async fn on_hangup(
     mut signals: tokio::signal::unix::Signal,
     path: &Path,
     started_with: File,
-    exchange: &Exchange,
+    exchange: &Reloadable,
 ) {
     loop {
         // `None` never comes: signals are received until the process ends.
@@ -37,7 +37,11 @@ pub async fn on_hangup(
 /// # Errors
 /// Where the policy does not hold, or changes what only a restart can change. Nothing has changed
 /// then.
-pub async fn reload(path: &Path, started_with: &File, exchange: &Exchange) -> Result<(), Failure> {
+pub async fn reload(
+    path: &Path,
+    started_with: &File,
+    exchange: &Reloadable,
+) -> Result<(), Failure> {
     let file = start::read(path)?;
     let Some(ledger) = file
         .ledger_url

@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use super::arguments::ServeOptions;
 use super::{Failure, notify, process, reload, signal, start, tls};
 use crate::admin;
-use crate::engine::Exchange;
+use crate::engine::Reloadable;
 use crate::policy::Certificate;
 use crate::postgres::LocalPostgres;
 use crate::shadow::ShadowSource;
@@ -89,7 +89,7 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
         );
     }
     let address = listener.local_addr().map_err(Failure::new)?;
-    let exchange = Arc::new(Exchange::new(started.engine));
+    let exchange = Arc::new(Reloadable::new(started.engine));
     tokio::spawn(admin::watch(Arc::clone(&exchange), token.clone()));
     if let Some(operator) = operator {
         tokio::spawn(admin::serve(operator, Arc::clone(&exchange), token.clone()));

@@ -21,7 +21,7 @@ use crate::policy::{
 };
 use crate::postgres;
 use crate::postgres::{Connected, Locale, connect};
-use crate::shadow::{Mirrored, ServerIdentity, Shadow, ShadowOptions, ShadowSource};
+use crate::shadow::{CopiedTable, ServerIdentity, Shadow, ShadowOptions, ShadowSource};
 
 /// Connections to a database that bears more than one.
 pub const CONNECTIONS: usize = 8;
@@ -38,7 +38,7 @@ pub struct Opened {
 pub struct Started {
     pub engine: Arc<Engine>,
     pub warnings: Vec<String>,
-    pub mirrored: Vec<Mirrored>,
+    pub mirrored: Vec<CopiedTable>,
 }
 
 /// Reads and parses a policy file; `${NAME}` comes from the environment.
@@ -213,7 +213,7 @@ pub async fn engine(
 async fn mirror(
     shadow: &Shadow,
     source: &tokio_postgres::Client,
-) -> Result<Vec<Mirrored>, Failure> {
+) -> Result<Vec<CopiedTable>, Failure> {
     let step = Step::begin("copying the public tables into the shadow");
     let mirrored = shadow
         .mirror_heard(source, &|now| step.copying(now))

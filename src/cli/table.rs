@@ -109,7 +109,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::engine::Share;
+    use crate::engine::MemoryShare;
 
     fn column(name: &str, type_oid: u32) -> ColumnDescription {
         ColumnDescription {
@@ -131,7 +131,7 @@ mod tests {
             rows,
             notices: vec![],
             warnings: vec![],
-            held: Share::default().begin(),
+            held: MemoryShare::default().begin(),
         };
         assert_eq!(
             aligned(&answer),

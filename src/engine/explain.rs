@@ -8,7 +8,7 @@ use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
 use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss, Mechanism};
-use crate::policy::{Policy, Protection, Step, WISHES, Wishes};
+use crate::policy::{Policy, Protection, SessionSettings, UnitStep, WISHES};
 use crate::rewrite::{Output, Plan, ReleasePlan, Statement, Summed, measure_deviation};
 
 /// What of a plan the role holds already, and what the rest would cost now.
@@ -46,7 +46,7 @@ impl Due {
 /// it; the cost, and what of it is paid; what the role has left before and after.
 pub(super) fn text(
     plan: &Plan,
-    wishes: &Wishes,
+    wishes: &SessionSettings,
     due: &Due,
     balance: &Balance,
     (delta, policy): (f64, &Policy),
@@ -106,7 +106,7 @@ pub(super) fn text(
 /// `budget_left_after` (fractions; null: does not fit).
 pub(super) fn json(
     plan: &Plan,
-    wishes: &Wishes,
+    wishes: &SessionSettings,
     due: &Due,
     balance: &Balance,
     (delta, policy): (f64, &Policy),
@@ -207,7 +207,7 @@ fn table(schema: &str, name: &str, policy: &Policy) -> Option<serde_json::Value>
     Some(match &table.protection {
         Protection::Public => serde_json::json!({ "name": full, "protection": "public" }),
         Protection::Private(unit) => {
-            let step = |step: &Step| {
+            let step = |step: &UnitStep| {
                 format!(
                     "{} -> {}.{}.{}",
                     step.column, step.schema, step.table, step.referenced
@@ -232,7 +232,7 @@ fn deviation(plan: &ReleasePlan, output: &Output) -> Option<f64> {
 }
 
 /// The settings that differ from their defaults.
-fn set(wishes: &Wishes) -> impl Iterator<Item = (&'static str, String)> {
+fn set(wishes: &SessionSettings) -> impl Iterator<Item = (&'static str, String)> {
     WISHES
         .iter()
         .map(|wish| (wish, wishes.show(wish.name)))

@@ -13,11 +13,11 @@ use crate::ledger::Ledger;
 /// them may fail without passing the limit.
 #[derive(Default)]
 pub struct Failures {
-    places: Mutex<HashMap<String, Arc<Places>>>,
+    places: Mutex<HashMap<String, Arc<TablePlaces>>>,
 }
 
 /// One role's.
-struct Places {
+struct TablePlaces {
     free: Arc<Semaphore>,
     /// Those that no failure took.
     left: AtomicU32,
@@ -25,8 +25,8 @@ struct Places {
 
 /// The place of one question that runs; free again when it is dropped, gone for ever where the
 /// question failed.
-pub struct Place {
-    places: Arc<Places>,
+pub struct FailureSlot {
+    places: Arc<TablePlaces>,
     place: OwnedSemaphorePermit,
 }
 
@@ -34,7 +34,7 @@ impl Failures {
     /// Waits for a place; `None` where the role has no failure left.
     ///
     /// # Guarantee
-    /// Failures recorded by [`Place::failed`] never exceed `limit` on one proxy. Of several on one
+    /// Failures recorded by [`FailureSlot::failed`] never exceed `limit` on one proxy. Of several on one
     /// ledger, each sees the others' failures before its next question; only those that run at that
     /// moment may come on top.
     ///
@@ -45,14 +45,14 @@ impl Failures {
         ledger: &Ledger,
         role: &str,
         limit: u32,
-    ) -> Result<Option<Place>, ledger::Error> {
+    ) -> Result<Option<FailureSlot>, ledger::Error> {
         let places = {
             let mut all = self.places.lock().await;
             match all.get(role) {
                 Some(places) => Arc::clone(places),
                 None => {
                     let left = ledger.failures_left(role, limit).await?;
-                    let places = Arc::new(Places {
+                    let places = Arc::new(TablePlaces {
                         free: Arc::new(Semaphore::new(left as usize)),
                         left: AtomicU32::new(left),
                     });
@@ -72,11 +72,11 @@ impl Failures {
             .acquire_owned()
             .await
             .ok()
-            .map(|place| Place { places, place }))
+            .map(|place| FailureSlot { places, place }))
     }
 }
 
-impl Place {
+impl FailureSlot {
     /// Records the failure, durably. Nobody takes the place again, whatever becomes of the record:
     /// the failure shows.
     ///

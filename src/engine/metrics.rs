@@ -41,15 +41,15 @@ struct Counts {
 
 /// Shared by everything that serves, also from one policy to the next.
 #[derive(Debug, Default)]
-pub struct Meter(Mutex<Counts>);
+pub struct Metrics(Mutex<Counts>);
 
 /// Times the stages of one question, each from the end of the one before it.
 pub struct Laps<'a> {
-    meter: &'a Meter,
+    meter: &'a Metrics,
     since: Instant,
 }
 
-impl Meter {
+impl Metrics {
     /// A question has ended; its SQLSTATE says how.
     pub fn question(&self, kind: &'static str, sqlstate: &str, took: Duration) {
         let mut counts = self.lock();
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn histograms_add_up() {
-        let meter = Meter::default();
+        let meter = Metrics::default();
         for milliseconds in [1, 3, 3, 90_000] {
             meter.question("answer", "00000", Duration::from_millis(milliseconds));
         }

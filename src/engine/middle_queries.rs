@@ -5,23 +5,23 @@ use crate::catalog::oid_of;
 use crate::error::Error;
 use crate::finish;
 use crate::ir::TableId;
-use crate::memory::Held;
+use crate::memory::HeldMemory;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::Released;
 use crate::rewrite::{Plan, ReleasePlan};
-use crate::shadow::{Asker, ColumnDescription, Description, Format, Weighed};
+use crate::shadow::{ColumnDescription, Description, Format, Requester, Weighed};
 
 /// A column of a middle query's rows, as PostgreSQL prints it under fixed settings.
 pub(super) type Column = Vec<Option<String>>;
 
 /// The middle queries of one statement, run when they are first needed.
-pub(super) struct Middles<'a> {
+pub(super) struct MiddleQueries<'a> {
     engine: &'a Engine,
-    asker: Asker,
+    asker: Requester,
     plan: &'a Plan,
     known: Vec<Option<Vec<Column>>>,
     bytes: usize,
-    held: Vec<Held>,
+    held: Vec<HeldMemory>,
 }
 
 /// Most values that a row may be held against, in all lists of a release's statements together: 50
@@ -34,8 +34,8 @@ const PAIRS_NANOSECONDS_MAX: u64 = 5_000_000_000;
 /// Most bytes of all values of a statement's middle queries.
 const BYTES_MAX: usize = 64 << 20;
 
-impl<'a> Middles<'a> {
-    pub fn new(engine: &'a Engine, asker: &Asker, plan: &'a Plan) -> Self {
+impl<'a> MiddleQueries<'a> {
+    pub fn new(engine: &'a Engine, asker: &Requester, plan: &'a Plan) -> Self {
         Self {
             engine,
             asker: asker.clone().printing_plainly(),
@@ -179,7 +179,7 @@ impl Engine {
     /// gives exactly the columns that PostgreSQL promised for the analyst's own text.
     pub(super) async fn check_shape(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         plan: &Plan,
         description: &Description,
     ) -> Result<(), Error> {

@@ -31,39 +31,39 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::memory::{Held, Share, Stock};
-pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format, fit_as_text};
-pub use metrics::Meter;
+pub use crate::memory::{HeldMemory, MemoryBudget, MemoryShare};
+pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester, fit_as_text};
+pub use metrics::Metrics;
 pub use notice::describe as describe_plan;
-pub use planning_limit::{Lane, Size, Turn};
-pub use reload::Exchange;
+pub use planning_limit::{PlanningLimit, PlanningPermit, Size};
+pub use reload::Reloadable;
 pub use search_path::start_path;
-pub use service::{Answer, Places, Service};
+pub use service::{Answer, Service, TablePlaces};
 pub use timing::patience;
 
 use failures::Failures;
-use middle_queries::Middles;
-use plan_cache::{Asked, Plans};
+use middle_queries::MiddleQueries;
+use plan_cache::{PlanCache, PlanKey};
 use planning_limit::aside;
-use search_payment::Admission;
-use single_flight::Turns;
+use search_payment::SearchPayment;
+use single_flight::SingleFlight;
 use statement_log::Tally;
-use timing::Pace;
+use timing::Timing;
 
-use crate::analyze::{Effort, analyze};
+use crate::analyze::{PlanningEffort, analyze};
 use crate::catalog::Server;
 use crate::error::Error;
 use crate::execute::Backend;
 use crate::finish;
 use crate::ir::TableId;
 use crate::ledger::{Balances, Found, Ledger, Verdict};
-use crate::mechanism::{Loss, OsRandomness, Sampler, Standing};
+use crate::mechanism::{AccountState, Loss, OsRandomness, Sampler};
 use crate::parse::{Bound, Query, parameter_type};
-use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Secret, Table, Wishes};
+use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Secret, SessionSettings, Table};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::{Constants, Session, check_dotted, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
-use crate::shadow::{Mirrored, Shadow, ShadowError, Weighed};
+use crate::shadow::{CopiedTable, Shadow, ShadowError, Weighed};
 
 /// As a statement is resolved and printed it is in memory about so many times.
 pub const COPIES: usize = 4;
@@ -82,11 +82,11 @@ pub struct Engine {
     ledger: Ledger,
     sampler: MakeSampler,
     failures: Arc<Failures>,
-    turns: Arc<Turns>,
-    meter: Arc<Meter>,
-    lane: Arc<Lane>,
-    plans: Plans,
-    admission: Admission,
+    turns: Arc<SingleFlight>,
+    meter: Arc<Metrics>,
+    lane: Arc<PlanningLimit>,
+    plans: PlanCache,
+    admission: SearchPayment,
     /// Rows of each public table in the shadow; `None` where they were too many for it.
     mirrored: HashMap<TableId, Option<u64>>,
     /// Public tables that are known to have other rows than they had at the load.
@@ -124,7 +124,7 @@ fn plan_within(
     search_path: &[String],
     constants: &Constants,
     terms: &Terms,
-    effort: &Arc<Effort>,
+    effort: &Arc<PlanningEffort>,
 ) -> Result<Plan, Error> {
     crate::parse::with_room(|| {
         let resolved = resolve(query, policy, search_path, constants).map_err(Error::Resolve)?;
@@ -207,7 +207,7 @@ impl Engine {
     }
 
     /// The same, knowing which public tables the shadow has the rows of.
-    pub fn mirroring(self, mirrored: &[Mirrored]) -> Self {
+    pub fn mirroring(self, mirrored: &[CopiedTable]) -> Self {
         let rows = |table: &Table| {
             mirrored
                 .iter()
@@ -228,7 +228,7 @@ impl Engine {
     /// its first question.
     pub fn resting_on(self, found: Vec<Found>) -> Self {
         Self {
-            admission: Admission::new(found),
+            admission: SearchPayment::new(found),
             ..self
         }
     }
@@ -307,7 +307,11 @@ impl Engine {
     /// # Errors
     /// As [`plan`]; 53400 where the role cannot pay for what the policy rests on; 22023 for an
     /// epsilon above the policy's ceiling.
-    pub async fn plan(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, Balances), Error> {
+    pub async fn plan(
+        &self,
+        asker: &Requester,
+        query: &Query,
+    ) -> Result<(Arc<Plan>, Balances), Error> {
         let planned = self.planned(asker, query).await;
         // An error too may tell what was found.
         if !planned
@@ -349,20 +353,24 @@ impl Engine {
         ))
     }
 
-    async fn planned(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, Balances), Error> {
+    async fn planned(
+        &self,
+        asker: &Requester,
+        query: &Query,
+    ) -> Result<(Arc<Plan>, Balances), Error> {
         asker.wishes.within(&self.policy).map_err(Error::Rewrite)?;
         let balances = self
             .ledger
             .balances(&asker.role)
             .await
             .map_err(|e| internal("ledger", &e))?;
-        let role = Standing {
+        let role = AccountState {
             cap: balances.role.cap,
             spent: balances.role.spent,
         };
         // Of the owner's account its cap alone: which noise is drawn is shown, and what all have
         // spent is not.
-        let owner = Standing {
+        let owner = AccountState {
             cap: balances.owner.cap,
             spent: Loss::ZERO,
         };
@@ -380,11 +388,11 @@ impl Engine {
     /// the role's turn, and is held in the common stock of memory.
     async fn planned_in_turn(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
-        asked: &Asked,
+        asked: &PlanKey,
     ) -> Result<Plan, Error> {
-        let plan = |effort: &Arc<Effort>| {
+        let plan = |effort: &Arc<PlanningEffort>| {
             plan_within(
                 query,
                 &self.policy,
@@ -395,7 +403,7 @@ impl Engine {
             )
         };
         if Size::of(query) == Size::Small {
-            let effort = Arc::new(Effort::small());
+            let effort = Arc::new(PlanningEffort::small());
             // The others' work does not wait on this thread for it.
             let planned = aside(|| plan(&effort));
             if !effort.is_spent() {
@@ -409,7 +417,7 @@ impl Engine {
 
     /// The plan, where the question was planned before and costs nothing however the accounts
     /// stand.
-    fn planned_free(&self, asker: &Asker, query: &Query) -> Option<Arc<Plan>> {
+    fn planned_free(&self, asker: &Requester, query: &Query) -> Option<Arc<Plan>> {
         asker.wishes.within(&self.policy).ok()?;
         self.plans
             .find(&self.asked(asker, query, Vec::new()))
@@ -422,7 +430,7 @@ impl Engine {
             .map_or(self.policy.privacy.budget.delta, |r| r.budget.delta)
     }
 
-    fn asked(&self, asker: &Asker, query: &Query, accounts: Vec<Standing>) -> Asked {
+    fn asked(&self, asker: &Requester, query: &Query, accounts: Vec<AccountState>) -> PlanKey {
         let epsilon = asker
             .wishes
             .epsilon
@@ -437,11 +445,11 @@ impl Engine {
             session: self.session(asker),
             ..constants(asker, &self.policy)
         };
-        Asked::new(query, &asker.search_path, constants, terms)
+        PlanKey::new(query, &asker.search_path, constants, terms)
     }
 
     /// What a session is told of itself and of the server.
-    fn session(&self, asker: &Asker) -> Session {
+    fn session(&self, asker: &Requester) -> Session {
         let Server {
             version, started, ..
         } = &self.server;
@@ -457,11 +465,11 @@ impl Engine {
     /// memory.
     async fn bound(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
-    ) -> Result<(Query, Held), Error> {
+    ) -> Result<(Query, HeldMemory), Error> {
         if parameters.len() != arguments.len() {
             let counts = format!(
                 "bind message supplies {} parameters, but the statement requires {}",
@@ -503,7 +511,7 @@ impl Engine {
     /// Tells statements about the catalogs from questions, which PostgreSQL reads once.
     async fn opened(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> Result<Opened, Error> {
@@ -532,7 +540,7 @@ impl Engine {
 
     async fn described(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
@@ -551,10 +559,10 @@ impl Engine {
 
     async fn answer_question(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         (parameters, arguments, formats): (&[u32], &[Argument], &[Format]),
-        pace: &Pace,
+        pace: &Timing,
         tally: &Tally,
     ) -> Result<(Answer, Verdict), Error> {
         let mut laps = self.meter.laps();
@@ -638,7 +646,7 @@ impl Engine {
 
     async fn explained(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         (parameters, arguments): (&[u32], &[Argument]),
         json: bool,
@@ -655,7 +663,7 @@ impl Engine {
         let (plan, balances) = self.plan(asker, &query).await?;
         self.check_shape(asker, &plan, &description).await?;
         let recalled = self
-            .recall(asker, &plan, &mut Middles::new(self, asker, &plan))
+            .recall(asker, &plan, &mut MiddleQueries::new(self, asker, &plan))
             .await?;
         let told = if json { explain::json } else { explain::text };
         Ok(told(
@@ -685,10 +693,10 @@ impl Service for Engine {
         start_path(&self.policy, &self.server, role)
     }
 
-    fn wishes(&self, role: &str) -> Wishes {
+    fn wishes(&self, role: &str) -> SessionSettings {
         self.policy
             .role(role)
-            .map_or_else(Wishes::default, |r| r.wishes)
+            .map_or_else(SessionSettings::default, |r| r.wishes)
     }
 
     fn certificate(&self, role: &str) -> Certificate {
@@ -697,17 +705,17 @@ impl Service for Engine {
             .map_or(Certificate::Optional, |r| r.certificate)
     }
 
-    fn admits(&self, wishes: &Wishes) -> Result<(), Refusal> {
+    fn admits(&self, wishes: &SessionSettings) -> Result<(), Refusal> {
         wishes.within(&self.policy)
     }
 
-    fn in_force(&self, wishes: &Wishes, name: &str) -> String {
+    fn in_force(&self, wishes: &SessionSettings, name: &str) -> String {
         wishes.in_force(name, &self.policy)
     }
 
-    fn places(&self) -> Places {
+    fn places(&self) -> TablePlaces {
         let limits = &self.policy.limits;
-        Places {
+        TablePlaces {
             total: limits.connections,
             per_role: limits.connections_per_role,
             per_address: limits.connections_per_address,
@@ -718,17 +726,17 @@ impl Service for Engine {
         self.policy.quantum
     }
 
-    fn meter(&self) -> Arc<Meter> {
+    fn meter(&self) -> Arc<Metrics> {
         Arc::clone(&self.meter)
     }
 
-    fn lane(&self) -> Arc<Lane> {
+    fn lane(&self) -> Arc<PlanningLimit> {
         Arc::clone(&self.lane)
     }
 
     async fn describe(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
@@ -749,14 +757,14 @@ impl Service for Engine {
 
     async fn answer(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
         formats: &[Format],
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
-        let (pace, tally) = (Pace::new(self.policy.quantum, cancel), Tally::new());
+        let (pace, tally) = (Timing::new(self.policy.quantum, cancel), Tally::new());
         let answered = self
             .answer_question(
                 asker,
@@ -776,7 +784,7 @@ impl Service for Engine {
 
     async fn to_binary(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         oids: &[u32],
         rows: Vec<Vec<Option<Bytes>>>,
     ) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
@@ -788,7 +796,7 @@ impl Service for Engine {
 
     async fn explain(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
@@ -816,7 +824,7 @@ impl Service for Engine {
 }
 
 /// The session's constants, the clock read once a statement and rounded down to the policy's grain.
-pub fn constants(asker: &Asker, policy: &Policy) -> Constants {
+pub fn constants(asker: &Requester, policy: &Policy) -> Constants {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()

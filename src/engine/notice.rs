@@ -10,7 +10,7 @@ use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
-use crate::release::{Drawn, ReleasedTable};
+use crate::release::{NoiseRecord, ReleasedTable};
 use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, measure_deviation, part_noise};
 
 /// The notices of an answer, as many as the session wishes: one line of its cost, then how far off
@@ -210,10 +210,10 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
 
 /// A line for each aggregate: the standard deviation of its noise, and what that means. Of noise
 /// that was drawn, else of what the plan would draw.
-pub(super) fn noise(release: &ReleasePlan, drawn: Option<&Drawn>) -> Vec<String> {
+pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<String> {
     let mut lines = Vec::new();
     let mechanism = drawn
-        .map(Drawn::mechanism)
+        .map(NoiseRecord::mechanism)
         .or(release.price().map(|price| price.mechanism));
     let deviation_of = |measure: usize| {
         let measure = &release.measures()[measure];

@@ -18,14 +18,14 @@ const BYTES_ALL_MAX: usize = 1_000_000;
 /// Everything that [`super::plan`] reads, but for the policy, which an engine has one of. No row of
 /// any table is among it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct PlanKey {
     pub query: Query,
     pub search_path: Vec<String>,
     pub constants: Constants,
     pub terms: Terms,
 }
 
-impl Asked {
+impl PlanKey {
     /// The question without what it does not read.
     pub(super) fn new(
         query: &Query,
@@ -57,18 +57,18 @@ impl Asked {
 }
 
 #[derive(Debug)]
-struct Kept {
-    asked: Asked,
+struct CachedPlan {
+    asked: PlanKey,
     plan: Arc<Plan>,
     bytes: usize,
 }
 
 /// The latest first.
 #[derive(Debug, Default)]
-pub(super) struct Plans(Mutex<VecDeque<Kept>>);
+pub(super) struct PlanCache(Mutex<VecDeque<CachedPlan>>);
 
-impl Plans {
-    pub(super) fn find(&self, asked: &Asked) -> Option<Arc<Plan>> {
+impl PlanCache {
+    pub(super) fn find(&self, asked: &PlanKey) -> Option<Arc<Plan>> {
         let plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         plans
             .iter()
@@ -76,7 +76,7 @@ impl Plans {
             .map(|kept| Arc::clone(&kept.plan))
     }
 
-    pub(super) fn keep(&self, asked: Asked, plan: &Arc<Plan>) {
+    pub(super) fn keep(&self, asked: PlanKey, plan: &Arc<Plan>) {
         let Some(question) = asked.query.printed_within(BYTES_MAX) else {
             return;
         };
@@ -96,7 +96,7 @@ impl Plans {
         } else {
             asked.terms.accounts
         };
-        let asked = Asked {
+        let asked = PlanKey {
             terms: Terms {
                 accounts,
                 ..asked.terms
@@ -105,7 +105,7 @@ impl Plans {
         };
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         plans.retain(|kept| kept.asked != asked);
-        plans.push_front(Kept {
+        plans.push_front(CachedPlan {
             asked,
             plan: Arc::clone(plan),
             bytes,

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use std::sync::Arc;
 
 use crate::parse::Query;
-use crate::postgres::Shares;
+use crate::postgres::FairPool;
 
 /// From this length on a text is large. What is shorter takes milliseconds.
 const LARGE_BYTES: usize = 8 << 10;
@@ -17,9 +17,9 @@ const PLACES_MAX: usize = 4;
 
 /// One for all that serves, also from one policy to the next.
 #[derive(Debug)]
-pub struct Lane {
+pub struct PlanningLimit {
     places: Arc<Semaphore>,
-    shares: Shares,
+    shares: FairPool,
 }
 
 /// Whether work on a statement waits for its turn.
@@ -32,7 +32,7 @@ pub enum Size {
 /// The turn of one stretch of work, which ends with it.
 #[must_use]
 #[derive(Debug)]
-pub struct Turn(Option<[OwnedSemaphorePermit; 2]>);
+pub struct PlanningPermit(Option<[OwnedSemaphorePermit; 2]>);
 
 impl Size {
     /// Of a text of so many bytes.
@@ -54,7 +54,7 @@ impl Size {
     }
 }
 
-impl Default for Lane {
+impl Default for PlanningLimit {
     /// As many places as there are processors, but one.
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -62,11 +62,11 @@ impl Default for Lane {
     }
 }
 
-impl Lane {
+impl PlanningLimit {
     fn of(places: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(places)),
-            shares: Shares::new(places),
+            shares: FairPool::new(places),
         }
     }
 
@@ -77,20 +77,20 @@ impl Lane {
 
     /// Waits until the role has the turn for work on a statement of this size: first among its own,
     /// then among the roles' next.
-    pub async fn turn(&self, role: &str, size: Size) -> Turn {
+    pub async fn turn(&self, role: &str, size: Size) -> PlanningPermit {
         match size {
-            Size::Small => Turn::at_once(),
+            Size::Small => PlanningPermit::at_once(),
             Size::Large => {
                 let share = self.shares.take(role).await;
                 let place = Arc::clone(&self.places).acquire_owned().await.ok();
                 // Neither is ever closed.
-                Turn(share.zip(place).map(|(share, place)| [share, place]))
+                PlanningPermit(share.zip(place).map(|(share, place)| [share, place]))
             }
         }
     }
 }
 
-impl Turn {
+impl PlanningPermit {
     /// For what is small.
     pub fn at_once() -> Self {
         Self(None)
@@ -156,7 +156,7 @@ mod tests {
     /// gives up leaves the row.
     #[tokio::test]
     async fn roles_take_turns_and_small_ones_wait_for_nobody() {
-        let lane = Lane::of(1);
+        let lane = PlanningLimit::of(1);
         let first = lane.turn("greedy", Size::Large).await;
         let mut queue: Vec<_> = (0..20)
             .map(|_| Box::pin(lane.turn("greedy", Size::Large)))
@@ -181,7 +181,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_stays_for_other_roles() {
-        let lane = Lane::of(4);
+        let lane = PlanningLimit::of(4);
         let mut turns = Vec::new();
         for _ in 0..3 {
             turns.push(lane.turn("greedy", Size::Large).await);

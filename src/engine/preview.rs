@@ -9,7 +9,7 @@ use crate::parse::Query;
 use crate::policy::Previews;
 use crate::resolve::is_preview;
 use crate::rewrite::Plan;
-use crate::shadow::Asker;
+use crate::shadow::Requester;
 
 impl Engine {
     /// The plan; or, where the statement was refused for showing rows alone and the policy has
@@ -17,7 +17,7 @@ impl Engine {
     /// nothing charged.
     pub(super) async fn plan_or_preview(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
     ) -> Result<(Arc<Plan>, bool), Error> {
         if let Some(plan) = self.planned_free(asker, query) {

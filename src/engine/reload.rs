@@ -7,20 +7,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Argument, Asker, Description, Engine, Format, Lane, Meter, Places, Service};
+use super::{
+    Answer, Argument, Description, Engine, Format, Metrics, PlanningLimit, Requester, Service,
+    TablePlaces,
+};
 use crate::error::Error;
 use crate::parse::Query;
-use crate::policy::{Certificate, Secret, Wishes};
+use crate::policy::{Certificate, Secret, SessionSettings};
 use crate::refusal::Refusal;
 
-pub struct Exchange {
+pub struct Reloadable {
     current: RwLock<Arc<Engine>>,
     /// Each question passes it; a reload that changes what questions stand on waits until none is
     /// on its way.
     gate: tokio::sync::RwLock<()>,
 }
 
-impl Exchange {
+impl Reloadable {
     pub fn new(engine: Arc<Engine>) -> Self {
         Self {
             current: RwLock::new(engine),
@@ -49,7 +52,7 @@ impl Exchange {
     }
 
     /// The engine for one question of this role.
-    fn engine(&self, asker: &Asker) -> Result<Arc<Engine>, Error> {
+    fn engine(&self, asker: &Requester) -> Result<Arc<Engine>, Error> {
         let engine = self.current();
         if engine.policy().role(&asker.role).is_some() {
             return Ok(engine);
@@ -64,7 +67,7 @@ impl Exchange {
     }
 }
 
-impl Service for Exchange {
+impl Service for Reloadable {
     fn verifier(&self, role: &str) -> Option<Secret> {
         self.current().verifier(role)
     }
@@ -81,7 +84,7 @@ impl Service for Exchange {
         self.current().quantum()
     }
 
-    fn places(&self) -> Places {
+    fn places(&self) -> TablePlaces {
         self.current().places()
     }
 
@@ -89,7 +92,7 @@ impl Service for Exchange {
         self.current().search_path(role)
     }
 
-    fn wishes(&self, role: &str) -> Wishes {
+    fn wishes(&self, role: &str) -> SessionSettings {
         self.current().wishes(role)
     }
 
@@ -97,21 +100,21 @@ impl Service for Exchange {
         self.current().certificate(role)
     }
 
-    fn admits(&self, wishes: &Wishes) -> Result<(), Refusal> {
+    fn admits(&self, wishes: &SessionSettings) -> Result<(), Refusal> {
         self.current().admits(wishes)
     }
 
-    fn meter(&self) -> Arc<Meter> {
+    fn meter(&self) -> Arc<Metrics> {
         self.current().meter()
     }
 
-    fn lane(&self) -> Arc<Lane> {
+    fn lane(&self) -> Arc<PlanningLimit> {
         self.current().lane()
     }
 
     async fn describe(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
@@ -121,7 +124,7 @@ impl Service for Exchange {
 
     async fn answer(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
@@ -136,7 +139,7 @@ impl Service for Exchange {
 
     async fn to_binary(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         oids: &[u32],
         rows: Vec<Vec<Option<Bytes>>>,
     ) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
@@ -146,7 +149,7 @@ impl Service for Exchange {
 
     async fn explain(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],

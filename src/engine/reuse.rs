@@ -3,20 +3,22 @@
 
 use sha2::{Digest, Sha256};
 
-use super::middle_queries::{Column, Middles};
+use super::middle_queries::{Column, MiddleQueries};
 use super::planning_limit::aside;
 use super::rollup::FromFiner;
 use super::statement_log::Tally;
 use super::{Engine, internal};
-use crate::analyze::Effort;
+use crate::analyze::PlanningEffort;
 use crate::error::Error;
-use crate::ledger::{AnswerId, Buyer, Charge, DebitError, Fingerprint, Purchase, Question, Stored};
+use crate::ledger::{
+    AnswerId, Buyer, Charge, DebitError, Fingerprint, Purchase, QuestionDigest, Stored,
+};
 use crate::mechanism::Loss;
-use crate::memory::Held;
+use crate::memory::HeldMemory;
 use crate::policy::Reuse;
 use crate::release::Released;
-use crate::rewrite::{Part, Plan};
-use crate::shadow::Asker;
+use crate::rewrite::{Plan, UnpaidPart};
+use crate::shadow::Requester;
 
 /// Bytes of an answer that is read for each byte that the ledger keeps of it, at most.
 const OPENED: usize = 16;
@@ -30,9 +32,9 @@ pub(super) struct Recalled {
     /// Releases that are made of finer ones that it holds.
     pub summed: Vec<FromFiner>,
     /// What is to be answered, as far as it is known before the first release is made.
-    pub open: Vec<(usize, Question)>,
+    pub open: Vec<(usize, QuestionDigest)>,
     /// The weight of what was recalled in the asker's stock.
-    pub held: Held,
+    pub held: HeldMemory,
 }
 
 /// A release that was made for another role.
@@ -44,7 +46,7 @@ pub(super) struct Offer {
 
 impl Engine {
     /// Whether stored answers are looked for.
-    pub(super) fn recalls(&self, asker: &Asker) -> bool {
+    pub(super) fn recalls(&self, asker: &Requester) -> bool {
         self.reuse(asker) != Reuse::Off
     }
 
@@ -52,9 +54,9 @@ impl Engine {
     /// holds already, so that nothing is read before it is paid.
     pub(super) async fn recall(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         plan: &Plan,
-        middles: &mut Middles<'_>,
+        middles: &mut MiddleQueries<'_>,
     ) -> Result<Recalled, Error> {
         let (released, held) = (Released::before(plan), asker.share.begin());
         let mut recalled = Recalled {
@@ -69,7 +71,7 @@ impl Engine {
             return Ok(recalled);
         }
         // Nobody pays for it, so it is bounded.
-        let effort = Effort::default();
+        let effort = PlanningEffort::default();
         for release in plan.order() {
             let known = |(middle, _): &(usize, usize)| {
                 plan.middles()[*middle]
@@ -123,10 +125,10 @@ impl Engine {
     /// one of the questions, or just has; nothing was charged.
     pub(super) async fn charge(
         &self,
-        asker: &Asker,
-        part: &Part<'_>,
+        asker: &Requester,
+        part: &UnpaidPart<'_>,
         offered: &[Offer],
-        questions: &[Question],
+        questions: &[QuestionDigest],
         tally: &Tally,
     ) -> Result<Option<Charge>, Error> {
         let is_bought = |release| {
@@ -161,7 +163,7 @@ impl Engine {
     /// Reads what was offered and is paid for now.
     pub(super) async fn receive(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         plan: &Plan,
         offered: &[Offer],
         released: &mut Released,
@@ -182,7 +184,7 @@ impl Engine {
 
     /// Stores releases before anything of them is shown: an error further on cannot lose what was
     /// paid.
-    pub(super) async fn keep(&self, asker: &Asker, fresh: Vec<Fresh>) -> Result<(), Error> {
+    pub(super) async fn keep(&self, asker: &Requester, fresh: Vec<Fresh>) -> Result<(), Error> {
         for Fresh { question, values } in fresh {
             self.ledger
                 .keep(&asker.role, question, values)
@@ -195,7 +197,7 @@ impl Engine {
 
 /// A release just made, as the ledger stores it.
 pub(super) struct Fresh {
-    question: Question,
+    question: QuestionDigest,
     values: Vec<u8>,
 }
 
@@ -227,7 +229,7 @@ pub(super) fn sum(offered: &[Offer]) -> Loss {
 
 /// What a stored answer to this release would be known by; `None` where nothing is asked of the
 /// data.
-fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<Question> {
+fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<QuestionDigest> {
     let release = &plan.releases()[release];
     let loss = release
         .loss()
@@ -251,7 +253,7 @@ fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<Questio
     }
     // Without constants, or it has none.
     let family = release.family().map(|family| family.digest);
-    Some(Question {
+    Some(QuestionDigest {
         digest: digest.finalize().into(),
         family,
         accuracy,

@@ -3,12 +3,12 @@
 
 use super::planning_limit::aside;
 use super::{Engine, internal};
-use crate::analyze::Effort;
+use crate::analyze::PlanningEffort;
 use crate::error::Error;
 use crate::policy::{Policy, Reuse, RoleReuse};
-use crate::release::{Coarser, coarser};
+use crate::release::{Rollup, coarser};
 use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation};
-use crate::shadow::Asker;
+use crate::shadow::Requester;
 
 /// How many times the error of a bought answer a sum's may be. At this limit a bought answer of the
 /// same error would cost a hundredth; what is free can still be bought afterwards, what is bought
@@ -36,7 +36,7 @@ pub(super) struct FromFiner {
 
 impl Engine {
     /// What the session, or the role's policy, says of stored answers.
-    pub(super) fn reuse(&self, asker: &Asker) -> Reuse {
+    pub(super) fn reuse(&self, asker: &Requester) -> Reuse {
         let always = self
             .policy
             .role(&asker.role)
@@ -53,11 +53,11 @@ impl Engine {
     /// error is [`WORSE_MAX`] times that of a bought one. `effort`: the statement's.
     pub(super) async fn summed(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         plan: &Plan,
         release: usize,
-        effort: &Effort,
-    ) -> Result<Option<(Coarser, FromFiner)>, Error> {
+        effort: &PlanningEffort,
+    ) -> Result<Option<(Rollup, FromFiner)>, Error> {
         let shape = &plan.releases()[release];
         let Some(family) = shape.family().filter(|_| self.reuse(asker) == Reuse::On) else {
             return Ok(None);
@@ -68,7 +68,7 @@ impl Engine {
             .await
             .map_err(|e| internal("ledger", &e))?;
         let is_wanted = asker.wishes.target_error.is_some();
-        let serves = |made: &Coarser| {
+        let serves = |made: &Rollup| {
             let most = if is_wanted { 1.0 } else { WORSE_MAX };
             made.worse <= most * (1.0 + SLACK)
                 && (is_wanted || made.epsilon >= family.epsilon * (1.0 - SLACK))
@@ -88,7 +88,7 @@ impl Engine {
 }
 
 impl FromFiner {
-    fn of(release: usize, plan: &ReleasePlan, made: &Coarser) -> Self {
+    fn of(release: usize, plan: &ReleasePlan, made: &Rollup) -> Self {
         let own = |measure| {
             made.table
                 .drawn

@@ -6,24 +6,24 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 
-use super::failures::Place;
-use super::middle_queries::Middles;
+use super::failures::FailureSlot;
+use super::middle_queries::MiddleQueries;
 use super::planning_limit::aside;
 use super::reuse::{Fresh, Recalled, sum};
 use super::rollup::FromFiner;
 use super::statement_log::Tally;
-use super::timing::Pace;
+use super::timing::Timing;
 use super::{Engine, internal};
 use crate::error::Error;
 use crate::execute;
 use crate::execute::Snapshot;
-use crate::ledger::Question;
+use crate::ledger::QuestionDigest;
 use crate::mechanism::Loss;
-use crate::memory::Held;
+use crate::memory::HeldMemory;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, Releasing};
 use crate::rewrite::Plan;
-use crate::shadow::Asker;
+use crate::shadow::Requester;
 
 /// How often another process's answer is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -37,7 +37,7 @@ pub(super) struct Answered {
     /// Releases that were made of finer ones that it had paid for.
     pub summed: Vec<FromFiner>,
     /// The weight of what was recalled.
-    pub _held: Held,
+    pub _held: HeldMemory,
 }
 
 impl Engine {
@@ -45,9 +45,9 @@ impl Engine {
     /// statement runs; then each release in turn, in one snapshot.
     pub(super) async fn answered(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         plan: &Plan,
-        pace: &Pace,
+        pace: &Timing,
         tally: &Tally,
     ) -> Result<Answered, Error> {
         let timeout = self.policy.limits.statement_timeout;
@@ -82,7 +82,7 @@ impl Engine {
         &self,
         questions: &[[u8; 32]],
         patience: Instant,
-        pace: &Pace,
+        pace: &Timing,
     ) -> Result<(), Error> {
         while Instant::now() < patience
             && self
@@ -103,13 +103,13 @@ impl Engine {
     /// more.
     async fn attempt(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         plan: &Plan,
-        pace: &Pace,
+        pace: &Timing,
         tally: &Tally,
         waits: bool,
     ) -> Result<Attempt, Error> {
-        let mut middles = Middles::new(self, asker, plan);
+        let mut middles = MiddleQueries::new(self, asker, plan);
         let Recalled {
             mut released,
             offered,
@@ -145,7 +145,7 @@ impl Engine {
             self.receive(asker, plan, &offered, &mut released).await?;
             return Ok(answered(released));
         }
-        let questions: Vec<Question> = open
+        let questions: Vec<QuestionDigest> = open
             .iter()
             .filter(|_| waits)
             .map(|(_, question)| *question)
@@ -222,9 +222,9 @@ impl Engine {
         &self,
         snapshot: &Snapshot,
         mut releasing: Releasing<'_>,
-        middles: &mut Middles<'_>,
+        middles: &mut MiddleQueries<'_>,
         fresh: &mut Vec<Fresh>,
-        pace: &Pace,
+        pace: &Timing,
     ) -> Result<Released, Fault> {
         snapshot.allow().await.map_err(Fault::Backend)?;
         let plan = releasing.part().plan();
@@ -259,8 +259,8 @@ impl Engine {
     /// durably.
     async fn failed(
         &self,
-        asker: &Asker,
-        place: Place,
+        asker: &Requester,
+        place: FailureSlot,
         error: execute::Error,
     ) -> Result<Error, Error> {
         place
@@ -270,7 +270,11 @@ impl Engine {
         Ok(internal("execute", &error))
     }
 
-    async fn place_or_cancel(&self, asker: &Asker, pace: &Pace) -> Result<Place, Error> {
+    async fn place_or_cancel(
+        &self,
+        asker: &Requester,
+        pace: &Timing,
+    ) -> Result<FailureSlot, Error> {
         tokio::select! {
             biased;
             place = self.place(asker) => place,
@@ -279,7 +283,7 @@ impl Engine {
     }
 
     /// A place among the role's running questions, while it has failures left.
-    async fn place(&self, asker: &Asker) -> Result<Place, Error> {
+    async fn place(&self, asker: &Requester) -> Result<FailureSlot, Error> {
         let place = self
             .failures
             .enter(&self.ledger, &asker.role, self.policy.limits.failures)

@@ -12,12 +12,12 @@ use crate::rewrite::Plan;
 
 /// What the policy rests on, and the roles that are known to have paid for all of it.
 #[derive(Debug, Default)]
-pub struct Admission {
+pub struct SearchPayment {
     found: Vec<Found>,
     admitted: Mutex<HashSet<String>>,
 }
 
-impl Admission {
+impl SearchPayment {
     pub fn new(found: Vec<Found>) -> Self {
         Self {
             found,

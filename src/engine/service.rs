@@ -7,13 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::{Lane, Meter};
+use super::{Metrics, PlanningLimit};
 use crate::error::Error;
-use crate::memory::Held;
+use crate::memory::HeldMemory;
 use crate::parse::Query;
-use crate::policy::{Certificate, Secret, Wishes};
+use crate::policy::{Certificate, Secret, SessionSettings};
 use crate::refusal::Refusal;
-use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
+use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester};
 
 /// An answered query: only released and public values.
 #[derive(Debug)]
@@ -26,12 +26,12 @@ pub struct Answer {
     /// Sent as WARNING, before those.
     pub warnings: Vec<Refusal>,
     /// The rows' weight in the asker's stock.
-    pub held: Held,
+    pub held: HeldMemory,
 }
 
 /// How many connections may be held at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Places {
+pub struct TablePlaces {
     pub total: u32,
     pub per_role: u32,
     pub per_address: u32,
@@ -50,27 +50,27 @@ pub trait Service: Send + Sync + 'static {
     /// The search_path that sessions of a role start with, as SHOW prints it.
     fn search_path(&self, role: &str) -> String;
     /// What sessions of a role start with.
-    fn wishes(&self, role: &str) -> Wishes;
+    fn wishes(&self, role: &str) -> SessionSettings;
     /// Whether sessions of a role need a certificate beside the password.
     fn certificate(&self, role: &str) -> Certificate;
     /// What queries run with under these wishes, for SHOW.
-    fn in_force(&self, wishes: &Wishes, name: &str) -> String {
+    fn in_force(&self, wishes: &SessionSettings, name: &str) -> String {
         wishes.show(name)
     }
     /// 22023 for a wish past the policy's ceiling.
-    fn admits(&self, wishes: &Wishes) -> Result<(), Refusal>;
-    fn places(&self) -> Places;
+    fn admits(&self, wishes: &SessionSettings) -> Result<(), Refusal>;
+    fn places(&self) -> TablePlaces;
     /// What the time of answers about private rows is rounded up to; see [`super::patience`].
     fn quantum(&self) -> Option<Duration>;
     /// Where the operator's counts are kept.
-    fn meter(&self) -> Arc<Meter>;
+    fn meter(&self) -> Arc<Metrics>;
     /// Where large statements take turns.
-    fn lane(&self) -> Arc<Lane>;
+    fn lane(&self) -> Arc<PlanningLimit>;
     /// Parameter and column types; `parameters` holds type OIDs the client declared (0 or missing:
     /// to be inferred).
     fn describe(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> impl Future<Output = Result<Description, Error>> + Send;
@@ -78,7 +78,7 @@ pub trait Service: Send + Sync + 'static {
     /// `parameters` are the OIDs `describe` returned.
     fn answer(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
@@ -89,14 +89,14 @@ pub trait Service: Send + Sync + 'static {
     /// are the types of a row's values.
     fn to_binary(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         oids: &[u32],
         rows: Vec<Vec<Option<Bytes>>>,
     ) -> impl Future<Output = Result<Vec<Vec<Option<Bytes>>>, Error>> + Send;
     /// `EXPLAIN`: lines of text; free.
     fn explain(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],

@@ -9,18 +9,18 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::rewrite::Plan;
 
-type Turn = tokio::sync::Mutex<()>;
+type Flight = tokio::sync::Mutex<()>;
 
 /// A question, and the role among whose sessions the turn is; none where it is among the roles.
 type Key = ([u8; 32], Option<String>);
 
 /// Who is asking what, on this proxy.
 #[derive(Default)]
-pub struct Turns {
-    running: std::sync::Mutex<HashMap<Key, Weak<Turn>>>,
+pub struct SingleFlight {
+    running: std::sync::Mutex<HashMap<Key, Weak<Flight>>>,
 }
 
-impl Turns {
+impl SingleFlight {
     /// Waits until no other session of the role asks any of the plan's questions, then for other
     /// roles' sessions, these for `most` only. The turns end when the guards are dropped.
     ///
@@ -58,13 +58,13 @@ impl Turns {
         guards
     }
 
-    fn turn(&self, key: Key) -> Arc<Turn> {
+    fn turn(&self, key: Key) -> Arc<Flight> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(turn) = running.get(&key).and_then(Weak::upgrade) {
             return turn;
         }
         running.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::new(Turn::default());
+        let turn = Arc::new(Flight::default());
         running.insert(key, Arc::downgrade(&turn));
         turn
     }

@@ -2,7 +2,7 @@
 //! before it is resolved.
 
 use super::{
-    Answer, Argument, Asker, Description, Engine, Format, Weighed, described, shadow_error,
+    Answer, Argument, Description, Engine, Format, Requester, Weighed, described, shadow_error,
 };
 use crate::error::Error;
 use crate::parse::{Query, with_room};
@@ -11,7 +11,11 @@ use crate::system_catalog::{Facts, catalogs};
 
 impl Engine {
     /// What the shadow is asked, where the statement is about the catalogs.
-    pub(super) fn catalogs(&self, asker: &Asker, query: &Query) -> Result<Option<Query>, Error> {
+    pub(super) fn catalogs(
+        &self,
+        asker: &Requester,
+        query: &Query,
+    ) -> Result<Option<Query>, Error> {
         let wishes = WISHES
             .iter()
             .map(|wish| (wish.name, asker.wishes.in_force(wish.name, &self.policy)))
@@ -27,7 +31,7 @@ impl Engine {
 
     pub(super) async fn describe_catalogs(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         statement: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
@@ -39,7 +43,7 @@ impl Engine {
 
     pub(super) async fn answer_catalogs(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         statement: &Query,
         parameters: &[u32],
         arguments: &[Argument],

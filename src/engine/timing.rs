@@ -14,14 +14,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The moments at which one statement may end, and its cancel.
-pub(super) struct Pace {
+pub(super) struct Timing {
     began: Mutex<Instant>,
     quantum: Option<Duration>,
     asked: CancellationToken,
     acting: CancellationToken,
 }
 
-impl Pace {
+impl Timing {
     /// Begins now. Without a quantum any moment will do. `cancel` is the client's.
     pub(super) fn new(quantum: Option<Duration>, cancel: CancellationToken) -> Self {
         Self {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn public_time_is_no_part_of_a_quantum() {
-        let pace = Pace::new(Some(Q), CancellationToken::new());
+        let pace = Timing::new(Some(Q), CancellationToken::new());
         let first = pace.began();
         while Instant::now() == first {}
         pace.begin();
@@ -151,7 +151,7 @@ mod tests {
         let asked = CancellationToken::new();
         asked.cancel();
         for quantum in [None, Some(Duration::from_millis(1))] {
-            let pace = Pace::new(quantum, asked.clone());
+            let pace = Timing::new(quantum, asked.clone());
             assert_eq!(pace.run(async { 1 }).await, 1);
             assert!(!pace.cancel().is_cancelled());
             pace.run(pace.cancel().cancelled()).await;
@@ -162,7 +162,7 @@ mod tests {
     async fn a_cancel_waits_for_the_quantum() {
         let asked = CancellationToken::new();
         asked.cancel();
-        let pace = Pace::new(Some(Duration::from_secs(3600)), asked);
+        let pace = Timing::new(Some(Duration::from_secs(3600)), asked);
         let work = async {
             for _ in 0..100 {
                 tokio::task::yield_now().await;

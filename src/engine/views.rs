@@ -9,11 +9,11 @@ use crate::finish::ViewRows;
 use crate::ledger::Entry;
 use crate::mechanism::Fixed;
 use crate::policy::{
-    Column, FROM_1970_US, Policy, Protection, Scalar, Table, ViewKind, WISHES, Wishes,
+    Column, FROM_1970_US, Policy, Protection, Scalar, SessionSettings, Table, ViewKind, WISHES,
 };
 use crate::rewrite::Plan;
 use crate::rewrite::emit::sql;
-use crate::shadow::Asker;
+use crate::shadow::Requester;
 
 /// Most debits that `pgveil.history` shows.
 const HISTORY_MAX: u32 = 10_000;
@@ -22,7 +22,11 @@ type Row = Vec<Option<String>>;
 
 impl Engine {
     /// The rows of every view that the plan reads.
-    pub(super) async fn views(&self, asker: &Asker, plan: &Plan) -> Result<Vec<ViewRows>, Error> {
+    pub(super) async fn views(
+        &self,
+        asker: &Requester,
+        plan: &Plan,
+    ) -> Result<Vec<ViewRows>, Error> {
         let mut views = Vec::new();
         for kind in plan.views() {
             let rows = match kind {
@@ -49,7 +53,7 @@ impl Engine {
         Ok(views)
     }
 
-    async fn budget(&self, asker: &Asker) -> Result<Row, Error> {
+    async fn budget(&self, asker: &Requester) -> Result<Row, Error> {
         let balance = self
             .ledger
             .balance(&asker.role)
@@ -129,7 +133,7 @@ fn table_row(table: &Table, policy: &Policy) -> Row {
     row.extend(match &table.protection {
         Protection::Public => vec![Some("false".to_owned()), None, None, None, None],
         Protection::Private(unit) => {
-            let step = |s: &crate::policy::Step| {
+            let step = |s: &crate::policy::UnitStep| {
                 format!("{} -> {}.{}.{}", s.column, s.schema, s.table, s.referenced)
             };
             let path: Vec<String> = unit.path.iter().map(step).collect();
@@ -231,8 +235,8 @@ fn grouped(
     }
 }
 
-fn settings(wishes: &Wishes, policy: &Policy) -> Vec<Row> {
-    let row = |wish: &crate::policy::Wish| {
+fn settings(wishes: &SessionSettings, policy: &Policy) -> Vec<Row> {
+    let row = |wish: &crate::policy::SessionSetting| {
         let most = match wish.name {
             "pgveil.epsilon" => Some(policy.privacy.epsilon_max.to_string()),
             "pgveil.max_groups_per_unit" => Some(policy.limits.groups_per_unit.to_string()),

@@ -22,7 +22,7 @@ pub use sealed::Sealed;
 use crate::catalog::Content;
 use crate::ledger::Charge;
 use crate::postgres::qualified;
-use crate::rewrite::{Part, ReleasePlan, Statement};
+use crate::rewrite::{ReleasePlan, Statement, UnpaidPart};
 
 /// For what reads no table of a plan: to begin and to end. The server's own limits are shorter;
 /// this one holds where it hangs, or the network is gone.
@@ -66,7 +66,7 @@ impl Backend {
     /// locked, [`Error::Cancelled`], [`Error::Backend`] where the database cannot be reached.
     pub async fn snapshot(
         &self,
-        part: &Part<'_>,
+        part: &UnpaidPart<'_>,
         role: &str,
         timeout: Duration,
         cancel: &CancellationToken,
@@ -132,7 +132,7 @@ impl Snapshot {
 
     /// Opens the transaction, locks the tables against change and compares them with what the plan
     /// relied on.
-    async fn pin(&self, part: &Part<'_>) -> Result<(), Unpinned> {
+    async fn pin(&self, part: &UnpaidPart<'_>) -> Result<(), Unpinned> {
         let lease = self.lease()?;
         let mut tables: Vec<&(u32, String, String, String)> =
             part.releases().flat_map(ReleasePlan::relied_on).collect();
@@ -220,7 +220,7 @@ impl Snapshot {
     /// [`Error::Cancelled`], [`Error::Backend`]; the charge stands.
     pub async fn run(
         &self,
-        part: &Part<'_>,
+        part: &UnpaidPart<'_>,
         release: usize,
         constants: &[Vec<Option<String>>],
         paid: &Charge,

@@ -10,7 +10,7 @@ use tokio_postgres::Statement;
 use crate::catalog;
 use crate::catalog::{Content, PRINTED};
 use crate::postgres;
-use crate::postgres::{Connected, Shares};
+use crate::postgres::{Connected, FairPool};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
@@ -42,7 +42,7 @@ pub struct Backend {
     size: usize,
     places: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
-    shares: Shares,
+    shares: FairPool,
 }
 
 /// A session, with the statement that each plan is checked by prepared in it.
@@ -72,7 +72,7 @@ impl Backend {
             size,
             places: Arc::new(Semaphore::new(size)),
             idle: Arc::default(),
-            shares: Shares::new(size),
+            shares: FairPool::new(size),
         }
     }
 

@@ -14,14 +14,14 @@ pub use uncertainty::{Spread, quantile_95, spread};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{
-    Middle, MiddleRows, SET_COLUMN, aggregate_column, key_column, release_alias, view_alias,
+    MiddleQuery, MiddleRows, SET_COLUMN, aggregate_column, key_column, release_alias, view_alias,
 };
 use crate::policy::ViewKind;
 use crate::postgres::array_text;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, ReleasedTable};
 use crate::rewrite::emit::sql;
-use crate::rewrite::{Measure, PartPlan, Plan, ReleasePlan, Subject, key_text};
+use crate::rewrite::{ChoicePlan, Measure, Plan, ReleasePlan, Subject, key_text};
 
 /// The outer query with every release as a table of constants. With `released` empty tables, it
 /// serves to check column types before anything is charged.
@@ -128,7 +128,7 @@ pub fn middle_shape(plan: &Plan, number: usize, rows_max: u32) -> Result<String,
 
 /// `SELECT * FROM (the middle query) AS q (c0, c1, …) LIMIT rows_max + 1`: one row too many shows
 /// that there are too many.
-fn limited(middle: &Middle, rows_max: u32) -> ast::Query {
+fn limited(middle: &MiddleQuery, rows_max: u32) -> ast::Query {
     if middle.rows == MiddleRows::One {
         return (*middle.query).clone();
     }
@@ -356,7 +356,7 @@ fn float(value: f64) -> String {
 
 /// The types of the parts' columns, which follow the measures.
 fn part_types(release: &ReleasePlan) -> Vec<Type> {
-    let columns = |part: &PartPlan| match &part.question.subject {
+    let columns = |part: &ChoicePlan| match &part.question.subject {
         Subject::Distinct {
             values: _,
             per_unit_max: _,

@@ -6,8 +6,8 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
-use crate::ir::{Moment, Quantifier, Spread};
-use crate::release::Drawn;
+use crate::ir::{Moment, Quantifier, VarianceKind};
+use crate::release::NoiseRecord;
 use crate::rewrite::emit::sql;
 use crate::rewrite::{Centred, Degree, Output, ReleasePlan, measure_deviation};
 
@@ -18,7 +18,7 @@ const DOUBT: f64 = 2.0;
 /// plan's where the answer was stored.
 pub fn value(
     release: &ReleasePlan,
-    drawn: Option<&Drawn>,
+    drawn: Option<&NoiseRecord>,
     output: &Output,
     data_type: &Type,
 ) -> ast::Expr {
@@ -234,10 +234,12 @@ fn dispersion(count: ast::Expr, value: Centred, kind: Dispersion) -> ast::Expr {
     };
     match kind {
         Dispersion::Squares => when(above(count.clone(), "0"), squares.clone()),
-        Dispersion::Spread(Spread::VariancePopulation) => population(),
-        Dispersion::Spread(Spread::VarianceSample) => sample(),
-        Dispersion::Spread(Spread::DeviationPopulation) => sql::call("sqrt", vec![population()]),
-        Dispersion::Spread(Spread::DeviationSample) => sql::call("sqrt", vec![sample()]),
+        Dispersion::Spread(VarianceKind::VariancePopulation) => population(),
+        Dispersion::Spread(VarianceKind::VarianceSample) => sample(),
+        Dispersion::Spread(VarianceKind::DeviationPopulation) => {
+            sql::call("sqrt", vec![population()])
+        }
+        Dispersion::Spread(VarianceKind::DeviationSample) => sql::call("sqrt", vec![sample()]),
     }
 }
 

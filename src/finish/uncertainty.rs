@@ -6,11 +6,11 @@ use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
 use crate::ir::{Formula, Statistic};
-use crate::ir::{Moment, Quantifier, Spread as Kind};
+use crate::ir::{Moment, Quantifier, VarianceKind as Kind};
 use crate::mechanism::{Mechanism, Noise, normal};
-use crate::release::{Drawn, ReleasedTable};
+use crate::release::{NoiseRecord, ReleasedTable};
 use crate::rewrite::{
-    Centred, Degree, Measure, Output, PartKind, PartPlan, ReleasePlan, Side, Subject, Target,
+    Centred, ChoiceKind, ChoicePlan, Degree, Measure, Output, ReleasePlan, Side, Subject, Target,
     measure_noise, product_step,
 };
 
@@ -94,12 +94,12 @@ pub fn spread(
 }
 
 /// Standard errors to each side: of the noise with the heaviest tail in the release.
-fn widest(release: &ReleasePlan, drawn: Option<&Drawn>) -> f64 {
+fn widest(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> f64 {
     let vector = drawn
-        .map(Drawn::mechanism)
+        .map(NoiseRecord::mechanism)
         .or(release.price().map(|price| price.mechanism));
     let parts = release.parts().iter().filter_map(|part| match &part.kind {
-        PartKind::Count {
+        ChoiceKind::Count {
             calibrated,
             weights: _,
             clip: _,
@@ -107,7 +107,7 @@ fn widest(release: &ReleasePlan, drawn: Option<&Drawn>) -> f64 {
             Noise::Laplace { .. } => Mechanism::Laplace,
             Noise::Gaussian { .. } => Mechanism::Gaussian,
         }),
-        PartKind::Choice { .. } => None,
+        ChoiceKind::Choice { .. } => None,
     });
     vector
         .into_iter()
@@ -132,7 +132,7 @@ struct Row<'r> {
     release: &'r ReleasePlan,
     measures: &'r [String],
     /// The noise of these very values; without it they have the plan's.
-    drawn: Option<&'r Drawn>,
+    drawn: Option<&'r NoiseRecord>,
     group: usize,
     z: f64,
 }
@@ -315,9 +315,9 @@ impl Row<'_> {
     }
 
     fn chosen(&self, part: usize, draw: usize) -> Option<Chosen> {
-        let PartPlan { question, kind, .. } = &self.release.parts()[part];
+        let ChoicePlan { question, kind, .. } = &self.release.parts()[part];
         let (
-            PartKind::Choice {
+            ChoiceKind::Choice {
                 draws,
                 halving,
                 weight_max: _,
@@ -382,7 +382,7 @@ impl Row<'_> {
     /// A part's column, of whose count, sum and squares the noises are so many times in it.
     fn part_column(&self, part: usize, column: usize, factors: [f64; 3]) -> Option<Estimate> {
         let parts = self.release.parts();
-        let PartKind::Count {
+        let ChoiceKind::Count {
             calibrated,
             weights: _,
             clip: _,

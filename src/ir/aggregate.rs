@@ -21,7 +21,7 @@ pub enum Operation {
     Average(Expr),
     Variance {
         value: Expr,
-        kind: Spread,
+        kind: VarianceKind,
     },
     /// Of pairs where neither is NULL; both are taken as float8.
     Paired {
@@ -67,12 +67,12 @@ pub enum Distinct {
 pub enum Moment {
     Sum,
     Mean,
-    Spread(Spread),
+    Spread(VarianceKind),
 }
 
 /// Variance or its root, of everybody or of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
+pub enum VarianceKind {
     VariancePopulation,
     VarianceSample,
     DeviationPopulation,

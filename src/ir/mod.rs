@@ -11,13 +11,13 @@ pub mod uncertainty;
 pub mod window;
 
 pub use aggregate::{
-    Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread,
+    Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, VarianceKind,
 };
 pub use equality::equality;
 pub use relation::{
-    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node,
-    Query, Relation, Release, SET_COLUMN, Scan, TableId, aggregate_column, key_column,
+    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, MiddleQuery, MiddleRows,
+    Node, Query, Relation, Release, SET_COLUMN, Scan, TableId, aggregate_column, key_column,
     release_alias, view_alias,
 };
 pub use uncertainty::{Formula, Statistic, Uncertainty};
-pub use window::{Edge, Frame, FrameMode, Order, Position, Ranked, Window};
+pub use window::{Edge, Frame, FrameMode, Order, Position, Window, WindowFunction};

@@ -532,7 +532,7 @@ pub struct Release {
 /// The analyst's SQL between two releases: over released and public rows, its own rows constants of
 /// a later release.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Middle {
+pub struct MiddleQuery {
     /// Names releases as the outer query does.
     pub query: Box<ast::Query>,
     /// Types of its columns.
@@ -557,7 +557,7 @@ pub struct Query {
     pub(crate) outer: Box<ast::Query>,
     pub(crate) releases: Vec<Release>,
     pub(crate) columns: Vec<ColumnInfo>,
-    pub(crate) middles: Vec<Middle>,
+    pub(crate) middles: Vec<MiddleQuery>,
     /// Each constant's middle query, and which of its columns it is.
     pub(crate) constants: Vec<(usize, usize)>,
     /// Public tables the outer query reads.
@@ -583,7 +583,7 @@ impl Query {
         &self.columns
     }
 
-    pub fn middles(&self) -> &[Middle] {
+    pub fn middles(&self) -> &[MiddleQuery] {
         &self.middles
     }
 

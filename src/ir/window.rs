@@ -7,7 +7,7 @@ use crate::catalog::Type;
 /// One window call. `analyze` adds the unit to the partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Window {
-    pub ranked: Ranked,
+    pub ranked: WindowFunction,
     pub partition: Vec<Expr>,
     pub order: Vec<Order>,
     /// `None` is the default: up to the last row that ties with this one, or all where nothing
@@ -18,7 +18,7 @@ pub struct Window {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ranked {
+pub enum WindowFunction {
     RowNumber,
     Rank,
     DenseRank,
@@ -98,16 +98,17 @@ impl Window {
     /// Every expression that it reads.
     pub fn reads(&self) -> Vec<&Expr> {
         let own = match &self.ranked {
-            Ranked::RowNumber
-            | Ranked::Rank
-            | Ranked::DenseRank
-            | Ranked::PercentRank
-            | Ranked::Share
-            | Ranked::Tile(_) => Vec::new(),
-            Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } => {
+            WindowFunction::RowNumber
+            | WindowFunction::Rank
+            | WindowFunction::DenseRank
+            | WindowFunction::PercentRank
+            | WindowFunction::Share
+            | WindowFunction::Tile(_) => Vec::new(),
+            WindowFunction::Neighbour { value, offset: _ }
+            | WindowFunction::Placed { value, place: _ } => {
                 vec![value]
             }
-            Ranked::Aggregate(aggregate) => aggregate.reads(),
+            WindowFunction::Aggregate(aggregate) => aggregate.reads(),
         };
         own.into_iter()
             .chain(&self.partition)
@@ -121,28 +122,28 @@ impl Window {
     /// Those of `map`.
     pub fn try_map<E>(self, map: &mut impl FnMut(Expr) -> Result<Expr, E>) -> Result<Self, E> {
         let ranked = match self.ranked {
-            other @ (Ranked::RowNumber
-            | Ranked::Rank
-            | Ranked::DenseRank
-            | Ranked::PercentRank
-            | Ranked::Share
-            | Ranked::Tile(_)) => other,
-            Ranked::Neighbour { value, offset } => Ranked::Neighbour {
+            other @ (WindowFunction::RowNumber
+            | WindowFunction::Rank
+            | WindowFunction::DenseRank
+            | WindowFunction::PercentRank
+            | WindowFunction::Share
+            | WindowFunction::Tile(_)) => other,
+            WindowFunction::Neighbour { value, offset } => WindowFunction::Neighbour {
                 value: map(value)?,
                 offset,
             },
-            Ranked::Placed { value, place } => Ranked::Placed {
+            WindowFunction::Placed { value, place } => WindowFunction::Placed {
                 value: map(value)?,
                 place,
             },
-            Ranked::Aggregate(Aggregate {
+            WindowFunction::Aggregate(Aggregate {
                 operation,
                 filter,
                 data_type,
                 place,
             }) => {
                 let operation = mapped(operation, map)?;
-                Ranked::Aggregate(Aggregate {
+                WindowFunction::Aggregate(Aggregate {
                     operation,
                     filter: filter.map(&mut *map).transpose()?,
                     data_type,

@@ -3,13 +3,13 @@
 
 use super::charge::Fingerprint;
 use super::error::{DebitError, Error};
-use super::rules::{Books, first};
+use super::rules::{Rules, first};
 use super::store::{Row, Value, blob, loss as columns};
 use crate::mechanism::Loss;
 
 /// What an answer is known by.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Question {
+pub struct QuestionDigest {
     /// A SHA-256 digest of all that decides the values, but for the noise.
     pub digest: [u8; 32],
     /// What it has in common with the questions that an answer to it may be summed for; `None`
@@ -71,7 +71,7 @@ pub struct Purchase {
     pub bought: Fingerprint,
     /// The questions of the fresh part that nobody else is to answer meanwhile; none where the role
     /// wants noise of its own.
-    pub questions: Vec<Question>,
+    pub questions: Vec<QuestionDigest>,
 }
 
 /// Two accuracies that differ less are one: both come from the same computation.
@@ -88,13 +88,13 @@ const RELATIVE_BYTES_MAX: i64 = 262_144;
 /// microseconds.
 pub(super) const LEASE: i64 = 15_000_000;
 
-impl Books {
+impl Rules {
     /// The most accurate answer that the role holds and that is accurate enough; else one of
     /// exactly the question's loss, and none of those taken.
     pub(super) fn find(
         &mut self,
         role: &str,
-        question: &Question,
+        question: &QuestionDigest,
         taken: &[AnswerId],
     ) -> Result<Option<Stored>, Error> {
         let role = self.role(role)?.id;
@@ -104,10 +104,10 @@ impl Books {
     fn find_for(
         &mut self,
         role: i64,
-        question: &Question,
+        question: &QuestionDigest,
         taken: &[AnswerId],
     ) -> Result<Option<Stored>, Error> {
-        let Question {
+        let QuestionDigest {
             digest,
             family: _,
             accuracy,
@@ -246,10 +246,10 @@ impl Books {
     pub(super) fn keep(
         &mut self,
         role: &str,
-        question: &Question,
+        question: &QuestionDigest,
         released: &[u8],
     ) -> Result<(), Error> {
-        let Question {
+        let QuestionDigest {
             digest,
             family,
             accuracy,
@@ -298,7 +298,7 @@ impl Books {
     pub(super) fn is_awaited(
         &mut self,
         role: i64,
-        questions: &[Question],
+        questions: &[QuestionDigest],
         taken: &[AnswerId],
         now: i64,
     ) -> Result<bool, Error> {
@@ -332,7 +332,7 @@ impl Books {
     }
 
     /// Claims the questions, or renews the claims, for a while.
-    pub(super) fn claim(&mut self, questions: &[Question], now: i64) -> Result<(), Error> {
+    pub(super) fn claim(&mut self, questions: &[QuestionDigest], now: i64) -> Result<(), Error> {
         for question in questions {
             let sql = "INSERT INTO claim (question, holder, until) VALUES ($1, $2, $3)
                        ON CONFLICT (question) DO UPDATE SET holder = excluded.holder, until = \

@@ -2,7 +2,7 @@
 //! recorded with who made it, why and when.
 
 use super::error::Error;
-use super::rules::Books;
+use super::rules::Rules;
 use super::store::{Row, Value, fixed, text};
 use crate::mechanism::{Cap, Fixed, Loss};
 
@@ -38,7 +38,7 @@ pub struct Decided {
     pub decision: Decision,
 }
 
-impl Books {
+impl Rules {
     /// Records a decision; it holds from the next debit on, in every process.
     ///
     /// # Requires

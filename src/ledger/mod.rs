@@ -32,7 +32,7 @@ mod store;
 mod verify;
 mod worker;
 
-pub use answers::{AnswerId, Buyer, Found, Purchase, Question, Stored};
+pub use answers::{AnswerId, Buyer, Found, Purchase, QuestionDigest, Stored};
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint};
 pub use clock::Clock;
@@ -47,8 +47,8 @@ use std::time::Duration;
 
 use crate::mechanism::{Cap, Loss};
 use crate::policy::{Budget, Renew};
-use rules::Books;
-use statement_log::Audit;
+use rules::Rules;
+use statement_log::StatementLog;
 use worker::Worker;
 
 /// How often the claims of a question that runs are renewed.
@@ -85,7 +85,7 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Ledger {
     worker: Worker,
-    audit: Audit,
+    audit: StatementLog,
     roles: HashSet<String>,
 }
 
@@ -169,8 +169,8 @@ impl Ledger {
         roles: &[AccountSpec],
     ) -> Result<Self, Error> {
         let specs = roles.to_vec();
-        let worker = Worker::start(move || Books::open(store()?, clock, &owner, &specs)).await?;
-        let audit = Audit::start(worker.clone());
+        let worker = Worker::start(move || Rules::open(store()?, clock, &owner, &specs)).await?;
+        let audit = StatementLog::start(worker.clone());
         Ok(Self {
             worker,
             audit,
@@ -250,7 +250,11 @@ impl Ledger {
     /// # Errors
     ///
     /// [`Error`].
-    pub async fn find(&self, role: &str, question: Question) -> Result<Option<Stored>, Error> {
+    pub async fn find(
+        &self,
+        role: &str,
+        question: QuestionDigest,
+    ) -> Result<Option<Stored>, Error> {
         self.find_beside(role, question, Vec::new()).await
     }
 
@@ -263,7 +267,7 @@ impl Ledger {
     pub async fn find_beside(
         &self,
         role: &str,
-        question: Question,
+        question: QuestionDigest,
         taken: Vec<AnswerId>,
     ) -> Result<Option<Stored>, Error> {
         let role = self.known(role)?;
@@ -333,7 +337,7 @@ impl Ledger {
     pub async fn keep(
         &self,
         role: &str,
-        question: Question,
+        question: QuestionDigest,
         released: Vec<u8>,
     ) -> Result<(), Error> {
         let role = self.known(role)?;
@@ -372,7 +376,7 @@ impl Ledger {
     ///
     /// [`Error`].
     pub async fn balance_owner(&self) -> Result<Balance, Error> {
-        self.worker.call(Access::Read, Books::balance_owner).await
+        self.worker.call(Access::Read, Rules::balance_owner).await
     }
 
     /// Counts one failure that showed the role something of private rows (a timeout, a backend
@@ -500,7 +504,7 @@ impl Ledger {
     ///
     /// [`Error`].
     pub async fn decisions(&self) -> Result<Vec<Decided>, Error> {
-        self.worker.call(Access::Read, Books::decisions).await
+        self.worker.call(Access::Read, Rules::decisions).await
     }
 
     /// Hands in the record of a statement, which is written by the way.

@@ -16,12 +16,12 @@ use crate::policy::Renew;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Account {
     pub(super) id: i64,
-    pub(super) terms: Terms,
+    pub(super) terms: AccountTerms,
 }
 
 /// What a cap is made of, before the owner's grants.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct AccountTerms {
     pub(super) epsilon: Fixed,
     pub(super) delta: Fixed,
     threshold_share: Fixed,
@@ -31,7 +31,7 @@ pub(super) struct Terms {
 
 /// Where an account stands at one moment.
 #[derive(Debug, Clone)]
-pub(super) struct Standing {
+pub(super) struct AccountStanding {
     pub(super) balance: Balance,
     /// What was spent since the period began, also where the budget is not counted by periods.
     period: Loss,
@@ -41,7 +41,7 @@ pub(super) struct Standing {
 }
 
 /// The store, and the accounts of the policy in force.
-pub(super) struct Books {
+pub(super) struct Rules {
     pub(super) store: Box<dyn Store>,
     pub(super) clock: Clock,
     /// Tells this process's claims from others'.
@@ -52,7 +52,7 @@ pub(super) struct Books {
     raised: HashMap<(i64, Fixed, Fixed), Cap>,
 }
 
-impl Books {
+impl Rules {
     /// Opens the accounts of the policy in a whole store.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl Books {
     pub(super) fn set_role(
         &mut self,
         id: i64,
-        standing: &Standing,
+        standing: &AccountStanding,
         lifetime: &Loss,
         whole: &Loss,
     ) -> Result<(), Error> {
@@ -206,7 +206,7 @@ impl Books {
                    ON CONFLICT (account) DO UPDATE SET microseconds = excluded.microseconds, \
                    epsilon = excluded.epsilon, delta = excluded.delta,
                      decisions = excluded.decisions";
-        let Terms { epsilon, delta, .. } = self.owner.terms;
+        let AccountTerms { epsilon, delta, .. } = self.owner.terms;
         self.store.query(
             sql,
             &[
@@ -343,7 +343,7 @@ impl Books {
         &mut self,
         account: Account,
         now: i64,
-    ) -> Result<(Standing, Standing), Error> {
+    ) -> Result<(AccountStanding, AccountStanding), Error> {
         let owner = self.owner;
         let ids = [Value::Int(account.id), Value::Int(owner.id)];
         let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, \
@@ -380,7 +380,7 @@ impl Books {
         row: &Row,
         decisions: &[Row],
         now: i64,
-    ) -> Result<Standing, Error> {
+    ) -> Result<AccountStanding, Error> {
         let Account { id, terms } = account;
         let lifetime = row.loss(1)?;
         let (mut period, mut since, mut begun) = (lifetime, 0, None);
@@ -421,7 +421,7 @@ impl Books {
             frozen: false,
             closed: false,
         };
-        Ok(Standing {
+        Ok(AccountStanding {
             balance,
             period,
             begun,
@@ -474,7 +474,7 @@ fn exhausted(role: &str, needs: Loss, balance: Balance) -> DebitError {
 
 /// Whether the owner's total has refused the account of this row, and the owner has neither raised
 /// it since nor decided for the account: a grant, or an unfreezing.
-fn is_closed(owner: &Terms, row: &Row, decisions: &[Row]) -> Result<bool, Error> {
+fn is_closed(owner: &AccountTerms, row: &Row, decisions: &[Row]) -> Result<bool, Error> {
     if row.is_null(11) {
         return Ok(false);
     }
@@ -552,7 +552,7 @@ fn open_account(
         renew,
     } = spec;
     let fixed = Fixed::round_down;
-    let terms = Terms {
+    let terms = AccountTerms {
         epsilon: fixed(budget.epsilon),
         delta: fixed(budget.delta),
         threshold_share: fixed(*threshold_share),

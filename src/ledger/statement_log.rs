@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::charge::Fingerprint;
 use super::error::Error;
-use super::rules::{Books, first};
+use super::rules::{Rules, first};
 use super::store::{Access, Row, Value, blob, loss as columns, text};
 use super::worker::Worker;
 use crate::mechanism::Loss;
@@ -82,11 +82,11 @@ enum Note {
 
 /// Where records are handed in.
 #[derive(Debug)]
-pub(super) struct Audit {
+pub(super) struct StatementLog {
     notes: mpsc::Sender<Note>,
 }
 
-impl Audit {
+impl StatementLog {
     /// Starts the task that writes.
     pub(super) fn start(worker: Worker) -> Self {
         let (notes, queue) = mpsc::channel(QUEUE_MAX);
@@ -152,7 +152,7 @@ async fn write(worker: Worker, mut queue: mpsc::Receiver<Note>) {
     }
 }
 
-impl Books {
+impl Rules {
     /// Writes records.
     ///
     /// # Requires

@@ -4,7 +4,7 @@
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::Error;
-use super::rules::Books;
+use super::rules::Rules;
 use super::store::Access;
 
 /// Most jobs in one transaction; bounds how long the first waits for the last.
@@ -17,7 +17,7 @@ type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 /// Takes the books inside the transaction, or why there is none. An error in the first place undoes
 /// the whole transaction.
-type Run = Box<dyn FnOnce(Result<&mut Books, Error>) -> (Result<(), Error>, Answer) + Send>;
+type Run = Box<dyn FnOnce(Result<&mut Rules, Error>) -> (Result<(), Error>, Answer) + Send>;
 
 struct Job {
     access: Access,
@@ -38,7 +38,7 @@ impl Worker {
     ///
     /// Those of `open`; [`Error::File`] if no thread can be started.
     pub(super) async fn start(
-        open: impl FnOnce() -> Result<Books, Error> + Send + 'static,
+        open: impl FnOnce() -> Result<Rules, Error> + Send + 'static,
     ) -> Result<Self, Error> {
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
         let (opened, wait) = oneshot::channel();
@@ -69,11 +69,11 @@ impl Worker {
     pub(super) async fn call<T: Send + 'static>(
         &self,
         access: Access,
-        work: impl FnOnce(&mut Books) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&mut Rules) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (reply, wait) = oneshot::channel();
         let run = Box::new(
-            move |books: Result<&mut Books, Error>| -> (Result<(), Error>, Answer) {
+            move |books: Result<&mut Rules, Error>| -> (Result<(), Error>, Answer) {
                 if reply.is_closed() {
                     return (Ok(()), Box::new(|_| {}));
                 }
@@ -94,7 +94,7 @@ impl Worker {
     }
 }
 
-fn serve(books: &mut Books, mut queue: mpsc::Receiver<Job>) {
+fn serve(books: &mut Rules, mut queue: mpsc::Receiver<Job>) {
     while let Some(first) = queue.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < BATCH_MAX
@@ -108,7 +108,7 @@ fn serve(books: &mut Books, mut queue: mpsc::Receiver<Job>) {
 
 /// One transaction for all jobs, each decided in order on what those before it left; nobody is
 /// answered before the commit returned.
-fn run(books: &mut Books, batch: Vec<Job>) {
+fn run(books: &mut Rules, batch: Vec<Job>) {
     let access = if batch.iter().any(|job| job.access == Access::Write) {
         Access::Write
     } else {

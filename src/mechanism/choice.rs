@@ -15,7 +15,7 @@ pub enum Mechanism {
 
 /// How one account stands: public facts only.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Standing {
+pub struct AccountState {
     pub cap: Cap,
     /// Sum of all losses so far.
     pub spent: Loss,
@@ -46,7 +46,7 @@ pub struct Either {
 /// # Reference
 ///
 /// Ours; the figures stand in the tests.
-pub fn choose(accounts: &[Standing], releases: &[Either]) -> Mechanism {
+pub fn choose(accounts: &[AccountState], releases: &[Either]) -> Mechanism {
     if accounts
         .iter()
         .any(|account| account.cap.accounting() == Accounting::Pure)
@@ -83,7 +83,7 @@ impl Either {
     }
 }
 
-impl Standing {
+impl AccountState {
     fn prefers_pure(&self, Either { laplace, gaussian }: &Either) -> bool {
         let (Some(spent), Some(epsilon)) = (self.spent.epsilon, laplace.epsilon) else {
             return false;

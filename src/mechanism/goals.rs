@@ -29,7 +29,7 @@ fn answered(error: f64, share: f64, accounting: Accounting) -> (u32, u32) {
     let (mut spent, mut counts) = (Loss::ZERO, (0, 0));
     loop {
         let mechanism = choose(
-            &[Standing { cap, spent }],
+            &[AccountState { cap, spent }],
             &[Either {
                 laplace: pure,
                 gaussian: normal,

@@ -30,7 +30,7 @@ pub use account::{Accounting, Cap, CapError};
 pub use calibration::{
     Calibrated, CalibrationError, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold,
 };
-pub use choice::{Either, Mechanism, Standing, choose};
+pub use choice::{AccountState, Either, Mechanism, choose};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
 pub use events::bits;
 pub use exponential::{Exponential, Run};

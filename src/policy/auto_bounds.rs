@@ -21,11 +21,11 @@ const DECIMALS: u32 = 20;
 pub struct Search {
     /// Position in [`Policy::tables`], of a private table.
     pub table: usize,
-    pub sought: Sought,
+    pub sought: AutoBound,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Sought {
+pub enum AutoBound {
     /// Most rows that one unit contributes. Until they are found, `limits.rows_per_unit` stands for
     /// them.
     Rows,
@@ -52,7 +52,7 @@ impl Search {
     /// up to [`ROWS_MAX`].
     pub fn edges(&self, data_type: &Type) -> Vec<Scalar> {
         let (lower, upper) = match &self.sought {
-            Sought::Rows => {
+            AutoBound::Rows => {
                 let powers = (0..)
                     .map(|e| 1i64 << e)
                     .take_while(|rows| *rows < i64::from(ROWS_MAX));
@@ -61,7 +61,7 @@ impl Search {
                     .map(Scalar::Int)
                     .collect();
             }
-            Sought::Bounds {
+            AutoBound::Bounds {
                 column: _,
                 lower,
                 upper,
@@ -171,14 +171,14 @@ impl Policy {
         for (search, finding) in self.searches.iter().zip(findings) {
             let table = settled.tables.get_mut(search.table)?;
             match (&search.sought, finding) {
-                (Sought::Rows, Finding::Rows(rows)) => {
+                (AutoBound::Rows, Finding::Rows(rows)) => {
                     let Protection::Private(unit) = &mut table.protection else {
                         return None;
                     };
                     unit.rows_per_unit = (*rows).clamp(1, ROWS_MAX);
                 }
                 (
-                    Sought::Bounds {
+                    AutoBound::Bounds {
                         column,
                         lower: _,
                         upper: _,
@@ -196,8 +196,8 @@ impl Policy {
                     }
                     column.bounds = Some(bounds);
                 }
-                (Sought::Rows, Finding::Bounds { .. })
-                | (Sought::Bounds { .. }, Finding::Rows(_)) => return None,
+                (AutoBound::Rows, Finding::Bounds { .. })
+                | (AutoBound::Bounds { .. }, Finding::Rows(_)) => return None,
             }
         }
         settled.version = version::digest(&settled);
@@ -213,7 +213,7 @@ mod tests {
         let read = |text: Option<&str>| text.map(|text| scalar::parse(data_type, text).unwrap());
         let search = Search {
             table: 0,
-            sought: Sought::Bounds {
+            sought: AutoBound::Bounds {
                 column: 0,
                 lower: read(lower),
                 upper: read(upper),
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(edges(&Type::Int4, Some("2147483647"), None), ["2147483647"]);
         let rows = Search {
             table: 0,
-            sought: Sought::Rows,
+            sought: AutoBound::Rows,
         }
         .edges(&Type::Int8);
         assert_eq!(

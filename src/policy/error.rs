@@ -4,12 +4,12 @@ use std::fmt;
 
 /// A position in the policy file; both count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct Location {
     pub line: usize,
     pub column: usize,
 }
 
-impl Place {
+impl Location {
     /// The first character of the file, for findings about the whole.
     pub const START: Self = Self { line: 1, column: 1 };
 }
@@ -17,7 +17,7 @@ impl Place {
 /// A value and where the policy file says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct At<T> {
-    pub place: Place,
+    pub place: Location,
     pub value: T,
 }
 
@@ -26,7 +26,7 @@ pub struct At<T> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct PolicyError {
     pub file: String,
-    pub place: Place,
+    pub place: Location,
     pub message: String,
 }
 
@@ -57,7 +57,7 @@ impl Findings {
         }
     }
 
-    pub fn error(&mut self, place: Place, message: impl Into<String>) {
+    pub fn error(&mut self, place: Location, message: impl Into<String>) {
         self.errors.push(PolicyError {
             file: self.file.clone(),
             place,
@@ -65,7 +65,7 @@ impl Findings {
         });
     }
 
-    pub fn warning(&mut self, place: Place, message: impl Into<String>) {
+    pub fn warning(&mut self, place: Location, message: impl Into<String>) {
         self.warnings.push(PolicyError {
             file: self.file.clone(),
             place,

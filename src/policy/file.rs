@@ -10,7 +10,7 @@ pub use tables::{
 
 use std::time::Duration;
 
-use super::error::{At, Findings, Place, PolicyError};
+use super::error::{At, Findings, Location, PolicyError};
 use super::yaml::read;
 use super::yaml::read::{Environment, Fields};
 use super::yaml::tree;
@@ -30,7 +30,7 @@ pub struct File {
     pub privacy: Privacy,
     pub roles: Vec<Role>,
     /// Where the settings of each role stand, or else the role itself.
-    pub role_places: Vec<Place>,
+    pub role_places: Vec<Location>,
     pub tables: Vec<TableEntry>,
     pub limits: Limits,
     pub previews: Previews,
@@ -39,7 +39,7 @@ pub struct File {
     /// What `now()` is rounded down to in conditions on private rows.
     pub time_grain: Option<Duration>,
     /// Where findings about the database as a whole are shown.
-    pub database_place: Place,
+    pub database_place: Location,
     /// What its owner should still look at.
     pub warnings: Vec<PolicyError>,
 }

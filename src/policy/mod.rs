@@ -13,10 +13,10 @@ mod version;
 mod views;
 pub(crate) mod yaml;
 
-pub use auto_bounds::{Finding, ROWS_MAX, Search, Sought};
+pub use auto_bounds::{AutoBound, Finding, ROWS_MAX, Search};
 pub use calendar::FROM_1970_US;
 pub use check::{Checked, DomainReader, check};
-pub use error::{At, Place, PolicyError};
+pub use error::{At, Location, PolicyError};
 pub use file::{
     ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule,
 };
@@ -24,8 +24,8 @@ pub use scalar::numeric_holds;
 pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
 pub use session_settings::{
-    Ceilings, KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes,
-    unknown as unknown_wish,
+    Ceilings, KeyChoice, Notices, Reuse, SessionSetting, SessionSettings, TargetError,
+    TargetErrors, WISHES, unknown as unknown_wish,
 };
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
@@ -107,7 +107,7 @@ pub struct Role {
     pub renew: Renew,
     pub reuse: RoleReuse,
     /// What its sessions start with.
-    pub wishes: Wishes,
+    pub wishes: SessionSettings,
     /// The same of search_path, where the policy says it.
     pub search_path: Option<String>,
 }
@@ -194,7 +194,7 @@ pub struct Column {
 
 /// One step of the path from a private table to the table that carries the unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct UnitStep {
     pub column: String,
     pub schema: String,
     pub table: String,
@@ -206,7 +206,7 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
     /// Steps from this table to the one that carries the unit; empty where this table carries it.
-    pub path: Vec<Step>,
+    pub path: Vec<UnitStep>,
     /// The column that *is* the unit, in the last table of the path (or in this one).
     pub column: String,
     pub data_type: Type,
@@ -309,7 +309,7 @@ impl Policy {
         let is_searched = |at: usize| {
             self.searches
                 .iter()
-                .any(|search| search.table == at && search.sought == Sought::Rows)
+                .any(|search| search.table == at && search.sought == AutoBound::Rows)
         };
         let own =
             self.tables

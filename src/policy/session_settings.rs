@@ -6,7 +6,7 @@ use crate::refusal::{Refusal, sqlstate};
 
 /// The settings of one session, read and in range.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Wishes {
+pub struct SessionSettings {
     /// What each statement may spend, > 0; the policy's default where it is not said.
     pub epsilon: Option<f64>,
     /// The standard error that is wanted, whatever it costs up to the policy's `max_epsilon`; goes
@@ -116,7 +116,7 @@ pub enum Notices {
 
 /// One setting as `SHOW ALL` and `pgveil.settings` list it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wish {
+pub struct SessionSetting {
     pub name: &'static str,
     /// Empty: the policy decides.
     pub default: &'static str,
@@ -124,47 +124,47 @@ pub struct Wish {
 }
 
 /// Every setting of this kind.
-pub const WISHES: [Wish; 7] = [
-    Wish {
+pub const WISHES: [SessionSetting; 7] = [
+    SessionSetting {
         name: "pgveil.epsilon",
         default: "",
         description: "What each of the next queries may spend; the policy's default where empty.",
     },
-    Wish {
+    SessionSetting {
         name: "pgveil.target_error",
         default: "",
         description: "The wanted standard error, absolute (10) or of the most that one row can add \
             (50%), or a list of one for each aggregate; the cost follows.",
     },
-    Wish {
+    SessionSetting {
         name: "pgveil.reuse",
         default: "on",
         description: "What answers serve again, free of charge: on (the same question, and coarser \
             ones), exact (the same question), off.",
     },
-    Wish {
+    SessionSetting {
         name: "pgveil.keys",
         default: "auto",
         description: "How values of group keys may become known: auto, domain or threshold.",
     },
-    Wish {
+    SessionSetting {
         name: "pgveil.max_groups_per_unit",
         default: "",
         description: "Most groups that one unit is counted in; may only narrow the policy's.",
     },
-    Wish {
+    SessionSetting {
         name: "pgveil.max_rows_per_unit",
         default: "",
         description: "Most rows that one unit is counted with; may only narrow the policy's.",
     },
-    Wish {
+    SessionSetting {
         name: "pgveil.notices",
         default: "cost",
         description: "Sets which notices an answer carries: off, cost or full.",
     },
 ];
 
-impl Wishes {
+impl SessionSettings {
     /// Sets the one of this name; an empty text is the default of a setting whose default is empty.
     ///
     /// # Errors
@@ -434,16 +434,16 @@ fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Ref
 
 #[cfg(test)]
 mod tests {
-    use super::{KeyChoice, Notices, Reuse, TargetError, WISHES, Wishes};
+    use super::{KeyChoice, Notices, Reuse, SessionSettings, TargetError, WISHES};
 
     #[test]
     fn values_are_read_as_they_are_shown() {
-        let mut wishes = Wishes::default();
+        let mut wishes = SessionSettings::default();
         for wish in WISHES {
             assert_eq!(wishes.show(wish.name), wish.default, "{}", wish.name);
             wishes.set(wish.name, wish.default).unwrap();
         }
-        assert_eq!(wishes, Wishes::default());
+        assert_eq!(wishes, SessionSettings::default());
         for (name, text, shown) in [
             ("pgveil.epsilon", " 0.50 ", "0.5"),
             ("pgveil.target_error", "1e2", "100"),
@@ -459,7 +459,7 @@ mod tests {
             wishes.set(name, text).unwrap();
             assert_eq!(wishes.show(name), shown, "{name} = {text}");
         }
-        let Wishes {
+        let SessionSettings {
             epsilon,
             target_error,
             reuse,
@@ -484,7 +484,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_22023_and_other_names_are_42704() {
-        let mut wishes = Wishes::default();
+        let mut wishes = SessionSettings::default();
         for (name, text) in [
             ("pgveil.epsilon", "0"),
             ("pgveil.epsilon", "NaN"),
@@ -513,6 +513,6 @@ mod tests {
             wishes.set("pgveil.noise", "off").unwrap_err().sqlstate,
             "42704"
         );
-        assert_eq!(wishes, Wishes::default());
+        assert_eq!(wishes, SessionSettings::default());
     }
 }

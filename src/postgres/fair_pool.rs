@@ -7,12 +7,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What each role may use at a time of a pool.
 #[derive(Debug)]
-pub struct Shares {
+pub struct FairPool {
     each: usize,
     by_role: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
-impl Shares {
+impl FairPool {
     /// Of a pool of `size`: a quarter stays for the other roles.
     pub fn new(size: usize) -> Self {
         Self {
@@ -50,7 +50,7 @@ mod tests {
     #[tokio::test]
     async fn one_role_leaves_room_for_another() {
         for (size, each) in [(1, 1), (2, 2), (4, 3), (8, 6)] {
-            let shares = Shares::new(size);
+            let shares = FairPool::new(size);
             let mut taken = Vec::new();
             for _ in 0..each {
                 taken.push(shares.take("greedy").await.unwrap());

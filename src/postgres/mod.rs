@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use array::array_text;
 pub use connect::{Connected, cancel, connect};
 pub use directory::Directory;
-pub use fair_pool::Shares;
+pub use fair_pool::FairPool;
 pub use locale::Locale;
 pub use quote::{identifier, list, literal, qualified};
 

@@ -11,7 +11,7 @@ use super::{Error, Key, decode, refined};
 use crate::execute::Rows;
 use crate::ir::End;
 use crate::mechanism::{Exponential, Run, Sampler};
-use crate::rewrite::{Candidates, Halving, PartKind, PartPlan, Side, Subject, Target};
+use crate::rewrite::{Candidates, ChoiceKind, ChoicePlan, Halving, Side, Subject, Target};
 
 /// Weights and their sums stay below this, whatever a table holds.
 const WEIGHT_MAX: u128 = 1 << 90;
@@ -19,18 +19,18 @@ const WEIGHT_MAX: u128 = 1 << 90;
 /// What a part's statement returned, by group.
 pub enum Groups<'p> {
     Counts {
-        part: &'p PartPlan,
+        part: &'p ChoicePlan,
         counts: HashMap<Key, Key>,
     },
     Weights {
-        part: &'p PartPlan,
+        part: &'p ChoicePlan,
         weights: HashMap<Key, BTreeMap<u64, u128>>,
     },
 }
 
 impl<'p> Groups<'p> {
     /// Reads rows of `key_count` keys each. Candidates that are none are left out.
-    pub fn new(part: &'p PartPlan, rows: &Rows, key_count: usize) -> Self {
+    pub fn new(part: &'p ChoicePlan, rows: &Rows, key_count: usize) -> Self {
         let split = |row: &Key| {
             let (key, rest) = row.split_at(key_count.min(row.len()));
             (key.to_vec(), rest.to_vec())
@@ -68,7 +68,7 @@ impl<'p> Groups<'p> {
         match self {
             Self::Counts { part, counts } => {
                 let (
-                    PartKind::Count {
+                    ChoiceKind::Count {
                         calibrated,
                         weights: _,
                         clip: _,
@@ -99,7 +99,7 @@ impl<'p> Groups<'p> {
             }
             Self::Weights { part, weights } => {
                 let (
-                    PartKind::Choice {
+                    ChoiceKind::Choice {
                         draws,
                         halving,
                         weight_max,

@@ -295,7 +295,7 @@ fn round_div(numerator: &BigInt, denominator: &BigInt) -> BigInt {
 mod tests {
     use super::*;
     use crate::analyze::interval::Interval;
-    use crate::rewrite::Lattice;
+    use crate::rewrite::FixedPoint;
 
     fn binary(numerator: i64, halvings: u32) -> Rational {
         Rational::binary(BigInt::from(numerator), halvings)
@@ -370,7 +370,7 @@ mod tests {
             crate::mechanism::Fixed::round_down(0.5),
         )
         .unwrap();
-        let lattice = |step| Lattice {
+        let lattice = |step| FixedPoint {
             step,
             lower: 0,
             upper: 10,

@@ -12,17 +12,17 @@ use std::collections::HashMap;
 use num_bigint::BigInt;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::analyze::{Axis, KeyRule, Tuples, axes};
+use crate::analyze::{Axis, KeyCombinations, KeyRule, axes};
 use crate::catalog::Type;
 use crate::execute::{Rows, Sealed};
 use crate::ledger::{Charge, Fingerprint};
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::policy::Scalar;
-use crate::rewrite::{Part, Plan, ReleasePlan, key_text, made_of};
+use crate::rewrite::{Plan, ReleasePlan, UnpaidPart, key_text, made_of};
 
-pub use noise_record::Drawn;
+pub use noise_record::NoiseRecord;
 pub use quantiles::Values;
-pub use rollup::{Coarser, coarser};
+pub use rollup::{Rollup, coarser};
 
 use decode::Rational;
 use rollup::Grain;
@@ -50,7 +50,7 @@ impl Released {
     }
 
     /// Takes what is made of a finer answer that the asker holds.
-    pub fn take(&mut self, release: usize, made: Coarser) {
+    pub fn take(&mut self, release: usize, made: Rollup) {
         self.tables[release] = Some(made.table);
     }
 
@@ -93,7 +93,7 @@ pub struct ReleasedTable {
     pub measures: Vec<Vec<String>>,
     /// The noise of the measures; `None` in answers of older versions, and where there are none.
     #[serde(default)]
-    pub drawn: Option<Drawn>,
+    pub drawn: Option<NoiseRecord>,
     #[serde(default)]
     grain: Option<Grain>,
 }
@@ -119,7 +119,7 @@ pub enum Error {
 /// The releases of a part of a plan under one charge: each is made once.
 #[derive(Debug)]
 pub struct Releasing<'p> {
-    part: Part<'p>,
+    part: UnpaidPart<'p>,
     paid: Charge,
     released: Released,
 }
@@ -130,7 +130,7 @@ impl<'p> Releasing<'p> {
     ///
     /// # Requires
     /// `paid` was debited for this very part (asserted).
-    pub fn new(part: Part<'p>, known: Released, paid: Charge) -> Self {
+    pub fn new(part: UnpaidPart<'p>, known: Released, paid: Charge) -> Self {
         assert!(
             paid.covers(&Fingerprint::new(part.fingerprint())),
             "rows are opened by their own charge only"
@@ -142,7 +142,7 @@ impl<'p> Releasing<'p> {
         }
     }
 
-    pub fn part(&self) -> &Part<'p> {
+    pub fn part(&self) -> &UnpaidPart<'p> {
         &self.part
     }
 
@@ -230,7 +230,7 @@ fn noised(
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
     let mut table = ReleasedTable {
-        drawn: Drawn::of(release),
+        drawn: NoiseRecord::of(release),
         ..ReleasedTable::default()
     };
     let made: Vec<_> = (0..release.coordinates().len())
@@ -380,7 +380,7 @@ fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
                 }
                 KeyRule::Threshold => return Vec::new(),
             },
-            Axis::Tuples(Tuples { keys, rows }) => {
+            Axis::Tuples(KeyCombinations { keys, rows }) => {
                 let rows = rows
                     .iter()
                     .map(|row| keys.iter().zip(row).map(|(at, v)| text(*at, v)).collect())

@@ -8,7 +8,7 @@ use crate::rewrite::{Measure, ReleasePlan, Total, made_of, measure_terms};
 
 /// What was drawn for each group of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Drawn {
+pub struct NoiseRecord {
     /// Each with the bits that its lattice was refined by.
     draws: Vec<(Noise, u32)>,
     /// How many times each draw is in each coordinate of the plain layout, in units of the draws'
@@ -21,7 +21,7 @@ pub struct Drawn {
     summed: Vec<usize>,
 }
 
-impl Drawn {
+impl NoiseRecord {
     /// One draw a released coordinate; `None` where nothing was.
     pub fn of(release: &ReleasePlan) -> Option<Self> {
         let draws: Vec<(Noise, u32)> = release

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::decode;
 use super::decode::Rational;
 use super::{Key, ReleasedTable, cells};
-use crate::analyze::{Effort, KeyRule};
+use crate::analyze::{KeyRule, PlanningEffort};
 use crate::catalog::Type;
 use crate::ir::evaluate::evaluate;
 use crate::ir::functions::Function;
@@ -87,7 +87,7 @@ impl Grain {
 
 /// An answer made of a finer one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Coarser {
+pub struct Rollup {
     pub table: ReleasedTable,
     /// What the finer answer's statement was to spend.
     pub epsilon: f64,
@@ -115,7 +115,7 @@ const VALUES_COMPARED: usize = 8;
 /// its key values is listed there ([`is_covered`]). Every row of a group that is picked is in the
 /// release: it meets the release's other conditions, which are told by the group's keys, and its
 /// own keys are listed.
-pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &Effort) -> Option<Coarser> {
+pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) -> Option<Rollup> {
     effort.take((stored.len() / BYTES_READ) as u64)?;
     let table: ReleasedTable = serde_json::from_slice(stored).ok()?;
     let (grain, drawn, family) = (
@@ -166,7 +166,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &Effort) -> Option<
         .try_fold(0.0, |worst: f64, ratio| ratio.map(|r| worst.max(r)))?;
     let summed = drawn.summed();
     made.drawn = Some(drawn);
-    Some(Coarser {
+    Some(Rollup {
         table: made,
         epsilon: grain.epsilon,
         worse,
@@ -213,7 +213,7 @@ struct View<'a> {
     picks: Vec<(&'a Expr, Vec<(ColumnId, usize)>)>,
     /// Of each key of the finer answer: its values by how they are printed.
     values: Vec<HashMap<&'a Option<String>, &'a Option<Scalar>>>,
-    effort: &'a Effort,
+    effort: &'a PlanningEffort,
 }
 
 impl<'a> View<'a> {
@@ -221,7 +221,7 @@ impl<'a> View<'a> {
         grain: &'a Grain,
         family: &'a Family,
         release: &'a ReleasePlan,
-        effort: &'a Effort,
+        effort: &'a PlanningEffort,
     ) -> Option<Self> {
         if !grain
             .conditions

@@ -17,7 +17,7 @@ use super::outer::expression::{Above, quoted};
 use super::outer::query::{Environment, ROWS, item_expr};
 use super::outer::select::{check_select, empty_select, is_ordinal, map_order, plain_table};
 use super::outer::uncertainty;
-use super::private::subquery::{Given, Place};
+use super::private::subquery::{Given, SubqueryPlace};
 use crate::ir::Uncertainty;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::relation::{Key, Release, SET_COLUMN, aggregate_column, key_column, release_alias};
@@ -190,7 +190,7 @@ impl Resolver<'_> {
         let mut given = Given::default();
         self.subqueries_below(
             select,
-            Place {
+            SubqueryPlace {
                 scope: &scope,
                 outer: &[],
                 environment,

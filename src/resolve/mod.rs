@@ -19,7 +19,7 @@ pub use outer::query::is_preview;
 
 use crate::ir::ColumnId;
 use crate::ir::ColumnInfo;
-use crate::ir::Middle;
+use crate::ir::MiddleQuery;
 use crate::ir::Query;
 use crate::ir::Release;
 use crate::ir::TableId;
@@ -101,7 +101,7 @@ struct Resolver<'a> {
     constants: &'a Constants,
     columns: Vec<ColumnInfo>,
     releases: Vec<Release>,
-    middles: Vec<Middle>,
+    middles: Vec<MiddleQuery>,
     /// Each constant of a release: its middle query and column there, and its type.
     bound: Vec<((usize, usize), Type)>,
     public_tables: Vec<TableId>,

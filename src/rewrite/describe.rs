@@ -9,7 +9,7 @@ use num_bigint::BigUint;
 pub use facts::{Facts, Summed, facts};
 pub use part::part_noise;
 
-use super::vector::coordinates::{Mask, PRESENCE, Partial};
+use super::vector::coordinates::{Coordinate, Mask, PRESENCE};
 use super::vector::standard_deviation::product_step;
 use super::{Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
@@ -314,7 +314,7 @@ impl Words<'_> {
         if let Some((presence, _)) = price.threshold {
             let tau = threshold_units(plan, price, presence);
             let shared = match plan.coordinates()[presence] {
-                Partial::Presence => format!(
+                Coordinate::Presence => format!(
                     "; a {unit} in t groups counts 1 / {} in each",
                     if norm == "L2" { "sqrt(t)" } else { "t" }
                 ),
@@ -333,7 +333,7 @@ impl Words<'_> {
         lines
     }
 
-    fn partial(&self, partial: &Partial) -> String {
+    fn partial(&self, partial: &Coordinate) -> String {
         let masked = |mask: &Mask| {
             let filter = mask
                 .filter
@@ -348,11 +348,13 @@ impl Words<'_> {
             format!("{filter}{not_null}")
         };
         match partial {
-            Partial::Rows { mask } => format!("rows{}", masked(mask)),
-            Partial::Flags { filter } => format!("flags of {}, centred", self.columns_of(filter)),
-            Partial::Units { mask } => format!("units present{}", masked(mask)),
-            Partial::Presence => "units present, each shared among its groups".to_owned(),
-            Partial::Share {
+            Coordinate::Rows { mask } => format!("rows{}", masked(mask)),
+            Coordinate::Flags { filter } => {
+                format!("flags of {}, centred", self.columns_of(filter))
+            }
+            Coordinate::Units { mask } => format!("units present{}", masked(mask)),
+            Coordinate::Presence => "units present, each shared among its groups".to_owned(),
+            Coordinate::Share {
                 filter: _,
                 value,
                 lattice,
@@ -369,10 +371,10 @@ impl Words<'_> {
                     lattice.bounds.hi
                 )
             }
-            Partial::Nulls { filter: _, value } => {
+            Coordinate::Nulls { filter: _, value } => {
                 format!("rows without {}", self.columns_of(value))
             }
-            Partial::Values {
+            Coordinate::Values {
                 filter: _,
                 value,
                 lattice,
@@ -386,12 +388,12 @@ impl Words<'_> {
                     lattice.bounds.hi
                 )
             }
-            Partial::Lacks {
+            Coordinate::Lacks {
                 filter: _,
                 value,
                 lattice: _,
             } => format!("sum of what the squares of {} lack", self.value(value)),
-            Partial::Products {
+            Coordinate::Products {
                 filter: _,
                 y: (y, _),
                 x: (x, _),
@@ -428,25 +430,25 @@ fn sensitivity(plan: &ReleasePlan, price: &Price) -> String {
 }
 
 /// The standard deviation of a coordinate's noise, in the unit of its value.
-fn deviation_of(coordinate: &Partial, calibrated: &Calibrated) -> f64 {
+fn deviation_of(coordinate: &Coordinate, calibrated: &Calibrated) -> f64 {
     let step = match coordinate {
-        Partial::Values {
+        Coordinate::Values {
             lattice, centred, ..
         } => lattice.step.size() * if *centred { 0.5 } else { 1.0 },
-        Partial::Lacks {
+        Coordinate::Lacks {
             filter: _,
             value: _,
             lattice,
         } => product_step(lattice, lattice),
-        Partial::Products {
+        Coordinate::Products {
             filter: _,
             y: (_, y),
             x: (_, x),
         } => product_step(y, x),
-        Partial::Share { lattice, .. } => lattice.step.size(),
-        Partial::Rows { .. } | Partial::Nulls { .. } | Partial::Units { .. } => 1.0,
-        Partial::Presence => 1.0 / PRESENCE as f64,
-        Partial::Flags { .. } => 0.5,
+        Coordinate::Share { lattice, .. } => lattice.step.size(),
+        Coordinate::Rows { .. } | Coordinate::Nulls { .. } | Coordinate::Units { .. } => 1.0,
+        Coordinate::Presence => 1.0 / PRESENCE as f64,
+        Coordinate::Flags { .. } => 0.5,
     };
     calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32) * step
 }

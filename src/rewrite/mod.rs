@@ -18,25 +18,27 @@ use sha2::{Digest, Sha256};
 use sqlparser::ast;
 
 pub use choice::candidates::Candidates;
-pub use choice::{Degree, Halving, PartKind, PartPlan, Question, Side, Subject, Target, ratio_of};
+pub use choice::{
+    ChoiceKind, ChoicePlan, ChoiceQuery, Degree, Halving, Side, Subject, Target, ratio_of,
+};
 pub use describe::{CAUTION, Facts, Summed, part_noise};
 pub use emit::statement::Statement;
-use limits::row_cost::Work;
+use limits::row_cost::RowCost;
 pub use plan::rollup::{Family, Grouping, Total};
-pub use plan::unpaid::Part;
+pub use plan::unpaid::UnpaidPart;
 pub use price::{Price, Terms};
 pub use vector::base_rows::key_text;
-pub use vector::coordinates::{Centred, Count, Measure, Output, Partial};
-pub use vector::fixed_point::{Lattice, Step};
+pub use vector::coordinates::{Centred, Coordinate, Count, Measure, Output};
+pub use vector::fixed_point::{FixedPoint, Step};
 pub use vector::rotation::made_of;
 pub use vector::standard_deviation::{
     measure_deviation, measure_noise, measure_terms, product_step,
 };
 
-use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage, Tuples};
+use crate::analyze::{Analyzed, AnalyzedRelease, KeyCombinations, KeyRule, Lineage};
 use crate::catalog::{Collation, Type};
 use crate::ir::Uncertainty;
-use crate::ir::{ColumnId, ConstantId, Expr, Middle, Relation, TableId};
+use crate::ir::{ColumnId, ConstantId, Expr, MiddleQuery, Relation, TableId};
 use crate::mechanism::Loss;
 use crate::policy::{Policy, ViewKind};
 use crate::refusal::{Refusal, sqlstate};
@@ -47,7 +49,7 @@ use crate::refusal::{Refusal, sqlstate};
 pub struct Plan {
     outer: ast::Query,
     releases: Vec<ReleasePlan>,
-    middles: Vec<Middle>,
+    middles: Vec<MiddleQuery>,
     loss: Loss,
     public_tables: Vec<TableId>,
     views: Vec<ViewKind>,
@@ -65,7 +67,7 @@ impl Plan {
     }
 
     /// Queries over earlier releases, whose rows later ones read as constants.
-    pub fn middles(&self) -> &[Middle] {
+    pub fn middles(&self) -> &[MiddleQuery] {
         &self.middles
     }
 
@@ -121,10 +123,10 @@ pub struct ReleasePlan {
     /// How often each of them is searched as a list, for each row.
     searches: Vec<u64>,
     keys: Vec<(Type, KeyRule)>,
-    tuples: Vec<Tuples>,
+    tuples: Vec<KeyCombinations>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
     sets: Vec<Vec<usize>>,
-    coordinates: Vec<Partial>,
+    coordinates: Vec<Coordinate>,
     /// Whether the statement's integers are on the refined lattices already.
     refined: bool,
     measures: Vec<Measure>,
@@ -132,7 +134,7 @@ pub struct ReleasePlan {
     uncertainties: Vec<Uncertainty>,
     price: Option<Price>,
     /// Statements beside the vector's.
-    parts: Vec<PartPlan>,
+    parts: Vec<ChoicePlan>,
     /// Digest of all that decides the released values but the vector's noise and the constants'
     /// values.
     question: [u8; 32],
@@ -146,7 +148,7 @@ pub struct ReleasePlan {
     /// database's.
     collations: Vec<(String, Collation)>,
     /// How long its statements may take for one row, and for what joins make of one unit's.
-    work: Work,
+    work: RowCost,
     /// Public rows that stand beside each private one: tables, and middle queries.
     beside: Vec<(Vec<TableId>, Vec<usize>)>,
 }
@@ -182,7 +184,7 @@ impl ReleasePlan {
     }
 
     /// Keys whose listed values occur in these combinations alone.
-    pub fn tuples(&self) -> &[Tuples] {
+    pub fn tuples(&self) -> &[KeyCombinations] {
         &self.tuples
     }
 
@@ -196,7 +198,7 @@ impl ReleasePlan {
         self.keys.len() + usize::from(!self.sets.is_empty())
     }
 
-    pub fn coordinates(&self) -> &[Partial] {
+    pub fn coordinates(&self) -> &[Coordinate] {
         &self.coordinates
     }
 
@@ -221,7 +223,7 @@ impl ReleasePlan {
         self.price.as_ref()
     }
 
-    pub fn parts(&self) -> &[PartPlan] {
+    pub fn parts(&self) -> &[ChoicePlan] {
         &self.parts
     }
 
@@ -335,7 +337,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     limits::row_cost::check(
         releases
             .iter()
-            .fold(Work::default(), |sum, release| sum + release.work),
+            .fold(RowCost::default(), |sum, release| sum + release.work),
         &policy.privacy.unit,
     )?;
     let outer = analyzed.query().outer().clone();
@@ -353,13 +355,13 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
 }
 
 fn rewrite_release(
-    asked: &price::whole_statement::Asked<'_>,
+    asked: &price::whole_statement::AskedRelease<'_>,
     analyzed: &Analyzed,
     policy: &Policy,
     portion: &price::Portion<'_>,
 ) -> Result<ReleasePlan, Refusal> {
     let release = asked.release;
-    let vector::coordinates::Partials {
+    let vector::coordinates::Coordinates {
         coordinates,
         measures,
         outputs,
@@ -405,7 +407,7 @@ fn rewrite_release(
         description: Vec::new(),
         facts: Facts::default(),
         collations: release.collations.clone().unwrap_or_default(),
-        work: Work::default(),
+        work: RowCost::default(),
         beside: Vec::new(),
     };
     let mut emission = Emission {
@@ -437,7 +439,7 @@ fn rewrite_release(
         let (kind, loss) = price::part(&question, release, portion)?;
         let statement = emission.part(&question)?;
         plan.work += limits::row_cost::of(&statement, &emission.bounded.borrow());
-        plan.parts.push(PartPlan {
+        plan.parts.push(ChoicePlan {
             statement: emission.printed(&statement)?,
             question,
             kind,
@@ -512,7 +514,7 @@ impl Emission<'_> {
 
     fn vector(
         &mut self,
-        coordinates: &[Partial],
+        coordinates: &[Coordinate],
         price: &Price,
         bounding: &price::Bounding,
     ) -> Result<ast::Query, Refusal> {
@@ -533,7 +535,7 @@ impl Emission<'_> {
         Ok(printed)
     }
 
-    fn part(&mut self, question: &Question) -> Result<ast::Query, Refusal> {
+    fn part(&mut self, question: &ChoiceQuery) -> Result<ast::Query, Refusal> {
         let ground = vector::base_rows::ground(
             self.release,
             self.policy,
@@ -613,7 +615,7 @@ fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
 fn fingerprint(
     outer: &ast::Query,
     releases: &[ReleasePlan],
-    middles: &[Middle],
+    middles: &[MiddleQuery],
     policy: &Policy,
 ) -> [u8; 32] {
     let mut digest = Sha256::new();
@@ -648,7 +650,7 @@ fn fingerprint(
 fn question_of(
     emission: &mut Emission<'_>,
     plan: &ReleasePlan,
-    plain: Option<&(Vec<Partial>, Price)>,
+    plain: Option<&(Vec<Coordinate>, Price)>,
 ) -> Result<[u8; 32], Refusal> {
     let release = emission.release;
     let mut digest = Sha256::new();

@@ -6,18 +6,18 @@ pub(in crate::rewrite) mod whole_statement;
 
 use num_bigint::BigUint;
 
-use super::choice::{Halving, PartKind, Question, ROW_WEIGHT, Subject};
+use super::choice::{ChoiceKind, ChoiceQuery, Halving, ROW_WEIGHT, Subject};
 use super::vector::clip::roomy;
-use super::vector::coordinates::{Mask, PRESENCE, Partial, Partials};
+use super::vector::coordinates::{Coordinate, Coordinates, Mask, PRESENCE};
 use super::vector::rotation::turned;
 use super::vector::sensitivity::{Norms, norms, weights};
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, axes};
 use crate::ir::Distinct;
 use crate::mechanism::{
-    Accounting, Calibrated, Exponential, Fixed, Height, Loss, Mechanism, Mu, Presence, Standing,
-    gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
+    AccountState, Accounting, Calibrated, Exponential, Fixed, Height, Loss, Mechanism, Mu,
+    Presence, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
 };
-use crate::policy::{Policy, Wishes};
+use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Probability mass of one release whose keys come from the data: small enough that the default
@@ -33,9 +33,9 @@ pub struct Terms {
     /// The role's delta: a Gaussian's mu is the largest with delta(mu, epsilon) at most this.
     pub delta: f64,
     /// Every account that the statement's charge would touch.
-    pub accounts: Vec<Standing>,
+    pub accounts: Vec<AccountState>,
     /// What else the session wishes.
-    pub wishes: Wishes,
+    pub wishes: SessionSettings,
 }
 
 /// The noise of one release.
@@ -107,7 +107,7 @@ pub(super) struct Portion<'a> {
 /// As [`price`].
 pub fn vector(
     release: &AnalyzedRelease,
-    layout: &Partials,
+    layout: &Coordinates,
     stress: &[u64],
     policy: &Policy,
     portion: &Portion<'_>,
@@ -132,7 +132,7 @@ pub fn vector(
 
 /// A vector and its price.
 pub(super) struct Vector {
-    pub coordinates: Vec<Partial>,
+    pub coordinates: Vec<Coordinate>,
     pub price: Price,
     /// The price of the plain layout.
     pub plain: Price,
@@ -156,7 +156,7 @@ pub(super) struct Vector {
 /// single rows.
 pub fn price(
     release: &AnalyzedRelease,
-    (coordinates, stress): (&[Partial], &[u64]),
+    (coordinates, stress): (&[Coordinate], &[u64]),
     policy: &Policy,
     portion: &Portion<'_>,
 ) -> Result<Price, Refusal> {
@@ -207,10 +207,10 @@ pub fn price(
 /// has an equal part of the share (those that one unit meets: fractions chosen together,
 /// [`Halving`], meet it once a level); together they cost at most `loss`.
 pub fn part(
-    question: &Question,
+    question: &ChoiceQuery,
     release: &AnalyzedRelease,
     portion: &Portion<'_>,
-) -> Result<(PartKind, Loss), Refusal> {
+) -> Result<(ChoiceKind, Loss), Refusal> {
     let unit_max = question.unit_max(release);
     if let Subject::Distinct {
         values,
@@ -222,7 +222,7 @@ pub fn part(
         let sets = release.grouped().len();
         let coordinates = match values {
             Distinct::Value(value) => degree.coordinates(value),
-            Distinct::Row(_) => vec![Partial::Rows {
+            Distinct::Row(_) => vec![Coordinate::Rows {
                 mask: Mask {
                     filter: None,
                     not_null: None,
@@ -243,7 +243,7 @@ pub fn part(
             ..
         } = noise(clips, weights, portion)?;
         return Ok((
-            PartKind::Count {
+            ChoiceKind::Count {
                 calibrated,
                 weights,
                 clip,
@@ -286,7 +286,7 @@ pub fn part(
         ROW_WEIGHT
     };
     Ok((
-        PartKind::Choice {
+        ChoiceKind::Choice {
             draws,
             halving,
             weight_max: unit_max,
@@ -420,24 +420,24 @@ fn noise(
 }
 
 /// Adds the threshold on the number of units present, with its delta.
-fn release_keys(price: &mut Price, coordinates: &[Partial], groups: u32) -> Result<(), Refusal> {
+fn release_keys(price: &mut Price, coordinates: &[Coordinate], groups: u32) -> Result<(), Refusal> {
     // Down, and the same number in threshold and charge: then all 500 keyed releases of the default
     // share fit.
     let delta = Fixed::round_down(THRESHOLD_DELTA);
-    let height = |partial: &Partial| match partial {
-        Partial::Presence => Some(Height::Shared(PRESENCE)),
-        Partial::Units {
+    let height = |partial: &Coordinate| match partial {
+        Coordinate::Presence => Some(Height::Shared(PRESENCE)),
+        Coordinate::Units {
             mask: Mask {
                 filter: None,
                 not_null: None,
             },
         } => Some(Height::Each(1)),
-        Partial::Units { .. }
-        | Partial::Rows { .. }
-        | Partial::Flags { .. }
-        | Partial::Nulls { .. }
-        | Partial::Values { .. } => None,
-        Partial::Share { .. } | Partial::Lacks { .. } | Partial::Products { .. } => None,
+        Coordinate::Units { .. }
+        | Coordinate::Rows { .. }
+        | Coordinate::Flags { .. }
+        | Coordinate::Nulls { .. }
+        | Coordinate::Values { .. } => None,
+        Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => None,
     };
     let presence = coordinates
         .iter()
@@ -466,7 +466,7 @@ fn release_keys(price: &mut Price, coordinates: &[Partial], groups: u32) -> Resu
 }
 
 /// Most groups that one unit may be in, over all grouping sets.
-fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &Wishes) -> u64 {
+fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &SessionSettings) -> u64 {
     let sets = release.grouped();
     if release.one_row_per_unit {
         return sets.len() as u64;
@@ -510,7 +510,7 @@ fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &Wishes) -> u64 {
 fn balanced(
     weights: Vec<BigUint>,
     release: &AnalyzedRelease,
-    coordinates: &[Partial],
+    coordinates: &[Coordinate],
     groups: u64,
 ) -> Vec<BigUint> {
     let is_flat = release.one_row_per_unit || release.one_row_per_group;
@@ -519,14 +519,14 @@ fn balanced(
     } else {
         (release.lineage.rows_per_unit / (groups.isqrt() + 1)).max(1)
     };
-    let weighed = |(weight, partial): (BigUint, &Partial)| match partial {
-        Partial::Units { .. } => weight * factor,
-        Partial::Presence => (weight * factor * (BigUint::from(groups) << 20u8).sqrt()) >> 10u8,
-        Partial::Rows { .. }
-        | Partial::Flags { .. }
-        | Partial::Nulls { .. }
-        | Partial::Values { .. } => weight,
-        Partial::Share { .. } | Partial::Lacks { .. } | Partial::Products { .. } => weight,
+    let weighed = |(weight, partial): (BigUint, &Coordinate)| match partial {
+        Coordinate::Units { .. } => weight * factor,
+        Coordinate::Presence => (weight * factor * (BigUint::from(groups) << 20u8).sqrt()) >> 10u8,
+        Coordinate::Rows { .. }
+        | Coordinate::Flags { .. }
+        | Coordinate::Nulls { .. }
+        | Coordinate::Values { .. } => weight,
+        Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => weight,
     };
     weights.into_iter().zip(coordinates).map(weighed).collect()
 }
@@ -538,7 +538,7 @@ fn balanced(
 /// angles.
 fn clips(
     release: &AnalyzedRelease,
-    coordinates: &[Partial],
+    coordinates: &[Coordinate],
     weights: &[BigUint],
     groups: u64,
 ) -> (BigUint, BigUint) {

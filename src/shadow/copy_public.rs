@@ -9,7 +9,7 @@ use crate::postgres::{identifier, list, qualified};
 
 /// How one public table fared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mirrored {
+pub struct CopiedTable {
     pub schema: String,
     pub table: String,
     /// `None`: more rows than `limits.mirror_rows`; the shadow's table stays empty.
@@ -40,7 +40,7 @@ pub async fn mirror(
     keys: &[String],
     rows_max: u64,
     heard: Heard<'_>,
-) -> Result<Vec<Mirrored>, ShadowError> {
+) -> Result<Vec<CopiedTable>, ShadowError> {
     let mut mirrored = Vec::new();
     unlink(shadow, tables).await?;
     for table in tables.iter().filter(|table| table.is_public) {
@@ -52,7 +52,7 @@ pub async fn mirror(
                 "public table is too large to mirror"
             );
         }
-        mirrored.push(Mirrored {
+        mirrored.push(CopiedTable {
             schema: table.schema.clone(),
             table: table.name.clone(),
             rows,

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use crate::catalog::{
     Collation, Definition, Equality, ForeignKey, Type, UniqueKey, UserType, oid_of,
 };
-use crate::policy::{Policy, Protection, Step, Table, VIEW_SCHEMA, VIEWS};
+use crate::policy::{Policy, Protection, Table, UnitStep, VIEW_SCHEMA, VIEWS};
 use crate::postgres::{identifier, list, literal, qualified};
 
 /// A table as the shadow has it.
@@ -256,7 +256,7 @@ fn foreign_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
                 .and_then(|(from, to)| foreign_key(from, columns, to, referenced)),
         );
     }
-    for Step {
+    for UnitStep {
         column,
         schema,
         table,

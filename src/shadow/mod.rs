@@ -22,13 +22,13 @@ use bytes::Bytes;
 
 use crate::policy::{Policy, Secret};
 use crate::postgres;
-use crate::postgres::{Engine, LocalPostgres, Locale, Shares, connect};
+use crate::postgres::{Engine, FairPool, LocalPostgres, Locale, connect};
 use crate::refusal::Refusal;
 pub use arguments::fit_as_text;
 pub use build::ServerIdentity;
-pub use request::{Argument, Asker, ColumnDescription, Description, Format};
+pub use request::{Argument, ColumnDescription, Description, Format, Requester};
 
-pub use copy_public::{Copying, Heard, Mirrored};
+pub use copy_public::{CopiedTable, Copying, Heard};
 pub use rows::{BYTES_MAX, ROWS_MAX, Weighed};
 
 pub use schema_copy::twin;
@@ -110,7 +110,7 @@ impl ShadowOptions {
 pub struct Shadow {
     pool: pool::Pool,
     /// Of the pool, for statements that may last.
-    shares: Shares,
+    shares: FairPool,
     /// Superuser or owner: builds and mirrors.
     admin: tokio_postgres::Config,
     engine: Engine,
@@ -118,7 +118,7 @@ pub struct Shadow {
     public_keys: Vec<String>,
     warnings: Vec<String>,
     sizes: HashMap<u32, i16>,
-    cache: typing::Cache,
+    cache: typing::TypeCache,
     roles: HashSet<String>,
     version: String,
     callable: HashSet<String>,
@@ -173,14 +173,14 @@ impl Shadow {
         };
         Ok(Self {
             pool: pool::Pool::new(login, engine, size),
-            shares: Shares::new(size),
+            shares: FairPool::new(size),
             admin,
             engine,
             tables: built.tables,
             public_keys: built.public_keys,
             warnings: built.warnings,
             sizes: built.sizes,
-            cache: typing::Cache::default(),
+            cache: typing::TypeCache::default(),
             roles: built.roles,
             version: built.version,
             callable: built.callable,
@@ -212,7 +212,7 @@ impl Shadow {
     }
 
     /// The role of the asker's own name, where the shadow has it.
-    fn own_role<'a>(&self, asker: &'a Asker) -> &'a str {
+    fn own_role<'a>(&self, asker: &'a Requester) -> &'a str {
         if self.roles.contains(&asker.role) {
             &asker.role
         } else {
@@ -225,7 +225,7 @@ impl Shadow {
     pub async fn mirror(
         &self,
         source: &tokio_postgres::Client,
-    ) -> Result<Vec<Mirrored>, ShadowError> {
+    ) -> Result<Vec<CopiedTable>, ShadowError> {
         self.mirror_heard(source, &|_| ()).await
     }
 
@@ -234,7 +234,7 @@ impl Shadow {
         &self,
         source: &tokio_postgres::Client,
         heard: Heard<'_>,
-    ) -> Result<Vec<Mirrored>, ShadowError> {
+    ) -> Result<Vec<CopiedTable>, ShadowError> {
         // An embedded engine serves one session: ours must be the only one.
         let exclusive = if self.engine == Engine::Embedded {
             Some(self.pool.exclusive().await?)
@@ -259,7 +259,7 @@ impl Shadow {
     /// Parameter and column types of one statement, and PostgreSQL's own error where it has one.
     pub async fn describe(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         sql: &str,
         parameter_oids: &[u32],
     ) -> Result<Description, ShadowError> {
@@ -270,7 +270,7 @@ impl Shadow {
     /// The same for a statement about the catalogs, which sees the asker's own role.
     pub async fn describe_catalogs(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         sql: &str,
         parameter_oids: &[u32],
     ) -> Result<Description, ShadowError> {
@@ -281,7 +281,7 @@ impl Shadow {
     async fn describe_by(
         &self,
         role: &str,
-        asker: &Asker,
+        asker: &Requester,
         sql: &str,
         parameter_oids: &[u32],
     ) -> Result<Description, ShadowError> {
@@ -318,7 +318,7 @@ impl Shadow {
     /// PostgreSQL's own; 54000 where the texts would be too long.
     pub async fn normalize_arguments(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         oids: &[u32],
         arguments: &[Argument],
     ) -> Result<Vec<Option<String>>, ShadowError> {
@@ -382,7 +382,7 @@ impl Shadow {
     /// Rows of text, as [`Self::run`] printed them for this asker, in binary.
     pub async fn to_binary(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         oids: &[u32],
         rows: Vec<Vec<Option<Bytes>>>,
     ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
@@ -420,7 +420,7 @@ impl Shadow {
     /// it; `formats`: none (all text), one for all, or one a column.
     pub async fn run(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         sql: &str,
         columns_expected: &Description,
         formats: &[Format],
@@ -433,7 +433,7 @@ impl Shadow {
     /// [`Self::describe_catalogs`] said of it.
     pub async fn run_catalogs(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         sql: &str,
         columns_expected: &Description,
         formats: &[Format],
@@ -445,7 +445,7 @@ impl Shadow {
     async fn run_by(
         &self,
         role: &str,
-        asker: &Asker,
+        asker: &Requester,
         sql: &str,
         columns_expected: &Description,
         formats: &[Format],

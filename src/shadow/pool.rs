@@ -12,11 +12,11 @@ use crate::postgres::{Connected, Engine, cancel, connect, identifier};
 #[derive(Debug)]
 pub struct Login {
     config: Config,
-    way: Way,
+    way: Route,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Route {
     /// Logs in as the role.
     Direct,
     /// Logs in as the administrator, then switches.
@@ -28,7 +28,7 @@ impl Login {
     pub fn direct(admin: &Config) -> Self {
         Self {
             config: admin.clone(),
-            way: Way::Direct,
+            way: Route::Direct,
         }
     }
 
@@ -43,17 +43,17 @@ impl Login {
         }
         Self {
             config,
-            way: Way::Switched,
+            way: Route::Switched,
         }
     }
 
     async fn open(&self, role: &str) -> Result<Session, ShadowError> {
         let mut config = self.config.clone();
-        if self.way == Way::Direct {
+        if self.way == Route::Direct {
             config.user(role);
         }
         let connected = connect(&config).await?;
-        if self.way == Way::Switched {
+        if self.way == Route::Switched {
             let name = identifier(role);
             if connected
                 .client

@@ -3,16 +3,16 @@
 
 use bytes::Bytes;
 
-use crate::memory::Share;
-use crate::policy::Wishes;
+use crate::memory::MemoryShare;
+use crate::policy::SessionSettings;
 
 /// Who asks, and the session settings that reach an answer.
 #[derive(Debug, Clone)]
-pub struct Asker {
+pub struct Requester {
     /// The policy role, which is the user that logged in.
     pub role: String,
     /// The settings `pgveil.*`.
-    pub wishes: Wishes,
+    pub wishes: SessionSettings,
     /// Settings of PostgreSQL that reach the printed form of a value: (name, value), names from a
     /// fixed list (`TimeZone`, `DateStyle`, `IntervalStyle`, `extra_float_digits`, `bytea_output`).
     /// Values are not yet checked by PostgreSQL.
@@ -22,10 +22,10 @@ pub struct Asker {
     /// The number that its session's BackendKeyData told; 0 for who asks without a session.
     pub process: i32,
     /// Where the rows of answers are counted.
-    pub share: Share,
+    pub share: MemoryShare,
 }
 
-impl Asker {
+impl Requester {
     /// The setting in force, which is the last of its name.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings
@@ -115,13 +115,13 @@ mod tests {
         let settings = settings
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec();
-        let asker = Asker {
+        let asker = Requester {
             role: String::new(),
-            wishes: Wishes::default(),
+            wishes: SessionSettings::default(),
             settings,
             search_path: Vec::new(),
             process: 0,
-            share: Share::default(),
+            share: MemoryShare::default(),
         };
         assert!(!asker.prints_exactly() && !asker.prints_plainly());
         let plain = asker.clone().printing_plainly();

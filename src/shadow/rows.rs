@@ -7,7 +7,7 @@ use tokio_postgres::{Client, SimpleQueryMessage, Statement};
 use super::ShadowError;
 use super::arguments::Raw;
 use super::request::{Description, Format};
-use crate::memory::{Held, NO_ROOM, Share, weight};
+use crate::memory::{HeldMemory, MemoryShare, NO_ROOM, weight};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Most rows of one answer.
@@ -26,12 +26,12 @@ type Rows = Vec<Vec<Option<Bytes>>>;
 #[derive(Debug)]
 pub struct Weighed {
     pub rows: Rows,
-    pub held: Held,
+    pub held: HeldMemory,
 }
 
 pub async fn run(
     client: &Client,
-    share: &Share,
+    share: &MemoryShare,
     sql: &str,
     expected: &Description,
     formats: &[Format],
@@ -67,7 +67,7 @@ pub async fn run(
 /// Both ways in one snapshot, so that `now()` and the order of rows agree.
 async fn mixed(
     client: &Client,
-    share: &Share,
+    share: &MemoryShare,
     sql: &str,
     statement: &Statement,
     formats: &[Format],
@@ -117,7 +117,7 @@ async fn mixed(
 ///
 /// # Requires
 /// `sql` is one statement: it was prepared before.
-pub async fn text(client: &Client, share: &Share, sql: &str) -> Result<Weighed, ShadowError> {
+pub async fn text(client: &Client, share: &MemoryShare, sql: &str) -> Result<Weighed, ShadowError> {
     let mut collected = Collected::new(share);
     let messages = client.simple_query_raw(sql).await?;
     pin_mut!(messages);
@@ -137,7 +137,7 @@ pub async fn text(client: &Client, share: &Share, sql: &str) -> Result<Weighed, 
 /// The extended protocol: tokio-postgres asks for binary, and the bytes stay as they are.
 async fn binary(
     client: &Client,
-    share: &Share,
+    share: &MemoryShare,
     statement: &Statement,
 ) -> Result<Weighed, ShadowError> {
     let mut collected = Collected::new(share);
@@ -158,11 +158,11 @@ async fn binary(
 struct Collected {
     rows: Rows,
     bytes: usize,
-    held: Held,
+    held: HeldMemory,
 }
 
 impl Collected {
-    fn new(share: &Share) -> Self {
+    fn new(share: &MemoryShare) -> Self {
         Self {
             rows: Vec::new(),
             bytes: 0,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::ShadowError;
-use super::request::Asker;
+use super::request::Requester;
 use crate::postgres::{identifier, literal};
 use crate::refusal::Refusal;
 
@@ -18,7 +18,7 @@ const NAMES: [&str; 5] = [
 ];
 
 /// The batch for one asker. Names come from a fixed list and values travel as literals.
-pub fn preamble(asker: &Asker, statement_timeout: Duration) -> Result<String, ShadowError> {
+pub fn preamble(asker: &Requester, statement_timeout: Duration) -> Result<String, ShadowError> {
     let mut batch = base(statement_timeout);
     let path: Vec<String> = asker
         .search_path

@@ -63,9 +63,9 @@ fn weight(key: &Key, description: &Description) -> usize {
 /// Descriptions by statement; the oldest goes first. The shadow's schema never changes, so nothing
 /// goes stale.
 #[derive(Debug, Default)]
-pub struct Cache(Mutex<Entries>);
+pub struct TypeCache(Mutex<Entries>);
 
-impl Cache {
+impl TypeCache {
     pub fn find(&self, key: &Key) -> Option<Description> {
         self.0
             .lock()
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_where_there_are_many_or_broad_ones() {
-        let cache = Cache::default();
+        let cache = TypeCache::default();
         let key = |number: usize| Key::new("SET x", &format!("SELECT {number}"), &[23]);
         for number in 0..ENTRIES_MAX + 10 {
             cache.keep(key(number), &description(1));

@@ -6,7 +6,7 @@ use super::copy::Writer;
 use super::cursor::no_cursor;
 use super::extended::{changed_columns, no_statement, types};
 use super::message::not_utf8;
-use super::outcome::Stop;
+use super::outcome::Outcome;
 use super::portal::{Reply, text_column};
 use super::settings::values_of;
 use super::transaction::{Status, aborted};
@@ -22,7 +22,7 @@ impl<S: Service> Connection<S> {
         parameters: &[u32],
         arguments: &[Argument],
         formats: &[Format],
-    ) -> Result<Reply, Stop> {
+    ) -> Result<Reply, Outcome> {
         self.allowed(statement)?;
         match statement {
             Statement::Query(query) => self.query(query, parameters, arguments, formats).await,
@@ -48,7 +48,7 @@ impl<S: Service> Connection<S> {
         parameters: &[u32],
         arguments: &[Argument],
         formats: &[Format],
-    ) -> Result<Reply, Stop> {
+    ) -> Result<Reply, Outcome> {
         match (query.configures(), query.advises()) {
             (Some(configure), _) => self.configure(configure, arguments),
             (None, Some(advisory)) => Ok(self.advise(&advisory, arguments, formats)?),
@@ -72,7 +72,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// The answer of a COPY, to be streamed.
-    async fn copied(&mut self, copy: &Copy) -> Result<Reply, Stop> {
+    async fn copied(&mut self, copy: &Copy) -> Result<Reply, Outcome> {
         let Copy { query, format } = copy;
         // A wrong column of FORCE_QUOTE shows before anything is charged.
         let described = self.described(query, &[]).await?;
@@ -215,7 +215,11 @@ impl<S: Service> Connection<S> {
     }
 
     /// `SELECT set_config(…)` is SET with a row.
-    fn configure(&mut self, configure: Configure, arguments: &[Argument]) -> Result<Reply, Stop> {
+    fn configure(
+        &mut self,
+        configure: Configure,
+        arguments: &[Argument],
+    ) -> Result<Reply, Outcome> {
         let Configure {
             name,
             value,

@@ -10,17 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::advisory::Locks;
 use super::cancel::Key;
-use super::connection_limit::Place;
+use super::connection_limit::ConnectionSlot;
 use super::cursor::Cursors;
 use super::login::LoggedIn;
 use super::message;
 use super::message::Frontend;
-use super::outcome::Stop;
+use super::outcome::Outcome;
 use super::portal::{Portal, Prepared};
 use super::settings::Settings;
-use super::stream::{Channel, Frame};
+use super::stream::{Frame, FramedStream};
 use super::transaction::{Status, Transaction};
-use crate::engine::{Service, Share};
+use crate::engine::{MemoryShare, Service};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Longest message of a logged-in client.
@@ -30,11 +30,11 @@ const FRAME_BYTES_MAX: usize = 4 << 20;
 pub(super) struct Common {
     pub(super) shutdown: CancellationToken,
     pub(super) answers: mpsc::Sender<()>,
-    pub(super) share: Share,
+    pub(super) share: MemoryShare,
 }
 
 pub(super) struct Connection<S> {
-    pub(super) channel: Channel,
+    pub(super) channel: FramedStream,
     pub(super) service: Arc<S>,
     pub(super) role: String,
     pub(super) settings: Settings,
@@ -45,10 +45,10 @@ pub(super) struct Connection<S> {
     pub(super) locks: Locks,
     pub(super) key: Key,
     /// Held by every running answer, so that it outlives the connection in the count.
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<ConnectionSlot>,
     pub(super) answers: mpsc::Sender<()>,
     /// Room for rows that the client has not read yet.
-    pub(super) share: Share,
+    pub(super) share: MemoryShare,
     /// Answers the client no longer waits for.
     pub(super) unfinished: Vec<JoinHandle<()>>,
     pub(super) shutdown: CancellationToken,
@@ -59,7 +59,12 @@ pub(super) struct Connection<S> {
 }
 
 impl<S: Service> Connection<S> {
-    pub(super) fn new(channel: Channel, service: Arc<S>, who: LoggedIn, common: Common) -> Self {
+    pub(super) fn new(
+        channel: FramedStream,
+        service: Arc<S>,
+        who: LoggedIn,
+        common: Common,
+    ) -> Self {
         let LoggedIn {
             role,
             settings,
@@ -100,15 +105,15 @@ impl<S: Service> Connection<S> {
         meter.session_closed();
         tracing::info!(role = self.role, "session closed");
         match stop {
-            Stop::Fatal(refusal) | Stop::Refused(refusal) => {
+            Outcome::Fatal(refusal) | Outcome::Refused(refusal) => {
                 self.channel.farewell(Some(&refusal)).await
             }
-            Stop::Closed => self.channel.farewell(None).await,
+            Outcome::Closed => self.channel.farewell(None).await,
         }
     }
 
     /// Until something ends it.
-    async fn converse(&mut self) -> Stop {
+    async fn converse(&mut self) -> Outcome {
         if let Err(stop) = self.ready().await {
             return stop;
         }
@@ -122,9 +127,9 @@ impl<S: Service> Connection<S> {
             };
             let frame = tokio::select! {
                 biased;
-                () = self.shutdown.cancelled() => Err(Stop::shutdown()),
+                () = self.shutdown.cancelled() => Err(Outcome::shutdown()),
                 frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share) => frame,
-                () = idle => Err(patience.map_or(Stop::Closed, |(_, refusal)| Stop::Fatal(refusal))),
+                () = idle => Err(patience.map_or(Outcome::Closed, |(_, refusal)| Outcome::Fatal(refusal))),
             };
             let step = match frame {
                 Ok(frame) => self.step(frame).await,
@@ -156,7 +161,7 @@ impl<S: Service> Connection<S> {
             .map(|limit| (limit, Refusal::new(sqlstate, message)))
     }
 
-    async fn step(&mut self, frame: Frame) -> Result<(), Stop> {
+    async fn step(&mut self, frame: Frame) -> Result<(), Outcome> {
         let kind = frame.kind;
         // A password message has no place in a session, so that something is wrong with the stream
         // itself.
@@ -164,7 +169,7 @@ impl<S: Service> Connection<S> {
             return Ok(());
         }
         match self.take(frame).await {
-            Err(Stop::Refused(refusal)) => {
+            Err(Outcome::Refused(refusal)) => {
                 self.refuse(&refusal);
                 if matches!(kind, b'Q' | b'F') {
                     return self.ready().await;
@@ -174,11 +179,11 @@ impl<S: Service> Connection<S> {
             }
             // Who asks on and reads nothing waits, whatever is asked.
             Ok(()) => self.channel.relieve().await,
-            Err(stop @ (Stop::Fatal(_) | Stop::Closed)) => Err(stop),
+            Err(stop @ (Outcome::Fatal(_) | Outcome::Closed)) => Err(stop),
         }
     }
 
-    async fn take(&mut self, frame: Frame) -> Result<(), Stop> {
+    async fn take(&mut self, frame: Frame) -> Result<(), Outcome> {
         match message::decode(frame)? {
             Frontend::Query(sql) => self.simple(&sql).await,
             Frontend::Parse { name, sql, types } => self.parse(name, &sql, &types).await,
@@ -195,14 +200,14 @@ impl<S: Service> Connection<S> {
                 self.end_implicit();
                 self.ready().await
             }
-            Frontend::Terminate => Err(Stop::Closed),
+            Frontend::Terminate => Err(Outcome::Closed),
             Frontend::FunctionCall => Err(Refusal::new(
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 "function calls are not supported by pgveil",
             )
             .into()),
             Frontend::Copy => Ok(()),
-            Frontend::Password => Err(Stop::protocol("invalid frontend message type 112")),
+            Frontend::Password => Err(Outcome::protocol("invalid frontend message type 112")),
         }
     }
 
@@ -232,7 +237,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Changed settings, then ReadyForQuery.
-    pub(super) async fn ready(&mut self) -> Result<(), Stop> {
+    pub(super) async fn ready(&mut self) -> Result<(), Outcome> {
         let now = self.settings.reported();
         for (at, (name, value)) in now.iter().enumerate() {
             if self.told.get(at).is_none_or(|(_, told)| told != value) {

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::engine::{Places, Service};
+use crate::engine::{Service, TablePlaces};
 use crate::refusal::Refusal;
 
 #[derive(Default)]
@@ -20,7 +20,7 @@ struct Taken {
 pub(super) struct Registry(Arc<Mutex<Taken>>);
 
 /// One session's place; held until the last answer of the session is done.
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     registry: Registry,
     role: String,
     address: IpAddr,
@@ -34,8 +34,8 @@ impl Registry {
         service: &impl Service,
         role: &str,
         address: IpAddr,
-    ) -> Result<Arc<Place>, Refusal> {
-        let Places {
+    ) -> Result<Arc<ConnectionSlot>, Refusal> {
+        let TablePlaces {
             total,
             per_role,
             per_address,
@@ -64,7 +64,7 @@ impl Registry {
         taken.total += 1;
         *taken.by_role.entry(role.to_owned()).or_default() += 1;
         *taken.by_address.entry(address).or_default() += 1;
-        Ok(Arc::new(Place {
+        Ok(Arc::new(ConnectionSlot {
             registry: self.clone(),
             role: role.to_owned(),
             address,
@@ -77,7 +77,7 @@ impl Registry {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut taken = self.registry.lock();
         taken.total = taken.total.saturating_sub(1);

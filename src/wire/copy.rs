@@ -4,7 +4,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::connection::Connection;
-use super::outcome::Stop;
+use super::outcome::Outcome;
 use super::portal::{Reply, Row, counted};
 use crate::engine::{ColumnDescription, Format, Service};
 use crate::parse::{CopyFormat, Force, Style};
@@ -23,7 +23,7 @@ pub(super) struct Writer {
 
 impl<S: Service> Connection<S> {
     /// Sends the rows of a COPY.
-    pub(super) async fn stream(&mut self, writer: &Writer, reply: &Reply) -> Result<(), Stop> {
+    pub(super) async fn stream(&mut self, writer: &Writer, reply: &Reply) -> Result<(), Outcome> {
         self.channel
             .copy_out(writer.value_format(), writer.names.len());
         let rows = reply.rows.iter().map(|row| writer.row(row));

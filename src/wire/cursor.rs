@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::connection::Connection;
-use super::outcome::Stop;
+use super::outcome::Outcome;
 use super::portal::{Reply, Row, each};
-use crate::engine::{Argument, Asker, ColumnDescription, Format, Held, Service};
+use crate::engine::{Argument, ColumnDescription, Format, HeldMemory, Requester, Service};
 use crate::parse::{Count, Declare, Direction, Fetch};
 use crate::refusal::{Refusal, sqlstate};
 
@@ -31,10 +31,10 @@ pub(super) struct Cursor {
     /// Savepoints that stood when it was declared.
     depth: usize,
     /// The settings that its rows were printed under.
-    asker: Asker,
+    asker: Requester,
     bytes: usize,
     /// The same in the stock of all sessions.
-    _held: Option<Held>,
+    _held: Option<HeldMemory>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl<S: Service> Connection<S> {
         declare: &Declare,
         parameters: &[u32],
         arguments: &[Argument],
-    ) -> Result<Reply, Stop> {
+    ) -> Result<Reply, Outcome> {
         let Declare {
             name,
             query,
@@ -253,7 +253,11 @@ impl<S: Service> Connection<S> {
     }
 
     /// FETCH or MOVE. Without `formats`, values come as the cursor was declared.
-    pub(super) async fn fetch(&mut self, fetch: &Fetch, formats: &[Format]) -> Result<Reply, Stop> {
+    pub(super) async fn fetch(
+        &mut self,
+        fetch: &Fetch,
+        formats: &[Format],
+    ) -> Result<Reply, Outcome> {
         let Fetch {
             name,
             direction,
@@ -301,7 +305,7 @@ impl<S: Service> Connection<S> {
         &mut self,
         name: &str,
         rows_max: i32,
-    ) -> Result<Option<(Vec<Row>, Held, bool)>, Stop> {
+    ) -> Result<Option<(Vec<Row>, HeldMemory, bool)>, Outcome> {
         let Some(cursor) = self.cursors.get(name) else {
             return Ok(None);
         };
@@ -324,11 +328,11 @@ impl<S: Service> Connection<S> {
     /// itself makes binary of them, in the shadow.
     async fn formatted(
         &mut self,
-        asker: Asker,
+        asker: Requester,
         columns: &[ColumnDescription],
         rows: Vec<Row>,
         formats: &[Format],
-    ) -> Result<(Vec<Row>, Held), Stop> {
+    ) -> Result<(Vec<Row>, HeldMemory), Outcome> {
         if rows.is_empty() || formats.iter().all(|format| *format == Format::Text) {
             let held = self.share.hold_copies(&rows)?;
             return Ok((rows, held));
@@ -360,7 +364,7 @@ impl<S: Service> Connection<S> {
 
 /// A cursor keeps its rows as text, of which other values could be made where it was printed in
 /// another way.
-fn check_exact(asker: &Asker) -> Result<(), Refusal> {
+fn check_exact(asker: &Requester) -> Result<(), Refusal> {
     if asker.prints_exactly() {
         return Ok(());
     }
@@ -385,8 +389,8 @@ mod tests {
     use super::*;
 
     fn cursor(rows: usize, scrolls: bool) -> Cursor {
-        let share = crate::engine::Share::default();
-        let asker = Asker {
+        let share = crate::engine::MemoryShare::default();
+        let asker = Requester {
             role: String::new(),
             wishes: Default::default(),
             settings: Vec::new(),

@@ -13,7 +13,7 @@ use super::advisory::advising;
 use super::connection::Connection;
 use super::cursor::cursor_exists;
 use super::message::{Bind, Target, not_utf8};
-use super::outcome::{PROTOCOL_VIOLATION, Stop};
+use super::outcome::{Outcome, PROTOCOL_VIOLATION};
 use super::portal::{
     Portal, Prepared, Progress, columns_weight, counted, each, settings_weight, text_column,
 };
@@ -39,7 +39,7 @@ impl<S: Service> Connection<S> {
         name: String,
         sql: &str,
         types: &[u32],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Outcome> {
         self.transaction.begin_pipeline(&self.settings);
         if name.is_empty() {
             self.statements.remove("");
@@ -75,7 +75,7 @@ impl<S: Service> Connection<S> {
         statement: Option<Statement>,
         types: &[u32],
         text_bytes: usize,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Outcome> {
         if self.statements.contains_key(name) {
             return Err(Refusal::new(
                 "42P05",
@@ -129,7 +129,7 @@ impl<S: Service> Connection<S> {
         &mut self,
         statement: Option<&Statement>,
         types: &[u32],
-    ) -> Result<(Vec<u32>, Option<Vec<ColumnDescription>>), Stop> {
+    ) -> Result<(Vec<u32>, Option<Vec<ColumnDescription>>), Outcome> {
         Ok(match statement {
             None => (Vec::new(), None),
             Some(Statement::Query(query)) => match (query.configures(), query.advises()) {
@@ -188,7 +188,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    pub(super) fn bind(&mut self, bind: Bind) -> Result<(), Stop> {
+    pub(super) fn bind(&mut self, bind: Bind) -> Result<(), Outcome> {
         self.transaction.begin_pipeline(&self.settings);
         let Bind {
             portal,
@@ -268,7 +268,7 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
-    pub(super) fn describe(&mut self, target: Target, name: &str) -> Result<(), Stop> {
+    pub(super) fn describe(&mut self, target: Target, name: &str) -> Result<(), Outcome> {
         let (parameters, columns, formats) = match target {
             Target::Statement => {
                 let prepared = self.statement(name)?;
@@ -304,7 +304,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Rows beyond `rows_max` stay in the portal; a limit below one is none.
-    pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<(), Stop> {
+    pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<(), Outcome> {
         self.transaction.begin_pipeline(&self.settings);
         let Some(mut portal) = self.portals.remove(name) else {
             return self.execute_declared(name, rows_max).await;
@@ -385,7 +385,7 @@ impl<S: Service> Connection<S> {
 
     /// The portal's values as PostgreSQL reads them, at Bind: those whose text means something else
     /// under the settings of now go on in binary.
-    async fn as_bound(&mut self, portal: &Portal) -> Result<Vec<Argument>, Stop> {
+    async fn as_bound(&mut self, portal: &Portal) -> Result<Vec<Argument>, Outcome> {
         let Portal {
             prepared,
             arguments,
@@ -433,7 +433,7 @@ impl<S: Service> Connection<S> {
         &mut self,
         query: &Query,
         prepared: &Prepared,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Outcome> {
         let is_answered_here = query.configures().is_some() || query.advises().is_some();
         if is_answered_here || prepared.path == self.settings.search_path(&self.role) {
             return Ok(());
@@ -447,7 +447,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Execute on what DECLARE opened.
-    async fn execute_declared(&mut self, name: &str, rows_max: i32) -> Result<(), Stop> {
+    async fn execute_declared(&mut self, name: &str, rows_max: i32) -> Result<(), Outcome> {
         if self.cursors.get(name).is_some() && self.transaction.status() == Status::Failed {
             return Err(aborted().into());
         }
@@ -467,7 +467,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Puts a portal back, unless its own statement ended the transaction and all portals with it.
-    fn keep(&mut self, name: &str, portal: Portal, statement: &Statement) -> Result<(), Stop> {
+    fn keep(&mut self, name: &str, portal: Portal, statement: &Statement) -> Result<(), Outcome> {
         let ends = matches!(
             statement,
             Statement::Session(

@@ -10,12 +10,12 @@ use pgwire::messages::startup::{
 
 use super::Server;
 use super::cancel::Key;
-use super::connection_limit::Place;
-use super::outcome::Stop;
+use super::connection_limit::ConnectionSlot;
+use super::outcome::Outcome;
 use super::scram;
 use super::settings::Settings;
 use super::startup::Startup;
-use super::stream::Channel;
+use super::stream::FramedStream;
 use crate::engine::Service;
 use crate::policy::{Certificate, WISHES};
 use crate::refusal::{Refusal, sqlstate};
@@ -25,21 +25,21 @@ pub(super) struct LoggedIn {
     pub(super) role: String,
     pub(super) settings: Settings,
     pub(super) key: Key,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<ConnectionSlot>,
 }
 
 /// The replies up to AuthenticationOk and the key are written to the channel; the session's own
 /// greeting follows.
 pub(super) async fn log_in<S: Service>(
     server: &Server<S>,
-    channel: &mut Channel,
+    channel: &mut FramedStream,
     startup: Opening,
     address: IpAddr,
-) -> Result<LoggedIn, Stop> {
+) -> Result<LoggedIn, Outcome> {
     match log_in_or_refuse(server, channel, startup, address).await {
         // The one place where a session could be left open half-way: nothing that fails here may be
         // less than fatal.
-        Err(Stop::Refused(refusal)) => Err(Stop::Fatal(refusal)),
+        Err(Outcome::Refused(refusal)) => Err(Outcome::Fatal(refusal)),
         other => other,
     }
 }
@@ -54,7 +54,7 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    pub(super) fn new(startup: Startup) -> (Channel, Self) {
+    pub(super) fn new(startup: Startup) -> (FramedStream, Self) {
         let Startup {
             channel,
             certificate_pem,
@@ -87,10 +87,10 @@ impl Opening {
 
 async fn log_in_or_refuse<S: Service>(
     server: &Server<S>,
-    channel: &mut Channel,
+    channel: &mut FramedStream,
     opening: Opening,
     address: IpAddr,
-) -> Result<LoggedIn, Stop> {
+) -> Result<LoggedIn, Outcome> {
     if let Some(options) = &opening.negotiate {
         let version = (3 << 16) | i32::from(opening.minor);
         channel.send(&NegotiateProtocolVersion::new(version, options.clone()));

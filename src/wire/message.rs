@@ -3,7 +3,7 @@
 
 use bytes::{Buf, Bytes};
 
-use super::outcome::Stop;
+use super::outcome::Outcome;
 use super::stream::Frame;
 use crate::refusal::Refusal;
 
@@ -56,7 +56,7 @@ pub(super) struct Bind {
 /// # Errors
 /// Fatal 08P01 for a body that is too short or too long; 22021, which leaves the session open, for
 /// text that is not UTF-8.
-pub(super) fn decode(frame: Frame) -> Result<Frontend, Stop> {
+pub(super) fn decode(frame: Frame) -> Result<Frontend, Outcome> {
     let Frame { kind, body } = frame;
     let mut body = Body(body);
     let message = match kind {
@@ -92,7 +92,7 @@ pub(super) fn decode(frame: Frame) -> Result<Frontend, Stop> {
         b'd' | b'c' | b'f' => return Ok(Frontend::Copy),
         b'p' => return Ok(Frontend::Password),
         _ => {
-            return Err(Stop::protocol(format!(
+            return Err(Outcome::protocol(format!(
                 "invalid frontend message type {kind}"
             )));
         }
@@ -100,7 +100,7 @@ pub(super) fn decode(frame: Frame) -> Result<Frontend, Stop> {
     if body.0.is_empty() {
         Ok(message)
     } else {
-        Err(Stop::protocol("invalid message format"))
+        Err(Outcome::protocol("invalid message format"))
     }
 }
 
@@ -108,62 +108,62 @@ pub(super) fn decode(frame: Frame) -> Result<Frontend, Stop> {
 pub(super) struct Body(pub(super) Bytes);
 
 impl Body {
-    fn take(&mut self, count: usize) -> Result<Bytes, Stop> {
+    fn take(&mut self, count: usize) -> Result<Bytes, Outcome> {
         if count > self.0.len() {
-            return Err(Stop::protocol("insufficient data left in message"));
+            return Err(Outcome::protocol("insufficient data left in message"));
         }
         Ok(self.0.split_to(count))
     }
 
-    pub(super) fn i32(&mut self) -> Result<i32, Stop> {
+    pub(super) fn i32(&mut self) -> Result<i32, Outcome> {
         Ok(self.take(4)?.get_i32())
     }
 
-    fn u32(&mut self) -> Result<u32, Stop> {
+    fn u32(&mut self) -> Result<u32, Outcome> {
         Ok(self.take(4)?.get_u32())
     }
 
-    fn i16(&mut self) -> Result<i16, Stop> {
+    fn i16(&mut self) -> Result<i16, Outcome> {
         Ok(self.take(2)?.get_i16())
     }
 
     /// Bytes up to a zero byte.
-    fn text_bytes(&mut self) -> Result<Bytes, Stop> {
+    fn text_bytes(&mut self) -> Result<Bytes, Outcome> {
         let end = self
             .0
             .iter()
             .position(|&b| b == 0)
-            .ok_or_else(|| Stop::protocol("invalid string in message"))?;
+            .ok_or_else(|| Outcome::protocol("invalid string in message"))?;
         let text = self.0.split_to(end);
         self.0.advance(1);
         Ok(text)
     }
 
-    pub(super) fn text(&mut self) -> Result<String, Stop> {
+    pub(super) fn text(&mut self) -> Result<String, Outcome> {
         let text = self.text_bytes()?;
         match std::str::from_utf8(&text) {
             Ok(text) => Ok(text.to_owned()),
-            Err(_) => Err(Stop::Refused(not_utf8())),
+            Err(_) => Err(Outcome::Refused(not_utf8())),
         }
     }
 
-    fn target(&mut self, what: &str) -> Result<Target, Stop> {
+    fn target(&mut self, what: &str) -> Result<Target, Outcome> {
         match self.take(1)?.get_u8() {
             b'S' => Ok(Target::Statement),
             b'P' => Ok(Target::Portal),
-            other => Err(Stop::protocol(format!(
+            other => Err(Outcome::protocol(format!(
                 "invalid {what} message subtype {other}"
             ))),
         }
     }
 
     /// A value with its length before it; -1 is NULL.
-    pub(super) fn value(&mut self) -> Result<Option<Bytes>, Stop> {
+    pub(super) fn value(&mut self) -> Result<Option<Bytes>, Outcome> {
         match self.i32()? {
             -1 => Ok(None),
             length => match usize::try_from(length) {
                 Ok(length) => self.take(length).map(Some),
-                Err(_) => Err(Stop::protocol("invalid length of a value in message")),
+                Err(_) => Err(Outcome::protocol("invalid length of a value in message")),
             },
         }
     }
@@ -173,11 +173,11 @@ impl Body {
     fn list<T>(
         &mut self,
         bytes_each: usize,
-        item: fn(&mut Self) -> Result<T, Stop>,
-    ) -> Result<Vec<T>, Stop> {
+        item: fn(&mut Self) -> Result<T, Outcome>,
+    ) -> Result<Vec<T>, Outcome> {
         let count = usize::from(self.take(2)?.get_u16());
         if count.saturating_mul(bytes_each) > self.0.len() {
-            return Err(Stop::protocol("insufficient data left in message"));
+            return Err(Outcome::protocol("insufficient data left in message"));
         }
         (0..count).map(|_| item(self)).collect()
     }
@@ -194,7 +194,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::test_runner::RngSeed;
 
-    use super::super::outcome::Stop;
+    use super::super::outcome::Outcome;
     use super::super::stream::Frame;
     use super::{Frontend, decode};
 
@@ -207,7 +207,7 @@ mod tests {
                 kind: b'B',
                 body: Bytes::copy_from_slice(&whole[..length]),
             });
-            assert!(matches!(cut, Err(Stop::Fatal(_))), "{length}");
+            assert!(matches!(cut, Err(Outcome::Fatal(_))), "{length}");
         }
         let Ok(Frontend::Bind(bind)) = decode(Frame {
             kind: b'B',

@@ -40,10 +40,10 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Service, Stock};
+use crate::engine::{MemoryBudget, Service};
 use connection::{Common, Connection};
 use login::Opening;
-use outcome::Stop;
+use outcome::Outcome;
 use startup::Opened;
 
 /// From accept to AuthenticationOk.
@@ -63,8 +63,8 @@ struct Server<S> {
     sessions: Arc<cancel::Sessions>,
     decoy: scram::Decoy,
     places: connection_limit::Registry,
-    lobby: Arc<unauthenticated::Lobby>,
-    stock: Stock,
+    lobby: Arc<unauthenticated::Unauthenticated>,
+    stock: MemoryBudget,
 }
 
 /// Serves clients until `shutdown` is cancelled. Then idle sessions end with 57P01 at once, and
@@ -88,7 +88,7 @@ pub async fn serve<S: Service>(
         decoy: scram::Decoy::new()?,
         places,
         lobby,
-        stock: Stock::default(),
+        stock: MemoryBudget::default(),
     });
     // Each running answer holds a sender, so the receiver ends when the last of them has.
     let (answers, mut answered) = mpsc::channel::<()>(1);
@@ -168,12 +168,12 @@ async fn client<S: Service>(
             };
         match login::log_in(&server, &mut channel, opening, address.ip()).await {
             Ok(logged_in) => Some((channel, logged_in)),
-            Err(Stop::Refused(refusal) | Stop::Fatal(refusal)) => {
+            Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
                 tracing::info!(sqlstate = refusal.sqlstate, "login refused");
                 channel.farewell(Some(&refusal)).await;
                 None
             }
-            Err(Stop::Closed) => None,
+            Err(Outcome::Closed) => None,
         }
     };
     let opened = tokio::select! {

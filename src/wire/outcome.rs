@@ -5,7 +5,7 @@ use crate::refusal::Refusal;
 pub(super) const PROTOCOL_VIOLATION: &str = "08P01";
 
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum Outcome {
     /// The client is told; the session goes on.
     Refused(Refusal),
     /// The client is told; the session ends.
@@ -14,7 +14,7 @@ pub(super) enum Stop {
     Closed,
 }
 
-impl Stop {
+impl Outcome {
     pub(super) fn protocol(message: impl Into<String>) -> Self {
         Self::Fatal(Refusal::new(PROTOCOL_VIOLATION, message))
     }
@@ -28,13 +28,13 @@ impl Stop {
     }
 }
 
-impl From<Refusal> for Stop {
+impl From<Refusal> for Outcome {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
-impl From<std::io::Error> for Stop {
+impl From<std::io::Error> for Outcome {
     fn from(_: std::io::Error) -> Self {
         Self::Closed
     }

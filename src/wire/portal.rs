@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::copy::Writer;
-use crate::engine::{Argument, Asker, ColumnDescription, Format, Held};
+use crate::engine::{Argument, ColumnDescription, Format, HeldMemory, Requester};
 use crate::parse::Statement;
 use crate::refusal::Refusal;
 
@@ -24,7 +24,7 @@ pub(super) struct Prepared {
     /// What it weighs, with its columns.
     pub(super) bytes: usize,
     /// The same in the stock of all sessions.
-    pub(super) _held: Held,
+    pub(super) _held: HeldMemory,
 }
 
 /// A statement with its values, answered once.
@@ -32,14 +32,14 @@ pub(super) struct Portal {
     pub(super) prepared: Arc<Prepared>,
     pub(super) arguments: Vec<Argument>,
     /// The settings at its Bind, under which the arguments are read.
-    pub(super) asker: Asker,
+    pub(super) asker: Requester,
     /// As Bind gave them: none, one for all, or one a column.
     pub(super) formats: Vec<Format>,
     /// What a Describe of it says; FETCH and EXECUTE have the columns of what they name.
     pub(super) columns: Option<Vec<ColumnDescription>>,
     pub(super) progress: Progress,
     pub(super) bytes: usize,
-    pub(super) _held: Held,
+    pub(super) _held: HeldMemory,
 }
 
 pub(super) enum Progress {
@@ -49,7 +49,7 @@ pub(super) enum Progress {
         rows: std::vec::IntoIter<Row>,
         tag: String,
         /// The rows' weight.
-        _held: Option<Held>,
+        _held: Option<HeldMemory>,
     },
     /// Ran to its end, or failed; it never runs again.
     Spent,
@@ -68,7 +68,7 @@ pub(super) struct Reply {
     /// COPY: the rows go out as a stream.
     pub(super) copy: Option<Writer>,
     /// The weight of an answer's rows.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<HeldMemory>,
 }
 
 impl Reply {
@@ -130,7 +130,7 @@ pub(super) fn columns_weight(columns: Option<&[ColumnDescription]>) -> usize {
 }
 
 /// About how much memory the settings of a portal take.
-pub(super) fn settings_weight(asker: &Asker) -> usize {
+pub(super) fn settings_weight(asker: &Requester) -> usize {
     let texts = asker
         .settings
         .iter()

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::connection::Connection;
-use super::outcome::Stop;
+use super::outcome::Outcome;
 use super::portal::{Prepared, Reply, Row, each};
 use crate::engine::{Argument, ColumnDescription, Format, Service, fit_as_text};
 use crate::parse::{Execute, ExplainFormat, Prepare, Statement, Values, parameter_type};
 use crate::refusal::{Refusal, sqlstate};
 
 impl<S: Service> Connection<S> {
-    pub(super) async fn prepare(&mut self, prepare: &Prepare) -> Result<Reply, Stop> {
+    pub(super) async fn prepare(&mut self, prepare: &Prepare) -> Result<Reply, Outcome> {
         let Prepare {
             name,
             types,
@@ -30,7 +30,7 @@ impl<S: Service> Connection<S> {
         &mut self,
         execute: &Execute,
         formats: &[Format],
-    ) -> Result<Reply, Stop> {
+    ) -> Result<Reply, Outcome> {
         let prepared = self.named(execute)?;
         let arguments = self.values(execute, &prepared).await?;
         match &prepared.statement {
@@ -65,7 +65,7 @@ impl<S: Service> Connection<S> {
         &mut self,
         execute: &Execute,
         format: ExplainFormat,
-    ) -> Result<Reply, Stop> {
+    ) -> Result<Reply, Outcome> {
         let prepared = self.named(execute)?;
         let Some(Statement::Query(query)) = &prepared.statement else {
             return Err(Refusal::new(
@@ -102,7 +102,7 @@ impl<S: Service> Connection<S> {
         &mut self,
         execute: &Execute,
         prepared: &Prepared,
-    ) -> Result<Vec<Argument>, Stop> {
+    ) -> Result<Vec<Argument>, Outcome> {
         if execute.values.is_empty() {
             return Ok(Vec::new());
         }
@@ -153,7 +153,7 @@ impl<S: Service> Connection<S> {
 
     /// The types that values are computed as: a domain's is the one beneath it, which a column of
     /// it is described by.
-    async fn beneath(&mut self, parameters: &[u32]) -> Result<Vec<u32>, Stop> {
+    async fn beneath(&mut self, parameters: &[u32]) -> Result<Vec<u32>, Outcome> {
         if !parameters.iter().any(|oid| is_unnamed(*oid)) {
             return Ok(parameters.to_vec());
         }
@@ -197,9 +197,9 @@ fn is_unnamed(oid: u32) -> bool {
 
 /// PostgreSQL's words for what stands in no row of VALUES, nor among the values of EXECUTE:
 /// aggregates, windows and functions of many rows.
-fn of_execute(stop: Stop) -> Stop {
+fn of_execute(stop: Outcome) -> Outcome {
     match stop {
-        Stop::Refused(Refusal {
+        Outcome::Refused(Refusal {
             message,
             sqlstate,
             detail,
@@ -210,7 +210,7 @@ fn of_execute(stop: Stop) -> Stop {
                 "are not allowed in VALUES",
                 "are not allowed in EXECUTE parameters",
             );
-            Stop::Refused(Refusal {
+            Outcome::Refused(Refusal {
                 message,
                 sqlstate,
                 detail,
@@ -218,6 +218,6 @@ fn of_execute(stop: Stop) -> Stop {
                 position,
             })
         }
-        stop @ (Stop::Fatal(_) | Stop::Closed) => stop,
+        stop @ (Outcome::Fatal(_) | Outcome::Closed) => stop,
     }
 }

@@ -18,10 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::DRAIN_TIMEOUT;
 use super::connection::Connection;
-use super::outcome::Stop;
+use super::outcome::Outcome;
 use super::portal::{Reply, text_column};
 use crate::engine::{
-    Answer, Argument, Asker, COPIES, ColumnDescription, Description, Format, Service, Size, Turn,
+    Answer, Argument, COPIES, ColumnDescription, Description, Format, PlanningPermit, Requester,
+    Service, Size,
 };
 use crate::error::Error;
 use crate::parse;
@@ -39,7 +40,7 @@ impl<S: Service> Connection<S> {
         parameters: &[u32],
         arguments: &[Argument],
         formats: &[Format],
-    ) -> Result<Reply, Stop> {
+    ) -> Result<Reply, Outcome> {
         let (asker, question) = (self.asker(), query.clone());
         let (parameters, arguments, formats) =
             (parameters.to_vec(), arguments.to_vec(), formats.to_vec());
@@ -77,7 +78,7 @@ impl<S: Service> Connection<S> {
         &mut self,
         query: &Query,
         types: &[u32],
-    ) -> Result<Description, Stop> {
+    ) -> Result<Description, Outcome> {
         let (asker, question, types) = (self.asker(), query.clone(), types.to_vec());
         self.ask("describe", query, |service, token| async move {
             tokio::select! {
@@ -93,7 +94,7 @@ impl<S: Service> Connection<S> {
         query: &Query,
         (parameters, arguments): (&[u32], &[Argument]),
         format: ExplainFormat,
-    ) -> Result<Reply, Stop> {
+    ) -> Result<Reply, Outcome> {
         let (asker, question, json) = (self.asker(), query.clone(), format == ExplainFormat::Json);
         let (parameters, arguments) = (parameters.to_vec(), arguments.to_vec());
         let explained = self.ask("explain", query, |service, token| async move {
@@ -110,8 +111,8 @@ impl<S: Service> Connection<S> {
         Ok(Reply::texts("EXPLAIN", vec![explain_column(format)], rows))
     }
 
-    pub(super) fn asker(&self) -> Asker {
-        Asker {
+    pub(super) fn asker(&self) -> Requester {
+        Requester {
             role: self.role.clone(),
             wishes: self.settings.wishes(),
             settings: self.settings.of_answers(),
@@ -125,7 +126,7 @@ impl<S: Service> Connection<S> {
     pub(super) async fn ask_free<T, F>(
         &mut self,
         question: impl FnOnce(Arc<S>) -> F,
-    ) -> Result<T, Stop>
+    ) -> Result<T, Outcome>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
@@ -143,9 +144,9 @@ impl<S: Service> Connection<S> {
     }
 
     /// The turn for work on a text of this size.
-    pub(super) async fn turn(&mut self, size: Size) -> Result<Turn, Stop> {
+    pub(super) async fn turn(&mut self, size: Size) -> Result<PlanningPermit, Outcome> {
         match size {
-            Size::Small => Ok(Turn::at_once()),
+            Size::Small => Ok(PlanningPermit::at_once()),
             Size::Large => {
                 let role = self.role.clone();
                 self.ask_free(|service| async move { Ok(service.lane().turn(&role, size).await) })
@@ -160,7 +161,7 @@ impl<S: Service> Connection<S> {
         kind: &'static str,
         query: &Query,
         question: impl FnOnce(Arc<S>, CancellationToken) -> F,
-    ) -> Result<T, Stop>
+    ) -> Result<T, Outcome>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
@@ -173,8 +174,8 @@ impl<S: Service> Connection<S> {
         let result = self.wait(question).await;
         let sqlstate = match &result {
             Ok(_) => "00000",
-            Err(Stop::Refused(refusal) | Stop::Fatal(refusal)) => &refusal.sqlstate,
-            Err(Stop::Closed) => "08006",
+            Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => &refusal.sqlstate,
+            Err(Outcome::Closed) => "08006",
         };
         self.service
             .meter()
@@ -194,7 +195,7 @@ impl<S: Service> Connection<S> {
     async fn wait<T, F>(
         &mut self,
         question: impl FnOnce(Arc<S>, CancellationToken) -> F,
-    ) -> Result<T, Stop>
+    ) -> Result<T, Outcome>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
@@ -216,8 +217,8 @@ impl<S: Service> Connection<S> {
         });
         match self.watch(&mut task, deadline, &token).await {
             Ok(Ok(Ok(value))) => Ok(value),
-            Ok(Ok(Err(error))) => Err(Stop::Refused(error.report())),
-            Ok(Err(error)) => Err(Stop::Refused(lost(&error))),
+            Ok(Ok(Err(error))) => Err(Outcome::Refused(error.report())),
+            Ok(Err(error)) => Err(Outcome::Refused(lost(&error))),
             Err(stop) => {
                 self.unfinished.push(tokio::spawn(async move {
                     let _ = task.await;
@@ -232,7 +233,7 @@ impl<S: Service> Connection<S> {
         &mut self,
         deadline: Option<tokio::time::Instant>,
         token: &CancellationToken,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Outcome> {
         self.unfinished.retain(|task| !task.is_finished());
         if self.unfinished.len() < UNFINISHED_MAX {
             return Ok(());
@@ -241,7 +242,7 @@ impl<S: Service> Connection<S> {
         let freed = async {
             tokio::select! {
                 _ = futures::future::select_all(before.iter_mut()) => Ok(()),
-                () = token.cancelled() => Err(Stop::Refused(Error::Cancelled.report())),
+                () = token.cancelled() => Err(Outcome::Refused(Error::Cancelled.report())),
             }
         };
         let freed = self
@@ -259,7 +260,7 @@ impl<S: Service> Connection<S> {
         future: impl Future<Output = T>,
         deadline: Option<tokio::time::Instant>,
         token: &CancellationToken,
-    ) -> Result<T, Stop> {
+    ) -> Result<T, Outcome> {
         let overdue = async {
             match deadline {
                 Some(deadline) => tokio::time::sleep_until(deadline).await,
@@ -277,15 +278,15 @@ impl<S: Service> Connection<S> {
             () = overdue => {
                 let refusal = Refusal::new(sqlstate::QUERY_CANCELED, "canceling statement due to \
                     statement timeout");
-                Err(Stop::Refused(refusal.detail("What was charged stays charged.")))
+                Err(Outcome::Refused(refusal.detail("What was charged stays charged.")))
             }
             () = self.channel.gone() => {
                 token.cancel();
-                Err(Stop::Closed)
+                Err(Outcome::Closed)
             }
             () = drained => {
                 token.cancel();
-                Err(Stop::shutdown())
+                Err(Outcome::shutdown())
             }
         }
     }

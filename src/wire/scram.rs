@@ -12,8 +12,8 @@ use rand::rngs::SysRng;
 use sha2::Sha256;
 
 use super::message::Body;
-use super::outcome::Stop;
-use super::stream::Channel;
+use super::outcome::Outcome;
+use super::stream::FramedStream;
 use crate::policy::Secret;
 use crate::refusal::Refusal;
 
@@ -104,12 +104,12 @@ impl Decoy {
 /// `certificate_pem` is the certificate this connection's TLS showed; without one, channel binding
 /// is not offered.
 pub(super) async fn authenticate(
-    channel: &mut Channel,
+    channel: &mut FramedStream,
     role: &str,
     stored: Option<Secret>,
     decoy: &Decoy,
     certificate_pem: Option<&str>,
-) -> Result<(), Stop> {
+) -> Result<(), Outcome> {
     let mut server = ScramServerAuth::new();
     let plus =
         certificate_pem.is_some_and(|pem| server.configure_certificate(pem.as_bytes()).is_ok());
@@ -124,7 +124,7 @@ pub(super) async fn authenticate(
     let mut first = password_message(channel).await?;
     let mechanism = first.text().map_err(|_| malformed())?;
     if !offered.contains(&mechanism) {
-        return Err(Stop::protocol(
+        return Err(Outcome::protocol(
             "client selected an invalid SASL authentication mechanism",
         ));
     }
@@ -156,10 +156,10 @@ pub(super) async fn authenticate(
     }
 }
 
-async fn password_message(channel: &mut Channel) -> Result<Body, Stop> {
+async fn password_message(channel: &mut FramedStream) -> Result<Body, Outcome> {
     let frame = channel.frame(FRAME_BYTES_MAX).await?;
     if frame.kind != b'p' {
-        return Err(Stop::protocol(format!(
+        return Err(Outcome::protocol(format!(
             "expected SASL response, got message type {}",
             frame.kind
         )));
@@ -167,12 +167,12 @@ async fn password_message(channel: &mut Channel) -> Result<Body, Stop> {
     Ok(Body(frame.body))
 }
 
-fn malformed() -> Stop {
-    Stop::protocol("malformed SCRAM message")
+fn malformed() -> Outcome {
+    Outcome::protocol("malformed SCRAM message")
 }
 
-fn wrong_password(role: &str) -> Stop {
-    Stop::Fatal(Refusal::new(
+fn wrong_password(role: &str) -> Outcome {
+    Outcome::Fatal(Refusal::new(
         "28P01",
         format!("password authentication failed for user \"{role}\""),
     ))

@@ -1,7 +1,7 @@
 //! The simple query protocol: one string, any number of statements, text results.
 
 use super::connection::Connection;
-use super::outcome::Stop;
+use super::outcome::Outcome;
 use super::portal::counted;
 use crate::engine::{Service, Size};
 use crate::parse;
@@ -10,7 +10,7 @@ use crate::parse::Statement;
 impl<S: Service> Connection<S> {
     /// What was answered before a statement fails stays answered; what stands after it does not
     /// run.
-    pub(super) async fn simple(&mut self, sql: &str) -> Result<(), Stop> {
+    pub(super) async fn simple(&mut self, sql: &str) -> Result<(), Outcome> {
         self.statements.remove("");
         self.portals.remove("");
         let statements = self.read(sql).await?;
@@ -29,7 +29,7 @@ impl<S: Service> Connection<S> {
             }
             let reply = match self.perform(statement, &[], &[], &[]).await {
                 Ok(reply) => reply,
-                Err(Stop::Refused(refusal)) => {
+                Err(Outcome::Refused(refusal)) => {
                     self.refuse(&refusal);
                     break;
                 }
@@ -55,7 +55,7 @@ impl<S: Service> Connection<S> {
 
     /// The statements of a text; one that cannot be read is recorded like any other that is
     /// refused.
-    pub(super) async fn read(&mut self, sql: &str) -> Result<Vec<Statement>, Stop> {
+    pub(super) async fn read(&mut self, sql: &str) -> Result<Vec<Statement>, Outcome> {
         let turn = self.turn(Size::of_bytes(sql.len())).await?;
         match turn.work(|| parse::parse(sql)) {
             Ok(statements) => Ok(statements),

@@ -15,8 +15,8 @@ use tokio_rustls::LazyConfigAcceptor;
 use super::cancel::Sessions;
 use super::certificate;
 use super::message::Body;
-use super::outcome::{PROTOCOL_VIOLATION, Stop};
-use super::stream::{Channel, Stream};
+use super::outcome::{Outcome, PROTOCOL_VIOLATION};
+use super::stream::{FramedStream, Stream};
 use crate::refusal::{Refusal, sqlstate};
 
 /// The protocol's registered name.
@@ -37,12 +37,12 @@ pub(super) enum Opened {
     /// A cancel request, a failed handshake, or nothing at all: no reply is due.
     Done,
     /// Told and closed.
-    Refused(Box<Channel>, Refusal),
+    Refused(Box<FramedStream>, Refusal),
 }
 
 /// A client that wants to log in.
 pub(super) struct Startup {
-    pub(super) channel: Channel,
+    pub(super) channel: FramedStream,
     /// The certificate shown to this client, for channel binding.
     pub(super) certificate_pem: Option<String>,
     /// The names of the certificate that the client showed; none where it showed none.
@@ -104,7 +104,7 @@ async fn negotiate(
         let code = u32::from_be_bytes([c0, c1, c2, c3]);
         if !(8..=PACKET_BYTES_MAX).contains(&length) {
             return Opened::Refused(
-                Box::new(Channel::new(stream)),
+                Box::new(FramedStream::new(stream)),
                 Refusal::new(PROTOCOL_VIOLATION, "invalid length of startup packet"),
             );
         }
@@ -227,7 +227,7 @@ async fn packet(
         }
         return Opened::Done;
     }
-    let channel = Channel::new(stream);
+    let channel = FramedStream::new(stream);
     let (major, minor) = (code >> 16, code & 0xffff);
     if major != 3 {
         let message =
@@ -272,8 +272,8 @@ fn parameters(body: &mut Body) -> Result<Vec<(String, String)>, Refusal> {
     };
     let mut text = || match body.text() {
         Ok(text) => Ok(text),
-        Err(Stop::Refused(refusal)) => Err(refusal),
-        Err(Stop::Fatal(_) | Stop::Closed) => Err(layout()),
+        Err(Outcome::Refused(refusal)) => Err(refusal),
+        Err(Outcome::Fatal(_) | Outcome::Closed) => Err(layout()),
     };
     let mut found = Vec::new();
     loop {

@@ -9,9 +9,9 @@ use pgwire::messages::response::{
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::outcome::Stop;
+use super::outcome::Outcome;
 use super::transaction::Status;
-use crate::engine::{ColumnDescription, Format, Held, Share};
+use crate::engine::{ColumnDescription, Format, HeldMemory, MemoryShare};
 use crate::refusal::Refusal;
 
 /// Bytes read ahead while a statement runs.
@@ -24,13 +24,13 @@ const SMALL_MAX: usize = 10_000;
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-pub(super) struct Channel {
+pub(super) struct FramedStream {
     stream: Box<dyn Stream>,
     input: BytesMut,
     output: BytesMut,
     /// Room for the long message that is being read, and for the last one until the next is asked
     /// for.
-    reading: Option<Held>,
+    reading: Option<HeldMemory>,
 }
 
 /// One message: its type byte and its body.
@@ -40,7 +40,7 @@ pub(super) struct Frame {
     pub(super) body: Bytes,
 }
 
-impl Channel {
+impl FramedStream {
     pub(super) fn new(stream: Box<dyn Stream>) -> Self {
         Self {
             stream,
@@ -52,13 +52,13 @@ impl Channel {
 
     /// The next message of at most `bytes_max`. May be dropped and called again at any point: what
     /// was read stays in the buffer.
-    pub(super) async fn frame(&mut self, bytes_max: usize) -> Result<Frame, Stop> {
+    pub(super) async fn frame(&mut self, bytes_max: usize) -> Result<Frame, Outcome> {
         loop {
             if let Some(frame) = self.take(bytes_max)? {
                 return Ok(frame);
             }
             if self.stream.read_buf(&mut self.input).await? == 0 {
-                return Err(Stop::Closed);
+                return Err(Outcome::Closed);
             }
         }
     }
@@ -67,8 +67,8 @@ impl Channel {
     pub(super) async fn frame_within(
         &mut self,
         bytes_max: usize,
-        share: &Share,
-    ) -> Result<Frame, Stop> {
+        share: &MemoryShare,
+    ) -> Result<Frame, Outcome> {
         if self.input.len() < AHEAD_MAX {
             self.reading = None;
         }
@@ -87,17 +87,17 @@ impl Channel {
                     .is_none_or(|held| held.bytes() < length)
             {
                 self.reading = None;
-                self.reading = Some(share.hold(length).map_err(Stop::Fatal)?);
+                self.reading = Some(share.hold(length).map_err(Outcome::Fatal)?);
                 self.input
                     .reserve((length + 1).saturating_sub(self.input.len()));
             }
             if self.stream.read_buf(&mut self.input).await? == 0 {
-                return Err(Stop::Closed);
+                return Err(Outcome::Closed);
             }
         }
     }
 
-    fn take(&mut self, bytes_max: usize) -> Result<Option<Frame>, Stop> {
+    fn take(&mut self, bytes_max: usize) -> Result<Option<Frame>, Outcome> {
         let Some(&kind) = self.input.first() else {
             return Ok(None);
         };
@@ -105,7 +105,7 @@ impl Channel {
             b'Q' | b'P' | b'B' | b'F' | b'd' | b'p' => bytes_max,
             b'C' | b'D' | b'E' | b'H' | b'S' | b'X' | b'c' | b'f' => bytes_max.min(SMALL_MAX),
             _ => {
-                return Err(Stop::protocol(format!(
+                return Err(Outcome::protocol(format!(
                     "invalid frontend message type {kind}"
                 )));
             }
@@ -115,7 +115,7 @@ impl Channel {
         };
         let length = usize::try_from(length.get_i32()).unwrap_or(0);
         if length < 4 || length > bytes_max {
-            return Err(Stop::protocol("invalid message length"));
+            return Err(Outcome::protocol("invalid message length"));
         }
         if self.input.len() < length + 1 {
             return Ok(None);
@@ -236,7 +236,7 @@ impl Channel {
     }
 
     /// Pushes replies out when many are held.
-    pub(super) async fn relieve(&mut self) -> Result<(), Stop> {
+    pub(super) async fn relieve(&mut self) -> Result<(), Outcome> {
         if self.output.len() >= HELD_MAX {
             self.flush().await
         } else {
@@ -244,7 +244,7 @@ impl Channel {
         }
     }
 
-    pub(super) async fn flush(&mut self) -> Result<(), Stop> {
+    pub(super) async fn flush(&mut self) -> Result<(), Outcome> {
         self.stream.write_all_buf(&mut self.output).await?;
         self.stream.flush().await?;
         Ok(())
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn a_long_message_behind_a_long_one_takes_room_of_its_own() {
         let (near, _far) = tokio::io::duplex(1);
-        let (mut channel, share) = (Channel::new(Box::new(near)), Share::default());
+        let (mut channel, share) = (FramedStream::new(Box::new(near)), MemoryShare::default());
         for (length, held) in [
             (4_i32 << 20, 4 << 20),
             (5 << 20, 5 << 20),
@@ -320,14 +320,16 @@ mod tests {
                     .now_or_never()
                     .is_none()
             );
-            assert_eq!(channel.reading.as_ref().map(Held::bytes), Some(held));
+            assert_eq!(channel.reading.as_ref().map(HeldMemory::bytes), Some(held));
         }
         let greedy = share.hold(700 << 20).unwrap();
         channel.input = BytesMut::from(
             &[&b"d"[..], &(100_i32 << 20).to_be_bytes(), &[0; AHEAD_MAX]].concat()[..],
         );
         let refused = channel.frame_within(200 << 20, &share).now_or_never();
-        assert!(matches!(refused, Some(Err(Stop::Fatal(refusal))) if refusal.sqlstate == "53200"));
+        assert!(
+            matches!(refused, Some(Err(Outcome::Fatal(refusal))) if refusal.sqlstate == "53200")
+        );
         drop(greedy);
     }
 }

@@ -14,7 +14,7 @@ const WAITING_MIN: usize = 16;
 
 /// All who wait.
 #[derive(Default)]
-pub(super) struct Lobby {
+pub(super) struct Unauthenticated {
     waiting: Mutex<Waiting>,
 }
 
@@ -27,14 +27,14 @@ struct Waiting {
 
 /// One connection's place in the lobby, until it is dropped.
 pub(super) struct Seat {
-    lobby: Arc<Lobby>,
+    lobby: Arc<Unauthenticated>,
     network: IpAddr,
     number: u64,
     /// Cancelled where the connection is to go.
     pub(super) shown_out: CancellationToken,
 }
 
-impl Lobby {
+impl Unauthenticated {
     /// As many may wait as there may be `sessions`.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr, sessions: u32) -> Seat {
         let most = usize::try_from(sessions)
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_longest_waiting_is_shown_out() {
-        let lobby = Arc::new(Lobby::default());
+        let lobby = Arc::new(Unauthenticated::default());
         let mut seats: Vec<Seat> = (0..WAITING_MIN).map(|_| lobby.enter(HOME, 3)).collect();
         drop(seats.remove(5));
         seats.push(lobby.enter(HOME, 3));
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_crowd_shows_out_its_own() {
-        let lobby = Arc::new(Lobby::default());
+        let lobby = Arc::new(Unauthenticated::default());
         let modest = lobby.enter(HOME, 3);
         // Each from another address of one host.
         let crowd: Vec<Seat> = (0..1_000)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgveil::catalog::Server;
-use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Service, Share};
+use pgveil::engine::{Answer, Engine, Format, MakeSampler, MemoryShare, Requester, Service};
 use pgveil::error::Error;
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
@@ -12,7 +12,7 @@ use pgveil::mechanism::{
     Cap, Exponential, Fixed, Noise, RandomError, Randomness, Run, SampleError, Sampler,
 };
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, File, Policy, Renew, Reuse, Wishes, check};
+use pgveil::policy::{Budget, File, Policy, Renew, Reuse, SessionSettings, check};
 use pgveil::postgres::{LocalPostgres, Locale, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use rand::{Rng, SeedableRng};
@@ -240,30 +240,30 @@ impl Veil {
         Some(Arc::new(|| Box::new(Silent)))
     }
 
-    pub fn asker() -> Asker {
-        Asker {
+    pub fn asker() -> Requester {
+        Requester {
             role: "analyst".to_owned(),
-            wishes: Wishes::default(),
+            wishes: SessionSettings::default(),
             settings: Vec::new(),
             search_path: vec!["public".to_owned()],
             process: 0,
-            share: Share::default(),
+            share: MemoryShare::default(),
         }
     }
 
-    pub fn wishes(epsilon: f64) -> Wishes {
-        Wishes {
+    pub fn wishes(epsilon: f64) -> SessionSettings {
+        SessionSettings {
             epsilon: Some(epsilon),
-            ..Wishes::default()
+            ..SessionSettings::default()
         }
     }
 
     /// Buys every answer anew.
-    pub fn fresh() -> Asker {
-        Asker {
-            wishes: Wishes {
+    pub fn fresh() -> Requester {
+        Requester {
+            wishes: SessionSettings {
                 reuse: Reuse::Off,
-                ..Wishes::default()
+                ..SessionSettings::default()
             },
             ..Self::asker()
         }
@@ -285,7 +285,7 @@ impl Veil {
         self.ask_as(&Self::asker(), sql).await
     }
 
-    pub async fn ask_as(&self, asker: &Asker, sql: &str) -> Result<Answer, Error> {
+    pub async fn ask_as(&self, asker: &Requester, sql: &str) -> Result<Answer, Error> {
         let statements = parse(sql).map_err(Error::Parse)?;
         let [Statement::Query(query)] = statements.as_slice() else {
             panic!("one query is wanted: {sql}")
@@ -303,17 +303,17 @@ impl Veil {
     }
 
     /// Rows as text, columns joined by `|`, NULL as `∅`.
-    pub async fn rows_as(&self, asker: &Asker, sql: &str) -> Result<Vec<String>, Error> {
+    pub async fn rows_as(&self, asker: &Requester, sql: &str) -> Result<Vec<String>, Error> {
         rows_of(&self.engine, asker, sql).await
     }
 
     /// What an EXPLAIN says under these wishes.
-    pub async fn explained(&self, wishes: Wishes, sql: &str) -> Vec<String> {
+    pub async fn explained(&self, wishes: SessionSettings, sql: &str) -> Vec<String> {
         let statements = parse(sql).unwrap();
         let [Statement::Explain(query, format)] = statements.as_slice() else {
             panic!("one EXPLAIN is wanted: {sql}")
         };
-        let asker = Asker {
+        let asker = Requester {
             wishes,
             ..Self::asker()
         };
@@ -353,7 +353,7 @@ impl Veil {
     }
 
     /// Asks each question and wants PostgreSQL's own rows.
-    pub async fn answers_as_postgresql(&self, asker: &Asker, questions: &[&str]) {
+    pub async fn answers_as_postgresql(&self, asker: &Requester, questions: &[&str]) {
         for sql in questions {
             let answered = self
                 .rows_as(asker, sql)
@@ -427,7 +427,7 @@ pub async fn engine_over(
 }
 
 /// One query as an engine answers it: rows as text, columns joined by `|`, NULL as `∅`.
-pub async fn rows_of(engine: &Engine, asker: &Asker, sql: &str) -> Result<Vec<String>, Error> {
+pub async fn rows_of(engine: &Engine, asker: &Requester, sql: &str) -> Result<Vec<String>, Error> {
     let statements = parse(sql).map_err(Error::Parse)?;
     let [Statement::Query(query)] = statements.as_slice() else {
         panic!("one query is wanted: {sql}")

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pgveil::ledger::{
-    AccountSpec, AnswerId, Buyer, DebitError, Error, Fingerprint, Ledger, Purchase, Question,
+    AccountSpec, AnswerId, Buyer, DebitError, Error, Fingerprint, Ledger, Purchase, QuestionDigest,
 };
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
 use pgveil::policy::{Budget, Renew};
@@ -98,7 +98,7 @@ fn fingerprint(number: u64) -> Fingerprint {
 }
 
 /// A purchase of one answer that is to be made.
-fn buying(asked: Question) -> Purchase {
+fn buying(asked: QuestionDigest) -> Purchase {
     let (fingerprint, bought) = (fingerprint(1), fingerprint(1));
     Purchase {
         buyer: Buyer::Role,
@@ -271,8 +271,8 @@ async fn failed_debit_is_undone_whole() {
         .unwrap();
 }
 
-fn question(number: u8, accuracy: f64, loss: Loss) -> Question {
-    Question {
+fn question(number: u8, accuracy: f64, loss: Loss) -> QuestionDigest {
+    QuestionDigest {
         digest: [number; 32],
         family: Some([number % 16; 32]),
         accuracy,

@@ -11,7 +11,7 @@ use crate::ir::{ColumnId, Expr, Node};
 use crate::policy::Scalar;
 
 /// The conditions on a column.
-pub(in crate::analyze) struct Met<'e> {
+pub(in crate::analyze) struct ColumnFilter<'e> {
     id: ColumnId,
     conditions: Vec<(&'e Expr, Option<List<'e>>)>,
 }
@@ -54,7 +54,7 @@ impl List<'_> {
     }
 }
 
-impl<'e> Met<'e> {
+impl<'e> ColumnFilter<'e> {
     pub(in crate::analyze) fn new(
         id: ColumnId,
         conditions: impl IntoIterator<Item = &'e Expr>,
@@ -195,7 +195,7 @@ mod tests {
             .iter()
             .flat_map(|list| [list.clone(), not(list.clone()), not(not(list.clone()))])
         {
-            let met = Met::new(ID, [&list]);
+            let met = ColumnFilter::new(ID, [&list]);
             for value in &values {
                 let wanted = match evaluate(&list, &[(ID, value.clone())]) {
                     Ok(holds) => holds == Some(Scalar::Bool(true)),
@@ -219,7 +219,7 @@ mod tests {
             vec![Expr::column(ColumnId(4), Type::Int4); 2],
             Type::Bool,
         );
-        let met = Met::new(ID, [&list, &other, &elsewhere]);
+        let met = ColumnFilter::new(ID, [&list, &other, &elsewhere]);
         assert_eq!(
             (0..50_000)
                 .filter(|n| met.by(&Some(Scalar::Int(*n))))

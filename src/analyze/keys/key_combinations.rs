@@ -10,7 +10,7 @@ use crate::policy::{Listing, Protection, Scalar};
 
 /// Keys whose values belong together, with all combinations there are; `None` is NULL.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tuples {
+pub struct KeyCombinations {
     /// At least two, ascending.
     pub keys: Vec<usize>,
     /// Parallel to `keys`; no row twice.
@@ -21,11 +21,11 @@ pub struct Tuples {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Axis {
     Key(usize),
-    Tuples(Tuples),
+    Tuples(KeyCombinations),
 }
 
 /// The axes of a grouping set, in the order of their first keys.
-pub fn axes(set: &[usize], tuples: &[Tuples]) -> Vec<Axis> {
+pub fn axes(set: &[usize], tuples: &[KeyCombinations]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
     for at in set {
         let is_placed = |axis: &Axis| matches!(axis, Axis::Tuples(t) if t.keys.contains(at));
@@ -42,7 +42,7 @@ pub fn axes(set: &[usize], tuples: &[Tuples]) -> Vec<Axis> {
     axes
 }
 
-impl Tuples {
+impl KeyCombinations {
     /// Of the keys that a grouping set has.
     fn within(&self, set: &[usize]) -> Self {
         let kept: Vec<usize> = (0..self.keys.len())
@@ -70,7 +70,7 @@ impl Keys<'_> {
         &self,
         keys: &mut [(Expr, KeyRule)],
         input: &Relation,
-    ) -> Vec<Tuples> {
+    ) -> Vec<KeyCombinations> {
         let mut found = Vec::new();
         for scan in scans(input) {
             let Some((listed, listing)) = self.public_rows(scan) else {
@@ -273,7 +273,7 @@ fn ordered(
     members: Vec<usize>,
     combined: Vec<Vec<Option<Scalar>>>,
     keys: &mut [(Expr, KeyRule)],
-) -> Tuples {
+) -> KeyCombinations {
     let places: Vec<HashMap<String, usize>> =
         members.iter().map(|at| places(&keys[*at].1)).collect();
     let mut ranked: Vec<(Vec<usize>, Vec<Option<Scalar>>)> = Vec::new();
@@ -294,7 +294,7 @@ fn ordered(
             values.retain(|value| held.contains(&spelled(value)));
         }
     }
-    Tuples {
+    KeyCombinations {
         keys: members,
         rows,
     }

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::arguments::AuditOptions;
 use super::{Failure, signal, start};
 use crate::audit::{
-    CANARY, Influence, Question, Trials, attack, attempts, influence, provable, questions,
+    AuditQuestion, CANARY, Influence, Trials, attack, attempts, influence, provable, questions,
 };
 use crate::mechanism::{Loss, Mechanism};
 use crate::rewrite::Plan;
@@ -117,7 +117,7 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
 /// The influence on each release of a question; what shows nothing of it is named, too.
 async fn measure(
     stage: &Stage,
-    question: &Question,
+    question: &AuditQuestion,
     plan: &Plan,
     measured: &mut Vec<Measured>,
     unmeasured: &mut Vec<String>,
@@ -171,7 +171,7 @@ fn mechanism(plan: &Plan) -> &'static str {
     }
 }
 
-fn bar(asked: &[Question], trials: u32) -> ProgressBar {
+fn bar(asked: &[AuditQuestion], trials: u32) -> ProgressBar {
     let bar = ProgressBar::new(asked.len() as u64 * u64::from(trials) * 2);
     if let Ok(style) =
         ProgressStyle::with_template("{msg} [{bar:32}] {pos}/{len} answers, {eta} left")

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::audit::{Gain, Question};
+use crate::audit::{AuditQuestion, Gain};
 use crate::mechanism::Loss;
 
 /// Below this share of the charge a bound proves little.
@@ -79,7 +79,7 @@ pub struct Attempt {
 }
 
 impl Asked {
-    pub fn new(question: &Question, noise: &'static str, loss: Loss, gain: Gain) -> Self {
+    pub fn new(question: &AuditQuestion, noise: &'static str, loss: Loss, gain: Gain) -> Self {
         let (currency, charged, found) = match loss.epsilon {
             Some(epsilon) => ("epsilon", epsilon.to_f64(), gain.epsilon),
             None => ("mu", loss.mu_squared.to_f64().sqrt(), gain.mu),
@@ -255,7 +255,7 @@ mod tests {
     use crate::mechanism::{Mu, loss_gaussian};
 
     fn report(found: f64) -> Report {
-        let question = Question {
+        let question = AuditQuestion {
             name: "count of a.b".to_owned(),
             sql: "SELECT count(*) FROM a.b".to_owned(),
             shows: Shows::Row,

@@ -13,19 +13,19 @@ use tokio_postgres::{Client, Config};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::trials::Session;
-use crate::audit::{Population, Question, Seen};
+use crate::audit::{AuditQuestion, Population, Seen};
 use crate::auto_bounds;
 use crate::catalog;
 use crate::cli::start;
 use crate::cli::start::{Opened, Started};
 use crate::cli::{Failure, serve};
-use crate::engine::{Asker, Engine, Share};
+use crate::engine::{Engine, MemoryShare, Requester};
 use crate::mechanism::{Accounting, Loss};
 use crate::parse::{Statement, parse};
 use crate::policy;
 use crate::policy::{
     Budget, Certificate, ColumnRule, File, Finding, KeyChoice, Policy, Renew, Reuse, Role,
-    RoleReuse, TableRule, Wishes,
+    RoleReuse, SessionSettings, TableRule,
 };
 use crate::postgres::{Connected, Directory, Engine as Server, LocalPostgres, Options, connect};
 use crate::shadow::{ShadowSource, twin};
@@ -158,7 +158,7 @@ impl Stage {
     /// How each question would be answered now.
     pub async fn plans(
         &self,
-        questions: &[Question],
+        questions: &[AuditQuestion],
     ) -> Result<Vec<Arc<crate::rewrite::Plan>>, Failure> {
         let mut plans = Vec::new();
         for question in questions {
@@ -172,18 +172,18 @@ impl Stage {
             } else {
                 KeyChoice::Auto
             };
-            let wishes = Wishes {
+            let wishes = SessionSettings {
                 keys,
                 reuse: Reuse::Off,
-                ..Wishes::default()
+                ..SessionSettings::default()
             };
-            let asker = Asker {
+            let asker = Requester {
                 role: AUDITOR.to_owned(),
                 wishes,
                 settings: Vec::new(),
                 search_path: Vec::new(),
                 process: 0,
-                share: Share::default(),
+                share: MemoryShare::default(),
             };
             plans.push(
                 self.engine()
@@ -199,7 +199,7 @@ impl Stage {
     /// Buys each question so many times, all in sessions of their own.
     pub async fn buy(
         &self,
-        questions: &[Question],
+        questions: &[AuditQuestion],
         times: u32,
         bar: &ProgressBar,
     ) -> Result<Vec<Vec<Seen>>, Failure> {
@@ -301,7 +301,7 @@ async fn audited(
         },
         renew: Renew::Never,
         reuse: RoleReuse::Chosen,
-        wishes: Wishes::default(),
+        wishes: SessionSettings::default(),
         search_path: None,
     }];
     for table in &mut file.tables {

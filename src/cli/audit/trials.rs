@@ -2,7 +2,7 @@
 
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
-use crate::audit::{Question, Seen, Shows};
+use crate::audit::{AuditQuestion, Seen, Shows};
 use crate::cli::{Failure, start};
 use crate::mechanism::{Fixed, Loss};
 
@@ -10,7 +10,7 @@ pub struct Session(pub Client);
 
 impl Session {
     /// Buys every answer anew, with keys as the question wants them.
-    pub async fn expect(&self, question: &Question) -> Result<(), Failure> {
+    pub async fn expect(&self, question: &AuditQuestion) -> Result<(), Failure> {
         let keys = if question.is_thresholded() {
             "threshold"
         } else {
@@ -23,7 +23,7 @@ impl Session {
     }
 
     /// The numbers that one answer shows of the canary.
-    pub async fn ask(&self, question: &Question) -> Result<Seen, Failure> {
+    pub async fn ask(&self, question: &AuditQuestion) -> Result<Seen, Failure> {
         let messages = self
             .0
             .simple_query(&question.sql)

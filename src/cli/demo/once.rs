@@ -1,10 +1,10 @@
 //! `--once`: answers as psql would print them, with their noise and cost.
 
 use crate::cli::{Failure, table};
-use crate::engine::{Asker, Engine, Service, Share};
+use crate::engine::{Engine, MemoryShare, Requester, Service};
 use crate::error::Error;
 use crate::parse::{Statement, parse};
-use crate::policy::{WISHES, Wishes, schemas};
+use crate::policy::{SessionSettings, WISHES, schemas};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Answers every statement in turn; the first error ends it, as psql's simple query does.
@@ -20,13 +20,13 @@ pub async fn answer(engine: &Engine, sql: &str) -> Result<(), Failure> {
 
 async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
     let report = |error: Error| error.report();
-    let mut asker = Asker {
+    let mut asker = Requester {
         role: super::ANALYST.to_owned(),
         wishes: engine.wishes(super::ANALYST),
         settings: Vec::new(),
         search_path: schemas(&engine.search_path(super::ANALYST), super::ANALYST),
         process: 0,
-        share: Share::default(),
+        share: MemoryShare::default(),
     };
     for statement in parse(sql)? {
         match statement {
@@ -77,7 +77,10 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
 }
 
 /// SET of a setting `pgveil.*` is the one session statement that matters to an answer here.
-fn wished(mut wishes: Wishes, session: crate::parse::Session) -> Result<Wishes, Refusal> {
+fn wished(
+    mut wishes: SessionSettings,
+    session: crate::parse::Session,
+) -> Result<SessionSettings, Refusal> {
     let crate::parse::Session::Set {
         scope: _,
         name,

@@ -4,9 +4,9 @@ use crate::mechanism::calibration::{loss_gaussian, loss_laplace, loss_threshold}
 use crate::mechanism::choice::*;
 use crate::mechanism::loss::Mu;
 
-fn standing(epsilon: f64, accounting: Accounting, spent: Loss) -> Standing {
+fn standing(epsilon: f64, accounting: Accounting, spent: Loss) -> AccountState {
     let down = Fixed::round_down;
-    Standing {
+    AccountState {
         cap: Cap::new(down(epsilon), down(1e-6), down(0.005), accounting).unwrap(),
         spent,
     }
@@ -20,7 +20,7 @@ fn count(error: f64) -> (Loss, Loss) {
     )
 }
 
-fn chosen(accounts: &[Standing], error: f64) -> Mechanism {
+fn chosen(accounts: &[AccountState], error: f64) -> Mechanism {
     let (laplace, gaussian) = count(error);
     choose(accounts, &[Either { laplace, gaussian }])
 }

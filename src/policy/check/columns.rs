@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::domains::Domains;
 use super::{Listed, find_column};
 use crate::catalog;
-use crate::policy::error::{At, Findings, Place};
+use crate::policy::error::{At, Findings, Location};
 use crate::policy::file::{ColumnEntry, ColumnRule, Literal, TableRule, UnitRule};
 use crate::policy::scalar;
 use crate::policy::{Bounds, Column, Scalar};
@@ -272,7 +272,7 @@ fn is_complete(
         .map_or(is_either, |complete| complete.value)
 }
 
-fn is_listable(column: &catalog::Column, place: Place, findings: &mut Findings) -> bool {
+fn is_listable(column: &catalog::Column, place: Location, findings: &mut Findings) -> bool {
     if !scalar::is_listable(&column.data_type) {
         findings.error(
             place,
@@ -315,7 +315,7 @@ fn magnitude(value: &Scalar) -> Option<f64> {
 
 fn bounds(
     column: &catalog::Column,
-    place: Place,
+    place: Location,
     lower: &At<Literal>,
     upper: &At<Literal>,
     findings: &mut Findings,
@@ -364,7 +364,7 @@ fn bounds(
 
 /// Bounds beside what a CHECK allows: wider ones give more noise than need be, narrower ones cut
 /// values off.
-fn checked(column: &catalog::Column, place: Place, bounds: &Bounds, findings: &mut Findings) {
+fn checked(column: &catalog::Column, place: Location, bounds: &Bounds, findings: &mut Findings) {
     let order = |a: &Scalar, b: &Scalar| scalar::compare(a, b).unwrap_or(Ordering::Equal);
     let read = |texts: &[String]| {
         texts
@@ -409,7 +409,7 @@ fn checked(column: &catalog::Column, place: Place, bounds: &Bounds, findings: &m
 fn declared(
     column: &catalog::Column,
     values: &[At<Literal>],
-    place: Place,
+    place: Location,
     max: u32,
     findings: &mut Findings,
 ) -> Option<Vec<Scalar>> {

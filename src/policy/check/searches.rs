@@ -3,7 +3,7 @@
 use super::Listed;
 use super::columns::constant;
 use crate::catalog;
-use crate::policy::auto_bounds::{Search, Sought, is_searchable};
+use crate::policy::auto_bounds::{AutoBound, Search, is_searchable};
 use crate::policy::error::Findings;
 use crate::policy::file::{ColumnRule, RowsRule, TableRule};
 use crate::policy::{Column, Unit};
@@ -36,7 +36,7 @@ pub fn of(
     {
         searches.push(Search {
             table: at,
-            sought: Sought::Rows,
+            sought: AutoBound::Rows,
         });
     }
     for (position, column) in columns.iter().enumerate() {
@@ -82,7 +82,7 @@ pub fn of(
         };
         let search = Search {
             table: at,
-            sought: Sought::Bounds {
+            sought: AutoBound::Bounds {
                 column: position,
                 lower,
                 upper,

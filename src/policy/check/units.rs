@@ -2,9 +2,9 @@
 
 use super::{Listed, find_column};
 use crate::catalog::{Column, Equality, Kind, Type};
-use crate::policy::error::{At, Findings, Place};
+use crate::policy::error::{At, Findings, Location};
 use crate::policy::file::{File, PathStep, RowsRule, TableRule, UnitRule};
-use crate::policy::{Step, Unit};
+use crate::policy::{Unit, UnitStep};
 
 /// The unit of each listed table, in their order; `None` for public tables and where an error was
 /// noted.
@@ -122,8 +122,8 @@ fn has_one_row(table: &Listed<'_>, unit: &UnitRule) -> bool {
     }
 }
 
-fn made(step: &PathStep) -> Step {
-    Step {
+fn made(step: &PathStep) -> UnitStep {
+    UnitStep {
         column: step.column.clone(),
         schema: step.schema.clone(),
         table: step.table.clone(),
@@ -418,7 +418,7 @@ fn family(data_type: &Type) -> Type {
 /// A policy protects one sort of unit: where several tables carry it themselves, their unit columns
 /// have one type, and one name or a foreign key between them.
 fn one_unit(listed: &[Listed<'_>], units: &[Option<Unit>], findings: &mut Findings) {
-    let mut carriers: Vec<(&Listed<'_>, &Unit, Place)> = Vec::new();
+    let mut carriers: Vec<(&Listed<'_>, &Unit, Location)> = Vec::new();
     for (table, unit) in listed.iter().zip(units) {
         let (
             Some(unit),

@@ -1,6 +1,6 @@
 //! Reads the `privacy:` section: the word for a unit, the owner's budget, the price of a query.
 
-use crate::policy::error::{Findings, Place};
+use crate::policy::error::{Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
 use crate::policy::yaml::tree::{Node, Value};
@@ -102,7 +102,13 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
 }
 
 /// A budget that is too small for its accounting buys nothing.
-pub fn spendable(place: Place, what: &str, budget: Budget, owner: &Owner, findings: &mut Findings) {
+pub fn spendable(
+    place: Location,
+    what: &str,
+    budget: Budget,
+    owner: &Owner,
+    findings: &mut Findings,
+) {
     let (Some(accounting), Some(share)) = (owner.accounting, owner.threshold_share) else {
         return;
     };
@@ -112,7 +118,12 @@ pub fn spendable(place: Place, what: &str, budget: Budget, owner: &Owner, findin
 }
 
 /// The owner's total binds for ever.
-fn lasting(place: Place, budget: Budget, renew: Renew, findings: &mut Findings) -> Option<Budget> {
+fn lasting(
+    place: Location,
+    budget: Budget,
+    renew: Renew,
+    findings: &mut Findings,
+) -> Option<Budget> {
     match renew {
         Renew::Never => Some(budget),
         Renew::Weekly | Renew::Monthly => {
@@ -257,7 +268,7 @@ fn per_query(node: &Node, findings: &mut Findings) -> Option<PerQuery> {
         )
         .map(Some),
     };
-    let place: Place = fields.place();
+    let place: Location = fields.place();
     fields.done(findings);
     let (default, max, min) = (default?, max?, min?);
     if max < default {

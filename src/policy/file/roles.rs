@@ -5,12 +5,13 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::privacy;
 use super::privacy::Owner;
-use crate::policy::error::{Findings, Place};
+use crate::policy::error::{Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::{Environment, Fields};
 use crate::policy::yaml::tree::Node;
 use crate::policy::{
-    Ceilings, Certificate, Renew, Role, RoleReuse, Secret, WISHES, Wishes, path_names, path_of,
+    Ceilings, Certificate, Renew, Role, RoleReuse, Secret, SessionSettings, WISHES, path_names,
+    path_of,
 };
 
 /// What the rest of the file allows to roles.
@@ -26,7 +27,7 @@ pub fn read(
     allowed: &Allowed,
     environment: Environment<'_>,
     findings: &mut Findings,
-) -> Option<Vec<(Role, Place)>> {
+) -> Option<Vec<(Role, Location)>> {
     let items = read::list(
         node,
         "roles",
@@ -36,7 +37,7 @@ pub fn read(
     if items.is_empty() {
         findings.error(node.place, "roles is empty; without a role nobody can ask");
     }
-    let mut roles: Vec<(Role, Place)> = Vec::new();
+    let mut roles: Vec<(Role, Location)> = Vec::new();
     for item in items {
         let Some((role, place)) = role(item, allowed, environment, findings) else {
             continue;
@@ -55,7 +56,7 @@ fn role(
     allowed: &Allowed,
     environment: Environment<'_>,
     findings: &mut Findings,
-) -> Option<(Role, Place)> {
+) -> Option<(Role, Location)> {
     let owner = &allowed.owner;
     let mut fields = Fields::open(node, "a role", findings)?;
     let name = fields
@@ -163,8 +164,8 @@ fn settings(
     who: &str,
     ceilings: &Ceilings,
     findings: &mut Findings,
-) -> (Wishes, Option<String>) {
-    let mut wishes = Wishes::default();
+) -> (SessionSettings, Option<String>) {
+    let mut wishes = SessionSettings::default();
     let Some(mut fields) = Fields::open(node, format!("the settings of {who}"), findings) else {
         return (wishes, None);
     };

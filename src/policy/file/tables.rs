@@ -1,7 +1,7 @@
 //! Reads the `tables:` section: which tables are shown, whose rows they hold, and what is known of
 //! their columns.
 
-use crate::policy::error::{At, Findings, Place};
+use crate::policy::error::{At, Findings, Location};
 use crate::policy::views::SCHEMA as VIEW_SCHEMA;
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
@@ -10,7 +10,7 @@ use crate::policy::yaml::tree::{Entry, Node, Value};
 /// One table as the file names it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableEntry {
-    pub place: Place,
+    pub place: Location,
     pub schema: String,
     pub name: String,
     pub rule: TableRule,
@@ -60,7 +60,7 @@ pub struct PathStep {
 /// One column as the file names it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnEntry {
-    pub place: Place,
+    pub place: Location,
     pub name: String,
     pub rule: ColumnRule,
     /// `nullable: false` is compared with the catalog.
@@ -75,13 +75,13 @@ pub enum ColumnRule {
     Hidden,
     Visible,
     Bounds {
-        place: Place,
+        place: Location,
         lower: At<Literal>,
         upper: At<Literal>,
     },
     /// `auto`, or `auto` in place of one bound: an end that is not written is left to a search.
     Searched {
-        place: Place,
+        place: Location,
         lower: Option<At<Literal>>,
         upper: Option<At<Literal>>,
     },

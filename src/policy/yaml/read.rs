@@ -2,7 +2,7 @@
 //! nothing.
 
 use super::tree::{Entry, Node, Value};
-use crate::policy::error::{At, Findings, Place};
+use crate::policy::error::{At, Findings, Location};
 
 /// Looks up environment variables; tests hand in their own.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -10,7 +10,7 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// The entries of one map; `done` reports those that nobody asked for.
 pub struct Fields<'a> {
     what: String,
-    place: Place,
+    place: Location,
     entries: &'a [Entry],
     known: Vec<&'static str>,
 }
@@ -39,7 +39,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> Location {
         self.place
     }
 

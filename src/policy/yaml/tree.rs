@@ -5,12 +5,12 @@ use std::borrow::Cow;
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle};
 
-use crate::policy::error::{Findings, Place};
+use crate::policy::error::{Findings, Location};
 
 /// One value of the file.
 #[derive(Debug, Clone)]
 pub struct Node {
-    pub place: Place,
+    pub place: Location,
     pub value: Value,
 }
 
@@ -27,7 +27,7 @@ pub enum Value {
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub key: String,
-    pub place: Place,
+    pub place: Location,
     pub value: Node,
 }
 
@@ -68,7 +68,7 @@ pub fn parse(text: &str, findings: &mut Findings) -> Option<Node> {
     }
     if builder.root.is_none() {
         findings.error(
-            Place::START,
+            Location::START,
             "the file is empty; a policy starts with `version: 1`",
         );
     }
@@ -78,7 +78,7 @@ pub fn parse(text: &str, findings: &mut Findings) -> Option<Node> {
 /// A list or map whose end has not come yet, with the key that waits for its value.
 struct Open {
     node: Node,
-    key: Option<(String, Place)>,
+    key: Option<(String, Location)>,
 }
 
 struct Builder {
@@ -88,7 +88,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn take(&mut self, event: Event<'_>, place: Place, findings: &mut Findings) {
+    fn take(&mut self, event: Event<'_>, place: Location, findings: &mut Findings) {
         match event {
             Event::StreamStart
             | Event::StreamEnd
@@ -206,7 +206,7 @@ fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Value {
     }
 }
 
-fn decorated(anchor: usize, tagged: bool, place: Place, findings: &mut Findings) {
+fn decorated(anchor: usize, tagged: bool, place: Location, findings: &mut Findings) {
     if anchor != 0 {
         findings.error(
             place,
@@ -218,8 +218,8 @@ fn decorated(anchor: usize, tagged: bool, place: Place, findings: &mut Findings)
     }
 }
 
-fn place(marker: &Marker) -> Place {
-    Place {
+fn place(marker: &Marker) -> Location {
+    Location {
         line: marker.line(),
         column: marker.col() + 1,
     }

@@ -31,7 +31,7 @@ enum Common {
 
 /// What is known of one column.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Fact {
+struct ColumnFacts {
     /// Equal values belong to one unit: the unit itself, a key along its path, or a one-column key
     /// of a private table.
     determines: Option<Common>,
@@ -41,13 +41,13 @@ struct Fact {
 
 /// The rows of a query.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rows {
+pub struct QueryRows {
     /// Rows of private tables: selected, filtered, joined, or grouped within one unit.
     pub private: bool,
-    columns: Vec<(String, Fact)>,
+    columns: Vec<(String, ColumnFacts)>,
 }
 
-impl Rows {
+impl QueryRows {
     /// Those of a WITH where it is named.
     fn mentioned_at(&self, place: &ast::TableFactor) -> Self {
         let mut rows = self.clone();
@@ -67,12 +67,12 @@ impl Rows {
 struct Shape {
     private: bool,
     scope: Scope,
-    facts: Vec<Fact>,
+    facts: Vec<ColumnFacts>,
 }
 
 impl Shape {
-    fn of(alias: String, rows: Rows) -> Self {
-        let named = |(at, (name, _)): (usize, &(String, Fact))| Named {
+    fn of(alias: String, rows: QueryRows) -> Self {
+        let named = |(at, (name, _)): (usize, &(String, ColumnFacts))| Named {
             name: name.clone(),
             id: ColumnId(at as u32),
         };
@@ -91,10 +91,15 @@ impl Shape {
     /// be missing determines nothing.
     fn beside(&mut self, mut right: Self, keeps_left: bool, keeps_right: bool, folded: &[String]) {
         if !keeps_left {
-            self.facts.iter_mut().for_each(|f| *f = Fact::default());
+            self.facts
+                .iter_mut()
+                .for_each(|f| *f = ColumnFacts::default());
         }
         if !keeps_right {
-            right.facts.iter_mut().for_each(|f| *f = Fact::default());
+            right
+                .facts
+                .iter_mut()
+                .for_each(|f| *f = ColumnFacts::default());
         }
         let offset = self.facts.len() as u32;
         let scope = right.scope.renumbered(|id| ColumnId(id.0 + offset));
@@ -123,7 +128,7 @@ impl Shape {
         }
     }
 
-    fn fact(&self, id: ColumnId) -> Fact {
+    fn fact(&self, id: ColumnId) -> ColumnFacts {
         self.facts.get(id.0 as usize).copied().unwrap_or_default()
     }
 }
@@ -134,7 +139,7 @@ impl Resolver<'_> {
         &self,
         query: &ast::Query,
         environment: &Environment,
-    ) -> Result<Rows, Refusal> {
+    ) -> Result<QueryRows, Refusal> {
         let environment = self.environment_of(query.with.as_ref(), environment)?;
         self.rows_of_body(&query.body, &environment)
     }
@@ -176,7 +181,7 @@ impl Resolver<'_> {
         &self,
         body: &ast::SetExpr,
         environment: &Environment,
-    ) -> Result<Rows, Refusal> {
+    ) -> Result<QueryRows, Refusal> {
         match body {
             ast::SetExpr::Select(select) => self.rows_of_select(select, environment),
             ast::SetExpr::Query(query) => self.rows_of(query, environment),
@@ -190,21 +195,21 @@ impl Resolver<'_> {
                     self.rows_of_body(left, environment)?,
                     self.rows_of_body(right, environment)?,
                 );
-                let both = |(a, b): (&(String, Fact), &(String, Fact))| {
+                let both = |(a, b): (&(String, ColumnFacts), &(String, ColumnFacts))| {
                     (
                         a.0.clone(),
-                        Fact {
+                        ColumnFacts {
                             determines: a.1.determines.filter(|_| a.1.determines == b.1.determines),
                             origin: None,
                         },
                     )
                 };
-                Ok(Rows {
+                Ok(QueryRows {
                     private: left.private || right.private,
                     columns: left.columns.iter().zip(&right.columns).map(both).collect(),
                 })
             }
-            _ => Ok(Rows::default()),
+            _ => Ok(QueryRows::default()),
         }
     }
 
@@ -230,7 +235,7 @@ impl Resolver<'_> {
         &self,
         select: &ast::Select,
         environment: &Environment,
-    ) -> Result<Rows, Refusal> {
+    ) -> Result<QueryRows, Refusal> {
         let shape = self.shape_of_from(select, environment)?;
         let mut columns = Vec::new();
         for item in &select.projection {
@@ -273,7 +278,7 @@ impl Resolver<'_> {
         }
         let private =
             shape.private && (!is_aggregated(select) || self.keeps_units_apart(select, &shape)?);
-        Ok(Rows { private, columns })
+        Ok(QueryRows { private, columns })
     }
 
     /// Whether the groups of an aggregating SELECT each lie within one unit: its keys hold a
@@ -333,7 +338,7 @@ impl Resolver<'_> {
     }
 
     fn tells_apart(&self, keys: &[ColumnId], shape: &Shape) -> Result<bool, Refusal> {
-        let facts: Vec<Fact> = keys.iter().map(|id| shape.fact(*id)).collect();
+        let facts: Vec<ColumnFacts> = keys.iter().map(|id| shape.fact(*id)).collect();
         Ok(facts.iter().any(|f| {
             f.determines.is_some()
                 || f.origin
@@ -342,7 +347,7 @@ impl Resolver<'_> {
     }
 
     /// A whole NOT NULL key of one mention of a table is among the columns.
-    fn holds_key(&self, mention: u64, table: TableId, facts: &[Fact]) -> bool {
+    fn holds_key(&self, mention: u64, table: TableId, facts: &[ColumnFacts]) -> bool {
         let policy = &self.policy.tables[table.0];
         policy.unique_keys.iter().any(|key| {
             key.tells_apart(|name| {
@@ -458,11 +463,11 @@ impl Resolver<'_> {
                             .view()
                             .columns
                             .iter()
-                            .map(|(name, _)| ((*name).to_owned(), Fact::default()))
+                            .map(|(name, _)| ((*name).to_owned(), ColumnFacts::default()))
                             .collect();
                         (
                             view.view().name.to_owned(),
-                            Rows {
+                            QueryRows {
                                 private: false,
                                 columns,
                             },
@@ -494,7 +499,7 @@ impl Resolver<'_> {
                     .collect();
                 aliased(
                     String::new(),
-                    Rows {
+                    QueryRows {
                         private: shape.private,
                         columns,
                     },
@@ -505,20 +510,24 @@ impl Resolver<'_> {
         }
     }
 
-    fn rows_of_table(&self, id: TableId, mention: &ast::TableFactor) -> Rows {
+    fn rows_of_table(&self, id: TableId, mention: &ast::TableFactor) -> QueryRows {
         let table = &self.policy.tables[id.0];
         let private = self.is_private(id);
         let fact = |(at, column): (usize, &crate::policy::Column)| {
-            let fact = Fact {
+            let fact = ColumnFacts {
                 determines: self.common(id, at),
                 origin: Some((mention_at(0, mention), id, at)),
             };
             (
                 column.name.clone(),
-                if private { fact } else { Fact::default() },
+                if private {
+                    fact
+                } else {
+                    ColumnFacts::default()
+                },
             )
         };
-        Rows {
+        QueryRows {
             private,
             columns: table.columns.iter().enumerate().map(fact).collect(),
         }
@@ -569,12 +578,16 @@ fn mention_at(within: u64, place: &ast::TableFactor) -> u64 {
     hasher.finish()
 }
 
-fn aliased(own: String, rows: Rows, alias: Option<&ast::TableAlias>) -> Result<Shape, Refusal> {
+fn aliased(
+    own: String,
+    rows: QueryRows,
+    alias: Option<&ast::TableAlias>,
+) -> Result<Shape, Refusal> {
     let name = alias.map_or(Ok(own), |a| name_of(&a.name))?;
     Ok(Shape::of(name, renamed(rows, alias)?))
 }
 
-fn renamed(mut rows: Rows, alias: Option<&ast::TableAlias>) -> Result<Rows, Refusal> {
+fn renamed(mut rows: QueryRows, alias: Option<&ast::TableAlias>) -> Result<QueryRows, Refusal> {
     let names = alias.into_iter().flat_map(|a| &a.columns);
     for ((name, _), definition) in rows.columns.iter_mut().zip(names) {
         *name = name_of(&definition.name)?;

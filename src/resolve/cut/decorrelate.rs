@@ -19,14 +19,14 @@ use crate::resolve::names::scope::Scope;
 use crate::resolve::outer::expression::quoted;
 use crate::resolve::outer::query::{Environment, is_aggregated, item_expr};
 use crate::resolve::outer::select::empty_select;
-use crate::resolve::private::subquery::{Given, Place, plain_select, unnested};
+use crate::resolve::private::subquery::{Given, SubqueryPlace, plain_select, unnested};
 
 /// Names of the released groups and of their columns; no text of a client has the first.
 const GROUPS: &str = "groups found";
 const VALUE: &str = "value found";
 
 /// The subquery's groups, and what finds one of them.
-pub(in crate::resolve) struct Asunder {
+pub(in crate::resolve) struct Decorrelate {
     groups: ast::Query,
     /// Its own sides of the equalities.
     own: Vec<ast::Expr>,
@@ -43,7 +43,7 @@ impl Resolver<'_> {
         &mut self,
         select: &ast::Select,
         environment: &Environment,
-    ) -> Result<Option<Asunder>, Refusal> {
+    ) -> Result<Option<Decorrelate>, Refusal> {
         let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modifiers) if keys.is_empty() && modifiers.is_empty());
         let plain = ungrouped
             && select.distinct.is_none()
@@ -105,7 +105,7 @@ impl Resolver<'_> {
             group_by: ast::GroupByExpr::Expressions(own.clone(), Vec::new()),
             ..empty_select()
         }));
-        Ok(Some(Asunder {
+        Ok(Some(Decorrelate {
             groups,
             own,
             others,
@@ -123,7 +123,7 @@ impl Resolver<'_> {
         let Some(select) = plain_select(query).filter(|_| query.with.is_none()) else {
             return Ok(None);
         };
-        let Some(Asunder {
+        let Some(Decorrelate {
             groups,
             own: _,
             others,
@@ -172,10 +172,10 @@ impl Resolver<'_> {
         &mut self,
         select: &ast::Select,
         environment: &Environment,
-        around: Place<'_>,
+        around: SubqueryPlace<'_>,
         given: &mut Given,
     ) -> Result<Option<Expr>, Refusal> {
-        let Some(Asunder {
+        let Some(Decorrelate {
             groups,
             own,
             others,

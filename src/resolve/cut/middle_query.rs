@@ -9,11 +9,11 @@ use sqlparser::ast;
 use super::is_distinct_rows;
 use crate::catalog::Type;
 use crate::ir::relation::{
-    ColumnInfo, ConstantId, ConstantRows, Middle, MiddleRows, Relation, release_number,
+    ColumnInfo, ConstantId, ConstantRows, MiddleQuery, MiddleRows, Relation, release_number,
 };
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::classify::unit_rows::Rows;
+use crate::resolve::classify::unit_rows::QueryRows;
 use crate::resolve::expression::aggregate_call::aggregate_name;
 use crate::resolve::names::scope::{Named, name_of, names_of};
 use crate::resolve::outer::allow_list;
@@ -217,7 +217,7 @@ impl Resolver<'_> {
                 .enumerate()
                 .map(|(at, data_type)| ((number, at), data_type.clone())),
         );
-        self.middles.push(Middle {
+        self.middles.push(MiddleQuery {
             query: Box::new(query),
             columns,
             releases,
@@ -472,7 +472,7 @@ impl Resolver<'_> {
 /// every path else.
 pub(in crate::resolve) fn is_made_before(
     query: &ast::Query,
-    rows: &Rows,
+    rows: &QueryRows,
     environment: &Environment,
 ) -> bool {
     let is_middle = |name: &String| {

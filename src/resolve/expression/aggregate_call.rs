@@ -5,7 +5,8 @@ use sqlparser::ast;
 use super::Expressions;
 use crate::catalog::Type;
 use crate::ir::aggregate::{
-    Aggregate, Distinct, End, Fractions, MILLIONTHS, Moment, Operation, Paired, Quantifier, Spread,
+    Aggregate, Distinct, End, Fractions, MILLIONTHS, Moment, Operation, Paired, Quantifier,
+    VarianceKind,
 };
 use crate::ir::functions::AGGREGATES;
 use crate::ir::literal::type_name;
@@ -431,12 +432,12 @@ const PLAIN: &[&str] = &[
     "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every",
 ];
 
-fn spread(name: &str) -> Option<Spread> {
+fn spread(name: &str) -> Option<VarianceKind> {
     Some(match name {
-        "var_pop" => Spread::VariancePopulation,
-        "var_samp" | "variance" => Spread::VarianceSample,
-        "stddev_pop" => Spread::DeviationPopulation,
-        "stddev_samp" | "stddev" => Spread::DeviationSample,
+        "var_pop" => VarianceKind::VariancePopulation,
+        "var_samp" | "variance" => VarianceKind::VarianceSample,
+        "stddev_pop" => VarianceKind::DeviationPopulation,
+        "stddev_samp" | "stddev" => VarianceKind::DeviationSample,
         _ => return None,
     })
 }

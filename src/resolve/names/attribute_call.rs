@@ -18,17 +18,17 @@ use crate::resolve::outer::allow_list::is_harmless;
 /// # Errors
 /// 0A000 with the name.
 pub fn check_dotted(query: &parse::Query, callable: &HashSet<String>) -> Result<(), Refusal> {
-    match ast::Visit::visit(&*query.0, &mut Dotted { callable }) {
+    match ast::Visit::visit(&*query.0, &mut AttributeCall { callable }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(refusal) => Err(refusal),
     }
 }
 
-struct Dotted<'a> {
+struct AttributeCall<'a> {
     callable: &'a HashSet<String>,
 }
 
-impl Dotted<'_> {
+impl AttributeCall<'_> {
     fn check(&self, last: &ast::Ident) -> Result<(), Refusal> {
         let name = name_of(last)?;
         if !self.callable.contains(&name) || is_harmless(&name) {
@@ -45,7 +45,7 @@ impl Dotted<'_> {
     }
 }
 
-impl ast::Visitor for Dotted<'_> {
+impl ast::Visitor for AttributeCall<'_> {
     type Break = Refusal;
 
     fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Refusal> {

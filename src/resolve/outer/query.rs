@@ -11,7 +11,7 @@ use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::classify::empty_query;
-use crate::resolve::classify::unit_rows::Rows;
+use crate::resolve::classify::unit_rows::QueryRows;
 use crate::resolve::cut::middle_query::is_made_before;
 use crate::resolve::expression::aggregate_call::contains_aggregate;
 use crate::resolve::names::scope::{name_of, names_of, place_of, position, position_of};
@@ -28,7 +28,7 @@ pub struct Definition {
     /// What was in scope where it was defined.
     pub environment: Environment,
     /// What its rows are. Rows of private tables are used by inlining, never printed.
-    pub rows: Rows,
+    pub rows: QueryRows,
     /// What is printed for it: its query over released and public tables. `None` where it selects
     /// rows of private tables: it is used by inlining.
     pub opened: Option<ast::Cte>,
@@ -63,7 +63,7 @@ impl Environment {
         &self,
         name: String,
         cte: ast::Cte,
-        rows: Rows,
+        rows: QueryRows,
         opened: Option<ast::Cte>,
     ) -> Self {
         let is_middle = opened.is_some() && is_made_before(&cte.query, &rows, self);
@@ -93,7 +93,7 @@ impl Environment {
             name,
             cte,
             environment,
-            rows: Rows::default(),
+            rows: QueryRows::default(),
             opened: Some(opened),
             is_middle: true,
             recursion,

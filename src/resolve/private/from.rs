@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::per_unit::{computing, made};
-use super::subquery::{Given, Place, Which};
+use super::subquery::{Given, SubqueryPlace, Which};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, common_type};
@@ -51,7 +51,7 @@ impl Resolver<'_> {
         let (relation, _) = self.restricted(
             select,
             relation,
-            Place {
+            SubqueryPlace {
                 scope: &scope,
                 outer: &[],
                 environment,
@@ -169,7 +169,7 @@ impl Resolver<'_> {
             };
             if let Some(condition) = filtering {
                 let is_extended = relation.is_extended();
-                let place = Place {
+                let place = SubqueryPlace {
                     scope: &scope,
                     outer: &[],
                     environment,
@@ -485,7 +485,7 @@ impl Resolver<'_> {
         let select = &self.with_constants(select, environment, Subqueries::Everywhere)?;
         let (relation, scope) = self.rows(select, environment)?;
         let is_extended = relation.is_extended();
-        let place = Place {
+        let place = SubqueryPlace {
             scope: &scope,
             outer: &[],
             environment,

@@ -3,7 +3,7 @@
 
 use sqlparser::ast;
 
-use super::subquery::{Given, Place, Which};
+use super::subquery::{Given, SubqueryPlace, Which};
 use crate::catalog::{Equality, Type};
 use crate::ir::aggregate::{Aggregate, Fractions, Moment, Operation, Paired};
 use crate::ir::functions::Function;
@@ -36,7 +36,7 @@ impl Resolver<'_> {
         &mut self,
         select: &ast::Select,
         relation: Relation,
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let is_distinct = is_distinct_rows(select);
         if is_distinct || !crate::resolve::outer::query::is_aggregated(select) {
@@ -70,7 +70,7 @@ impl Resolver<'_> {
         &mut self,
         select: &ast::Select,
         relation: Relation,
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
         tied: &[ColumnId],
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let scope = place.scope;
@@ -240,13 +240,13 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn aggregates_in(
         &mut self,
         expr: &ast::Expr,
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
         grouping: &mut Grouping,
         given: &mut Given,
     ) -> Result<(), Refusal> {
         struct Search<'v, 'r> {
             resolver: &'v mut Resolver<'r>,
-            place: Place<'v>,
+            place: SubqueryPlace<'v>,
             grouping: &'v mut Grouping,
             given: &'v mut Given,
             depth: usize,
@@ -300,7 +300,7 @@ impl Resolver<'_> {
     fn aggregate_within(
         &mut self,
         function: &ast::Function,
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
         grouping: &mut Grouping,
         given: &Given,
     ) -> Result<Expr, Refusal> {

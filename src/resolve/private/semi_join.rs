@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::per_unit::computing;
-use super::subquery::{Given, Place, plain_select, unnested};
+use super::subquery::{Given, SubqueryPlace, plain_select, unnested};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::relation::{Expr, Node, Relation};
@@ -27,7 +27,7 @@ struct Found {
 
 /// What is made of a membership.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::resolve) enum Membership {
+pub(in crate::resolve) enum SemiJoin {
     /// Rows or values are taken where it is true: false and NULL are alike.
     Taken,
     /// Its value, NULL included.
@@ -42,8 +42,8 @@ impl Resolver<'_> {
         &mut self,
         subject: &ast::Expr,
         query: &ast::Query,
-        wanted: Membership,
-        place: Place<'_>,
+        wanted: SemiJoin,
+        place: SubqueryPlace<'_>,
         given: &Given,
     ) -> Result<Expr, Refusal> {
         let subjects = match unnested(subject) {
@@ -56,11 +56,11 @@ impl Resolver<'_> {
             .map(|e| expressions.value(e))
             .collect::<Result<Vec<_>, _>>()?;
         let (found, items) = self.exists(query, &subjects, place)?;
-        if wanted == Membership::Taken {
+        if wanted == SemiJoin::Taken {
             return Ok(found);
         }
         self.check_never_null(&items, &found)?;
-        let is_negated = wanted == Membership::Negated;
+        let is_negated = wanted == SemiJoin::Negated;
         let found = if is_negated { not(found) } else { found };
         if !place.is_extended && !subjects.iter().any(|subject| self.may_be_null(subject)) {
             return Ok(found);
@@ -95,7 +95,7 @@ impl Resolver<'_> {
         &mut self,
         query: &ast::Query,
         subjects: &[Expr],
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
     ) -> Result<(Expr, Vec<Expr>), Refusal> {
         let Found {
             relation,
@@ -174,7 +174,7 @@ impl Resolver<'_> {
         &mut self,
         query: &ast::Query,
         select: &ast::Select,
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
     ) -> Result<Found, Refusal> {
         let before = self.mark();
         let refusal = match self.rows_found(query, place.environment) {
@@ -205,7 +205,7 @@ impl Resolver<'_> {
         let own = inner.relation.made_at_any_depth();
         let ties = self.ties(inner.across, &own)?;
         let relation = computing(inner.relation, ties.computed);
-        let within = Place {
+        let within = SubqueryPlace {
             scope: &inner.scope,
             outer: &inner.outer,
             environment: &environment,
@@ -266,9 +266,9 @@ impl Resolver<'_> {
 }
 
 /// What stood alone and knew no such name, where a query around knows it.
-fn alone(refusal: Refusal, query: &ast::Query, place: Place<'_>) -> Refusal {
+fn alone(refusal: Refusal, query: &ast::Query, place: SubqueryPlace<'_>) -> Refusal {
     struct Search<'p> {
-        place: Place<'p>,
+        place: SubqueryPlace<'p>,
         at: u32,
     }
     impl ast::Visitor for Search<'_> {

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::per_unit::{Grouping, computing, made};
-use super::semi_join::Membership;
+use super::semi_join::SemiJoin;
 use super::semi_join::not;
 use crate::catalog::Type;
 use crate::ir::functions::Function;
@@ -83,7 +83,7 @@ impl Given {
 
 /// Names in sight where an expression stands.
 #[derive(Clone, Copy)]
-pub(in crate::resolve) struct Place<'p> {
+pub(in crate::resolve) struct SubqueryPlace<'p> {
     pub(in crate::resolve) scope: &'p Scope,
     /// Of the queries around, the nearest first.
     pub(in crate::resolve) outer: &'p [Scope],
@@ -108,7 +108,7 @@ pub(in crate::resolve) enum Which {
 /// Walks an expression and resolves its subqueries, innermost expressions first.
 struct Search<'v, 'r, 'p> {
     resolver: &'v mut Resolver<'r>,
-    place: Place<'p>,
+    place: SubqueryPlace<'p>,
     given: &'v mut Given,
     which: Which,
     queries: usize,
@@ -222,7 +222,7 @@ impl Search<'_, '_, '_> {
                 expr,
                 subquery,
                 negated: true,
-            } => self.membership(expr, subquery, Membership::Negated)?,
+            } => self.membership(expr, subquery, SemiJoin::Negated)?,
             ast::Expr::UnaryOp {
                 op: ast::UnaryOperator::Not,
                 expr,
@@ -231,7 +231,7 @@ impl Search<'_, '_, '_> {
                     expr,
                     subquery,
                     negated: false,
-                } => self.membership(expr, subquery, Membership::Negated)?,
+                } => self.membership(expr, subquery, SemiJoin::Negated)?,
                 _ => return Ok(None),
             },
             ast::Expr::AnyOp {
@@ -248,7 +248,7 @@ impl Search<'_, '_, '_> {
                 compare_op: ast::BinaryOperator::NotEq,
                 right,
             } => match unnested(right) {
-                ast::Expr::Subquery(query) => self.membership(left, query, Membership::Negated)?,
+                ast::Expr::Subquery(query) => self.membership(left, query, SemiJoin::Negated)?,
                 _ => return Ok(None),
             },
             ast::Expr::Subquery(_) if self.taken.contains(&std::ptr::from_ref(expr)) => {
@@ -274,17 +274,17 @@ impl Search<'_, '_, '_> {
         &mut self,
         subject: &ast::Expr,
         query: &ast::Query,
-        wanted: Membership,
+        wanted: SemiJoin,
     ) -> Result<Expr, Refusal> {
         self.resolver
             .membership(subject, query, wanted, self.place, self.given)
     }
 
-    fn wanted(&self, expr: &ast::Expr) -> Membership {
+    fn wanted(&self, expr: &ast::Expr) -> SemiJoin {
         if self.holding.contains(&std::ptr::from_ref(expr)) {
-            Membership::Taken
+            SemiJoin::Taken
         } else {
-            Membership::Told
+            SemiJoin::Told
         }
     }
 }
@@ -307,7 +307,7 @@ fn holding(condition: &ast::Expr, found: &mut Vec<*const ast::Expr>) {
 impl Resolver<'_> {
     pub(in crate::resolve) fn expressions_at<'s>(
         &'s self,
-        place: Place<'s>,
+        place: SubqueryPlace<'s>,
         given: &'s Given,
     ) -> Expressions<'s> {
         Expressions {
@@ -321,7 +321,7 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn subqueries_in(
         &mut self,
         expr: &ast::Expr,
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
         which: Which,
         given: &mut Given,
     ) -> Result<(), Refusal> {
@@ -349,7 +349,7 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn subqueries_below(
         &mut self,
         select: &ast::Select,
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
         given: &mut Given,
     ) -> Result<(), Refusal> {
         let mut keys: Vec<*const ast::Expr> = Vec::new();
@@ -378,7 +378,7 @@ impl Resolver<'_> {
         &mut self,
         select: &ast::Select,
         environment: &Environment,
-        around: Place<'_>,
+        around: SubqueryPlace<'_>,
     ) -> Result<Inner, Refusal> {
         crate::resolve::outer::select::check_select(select)?;
         let (relation, scope) = self.rows_from(select, environment)?;
@@ -390,7 +390,7 @@ impl Resolver<'_> {
         let (relation, across) = self.restricted(
             select,
             relation,
-            Place {
+            SubqueryPlace {
                 scope: &scope,
                 outer: &outer,
                 environment,
@@ -431,7 +431,7 @@ impl Resolver<'_> {
         &mut self,
         select: &ast::Select,
         relation: Relation,
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
     ) -> Result<(Relation, Vec<Expr>), Refusal> {
         let Some(condition) = &select.selection else {
             return Ok((relation, Vec::new()));
@@ -477,7 +477,7 @@ impl Resolver<'_> {
     fn scalar(
         &mut self,
         query: &ast::Query,
-        around: Place<'_>,
+        around: SubqueryPlace<'_>,
         given: &mut Given,
     ) -> Result<Expr, Refusal> {
         let refused = || {
@@ -560,7 +560,7 @@ impl Resolver<'_> {
         } = inner;
         let own = relation.made_at_any_depth();
         let Ties { computed, keys, on } = self.ties(across, &own)?;
-        let place = Place {
+        let place = SubqueryPlace {
             scope: &scope,
             outer: &outer,
             environment,

@@ -3,11 +3,11 @@
 use sqlparser::ast;
 
 use super::per_unit::{computing, exact, made};
-use super::subquery::{Given, Place};
+use super::subquery::{Given, SubqueryPlace};
 use crate::catalog::Type;
 use crate::ir::aggregate::Operation;
 use crate::ir::relation::{ColumnId, Expr, Relation};
-use crate::ir::window::{Order, Position, Ranked, Window};
+use crate::ir::window::{Order, Position, Window, WindowFunction};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
@@ -21,7 +21,7 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn windows_in(
         &mut self,
         select: &ast::Select,
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
         given: &mut Given,
     ) -> Result<Vec<(ColumnId, Window)>, Refusal> {
         let mut columns = Vec::new();
@@ -53,7 +53,7 @@ impl Resolver<'_> {
         &mut self,
         function: &ast::Function,
         select: &ast::Select,
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
         given: &Given,
     ) -> Result<(Window, Type), Refusal> {
         let name = names_of(&function.name)?.pop().unwrap_or_default();
@@ -112,7 +112,7 @@ impl Resolver<'_> {
             let data_type = exact.data_type.clone();
             return Ok((
                 Window {
-                    ranked: Ranked::Aggregate(exact),
+                    ranked: WindowFunction::Aggregate(exact),
                     partition,
                     order,
                     frame,
@@ -127,15 +127,15 @@ impl Resolver<'_> {
             .collect::<Result<Vec<_>, _>>()?;
         let (ranked, data_type) = positional_call(&name, arguments)?;
         let frame = match &ranked {
-            Ranked::Placed { value: _, place } => placed_frame(*place, frame, &name)?,
+            WindowFunction::Placed { value: _, place } => placed_frame(*place, frame, &name)?,
             // PostgreSQL reads no frame for these.
-            Ranked::RowNumber
-            | Ranked::Rank
-            | Ranked::DenseRank
-            | Ranked::PercentRank
-            | Ranked::Share
-            | Ranked::Tile(_) => None,
-            Ranked::Neighbour { .. } | Ranked::Aggregate(_) => None,
+            WindowFunction::RowNumber
+            | WindowFunction::Rank
+            | WindowFunction::DenseRank
+            | WindowFunction::PercentRank
+            | WindowFunction::Share
+            | WindowFunction::Tile(_) => None,
+            WindowFunction::Neighbour { .. } | WindowFunction::Aggregate(_) => None,
         };
         Ok((
             Window {
@@ -155,7 +155,7 @@ impl Resolver<'_> {
         select: &ast::Select,
         order_by: Option<&ast::OrderBy>,
         relation: Relation,
-        place: Place<'_>,
+        place: SubqueryPlace<'_>,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let Some(ast::Distinct::On(keys)) = &select.distinct else {
             return Err(Refusal::unsupported("this form of DISTINCT"));
@@ -197,7 +197,7 @@ impl Resolver<'_> {
         }
         let id = self.new_column(made("row_number", &Type::Int8, false));
         let window = Window {
-            ranked: Ranked::RowNumber,
+            ranked: WindowFunction::RowNumber,
             partition,
             order,
             frame: None,
@@ -268,7 +268,7 @@ fn check_window_aggregate(
     Ok(())
 }
 
-fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(Ranked, Type), Refusal> {
+fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(WindowFunction, Type), Refusal> {
     let form = || Refusal::unsupported(format!("this form of {name}()"));
     let constant = |e: &Expr, lowest: i64| match e.as_literal() {
         Some(Scalar::Int(n)) if (lowest..=10_000).contains(n) => Ok(*n),
@@ -278,23 +278,23 @@ fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(Ranked, Type), R
     };
     let mut arguments = arguments.into_iter();
     let found = match (name, arguments.next(), arguments.next(), arguments.next()) {
-        ("row_number", None, ..) => (Ranked::RowNumber, Type::Int8),
-        ("rank", None, ..) => (Ranked::Rank, Type::Int8),
-        ("dense_rank", None, ..) => (Ranked::DenseRank, Type::Int8),
-        ("ntile", Some(count), None, _) => (Ranked::Tile(constant(&count, 1)?), Type::Int4),
+        ("row_number", None, ..) => (WindowFunction::RowNumber, Type::Int8),
+        ("rank", None, ..) => (WindowFunction::Rank, Type::Int8),
+        ("dense_rank", None, ..) => (WindowFunction::DenseRank, Type::Int8),
+        ("ntile", Some(count), None, _) => (WindowFunction::Tile(constant(&count, 1)?), Type::Int4),
         ("lag" | "lead", Some(value), offset, None) => {
             let offset = offset.map_or(Ok(1), |e| constant(&e, 0))?;
             let data_type = value.data_type.clone();
             (
-                Ranked::Neighbour {
+                WindowFunction::Neighbour {
                     value,
                     offset: if name == "lag" { -offset } else { offset },
                 },
                 data_type,
             )
         }
-        ("percent_rank", None, ..) => (Ranked::PercentRank, Type::Float8),
-        ("cume_dist", None, ..) => (Ranked::Share, Type::Float8),
+        ("percent_rank", None, ..) => (WindowFunction::PercentRank, Type::Float8),
+        ("cume_dist", None, ..) => (WindowFunction::Share, Type::Float8),
         ("first_value" | "last_value", Some(value), None, _) => {
             let data_type = value.data_type.clone();
             let place = if name == "first_value" {
@@ -302,12 +302,12 @@ fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(Ranked, Type), R
             } else {
                 Position::Last
             };
-            (Ranked::Placed { value, place }, data_type)
+            (WindowFunction::Placed { value, place }, data_type)
         }
         ("nth_value", Some(value), Some(nth), None) => {
             let data_type = value.data_type.clone();
             (
-                Ranked::Placed {
+                WindowFunction::Placed {
                     value,
                     place: Position::Nth(constant(&nth, 1)?),
                 },

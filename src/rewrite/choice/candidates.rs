@@ -15,7 +15,7 @@ use crate::rewrite::emit::guard::{bound, clamped, guard};
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::base_rows::{canonical, key_text};
 use crate::rewrite::vector::clipped_aggregate::integer;
-use crate::rewrite::vector::fixed_point::{Lattice, Step};
+use crate::rewrite::vector::fixed_point::{FixedPoint, Step};
 
 /// Most points of a grid.
 const POINTS_MAX: u64 = 1 << 16;
@@ -43,7 +43,10 @@ pub struct Grid {
 /// What one unit of a grid's integers is.
 #[derive(Debug, Clone, PartialEq)]
 enum Scale {
-    Lattice { lattice: Lattice, data_type: Type },
+    Lattice {
+        lattice: FixedPoint,
+        data_type: Type,
+    },
     Days,
     Microseconds,
 }
@@ -68,7 +71,7 @@ impl Grid {
             Type::Date => (Scale::Days, range.lo as i64, range.hi as i64),
             Type::Timestamp => (Scale::Microseconds, range.lo as i64, range.hi as i64),
             data_type => {
-                let lattice = Lattice::new(&inline(value, &release.computed), range, columns)?;
+                let lattice = FixedPoint::new(&inline(value, &release.computed), range, columns)?;
                 let (lower, upper) = (lattice.lower, lattice.upper);
                 (
                     Scale::Lattice {
@@ -175,7 +178,7 @@ impl Grid {
             // A value is rounded to its lattice.
             Scale::Lattice {
                 lattice:
-                    lattice @ Lattice {
+                    lattice @ FixedPoint {
                         step: Step::Binary(_),
                         ..
                     },
@@ -191,7 +194,7 @@ impl Grid {
             }
             Scale::Lattice {
                 lattice:
-                    Lattice {
+                    FixedPoint {
                         step: Step::Decimal(n),
                         upper,
                         ..
@@ -300,7 +303,7 @@ mod tests {
     fn edges_are_the_ends_of_what_a_point_stands_for() {
         let range = Interval::new(0.0, 1000.0);
         let edges = |step: Step, data_type: Type| {
-            let lattice = Lattice {
+            let lattice = FixedPoint {
                 step,
                 lower: 0,
                 upper: 1000,

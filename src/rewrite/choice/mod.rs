@@ -14,10 +14,10 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use super::emit::expression::Expressions;
 use super::emit::sql;
 use super::emit::statement::Statement;
-use super::vector::base_rows::{Ground, canonical};
+use super::vector::base_rows::{BaseRows, canonical};
 use super::vector::clipped_aggregate::{collated, hash_of, integer, lacks, positions, within};
-use super::vector::coordinates::{Mask, Output, Partial};
-use super::vector::fixed_point::Lattice;
+use super::vector::coordinates::{Coordinate, Mask, Output};
+use super::vector::fixed_point::FixedPoint;
 use super::vector::grouping_sets::{group_columns, over_sets};
 use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, KeyRule, Ranks, inline};
 use crate::catalog::Type;
@@ -31,7 +31,7 @@ pub const ROW_WEIGHT: u64 = 1 << 16;
 
 /// What one statement beside the vector asks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct ChoiceQuery {
     pub filter: Option<Expr>,
     pub subject: Subject,
     /// Which values are chosen; none where values are counted.
@@ -58,8 +58,8 @@ pub enum Subject {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Degree {
     Count,
-    Sum(Lattice),
-    Squares(Lattice),
+    Sum(FixedPoint),
+    Squares(FixedPoint),
 }
 
 impl Degree {
@@ -67,7 +67,7 @@ impl Degree {
     pub const CENTRED: usize = 2;
     pub const SQUARES: usize = 3;
 
-    pub fn lattice(&self) -> Option<&Lattice> {
+    pub fn lattice(&self) -> Option<&FixedPoint> {
         match self {
             Self::Count => None,
             Self::Sum(lattice) | Self::Squares(lattice) => Some(lattice),
@@ -84,14 +84,14 @@ impl Degree {
     }
 
     /// What one value adds to the statement's integers, each with a noise of its own.
-    pub fn coordinates(&self, value: &Expr) -> Vec<Partial> {
-        let count = Partial::Rows {
+    pub fn coordinates(&self, value: &Expr) -> Vec<Coordinate> {
+        let count = Coordinate::Rows {
             mask: Mask {
                 filter: None,
                 not_null: None,
             },
         };
-        let sum = |lattice: &Lattice| Partial::Values {
+        let sum = |lattice: &FixedPoint| Coordinate::Values {
             filter: None,
             value: value.clone(),
             lattice: lattice.clone(),
@@ -104,7 +104,7 @@ impl Degree {
                 vec![
                     count,
                     sum(lattice),
-                    Partial::Lacks {
+                    Coordinate::Lacks {
                         filter: None,
                         value: value.clone(),
                         lattice: lattice.clone(),
@@ -290,14 +290,14 @@ impl Halving {
 
 /// A part of a release: one statement, and how its rows may leave.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PartPlan {
+pub struct ChoicePlan {
     pub(super) statement: Statement,
-    pub question: Question,
-    pub kind: PartKind,
+    pub question: ChoiceQuery,
+    pub kind: ChoiceKind,
     pub loss: Loss,
 }
 
-impl PartPlan {
+impl ChoicePlan {
     /// Keys as text, then for a count the integer, for choices the candidate (as text) and its
     /// weight.
     pub fn sql(&self) -> &str {
@@ -306,7 +306,7 @@ impl PartPlan {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum PartKind {
+pub enum ChoiceKind {
     /// A count in each group, and perhaps a sum beside it, each times its weight; one unit moves
     /// all of them together by at most `clip` (in L2 under Gaussian noise, in L1 under Laplace).
     Count {
@@ -327,9 +327,9 @@ pub enum PartKind {
 
 /// The questions of a release beside its vector; equal ones are asked once.
 #[derive(Debug, Default)]
-pub struct Questions(pub Vec<Question>);
+pub struct ChoiceQueries(pub Vec<ChoiceQuery>);
 
-impl Questions {
+impl ChoiceQueries {
     /// The aggregate's place among the columns of parts; `None` where it belongs to the vector.
     /// Where its error `is_told`, a choice is asked with its sides.
     ///
@@ -365,7 +365,8 @@ impl Questions {
                 per_unit_max,
                 moment,
             } => {
-                let lattice = Lattice::new(&inline(argument, &release.computed), *range, columns)?;
+                let lattice =
+                    FixedPoint::new(&inline(argument, &release.computed), *range, columns)?;
                 let range = lattice.ends();
                 let degree = match moment {
                     Moment::Sum | Moment::Mean => Degree::Sum(lattice),
@@ -436,7 +437,7 @@ impl Questions {
             .iter()
             .position(|q| q.filter == *filter && q.subject == subject)
             .unwrap_or_else(|| {
-                self.0.push(Question {
+                self.0.push(ChoiceQuery {
                     filter: filter.clone(),
                     subject,
                     targets: Vec::new(),
@@ -493,7 +494,7 @@ impl Questions {
                 return part;
             }
         }
-        self.0.push(Question {
+        self.0.push(ChoiceQuery {
             filter: filter.clone(),
             subject: Subject::Distinct {
                 values,
@@ -506,7 +507,7 @@ impl Questions {
     }
 }
 
-impl Question {
+impl ChoiceQuery {
     /// The fractions among the targets, in millionths.
     pub fn fractions(&self) -> Vec<u32> {
         let fraction = |target: &Target| match target {
@@ -554,7 +555,7 @@ impl Question {
     pub fn statement(
         &self,
         release: &AnalyzedRelease,
-        ground: Ground,
+        ground: BaseRows,
     ) -> Result<ast::Query, Refusal> {
         let expressions = Expressions {
             cells: &ground.cells,
@@ -651,7 +652,7 @@ fn counted(value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Ref
 
 struct Rows<'a> {
     release: &'a AnalyzedRelease,
-    ground: &'a Ground,
+    ground: &'a BaseRows,
     condition: Option<ast::Expr>,
     values: Vec<ast::Expr>,
     types: Vec<Type>,

@@ -4,7 +4,7 @@ use super::{Words, deviation_of, sensitivity};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::policy::Policy;
 use crate::rewrite::ReleasePlan;
-use crate::rewrite::vector::coordinates::Partial;
+use crate::rewrite::vector::coordinates::Coordinate;
 
 /// Public facts of one release, in the order of its statement's integers.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -74,15 +74,15 @@ pub fn facts(
     }
 }
 
-fn bounds(coordinate: &Partial) -> Option<(f64, f64)> {
+fn bounds(coordinate: &Coordinate) -> Option<(f64, f64)> {
     match coordinate {
-        Partial::Values { lattice, .. }
-        | Partial::Lacks { lattice, .. }
-        | Partial::Share { lattice, .. } => Some((lattice.bounds.lo, lattice.bounds.hi)),
-        Partial::Rows { .. }
-        | Partial::Flags { .. }
-        | Partial::Nulls { .. }
-        | Partial::Products { .. } => None,
-        Partial::Units { .. } | Partial::Presence => None,
+        Coordinate::Values { lattice, .. }
+        | Coordinate::Lacks { lattice, .. }
+        | Coordinate::Share { lattice, .. } => Some((lattice.bounds.lo, lattice.bounds.hi)),
+        Coordinate::Rows { .. }
+        | Coordinate::Flags { .. }
+        | Coordinate::Nulls { .. }
+        | Coordinate::Products { .. } => None,
+        Coordinate::Units { .. } | Coordinate::Presence => None,
     }
 }

@@ -3,10 +3,10 @@
 use super::{Words, significant};
 use crate::ir::{Distinct, End, Expr};
 use crate::mechanism::{Calibrated, Exponential};
-use crate::rewrite::{Candidates, Degree, Halving, PartKind, PartPlan, Side, Subject, Target};
+use crate::rewrite::{Candidates, ChoiceKind, ChoicePlan, Degree, Halving, Side, Subject, Target};
 
 impl Words<'_> {
-    pub(super) fn part(&self, part: &PartPlan, unit: &str) -> Vec<String> {
+    pub(super) fn part(&self, part: &ChoicePlan, unit: &str) -> Vec<String> {
         let filter = part
             .question
             .filter
@@ -21,7 +21,7 @@ impl Words<'_> {
                     per_unit_max,
                     degree,
                 },
-                PartKind::Count { .. },
+                ChoiceKind::Count { .. },
             ) => {
                 let values = match values {
                     Distinct::Value(value) => self.value(value),
@@ -45,7 +45,7 @@ impl Words<'_> {
             }
             (
                 Subject::Value { value, candidates },
-                PartKind::Choice {
+                ChoiceKind::Choice {
                     draws,
                     halving,
                     weight_max: _,
@@ -80,8 +80,8 @@ impl Words<'_> {
                     ));
                 }
             }
-            (Subject::Distinct { .. }, PartKind::Choice { .. })
-            | (Subject::Value { .. }, PartKind::Count { .. }) => {}
+            (Subject::Distinct { .. }, ChoiceKind::Choice { .. })
+            | (Subject::Value { .. }, ChoiceKind::Count { .. }) => {}
         }
         lines
     }
@@ -113,9 +113,10 @@ fn wanted(target: &Target) -> String {
 }
 
 /// How far off a part's output may be.
-pub fn part_noise(part: &PartPlan, draws: &[usize]) -> String {
+pub fn part_noise(part: &ChoicePlan, draws: &[usize]) -> String {
     match &part.kind {
-        PartKind::Count { .. } => match (count_noise(part).collect::<Vec<_>>().as_slice(), draws) {
+        ChoiceKind::Count { .. } => match (count_noise(part).collect::<Vec<_>>().as_slice(), draws)
+        {
             ([(_, count), ..], []) => count.clone(),
             (both, _) => both
                 .iter()
@@ -123,7 +124,7 @@ pub fn part_noise(part: &PartPlan, draws: &[usize]) -> String {
                 .collect::<Vec<_>>()
                 .join(", "),
         },
-        PartKind::Choice {
+        ChoiceKind::Choice {
             draws: all,
             halving: _,
             weight_max: _,
@@ -141,10 +142,10 @@ pub fn part_noise(part: &PartPlan, draws: &[usize]) -> String {
 
 /// The noise of a count of unlike values, and of their sum: half of that on
 /// `2 q - (lower + upper)`, and the count's share of the middle.
-fn count_noise(part: &PartPlan) -> impl Iterator<Item = (&'static str, String)> {
+fn count_noise(part: &ChoicePlan) -> impl Iterator<Item = (&'static str, String)> {
     let (calibrated, lattice) = match (&part.kind, &part.question.subject) {
         (
-            PartKind::Count {
+            ChoiceKind::Count {
                 calibrated,
                 weights: _,
                 clip: _,
@@ -180,9 +181,9 @@ fn eta(draw: &Exponential) -> f64 {
 
 /// In 19 of 20 draws the penalty is below ln(20 candidates) widths over eta (McSherry, Talwar 2007,
 /// Theorem 6).
-fn error(part: &PartPlan, target: &Target, draw: &Exponential) -> String {
+fn error(part: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
     let (
-        PartKind::Choice {
+        ChoiceKind::Choice {
             draws: _,
             halving,
             weight_max,

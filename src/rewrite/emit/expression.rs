@@ -21,7 +21,7 @@ use super::relation::{Flat, Relations};
 use super::sql;
 use super::text::{bounded, joined, matched};
 use super::total_functions::{comparison_operator, grammar, of_stored};
-use crate::analyze::Effort;
+use crate::analyze::PlanningEffort;
 use crate::analyze::guarded_ranges::of_constant;
 use crate::analyze::interval::{Interval, scalar};
 use crate::catalog::Type;
@@ -51,7 +51,7 @@ const NODE_STEPS: u64 = 20;
 pub(in crate::rewrite) fn weigh(
     spent: usize,
     expr: &ast::Expr,
-    effort: &Effort,
+    effort: &PlanningEffort,
 ) -> Result<usize, Refusal> {
     let own = sql::weight(expr);
     effort

@@ -9,7 +9,7 @@ use super::constants;
 use super::expression::{Cell, Expressions, weigh};
 use super::guard::bound;
 use super::sql;
-use crate::analyze::Effort;
+use crate::analyze::PlanningEffort;
 use crate::analyze::guarded_ranges::of_constant;
 use crate::analyze::interval::{Interval, of_type, scalar};
 use crate::catalog::Type;
@@ -37,7 +37,7 @@ pub struct Relations<'a> {
     pub spent: std::cell::Cell<usize>,
     /// Names of derived tables that hold at most so many rows of a unit.
     pub bounded: std::cell::RefCell<HashMap<String, u64>>,
-    pub effort: &'a Effort,
+    pub effort: &'a PlanningEffort,
 }
 
 impl Relations<'_> {

@@ -5,7 +5,7 @@ use crate::analyze::{Axis, KeyRule, axes, grouped};
 use crate::policy::Policy;
 use crate::refusal::{Refusal, sqlstate};
 use crate::rewrite::ReleasePlan;
-use crate::rewrite::choice::{PartKind, PartPlan};
+use crate::rewrite::choice::{ChoiceKind, ChoicePlan};
 
 /// Numbers for each group of `limits.groups`, which counts as so many groups at least: a policy of
 /// few groups means no shorter answers.
@@ -73,13 +73,13 @@ fn listed(plan: &ReleasePlan) -> u64 {
 }
 
 fn width(plan: &ReleasePlan) -> u64 {
-    let drawn = |part: &PartPlan| match &part.kind {
-        PartKind::Count {
+    let drawn = |part: &ChoicePlan| match &part.kind {
+        ChoiceKind::Count {
             calibrated,
             weights: _,
             clip: _,
         } => calibrated.len() as u64,
-        PartKind::Choice { .. } => part.question.width() as u64 * CHOICE,
+        ChoiceKind::Choice { .. } => part.question.width() as u64 * CHOICE,
     };
     let coordinates = plan.coordinates.len() as u64;
     let told: u64 = plan

@@ -18,7 +18,7 @@ const GROUPED: u64 = 1_000;
 /// Nanoseconds that a row takes when it comes into a frame again.
 const FRAMED: u64 = 200;
 
-pub(in crate::rewrite) struct Made<'a> {
+pub(in crate::rewrite) struct JoinedRows<'a> {
     pub nanoseconds: u64,
     bounded: &'a HashMap<String, u64>,
     /// Of each query that is being visited, the rows of one unit, where something multiplies them.
@@ -29,7 +29,7 @@ pub(in crate::rewrite) struct Made<'a> {
     in_from: bool,
 }
 
-impl<'a> Made<'a> {
+impl<'a> JoinedRows<'a> {
     pub fn new(bounded: &'a HashMap<String, u64>) -> Self {
         Self {
             nanoseconds: 0,

@@ -7,7 +7,7 @@ use std::ops::{Add, AddAssign, ControlFlow};
 
 use sqlparser::ast::{self, BinaryOperator as B, Visit};
 
-use super::joined_rows::Made;
+use super::joined_rows::JoinedRows;
 use crate::parse::with_room;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::{TEXT_MAX, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
@@ -38,14 +38,14 @@ const LENGTH_MAX: u64 = TEXT_MAX as u64;
 /// Nanoseconds that statements may take, at most, for one row and for those that joins make of one
 /// unit's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::rewrite) struct Work {
+pub(in crate::rewrite) struct RowCost {
     pub row: u64,
     pub unit: u64,
     /// The same where each row stands beside one public row alone.
     pub alone: u64,
 }
 
-impl Add for Work {
+impl Add for RowCost {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -58,13 +58,13 @@ impl Add for Work {
     }
 }
 
-impl AddAssign for Work {
+impl AddAssign for RowCost {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
 }
 
-impl Work {
+impl RowCost {
     /// Of statements each row of which may stand beside any number of public rows.
     pub fn multiplied(self) -> Self {
         Self {
@@ -84,17 +84,17 @@ impl Work {
 /// over a text of 4,096 characters, with what compiling its pattern takes. As measured on a core of
 /// a 2 GHz server, rounded up. Where joins multiply one unit's rows, of which derived tables hold
 /// at most so many, also what all of these take.
-pub(in crate::rewrite) fn of(statement: &ast::Query, bounded: &HashMap<String, u64>) -> Work {
+pub(in crate::rewrite) fn of(statement: &ast::Query, bounded: &HashMap<String, u64>) -> RowCost {
     let mut tally = Tally {
         nanoseconds: 0,
         open: Vec::new(),
         begun: Vec::new(),
         before: Vec::new(),
-        made: Made::new(bounded),
+        made: JoinedRows::new(bounded),
     };
     let _ = with_room(|| statement.visit(&mut tally));
     let unit = tally.made.nanoseconds;
-    Work {
+    RowCost {
         row: tally.nanoseconds,
         unit,
         alone: unit,
@@ -120,7 +120,7 @@ fn of_product(one: u64, other: u64) -> u64 {
 
 /// # Errors
 /// 54001 where the statements of one question may take too long for one row, or for one unit.
-pub(in crate::rewrite) fn check(work: Work, unit: &str) -> Result<(), Refusal> {
+pub(in crate::rewrite) fn check(work: RowCost, unit: &str) -> Result<(), Refusal> {
     let refusal = |what: &str, limit: u64| {
         let message = format!(
             "{what} could keep this query busy for more than {} ms",
@@ -159,7 +159,7 @@ struct Tally<'a> {
     begun: Vec<u64>,
     /// What was counted before each EXISTS that is being visited.
     before: Vec<u64>,
-    made: Made<'a>,
+    made: JoinedRows<'a>,
 }
 
 impl ast::Visitor for Tally<'_> {

@@ -14,7 +14,7 @@ use super::vector::clipped_aggregate::hashed;
 use crate::catalog::Type;
 use crate::ir::{
     Aggregate, ColumnId, Distinct, Edge, End, Expr, Frame, FrameMode, Moment, Operation, Order,
-    Position, Quantifier, Ranked, Relation, Spread, Window,
+    Position, Quantifier, Relation, VarianceKind, Window, WindowFunction,
 };
 use crate::refusal::Refusal;
 use pairs::Pairs;
@@ -330,26 +330,32 @@ fn called(
     };
     let emitted = |value: &Expr| Ok::<_, Refusal>(expressions.emit(value)?.0);
     Ok(match ranked {
-        Ranked::PercentRank => sql::windowed(
+        WindowFunction::PercentRank => sql::windowed(
             sql::call("percent_rank", Vec::new()),
             spec(order_by.clone()),
         ),
-        Ranked::Share => sql::windowed(sql::call("cume_dist", Vec::new()), spec(order_by.clone())),
-        Ranked::RowNumber => sql::windowed(sql::call("row_number", Vec::new()), spec(completed())),
-        Ranked::Rank => sql::windowed(sql::call("rank", Vec::new()), spec(order_by.clone())),
-        Ranked::DenseRank => {
+        WindowFunction::Share => {
+            sql::windowed(sql::call("cume_dist", Vec::new()), spec(order_by.clone()))
+        }
+        WindowFunction::RowNumber => {
+            sql::windowed(sql::call("row_number", Vec::new()), spec(completed()))
+        }
+        WindowFunction::Rank => {
+            sql::windowed(sql::call("rank", Vec::new()), spec(order_by.clone()))
+        }
+        WindowFunction::DenseRank => {
             sql::windowed(sql::call("dense_rank", Vec::new()), spec(order_by.clone()))
         }
-        Ranked::Tile(count) => sql::windowed(
+        WindowFunction::Tile(count) => sql::windowed(
             sql::call("ntile", vec![sql::number(&count.to_string())]),
             spec(completed()),
         ),
-        Ranked::Neighbour { value, offset } => {
+        WindowFunction::Neighbour { value, offset } => {
             let name = if *offset < 0 { "lag" } else { "lead" };
             let arguments = vec![emitted(value)?, sql::number(&offset.abs().to_string())];
             sql::windowed(sql::call(name, arguments), spec(completed()))
         }
-        Ranked::Placed { value, place } => {
+        WindowFunction::Placed { value, place } => {
             let window = Placed {
                 partition_by: &partition_by,
                 order_by: &order_by,
@@ -357,7 +363,7 @@ fn called(
             };
             window.call(emitted(value)?, *place, frame.as_ref())
         }
-        Ranked::Aggregate(aggregate) => {
+        WindowFunction::Aggregate(aggregate) => {
             // Rows that tie are peers: they come into a frame of RANGE or GROUPS together, and into
             // one of ROWS one by one.
             let order_by = if frame.as_ref().is_some_and(|f| f.mode == FrameMode::Rows) {
@@ -663,10 +669,10 @@ fn moment_name(moment: Moment) -> &'static str {
     match moment {
         Moment::Sum => "sum",
         Moment::Mean => "avg",
-        Moment::Spread(Spread::VariancePopulation) => "var_pop",
-        Moment::Spread(Spread::VarianceSample) => "var_samp",
-        Moment::Spread(Spread::DeviationPopulation) => "stddev_pop",
-        Moment::Spread(Spread::DeviationSample) => "stddev_samp",
+        Moment::Spread(VarianceKind::VariancePopulation) => "var_pop",
+        Moment::Spread(VarianceKind::VarianceSample) => "var_samp",
+        Moment::Spread(VarianceKind::DeviationPopulation) => "stddev_pop",
+        Moment::Spread(VarianceKind::DeviationSample) => "stddev_samp",
     }
 }
 

@@ -17,8 +17,8 @@ use crate::rewrite::emit::expression::Expressions;
 use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::price::{Bounding, Portion};
 use crate::rewrite::vector::base_rows::{ground, inlined_columns};
-use crate::rewrite::vector::clipped_aggregate::Levels;
-use crate::rewrite::vector::coordinates::{Count, Mask, Measure, Partial};
+use crate::rewrite::vector::clipped_aggregate::ClippedAggregate;
+use crate::rewrite::vector::coordinates::{Coordinate, Count, Mask, Measure};
 use crate::rewrite::vector::rotation::made_of;
 use crate::rewrite::{Emission, Price, ReleasePlan};
 
@@ -87,7 +87,7 @@ pub struct Total {
 pub(in crate::rewrite) fn family(
     emission: &Emission<'_>,
     plan: &ReleasePlan,
-    plain: &[Partial],
+    plain: &[Coordinate],
     portion: &Portion<'_>,
 ) -> Result<Option<Family>, Refusal> {
     let Some(price) = &plan.price else {
@@ -133,26 +133,26 @@ pub(in crate::rewrite) fn family(
     let keys = emission.groupings(&expressions)?;
     let bounding = price.no_bounding();
     // Names are the same with a clip and without.
-    let levels = Levels {
+    let levels = ClippedAggregate {
         clamps_again: false,
         ..emission.levels(plain, price, &bounding)
     };
-    let named = |coordinate: &Partial| {
+    let named = |coordinate: &Coordinate| {
         Ok::<_, Refusal>(name(
             coordinate,
             levels.partial(coordinate, &expressions)?.to_string(),
         ))
     };
-    let is_additive = |coordinate: &Partial| match coordinate {
+    let is_additive = |coordinate: &Coordinate| match coordinate {
         // Of rows that are a unit's only ones in their group, or of a unit that is in one group
         // alone.
-        Partial::Units { .. } => price.within_clip || emission.release.one_group_per_unit,
-        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } => true,
-        Partial::Values { .. }
-        | Partial::Share { .. }
-        | Partial::Lacks { .. }
-        | Partial::Products { .. } => true,
-        Partial::Presence => false,
+        Coordinate::Units { .. } => price.within_clip || emission.release.one_group_per_unit,
+        Coordinate::Rows { .. } | Coordinate::Flags { .. } | Coordinate::Nulls { .. } => true,
+        Coordinate::Values { .. }
+        | Coordinate::Share { .. }
+        | Coordinate::Lacks { .. }
+        | Coordinate::Products { .. } => true,
+        Coordinate::Presence => false,
     };
     let coordinates = plain
         .iter()
@@ -203,7 +203,7 @@ impl Total {
     }
 
     /// Of coordinates in the plain layout, as they are made of those that are released.
-    fn released(self, coordinates: &[Partial]) -> Option<Self> {
+    fn released(self, coordinates: &[Coordinate]) -> Option<Self> {
         let made: Vec<(Vec<(usize, i64)>, u64)> = self
             .terms
             .iter()
@@ -236,31 +236,31 @@ fn digest(sql: &str) -> String {
 }
 
 /// A digest of the emitted sum and of the lattice that its integers are on.
-fn name(coordinate: &Partial, sql: String) -> String {
+fn name(coordinate: &Coordinate, sql: String) -> String {
     digest(&match coordinate {
-        Partial::Rows { .. }
-        | Partial::Flags { .. }
-        | Partial::Nulls { .. }
-        | Partial::Units { .. }
-        | Partial::Presence => sql,
-        Partial::Values {
+        Coordinate::Rows { .. }
+        | Coordinate::Flags { .. }
+        | Coordinate::Nulls { .. }
+        | Coordinate::Units { .. }
+        | Coordinate::Presence => sql,
+        Coordinate::Values {
             filter: _,
             value: _,
             lattice,
             centred: _,
         }
-        | Partial::Share {
+        | Coordinate::Share {
             filter: _,
             value: _,
             lattice,
             end: _,
         }
-        | Partial::Lacks {
+        | Coordinate::Lacks {
             filter: _,
             value: _,
             lattice,
         } => format!("{sql} {lattice:?}"),
-        Partial::Products {
+        Coordinate::Products {
             filter: _,
             y: (_, y),
             x: (_, x),
@@ -269,11 +269,11 @@ fn name(coordinate: &Partial, sql: String) -> String {
 }
 
 /// A count or a sum that a measure is made of, as the coordinate that it would be by itself.
-fn derived(measure: &Measure, coordinates: &[Partial]) -> Option<(Partial, Total)> {
+fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate, Total)> {
     match measure {
         Measure::Count(count) => {
             let (mask, total) = counted(count, coordinates)?;
-            Some((Partial::Rows { mask }, total))
+            Some((Coordinate::Rows { mask }, total))
         }
         Measure::Sum {
             values,
@@ -281,7 +281,7 @@ fn derived(measure: &Measure, coordinates: &[Partial]) -> Option<(Partial, Total
             lattice,
         } => {
             let (_, rows) = counted(count, coordinates)?;
-            let Partial::Values {
+            let Coordinate::Values {
                 filter,
                 value,
                 lattice: _,
@@ -295,7 +295,7 @@ fn derived(measure: &Measure, coordinates: &[Partial]) -> Option<(Partial, Total
             for (coordinate, factor) in rows.terms {
                 terms.push((coordinate, factor.checked_mul(lattice.centre_twice())?));
             }
-            let plain = Partial::Values {
+            let plain = Coordinate::Values {
                 filter: filter.clone(),
                 value: value.clone(),
                 lattice: lattice.clone(),
@@ -321,18 +321,20 @@ fn derived(measure: &Measure, coordinates: &[Partial]) -> Option<(Partial, Total
 }
 
 /// The rows that a count is of, and how it is made.
-fn counted(count: &Count, coordinates: &[Partial]) -> Option<(Mask, Total)> {
+fn counted(count: &Count, coordinates: &[Coordinate]) -> Option<(Mask, Total)> {
     let Count { rows, all, nulls } = count;
     let (filter, not_null) = match coordinates.get(*rows)? {
-        Partial::Rows {
+        Coordinate::Rows {
             mask: Mask { filter, not_null },
         } => (filter.clone(), not_null.clone()),
-        Partial::Flags { filter } => (Some(filter.clone()), None),
-        Partial::Units { .. }
-        | Partial::Presence
-        | Partial::Nulls { .. }
-        | Partial::Values { .. } => return None,
-        Partial::Share { .. } | Partial::Lacks { .. } | Partial::Products { .. } => return None,
+        Coordinate::Flags { filter } => (Some(filter.clone()), None),
+        Coordinate::Units { .. }
+        | Coordinate::Presence
+        | Coordinate::Nulls { .. }
+        | Coordinate::Values { .. } => return None,
+        Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => {
+            return None;
+        }
     };
     let (mut terms, divisor) = match all {
         Some(all) => (vec![(*rows, 1), (*all, 1)], 2),
@@ -341,7 +343,7 @@ fn counted(count: &Count, coordinates: &[Partial]) -> Option<(Mask, Total)> {
     let not_null = match (nulls, not_null) {
         (None, not_null) => not_null,
         (Some(nulls), None) => {
-            let Partial::Nulls { filter: of, value } = coordinates.get(*nulls)? else {
+            let Coordinate::Nulls { filter: of, value } = coordinates.get(*nulls)? else {
                 return None;
             };
             if *of != filter {
@@ -471,11 +473,11 @@ impl Emission<'_> {
 
     pub(in crate::rewrite) fn levels<'a>(
         &'a self,
-        coordinates: &'a [Partial],
+        coordinates: &'a [Coordinate],
         price: &'a Price,
         bounding: &'a Bounding,
-    ) -> Levels<'a> {
-        Levels {
+    ) -> ClippedAggregate<'a> {
+        ClippedAggregate {
             effort: self.analyzed.effort(),
             release: self.release,
             policy: self.policy,

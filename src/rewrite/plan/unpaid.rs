@@ -8,7 +8,7 @@ use crate::rewrite::{Plan, ReleasePlan};
 
 /// Some releases of a plan, to be made under one charge.
 #[derive(Debug, Clone)]
-pub struct Part<'p> {
+pub struct UnpaidPart<'p> {
     plan: &'p Plan,
     /// Ascending.
     releases: Vec<usize>,
@@ -16,18 +16,18 @@ pub struct Part<'p> {
 
 impl Plan {
     /// Those of the given releases that have a price.
-    pub fn part(&self, releases: impl Fn(usize) -> bool) -> Part<'_> {
+    pub fn part(&self, releases: impl Fn(usize) -> bool) -> UnpaidPart<'_> {
         let releases = (0..self.releases.len())
             .filter(|at| !self.releases[*at].statements().is_empty() && releases(*at))
             .collect();
-        Part {
+        UnpaidPart {
             plan: self,
             releases,
         }
     }
 }
 
-impl<'p> Part<'p> {
+impl<'p> UnpaidPart<'p> {
     pub fn plan(&self) -> &'p Plan {
         self.plan
     }

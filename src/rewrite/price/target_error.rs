@@ -12,7 +12,7 @@ use crate::mechanism::{Fixed, epsilon_of_mu};
 use crate::policy::{Policy, TargetError, TargetErrors};
 use crate::refusal::{Refusal, sqlstate};
 use crate::rewrite::vector::standard_deviation::measure_noise;
-use crate::rewrite::{Lattice, Measure, Output, ReleasePlan, Terms, measure_deviation};
+use crate::rewrite::{FixedPoint, Measure, Output, ReleasePlan, Terms, measure_deviation};
 
 /// Scales are integers of at least 20 bits: a proportion is kept but for this much.
 const MARGIN: f64 = 1.0 + 4e-6;
@@ -151,7 +151,7 @@ fn most_of_one_row(measure: &Measure) -> f64 {
     }
 }
 
-fn width(lattice: &Lattice) -> f64 {
+fn width(lattice: &FixedPoint) -> f64 {
     lattice.bounds.hi - lattice.bounds.lo
 }
 

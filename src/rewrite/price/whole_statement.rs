@@ -7,13 +7,13 @@ use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::mechanism::{Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu};
 use crate::policy::{Policy, TargetErrors};
 use crate::refusal::{Refusal, sqlstate};
-use crate::rewrite::vector::coordinates::Partials;
+use crate::rewrite::vector::coordinates::Coordinates;
 use crate::rewrite::{ReleasePlan, Terms, rewrite_release};
 
 /// A release as its statement asks for it: what is left open is the noise.
-pub(in crate::rewrite) struct Asked<'a> {
+pub(in crate::rewrite) struct AskedRelease<'a> {
     pub release: &'a AnalyzedRelease,
-    pub layout: Partials,
+    pub layout: Coordinates,
     /// By what the weight of each coordinate is multiplied.
     pub stress: Vec<u64>,
     /// What is split among `share` statements of the database, of which this release has some.
@@ -21,7 +21,7 @@ pub(in crate::rewrite) struct Asked<'a> {
     pub share: usize,
 }
 
-impl Asked<'_> {
+impl AskedRelease<'_> {
     pub fn portion<'a>(&self, terms: &'a Terms, mechanism: Mechanism) -> Portion<'a> {
         Portion {
             terms,
@@ -61,7 +61,7 @@ pub(in crate::rewrite) fn asked<'a>(
     analyzed: &'a Analyzed,
     policy: &Policy,
     terms: &Terms,
-) -> Result<Vec<Asked<'a>>, Refusal> {
+) -> Result<Vec<AskedRelease<'a>>, Refusal> {
     let mut all = Vec::new();
     for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
         let told: Vec<usize> = cut
@@ -69,9 +69,9 @@ pub(in crate::rewrite) fn asked<'a>(
             .iter()
             .flat_map(|asked| asked.formula.aggregates())
             .collect();
-        let layout = Partials::new(release, analyzed.columns(), &told)?;
+        let layout = Coordinates::new(release, analyzed.columns(), &told)?;
         let stress = vec![1; layout.coordinates.len()];
-        all.push(Asked {
+        all.push(AskedRelease {
             release,
             layout,
             stress,
@@ -107,7 +107,7 @@ pub(in crate::rewrite) fn asked<'a>(
 
 /// Each release gets at least what the policy's least epsilon is worth: of a statement whose other
 /// releases are recalled it is asked, paid and seen to fail alone.
-fn at_least(asked: &Asked<'_>, policy: &Policy, terms: &Terms) -> Result<(), Refusal> {
+fn at_least(asked: &AskedRelease<'_>, policy: &Policy, terms: &Terms) -> Result<(), Refusal> {
     let (own, least) = (asked.layout.statements(), policy.privacy.epsilon_min);
     let part = own as f64 / asked.share as f64;
     let squared = |epsilon: f64| terms.mu(epsilon).map_or(0.0, |mu| mu.squared().to_f64());
@@ -151,7 +151,7 @@ fn at_least(asked: &Asked<'_>, policy: &Policy, terms: &Terms) -> Result<(), Ref
 /// How many times the noise that it would have as it is asked is the wanted one, and the weights by
 /// which that is least.
 fn aimed(
-    asked: &Asked<'_>,
+    asked: &AskedRelease<'_>,
     analyzed: &Analyzed,
     policy: &Policy,
     terms: &Terms,
@@ -163,14 +163,14 @@ fn aimed(
     } else {
         Mechanism::Gaussian
     };
-    let tried = |asked: &Asked<'_>| {
+    let tried = |asked: &AskedRelease<'_>| {
         rewrite_release(asked, analyzed, policy, &asked.portion(terms, mechanism))
     };
     let trial: ReleasePlan = tried(asked)?;
     let wanted = target_error::wanted(&trial, targets, first)?;
     let factor = target_error::factor(&trial, &wanted)?;
     let stress = target_error::stress(&trial, &wanted);
-    let stressed = Asked {
+    let stressed = AskedRelease {
         layout: asked.layout.clone(),
         stress: stress.clone(),
         ..*asked
@@ -188,7 +188,7 @@ fn aimed(
 /// # Errors
 /// 22023 where no noise of supported size fits.
 pub(in crate::rewrite) fn mechanism(
-    asked: &[Asked<'_>],
+    asked: &[AskedRelease<'_>],
     policy: &Policy,
     terms: &Terms,
 ) -> Result<Mechanism, Refusal> {

@@ -18,7 +18,7 @@ use crate::rewrite::emit::sql;
 const KEY_BYTES_MAX: &str = "1000";
 
 /// The rows of a release.
-pub struct Ground {
+pub struct BaseRows {
     pub from: ast::TableWithJoins,
     pub condition: Option<ast::Expr>,
     pub cells: HashMap<ColumnId, Cell>,
@@ -38,7 +38,7 @@ pub fn ground(
     policy: &Policy,
     columns: &[ColumnInfo],
     flat: Flat,
-) -> Result<Ground, Refusal> {
+) -> Result<BaseRows, Refusal> {
     let Flat {
         from,
         mut conditions,
@@ -66,7 +66,7 @@ pub fn ground(
                 .0
         }
     };
-    Ok(Ground {
+    Ok(BaseRows {
         from,
         condition,
         cells,

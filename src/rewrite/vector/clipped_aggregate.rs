@@ -4,12 +4,12 @@
 use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::base_rows::{Ground, ground};
+use super::base_rows::{BaseRows, ground};
 use super::clip::Clip;
-use super::coordinates::{Mask, PRESENCE, Partial};
-use super::fixed_point::Lattice;
+use super::coordinates::{Coordinate, Mask, PRESENCE};
+use super::fixed_point::FixedPoint;
 use super::grouping_sets::{group_columns, over_sets};
-use crate::analyze::{AnalyzedRelease, Effort};
+use crate::analyze::{AnalyzedRelease, PlanningEffort};
 use crate::catalog::Type;
 use crate::ir::{ColumnInfo, End, Expr, SET_COLUMN};
 use crate::mechanism::Mechanism;
@@ -21,11 +21,11 @@ use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::emit::sql;
 
 /// Everything the levels are built from.
-pub struct Levels<'a> {
+pub struct ClippedAggregate<'a> {
     pub release: &'a AnalyzedRelease,
     pub policy: &'a Policy,
     pub columns: &'a [ColumnInfo],
-    pub coordinates: &'a [Partial],
+    pub coordinates: &'a [Coordinate],
     pub weights: &'a [BigUint],
     pub clip: &'a BigUint,
     /// Bits each coordinate's lattice is refined by, after the clip.
@@ -38,15 +38,15 @@ pub struct Levels<'a> {
     /// Where no clip follows, each row's integer is clamped to its range once more: what is added
     /// up rests on no proof about what stands below it.
     pub clamps_again: bool,
-    pub effort: &'a Effort,
+    pub effort: &'a PlanningEffort,
 }
 
-impl Levels<'_> {
+impl ClippedAggregate<'_> {
     /// The whole statement. Columns: `k0`, `k1`, … (keys as text), then `v0`, `v1`, … (exact
     /// integers as text, on the refined lattice where a clip is emitted, on the base lattice
     /// otherwise).
     pub fn statement(&self, flat: Flat) -> Result<ast::Query, Refusal> {
-        let Ground {
+        let BaseRows {
             from,
             condition,
             cells,
@@ -111,8 +111,8 @@ impl Levels<'_> {
         projection.extend(groups);
         let grouped = positions(1, projection.len());
         for (i, coordinate) in self.coordinates.iter().enumerate() {
-            let is_presence =
-                matches!(coordinate, Partial::Units { .. } | Partial::Presence) && clip.is_some();
+            let is_presence = matches!(coordinate, Coordinate::Units { .. } | Coordinate::Presence)
+                && clip.is_some();
             let together = if is_presence { "max" } else { "sum" };
             let total = sql::aggregate(together, Some(sql::column("g", &format!("v{i}"))), None);
             projection.push(sql::aliased(
@@ -143,7 +143,7 @@ impl Levels<'_> {
     /// Level 1: what one unit adds to one group.
     pub(in crate::rewrite) fn partial(
         &self,
-        coordinate: &Partial,
+        coordinate: &Coordinate,
         expressions: &Expressions<'_>,
     ) -> Result<ast::Expr, Refusal> {
         let rows = |mask: &Mask| -> Result<ast::Expr, Refusal> {
@@ -157,8 +157,8 @@ impl Levels<'_> {
             Ok(sql::aggregate("count", None, sql::all(conditions)))
         };
         match coordinate {
-            Partial::Rows { mask } => rows(mask),
-            Partial::Flags { filter } => {
+            Coordinate::Rows { mask } => rows(mask),
+            Coordinate::Flags { filter } => {
                 let met = rows(&Mask {
                     filter: Some(filter.clone()),
                     not_null: None,
@@ -170,7 +170,7 @@ impl Levels<'_> {
                     sql::aggregate("count", None, None),
                 ))
             }
-            Partial::Share {
+            Coordinate::Share {
                 filter,
                 value,
                 lattice,
@@ -199,24 +199,24 @@ impl Levels<'_> {
                 self.summed_over(distance, filter.as_ref(), expressions)
             }
             // One row of a unit in a group: as many units as rows.
-            Partial::Units { mask } if self.within_clip => rows(mask),
+            Coordinate::Units { mask } if self.within_clip => rows(mask),
             // Shared out once the unit's groups are known.
-            Partial::Units {
+            Coordinate::Units {
                 mask:
                     Mask {
                         filter: None,
                         not_null: None,
                     },
             }
-            | Partial::Presence => Ok(sql::number("1")),
-            Partial::Units { mask } => {
+            | Coordinate::Presence => Ok(sql::number("1")),
+            Coordinate::Units { mask } => {
                 let any = sql::binary(rows(mask)?, B::Gt, sql::number("0"));
                 Ok(sql::case(
                     vec![(any, sql::number("1"))],
                     Some(sql::number("0")),
                 ))
             }
-            Partial::Nulls { filter, value } => {
+            Coordinate::Nulls { filter, value } => {
                 let mut conditions = Vec::new();
                 if let Some(filter) = filter {
                     conditions.push(sql::nested(expressions.condition(filter)?));
@@ -224,7 +224,7 @@ impl Levels<'_> {
                 conditions.push(sql::is_null(expressions.presence(value)?));
                 Ok(sql::aggregate("count", None, sql::all(conditions)))
             }
-            Partial::Values {
+            Coordinate::Values {
                 filter,
                 value,
                 lattice,
@@ -247,7 +247,7 @@ impl Levels<'_> {
                 };
                 self.summed_over(integer, filter.as_ref(), expressions)
             }
-            Partial::Lacks {
+            Coordinate::Lacks {
                 filter,
                 value,
                 lattice,
@@ -259,7 +259,7 @@ impl Levels<'_> {
                 let lacks = self.within_range(lacks, coordinate);
                 self.summed_over(narrowed(lacks, coordinate), filter.as_ref(), expressions)
             }
-            Partial::Products {
+            Coordinate::Products {
                 filter,
                 y: (y, y_lattice),
                 x: (x, x_lattice),
@@ -278,7 +278,7 @@ impl Levels<'_> {
         }
     }
 
-    fn within_range(&self, integer: ast::Expr, coordinate: &Partial) -> ast::Expr {
+    fn within_range(&self, integer: ast::Expr, coordinate: &Coordinate) -> ast::Expr {
         if self.clamps_again {
             within(integer, coordinate.range())
         } else {
@@ -328,7 +328,7 @@ impl Levels<'_> {
         let presence = self
             .coordinates
             .iter()
-            .position(|c| *c == Partial::Presence)
+            .position(|c| *c == Coordinate::Presence)
             .map(|at| format!("v{at}"));
         if presence.is_some() {
             projection.push(sql::aliased(
@@ -486,7 +486,7 @@ pub(in crate::rewrite) fn within(integer: ast::Expr, (lower, upper): (i128, i128
 }
 
 /// In four bytes where a row's integer fits: they add up in eight, and eight in a numeric.
-fn narrowed(integer: ast::Expr, coordinate: &Partial) -> ast::Expr {
+fn narrowed(integer: ast::Expr, coordinate: &Coordinate) -> ast::Expr {
     if coordinate.magnitude() < 1 << 31 {
         sql::cast(integer, &Type::Int4)
     } else {
@@ -498,7 +498,7 @@ fn narrowed(integer: ast::Expr, coordinate: &Partial) -> ast::Expr {
 /// (`2 q - (lower + upper)`) or plain; NULL stays NULL.
 pub(in crate::rewrite) fn integer(
     value: &Expr,
-    lattice: &Lattice,
+    lattice: &FixedPoint,
     centred: bool,
     data_type: &Type,
     expressions: &Expressions<'_>,
@@ -524,7 +524,7 @@ pub(in crate::rewrite) fn integer(
 }
 
 /// What the square of a centred integer lacks to the most it can be.
-pub(in crate::rewrite) fn lacks(distance: ast::Expr, lattice: &Lattice) -> ast::Expr {
+pub(in crate::rewrite) fn lacks(distance: ast::Expr, lattice: &FixedPoint) -> ast::Expr {
     let most = sql::number(&(u128::from(lattice.spread()).pow(2)).to_string());
     let lacks = sql::binary(
         most,

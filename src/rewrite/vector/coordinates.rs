@@ -2,21 +2,21 @@
 //! bounds, nulls counted instead of values.
 //!
 
-use super::fixed_point::Lattice;
+use super::fixed_point::FixedPoint;
 use crate::analyze::interval::Interval;
 use crate::analyze::{
     AnalyzedRelease, BoundedAggregate, BoundedOperation, Dispersion, Joint, inline,
 };
 use crate::ir::{ColumnInfo, End, Expr, Moment, Quantifier};
 use crate::refusal::{Refusal, sqlstate};
-use crate::rewrite::choice::{Question, Questions};
+use crate::rewrite::choice::{ChoiceQueries, ChoiceQuery};
 
 /// The whole of a presence that is shared by a unit's groups: its square still fits in six bytes.
 pub const PRESENCE: u64 = 1 << 20;
 
 /// What one coordinate adds up over the rows of a unit in a group.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Partial {
+pub enum Coordinate {
     /// 1 for each row of the mask.
     Rows { mask: Mask },
     /// 1 for each row that meets the filter, -1 for each other: a count of all rows stands beside
@@ -29,7 +29,7 @@ pub enum Partial {
     Values {
         filter: Option<Expr>,
         value: Expr,
-        lattice: Lattice,
+        lattice: FixedPoint,
         centred: bool,
     },
     /// What the centred integer's square lacks to the most it can be, `(H^2 - d^2) / G` towards
@@ -37,20 +37,20 @@ pub enum Partial {
     Lacks {
         filter: Option<Expr>,
         value: Expr,
-        lattice: Lattice,
+        lattice: FixedPoint,
     },
     /// The product of two centred integers, `d e / G` towards zero.
     Products {
         filter: Option<Expr>,
-        y: (Expr, Lattice),
-        x: (Expr, Lattice),
+        y: (Expr, FixedPoint),
+        x: (Expr, FixedPoint),
     },
     /// The value's distance from an end of its lattice, for rows of the filter where it is not
     /// NULL; the other end's stands beside it.
     Share {
         filter: Option<Expr>,
         value: Expr,
-        lattice: Lattice,
+        lattice: FixedPoint,
         end: End,
     },
     /// 1 if the unit has any row of the mask.
@@ -86,21 +86,21 @@ pub enum Measure {
     Sum {
         values: usize,
         count: Option<Count>,
-        lattice: Lattice,
+        lattice: FixedPoint,
     },
     /// Sum of distances from the middle of the value's range.
-    Centred { values: usize, lattice: Lattice },
+    Centred { values: usize, lattice: FixedPoint },
     /// Sum of squares of those distances.
     Squares {
         lacks: usize,
         count: Count,
-        lattice: Lattice,
+        lattice: FixedPoint,
     },
     /// Sum of products of two values' distances.
     Products {
         products: usize,
-        y: Lattice,
-        x: Lattice,
+        y: FixedPoint,
+        x: FixedPoint,
     },
 }
 
@@ -160,16 +160,16 @@ pub struct Centred {
 
 /// The vector of one release.
 #[derive(Debug, Default, Clone)]
-pub struct Partials {
-    pub coordinates: Vec<Partial>,
+pub struct Coordinates {
+    pub coordinates: Vec<Coordinate>,
     pub measures: Vec<Measure>,
     /// Parallel to the release's aggregates.
     pub outputs: Vec<Output>,
     /// What is asked beside the vector.
-    pub questions: Vec<Question>,
+    pub questions: Vec<ChoiceQuery>,
 }
 
-impl Partials {
+impl Coordinates {
     /// Lays out the coordinates of a release; the error of the aggregates `told` is asked too.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl Partials {
         told: &[usize],
     ) -> Result<Self, Refusal> {
         let mut partials = Self::default();
-        let mut questions = Questions::default();
+        let mut questions = ChoiceQueries::default();
         for (at, aggregate) in release.aggregates.iter().enumerate() {
             let output = match questions.add(aggregate, told.contains(&at), release, columns)? {
                 Some(output) => output,
@@ -190,7 +190,7 @@ impl Partials {
         }
         partials.questions = questions.0;
         if release.is_thresholded() {
-            let whole = Partial::Units {
+            let whole = Coordinate::Units {
                 mask: Mask {
                     filter: None,
                     not_null: None,
@@ -200,7 +200,11 @@ impl Partials {
                 !release.one_row_per_unit && !release.one_group_per_unit && release.cells.is_none();
             // One that is shown counts a unit as one everywhere.
             let is_shared = is_capped && !partials.coordinates.contains(&whole);
-            partials.coordinate(if is_shared { Partial::Presence } else { whole });
+            partials.coordinate(if is_shared {
+                Coordinate::Presence
+            } else {
+                whole
+            });
         }
         Ok(partials)
     }
@@ -245,7 +249,7 @@ impl Partials {
                         not_null: Some(argument.clone()),
                     };
                     Count {
-                        rows: self.coordinate(Partial::Rows { mask }),
+                        rows: self.coordinate(Coordinate::Rows { mask }),
                         all: None,
                         nulls: None,
                     }
@@ -253,7 +257,7 @@ impl Partials {
                 Output::Measure(self.measure(Measure::Count(count)))
             }
             BoundedOperation::CountUnits => {
-                let rows = self.coordinate(Partial::Units {
+                let rows = self.coordinate(Coordinate::Units {
                     mask: Mask {
                         filter: filter.clone(),
                         not_null: None,
@@ -297,7 +301,8 @@ impl Partials {
                 kind,
             } => {
                 let count = self.count_of(argument, *nullable, filter, all);
-                let lattice = Lattice::new(&inline(argument, &release.computed), *range, columns)?;
+                let lattice =
+                    FixedPoint::new(&inline(argument, &release.computed), *range, columns)?;
                 let Centred {
                     sum,
                     squares,
@@ -320,7 +325,7 @@ impl Partials {
             } => {
                 let count = self.rows_of(filter, all);
                 let lattice = |value: &Expr, range: Interval| {
-                    Lattice::new(&inline(value, &release.computed), range, columns)
+                    FixedPoint::new(&inline(value, &release.computed), range, columns)
                 };
                 let (y_lattice, x_lattice) = (lattice(y, *y_range)?, lattice(x, *x_range)?);
                 let (y_moments, x_moments) = (
@@ -331,7 +336,7 @@ impl Partials {
                     (y.clone(), y_lattice.clone()),
                     (x.clone(), x_lattice.clone()),
                 );
-                let products = self.coordinate(Partial::Products {
+                let products = self.coordinate(Coordinate::Products {
                     filter: filter.clone(),
                     y,
                     x,
@@ -372,18 +377,18 @@ impl Partials {
     fn moments(
         &mut self,
         value: &Expr,
-        lattice: Lattice,
+        lattice: FixedPoint,
         count: Count,
         filter: &Option<Expr>,
     ) -> Centred {
         let (filter, value) = (filter.clone(), value.clone());
-        let values = self.coordinate(Partial::Values {
+        let values = self.coordinate(Coordinate::Values {
             filter: filter.clone(),
             value: value.clone(),
             lattice: lattice.clone(),
             centred: true,
         });
-        let lacks = self.coordinate(Partial::Lacks {
+        let lacks = self.coordinate(Coordinate::Lacks {
             filter,
             value,
             lattice: lattice.clone(),
@@ -415,11 +420,11 @@ impl Partials {
         columns: &[ColumnInfo],
     ) -> Result<(usize, Option<Count>), Refusal> {
         let all = &release.aggregates;
-        let lattice = Lattice::new(&inline(value, &release.computed), range, columns)?;
+        let lattice = FixedPoint::new(&inline(value, &release.computed), range, columns)?;
         let centred = counts_every_row(filter, value, all) || averaged(value, filter, all);
         let count = centred.then(|| self.count_of(value, nullable, filter, all));
         let (filter, value) = (filter.clone(), value.clone());
-        let values = self.coordinate(Partial::Values {
+        let values = self.coordinate(Coordinate::Values {
             filter,
             value,
             lattice: lattice.clone(),
@@ -447,7 +452,7 @@ impl Partials {
         if !nullable || counts_every_row(filter, value, all) {
             let rows = self.rows_of(filter, all);
             let nulls = nullable.then(|| {
-                self.coordinate(Partial::Nulls {
+                self.coordinate(Coordinate::Nulls {
                     filter: filter.clone(),
                     value: value.clone(),
                 })
@@ -459,7 +464,7 @@ impl Partials {
             not_null: Some(value.clone()),
         };
         Count {
-            rows: self.coordinate(Partial::Rows { mask }),
+            rows: self.coordinate(Coordinate::Rows { mask }),
             all: None,
             nulls: None,
         }
@@ -468,7 +473,7 @@ impl Partials {
     /// All rows of a filter: as flags where all rows are counted anyway. A flag weighs as much as a
     /// count, and half of two noises has half the variance of one.
     fn rows_of(&mut self, filter: &Option<Expr>, all: &[BoundedAggregate]) -> Count {
-        let whole = Partial::Rows {
+        let whole = Coordinate::Rows {
             mask: Mask {
                 filter: None,
                 not_null: None,
@@ -476,7 +481,7 @@ impl Partials {
         };
         match filter {
             Some(filter) if counts_all(all) => {
-                let rows = self.coordinate(Partial::Flags {
+                let rows = self.coordinate(Coordinate::Flags {
                     filter: filter.clone(),
                 });
                 Count {
@@ -491,7 +496,7 @@ impl Partials {
                     not_null: None,
                 };
                 Count {
-                    rows: self.coordinate(Partial::Rows { mask }),
+                    rows: self.coordinate(Coordinate::Rows { mask }),
                     all: None,
                     nulls: None,
                 }
@@ -499,7 +504,7 @@ impl Partials {
         }
     }
 
-    fn coordinate(&mut self, partial: Partial) -> usize {
+    fn coordinate(&mut self, partial: Coordinate) -> usize {
         position_or_push(&mut self.coordinates, partial)
     }
 

@@ -30,14 +30,14 @@ pub enum Step {
 
 /// Integers `lower..=upper` in units of `step`; one row's value is clipped to `bounds` first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Lattice {
+pub struct FixedPoint {
     pub step: Step,
     pub lower: i64,
     pub upper: i64,
     pub bounds: Interval,
 }
 
-impl Lattice {
+impl FixedPoint {
     /// Chooses the finest step that keeps a row's integer within limits.
     ///
     /// # Errors
@@ -330,8 +330,8 @@ fn declared(data_type: &Type) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn of(value: &Expr, lo: f64, hi: f64) -> Lattice {
-        Lattice::new(value, Interval::new(lo, hi), &[]).unwrap()
+    fn of(value: &Expr, lo: f64, hi: f64) -> FixedPoint {
+        FixedPoint::new(value, Interval::new(lo, hi), &[]).unwrap()
     }
 
     fn integer() -> Expr {
@@ -347,7 +347,7 @@ mod tests {
         Expr::literal(Some(Scalar::Decimal(text.to_owned())), Type::Numeric(None))
     }
 
-    fn whole(lattice: &Lattice) -> (Step, i64, i64) {
+    fn whole(lattice: &FixedPoint) -> (Step, i64, i64) {
         (lattice.step, lattice.lower, lattice.upper)
     }
 
@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn what_is_told_of_a_lattice_is_of_its_ends() {
-        let lattice = |step, lower, upper| Lattice {
+        let lattice = |step, lower, upper| FixedPoint {
             step,
             lower,
             upper,

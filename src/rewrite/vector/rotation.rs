@@ -6,14 +6,14 @@
 //! adds up to `2 H`: Laplace noise of the same epsilon is half as wide on either, and what is made
 //! of both, `c = (A + B) / H` and `s = A - B`, has half the variance.
 
-use super::coordinates::{Count, Measure, Partial};
+use super::coordinates::{Coordinate, Count, Measure};
 use crate::ir::End;
 
 /// The coordinates with every such pair turned, the lower end in the count's place and the upper in
 /// the sum's; `None` where there is none.
 ///
 /// Beside what the squares lack a turn would cost more (1 + sqrt 2 to 9/4): such pairs stay.
-pub fn turned(coordinates: &[Partial], measures: &[Measure]) -> Option<Vec<Partial>> {
+pub fn turned(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Coordinate>> {
     let mut all = coordinates.to_vec();
     for measure in measures {
         let Measure::Sum {
@@ -30,8 +30,8 @@ pub fn turned(coordinates: &[Partial], measures: &[Measure]) -> Option<Vec<Parti
             continue;
         };
         let (
-            Some(Partial::Rows { .. }),
-            Some(Partial::Values {
+            Some(Coordinate::Rows { .. }),
+            Some(Coordinate::Values {
                 filter,
                 value,
                 lattice,
@@ -42,11 +42,11 @@ pub fn turned(coordinates: &[Partial], measures: &[Measure]) -> Option<Vec<Parti
             continue;
         };
         let has_squares =
-            all.iter().any(|c| matches!(c, Partial::Lacks { filter: f, value: v, lattice: l } if f == filter && v == value && l == lattice));
+            all.iter().any(|c| matches!(c, Coordinate::Lacks { filter: f, value: v, lattice: l } if f == filter && v == value && l == lattice));
         if has_squares || all.iter().any(|c| is_share_of(c, filter, value, lattice)) {
             continue;
         }
-        let share = |end| Partial::Share {
+        let share = |end| Coordinate::Share {
             filter: filter.clone(),
             value: value.clone(),
             lattice: lattice.clone(),
@@ -59,18 +59,18 @@ pub fn turned(coordinates: &[Partial], measures: &[Measure]) -> Option<Vec<Parti
 }
 
 fn is_share_of(
-    coordinate: &Partial,
+    coordinate: &Coordinate,
     filter: &Option<crate::ir::Expr>,
     value: &crate::ir::Expr,
-    lattice: &crate::rewrite::Lattice,
+    lattice: &crate::rewrite::FixedPoint,
 ) -> bool {
-    matches!(coordinate, Partial::Share { filter: f, value: v, lattice: l, end: _ } if f == filter && v == value && l == lattice)
+    matches!(coordinate, Coordinate::Share { filter: f, value: v, lattice: l, end: _ } if f == filter && v == value && l == lattice)
 }
 
 /// What a coordinate of the plain layout is, as coordinates that are released: their places and
 /// integer factors, and what their sum is divided by.
-pub fn made_of(coordinates: &[Partial], at: usize) -> (Vec<(usize, i64)>, u64) {
-    let Some(Partial::Share {
+pub fn made_of(coordinates: &[Coordinate], at: usize) -> (Vec<(usize, i64)>, u64) {
+    let Some(Coordinate::Share {
         filter,
         value,
         lattice,

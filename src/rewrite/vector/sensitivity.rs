@@ -10,8 +10,8 @@
 use num_bigint::BigUint;
 use num_integer::Integer;
 
-use super::coordinates::{PRESENCE, Partial};
-use super::fixed_point::Lattice;
+use super::coordinates::{Coordinate, PRESENCE};
+use super::fixed_point::FixedPoint;
 use crate::ir::Expr;
 
 /// Bound of the vector that one row adds, or one unit's presence, in squared and in plain weights.
@@ -21,7 +21,7 @@ pub struct RowNorm {
     pub absolute: BigUint,
 }
 
-impl Partial {
+impl Coordinate {
     /// Largest magnitude of what one row (or one unit's presence) adds, in base lattice units.
     pub fn magnitude(&self) -> u64 {
         match self {
@@ -78,10 +78,10 @@ const ROOT_2: u32 = 3_037_000_500;
 
 /// Weights F_j that bring every coordinate to about the same norm 2^scale, rounded up (so a norm
 /// computed with them is never too small).
-pub fn weights(coordinates: &[Partial]) -> Vec<BigUint> {
+pub fn weights(coordinates: &[Coordinate]) -> Vec<BigUint> {
     let widest = coordinates
         .iter()
-        .map(Partial::magnitude)
+        .map(Coordinate::magnitude)
         .max()
         .unwrap_or(1);
     let scale = BigUint::from(1u8) << (20 + 64 - widest.leading_zeros());
@@ -91,7 +91,7 @@ pub fn weights(coordinates: &[Partial]) -> Vec<BigUint> {
             let magnitude = BigUint::from(c.magnitude());
             match c {
                 // As long as the pair that it was turned from.
-                Partial::Share { .. } => (&scale * ROOT_2).div_ceil(&(magnitude << 31u8)),
+                Coordinate::Share { .. } => (&scale * ROOT_2).div_ceil(&(magnitude << 31u8)),
                 _ => scale.div_ceil(&magnitude),
             }
         })
@@ -121,7 +121,7 @@ pub struct Norms {
 /// where one value is NULL, so is the product, and a null count and 5/4 are less. Of shares: m in
 /// L1, and no more in L2. A presence that t groups share is h in each, t h^2 <= H^2 (under Laplace
 /// noise t h <= H): m for all of them.
-pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
+pub fn norms(coordinates: &[Coordinate], weights: &[BigUint]) -> Norms {
     let zero = || RowNorm {
         squared: BigUint::ZERO,
         absolute: BigUint::ZERO,
@@ -136,15 +136,15 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
     for (at, coordinate) in coordinates.iter().enumerate() {
         let own = weighed(at);
         match coordinate {
-            Partial::Units { .. } => add(&mut presence, own),
-            Partial::Presence => add(&mut shared, own),
-            Partial::Share {
+            Coordinate::Units { .. } => add(&mut presence, own),
+            Coordinate::Presence => add(&mut shared, own),
+            Coordinate::Share {
                 filter,
                 value,
                 lattice,
                 end,
             } => {
-                let is_other = |c: &Partial| matches!(c, Partial::Share { filter: f, value: v, lattice: l, end: e } if f == filter && v == value && l == lattice && e != end);
+                let is_other = |c: &Coordinate| matches!(c, Coordinate::Share { filter: f, value: v, lattice: l, end: e } if f == filter && v == value && l == lattice && e != end);
                 match coordinates.iter().position(is_other) {
                     // Added where the first of them stands.
                     Some(other) if other < at => {}
@@ -152,15 +152,15 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
                     None => add(&mut row, own),
                 }
             }
-            Partial::Rows { .. } | Partial::Flags { .. } => add(&mut row, own),
-            Partial::Products { .. } => {
+            Coordinate::Rows { .. } | Coordinate::Flags { .. } => add(&mut row, own),
+            Coordinate::Products { .. } => {
                 row.squared += &own * &own;
                 // Else added where the pair's first value stands.
                 if !pairs.iter().any(|pair| pair.products == at) {
                     row.absolute += own;
                 }
             }
-            Partial::Nulls { filter, value } => {
+            Coordinate::Nulls { filter, value } => {
                 // The larger of the pair is added where the sum stands; a null count without a sum
                 // stands for itself.
                 if !coordinates.iter().any(|c| is_sum_of(c, filter, value)) {
@@ -168,7 +168,7 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
                 }
             }
             // Added where its sum stands.
-            Partial::Lacks {
+            Coordinate::Lacks {
                 filter,
                 value,
                 lattice,
@@ -180,7 +180,7 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
                     add(&mut row, own);
                 }
             }
-            Partial::Values {
+            Coordinate::Values {
                 filter,
                 value,
                 lattice,
@@ -197,7 +197,7 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
                         products,
                         values: [first, other],
                     }) if *first == at => {
-                        let Partial::Values {
+                        let Coordinate::Values {
                             filter,
                             value,
                             lattice,
@@ -228,21 +228,21 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
 /// The largest that one coordinate of a value is (its sum, its null count, what its square lacks),
 /// and what all of them add in L1.
 fn value_block(
-    coordinates: &[Partial],
+    coordinates: &[Coordinate],
     weighed: &impl Fn(usize) -> BigUint,
     at: usize,
-    (filter, value, lattice, centred): (&Option<Expr>, &Expr, &Lattice, bool),
+    (filter, value, lattice, centred): (&Option<Expr>, &Expr, &FixedPoint, bool),
 ) -> (BigUint, BigUint) {
     let own = weighed(at);
     // Two sums of one value (unlike ranges) both move when it is not NULL: the null count pairs
     // with the first only.
     let is_first = coordinates.iter().position(|c| is_sum_of(c, filter, value)) == Some(at);
     let nulls = coordinates.iter().position(
-        |c| matches!(c, Partial::Nulls { filter: f, value: v } if f == filter && v == value),
+        |c| matches!(c, Coordinate::Nulls { filter: f, value: v } if f == filter && v == value),
     );
     let nulls = nulls.filter(|_| is_first).map_or(BigUint::ZERO, weighed);
     let lacks =
-        coordinates.iter().position(|c| matches!(c, Partial::Lacks { filter: f, value: v, lattice: l } if f == filter && v == value && l == lattice));
+        coordinates.iter().position(|c| matches!(c, Coordinate::Lacks { filter: f, value: v, lattice: l } if f == filter && v == value && l == lattice));
     let (largest, absolute) = match lacks.filter(|_| centred).map(weighed) {
         Some(lacks) => {
             let larger = own.max(lacks);
@@ -261,13 +261,13 @@ struct Pair {
 }
 
 /// Pairs of values that are summed beside their product; none is in two pairs.
-fn pairs(coordinates: &[Partial]) -> Vec<Pair> {
+fn pairs(coordinates: &[Coordinate]) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     for (products, coordinate) in coordinates.iter().enumerate() {
-        let Partial::Products { filter, y, x } = coordinate else {
+        let Coordinate::Products { filter, y, x } = coordinate else {
             continue;
         };
-        let sum_of = |(value, lattice): &(Expr, Lattice)| {
+        let sum_of = |(value, lattice): &(Expr, FixedPoint)| {
             coordinates
                 .iter()
                 .position(|c| is_centred(c, filter, value, lattice))
@@ -286,18 +286,18 @@ fn pairs(coordinates: &[Partial]) -> Vec<Pair> {
     pairs
 }
 
-/// The sum that a [`Partial::Lacks`] belongs to.
+/// The sum that a [`Coordinate::Lacks`] belongs to.
 fn is_centred(
-    coordinate: &Partial,
+    coordinate: &Coordinate,
     filter: &Option<Expr>,
     value: &Expr,
-    lattice: &Lattice,
+    lattice: &FixedPoint,
 ) -> bool {
-    matches!(coordinate, Partial::Values { filter: f, value: v, lattice: l, centred: true } if f == filter && v == value && l == lattice)
+    matches!(coordinate, Coordinate::Values { filter: f, value: v, lattice: l, centred: true } if f == filter && v == value && l == lattice)
 }
 
-fn is_sum_of(coordinate: &Partial, filter: &Option<Expr>, value: &Expr) -> bool {
-    matches!(coordinate, Partial::Values { filter: f, value: v, .. } if f == filter && v == value)
+fn is_sum_of(coordinate: &Coordinate, filter: &Option<Expr>, value: &Expr) -> bool {
+    matches!(coordinate, Coordinate::Values { filter: f, value: v, .. } if f == filter && v == value)
 }
 
 #[cfg(test)]
@@ -308,9 +308,9 @@ mod tests {
     use crate::catalog::Type;
     use crate::policy::Scalar;
 
-    fn value(number: i64) -> (Expr, Lattice) {
+    fn value(number: i64) -> (Expr, FixedPoint) {
         let value = Expr::literal(Some(Scalar::Int(number)), Type::Int8);
-        let lattice = Lattice::new(
+        let lattice = FixedPoint::new(
             &Expr::literal(None, Type::Int8),
             Interval::new(0.0, 64.0),
             &[],
@@ -320,14 +320,14 @@ mod tests {
     }
 
     /// COUNT and CORR of each pair of the values.
-    fn correlations(pairs: &[(i64, i64)]) -> Vec<Partial> {
-        let mut coordinates = vec![Partial::Rows {
+    fn correlations(pairs: &[(i64, i64)]) -> Vec<Coordinate> {
+        let mut coordinates = vec![Coordinate::Rows {
             mask: Mask {
                 filter: None,
                 not_null: None,
             },
         }];
-        let mut add = |coordinate: Partial| {
+        let mut add = |coordinate: Coordinate| {
             if !coordinates.contains(&coordinate) {
                 coordinates.push(coordinate);
             }
@@ -335,19 +335,19 @@ mod tests {
         for (y, x) in pairs {
             for one in [y, x] {
                 let (value, lattice) = value(*one);
-                add(Partial::Values {
+                add(Coordinate::Values {
                     filter: None,
                     value: value.clone(),
                     lattice: lattice.clone(),
                     centred: true,
                 });
-                add(Partial::Lacks {
+                add(Coordinate::Lacks {
                     filter: None,
                     value,
                     lattice,
                 });
             }
-            add(Partial::Products {
+            add(Coordinate::Products {
                 filter: None,
                 y: value(*y),
                 x: value(*x),
@@ -357,13 +357,13 @@ mod tests {
     }
 
     /// What a row of these values, each from -64 to 64 about the middle, adds to the vector.
-    fn row(coordinates: &[Partial], of: &dyn Fn(&Expr) -> i64) -> Vec<i64> {
-        let moved = |coordinate: &Partial| match coordinate {
-            Partial::Values { value, .. } => of(value),
-            Partial::Lacks { value, lattice, .. } => {
+    fn row(coordinates: &[Coordinate], of: &dyn Fn(&Expr) -> i64) -> Vec<i64> {
+        let moved = |coordinate: &Coordinate| match coordinate {
+            Coordinate::Values { value, .. } => of(value),
+            Coordinate::Lacks { value, lattice, .. } => {
                 (64 * 64 - of(value) * of(value)) / lattice.divisor_with(lattice) as i64
             }
-            Partial::Products {
+            Coordinate::Products {
                 y: (y, y_lattice),
                 x: (x, x_lattice),
                 ..

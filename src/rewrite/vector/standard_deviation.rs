@@ -3,7 +3,7 @@
 
 use super::coordinates::{Count, Measure};
 use super::rotation::made_of;
-use crate::rewrite::{Lattice, ReleasePlan};
+use crate::rewrite::{FixedPoint, ReleasePlan};
 
 /// What each coordinate's noise adds to a measure: signed standard deviations in the measure's
 /// unit. The draws are independent; two measures of one group share some.
@@ -81,6 +81,6 @@ pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
 }
 
 /// What one unit of a product's coordinate stands for.
-pub fn product_step(y: &Lattice, x: &Lattice) -> f64 {
+pub fn product_step(y: &FixedPoint, x: &FixedPoint) -> f64 {
     y.divisor_with(x) as f64 * y.step.size() * x.step.size() / 4.0
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::parse::Scope;
-use crate::policy::{WISHES, Wishes, schemas, unknown_wish};
+use crate::policy::{SessionSettings, WISHES, schemas, unknown_wish};
 use crate::refusal::{Refusal, sqlstate};
 use known::{KNOWN, Kind, Known};
 
@@ -229,8 +229,8 @@ impl Settings {
     }
 
     /// The settings `pgveil.*` in force. Each was read when it was set.
-    pub(super) fn wishes(&self) -> Wishes {
-        let mut wishes = Wishes::default();
+    pub(super) fn wishes(&self) -> SessionSettings {
+        let mut wishes = SessionSettings::default();
         for wish in WISHES {
             // A text that Wishes printed itself is read again.
             let _ = wishes.set(wish.name, self.value(wish.name));

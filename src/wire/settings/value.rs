@@ -1,7 +1,7 @@
 //! Values of settings, checked and spelled as PostgreSQL would show them.
 
 use super::known::{Kind, Known};
-use crate::policy::{Wishes, path_names, path_of};
+use crate::policy::{SessionSettings, path_names, path_of};
 use crate::refusal::{Refusal, sqlstate};
 
 /// The value that SHOW prints after `SET name = values`; `current` is what it prints before.
@@ -215,7 +215,7 @@ fn clean_name(value: &str) -> String {
 }
 
 fn wish(name: &str, value: &str) -> Result<String, Refusal> {
-    let mut wishes = Wishes::default();
+    let mut wishes = SessionSettings::default();
     wishes.set(name, value)?;
     Ok(wishes.show(name))
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 use pgveil::ledger::{
-    Act, Clock, DebitError, Decision, Error, Ledger, Question, Record, Stored, Verdict, open_store,
+    Act, Clock, DebitError, Decision, Error, Ledger, QuestionDigest, Record, Stored, Verdict,
+    open_store,
 };
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
 use pgveil::policy::Renew;
@@ -476,7 +477,7 @@ async fn relatives_are_of_those_who_paid(url: &str) {
     ledger
         .keep(
             "ann",
-            Question {
+            QuestionDigest {
                 family: None,
                 ..question(3, 0.1, gaussian(0.01))
             },
@@ -484,7 +485,7 @@ async fn relatives_are_of_those_who_paid(url: &str) {
         )
         .await
         .unwrap();
-    let large = Question {
+    let large = QuestionDigest {
         family: Some(family),
         ..question(4, 0.1, gaussian(0.01))
     };
@@ -989,7 +990,7 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
         with_clock(url, 8.0, (4.0, Renew::Never), &now).await,
         with_clock(url, 8.0, (4.0, Renew::Never), &now).await,
     ];
-    let ask = async |ledger: &Ledger, role: &str, asked: Question| {
+    let ask = async |ledger: &Ledger, role: &str, asked: QuestionDigest| {
         ledger.purchase(role, buying(asked)).await.map(drop)
     };
     let awaited = |result: &Result<(), DebitError>| matches!(result, Err(DebitError::Awaited));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pgveil::engine::Asker;
+use pgveil::engine::Requester;
 use pgveil::ledger::{Act, Decision};
 use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
-use pgveil::policy::Wishes;
+use pgveil::policy::SessionSettings;
 
 use crate::fixture::{Silent, Veil, rows_of};
 
@@ -99,8 +99,8 @@ async fn same_question_is_paid_once() {
 async fn truths_go_by_the_noise_that_was_drawn() {
     let veil = Veil::demo(|y| y, Veil::silent()).await;
     let asked = async |epsilon: f64| {
-        let asker = Asker {
-            wishes: Wishes {
+        let asker = Requester {
+            wishes: SessionSettings {
                 epsilon: Some(epsilon),
                 ..Veil::asker().wishes
             },
@@ -166,7 +166,7 @@ async fn an_error_above_the_releases_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn less_noise_serves_and_more_does_not() {
     let veil = Veil::demo(|y| y, None).await;
-    let at = |epsilon: f64| Asker {
+    let at = |epsilon: f64| Requester {
         wishes: Veil::wishes(epsilon),
         ..Veil::asker()
     };
@@ -182,7 +182,7 @@ async fn less_noise_serves_and_more_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_mechanism_of_the_day_makes_no_new_question() {
     let veil = Veil::demo(|y| y.replace("epsilon: 3,", "epsilon: 7,"), None).await;
-    let at = |epsilon: f64| Asker {
+    let at = |epsilon: f64| Requester {
         wishes: Veil::wishes(epsilon),
         ..Veil::asker()
     };
@@ -211,7 +211,7 @@ async fn the_mechanism_of_the_day_makes_no_new_question() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_role_pays_for_what_it_sees() {
     let veil = Veil::demo(with_colleague, None).await;
-    let colleague = Asker {
+    let colleague = Requester {
         role: "colleague".to_owned(),
         ..Veil::asker()
     };
@@ -255,7 +255,7 @@ async fn each_role_pays_for_what_it_sees() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_sold_once_in_a_statement() {
     let veil = Veil::demo(with_colleague, None).await;
-    let colleague = Asker {
+    let colleague = Requester {
         role: "colleague".to_owned(),
         ..Veil::asker()
     };
@@ -390,7 +390,7 @@ async fn who_is_stuck_keeps_nobody_from_a_question() {
         ["analyst", "colleague"].map(|role| {
             let (veil, asker) = (
                 Arc::clone(&veil),
-                Asker {
+                Requester {
                     role: role.to_owned(),
                     ..Veil::asker()
                 },
@@ -579,11 +579,11 @@ async fn releases_without_sums_are_paid_once() {
 async fn noise_that_is_shared_out_otherwise_is_another_question() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let sql = "SELECT count(*), sum(years_of_school) FROM nls.women WHERE race <> 'other'";
-    let mut wishes = Wishes::default();
+    let mut wishes = SessionSettings::default();
     wishes.set("pgveil.target_error", "20, 60000").unwrap();
     let listed = veil
         .rows_as(
-            &Asker {
+            &Requester {
                 wishes,
                 ..Veil::asker()
             },
@@ -594,7 +594,7 @@ async fn noise_that_is_shared_out_otherwise_is_another_question() {
     let spent = veil.spent().await;
     let plain = veil
         .rows_as(
-            &Asker {
+            &Requester {
                 wishes: Veil::wishes(0.15),
                 ..Veil::asker()
             },
@@ -620,7 +620,7 @@ async fn the_totals_balance_is_not_read_off_refusals() {
         "SELECT year, avg(hourly_wage) FROM nls.interviews GROUP BY year",
         "SELECT year, sum(hourly_wage) FROM nls.interviews GROUP BY year",
     );
-    let at = |role: &str, epsilon: f64| Asker {
+    let at = |role: &str, epsilon: f64| Requester {
         role: role.to_owned(),
         wishes: Veil::wishes(epsilon),
         ..Veil::asker()
@@ -672,7 +672,7 @@ async fn the_totals_balance_is_not_read_off_refusals() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_made_for_others_needs_a_failure_left() {
     let veil = Veil::demo(with_colleague, Veil::silent()).await;
-    let colleague = Asker {
+    let colleague = Requester {
         role: "colleague".to_owned(),
         ..Veil::asker()
     };

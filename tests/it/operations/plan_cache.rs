@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::{Asker, constants};
-use pgveil::mechanism::{Accounting, Cap, Fixed, Loss, Mechanism, Standing, mu_of};
+use pgveil::engine::{Requester, constants};
+use pgveil::mechanism::{AccountState, Accounting, Cap, Fixed, Loss, Mechanism, mu_of};
 use pgveil::parse::{Query, Statement, parse};
-use pgveil::policy::{Policy, TargetError, Wishes};
-use pgveil::rewrite::{Measure, PartKind, Plan, Terms, measure_deviation};
+use pgveil::policy::{Policy, SessionSettings, TargetError};
+use pgveil::rewrite::{ChoiceKind, Measure, Plan, Terms, measure_deviation};
 
 use crate::fixture::Veil;
 
@@ -21,7 +21,7 @@ fn query(sql: &str) -> Query {
     }
 }
 
-async fn plan(veil: &Veil, asker: &Asker, sql: &str) -> Arc<Plan> {
+async fn plan(veil: &Veil, asker: &Requester, sql: &str) -> Arc<Plan> {
     veil.engine.plan(asker, &query(sql)).await.unwrap().0
 }
 
@@ -44,7 +44,7 @@ async fn a_plan_is_that_of_its_question_alone() {
         *first,
         *plan(
             &veil,
-            &Asker {
+            &Requester {
                 wishes: Veil::wishes(0.2),
                 ..Veil::asker()
             },
@@ -54,7 +54,7 @@ async fn a_plan_is_that_of_its_question_alone() {
     );
     let found = plan(
         &veil,
-        &Asker {
+        &Requester {
             search_path: vec!["nls".to_owned()],
             ..Veil::asker()
         },
@@ -140,7 +140,7 @@ async fn wanted_errors_are_met() {
                 let Ok((plan, _)) = veil
                     .engine
                     .plan(
-                        &Asker {
+                        &Requester {
                             wishes,
                             ..Veil::asker()
                         },
@@ -257,7 +257,7 @@ async fn a_mixed_statement_takes_one_noise_within_its_ceiling() {
         "{lines:#?}"
     );
     // A whole budget's epsilon buys one statement of an untouched account, and no second.
-    let asker = Asker {
+    let asker = Requester {
         wishes: Veil::wishes(0.99),
         ..Veil::asker()
     };
@@ -290,8 +290,8 @@ fn mechanisms(plan: &Plan) -> Vec<Mechanism> {
         .iter()
         .flat_map(|release| release.parts())
         .filter_map(|part| match &part.kind {
-            PartKind::Count { calibrated, .. } => calibrated.first(),
-            PartKind::Choice { .. } => None,
+            ChoiceKind::Count { calibrated, .. } => calibrated.first(),
+            ChoiceKind::Choice { .. } => None,
         });
     let of_parts = counted.map(|calibrated| match calibrated.noise {
         pgveil::mechanism::Noise::Laplace { .. } => Mechanism::Laplace,
@@ -323,7 +323,7 @@ async fn no_statement_costs_more_than_its_ceiling() {
             let down = Fixed::round_down;
             let cap = Cap::new(down(budget), down(1e-6), down(0.005), accounting).unwrap();
             let accounts = vec![
-                Standing {
+                AccountState {
                     cap,
                     spent: Loss::ZERO
                 };
@@ -338,7 +338,7 @@ async fn no_statement_costs_more_than_its_ceiling() {
                 (0.1, Some(200.0)),
             ] {
                 let target_error = target.map(|error| TargetError::Absolute(error).into());
-                let wishes = Wishes {
+                let wishes = SessionSettings {
                     target_error,
                     ..Veil::wishes(epsilon)
                 };
@@ -419,10 +419,10 @@ async fn each_release_costs_the_least_epsilon() {
             count(*) \
             FROM nls.interviews",
     );
-    let planned = async |wishes: Wishes, sql: &str| {
+    let planned = async |wishes: SessionSettings, sql: &str| {
         veil.engine
             .plan(
-                &Asker {
+                &Requester {
                     wishes,
                     ..Veil::asker()
                 },

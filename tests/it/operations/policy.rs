@@ -2,7 +2,7 @@
 
 use futures::SinkExt;
 use pgveil::catalog::{Type, load};
-use pgveil::policy::{Checked, File, Policy, PolicyError, Protection, Scalar, Step, check};
+use pgveil::policy::{Checked, File, Policy, PolicyError, Protection, Scalar, UnitStep, check};
 use tokio_postgres::Client;
 
 use crate::harness::Server;
@@ -489,7 +489,7 @@ async fn paths_are_foreign_keys_to_unique_columns() {
     let Protection::Private(unit) = &policy.table("s", "items").unwrap().protection else {
         panic!("private")
     };
-    let step = |column: &str, table: &str, referenced: &str| Step {
+    let step = |column: &str, table: &str, referenced: &str| UnitStep {
         column: column.into(),
         schema: "s".into(),
         table: table.into(),

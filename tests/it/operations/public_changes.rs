@@ -1,8 +1,8 @@
 //! Public tables that change after they were loaded: an answer that mixes the old lists with the
 //! new rows says so.
 
-use pgveil::policy::{Notices, Wishes};
-use pgveil::shadow::Asker;
+use pgveil::policy::{Notices, SessionSettings};
+use pgveil::shadow::Requester;
 
 use crate::fixture::Veil;
 
@@ -20,8 +20,8 @@ tables:
 
 /// Names of the tables that the answer warns of.
 async fn warned(veil: &Veil, sql: &str) -> Vec<String> {
-    let asker = Asker {
-        wishes: Wishes {
+    let asker = Requester {
+        wishes: SessionSettings {
             notices: Notices::Off,
             ..Veil::fresh().wishes
         },

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pgveil::catalog::{Type, UniqueKey};
-use pgveil::engine::{Argument, Asker, Description, Format, Share};
+use pgveil::engine::{Argument, Description, Format, MemoryShare, Requester};
 use pgveil::policy::{
-    Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Secret, Step, Table,
-    Unit, Wishes,
+    Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Secret,
+    SessionSettings, Table, Unit, UnitStep,
 };
 use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
 use pgveil::refusal::Refusal;
@@ -65,7 +65,7 @@ fn table(
     }
 }
 
-fn unit(path: Vec<Step>, column: &str) -> Protection {
+fn unit(path: Vec<UnitStep>, column: &str) -> Protection {
     Protection::Private(Unit {
         path,
         column: column.to_owned(),
@@ -76,7 +76,7 @@ fn unit(path: Vec<Step>, column: &str) -> Protection {
 }
 
 fn policy() -> Policy {
-    let step = Step {
+    let step = UnitStep {
         column: "customer_id".to_owned(),
         schema: "public".to_owned(),
         table: "customers".to_owned(),
@@ -175,23 +175,23 @@ const REAL: &str = "CREATE TABLE public.rates (code char(3) PRIMARY KEY, rate nu
     CREATE TABLE public.customers (id int PRIMARY KEY, city varchar(30)); INSERT INTO customers \
     VALUES (1, 'secret city')";
 
-fn asker() -> Asker {
-    Asker {
+fn asker() -> Requester {
+    Requester {
         role: "ann".to_owned(),
-        wishes: Wishes::default(),
+        wishes: SessionSettings::default(),
         settings: Vec::new(),
         search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()],
         process: 0,
-        share: Share::default(),
+        share: MemoryShare::default(),
     }
 }
 
-fn asker_with(settings: &[(&str, &str)]) -> Asker {
+fn asker_with(settings: &[(&str, &str)]) -> Requester {
     let settings = settings
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    Asker {
+    Requester {
         settings,
         ..asker()
     }
@@ -211,7 +211,7 @@ fn value(format: Format, bytes: &[u8]) -> Argument {
     }
 }
 
-async fn texts(shadow: &Shadow, asker: &Asker, sql: &str) -> Vec<Vec<Option<String>>> {
+async fn texts(shadow: &Shadow, asker: &Requester, sql: &str) -> Vec<Vec<Option<String>>> {
     let description = shadow.describe(asker, sql, &[]).await.unwrap();
     let rows = shadow
         .run(asker, sql, &description, &[])
@@ -224,7 +224,7 @@ async fn texts(shadow: &Shadow, asker: &Asker, sql: &str) -> Vec<Vec<Option<Stri
         .collect()
 }
 
-async fn one(shadow: &Shadow, asker: &Asker, sql: &str) -> String {
+async fn one(shadow: &Shadow, asker: &Requester, sql: &str) -> String {
     texts(shadow, asker, sql).await[0][0].clone().unwrap()
 }
 
@@ -332,7 +332,7 @@ async fn errors_are_postgres_own(shadow: &Shadow) {
         .sqlstate,
         "42704"
     );
-    let no_path = Asker {
+    let no_path = Requester {
         search_path: Vec::new(),
         ..asker()
     };

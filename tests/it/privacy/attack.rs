@@ -11,10 +11,10 @@ mod operators;
 pub mod paths;
 pub mod replay;
 
-use pgveil::engine::{Asker, Format, Service};
+use pgveil::engine::{Format, Requester, Service};
 use pgveil::error::Error;
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Reuse, Wishes};
+use pgveil::policy::{Reuse, SessionSettings};
 use tokio_util::sync::CancellationToken;
 
 use crate::fixture::Veil;
@@ -178,7 +178,7 @@ async fn a_name_never_finds_another_column_above_the_cut() {
 async fn a_zone_that_rows_are_not_read_in_is_refused() {
     let veil = Veil::demo(rich, Veil::silent()).await;
     let ask = async |zone: &str, sql: &str| {
-        let asker = Asker {
+        let asker = Requester {
             settings: vec![("TimeZone".to_owned(), zone.to_owned())],
             ..Veil::asker()
         };
@@ -296,8 +296,8 @@ async fn every_epsilon_is_charged_or_refused() {
             .unwrap()
             .role
             .spent;
-        let asker = Asker {
-            wishes: Wishes {
+        let asker = Requester {
+            wishes: SessionSettings {
                 reuse: Reuse::Off,
                 ..Veil::wishes(epsilon)
             },

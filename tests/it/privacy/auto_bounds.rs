@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use pgveil::auto_bounds::{Error, Kept, Maker, found, name};
-use pgveil::engine::{Asker, Engine};
+use pgveil::engine::{Engine, Requester};
 use pgveil::execute::Backend;
 use pgveil::mechanism::{Exponential, Noise, OsRandomness, Run, SampleError, Sampler};
 use pgveil::policy::{Finding, Search};
@@ -117,8 +117,8 @@ async fn owner(veil: &Veil) -> f64 {
         .to_f64()
 }
 
-fn asker(role: &str) -> Asker {
-    Asker {
+fn asker(role: &str) -> Requester {
+    Requester {
         role: role.to_owned(),
         ..Veil::asker()
     }

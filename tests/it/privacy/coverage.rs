@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgveil::mechanism::{RandomError, Randomness};
-use pgveil::policy::Wishes;
+use pgveil::policy::SessionSettings;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
@@ -74,8 +74,8 @@ async fn veil(accounting: &str) -> Veil {
 /// The share of intervals, over cells and `runs` answers, that hold what PostgreSQL says; and the
 /// mean ratio of squared errors to squared standard errors.
 async fn coverage(veil: &Veil, epsilon: f64, value: &str, runs: u32) -> (f64, f64) {
-    let asker = pgveil::engine::Asker {
-        wishes: Wishes {
+    let asker = pgveil::engine::Requester {
+        wishes: SessionSettings {
             epsilon: Some(epsilon),
             ..Veil::fresh().wishes
         },
@@ -181,8 +181,8 @@ async fn intervals_of_chosen_values_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_of_extremes_hold() {
     let veil = veil("gdp").await;
-    let asker = pgveil::engine::Asker {
-        wishes: Wishes {
+    let asker = pgveil::engine::Requester {
+        wishes: SessionSettings {
             epsilon: Some(4.0),
             ..Veil::fresh().wishes
         },
@@ -228,8 +228,8 @@ async fn intervals_of_extremes_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_noise_drowns_is_known_by_its_bounds() {
     let veil = veil("gdp").await;
-    let asker = pgveil::engine::Asker {
-        wishes: Wishes {
+    let asker = pgveil::engine::Requester {
+        wishes: SessionSettings {
             epsilon: Some(0.1),
             ..Veil::fresh().wishes
         },

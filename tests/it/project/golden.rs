@@ -3,9 +3,9 @@
 
 use pgveil::engine::describe_plan;
 use pgveil::error::Error;
-use pgveil::mechanism::{Cap, Fixed, Loss, Standing};
+use pgveil::mechanism::{AccountState, Cap, Fixed, Loss};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, Policy, Wishes};
+use pgveil::policy::{Budget, Policy, SessionSettings};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::Terms;
 
@@ -25,7 +25,7 @@ pub fn terms(policy: &Policy) -> Terms {
     };
     let role = policy.role("analyst").unwrap().budget;
     let accounts = [role, privacy.budget]
-        .map(|b| Standing {
+        .map(|b| AccountState {
             cap: cap(b),
             spent: Loss::ZERO,
         })
@@ -34,7 +34,7 @@ pub fn terms(policy: &Policy) -> Terms {
         epsilon: privacy.epsilon_default,
         delta: role.delta,
         accounts,
-        wishes: Wishes::default(),
+        wishes: SessionSettings::default(),
     }
 }
 

@@ -9,7 +9,7 @@ use pgveil::error::Error;
 use pgveil::ledger::Balance;
 use pgveil::mechanism::{Exponential, Noise, OsRandomness, Run, SampleError, Sampler};
 use pgveil::parse::{Query, Statement, parse};
-use pgveil::policy::{File, Reuse, Wishes};
+use pgveil::policy::{File, Reuse, SessionSettings};
 use pgveil::postgres::Engine as Server;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
@@ -130,8 +130,8 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     // What the budget does not cover never reaches the tables.
     let mut refused = None;
     for _ in 0..1000 {
-        let asker = pgveil::engine::Asker {
-            wishes: Wishes {
+        let asker = pgveil::engine::Requester {
+            wishes: SessionSettings {
                 reuse: Reuse::Off,
                 ..Veil::wishes(1.0)
             },
@@ -183,8 +183,8 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     };
     let (scanned, paid) = (scans().await, spent(&veil).await);
     assert!(scanned > 0, "answered queries are counted");
-    let asker = pgveil::engine::Asker {
-        wishes: Wishes {
+    let asker = pgveil::engine::Requester {
+        wishes: SessionSettings {
             reuse: Reuse::Off,
             ..Veil::wishes(1.0)
         },

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pgveil::engine::Asker;
+use pgveil::engine::Requester;
 
 use crate::fixture::Veil;
 
@@ -243,7 +243,7 @@ fn questions(at: usize) -> [String; 5] {
 }
 
 /// Whether it is answered, and as PostgreSQL does.
-async fn is_answered(veil: &Veil, asker: &Asker, sql: &str) -> Result<bool, String> {
+async fn is_answered(veil: &Veil, asker: &Requester, sql: &str) -> Result<bool, String> {
     match veil.rows_as(asker, sql).await {
         Err(error)
             if error.report().sqlstate.starts_with("XX") || error.report().sqlstate == "58030" =>

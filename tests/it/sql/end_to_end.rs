@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::{Argument, Asker, Format, Service};
+use pgveil::engine::{Argument, Format, Requester, Service};
 use pgveil::error::Error;
 use pgveil::parse::{Statement, parse};
 use tokio_util::sync::CancellationToken;
@@ -64,7 +64,7 @@ async fn answers_without_noise_equal_postgresql() {
         "SELECT count(DISTINCT CASE WHEN union_member = 1 THEN woman_id END) FROM nls.interviews",
     ];
     veil.answers_as_postgresql(
-        &Asker {
+        &Requester {
             wishes: Veil::wishes(0.2),
             ..Veil::asker()
         },

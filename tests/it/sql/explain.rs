@@ -1,7 +1,7 @@
 //! EXPLAIN and notices: what a query would cost, and what an answer did.
 
-use pgveil::engine::Asker;
-use pgveil::policy::{Notices, TargetError, Wishes};
+use pgveil::engine::Requester;
+use pgveil::policy::{Notices, SessionSettings, TargetError};
 
 use crate::fixture::Veil;
 
@@ -10,7 +10,7 @@ async fn explain_tells_the_price_and_asks_nothing() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let lines = veil
         .explained(
-            Wishes::default(),
+            SessionSettings::default(),
             "EXPLAIN SELECT race, count(*) FROM nls.women GROUP BY race",
         )
         .await;
@@ -38,9 +38,9 @@ async fn explain_tells_the_price_and_asks_nothing() {
         lines.last().unwrap().contains("after this query 9"),
         "{lines:?}"
     );
-    let wishes = Wishes {
+    let wishes = SessionSettings {
         target_error: Some(TargetError::Absolute(50.0).into()),
-        ..Wishes::default()
+        ..SessionSettings::default()
     };
     let lines = veil
         .explained(wishes, "EXPLAIN (COSTS OFF) SELECT count(*) FROM nls.women")
@@ -51,7 +51,7 @@ async fn explain_tells_the_price_and_asks_nothing() {
     );
     let public = veil
         .explained(
-            Wishes::default(),
+            SessionSettings::default(),
             "EXPLAIN SELECT count(*) FROM nls.industries",
         )
         .await;
@@ -70,9 +70,9 @@ async fn explain_json_has_its_keys() {
         nls.women GROUP BY 1, 2";
     let text = veil
         .explained(
-            Wishes {
+            SessionSettings {
                 epsilon: Some(0.25),
-                ..Wishes::default()
+                ..SessionSettings::default()
             },
             sql,
         )
@@ -147,8 +147,13 @@ async fn explain_json_has_its_keys() {
 async fn explain_json_tells_the_path_to_the_unit() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let sql = "EXPLAIN (FORMAT JSON) SELECT avg(hourly_wage) FROM nls.interviews";
-    let document: serde_json::Value =
-        serde_json::from_str(&veil.explained(Wishes::default(), sql).await.join("\n")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(
+        &veil
+            .explained(SessionSettings::default(), sql)
+            .await
+            .join("\n"),
+    )
+    .unwrap();
     let release = &document[0]["releases"][0];
     let table = release["tables"]
         .as_array()
@@ -175,10 +180,10 @@ async fn notices_say_as_much_as_is_wished() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
     let sql = "SELECT race, count(*), avg(years_of_school) FROM nls.women GROUP BY race";
     let heard = async |notices| {
-        let asker = Asker {
-            wishes: Wishes {
+        let asker = Requester {
+            wishes: SessionSettings {
                 notices,
-                ..Wishes::default()
+                ..SessionSettings::default()
             },
             ..Veil::asker()
         };

@@ -1,8 +1,8 @@
 //! Shapes of queries that rest on a step of their own: without noise, each answers as PostgreSQL
 //! does.
 
-use pgveil::engine::Asker;
-use pgveil::policy::{KeyChoice, Wishes};
+use pgveil::engine::Requester;
+use pgveil::policy::{KeyChoice, SessionSettings};
 
 use super::outer_query::rich;
 use crate::fixture::Veil;
@@ -568,10 +568,10 @@ async fn the_last_point_of_a_grid_stays_inside_its_type() {
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_come_in_the_order_of_their_keys() {
     let veil = Veil::demo(rich, Veil::silent()).await;
-    let threshold = Asker {
-        wishes: Wishes {
+    let threshold = Requester {
+        wishes: SessionSettings {
             keys: KeyChoice::Threshold,
-            ..Wishes::default()
+            ..SessionSettings::default()
         },
         ..Veil::asker()
     };

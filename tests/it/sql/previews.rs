@@ -1,6 +1,6 @@
 //! What tools send that browse tables: previews of rows, and names with their database.
 
-use pgveil::engine::Asker;
+use pgveil::engine::Requester;
 use pgveil::error::Error;
 
 use crate::fixture::Veil;
@@ -135,7 +135,7 @@ async fn previews_are_refused_with_the_remedy_otherwise() {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_may_carry_their_database() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
-    let asker = Asker {
+    let asker = Requester {
         search_path: vec!["nls".to_owned()],
         ..Veil::asker()
     };

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::Asker;
-use pgveil::policy::{Notices, Reuse, TargetError, Wishes};
+use pgveil::engine::Requester;
+use pgveil::policy::{Notices, Reuse, SessionSettings, TargetError};
 
 use super::outer_query::rich;
 use crate::fixture::{Veil, rows_of, streams};
@@ -14,11 +14,11 @@ use crate::privacy::neighbour::random::{Random, seeds};
 const FINER: &str =
     "SELECT race, college_graduate, count(*), avg(years_of_school) FROM nls.women GROUP BY 1, 2";
 
-fn exact() -> Asker {
-    Asker {
-        wishes: Wishes {
+fn exact() -> Requester {
+    Requester {
+        wishes: SessionSettings {
             reuse: Reuse::Exact,
-            ..Wishes::default()
+            ..SessionSettings::default()
         },
         ..Veil::asker()
     }
@@ -43,7 +43,7 @@ async fn sums_what_is_paid(veil: &Veil, questions: &[&str]) {
 }
 
 /// Is bought, though finer answers are there.
-async fn buys(veil: &Veil, asker: &Asker, questions: &[&str]) {
+async fn buys(veil: &Veil, asker: &Requester, questions: &[&str]) {
     for sql in questions {
         let spent = veil.spent().await;
         veil.rows_as(asker, sql)
@@ -117,7 +117,7 @@ async fn grouping_sets_serve_by_their_fittest_set() {
     veil.rows_as(&Veil::asker(), finer).await.unwrap();
     let sql = "SELECT race, count(*) FROM nls.women GROUP BY race";
     let lines = veil
-        .explained(Wishes::default(), &format!("EXPLAIN {sql}"))
+        .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
         .await;
     assert!(
         lines
@@ -174,37 +174,37 @@ async fn other_questions_are_bought() {
     .unwrap();
     for (wishes, sql) in [
         (
-            Wishes {
+            SessionSettings {
                 reuse: Reuse::Exact,
-                ..Wishes::default()
+                ..SessionSettings::default()
             },
             "SELECT married, count(*) FROM nls.interviews GROUP BY 1",
         ),
         (
-            Wishes {
+            SessionSettings {
                 reuse: Reuse::Off,
-                ..Wishes::default()
+                ..SessionSettings::default()
             },
             "SELECT married, count(*) FROM nls.interviews GROUP BY 1",
         ),
         (
-            Wishes {
+            SessionSettings {
                 rows_per_unit: Some(3),
-                ..Wishes::default()
+                ..SessionSettings::default()
             },
             "SELECT south, count(*) FROM nls.interviews GROUP BY 1",
         ),
         (
-            Wishes {
+            SessionSettings {
                 groups_per_unit: Some(2),
-                ..Wishes::default()
+                ..SessionSettings::default()
             },
             "SELECT metro, count(*) FROM nls.interviews GROUP BY 1",
         ),
     ] {
         buys(
             &veil,
-            &Asker {
+            &Requester {
                 wishes,
                 ..Veil::asker()
             },
@@ -217,12 +217,12 @@ async fn other_questions_are_bought() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_released_by_threshold_is_never_summed() {
     let veil = Veil::demo(rich, Veil::silent()).await;
-    let wishes = Wishes {
+    let wishes = SessionSettings {
         keys: pgveil::policy::KeyChoice::Threshold,
-        ..Wishes::default()
+        ..SessionSettings::default()
     };
     veil.rows_as(
-        &Asker {
+        &Requester {
             wishes,
             ..Veil::asker()
         },
@@ -257,7 +257,7 @@ async fn what_was_released_by_threshold_is_never_summed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn more_epsilon_or_less_error_is_bought() {
     let veil = Veil::demo(rich, None).await;
-    let at = |epsilon: f64| Asker {
+    let at = |epsilon: f64| Requester {
         wishes: Veil::wishes(epsilon),
         ..Veil::asker()
     };
@@ -277,10 +277,10 @@ async fn more_epsilon_or_less_error_is_bought() {
     )
     .await;
     // A wanted error is met by sums whose error is that small.
-    let wanting = |error: f64| Asker {
-        wishes: Wishes {
+    let wanting = |error: f64| Requester {
+        wishes: SessionSettings {
             target_error: Some(TargetError::Absolute(error).into()),
-            ..Wishes::default()
+            ..SessionSettings::default()
         },
         ..Veil::asker()
     };
@@ -302,7 +302,7 @@ async fn more_epsilon_or_less_error_is_bought() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_of_other_roles_versions_and_ledgers_are_not_summed() {
     let veil = Veil::demo(|y| with_colleague(rich(y)), Veil::silent()).await;
-    let colleague = Asker {
+    let colleague = Requester {
         role: "colleague".to_owned(),
         ..Veil::asker()
     };
@@ -451,7 +451,7 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
     let veil = Veil::demo(|y| y, None).await;
     let sql = "SELECT race, count(*) FROM nls.women GROUP BY race";
     let before = veil
-        .explained(Wishes::default(), &format!("EXPLAIN {sql}"))
+        .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
         .await;
     assert!(
         !before.iter().any(|line| line.starts_with("Reuse:")),
@@ -459,7 +459,7 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
     );
     veil.rows_as(&Veil::asker(), FINER).await.unwrap();
     let lines = veil
-        .explained(Wishes::default(), &format!("EXPLAIN {sql}"))
+        .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
         .await;
     let reuse = lines
         .iter()
@@ -486,7 +486,10 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
             .any(|line| line.starts_with("Reuse:"))
     );
     let text = veil
-        .explained(Wishes::default(), &format!("EXPLAIN (FORMAT JSON) {sql}"))
+        .explained(
+            SessionSettings::default(),
+            &format!("EXPLAIN (FORMAT JSON) {sql}"),
+        )
         .await
         .join("\n");
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -508,10 +511,10 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
     assert_eq!(document[0]["cost_now"]["mu_squared"], 0.0);
     assert!(document[0]["cost"]["mu_squared"].as_f64().unwrap() > 0.0);
     let heard = async |notices| {
-        let asker = Asker {
-            wishes: Wishes {
+        let asker = Requester {
+            wishes: SessionSettings {
                 notices,
-                ..Wishes::default()
+                ..SessionSettings::default()
             },
             ..Veil::asker()
         };
@@ -536,7 +539,7 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
     // Bought, it is as before; and once bought, shown again.
     veil.rows_as(&exact(), sql).await.unwrap();
     let lines = veil
-        .explained(Wishes::default(), &format!("EXPLAIN {sql}"))
+        .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
         .await;
     assert!(
         lines.contains(&"Reuse: the same was released before, and is shown again".to_owned()),

@@ -1,21 +1,21 @@
 //! The settings `pgveil.*` reach the plan, and never past the policy.
 
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{KeyChoice, TargetError, Wishes};
+use pgveil::policy::{KeyChoice, SessionSettings, TargetError};
 use pgveil::rewrite::{Plan, measure_deviation};
 
 use crate::fixture::Veil;
 
 async fn planned(
     veil: &Veil,
-    wishes: Wishes,
+    wishes: SessionSettings,
     sql: &str,
 ) -> Result<std::sync::Arc<Plan>, (String, String)> {
     let statements = parse(sql).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else {
         panic!("one query is wanted: {sql}")
     };
-    let asker = pgveil::engine::Asker {
+    let asker = pgveil::engine::Requester {
         wishes,
         ..Veil::asker()
     };
@@ -41,9 +41,9 @@ fn deviations(plan: &Plan) -> Vec<f64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wanted_error_is_met_and_costs_what_it_must() {
     let veil = Veil::demo(|yaml| yaml, None).await;
-    let wish = |target: TargetError| Wishes {
+    let wish = |target: TargetError| SessionSettings {
         target_error: Some(target.into()),
-        ..Wishes::default()
+        ..SessionSettings::default()
     };
     let count = "SELECT race, count(*) FROM nls.women GROUP BY race";
     for error in [10.0, 25.0, 300.0] {
@@ -56,7 +56,9 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
         assert!(found <= error && found > error * 0.999, "{error}: {found}");
     }
     let cost = |plan: &Plan| plan.loss().mu_squared.to_f64();
-    let default = planned(&veil, Wishes::default(), count).await.unwrap();
+    let default = planned(&veil, SessionSettings::default(), count)
+        .await
+        .unwrap();
     let wide = planned(&veil, wish(TargetError::Absolute(100.0)), count)
         .await
         .unwrap();
@@ -130,7 +132,7 @@ async fn text_of_private_values_is_that_of_the_session() {
         let [Statement::Query(query)] = statements.as_slice() else {
             panic!("one query is wanted: {sql}")
         };
-        let asker = pgveil::engine::Asker {
+        let asker = pgveil::engine::Requester {
             settings: vec![(name.to_owned(), value.to_owned())],
             ..Veil::asker()
         };
@@ -198,7 +200,7 @@ async fn intervals_below_the_cut_are_read_in_the_sessions_style_or_refused() {
         let [Statement::Query(query)] = statements.as_slice() else {
             panic!("one query is wanted: {sql}")
         };
-        let asker = pgveil::engine::Asker {
+        let asker = pgveil::engine::Requester {
             settings: vec![("IntervalStyle".to_owned(), style.to_owned())],
             ..Veil::asker()
         };
@@ -261,7 +263,7 @@ async fn each_aggregate_may_have_a_wanted_error_of_its_own() {
     let sql =
         "SELECT sum(tenure_years), sum(hours_per_week), sum(weeks_worked) FROM nls.interviews";
     let plan = async |text: &str| {
-        let mut wishes = Wishes::default();
+        let mut wishes = SessionSettings::default();
         wishes.set("pgveil.target_error", text).unwrap();
         planned(&veil, wishes, sql).await.unwrap()
     };
@@ -291,15 +293,15 @@ async fn narrower_bounds_make_less_noise() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let sql = "SELECT industry_code, count(*) FROM nls.interviews GROUP BY industry_code";
     let noise = async |wishes| deviations(&planned(&veil, wishes, sql).await.unwrap())[0];
-    let all = noise(Wishes::default()).await;
-    let groups = noise(Wishes {
+    let all = noise(SessionSettings::default()).await;
+    let groups = noise(SessionSettings {
         groups_per_unit: Some(2),
-        ..Wishes::default()
+        ..SessionSettings::default()
     })
     .await;
-    let rows = noise(Wishes {
+    let rows = noise(SessionSettings {
         rows_per_unit: Some(1),
-        ..Wishes::default()
+        ..SessionSettings::default()
     })
     .await;
     assert!(
@@ -307,13 +309,13 @@ async fn narrower_bounds_make_less_noise() {
         "{all} {groups} {rows}"
     );
     for wishes in [
-        Wishes {
+        SessionSettings {
             groups_per_unit: Some(1_000_000),
-            ..Wishes::default()
+            ..SessionSettings::default()
         },
-        Wishes {
+        SessionSettings {
             rows_per_unit: Some(1_000_000),
-            ..Wishes::default()
+            ..SessionSettings::default()
         },
         Veil::wishes(1.5),
     ] {
@@ -331,9 +333,9 @@ async fn keys_become_known_as_the_session_says() {
     let listed = "SELECT race, count(*) FROM nls.women GROUP BY race";
     let unlisted =
         "SELECT age, hourly_wage, count(*) FROM nls.interviews GROUP BY age, hourly_wage";
-    let wish = |keys| Wishes {
+    let wish = |keys| SessionSettings {
         keys,
-        ..Wishes::default()
+        ..SessionSettings::default()
     };
     let delta = |plan: &Plan| plan.loss().delta.to_f64();
     assert_eq!(
@@ -377,7 +379,7 @@ async fn a_moving_window_is_one_question_for_the_time_grain() {
     let grained = Veil::demo(|yaml| format!("{yaml}\ntime_grain: 24h\n"), Veil::silent()).await;
     let free = Veil::demo(|yaml| yaml, None).await;
     let fingerprint = async |veil: &Veil| {
-        planned(veil, Wishes::default(), sql)
+        planned(veil, SessionSettings::default(), sql)
             .await
             .unwrap()
             .fingerprint()

@@ -1,7 +1,7 @@
 //! Aggregates beyond sums over the demo data: without noise PostgreSQL's own answers, with noise
 //! values of the right kind.
 
-use pgveil::engine::Asker;
+use pgveil::engine::Requester;
 
 use crate::fixture::Veil;
 
@@ -59,7 +59,7 @@ async fn statistics_without_noise_equal_postgresql() {
             FROM nls.women",
     ];
     veil.answers_as_postgresql(
-        &Asker {
+        &Requester {
             wishes: Veil::wishes(0.2),
             ..Veil::asker()
         },

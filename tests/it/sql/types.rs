@@ -103,7 +103,7 @@ async fn constants_are_cast_to_enums_that_are_shown() {
             .unwrap()
     };
     let veil = Veil::over_settings(fill, POLICY, Veil::silent()).await;
-    let asker = pgveil::engine::Asker {
+    let asker = pgveil::engine::Requester {
         search_path: vec!["shop".to_owned()],
         ..Veil::asker()
     };

@@ -2,7 +2,7 @@
 
 use pgveil::engine::Service;
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::Wishes;
+use pgveil::policy::SessionSettings;
 
 use crate::fixture::Veil;
 
@@ -13,8 +13,8 @@ async fn rows(veil: &Veil, sql: &str) -> Vec<String> {
 }
 
 /// Every column of one row as a number.
-async fn numbers(veil: &Veil, wishes: Wishes, sql: &str) -> Vec<f64> {
-    let asker = pgveil::engine::Asker {
+async fn numbers(veil: &Veil, wishes: SessionSettings, sql: &str) -> Vec<f64> {
+    let asker = pgveil::engine::Requester {
         wishes,
         ..Veil::asker()
     };
@@ -161,9 +161,9 @@ async fn an_aggregate_comes_with_its_error() {
         pgveil.ci_high(count(*)) FROM nls.women";
     let found = numbers(
         &veil,
-        Wishes {
+        SessionSettings {
             target_error: Some(pgveil::policy::TargetError::Absolute(20.0).into()),
-            ..Wishes::default()
+            ..SessionSettings::default()
         },
         counts,
     )
@@ -185,7 +185,7 @@ async fn an_aggregate_comes_with_its_error() {
     let few = "SELECT pgveil.stderr(avg(hourly_wage)), pgveil.ci_low(avg(hourly_wage)), \
         pgveil.ci_high(avg(hourly_wage)) FROM nls.interviews WHERE year = 1968 AND age = 46";
     assert_eq!(
-        numbers(&veil, Wishes::default(), few).await,
+        numbers(&veil, SessionSettings::default(), few).await,
         [15.0, 0.0, 30.0]
     );
     // In every place where the aggregate may stand, per group, and with its own FILTER.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pgveil::engine::{Argument, Asker, Format, Service, Stock};
+use pgveil::engine::{Argument, Format, MemoryBudget, Requester, Service};
 use pgveil::error::Error;
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::Wishes;
+use pgveil::policy::SessionSettings;
 use tokio_util::sync::CancellationToken;
 
 use crate::fixture::{Veil, rows_of};
@@ -54,7 +54,7 @@ async fn dear_free_statements_leave_room_for_others_and_are_cancelled() {
     while veil.engine.pools()[1].1.0 < sessions - sessions / 4 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    let colleague = Asker {
+    let colleague = Requester {
         role: "colleague".to_owned(),
         ..Veil::asker()
     };
@@ -235,8 +235,8 @@ async fn stored_answers_are_held_against_the_stock() {
         counts.join(", ")
     );
     veil.ask(&sql).await.unwrap();
-    let stock = Stock::default();
-    let asker = Asker {
+    let stock = MemoryBudget::default();
+    let asker = Requester {
         share: stock.share("analyst"),
         ..Veil::asker()
     };
@@ -340,7 +340,7 @@ async fn stored_answers_are_not_evaluated_without_end() {
                 1, \
                 2, 3"
         );
-        veil.explained(Wishes::default(), &sql)
+        veil.explained(SessionSettings::default(), &sql)
             .await
             .iter()
             .any(|line| line.starts_with("Reuse: answered by"))

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pgveil::engine::{
-    Answer, Argument, Asker, ColumnDescription, Description, Format, Lane, Meter, Places, Service,
+    Answer, Argument, ColumnDescription, Description, Format, Metrics, PlanningLimit, Requester,
+    Service, TablePlaces,
 };
 use pgveil::error::Error;
 use pgveil::parse::Query;
-use pgveil::policy::{Certificate, Notices, Secret, Wishes};
+use pgveil::policy::{Certificate, Notices, Secret, SessionSettings};
 use pgveil::refusal::Refusal;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -27,8 +28,8 @@ pub struct Double {
     pub per_address: AtomicU32,
     /// Whether roles need a certificate.
     pub certificates: AtomicBool,
-    pub meter: Arc<Meter>,
-    pub lane: Arc<Lane>,
+    pub meter: Arc<Metrics>,
+    pub lane: Arc<PlanningLimit>,
     pub quantum: Mutex<Option<Duration>>,
     /// Calls of `answer`, those that have ended, and those that ended by their token.
     pub answers: AtomicUsize,
@@ -46,7 +47,7 @@ impl Double {
 }
 
 /// Column names and type OIDs of a statement.
-fn columns(sql: &str, asker: &Asker) -> Vec<ColumnDescription> {
+fn columns(sql: &str, asker: &Requester) -> Vec<ColumnDescription> {
     let of = |names: &[(&str, u32, i16)]| {
         let column = |&(name, type_oid, type_size): &(&str, u32, i16)| ColumnDescription {
             name: name.to_owned(),
@@ -72,7 +73,7 @@ fn columns(sql: &str, asker: &Asker) -> Vec<ColumnDescription> {
 
 fn rows(
     sql: &str,
-    asker: &Asker,
+    asker: &Requester,
     arguments: &[Argument],
     formats: &[Format],
 ) -> Vec<Vec<Option<Bytes>>> {
@@ -92,7 +93,7 @@ fn rows(
         return vec![vec![number(asker.process, 0)]];
     }
     if sql.contains("asker") {
-        let Asker {
+        let Requester {
             role,
             wishes,
             settings,
@@ -166,14 +167,14 @@ impl Service for Double {
         "\"$user\", public".to_owned()
     }
 
-    fn wishes(&self, _: &str) -> Wishes {
-        Wishes {
+    fn wishes(&self, _: &str) -> SessionSettings {
+        SessionSettings {
             groups_per_unit: Some(7),
-            ..Wishes::default()
+            ..SessionSettings::default()
         }
     }
 
-    fn in_force(&self, wishes: &Wishes, name: &str) -> String {
+    fn in_force(&self, wishes: &SessionSettings, name: &str) -> String {
         match (name, wishes.epsilon) {
             ("pgveil.epsilon", None) => "0.5".to_owned(),
             _ => wishes.show(name),
@@ -188,7 +189,7 @@ impl Service for Double {
         }
     }
 
-    fn admits(&self, wishes: &Wishes) -> Result<(), Refusal> {
+    fn admits(&self, wishes: &SessionSettings) -> Result<(), Refusal> {
         match wishes.epsilon {
             Some(epsilon) if epsilon > 2.0 => Err(Refusal::new(
                 "22023",
@@ -198,11 +199,11 @@ impl Service for Double {
         }
     }
 
-    fn meter(&self) -> Arc<Meter> {
+    fn meter(&self) -> Arc<Metrics> {
         Arc::clone(&self.meter)
     }
 
-    fn lane(&self) -> Arc<Lane> {
+    fn lane(&self) -> Arc<PlanningLimit> {
         Arc::clone(&self.lane)
     }
 
@@ -210,9 +211,9 @@ impl Service for Double {
         *self.quantum.lock().unwrap()
     }
 
-    fn places(&self) -> Places {
+    fn places(&self) -> TablePlaces {
         let read = |count: &AtomicU32| count.load(Ordering::SeqCst);
-        Places {
+        TablePlaces {
             total: read(&self.connections),
             per_role: read(&self.per_role),
             per_address: read(&self.per_address),
@@ -221,7 +222,7 @@ impl Service for Double {
 
     async fn describe(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
@@ -245,7 +246,7 @@ impl Service for Double {
 
     async fn answer(
         &self,
-        asker: &Asker,
+        asker: &Requester,
         query: &Query,
         _: &[u32],
         arguments: &[Argument],
@@ -293,7 +294,7 @@ impl Service for Double {
     /// Integers.
     async fn to_binary(
         &self,
-        _: &Asker,
+        _: &Requester,
         _: &[u32],
         rows: Vec<Vec<Option<Bytes>>>,
     ) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
@@ -314,7 +315,7 @@ impl Service for Double {
 
     async fn explain(
         &self,
-        _: &Asker,
+        _: &Requester,
         _: &Query,
         _: &[u32],
         _: &[Argument],

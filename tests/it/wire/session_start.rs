@@ -1,7 +1,7 @@
 //! What a session starts with and asks of itself, as on the database: unqualified names,
 //! `pg_backend_pid()` and its kin, advisory locks.
 
-use pgveil::engine::{Asker, Service};
+use pgveil::engine::{Requester, Service};
 use pgveil::policy::schemas;
 
 use super::socket::{Socket, bind, execute, parse, startup, sync};
@@ -126,7 +126,7 @@ async fn unqualified_names_work_as_on_the_database() {
         .batch_execute(r#"SET search_path = "Shop Data", archive"#)
         .await
         .unwrap();
-    let asker = Asker {
+    let asker = Requester {
         search_path: schemas(&veil.engine.search_path("analyst"), "analyst"),
         ..Veil::asker()
     };

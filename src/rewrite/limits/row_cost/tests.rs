@@ -4,9 +4,9 @@ use crate::rewrite::limits::row_cost::*;
 
 fn check(nanoseconds: u64) -> Result<(), Refusal> {
     super::check(
-        Work {
+        RowCost {
             row: nanoseconds,
-            ..Work::default()
+            ..RowCost::default()
         },
         "person",
     )
@@ -185,9 +185,9 @@ fn the_limit_is_where_it_says() {
     );
     let of_unit = |unit: u64| {
         super::check(
-            Work {
+            RowCost {
                 unit,
-                ..Work::default()
+                ..RowCost::default()
             },
             "person",
         )

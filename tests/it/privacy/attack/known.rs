@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use pgveil::engine::Asker;
-use pgveil::policy::{Reuse, Wishes};
+use pgveil::engine::Requester;
+use pgveil::policy::{Reuse, SessionSettings};
 
 use super::{ours, rich, theirs};
 use crate::fixture::Veil;
 
 /// Buys each answer anew.
-fn fresh(epsilon: f64) -> Asker {
-    Asker {
-        wishes: Wishes {
+fn fresh(epsilon: f64) -> Requester {
+    Requester {
+        wishes: SessionSettings {
             reuse: Reuse::Off,
             ..Veil::wishes(epsilon)
         },

@@ -6,7 +6,7 @@ use num_bigint::{BigInt, BigUint};
 use pgveil::catalog::Type;
 use pgveil::ir::MiddleRows;
 use pgveil::mechanism::{Loss, Mechanism, Noise};
-use pgveil::rewrite::{Partial, Plan, Price, ReleasePlan};
+use pgveil::rewrite::{Coordinate, Plan, Price, ReleasePlan};
 
 use super::parts;
 use super::random::Random;
@@ -242,7 +242,7 @@ fn one_unit(price: &Price, release: &ReleasePlan, presence: usize) -> BigUint {
 fn shared(price: &Price, release: &ReleasePlan, presences: &[BigUint]) -> Result<(), String> {
     let Some((at, _)) = price
         .threshold
-        .filter(|(at, _)| release.coordinates()[*at] == Partial::Presence)
+        .filter(|(at, _)| release.coordinates()[*at] == Coordinate::Presence)
     else {
         return Ok(());
     };

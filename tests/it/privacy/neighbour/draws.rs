@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pgveil::engine::{Asker, Format, MakeSampler, Service};
+use pgveil::engine::{Format, MakeSampler, Requester, Service};
 use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Reuse, Wishes};
+use pgveil::policy::{Reuse, SessionSettings};
 use tokio_util::sync::CancellationToken;
 
 use super::veiled::{Veiled, asker};
@@ -36,8 +36,8 @@ impl Sampler for Counting {
 const EMPTY: &str = "SELECT kd, b, count(*) FROM people WHERE i4 < 0 GROUP BY kd, b";
 
 async fn counts(veiled: &Veiled) -> Vec<String> {
-    let asker = Asker {
-        wishes: Wishes {
+    let asker = Requester {
+        wishes: SessionSettings {
             reuse: Reuse::Off,
             ..asker().wishes
         },

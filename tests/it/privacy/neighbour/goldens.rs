@@ -5,7 +5,7 @@
 
 use pgveil::analyze::KeyRule;
 use pgveil::mechanism::Accounting;
-use pgveil::policy::Wishes;
+use pgveil::policy::SessionSettings;
 use pgveil::rewrite::{Plan, key_text, measure_deviation};
 use sha2::{Digest, Sha256};
 
@@ -316,7 +316,7 @@ fn planned(world: &World, line: &str) -> Result<Plan, String> {
         }
         Some(_) | None => (Accounting::Gdp, None, line),
     };
-    let mut wishes = Wishes::default();
+    let mut wishes = SessionSettings::default();
     if let Some(target) = wish {
         wishes
             .set("pgveil.target_error", target)

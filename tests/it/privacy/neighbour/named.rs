@@ -1,7 +1,7 @@
 //! The adversary's tests by name, for the constructs that are let in or must stay out.
 
 use pgveil::mechanism::Accounting;
-use pgveil::rewrite::{Partial, ReleasePlan};
+use pgveil::rewrite::{Coordinate, ReleasePlan};
 
 use super::bound::{nobody, unit_within};
 use super::parts;
@@ -240,7 +240,7 @@ async fn turned_pairs_are_half_as_long() {
         release
             .coordinates()
             .iter()
-            .filter(|c| matches!(c, Partial::Share { .. }))
+            .filter(|c| matches!(c, Coordinate::Share { .. }))
             .count()
     };
     for (sql, end) in [
@@ -334,7 +334,7 @@ async fn presences_are_shared_among_groups() {
     assert!(
         !shown.releases()[0]
             .coordinates()
-            .contains(&Partial::Presence)
+            .contains(&Coordinate::Presence)
     );
 }
 

@@ -3,7 +3,7 @@
 
 use num_bigint::{BigInt, BigUint, Sign};
 use pgveil::mechanism::{Accounting, Exponential, Noise};
-use pgveil::rewrite::{Halving, PartKind, PartPlan, ReleasePlan, Target};
+use pgveil::rewrite::{ChoiceKind, ChoicePlan, Halving, ReleasePlan, Target};
 
 use super::bound::scaled_by;
 use super::world::{Groups, HEAVY, Missing, World};
@@ -13,7 +13,7 @@ pub async fn holds(
     world: &World,
     missing: Missing,
     release: &ReleasePlan,
-    part: &PartPlan,
+    part: &ChoicePlan,
     sql: &str,
 ) -> Result<(), String> {
     noise_hides(part)?;
@@ -26,14 +26,14 @@ pub async fn holds(
 }
 
 /// Key columns of the statement: candidates are keys beside the groups'.
-pub fn keys(release: &ReleasePlan, part: &PartPlan) -> usize {
-    release.key_columns() + usize::from(matches!(part.kind, PartKind::Choice { .. }))
+pub fn keys(release: &ReleasePlan, part: &ChoicePlan) -> usize {
+    release.key_columns() + usize::from(matches!(part.kind, ChoiceKind::Choice { .. }))
 }
 
-fn noise_hides(part: &PartPlan) -> Result<(), String> {
+fn noise_hides(part: &ChoicePlan) -> Result<(), String> {
     let faulty = |what: &str| Err(format!("{what}: {part:?}"));
     match &part.kind {
-        PartKind::Count {
+        ChoiceKind::Count {
             calibrated,
             weights,
             clip,
@@ -46,7 +46,7 @@ fn noise_hides(part: &PartPlan) -> Result<(), String> {
                 .zip(weights)
                 .try_for_each(|(c, weight)| scaled_by(&part.loss, clip, weight, c.noise, c.refine))
         }
-        PartKind::Choice {
+        ChoiceKind::Choice {
             draws,
             halving,
             weight_max,
@@ -97,7 +97,7 @@ fn noise_hides(part: &PartPlan) -> Result<(), String> {
 async fn nobody(
     world: &World,
     release: &ReleasePlan,
-    part: &PartPlan,
+    part: &ChoicePlan,
     sql: &str,
 ) -> Result<(), String> {
     world.without_anybody().await;
@@ -117,7 +117,7 @@ fn is_silent(left: &Groups) -> Result<(), String> {
 async fn unit_within(
     world: &World,
     release: &ReleasePlan,
-    part: &PartPlan,
+    part: &ChoicePlan,
     sql: &str,
     unit: usize,
 ) -> Result<(), String> {
@@ -129,20 +129,20 @@ async fn unit_within(
 }
 
 /// What a unit moves, against what the part declares.
-pub fn within(part: &PartPlan, whole: &Groups, rest: &Groups) -> Result<(), String> {
+pub fn within(part: &ChoicePlan, whole: &Groups, rest: &Groups) -> Result<(), String> {
     // Squares under Gaussian noise, else magnitudes.
     let (squared, limit) = match &part.kind {
-        PartKind::Count {
+        ChoiceKind::Count {
             calibrated,
             weights: _,
             clip,
         } if matches!(calibrated[0].noise, Noise::Gaussian { .. }) => (true, clip * clip),
-        PartKind::Count {
+        ChoiceKind::Count {
             calibrated: _,
             weights: _,
             clip,
         } => (false, clip.clone()),
-        PartKind::Choice {
+        ChoiceKind::Choice {
             draws: _,
             halving: _,
             weight_max,
@@ -150,12 +150,12 @@ pub fn within(part: &PartPlan, whole: &Groups, rest: &Groups) -> Result<(), Stri
         } => (false, BigUint::from(*weight_max)),
     };
     let weights = match &part.kind {
-        PartKind::Count {
+        ChoiceKind::Count {
             calibrated: _,
             weights,
             clip: _,
         } => weights.clone(),
-        PartKind::Choice { .. } => vec![BigUint::from(1u8)],
+        ChoiceKind::Choice { .. } => vec![BigUint::from(1u8)],
     };
     let mut moved = BigInt::ZERO;
     for key in whole
@@ -302,7 +302,7 @@ async fn narrow_choices_are_caught() {
             panic!("one part: {query}")
         };
         assert!(noise_hides(part).is_ok());
-        let PartKind::Choice {
+        let ChoiceKind::Choice {
             draws,
             halving,
             weight_max,
@@ -326,25 +326,25 @@ async fn narrow_choices_are_caught() {
             })
             .collect();
         let kinds = [
-            PartKind::Choice {
+            ChoiceKind::Choice {
                 draws: narrow,
                 halving: halving.clone(),
                 weight_max,
                 row_weight,
             },
-            PartKind::Choice {
+            ChoiceKind::Choice {
                 draws: eager,
                 halving: halving.clone(),
                 weight_max,
                 row_weight,
             },
-            PartKind::Choice {
+            ChoiceKind::Choice {
                 draws: draws.clone(),
                 halving: halving.clone(),
                 weight_max: 2 * weight_max,
                 row_weight,
             },
-            PartKind::Choice {
+            ChoiceKind::Choice {
                 draws: draws[1..].to_vec(),
                 halving: halving.clone(),
                 weight_max,
@@ -374,7 +374,7 @@ async fn cheap_halvings_are_caught() {
         panic!("one part: {query}")
     };
     assert!(noise_hides(part).is_ok());
-    let PartKind::Choice {
+    let ChoiceKind::Choice {
         draws,
         halving: Some(halving),
         weight_max,
@@ -399,7 +399,7 @@ async fn cheap_halvings_are_caught() {
     ];
     for halving in mutants {
         let mut mutant = part.clone();
-        mutant.kind = PartKind::Choice {
+        mutant.kind = ChoiceKind::Choice {
             draws: draws.clone(),
             halving: Some(halving),
             weight_max,

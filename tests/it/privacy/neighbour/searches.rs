@@ -2,10 +2,10 @@
 //! mutants of them.
 
 use num_bigint::BigUint;
-use pgveil::auto_bounds::Question;
+use pgveil::auto_bounds::BoundsQuestion;
 use pgveil::catalog::Type;
-use pgveil::mechanism::{Accounting, Cap, Fixed, Loss, Mechanism, Standing};
-use pgveil::policy::{Policy, Scalar, Search, Sought, Wishes};
+use pgveil::mechanism::{AccountState, Accounting, Cap, Fixed, Loss, Mechanism};
+use pgveil::policy::{AutoBound, Policy, Scalar, Search, SessionSettings};
 use pgveil::rewrite::{Plan, ReleasePlan, Terms};
 
 use super::bound;
@@ -29,7 +29,7 @@ fn searches(policy: &Policy) -> Vec<Search> {
     {
         all.push(Search {
             table,
-            sought: Sought::Rows,
+            sought: AutoBound::Rows,
         });
         for name in COLUMNS {
             let column = found
@@ -44,7 +44,7 @@ fn searches(policy: &Policy) -> Vec<Search> {
             for (lower, upper) in [(None, None), (Some(one.clone()), None), (None, Some(one))] {
                 all.push(Search {
                     table,
-                    sought: Sought::Bounds {
+                    sought: AutoBound::Bounds {
                         column,
                         lower,
                         upper,
@@ -71,10 +71,10 @@ fn planned(policy: &Policy, search: &Search, accounting: Accounting) -> Plan {
     let terms = Terms {
         epsilon: 0.1,
         delta: 1e-7,
-        accounts: vec![Standing { cap, spent }],
-        wishes: Wishes::default(),
+        accounts: vec![AccountState { cap, spent }],
+        wishes: SessionSettings::default(),
     };
-    let question = Question::new(policy, search);
+    let question = BoundsQuestion::new(policy, search);
     question
         .plan(&terms)
         .unwrap_or_else(|error| panic!("{}\n{error:?}", question.sql()))
@@ -84,8 +84,8 @@ fn planned(policy: &Policy, search: &Search, accounting: Accounting) -> Plan {
 fn declared(release: &ReleasePlan, search: &Search) {
     let price = release.price().unwrap();
     let sides = match &search.sought {
-        Sought::Rows => 1u8,
-        Sought::Bounds {
+        AutoBound::Rows => 1u8,
+        AutoBound::Bounds {
             column: _,
             lower,
             upper,
@@ -175,7 +175,7 @@ async fn mutants_of_searches_are_caught() {
         .unwrap();
     let both = Search {
         table,
-        sought: Sought::Bounds {
+        sought: AutoBound::Bounds {
             column,
             lower: None,
             upper: None,

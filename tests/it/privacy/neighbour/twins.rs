@@ -2,10 +2,10 @@
 //! what a client sees besides released values is the same.
 
 use pgveil::analyze::KeyRule;
-use pgveil::engine::{Answer, Asker, Format, Service};
+use pgveil::engine::{Answer, Format, Requester, Service};
 use pgveil::error::Error;
 use pgveil::parse::{Query, Statement, parse};
-use pgveil::policy::{Notices, Reuse, Wishes};
+use pgveil::policy::{Notices, Reuse, SessionSettings};
 use pgveil::refusal::sqlstate;
 use tokio_util::sync::CancellationToken;
 
@@ -25,14 +25,14 @@ fn queries() -> usize {
 const DATABASES: usize = 5;
 
 /// Every answer is bought.
-fn buyer(random: &mut Random) -> Asker {
+fn buyer(random: &mut Random) -> Requester {
     let notices = if random.once_in(3) {
         Notices::Full
     } else {
         Notices::Cost
     };
-    Asker {
-        wishes: Wishes {
+    Requester {
+        wishes: SessionSettings {
             reuse: Reuse::Off,
             notices,
             ..asker().wishes
@@ -41,7 +41,7 @@ fn buyer(random: &mut Random) -> Asker {
     }
 }
 
-async fn ask(veiled: &Veiled, asker: &Asker, query: &Query) -> Result<Answer, Error> {
+async fn ask(veiled: &Veiled, asker: &Requester, query: &Query) -> Result<Answer, Error> {
     veiled
         .engine
         .answer(
@@ -56,7 +56,7 @@ async fn ask(veiled: &Veiled, asker: &Asker, query: &Query) -> Result<Answer, Er
 }
 
 /// Every key of every release is known without the data, so that each group is there.
-async fn is_listed(veiled: &Veiled, asker: &Asker, query: &Query) -> bool {
+async fn is_listed(veiled: &Veiled, asker: &Requester, query: &Query) -> bool {
     let Ok((plan, _)) = veiled.engine.plan(asker, query).await else {
         return false;
     };
@@ -73,7 +73,7 @@ async fn is_listed(veiled: &Veiled, asker: &Asker, query: &Query) -> bool {
 async fn same(
     one: &Veiled,
     two: &Veiled,
-    asker: &Asker,
+    asker: &Requester,
     query: &Query,
     keys: Option<usize>,
 ) -> Result<bool, String> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::{Asker, Engine, MakeSampler};
+use pgveil::engine::{Engine, MakeSampler, Requester};
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::mechanism::{Cap, Fixed};
@@ -92,8 +92,8 @@ async fn engine(world: &World, directory: &std::path::Path) -> Engine {
     )
 }
 
-pub fn asker() -> Asker {
-    Asker {
+pub fn asker() -> Requester {
+    Requester {
         role: "ann".to_owned(),
         wishes: Veil::wishes(1.0),
         search_path: vec!["w".to_owned()],

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use num_bigint::BigInt;
 use pgveil::catalog::load;
 use pgveil::engine::plan;
-use pgveil::mechanism::{Accounting, Cap, Fixed, Loss, Standing};
+use pgveil::mechanism::{AccountState, Accounting, Cap, Fixed, Loss};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{File, KeyChoice, Policy, Wishes, check};
+use pgveil::policy::{File, KeyChoice, Policy, SessionSettings, check};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::{Plan, Terms};
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -174,11 +174,11 @@ impl World {
         } else {
             KeyChoice::Auto
         };
-        let mut wishes = Wishes {
+        let mut wishes = SessionSettings {
             groups_per_unit,
             rows_per_unit,
             keys,
-            ..Wishes::default()
+            ..SessionSettings::default()
         };
         if random.once_in(6) {
             wishes
@@ -199,12 +199,12 @@ impl World {
         accounting: Accounting,
         epsilon: f64,
     ) -> Result<Plan, String> {
-        self.plan_wished(sql, accounting, epsilon, Wishes::default())
+        self.plan_wished(sql, accounting, epsilon, SessionSettings::default())
     }
 
     /// In a session of another zone.
     pub fn plan_elsewhere(&self, sql: &str) -> Result<Plan, String> {
-        self.plan_of_session(sql, Accounting::Gdp, 1.0, Wishes::default(), false)
+        self.plan_of_session(sql, Accounting::Gdp, 1.0, SessionSettings::default(), false)
     }
 
     pub fn plan_wished(
@@ -212,7 +212,7 @@ impl World {
         sql: &str,
         accounting: Accounting,
         epsilon: f64,
-        wishes: Wishes,
+        wishes: SessionSettings,
     ) -> Result<Plan, String> {
         self.plan_of_session(sql, accounting, epsilon, wishes, true)
     }
@@ -222,7 +222,7 @@ impl World {
         sql: &str,
         accounting: Accounting,
         epsilon: f64,
-        wishes: Wishes,
+        wishes: SessionSettings,
         is_utc: bool,
     ) -> Result<Plan, String> {
         let statements = parse(sql).map_err(|r| format!("{r:?}"))?;
@@ -234,7 +234,7 @@ impl World {
         let terms = Terms {
             epsilon,
             delta: 1e-7,
-            accounts: vec![Standing {
+            accounts: vec![AccountState {
                 cap,
                 spent: Loss::ZERO,
             }],

@@ -3,7 +3,7 @@
 
 use pgveil::analyze::KeyRule;
 use pgveil::parse::{Statement, parse};
-use pgveil::rewrite::{PartKind, Plan};
+use pgveil::rewrite::{ChoiceKind, Plan};
 
 use super::outcome::{normal, theirs};
 use crate::fixture::Veil;
@@ -101,7 +101,7 @@ pub async fn cause(
         .releases()
         .iter()
         .flat_map(|r| r.parts())
-        .any(|part| matches!(part.kind, PartKind::Choice { .. }));
+        .any(|part| matches!(part.kind, ChoiceKind::Choice { .. }));
     let number = |text: &str| text.parse::<f64>().is_ok();
     let near = |(ours, theirs): (&Vec<String>, &Vec<String>)| {
         ours.iter()

@@ -1,6 +1,6 @@
 //! Nothing but the shown schema can be reached.
 
-use pgveil::engine::{Asker, Format, Service};
+use pgveil::engine::{Format, Requester, Service};
 use pgveil::parse::{Statement, parse};
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +11,7 @@ async fn ask(shop: &Shop, sql: &str) -> Result<Vec<String>, String> {
     ask_as(shop, &Shop::asker(), sql).await
 }
 
-async fn ask_as(shop: &Shop, asker: &Asker, sql: &str) -> Result<Vec<String>, String> {
+async fn ask_as(shop: &Shop, asker: &Requester, sql: &str) -> Result<Vec<String>, String> {
     let refused =
         |refusal: pgveil::refusal::Refusal| format!("{} {}", refusal.sqlstate, refusal.message);
     let statements = parse(sql).map_err(refused)?;
@@ -137,7 +137,7 @@ async fn catalog_statements_reach_the_shown_schema_alone() {
         );
     }
     // A WITH name elsewhere in the statement does not turn a table into its empty twin.
-    let asker = Asker {
+    let asker = Requester {
         search_path: vec!["sales".to_owned()],
         ..Shop::asker()
     };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::{Asker, Engine};
+use pgveil::engine::{Engine, Requester};
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::policy::{File, VIEWS, check};
@@ -135,8 +135,8 @@ impl Shop {
         }
     }
 
-    pub fn asker() -> Asker {
-        Asker {
+    pub fn asker() -> Requester {
+        Requester {
             search_path: vec!["analyst".to_owned(), "public".to_owned()],
             ..Veil::asker()
         }
