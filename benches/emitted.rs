@@ -44,7 +44,7 @@ async fn main() {
         };
         let (plan, _) = veil
             .engine
-            .plan(&fixture::Veil::asker(), query)
+            .plan(&fixture::Veil::requester(), query)
             .await
             .expect("it plans");
         let emitted = plan.releases()[0]

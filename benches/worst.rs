@@ -217,7 +217,7 @@ fn main() {
             };
             2
         ],
-        wishes: pgveil::policy::SessionSettings::default(),
+        session_settings: pgveil::policy::SessionSettings::default(),
     };
     let constants = Constants {
         now: 0,

@@ -227,15 +227,15 @@ mod tests {
         vec![vec![Some(Bytes::from(vec![0; bytes])), None]]
     }
 
-    fn held(stock: &MemoryBudget, share: &MemoryShare) -> [usize; 3] {
-        [&share.own, &share.of_role, &stock.common]
+    fn held(memory: &MemoryBudget, share: &MemoryShare) -> [usize; 3] {
+        [&share.own, &share.of_role, &memory.common]
             .map(|source| source.held.load(Ordering::Relaxed))
     }
 
     #[test]
     fn little_is_ones_own_and_much_is_everybodys() {
-        let stock = MemoryBudget::of(3 * OWN_BYTES);
-        let (greedy, modest) = (stock.share("ann"), stock.share("ann"));
+        let memory = MemoryBudget::of(3 * OWN_BYTES);
+        let (greedy, modest) = (memory.share("ann"), memory.share("ann"));
         let mut all: Vec<HeldMemory> = (0..2)
             .map(|_| greedy.hold_rows(&rows(OWN_BYTES)).ok().unwrap())
             .collect();
@@ -249,13 +249,16 @@ mod tests {
         all.pop();
         assert!(modest.hold_rows(&rows(OWN_BYTES)).is_ok());
         drop((all, small));
-        assert_eq!([held(&stock, &greedy), held(&stock, &modest)], [[0; 3]; 2]);
+        assert_eq!(
+            [held(&memory, &greedy), held(&memory, &modest)],
+            [[0; 3]; 2]
+        );
     }
 
     #[test]
     fn one_role_leaves_room_for_another() {
-        let stock = MemoryBudget::of(8 * OWN_BYTES);
-        let greedy: Vec<MemoryShare> = (0..8).map(|_| stock.share("ann")).collect();
+        let memory = MemoryBudget::of(8 * OWN_BYTES);
+        let greedy: Vec<MemoryShare> = (0..8).map(|_| memory.share("ann")).collect();
         let all: Vec<HeldMemory> = greedy
             .iter()
             .cycle()
@@ -266,7 +269,7 @@ mod tests {
             5,
             "six of eight, less what the rows weigh beside their bytes"
         );
-        let other = stock.share("bob");
+        let other = memory.share("bob");
         let others = [
             other.hold_rows(&rows(OWN_BYTES)).ok().unwrap(),
             other.hold_rows(&rows(OWN_BYTES / 2)).ok().unwrap(),
@@ -274,36 +277,36 @@ mod tests {
         drop(all);
         assert!(greedy[0].hold_rows(&rows(OWN_BYTES)).is_ok());
         drop(others);
-        assert_eq!(held(&stock, &other), [0; 3]);
+        assert_eq!(held(&memory, &other), [0; 3]);
     }
 
     #[test]
     fn what_grows_moves_to_the_common_stock_and_is_given_back() {
-        let stock = MemoryBudget::of(4 * OWN_BYTES);
-        let share = stock.share("ann");
+        let memory = MemoryBudget::of(4 * OWN_BYTES);
+        let share = memory.share("ann");
         let mut growing = share.begin();
         growing.add(OWN_BYTES).unwrap();
-        assert_eq!(held(&stock, &share), [OWN_BYTES, 0, 0]);
+        assert_eq!(held(&memory, &share), [OWN_BYTES, 0, 0]);
         growing.add(1).unwrap();
-        assert_eq!(held(&stock, &share), [0, OWN_BYTES + 1, OWN_BYTES + 1]);
+        assert_eq!(held(&memory, &share), [0, OWN_BYTES + 1, OWN_BYTES + 1]);
         growing.add(OWN_BYTES).unwrap();
         // Three of four are the role's most; what was held stays held.
         assert!(growing.add(OWN_BYTES).is_err());
         assert_eq!(
-            held(&stock, &share),
+            held(&memory, &share),
             [0, 2 * OWN_BYTES + 1, 2 * OWN_BYTES + 1]
         );
         growing.fit(10);
-        assert_eq!(held(&stock, &share), [0, 10, 10]);
+        assert_eq!(held(&memory, &share), [0, 10, 10]);
         growing.fit(100);
         let small = share.hold(70).unwrap();
-        assert_eq!(held(&stock, &share), [70, 10, 10]);
+        assert_eq!(held(&memory, &share), [70, 10, 10]);
         drop((growing, small));
-        assert_eq!(held(&stock, &share), [0; 3]);
+        assert_eq!(held(&memory, &share), [0; 3]);
         // A role may be at its end where the stock is not, and the other way round.
         let others: Vec<HeldMemory> = ["bob", "eve"]
             .map(|role| {
-                stock
+                memory
                     .share(role)
                     .hold(3 * OWN_BYTES / 2 + OWN_BYTES / 4)
                     .unwrap()
@@ -311,25 +314,25 @@ mod tests {
             .into();
         assert!(share.hold(OWN_BYTES).is_ok());
         assert!(share.hold(OWN_BYTES + 1).is_err());
-        assert_eq!(held(&stock, &share)[1], 0);
+        assert_eq!(held(&memory, &share)[1], 0);
         drop(others);
     }
 
     #[test]
     fn what_is_joined_is_given_back_once() {
-        let stock = MemoryBudget::of(8 * OWN_BYTES);
-        let share = stock.share("ann");
+        let memory = MemoryBudget::of(8 * OWN_BYTES);
+        let share = memory.share("ann");
         let mut joined = share.hold(100).unwrap();
         joined.join(share.hold(2 * OWN_BYTES).unwrap());
         joined.join(share.hold(7).unwrap());
         assert_eq!(
-            (joined.bytes(), held(&stock, &share)),
+            (joined.bytes(), held(&memory, &share)),
             (2 * OWN_BYTES + 107, [107, 2 * OWN_BYTES, 2 * OWN_BYTES])
         );
         joined.fit(50);
-        assert_eq!(held(&stock, &share), [50, 0, 0]);
+        assert_eq!(held(&memory, &share), [50, 0, 0]);
         drop(joined);
-        assert_eq!(held(&stock, &share), [0; 3]);
+        assert_eq!(held(&memory, &share), [0; 3]);
     }
 
     #[test]

@@ -19,15 +19,15 @@ fn terms(policy: &Policy, choice: u8) -> Terms {
     let fixed = Fixed::round_down;
     let cap = Cap::new(fixed(3.0), fixed(1e-6), fixed(0.005), policy.privacy.accounting).unwrap();
     let keys = [KeyChoice::Auto, KeyChoice::Auto, KeyChoice::Domain, KeyChoice::Threshold][usize::from(choice % 4)];
-    let mut wishes = SessionSettings { keys, ..SessionSettings::default() };
+    let mut session_settings = SessionSettings { keys, ..SessionSettings::default() };
     if choice & 4 != 0 {
-        wishes.set("pgveil.target_error", "100, 10%").unwrap();
+        session_settings.set("pgveil.target_error", "100, 10%").unwrap();
     }
     if choice & 8 != 0 {
-        wishes.set("pgveil.max_rows_per_unit", "2").unwrap();
+        session_settings.set("pgveil.max_rows_per_unit", "2").unwrap();
     }
     let accounts = vec![AccountState { cap, spent: Loss::ZERO }; 2];
-    Terms { epsilon: if choice & 16 == 0 { 0.5 } else { 0.01 }, delta: 1e-6, accounts, wishes }
+    Terms { epsilon: if choice & 16 == 0 { 0.5 } else { 0.01 }, delta: 1e-6, accounts, session_settings }
 }
 
 fn planned(query: &Query, choice: u8) -> Option<(&'static Policy, Plan)> {

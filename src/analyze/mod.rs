@@ -284,7 +284,7 @@ impl BoundedOperation {
 pub fn analyze(
     query: Query,
     policy: &Policy,
-    wishes: &SessionSettings,
+    session_settings: &SessionSettings,
     effort: &Arc<PlanningEffort>,
 ) -> Result<Analyzed, Refusal> {
     expression_size::check(query.releases())?;
@@ -294,7 +294,7 @@ pub fn analyze(
         releases.push(analyze_release(
             release,
             policy,
-            wishes,
+            session_settings,
             &mut columns,
             effort,
         )?);
@@ -362,7 +362,7 @@ fn collate(
 fn analyze_release(
     release: &Release,
     policy: &Policy,
-    wishes: &SessionSettings,
+    session_settings: &SessionSettings,
     columns: &mut Vec<ColumnInfo>,
     effort: &PlanningEffort,
 ) -> Result<AnalyzedRelease, Refusal> {
@@ -389,9 +389,11 @@ fn analyze_release(
         ));
     };
     // A bound on rows chooses the clip, so a narrower one is as sound.
-    lineage.rows_per_unit = wishes.rows_per_unit.map_or(lineage.rows_per_unit, |most| {
-        lineage.rows_per_unit.min(most.into())
-    });
+    lineage.rows_per_unit = session_settings
+        .rows_per_unit
+        .map_or(lineage.rows_per_unit, |most| {
+            lineage.rows_per_unit.min(most.into())
+        });
     let computed = computed_columns(&input);
     let null_extended = null_extended(&input, false);
     let always = always_true(&input);
@@ -408,7 +410,7 @@ fn analyze_release(
         .collect();
     let conditions = conditions.iter().flat_map(Expr::conjuncts).collect();
     let ruled = keys::Keys {
-        choice: wishes.keys,
+        choice: session_settings.keys,
         policy,
         columns,
         computed: &computed,

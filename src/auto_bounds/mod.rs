@@ -159,7 +159,7 @@ pub fn plan(
         epsilon,
         delta,
         accounts,
-        wishes: Default::default(),
+        session_settings: Default::default(),
     };
     Ok(BoundsQuestion::new(policy, search).plan(&terms)?)
 }

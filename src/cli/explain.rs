@@ -25,17 +25,17 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
         .unwrap_or_default()
         .to_owned();
     let search_path = schemas(&start_path(&policy, &server, &role), &role);
-    let wishes = policy
+    let session_settings = policy
         .role(&role)
-        .map_or_else(SessionSettings::default, |r| r.wishes);
+        .map_or_else(SessionSettings::default, |r| r.session_settings);
     let terms = Terms {
-        epsilon: wishes.epsilon.unwrap_or(terms.epsilon),
-        wishes,
+        epsilon: session_settings.epsilon.unwrap_or(terms.epsilon),
+        session_settings,
         ..terms
     };
-    let asker = Requester {
+    let requester = Requester {
         role,
-        wishes,
+        session_settings,
         settings: Vec::new(),
         search_path,
         process: 0,
@@ -54,8 +54,8 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
         let planned = plan(
             &query,
             &policy,
-            &asker.search_path,
-            &constants(&asker, &policy),
+            &requester.search_path,
+            &constants(&requester, &policy),
             &terms,
         )
         .map_err(|e| refused(e.report()))?;
@@ -96,6 +96,6 @@ fn terms(policy: &Policy, role: Option<&str>) -> Result<Terms, Failure> {
         epsilon: policy.privacy.epsilon_default,
         delta: spec.budget.delta,
         accounts,
-        wishes: SessionSettings::default(),
+        session_settings: SessionSettings::default(),
     })
 }

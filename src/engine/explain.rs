@@ -46,13 +46,13 @@ impl Due {
 /// it; the cost, and what of it is paid; what the role has left before and after.
 pub(super) fn text(
     plan: &Plan,
-    wishes: &SessionSettings,
+    session_settings: &SessionSettings,
     due: &Due,
     balance: &Balance,
     (delta, policy): (f64, &Policy),
 ) -> Vec<String> {
     let mut lines = describe(plan, delta);
-    let wished: Vec<String> = set(wishes)
+    let wished: Vec<String> = set(session_settings)
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
     if !wished.is_empty() {
@@ -106,12 +106,12 @@ pub(super) fn text(
 /// `budget_left_after` (fractions; null: does not fit).
 pub(super) fn json(
     plan: &Plan,
-    wishes: &SessionSettings,
+    session_settings: &SessionSettings,
     due: &Due,
     balance: &Balance,
     (delta, policy): (f64, &Policy),
 ) -> Vec<String> {
-    let settings: serde_json::Map<String, serde_json::Value> = set(wishes)
+    let settings: serde_json::Map<String, serde_json::Value> = set(session_settings)
         .map(|(name, value)| (name.to_owned(), value.into()))
         .collect();
     let document = serde_json::json!([{
@@ -232,10 +232,10 @@ fn deviation(plan: &ReleasePlan, output: &Output) -> Option<f64> {
 }
 
 /// The settings that differ from their defaults.
-fn set(wishes: &SessionSettings) -> impl Iterator<Item = (&'static str, String)> {
+fn set(session_settings: &SessionSettings) -> impl Iterator<Item = (&'static str, String)> {
     WISHES
         .iter()
-        .map(|wish| (wish, wishes.show(wish.name)))
+        .map(|wish| (wish, session_settings.show(wish.name)))
         .filter(|(wish, value)| *value != wish.default)
         .map(|(wish, value)| (wish.name, value))
 }

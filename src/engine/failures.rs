@@ -34,9 +34,9 @@ impl Failures {
     /// Waits for a place; `None` where the role has no failure left.
     ///
     /// # Guarantee
-    /// Failures recorded by [`FailureSlot::failed`] never exceed `limit` on one proxy. Of several on one
-    /// ledger, each sees the others' failures before its next question; only those that run at that
-    /// moment may come on top.
+    /// Failures recorded by [`FailureSlot::failed`] never exceed `limit` on one proxy. Of several
+    /// on one ledger, each sees the others' failures before its next question; only those that run
+    /// at that moment may come on top.
     ///
     /// # Errors
     /// Where the ledger cannot be read.

@@ -17,7 +17,7 @@ pub(super) type Column = Vec<Option<String>>;
 /// The middle queries of one statement, run when they are first needed.
 pub(super) struct MiddleQueries<'a> {
     engine: &'a Engine,
-    asker: Requester,
+    requester: Requester,
     plan: &'a Plan,
     known: Vec<Option<Vec<Column>>>,
     bytes: usize,
@@ -35,10 +35,10 @@ const PAIRS_NANOSECONDS_MAX: u64 = 5_000_000_000;
 const BYTES_MAX: usize = 64 << 20;
 
 impl<'a> MiddleQueries<'a> {
-    pub fn new(engine: &'a Engine, asker: &Requester, plan: &'a Plan) -> Self {
+    pub fn new(engine: &'a Engine, requester: &Requester, plan: &'a Plan) -> Self {
         Self {
             engine,
-            asker: asker.clone().printing_plainly(),
+            requester: requester.clone().printing_plainly(),
             plan,
             known: vec![None; plan.middles().len()],
             bytes: 0,
@@ -136,7 +136,7 @@ impl<'a> MiddleQueries<'a> {
         let Weighed { rows, held } = self
             .engine
             .shadow
-            .run(&self.asker, &statement, &expected, &[Format::Text])
+            .run(&self.requester, &statement, &expected, &[Format::Text])
             .await
             .map_err(shadow_error)?;
         if rows.len() > rows_max as usize {
@@ -179,7 +179,7 @@ impl Engine {
     /// gives exactly the columns that PostgreSQL promised for the analyst's own text.
     pub(super) async fn check_shape(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         plan: &Plan,
         description: &Description,
     ) -> Result<(), Error> {
@@ -188,7 +188,7 @@ impl Engine {
                 .map_err(Error::Rewrite)?;
             let found = self
                 .shadow
-                .describe(asker, &shape, &[])
+                .describe(requester, &shape, &[])
                 .await
                 .map_err(shadow_error)?;
             if !found
@@ -210,7 +210,7 @@ impl Engine {
         let shape = finish::shape(plan).map_err(Error::Rewrite)?;
         let found = self
             .shadow
-            .describe(asker, &shape, &[])
+            .describe(requester, &shape, &[])
             .await
             .map_err(shadow_error)?;
         let types = |d: &Description| d.columns.iter().map(|c| c.type_oid).collect::<Vec<_>>();

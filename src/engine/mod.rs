@@ -128,7 +128,8 @@ fn plan_within(
 ) -> Result<Plan, Error> {
     crate::parse::with_room(|| {
         let resolved = resolve(query, policy, search_path, constants).map_err(Error::Resolve)?;
-        let analyzed = analyze(resolved, policy, &terms.wishes, effort).map_err(Error::Analyze)?;
+        let analyzed =
+            analyze(resolved, policy, &terms.session_settings, effort).map_err(Error::Analyze)?;
         rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)
     })
 }
@@ -309,16 +310,16 @@ impl Engine {
     /// epsilon above the policy's ceiling.
     pub async fn plan(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
     ) -> Result<(Arc<Plan>, Balances), Error> {
-        let planned = self.planned(asker, query).await;
+        let planned = self.planned(requester, query).await;
         // An error too may tell what was found.
         if !planned
             .as_ref()
             .is_ok_and(|(plan, _)| search_payment::tells_nothing(plan))
         {
-            self.admitted(&asker.role).await?;
+            self.admitted(&requester.role).await?;
         }
         planned.and_then(|(plan, balances)| self.check_mirrored(&plan).map(|()| (plan, balances)))
     }
@@ -355,13 +356,16 @@ impl Engine {
 
     async fn planned(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
     ) -> Result<(Arc<Plan>, Balances), Error> {
-        asker.wishes.within(&self.policy).map_err(Error::Rewrite)?;
+        requester
+            .session_settings
+            .within(&self.policy)
+            .map_err(Error::Rewrite)?;
         let balances = self
             .ledger
-            .balances(&asker.role)
+            .balances(&requester.role)
             .await
             .map_err(|e| internal("ledger", &e))?;
         let role = AccountState {
@@ -374,12 +378,12 @@ impl Engine {
             cap: balances.owner.cap,
             spent: Loss::ZERO,
         };
-        let asked = self.asked(asker, query, vec![role, owner]);
-        let free = || self.plans.find(&self.asked(asker, query, Vec::new()));
+        let asked = self.asked(requester, query, vec![role, owner]);
+        let free = || self.plans.find(&self.asked(requester, query, Vec::new()));
         if let Some(plan) = free().or_else(|| self.plans.find(&asked)) {
             return Ok((plan, balances));
         }
-        let plan = Arc::new(self.planned_in_turn(asker, query, &asked).await?);
+        let plan = Arc::new(self.planned_in_turn(requester, query, &asked).await?);
         self.plans.keep(asked, &plan);
         Ok((plan, balances))
     }
@@ -388,7 +392,7 @@ impl Engine {
     /// the role's turn, and is held in the common stock of memory.
     async fn planned_in_turn(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         asked: &PlanKey,
     ) -> Result<Plan, Error> {
@@ -396,7 +400,7 @@ impl Engine {
             plan_within(
                 query,
                 &self.policy,
-                &asker.search_path,
+                &requester.search_path,
                 &asked.constants,
                 &asked.terms,
                 effort,
@@ -410,17 +414,17 @@ impl Engine {
                 return planned;
             }
         }
-        let turn = self.lane.turn(&asker.role, Size::Large).await;
-        let _held = asker.share.hold(PLANNING_BYTES).map_err(Error::Parse)?;
+        let turn = self.lane.turn(&requester.role, Size::Large).await;
+        let _held = requester.share.hold(PLANNING_BYTES).map_err(Error::Parse)?;
         turn.work(|| plan(&Arc::default()))
     }
 
     /// The plan, where the question was planned before and costs nothing however the accounts
     /// stand.
-    fn planned_free(&self, asker: &Requester, query: &Query) -> Option<Arc<Plan>> {
-        asker.wishes.within(&self.policy).ok()?;
+    fn planned_free(&self, requester: &Requester, query: &Query) -> Option<Arc<Plan>> {
+        requester.session_settings.within(&self.policy).ok()?;
         self.plans
-            .find(&self.asked(asker, query, Vec::new()))
+            .find(&self.asked(requester, query, Vec::new()))
             .filter(|plan| search_payment::tells_nothing(plan) && self.check_mirrored(plan).is_ok())
     }
 
@@ -430,31 +434,31 @@ impl Engine {
             .map_or(self.policy.privacy.budget.delta, |r| r.budget.delta)
     }
 
-    fn asked(&self, asker: &Requester, query: &Query, accounts: Vec<AccountState>) -> PlanKey {
-        let epsilon = asker
-            .wishes
+    fn asked(&self, requester: &Requester, query: &Query, accounts: Vec<AccountState>) -> PlanKey {
+        let epsilon = requester
+            .session_settings
             .epsilon
             .unwrap_or(self.policy.privacy.epsilon_default);
         let terms = Terms {
             epsilon,
-            delta: self.delta(&asker.role),
+            delta: self.delta(&requester.role),
             accounts,
-            wishes: asker.wishes,
+            session_settings: requester.session_settings,
         };
         let constants = Constants {
-            session: self.session(asker),
-            ..constants(asker, &self.policy)
+            session: self.session(requester),
+            ..constants(requester, &self.policy)
         };
-        PlanKey::new(query, &asker.search_path, constants, terms)
+        PlanKey::new(query, &requester.search_path, constants, terms)
     }
 
     /// What a session is told of itself and of the server.
-    fn session(&self, asker: &Requester) -> Session {
+    fn session(&self, requester: &Requester) -> Session {
         let Server {
             version, started, ..
         } = &self.server;
         Session {
-            process: asker.process,
+            process: requester.process,
             database: self.database.clone(),
             version: version.clone(),
             started: started.clone(),
@@ -465,7 +469,7 @@ impl Engine {
     /// memory.
     async fn bound(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
@@ -479,15 +483,15 @@ impl Engine {
             return Err(Error::Parse(Refusal::new("08P01", counts)));
         }
         if parameters.is_empty() {
-            return Ok((query.clone(), asker.share.begin()));
+            return Ok((query.clone(), requester.share.begin()));
         }
         let texts = self
             .shadow
-            .normalize_arguments(asker, parameters, arguments)
+            .normalize_arguments(requester, parameters, arguments)
             .await
             .map_err(shadow_error)?;
         let bytes: usize = texts.iter().flatten().map(String::len).sum();
-        let held = asker.share.hold(COPIES * bytes).map_err(Error::Parse)?;
+        let held = requester.share.hold(COPIES * bytes).map_err(Error::Parse)?;
         let bound = parameters
             .iter()
             .zip(texts)
@@ -501,7 +505,7 @@ impl Engine {
         let bound = bound.map_err(Error::Parse)?;
         let turn = self
             .lane
-            .turn(&asker.role, Size::of(query).max(Size::of_bytes(bytes)))
+            .turn(&requester.role, Size::of(query).max(Size::of_bytes(bytes)))
             .await;
         turn.work(|| query.bind(&bound))
             .map(|query| (query, held))
@@ -511,16 +515,16 @@ impl Engine {
     /// Tells statements about the catalogs from questions, which PostgreSQL reads once.
     async fn opened(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> Result<Opened, Error> {
         let size = Size::of(query);
-        let opening = self.lane.turn(&asker.role, size).await;
+        let opening = self.lane.turn(&requester.role, size).await;
         let query = opening.work(|| {
             let query = query.within(&self.database);
             check_dotted(&query, self.shadow.callable()).map_err(Error::Resolve)?;
-            let statement = self.catalogs(asker, &query)?;
+            let statement = self.catalogs(requester, &query)?;
             let sql = query.to_sql();
             Ok::<_, Error>((query, sql, statement))
         });
@@ -528,11 +532,11 @@ impl Engine {
             (_, _, Some(statement)) => return Ok(Opened::Catalogs(statement)),
             (query, sql, None) => (query, sql),
         };
-        match self.shadow.describe(asker, &sql, parameters).await {
+        match self.shadow.describe(requester, &sql, parameters).await {
             Ok(description) => Ok(Opened::Question(query, description)),
             Err(error) => Err(self
                 .lane
-                .turn(&asker.role, size)
+                .turn(&requester.role, size)
                 .await
                 .work(|| described(&query, error))),
         }
@@ -540,26 +544,28 @@ impl Engine {
 
     async fn described(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
-        let (query, description) = match self.opened(asker, query, parameters).await? {
+        let (query, description) = match self.opened(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {
-                return self.describe_catalogs(asker, &statement, parameters).await;
+                return self
+                    .describe_catalogs(requester, &statement, parameters)
+                    .await;
             }
             Opened::Question(query, description) => (query, description),
         };
         if !query.has_parameters() {
             // What cannot be answered is refused at Parse already.
-            self.plan_or_preview(asker, &query).await?;
+            self.plan_or_preview(requester, &query).await?;
         }
         Ok(description)
     }
 
     async fn answer_question(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         (parameters, arguments, formats): (&[u32], &[Argument], &[Format]),
         pace: &Timing,
@@ -567,18 +573,18 @@ impl Engine {
     ) -> Result<(Answer, Verdict), Error> {
         let mut laps = self.meter.laps();
         let planning = async {
-            let (query, description) = match self.opened(asker, query, parameters).await? {
+            let (query, description) = match self.opened(requester, query, parameters).await? {
                 Opened::Catalogs(statement) => {
                     let answer = self
-                        .answer_catalogs(asker, &statement, parameters, arguments, formats)
+                        .answer_catalogs(requester, &statement, parameters, arguments, formats)
                         .await?;
                     return Ok(ControlFlow::Break((answer, Verdict::Answered)));
                 }
                 Opened::Question(query, description) => (query, description),
             };
-            let (bound, _held) = self.bound(asker, &query, parameters, arguments).await?;
-            let (plan, is_preview) = self.plan_or_preview(asker, &bound).await?;
-            self.check_shape(asker, &plan, &description).await?;
+            let (bound, _held) = self.bound(requester, &query, parameters, arguments).await?;
+            let (plan, is_preview) = self.plan_or_preview(requester, &bound).await?;
+            self.check_shape(requester, &plan, &description).await?;
             Ok(ControlFlow::Continue((
                 query,
                 description,
@@ -597,32 +603,34 @@ impl Engine {
             ControlFlow::Continue(planned) => planned,
         };
         laps.lap("plan");
-        let answered = pace.run(self.answered(asker, &plan, pace, tally)).await?;
+        let answered = pace
+            .run(self.answered(requester, &plan, pace, tally))
+            .await?;
         laps.lap("release");
-        let views = self.views(asker, &plan).await?;
+        let views = self.views(requester, &plan).await?;
         let statement =
             aside(|| finish::finish(&plan, &answered.released, &views)).map_err(Error::Rewrite)?;
         let Weighed { rows, held } = tokio::select! {
-            weighed = self.shadow.run(asker, &statement, &description, formats) => weighed.map_err(shadow_error)?,
+            weighed = self.shadow.run(requester, &statement, &description, formats) => weighed.map_err(shadow_error)?,
             () = pace.asked().cancelled() => return Err(Error::Cancelled),
         };
         laps.lap("finish");
         let mut notices = Vec::new();
-        if asker.wishes.notices != Notices::Off && !plan.loss().is_zero() {
+        if requester.session_settings.notices != Notices::Off && !plan.loss().is_zero() {
             let balances = self
                 .ledger
-                .balances(&asker.role)
+                .balances(&requester.role)
                 .await
                 .map_err(|e| internal("ledger", &e))?;
             notices.extend(notice::of_answer(
                 &plan,
                 &answered,
-                asker.wishes.notices,
+                requester.session_settings.notices,
                 &balances,
-                (self.delta(&asker.role), &self.policy),
+                (self.delta(&requester.role), &self.policy),
             ));
         }
-        if asker.wishes.notices != Notices::Off {
+        if requester.session_settings.notices != Notices::Off {
             notices.extend(notice::of_clock(&plan, &query, &self.policy));
         }
         notices.extend(is_preview.then(preview::notice));
@@ -646,32 +654,36 @@ impl Engine {
 
     async fn explained(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         (parameters, arguments): (&[u32], &[Argument]),
         json: bool,
     ) -> Result<Vec<String>, Error> {
-        let (query, description) = match self.opened(asker, query, parameters).await? {
+        let (query, description) = match self.opened(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {
-                self.describe_catalogs(asker, &statement, parameters)
+                self.describe_catalogs(requester, &statement, parameters)
                     .await?;
                 return Ok(system_catalog::explain(json));
             }
             Opened::Question(query, description) => (query, description),
         };
-        let (query, _held) = self.bound(asker, &query, parameters, arguments).await?;
-        let (plan, balances) = self.plan(asker, &query).await?;
-        self.check_shape(asker, &plan, &description).await?;
+        let (query, _held) = self.bound(requester, &query, parameters, arguments).await?;
+        let (plan, balances) = self.plan(requester, &query).await?;
+        self.check_shape(requester, &plan, &description).await?;
         let recalled = self
-            .recall(asker, &plan, &mut MiddleQueries::new(self, asker, &plan))
+            .recall(
+                requester,
+                &plan,
+                &mut MiddleQueries::new(self, requester, &plan),
+            )
             .await?;
         let told = if json { explain::json } else { explain::text };
         Ok(told(
             &plan,
-            &asker.wishes,
+            &requester.session_settings,
             &explain::Due::of(&plan, recalled),
             &balances.role,
-            (self.delta(&asker.role), &self.policy),
+            (self.delta(&requester.role), &self.policy),
         ))
     }
 }
@@ -693,10 +705,10 @@ impl Service for Engine {
         start_path(&self.policy, &self.server, role)
     }
 
-    fn wishes(&self, role: &str) -> SessionSettings {
+    fn session_settings(&self, role: &str) -> SessionSettings {
         self.policy
             .role(role)
-            .map_or_else(SessionSettings::default, |r| r.wishes)
+            .map_or_else(SessionSettings::default, |r| r.session_settings)
     }
 
     fn certificate(&self, role: &str) -> Certificate {
@@ -705,12 +717,12 @@ impl Service for Engine {
             .map_or(Certificate::Optional, |r| r.certificate)
     }
 
-    fn admits(&self, wishes: &SessionSettings) -> Result<(), Refusal> {
-        wishes.within(&self.policy)
+    fn admits(&self, session_settings: &SessionSettings) -> Result<(), Refusal> {
+        session_settings.within(&self.policy)
     }
 
-    fn in_force(&self, wishes: &SessionSettings, name: &str) -> String {
-        wishes.in_force(name, &self.policy)
+    fn in_force(&self, session_settings: &SessionSettings, name: &str) -> String {
+        session_settings.in_force(name, &self.policy)
     }
 
     fn places(&self) -> TablePlaces {
@@ -736,15 +748,15 @@ impl Service for Engine {
 
     async fn describe(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
-        let described = self.described(asker, query, parameters).await;
+        let described = self.described(requester, query, parameters).await;
         if described.is_err() {
             // Else it is recorded when it is answered.
             self.recorded(
-                &asker.role,
+                &requester.role,
                 Some(query),
                 Verdict::Answered,
                 described.as_ref(),
@@ -757,7 +769,7 @@ impl Service for Engine {
 
     async fn answer(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
@@ -767,7 +779,7 @@ impl Service for Engine {
         let (pace, tally) = (Timing::new(self.policy.quantum, cancel), Tally::new());
         let answered = self
             .answer_question(
-                asker,
+                requester,
                 query,
                 (parameters, arguments, formats),
                 &pace,
@@ -777,36 +789,42 @@ impl Service for Engine {
         let verdict = answered
             .as_ref()
             .map_or(Verdict::Answered, |(_, verdict)| *verdict);
-        self.recorded(&asker.role, Some(query), verdict, answered.as_ref(), &tally)
-            .await;
+        self.recorded(
+            &requester.role,
+            Some(query),
+            verdict,
+            answered.as_ref(),
+            &tally,
+        )
+        .await;
         answered.map(|(answer, _)| answer)
     }
 
     async fn to_binary(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         oids: &[u32],
         rows: Vec<Vec<Option<Bytes>>>,
     ) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
         self.shadow
-            .to_binary(asker, oids, rows)
+            .to_binary(requester, oids, rows)
             .await
             .map_err(shadow_error)
     }
 
     async fn explain(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
         json: bool,
     ) -> Result<Vec<String>, Error> {
         let explained = self
-            .explained(asker, query, (parameters, arguments), json)
+            .explained(requester, query, (parameters, arguments), json)
             .await;
         self.recorded(
-            &asker.role,
+            &requester.role,
             Some(query),
             Verdict::Explained,
             explained.as_ref(),
@@ -824,7 +842,7 @@ impl Service for Engine {
 }
 
 /// The session's constants, the clock read once a statement and rounded down to the policy's grain.
-pub fn constants(asker: &Requester, policy: &Policy) -> Constants {
+pub fn constants(requester: &Requester, policy: &Policy) -> Constants {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
@@ -833,19 +851,19 @@ pub fn constants(asker: &Requester, policy: &Policy) -> Constants {
         .time_grain
         .map_or(1, |grain| grain.as_micros().max(1));
     let since_1970 = since_1970 - since_1970 % grain;
-    let zone = asker.setting("TimeZone").unwrap_or("UTC");
+    let zone = requester.setting("TimeZone").unwrap_or("UTC");
     let is_utc = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"]
         .iter()
         .any(|known| known.eq_ignore_ascii_case(zone));
     Constants {
         now: i64::try_from(since_1970).unwrap_or(i64::MAX) - FROM_1970_US,
-        role: asker.role.clone(),
+        role: requester.role.clone(),
         session: Session::default(),
         is_utc,
-        signs_each: asker
+        signs_each: requester
             .setting("IntervalStyle")
             .is_none_or(|style| !style.eq_ignore_ascii_case("sql_standard")),
-        prints_plainly: asker.prints_plainly(),
+        prints_plainly: requester.prints_plainly(),
     }
 }
 

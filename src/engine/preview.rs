@@ -17,20 +17,20 @@ impl Engine {
     /// nothing charged.
     pub(super) async fn plan_or_preview(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
     ) -> Result<(Arc<Plan>, bool), Error> {
-        if let Some(plan) = self.planned_free(asker, query) {
+        if let Some(plan) = self.planned_free(requester, query) {
             return Ok((plan, false));
         }
-        let refused = match (self.plan(asker, query).await, self.policy.previews) {
+        let refused = match (self.plan(requester, query).await, self.policy.previews) {
             (Ok((plan, _)), _) => return Ok((plan, false)),
             (Err(Error::Resolve(refusal)), Previews::Empty) if is_preview(query, &refusal) => {
                 Error::Resolve(refusal)
             }
             (Err(error), Previews::Empty | Previews::Refused) => return Err(error),
         };
-        match self.plan(asker, &query.emptied()).await {
+        match self.plan(requester, &query.emptied()).await {
             Ok((plan, _)) if plan.releases().is_empty() => Ok((plan, true)),
             Ok(_) | Err(_) => Err(refused),
         }

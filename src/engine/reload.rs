@@ -52,14 +52,14 @@ impl Reloadable {
     }
 
     /// The engine for one question of this role.
-    fn engine(&self, asker: &Requester) -> Result<Arc<Engine>, Error> {
+    fn engine(&self, requester: &Requester) -> Result<Arc<Engine>, Error> {
         let engine = self.current();
-        if engine.policy().role(&asker.role).is_some() {
+        if engine.policy().role(&requester.role).is_some() {
             return Ok(engine);
         }
         let refusal = Refusal::denied(format!(
             "role \"{}\" is no longer in the policy",
-            asker.role
+            requester.role
         ));
         Err(Error::Rewrite(refusal.detail(
             "The policy was reloaded since this session began.",
@@ -92,16 +92,16 @@ impl Service for Reloadable {
         self.current().search_path(role)
     }
 
-    fn wishes(&self, role: &str) -> SessionSettings {
-        self.current().wishes(role)
+    fn session_settings(&self, role: &str) -> SessionSettings {
+        self.current().session_settings(role)
     }
 
     fn certificate(&self, role: &str) -> Certificate {
         self.current().certificate(role)
     }
 
-    fn admits(&self, wishes: &SessionSettings) -> Result<(), Refusal> {
-        self.current().admits(wishes)
+    fn admits(&self, session_settings: &SessionSettings) -> Result<(), Refusal> {
+        self.current().admits(session_settings)
     }
 
     fn meter(&self) -> Arc<Metrics> {
@@ -114,17 +114,19 @@ impl Service for Reloadable {
 
     async fn describe(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
         let _passing = self.gate.read().await;
-        self.engine(asker)?.describe(asker, query, parameters).await
+        self.engine(requester)?
+            .describe(requester, query, parameters)
+            .await
     }
 
     async fn answer(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
@@ -132,32 +134,34 @@ impl Service for Reloadable {
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
         let _passing = self.gate.read().await;
-        self.engine(asker)?
-            .answer(asker, query, parameters, arguments, formats, cancel)
+        self.engine(requester)?
+            .answer(requester, query, parameters, arguments, formats, cancel)
             .await
     }
 
     async fn to_binary(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         oids: &[u32],
         rows: Vec<Vec<Option<Bytes>>>,
     ) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
         let _passing = self.gate.read().await;
-        self.engine(asker)?.to_binary(asker, oids, rows).await
+        self.engine(requester)?
+            .to_binary(requester, oids, rows)
+            .await
     }
 
     async fn explain(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
         json: bool,
     ) -> Result<Vec<String>, Error> {
         let _passing = self.gate.read().await;
-        self.engine(asker)?
-            .explain(asker, query, parameters, arguments, json)
+        self.engine(requester)?
+            .explain(requester, query, parameters, arguments, json)
             .await
     }
 

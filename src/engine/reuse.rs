@@ -46,19 +46,19 @@ pub(super) struct Offer {
 
 impl Engine {
     /// Whether stored answers are looked for.
-    pub(super) fn recalls(&self, asker: &Requester) -> bool {
-        self.reuse(asker) != Reuse::Off
+    pub(super) fn recalls(&self, requester: &Requester) -> bool {
+        self.reuse(requester) != Reuse::Off
     }
 
     /// Looks for stored answers, release by release. Constants are made of answers that the role
     /// holds already, so that nothing is read before it is paid.
     pub(super) async fn recall(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         plan: &Plan,
         middles: &mut MiddleQueries<'_>,
     ) -> Result<Recalled, Error> {
-        let (released, held) = (Released::before(plan), asker.share.begin());
+        let (released, held) = (Released::before(plan), requester.share.begin());
         let mut recalled = Recalled {
             released,
             offered: Vec::new(),
@@ -67,7 +67,7 @@ impl Engine {
             open: Vec::new(),
             held,
         };
-        if !self.recalls(asker) {
+        if !self.recalls(requester) {
             return Ok(recalled);
         }
         // Nobody pays for it, so it is bounded.
@@ -91,7 +91,7 @@ impl Engine {
             let taken = recalled.offered.iter().map(|offer| offer.answer).collect();
             match self
                 .ledger
-                .find_beside(&asker.role, question, taken)
+                .find_beside(&requester.role, question, taken)
                 .await
                 .map_err(|e| internal("ledger", &e))?
             {
@@ -104,7 +104,7 @@ impl Engine {
                         .map_err(|e| internal("release", &e))?;
                     recalled.count += 1;
                 }
-                other => match (self.summed(asker, plan, release, &effort).await?, other) {
+                other => match (self.summed(requester, plan, release, &effort).await?, other) {
                     (Some((made, summed)), _) => {
                         recalled.released.take(release, made);
                         recalled.summed.push(summed);
@@ -125,7 +125,7 @@ impl Engine {
     /// one of the questions, or just has; nothing was charged.
     pub(super) async fn charge(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         part: &UnpaidPart<'_>,
         offered: &[Offer],
         questions: &[QuestionDigest],
@@ -147,7 +147,7 @@ impl Engine {
             .fresh
             .compose(purchase.offered)
             .unwrap_or(purchase.fresh);
-        match self.ledger.purchase(&asker.role, purchase).await {
+        match self.ledger.purchase(&requester.role, purchase).await {
             Ok(charge) => {
                 tally.add(loss);
                 Ok(Some(charge))
@@ -163,7 +163,7 @@ impl Engine {
     /// Reads what was offered and is paid for now.
     pub(super) async fn receive(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         plan: &Plan,
         offered: &[Offer],
         released: &mut Released,
@@ -171,7 +171,7 @@ impl Engine {
         for offer in offered {
             let values = self
                 .ledger
-                .held(&asker.role, offer.answer)
+                .held(&requester.role, offer.answer)
                 .await
                 .map_err(|e| internal("ledger", &e))?;
             let values = values.ok_or_else(|| internal("ledger", &"a paid answer is gone"))?;
@@ -184,10 +184,10 @@ impl Engine {
 
     /// Stores releases before anything of them is shown: an error further on cannot lose what was
     /// paid.
-    pub(super) async fn keep(&self, asker: &Requester, fresh: Vec<Fresh>) -> Result<(), Error> {
+    pub(super) async fn keep(&self, requester: &Requester, fresh: Vec<Fresh>) -> Result<(), Error> {
         for Fresh { question, values } in fresh {
             self.ledger
-                .keep(&asker.role, question, values)
+                .keep(&requester.role, question, values)
                 .await
                 .map_err(|e| internal("ledger", &e))?;
         }

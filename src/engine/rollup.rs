@@ -36,12 +36,12 @@ pub(super) struct FromFiner {
 
 impl Engine {
     /// What the session, or the role's policy, says of stored answers.
-    pub(super) fn reuse(&self, asker: &Requester) -> Reuse {
+    pub(super) fn reuse(&self, requester: &Requester) -> Reuse {
         let always = self
             .policy
-            .role(&asker.role)
+            .role(&requester.role)
             .is_some_and(|role| role.reuse == RoleReuse::Always);
-        match asker.wishes.reuse {
+        match requester.session_settings.reuse {
             Reuse::Off if always => Reuse::On,
             chosen => chosen,
         }
@@ -53,21 +53,24 @@ impl Engine {
     /// error is [`WORSE_MAX`] times that of a bought one. `effort`: the statement's.
     pub(super) async fn summed(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         plan: &Plan,
         release: usize,
         effort: &PlanningEffort,
     ) -> Result<Option<(Rollup, FromFiner)>, Error> {
         let shape = &plan.releases()[release];
-        let Some(family) = shape.family().filter(|_| self.reuse(asker) == Reuse::On) else {
+        let Some(family) = shape
+            .family()
+            .filter(|_| self.reuse(requester) == Reuse::On)
+        else {
             return Ok(None);
         };
         let relatives = self
             .ledger
-            .relatives(&asker.role, family.digest)
+            .relatives(&requester.role, family.digest)
             .await
             .map_err(|e| internal("ledger", &e))?;
-        let is_wanted = asker.wishes.target_error.is_some();
+        let is_wanted = requester.session_settings.target_error.is_some();
         let serves = |made: &Rollup| {
             let most = if is_wanted { 1.0 } else { WORSE_MAX };
             made.worse <= most * (1.0 + SLACK)

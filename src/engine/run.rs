@@ -45,7 +45,7 @@ impl Engine {
     /// statement runs; then each release in turn, in one snapshot.
     pub(super) async fn answered(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         plan: &Plan,
         pace: &Timing,
         tally: &Tally,
@@ -54,8 +54,8 @@ impl Engine {
         // Who wants noise of its own finds nothing by waiting. Nor may one role keep others from a
         // question, by asking it behind many slow ones of its own.
         let turns = async {
-            if self.recalls(asker) {
-                self.turns.wait(plan, &asker.role, timeout).await
+            if self.recalls(requester) {
+                self.turns.wait(plan, &requester.role, timeout).await
             } else {
                 Vec::new()
             }
@@ -68,7 +68,7 @@ impl Engine {
         let patience = Instant::now() + timeout;
         loop {
             match self
-                .attempt(asker, plan, pace, tally, Instant::now() < patience)
+                .attempt(requester, plan, pace, tally, Instant::now() < patience)
                 .await?
             {
                 Attempt::Answered(answered) => return Ok(answered),
@@ -103,13 +103,13 @@ impl Engine {
     /// more.
     async fn attempt(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         plan: &Plan,
         pace: &Timing,
         tally: &Tally,
         waits: bool,
     ) -> Result<Attempt, Error> {
-        let mut middles = MiddleQueries::new(self, asker, plan);
+        let mut middles = MiddleQueries::new(self, requester, plan);
         let Recalled {
             mut released,
             offered,
@@ -117,7 +117,7 @@ impl Engine {
             summed,
             open,
             held,
-        } = self.recall(asker, plan, &mut middles).await?;
+        } = self.recall(requester, plan, &mut middles).await?;
         let part = plan.part(|release| {
             released.table(release).is_none()
                 && offered.iter().all(|offer| offer.release != release)
@@ -138,11 +138,12 @@ impl Engine {
             let _place = if offered.is_empty() {
                 None
             } else {
-                Some(self.place_or_cancel(asker, pace).await?)
+                Some(self.place_or_cancel(requester, pace).await?)
             };
             // Nothing runs under this charge, and no question is claimed by it.
-            let _charge = self.charge(asker, &part, &offered, &[], tally).await?;
-            self.receive(asker, plan, &offered, &mut released).await?;
+            let _charge = self.charge(requester, &part, &offered, &[], tally).await?;
+            self.receive(requester, plan, &offered, &mut released)
+                .await?;
             return Ok(answered(released));
         }
         let questions: Vec<QuestionDigest> = open
@@ -151,12 +152,12 @@ impl Engine {
             .map(|(_, question)| *question)
             .collect();
         let claimed: Vec<[u8; 32]> = questions.iter().map(|question| question.digest).collect();
-        let place = self.place_or_cancel(asker, pace).await?;
+        let place = self.place_or_cancel(requester, pace).await?;
         let snapshot = self
             .backend
             .snapshot(
                 &part,
-                &asker.role,
+                &requester.role,
                 self.policy.limits.statement_timeout,
                 pace.cancel(),
             )
@@ -166,13 +167,14 @@ impl Engine {
             .await
             .map_err(before_charge)?;
         let Some(charge) = self
-            .charge(asker, &part, &offered, &questions, tally)
+            .charge(requester, &part, &offered, &questions, tally)
             .await?
         else {
             return Ok(Attempt::Awaited(claimed));
         };
         let making = async {
-            self.receive(asker, plan, &offered, &mut released).await?;
+            self.receive(requester, plan, &offered, &mut released)
+                .await?;
             let mut fresh = Vec::new();
             let making = self.made(
                 &snapshot,
@@ -196,7 +198,7 @@ impl Engine {
             } else {
                 Ok(())
             };
-            let kept = self.keep(asker, fresh).await;
+            let kept = self.keep(requester, fresh).await;
             let released = made?;
             closed.map_err(Fault::Backend)?;
             kept?;
@@ -209,7 +211,7 @@ impl Engine {
         match made {
             Ok(released) => Ok(answered(released)),
             Err(Fault::Backend(execute::Error::Cancelled)) => Err(Error::Cancelled),
-            Err(Fault::Backend(error)) => Err(self.failed(asker, place, error).await?),
+            Err(Fault::Backend(error)) => Err(self.failed(requester, place, error).await?),
             Err(Fault::Other(error)) => Err(error),
         }
     }
@@ -259,12 +261,12 @@ impl Engine {
     /// durably.
     async fn failed(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         place: FailureSlot,
         error: execute::Error,
     ) -> Result<Error, Error> {
         place
-            .failed(&self.ledger, &asker.role, self.policy.limits.failures)
+            .failed(&self.ledger, &requester.role, self.policy.limits.failures)
             .await
             .map_err(|e| internal("ledger", &e))?;
         Ok(internal("execute", &error))
@@ -272,21 +274,21 @@ impl Engine {
 
     async fn place_or_cancel(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         pace: &Timing,
     ) -> Result<FailureSlot, Error> {
         tokio::select! {
             biased;
-            place = self.place(asker) => place,
+            place = self.place(requester) => place,
             () = pace.cancel().cancelled() => Err(Error::Cancelled),
         }
     }
 
     /// A place among the role's running questions, while it has failures left.
-    async fn place(&self, asker: &Requester) -> Result<FailureSlot, Error> {
+    async fn place(&self, requester: &Requester) -> Result<FailureSlot, Error> {
         let place = self
             .failures
-            .enter(&self.ledger, &asker.role, self.policy.limits.failures)
+            .enter(&self.ledger, &requester.role, self.policy.limits.failures)
             .await
             .map_err(|e| internal("ledger", &e))?;
         place.ok_or_else(|| {

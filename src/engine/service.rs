@@ -50,15 +50,15 @@ pub trait Service: Send + Sync + 'static {
     /// The search_path that sessions of a role start with, as SHOW prints it.
     fn search_path(&self, role: &str) -> String;
     /// What sessions of a role start with.
-    fn wishes(&self, role: &str) -> SessionSettings;
+    fn session_settings(&self, role: &str) -> SessionSettings;
     /// Whether sessions of a role need a certificate beside the password.
     fn certificate(&self, role: &str) -> Certificate;
     /// What queries run with under these wishes, for SHOW.
-    fn in_force(&self, wishes: &SessionSettings, name: &str) -> String {
-        wishes.show(name)
+    fn in_force(&self, session_settings: &SessionSettings, name: &str) -> String {
+        session_settings.show(name)
     }
     /// 22023 for a wish past the policy's ceiling.
-    fn admits(&self, wishes: &SessionSettings) -> Result<(), Refusal>;
+    fn admits(&self, session_settings: &SessionSettings) -> Result<(), Refusal>;
     fn places(&self) -> TablePlaces;
     /// What the time of answers about private rows is rounded up to; see [`super::patience`].
     fn quantum(&self) -> Option<Duration>;
@@ -70,7 +70,7 @@ pub trait Service: Send + Sync + 'static {
     /// to be inferred).
     fn describe(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> impl Future<Output = Result<Description, Error>> + Send;
@@ -78,7 +78,7 @@ pub trait Service: Send + Sync + 'static {
     /// `parameters` are the OIDs `describe` returned.
     fn answer(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
@@ -89,14 +89,14 @@ pub trait Service: Send + Sync + 'static {
     /// are the types of a row's values.
     fn to_binary(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         oids: &[u32],
         rows: Vec<Vec<Option<Bytes>>>,
     ) -> impl Future<Output = Result<Vec<Vec<Option<Bytes>>>, Error>> + Send;
     /// `EXPLAIN`: lines of text; free.
     fn explain(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],

@@ -13,47 +13,56 @@ impl Engine {
     /// What the shadow is asked, where the statement is about the catalogs.
     pub(super) fn catalogs(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
     ) -> Result<Option<Query>, Error> {
-        let wishes = WISHES
+        let session_settings = WISHES
             .iter()
-            .map(|wish| (wish.name, asker.wishes.in_force(wish.name, &self.policy)))
+            .map(|wish| {
+                (
+                    wish.name,
+                    requester.session_settings.in_force(wish.name, &self.policy),
+                )
+            })
             .collect();
         let facts = Facts {
             server_version: self.server_version.clone(),
-            session: self.session(asker),
-            wishes,
+            session: self.session(requester),
+            session_settings,
         };
-        with_room(|| catalogs(query, &self.policy, &asker.search_path, &facts))
+        with_room(|| catalogs(query, &self.policy, &requester.search_path, &facts))
             .map_err(Error::Resolve)
     }
 
     pub(super) async fn describe_catalogs(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         statement: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
         self.shadow
-            .describe_catalogs(asker, &statement.to_sql(), parameters)
+            .describe_catalogs(requester, &statement.to_sql(), parameters)
             .await
             .map_err(|e| described(statement, e))
     }
 
     pub(super) async fn answer_catalogs(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         statement: &Query,
         parameters: &[u32],
         arguments: &[Argument],
         formats: &[Format],
     ) -> Result<Answer, Error> {
-        let columns = self.describe_catalogs(asker, statement, parameters).await?;
-        let (bound, _held) = self.bound(asker, statement, parameters, arguments).await?;
+        let columns = self
+            .describe_catalogs(requester, statement, parameters)
+            .await?;
+        let (bound, _held) = self
+            .bound(requester, statement, parameters, arguments)
+            .await?;
         let Weighed { rows, held } = self
             .shadow
-            .run_catalogs(asker, &bound.to_sql(), &columns, formats)
+            .run_catalogs(requester, &bound.to_sql(), &columns, formats)
             .await
             .map_err(shadow_error)?;
         Ok(Answer {

@@ -24,17 +24,17 @@ impl Engine {
     /// The rows of every view that the plan reads.
     pub(super) async fn views(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         plan: &Plan,
     ) -> Result<Vec<ViewRows>, Error> {
         let mut views = Vec::new();
         for kind in plan.views() {
             let rows = match kind {
-                ViewKind::Budget => vec![self.budget(asker).await?],
+                ViewKind::Budget => vec![self.budget(requester).await?],
                 ViewKind::History => {
                     let entries = self
                         .ledger
-                        .history(&asker.role, HISTORY_MAX)
+                        .history(&requester.role, HISTORY_MAX)
                         .await
                         .map_err(|e| internal("ledger", &e))?;
                     entries.iter().map(debit).collect()
@@ -46,32 +46,32 @@ impl Engine {
                     .map(|table| table_row(table, &self.policy))
                     .collect(),
                 ViewKind::Columns => self.policy.tables.iter().flat_map(column_rows).collect(),
-                ViewKind::Settings => settings(&asker.wishes, &self.policy),
+                ViewKind::Settings => settings(&requester.session_settings, &self.policy),
             };
             views.push(ViewRows { kind: *kind, rows });
         }
         Ok(views)
     }
 
-    async fn budget(&self, asker: &Requester) -> Result<Row, Error> {
+    async fn budget(&self, requester: &Requester) -> Result<Row, Error> {
         let balance = self
             .ledger
-            .balance(&asker.role)
+            .balance(&requester.role)
             .await
             .map_err(|e| internal("ledger", &e))?;
         let failures = self
             .ledger
-            .failures(&asker.role)
+            .failures(&requester.role)
             .await
             .map_err(|e| internal("ledger", &e))?;
         let budget = self
             .policy
-            .role(&asker.role)
+            .role(&requester.role)
             .map_or(self.policy.privacy.budget, |role| role.budget);
         let accounting = balance.cap.accounting().name();
         let renew = balance.renew.name();
         Ok(vec![
-            Some(asker.role.clone()),
+            Some(requester.role.clone()),
             Some(accounting.to_owned()),
             number(budget.epsilon),
             number(budget.delta),
@@ -235,7 +235,7 @@ fn grouped(
     }
 }
 
-fn settings(wishes: &SessionSettings, policy: &Policy) -> Vec<Row> {
+fn settings(session_settings: &SessionSettings, policy: &Policy) -> Vec<Row> {
     let row = |wish: &crate::policy::SessionSetting| {
         let most = match wish.name {
             "pgveil.epsilon" => Some(policy.privacy.epsilon_max.to_string()),
@@ -245,7 +245,7 @@ fn settings(wishes: &SessionSettings, policy: &Policy) -> Vec<Row> {
         };
         vec![
             Some(wish.name.to_owned()),
-            Some(wishes.in_force(wish.name, policy)),
+            Some(session_settings.in_force(wish.name, policy)),
             most,
             Some(wish.description.to_owned()),
         ]

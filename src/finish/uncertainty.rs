@@ -416,9 +416,9 @@ impl Row<'_> {
         else {
             return None;
         };
-        let lattice = degree.lattice()?;
-        let (step, ends) = (lattice.step.size(), lattice.ends());
-        let centre = lattice.centre_twice() as f64 * step / 2.0;
+        let fixed_point = degree.fixed_point()?;
+        let (step, ends) = (fixed_point.step.size(), fixed_point.ends());
+        let centre = fixed_point.centre_twice() as f64 * step / 2.0;
         let rows = self.part_column(part, 0, [1.0, 0.0, 0.0])?;
         let sum = self.part_column(part, Degree::SUM, [centre, step / 2.0, 0.0])?;
         let apart = sum.plus(-centre, &rows, self.z);
@@ -437,7 +437,11 @@ impl Row<'_> {
                 let squares = self.part_column(
                     part,
                     Degree::SQUARES,
-                    [half(ends).powi(2), 0.0, -product_step(lattice, lattice)],
+                    [
+                        half(ends).powi(2),
+                        0.0,
+                        -product_step(fixed_point, fixed_point),
+                    ],
                 )?;
                 let variance = self
                     .about_means(&rows, &squares, (&apart, &apart))?
@@ -457,13 +461,13 @@ impl Row<'_> {
         let Measure::Sum {
             values: _,
             count: centred_on,
-            lattice,
+            fixed_point,
         } = &self.release.measures()[sum]
         else {
             return None;
         };
         let centre = if centred_on.is_some() {
-            lattice.centre_twice() as f64 * lattice.step.size() / 2.0
+            fixed_point.centre_twice() as f64 * fixed_point.step.size() / 2.0
         } else {
             0.0
         };

@@ -130,7 +130,7 @@ pub async fn check(
     };
     policy.version = version::digest(&policy);
     for (role, place) in policy.roles.iter().zip(&file.role_places) {
-        if let Err(refusal) = role.wishes.within(&policy) {
+        if let Err(refusal) = role.session_settings.within(&policy) {
             findings.error(
                 *place,
                 format!("the settings of role \"{}\": {refusal}", role.name),

@@ -107,7 +107,7 @@ pub struct Role {
     pub renew: Renew,
     pub reuse: RoleReuse,
     /// What its sessions start with.
-    pub wishes: SessionSettings,
+    pub session_settings: SessionSettings,
     /// The same of search_path, where the policy says it.
     pub search_path: Option<String>,
 }

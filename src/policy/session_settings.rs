@@ -438,12 +438,17 @@ mod tests {
 
     #[test]
     fn values_are_read_as_they_are_shown() {
-        let mut wishes = SessionSettings::default();
+        let mut session_settings = SessionSettings::default();
         for wish in WISHES {
-            assert_eq!(wishes.show(wish.name), wish.default, "{}", wish.name);
-            wishes.set(wish.name, wish.default).unwrap();
+            assert_eq!(
+                session_settings.show(wish.name),
+                wish.default,
+                "{}",
+                wish.name
+            );
+            session_settings.set(wish.name, wish.default).unwrap();
         }
-        assert_eq!(wishes, SessionSettings::default());
+        assert_eq!(session_settings, SessionSettings::default());
         for (name, text, shown) in [
             ("pgveil.epsilon", " 0.50 ", "0.5"),
             ("pgveil.target_error", "1e2", "100"),
@@ -456,8 +461,8 @@ mod tests {
             ("pgveil.max_rows_per_unit", "7", "7"),
             ("pgveil.notices", "full", "full"),
         ] {
-            wishes.set(name, text).unwrap();
-            assert_eq!(wishes.show(name), shown, "{name} = {text}");
+            session_settings.set(name, text).unwrap();
+            assert_eq!(session_settings.show(name), shown, "{name} = {text}");
         }
         let SessionSettings {
             epsilon,
@@ -467,7 +472,7 @@ mod tests {
             groups_per_unit,
             rows_per_unit,
             notices,
-        } = wishes;
+        } = session_settings;
         assert_eq!(
             (epsilon, target_error, reuse),
             (
@@ -484,7 +489,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_22023_and_other_names_are_42704() {
-        let mut wishes = SessionSettings::default();
+        let mut session_settings = SessionSettings::default();
         for (name, text) in [
             ("pgveil.epsilon", "0"),
             ("pgveil.epsilon", "NaN"),
@@ -504,15 +509,18 @@ mod tests {
             ("pgveil.notices", "all"),
         ] {
             assert_eq!(
-                wishes.set(name, text).unwrap_err().sqlstate,
+                session_settings.set(name, text).unwrap_err().sqlstate,
                 "22023",
                 "{name} = {text}"
             );
         }
         assert_eq!(
-            wishes.set("pgveil.noise", "off").unwrap_err().sqlstate,
+            session_settings
+                .set("pgveil.noise", "off")
+                .unwrap_err()
+                .sqlstate,
             "42704"
         );
-        assert_eq!(wishes, SessionSettings::default());
+        assert_eq!(session_settings, SessionSettings::default());
     }
 }

@@ -21,36 +21,43 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
             Measure::Sum {
                 values,
                 count,
-                lattice,
+                fixed_point,
             } => {
                 let total = match count {
                     // The sum of 2 q - (lower + upper) over the counted rows, and the rows' own
                     // share of the centre.
                     Some(count) => of(*values)
-                        .plus(&BigInt::from(lattice.centre_twice()), &counted(*count, &of))
+                        .plus(
+                            &BigInt::from(fixed_point.centre_twice()),
+                            &counted(*count, &of),
+                        )
                         .halved(),
                     None => of(*values),
                 };
                 total
-                    .times(lattice.step)
+                    .times(fixed_point.step)
                     .rounded(decimals(release, at, measure))
             }
-            Measure::Centred { values, lattice } => of(*values)
+            Measure::Centred {
+                values,
+                fixed_point,
+            } => of(*values)
                 .halved()
-                .times(lattice.step)
+                .times(fixed_point.step)
                 .rounded(decimals(release, at, measure)),
             // The squares' sum is n H^2 less what they lack.
             Measure::Squares {
                 lacks,
                 count,
-                lattice,
+                fixed_point,
             } => {
-                let most = BigInt::from(lattice.spread()).pow(2);
-                let lacked = of(*lacks).scaled(&-BigInt::from(lattice.divisor_with(lattice)));
+                let most = BigInt::from(fixed_point.spread()).pow(2);
+                let lacked =
+                    of(*lacks).scaled(&-BigInt::from(fixed_point.divisor_with(fixed_point)));
                 let total = lacked.plus(&most, &counted(*count, &of)).halved().halved();
                 total
-                    .times(lattice.step)
-                    .times(lattice.step)
+                    .times(fixed_point.step)
+                    .times(fixed_point.step)
                     .rounded(decimals(release, at, measure))
             }
             Measure::Products { products, y, x } => {
@@ -82,32 +89,32 @@ pub fn unlike(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<Stri
     let count = of(0)?;
     let count = round_div(&count.numerator, &count.denominator);
     let mut shown = vec![shown_count(count.clone())];
-    let Some(lattice) = degree.lattice() else {
+    let Some(fixed_point) = degree.fixed_point() else {
         return Some(shown);
     };
-    let (exact, step) = (lattice.step.decimals(), lattice.step.size());
+    let (exact, step) = (fixed_point.step.decimals(), fixed_point.step.size());
     let total = of(1)?
-        .plus(&BigInt::from(lattice.centre_twice()), &count)
+        .plus(&BigInt::from(fixed_point.centre_twice()), &count)
         .halved()
-        .times(lattice.step);
+        .times(fixed_point.step);
     shown.push(total.rounded(exact.unwrap_or_else(|| below_noise(6.0, deviation(1) * step / 2.0))));
     if let Degree::Squares(_) = degree {
         let spread = deviation(1) * step / 2.0;
         shown.push(
             of(1)?
                 .halved()
-                .times(lattice.step)
+                .times(fixed_point.step)
                 .rounded(exact.map_or_else(|| below_noise(12.0, spread), |n| n + 1)),
         );
-        let divisor = lattice.divisor_with(lattice);
-        let most = BigInt::from(lattice.spread()).pow(2);
+        let divisor = fixed_point.divisor_with(fixed_point);
+        let most = BigInt::from(fixed_point.spread()).pow(2);
         let total = of(2)?
             .scaled(&-BigInt::from(divisor))
             .plus(&most, &count)
             .halved()
             .halved()
-            .times(lattice.step)
-            .times(lattice.step);
+            .times(fixed_point.step)
+            .times(fixed_point.step);
         let spread = deviation(2) * divisor as f64 * step * step / 4.0;
         shown.push(total.rounded(exact.map_or_else(|| below_noise(12.0, spread), |n| 2 * n + 2)));
     }
@@ -147,15 +154,18 @@ fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
         Measure::Sum {
             values: _,
             count: _,
-            lattice,
-        } => lattice.step.decimals(),
+            fixed_point,
+        } => fixed_point.step.decimals(),
         // Halves of a lattice unit.
-        Measure::Centred { values: _, lattice } => lattice.step.decimals().map(|n| n + 1),
+        Measure::Centred {
+            values: _,
+            fixed_point,
+        } => fixed_point.step.decimals().map(|n| n + 1),
         Measure::Squares {
             lacks: _,
             count: _,
-            lattice,
-        } => lattice.step.decimals().map(|n| 2 * n + 2),
+            fixed_point,
+        } => fixed_point.step.decimals().map(|n| 2 * n + 2),
         Measure::Products { products: _, y, x } => y
             .step
             .decimals()
@@ -370,7 +380,7 @@ mod tests {
             crate::mechanism::Fixed::round_down(0.5),
         )
         .unwrap();
-        let lattice = |step| FixedPoint {
+        let fixed_point = |step| FixedPoint {
             step,
             lower: 0,
             upper: 10,
@@ -387,23 +397,32 @@ mod tests {
         assert_eq!(of(&[-2], &Degree::Count), ["0"]);
         // 2 q - 10 are -4 and -2; what their squares lack of 100 is 84 and 96.
         assert_eq!(
-            of(&[2, -6], &Degree::Sum(lattice(Step::Decimal(0)))),
+            of(&[2, -6], &Degree::Sum(fixed_point(Step::Decimal(0)))),
             ["2", "7"]
         );
         assert_eq!(
-            of(&[2, -6], &Degree::Sum(lattice(Step::Decimal(1)))),
+            of(&[2, -6], &Degree::Sum(fixed_point(Step::Decimal(1)))),
             ["2", "0.7"]
         );
         assert_eq!(
-            of(&[2, -6, 180], &Degree::Squares(lattice(Step::Decimal(0)))),
+            of(
+                &[2, -6, 180],
+                &Degree::Squares(fixed_point(Step::Decimal(0)))
+            ),
             ["2", "7", "-3.0", "5.00"]
         );
         assert_eq!(
-            of(&[2, -6, 180], &Degree::Squares(lattice(Step::Decimal(1)))),
+            of(
+                &[2, -6, 180],
+                &Degree::Squares(fixed_point(Step::Decimal(1)))
+            ),
             ["2", "0.7", "-0.30", "0.0500"]
         );
         // In steps of four: digits by the noise, whose deviation is 2.8 units, halved.
-        let binary = of(&[2, -6, 180], &Degree::Squares(lattice(Step::Binary(-2))));
+        let binary = of(
+            &[2, -6, 180],
+            &Degree::Squares(fixed_point(Step::Binary(-2))),
+        );
         assert_eq!(
             binary,
             ["2", "28.000000", "-12.000000000000", "80.00000000000"]

@@ -357,18 +357,18 @@ impl Words<'_> {
             Coordinate::Share {
                 filter: _,
                 value,
-                lattice,
+                fixed_point,
                 end,
             } => {
                 let from = match end {
-                    End::Least => format!("above {}", lattice.bounds.lo),
-                    End::Greatest => format!("below {}", lattice.bounds.hi),
+                    End::Least => format!("above {}", fixed_point.bounds.lo),
+                    End::Greatest => format!("below {}", fixed_point.bounds.hi),
                 };
                 format!(
                     "sum of {} clipped to [{}, {}], {from}",
                     self.value(value),
-                    lattice.bounds.lo,
-                    lattice.bounds.hi
+                    fixed_point.bounds.lo,
+                    fixed_point.bounds.hi
                 )
             }
             Coordinate::Nulls { filter: _, value } => {
@@ -377,21 +377,21 @@ impl Words<'_> {
             Coordinate::Values {
                 filter: _,
                 value,
-                lattice,
+                fixed_point,
                 centred,
             } => {
                 let centred = if *centred { ", centred" } else { "" };
                 format!(
                     "sum of {} clipped to [{}, {}]{centred}",
                     self.value(value),
-                    lattice.bounds.lo,
-                    lattice.bounds.hi
+                    fixed_point.bounds.lo,
+                    fixed_point.bounds.hi
                 )
             }
             Coordinate::Lacks {
                 filter: _,
                 value,
-                lattice: _,
+                fixed_point: _,
             } => format!("sum of what the squares of {} lack", self.value(value)),
             Coordinate::Products {
                 filter: _,
@@ -433,19 +433,21 @@ fn sensitivity(plan: &ReleasePlan, price: &Price) -> String {
 fn deviation_of(coordinate: &Coordinate, calibrated: &Calibrated) -> f64 {
     let step = match coordinate {
         Coordinate::Values {
-            lattice, centred, ..
-        } => lattice.step.size() * if *centred { 0.5 } else { 1.0 },
+            fixed_point,
+            centred,
+            ..
+        } => fixed_point.step.size() * if *centred { 0.5 } else { 1.0 },
         Coordinate::Lacks {
             filter: _,
             value: _,
-            lattice,
-        } => product_step(lattice, lattice),
+            fixed_point,
+        } => product_step(fixed_point, fixed_point),
         Coordinate::Products {
             filter: _,
             y: (_, y),
             x: (_, x),
         } => product_step(y, x),
-        Coordinate::Share { lattice, .. } => lattice.step.size(),
+        Coordinate::Share { fixed_point, .. } => fixed_point.step.size(),
         Coordinate::Rows { .. } | Coordinate::Nulls { .. } | Coordinate::Units { .. } => 1.0,
         Coordinate::Presence => 1.0 / PRESENCE as f64,
         Coordinate::Flags { .. } => 0.5,

@@ -35,7 +35,7 @@ pub struct Terms {
     /// Every account that the statement's charge would touch.
     pub accounts: Vec<AccountState>,
     /// What else the session wishes.
-    pub wishes: SessionSettings,
+    pub session_settings: SessionSettings,
 }
 
 /// The noise of one release.
@@ -121,7 +121,7 @@ pub fn vector(
     // Shorter in L1, as long in L2. Weights that a wish for an error chose are those of the plain
     // layout: there it stays.
     if portion.mechanism == Mechanism::Laplace
-        && portion.terms.wishes.target_error.is_none()
+        && portion.terms.session_settings.target_error.is_none()
         && let Some(coordinates) = turned(&layout.coordinates, &layout.measures)
         && let Ok(price) = price(release, (&coordinates, stress), policy, portion)
     {
@@ -160,7 +160,7 @@ pub fn price(
     policy: &Policy,
     portion: &Portion<'_>,
 ) -> Result<Price, Refusal> {
-    let groups = groups(release, policy, &portion.terms.wishes);
+    let groups = groups(release, policy, &portion.terms.session_settings);
     let weights = balanced(weights(coordinates), release, coordinates, groups);
     let weights: Vec<BigUint> = weights
         .into_iter()
@@ -466,7 +466,7 @@ fn release_keys(price: &mut Price, coordinates: &[Coordinate], groups: u32) -> R
 }
 
 /// Most groups that one unit may be in, over all grouping sets.
-fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &SessionSettings) -> u64 {
+fn groups(release: &AnalyzedRelease, policy: &Policy, session_settings: &SessionSettings) -> u64 {
     let sets = release.grouped();
     if release.one_row_per_unit {
         return sets.len() as u64;
@@ -494,7 +494,7 @@ fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &SessionSettings) 
         .map(|set| of_set(set).map(|cells| cells.min(rows)))
         .sum::<Option<u64>>();
     let groups = listed.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit));
-    let groups = wishes
+    let groups = session_settings
         .groups_per_unit
         .map_or(groups, |most| groups.min(most.into()));
     // Groups of all sets are capped together, at least at one of each set.

@@ -212,9 +212,9 @@ impl Shadow {
     }
 
     /// The role of the asker's own name, where the shadow has it.
-    fn own_role<'a>(&self, asker: &'a Requester) -> &'a str {
-        if self.roles.contains(&asker.role) {
-            &asker.role
+    fn own_role<'a>(&self, requester: &'a Requester) -> &'a str {
+        if self.roles.contains(&requester.role) {
+            &requester.role
         } else {
             role::ROLE
         }
@@ -259,29 +259,29 @@ impl Shadow {
     /// Parameter and column types of one statement, and PostgreSQL's own error where it has one.
     pub async fn describe(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         sql: &str,
         parameter_oids: &[u32],
     ) -> Result<Description, ShadowError> {
-        self.describe_by(role::ROLE, asker, sql, parameter_oids)
+        self.describe_by(role::ROLE, requester, sql, parameter_oids)
             .await
     }
 
     /// The same for a statement about the catalogs, which sees the asker's own role.
     pub async fn describe_catalogs(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         sql: &str,
         parameter_oids: &[u32],
     ) -> Result<Description, ShadowError> {
-        self.describe_by(self.own_role(asker), asker, sql, parameter_oids)
+        self.describe_by(self.own_role(requester), requester, sql, parameter_oids)
             .await
     }
 
     async fn describe_by(
         &self,
         role: &str,
-        asker: &Requester,
+        requester: &Requester,
         sql: &str,
         parameter_oids: &[u32],
     ) -> Result<Description, ShadowError> {
@@ -294,12 +294,12 @@ impl Shadow {
                 format!("type with OID {oid} does not exist"),
             )));
         }
-        let preamble = settings::preamble(asker, self.statement_timeout)?;
+        let preamble = settings::preamble(requester, self.statement_timeout)?;
         let key = typing::Key::new(&preamble, sql, parameter_oids);
         if let Some(description) = self.cache.find(&key) {
             return Ok(description);
         }
-        let _share = self.shares.take(&asker.role).await;
+        let _share = self.shares.take(&requester.role).await;
         let mut attempts = pool::Attempts::default();
         loop {
             let lease = self.pool.lease(role, &preamble).await?;
@@ -318,14 +318,14 @@ impl Shadow {
     /// PostgreSQL's own; 54000 where the texts would be too long.
     pub async fn normalize_arguments(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         oids: &[u32],
         arguments: &[Argument],
     ) -> Result<Vec<Option<String>>, ShadowError> {
-        let reading = settings::preamble(asker, self.statement_timeout)?;
+        let reading = settings::preamble(requester, self.statement_timeout)?;
         let printing = settings::canonical(self.statement_timeout);
         let mut arguments = arguments.to_vec();
-        let _share = self.shares.take(&asker.role).await;
+        let _share = self.shares.take(&requester.role).await;
         let mut attempts = pool::Attempts::default();
         while reading != printing
             && arguments
@@ -382,11 +382,11 @@ impl Shadow {
     /// Rows of text, as [`Self::run`] printed them for this asker, in binary.
     pub async fn to_binary(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         oids: &[u32],
         rows: Vec<Vec<Option<Bytes>>>,
     ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
-        let preamble = settings::preamble(asker, self.statement_timeout)?;
+        let preamble = settings::preamble(requester, self.statement_timeout)?;
         let width = oids.len().max(1);
         let mut read = Vec::with_capacity(rows.len());
         for batch in rows.chunks((VALUES_MAX / width).max(1)) {
@@ -420,12 +420,12 @@ impl Shadow {
     /// it; `formats`: none (all text), one for all, or one a column.
     pub async fn run(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         sql: &str,
         columns_expected: &Description,
         formats: &[Format],
     ) -> Result<Weighed, ShadowError> {
-        self.run_by(role::ROLE, asker, sql, columns_expected, formats)
+        self.run_by(role::ROLE, requester, sql, columns_expected, formats)
             .await
     }
 
@@ -433,38 +433,51 @@ impl Shadow {
     /// [`Self::describe_catalogs`] said of it.
     pub async fn run_catalogs(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         sql: &str,
         columns_expected: &Description,
         formats: &[Format],
     ) -> Result<Weighed, ShadowError> {
-        self.run_by(self.own_role(asker), asker, sql, columns_expected, formats)
-            .await
+        self.run_by(
+            self.own_role(requester),
+            requester,
+            sql,
+            columns_expected,
+            formats,
+        )
+        .await
     }
 
     async fn run_by(
         &self,
         role: &str,
-        asker: &Requester,
+        requester: &Requester,
         sql: &str,
         columns_expected: &Description,
         formats: &[Format],
     ) -> Result<Weighed, ShadowError> {
-        let preamble = settings::preamble(asker, self.statement_timeout)?;
+        let preamble = settings::preamble(requester, self.statement_timeout)?;
         // A statement that was described was prepared, so it is one, and has these columns.
         let is_known = self
             .cache
             .find(&typing::Key::new(&preamble, sql, &[]))
             .is_some_and(|known| known == *columns_expected);
         let is_text = formats.iter().all(|format| *format == Format::Text);
-        let _share = self.shares.take(&asker.role).await;
+        let _share = self.shares.take(&requester.role).await;
         let mut attempts = pool::Attempts::default();
         loop {
             let lease = self.pool.lease(role, &preamble).await?;
             let outcome = if is_known && is_text {
-                rows::text(lease.client(), &asker.share, sql).await
+                rows::text(lease.client(), &requester.share, sql).await
             } else {
-                rows::run(lease.client(), &asker.share, sql, columns_expected, formats).await
+                rows::run(
+                    lease.client(),
+                    &requester.share,
+                    sql,
+                    columns_expected,
+                    formats,
+                )
+                .await
             };
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;

@@ -12,7 +12,7 @@ pub struct Requester {
     /// The policy role, which is the user that logged in.
     pub role: String,
     /// The settings `pgveil.*`.
-    pub wishes: SessionSettings,
+    pub session_settings: SessionSettings,
     /// Settings of PostgreSQL that reach the printed form of a value: (name, value), names from a
     /// fixed list (`TimeZone`, `DateStyle`, `IntervalStyle`, `extra_float_digits`, `bytea_output`).
     /// Values are not yet checked by PostgreSQL.
@@ -115,25 +115,27 @@ mod tests {
         let settings = settings
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec();
-        let asker = Requester {
+        let requester = Requester {
             role: String::new(),
-            wishes: SessionSettings::default(),
+            session_settings: SessionSettings::default(),
             settings,
             search_path: Vec::new(),
             process: 0,
             share: MemoryShare::default(),
         };
-        assert!(!asker.prints_exactly() && !asker.prints_plainly());
-        let plain = asker.clone().printing_plainly();
+        assert!(!requester.prints_exactly() && !requester.prints_plainly());
+        let plain = requester.clone().printing_plainly();
         assert!(plain.prints_exactly() && plain.prints_plainly());
         assert!(
-            plain.settings.starts_with(&asker.settings),
+            plain.settings.starts_with(&requester.settings),
             "the order of day and month is lost"
         );
         let told = |name, value: &str| {
-            let mut asker = plain.clone();
-            asker.settings.push((str::to_owned(name), value.to_owned()));
-            (asker.prints_exactly(), asker.prints_plainly())
+            let mut requester = plain.clone();
+            requester
+                .settings
+                .push((str::to_owned(name), value.to_owned()));
+            (requester.prints_exactly(), requester.prints_plainly())
         };
         assert_eq!(
             [

@@ -18,9 +18,9 @@ const NAMES: [&str; 5] = [
 ];
 
 /// The batch for one asker. Names come from a fixed list and values travel as literals.
-pub fn preamble(asker: &Requester, statement_timeout: Duration) -> Result<String, ShadowError> {
+pub fn preamble(requester: &Requester, statement_timeout: Duration) -> Result<String, ShadowError> {
     let mut batch = base(statement_timeout);
-    let path: Vec<String> = asker
+    let path: Vec<String> = requester
         .search_path
         .iter()
         .map(|schema| identifier(schema))
@@ -33,7 +33,7 @@ pub fn preamble(asker: &Requester, statement_timeout: Duration) -> Result<String
             path.join(", ")
         }
     ));
-    for (name, value) in &asker.settings {
+    for (name, value) in &requester.settings {
         let Some(known) = NAMES.iter().find(|known| known.eq_ignore_ascii_case(name)) else {
             let message = format!("unrecognized configuration parameter \"{name}\"");
             return Err(ShadowError::Refusal(Refusal::new("42704", message)));

@@ -172,7 +172,11 @@ fn current_setting(
             &number
         }))));
     }
-    if let Some((_, value)) = facts.wishes.iter().find(|(wish, _)| *wish == name) {
+    if let Some((_, value)) = facts
+        .session_settings
+        .iter()
+        .find(|(wish, _)| *wish == name)
+    {
         return Ok(Some(text(Some(value))));
     }
     if names::SETTINGS.binary_search(&name.as_str()).is_ok() {

@@ -28,7 +28,7 @@ pub struct Facts {
     /// What it tells a session of itself.
     pub session: Session,
     /// The settings `pgveil.*` in force.
-    pub wishes: Vec<(&'static str, String)>,
+    pub session_settings: Vec<(&'static str, String)>,
 }
 
 /// The statement that the shadow runs, if this one is about the catalogs; `None` where it is a

@@ -176,10 +176,10 @@ impl<S: Service> Connection<S> {
     }
 
     fn show_all(&self) -> Reply {
-        let wishes = self.settings.wishes();
+        let session_settings = self.settings.session_settings();
         let in_force = |name: &str, value| {
             if is_wish(name) {
-                self.service.in_force(&wishes, name)
+                self.service.in_force(&session_settings, name)
             } else {
                 value
             }
@@ -203,7 +203,7 @@ impl<S: Service> Connection<S> {
     ) -> Result<Reply, Refusal> {
         let before = self.settings.snapshot();
         self.settings.set(scope, name, values)?;
-        if let Err(refusal) = self.service.admits(&self.settings.wishes()) {
+        if let Err(refusal) = self.service.admits(&self.settings.session_settings()) {
             self.settings.restore(before);
             return Err(refusal);
         }
@@ -262,7 +262,8 @@ impl<S: Service> Connection<S> {
     fn shown(&self, name: &str) -> Result<(String, String), Refusal> {
         let (name, value) = self.settings.show(name)?;
         let value = if is_wish(&name) {
-            self.service.in_force(&self.settings.wishes(), &name)
+            self.service
+                .in_force(&self.settings.session_settings(), &name)
         } else {
             value
         };

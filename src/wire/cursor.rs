@@ -31,7 +31,7 @@ pub(super) struct Cursor {
     /// Savepoints that stood when it was declared.
     depth: usize,
     /// The settings that its rows were printed under.
-    asker: Requester,
+    requester: Requester,
     bytes: usize,
     /// The same in the stock of all sessions.
     _held: Option<HeldMemory>,
@@ -204,9 +204,9 @@ impl<S: Service> Connection<S> {
             .hint("Close those no longer needed.")
             .into());
         }
-        let asker = self.asker();
+        let requester = self.requester();
         if *is_binary {
-            check_exact(&asker)?;
+            check_exact(&requester)?;
         }
         let Reply {
             notices,
@@ -241,7 +241,7 @@ impl<S: Service> Connection<S> {
                 Life::Transaction
             },
             depth: self.transaction.depth(),
-            asker,
+            requester,
             bytes,
             _held: held,
         };
@@ -287,8 +287,8 @@ impl<S: Service> Connection<S> {
         } else {
             each(formats, columns.len())
         };
-        let asker = cursor.asker.clone();
-        let (rows, held) = self.formatted(asker, &columns, rows, &formats).await?;
+        let requester = cursor.requester.clone();
+        let (rows, held) = self.formatted(requester, &columns, rows, &formats).await?;
         self.cursors.move_to(name, to);
         Ok(Reply {
             columns: Some(columns),
@@ -316,10 +316,13 @@ impl<S: Service> Connection<S> {
         )?;
         let is_met =
             limit.is_some_and(|limit| u64::try_from(rows.len()).is_ok_and(|sent| sent == limit));
-        let (asker, columns, format) =
-            (cursor.asker.clone(), cursor.columns.clone(), cursor.format);
+        let (requester, columns, format) = (
+            cursor.requester.clone(),
+            cursor.columns.clone(),
+            cursor.format,
+        );
         let formats = vec![format; columns.len()];
-        let (rows, held) = self.formatted(asker, &columns, rows, &formats).await?;
+        let (rows, held) = self.formatted(requester, &columns, rows, &formats).await?;
         self.cursors.move_to(name, to);
         Ok(Some((rows, held, is_met)))
     }
@@ -328,7 +331,7 @@ impl<S: Service> Connection<S> {
     /// itself makes binary of them, in the shadow.
     async fn formatted(
         &mut self,
-        asker: Requester,
+        requester: Requester,
         columns: &[ColumnDescription],
         rows: Vec<Row>,
         formats: &[Format],
@@ -337,12 +340,12 @@ impl<S: Service> Connection<S> {
             let held = self.share.hold_copies(&rows)?;
             return Ok((rows, held));
         }
-        check_exact(&asker)?;
+        check_exact(&requester)?;
         let mut held = self.share.hold_rows(&rows)?;
         let oids: Vec<u32> = columns.iter().map(|column| column.type_oid).collect();
         let texts = rows.clone();
         let binaries = self
-            .ask_free(|service| async move { service.to_binary(&asker, &oids, rows).await })
+            .ask_free(|service| async move { service.to_binary(&requester, &oids, rows).await })
             .await?;
         let pick = |(text, binary): (Row, Row)| {
             let values = text.into_iter().zip(binary).zip(formats);
@@ -364,8 +367,8 @@ impl<S: Service> Connection<S> {
 
 /// A cursor keeps its rows as text, of which other values could be made where it was printed in
 /// another way.
-fn check_exact(asker: &Requester) -> Result<(), Refusal> {
-    if asker.prints_exactly() {
+fn check_exact(requester: &Requester) -> Result<(), Refusal> {
+    if requester.prints_exactly() {
         return Ok(());
     }
     let message =
@@ -390,9 +393,9 @@ mod tests {
 
     fn cursor(rows: usize, scrolls: bool) -> Cursor {
         let share = crate::engine::MemoryShare::default();
-        let asker = Requester {
+        let requester = Requester {
             role: String::new(),
-            wishes: Default::default(),
+            session_settings: Default::default(),
             settings: Vec::new(),
             search_path: Vec::new(),
             process: 0,
@@ -408,7 +411,7 @@ mod tests {
             scrolls,
             life: Life::Transaction,
             depth: 0,
-            asker,
+            requester,
             bytes: 0,
             _held: None,
         }

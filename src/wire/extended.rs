@@ -236,9 +236,9 @@ impl<S: Service> Connection<S> {
             .flatten()
             .map(|value| value.len() + ENTRY_BYTES)
             .sum::<usize>();
-        let asker = self.asker();
+        let requester = self.requester();
         let bytes =
-            ENTRY_BYTES + bytes + columns_weight(columns.as_deref()) + settings_weight(&asker);
+            ENTRY_BYTES + bytes + columns_weight(columns.as_deref()) + settings_weight(&requester);
         let before: usize = self.portals.values().map(|portal| portal.bytes).sum();
         if before + bytes > PORTALS_BYTES_MAX || self.portals.len() >= PORTALS_MAX {
             return Err(Refusal::new(
@@ -256,7 +256,7 @@ impl<S: Service> Connection<S> {
             Portal {
                 prepared,
                 arguments,
-                asker,
+                requester,
                 formats: each(&formats, count),
                 columns,
                 progress: Progress::Bound,
@@ -389,10 +389,10 @@ impl<S: Service> Connection<S> {
         let Portal {
             prepared,
             arguments,
-            asker,
+            requester,
             ..
         } = portal;
-        let now = self.asker();
+        let now = self.requester();
         let moves = |(oid, argument): (&u32, &Argument)| {
             argument.format == Format::Text && carried(*oid) == Format::Binary
         };
@@ -404,13 +404,15 @@ impl<S: Service> Connection<S> {
             .map(|(oid, argument)| (*oid, argument.value.clone()))
             .unzip();
         if oids.is_empty()
-            || (&asker.settings, &asker.search_path) == (&now.settings, &now.search_path)
+            || (&requester.settings, &requester.search_path) == (&now.settings, &now.search_path)
         {
             return Ok(arguments.clone());
         }
-        let asker = asker.clone();
+        let requester = requester.clone();
         let read = self
-            .ask_free(|service| async move { service.to_binary(&asker, &oids, vec![texts]).await })
+            .ask_free(
+                |service| async move { service.to_binary(&requester, &oids, vec![texts]).await },
+            )
             .await?;
         let mut read = read.into_iter().flatten();
         let bound = prepared

@@ -188,9 +188,9 @@ fn settings<S: Service>(
         ("session_authorization", role.to_owned()),
         ("search_path", service.search_path(role)),
     ]);
-    let wishes = service.wishes(role);
+    let session_settings = service.session_settings(role);
     for wish in WISHES {
-        settings.set_default(wish.name, &wishes.show(wish.name))?;
+        settings.set_default(wish.name, &session_settings.show(wish.name))?;
     }
     for (name, value) in parameters {
         if name == "options" {
@@ -207,7 +207,7 @@ fn settings<S: Service>(
             settings.set_default(name, value)?;
         }
     }
-    service.admits(&settings.wishes())?;
+    service.admits(&settings.session_settings())?;
     Ok(settings)
 }
 

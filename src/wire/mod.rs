@@ -63,8 +63,8 @@ struct Server<S> {
     sessions: Arc<cancel::Sessions>,
     decoy: scram::Decoy,
     places: connection_limit::Registry,
-    lobby: Arc<unauthenticated::Unauthenticated>,
-    stock: MemoryBudget,
+    unauthenticated: Arc<unauthenticated::Unauthenticated>,
+    memory: MemoryBudget,
 }
 
 /// Serves clients until `shutdown` is cancelled. Then idle sessions end with 57P01 at once, and
@@ -79,7 +79,7 @@ pub async fn serve<S: Service>(
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
     let tls = tls.map(speaking_postgresql);
-    let (sessions, places, lobby) = Default::default();
+    let (sessions, places, unauthenticated) = Default::default();
     let server = Arc::new(Server {
         service,
         tls,
@@ -87,8 +87,8 @@ pub async fn serve<S: Service>(
         sessions,
         decoy: scram::Decoy::new()?,
         places,
-        lobby,
-        stock: MemoryBudget::default(),
+        unauthenticated,
+        memory: MemoryBudget::default(),
     });
     // Each running answer holds a sender, so the receiver ends when the last of them has.
     let (answers, mut answered) = mpsc::channel::<()>(1);
@@ -99,7 +99,7 @@ pub async fn serve<S: Service>(
             Some(ended) = connections.join_next(), if !connections.is_empty() => note(ended),
             accepted = listener.accept() => match accepted {
                 Ok((socket, address)) => {
-                    let seat = server.lobby.enter(address.ip(), server.service.places().total);
+                    let seat = server.unauthenticated.enter(address.ip(), server.service.places().total);
                     connections.spawn(client(server.clone(), socket, address, seat, answers.clone()));
                 }
                 Err(error) => {
@@ -189,7 +189,7 @@ async fn client<S: Service>(
         let common = Common {
             shutdown: server.shutdown.clone(),
             answers,
-            share: server.stock.share(&logged_in.role),
+            share: server.memory.share(&logged_in.role),
         };
         Connection::new(channel, server.service.clone(), logged_in, common)
             .run()

@@ -32,7 +32,7 @@ pub(super) struct Portal {
     pub(super) prepared: Arc<Prepared>,
     pub(super) arguments: Vec<Argument>,
     /// The settings at its Bind, under which the arguments are read.
-    pub(super) asker: Requester,
+    pub(super) requester: Requester,
     /// As Bind gave them: none, one for all, or one a column.
     pub(super) formats: Vec<Format>,
     /// What a Describe of it says; FETCH and EXECUTE have the columns of what they name.
@@ -130,12 +130,12 @@ pub(super) fn columns_weight(columns: Option<&[ColumnDescription]>) -> usize {
 }
 
 /// About how much memory the settings of a portal take.
-pub(super) fn settings_weight(asker: &Requester) -> usize {
-    let texts = asker
+pub(super) fn settings_weight(requester: &Requester) -> usize {
+    let texts = requester
         .settings
         .iter()
         .flat_map(|(name, value)| [name, value])
-        .chain(&asker.search_path);
+        .chain(&requester.search_path);
     texts.map(|text| size_of::<String>() + text.len()).sum()
 }
 

@@ -41,12 +41,19 @@ impl<S: Service> Connection<S> {
         arguments: &[Argument],
         formats: &[Format],
     ) -> Result<Reply, Outcome> {
-        let (asker, question) = (self.asker(), query.clone());
+        let (requester, question) = (self.requester(), query.clone());
         let (parameters, arguments, formats) =
             (parameters.to_vec(), arguments.to_vec(), formats.to_vec());
         let answered = self.ask("answer", query, |service, token| async move {
             service
-                .answer(&asker, &question, &parameters, &arguments, &formats, token)
+                .answer(
+                    &requester,
+                    &question,
+                    &parameters,
+                    &arguments,
+                    &formats,
+                    token,
+                )
                 .await
         });
         let Answer {
@@ -79,10 +86,10 @@ impl<S: Service> Connection<S> {
         query: &Query,
         types: &[u32],
     ) -> Result<Description, Outcome> {
-        let (asker, question, types) = (self.asker(), query.clone(), types.to_vec());
+        let (requester, question, types) = (self.requester(), query.clone(), types.to_vec());
         self.ask("describe", query, |service, token| async move {
             tokio::select! {
-                described = service.describe(&asker, &question, &types) => described,
+                described = service.describe(&requester, &question, &types) => described,
                 () = token.cancelled() => Err(Error::Cancelled),
             }
         })
@@ -95,11 +102,15 @@ impl<S: Service> Connection<S> {
         (parameters, arguments): (&[u32], &[Argument]),
         format: ExplainFormat,
     ) -> Result<Reply, Outcome> {
-        let (asker, question, json) = (self.asker(), query.clone(), format == ExplainFormat::Json);
+        let (requester, question, json) = (
+            self.requester(),
+            query.clone(),
+            format == ExplainFormat::Json,
+        );
         let (parameters, arguments) = (parameters.to_vec(), arguments.to_vec());
         let explained = self.ask("explain", query, |service, token| async move {
             tokio::select! {
-                explained = service.explain(&asker, &question, &parameters, &arguments, json) => explained,
+                explained = service.explain(&requester, &question, &parameters, &arguments, json) => explained,
                 () = token.cancelled() => Err(Error::Cancelled),
             }
         });
@@ -111,10 +122,10 @@ impl<S: Service> Connection<S> {
         Ok(Reply::texts("EXPLAIN", vec![explain_column(format)], rows))
     }
 
-    pub(super) fn asker(&self) -> Requester {
+    pub(super) fn requester(&self) -> Requester {
         Requester {
             role: self.role.clone(),
-            wishes: self.settings.wishes(),
+            session_settings: self.settings.session_settings(),
             settings: self.settings.of_answers(),
             search_path: self.settings.search_path(&self.role),
             process: self.key.process,

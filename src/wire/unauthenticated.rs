@@ -27,7 +27,7 @@ struct Waiting {
 
 /// One connection's place in the lobby, until it is dropped.
 pub(super) struct Seat {
-    lobby: Arc<Unauthenticated>,
+    unauthenticated: Arc<Unauthenticated>,
     network: IpAddr,
     number: u64,
     /// Cancelled where the connection is to go.
@@ -56,7 +56,7 @@ impl Unauthenticated {
             .insert(number, shown_out.clone());
         drop(waiting);
         Seat {
-            lobby: self.clone(),
+            unauthenticated: self.clone(),
             network,
             number,
             shown_out,
@@ -108,7 +108,9 @@ fn network(address: IpAddr) -> IpAddr {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.lobby.lock().remove(self.network, self.number);
+        self.unauthenticated
+            .lock()
+            .remove(self.network, self.number);
     }
 }
 
@@ -122,38 +124,40 @@ mod tests {
 
     #[test]
     fn the_longest_waiting_is_shown_out() {
-        let lobby = Arc::new(Unauthenticated::default());
-        let mut seats: Vec<Seat> = (0..WAITING_MIN).map(|_| lobby.enter(HOME, 3)).collect();
+        let unauthenticated = Arc::new(Unauthenticated::default());
+        let mut seats: Vec<Seat> = (0..WAITING_MIN)
+            .map(|_| unauthenticated.enter(HOME, 3))
+            .collect();
         drop(seats.remove(5));
-        seats.push(lobby.enter(HOME, 3));
+        seats.push(unauthenticated.enter(HOME, 3));
         assert!(
             seats.iter().all(|seat| !seat.shown_out.is_cancelled()),
             "one had left"
         );
-        let late = lobby.enter(HOME, 3);
+        let late = unauthenticated.enter(HOME, 3);
         let gone: Vec<bool> = seats
             .iter()
             .map(|seat| seat.shown_out.is_cancelled())
             .collect();
         assert!(gone[0] && !gone[1..].contains(&true) && !late.shown_out.is_cancelled());
         drop((seats, late));
-        assert!(lobby.lock().by_network.is_empty());
+        assert!(unauthenticated.lock().by_network.is_empty());
     }
 
     #[test]
     fn a_crowd_shows_out_its_own() {
-        let lobby = Arc::new(Unauthenticated::default());
-        let modest = lobby.enter(HOME, 3);
+        let unauthenticated = Arc::new(Unauthenticated::default());
+        let modest = unauthenticated.enter(HOME, 3);
         // Each from another address of one host.
         let crowd: Vec<Seat> = (0..1_000)
             .map(|host| {
-                lobby.enter(
+                unauthenticated.enter(
                     IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) + host)),
                     3,
                 )
             })
             .collect();
-        let other = lobby.enter(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 3);
+        let other = unauthenticated.enter(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 3);
         assert!(!modest.shown_out.is_cancelled() && !other.shown_out.is_cancelled());
         assert_eq!(
             crowd
@@ -169,6 +173,6 @@ mod tests {
             "the oldest of them went"
         );
         drop((modest, crowd, other));
-        assert!(lobby.lock().by_network.is_empty());
+        assert!(unauthenticated.lock().by_network.is_empty());
     }
 }

@@ -240,10 +240,10 @@ impl Veil {
         Some(Arc::new(|| Box::new(Silent)))
     }
 
-    pub fn asker() -> Requester {
+    pub fn requester() -> Requester {
         Requester {
             role: "analyst".to_owned(),
-            wishes: SessionSettings::default(),
+            session_settings: SessionSettings::default(),
             settings: Vec::new(),
             search_path: vec!["public".to_owned()],
             process: 0,
@@ -251,7 +251,7 @@ impl Veil {
         }
     }
 
-    pub fn wishes(epsilon: f64) -> SessionSettings {
+    pub fn session_settings(epsilon: f64) -> SessionSettings {
         SessionSettings {
             epsilon: Some(epsilon),
             ..SessionSettings::default()
@@ -261,11 +261,11 @@ impl Veil {
     /// Buys every answer anew.
     pub fn fresh() -> Requester {
         Requester {
-            wishes: SessionSettings {
+            session_settings: SessionSettings {
                 reuse: Reuse::Off,
                 ..SessionSettings::default()
             },
-            ..Self::asker()
+            ..Self::requester()
         }
     }
 
@@ -282,17 +282,17 @@ impl Veil {
     }
 
     pub async fn ask(&self, sql: &str) -> Result<Answer, Error> {
-        self.ask_as(&Self::asker(), sql).await
+        self.ask_as(&Self::requester(), sql).await
     }
 
-    pub async fn ask_as(&self, asker: &Requester, sql: &str) -> Result<Answer, Error> {
+    pub async fn ask_as(&self, requester: &Requester, sql: &str) -> Result<Answer, Error> {
         let statements = parse(sql).map_err(Error::Parse)?;
         let [Statement::Query(query)] = statements.as_slice() else {
             panic!("one query is wanted: {sql}")
         };
         self.engine
             .answer(
-                asker,
+                requester,
                 query,
                 &[],
                 &[],
@@ -303,23 +303,23 @@ impl Veil {
     }
 
     /// Rows as text, columns joined by `|`, NULL as `∅`.
-    pub async fn rows_as(&self, asker: &Requester, sql: &str) -> Result<Vec<String>, Error> {
-        rows_of(&self.engine, asker, sql).await
+    pub async fn rows_as(&self, requester: &Requester, sql: &str) -> Result<Vec<String>, Error> {
+        rows_of(&self.engine, requester, sql).await
     }
 
     /// What an EXPLAIN says under these wishes.
-    pub async fn explained(&self, wishes: SessionSettings, sql: &str) -> Vec<String> {
+    pub async fn explained(&self, session_settings: SessionSettings, sql: &str) -> Vec<String> {
         let statements = parse(sql).unwrap();
         let [Statement::Explain(query, format)] = statements.as_slice() else {
             panic!("one EXPLAIN is wanted: {sql}")
         };
-        let asker = Requester {
-            wishes,
-            ..Self::asker()
+        let requester = Requester {
+            session_settings,
+            ..Self::requester()
         };
         self.engine
             .explain(
-                &asker,
+                &requester,
                 query,
                 &[],
                 &[],
@@ -353,10 +353,10 @@ impl Veil {
     }
 
     /// Asks each question and wants PostgreSQL's own rows.
-    pub async fn answers_as_postgresql(&self, asker: &Requester, questions: &[&str]) {
+    pub async fn answers_as_postgresql(&self, requester: &Requester, questions: &[&str]) {
         for sql in questions {
             let answered = self
-                .rows_as(asker, sql)
+                .rows_as(requester, sql)
                 .await
                 .unwrap_or_else(|e| panic!("{sql}: {e} {:?}", e.report()));
             assert_eq!(answered, self.direct(sql).await, "{sql}");
@@ -427,14 +427,18 @@ pub async fn engine_over(
 }
 
 /// One query as an engine answers it: rows as text, columns joined by `|`, NULL as `∅`.
-pub async fn rows_of(engine: &Engine, asker: &Requester, sql: &str) -> Result<Vec<String>, Error> {
+pub async fn rows_of(
+    engine: &Engine,
+    requester: &Requester,
+    sql: &str,
+) -> Result<Vec<String>, Error> {
     let statements = parse(sql).map_err(Error::Parse)?;
     let [Statement::Query(query)] = statements.as_slice() else {
         panic!("one query is wanted: {sql}")
     };
     let answer = engine
         .answer(
-            asker,
+            requester,
             query,
             &[],
             &[],

@@ -172,14 +172,14 @@ impl Stage {
             } else {
                 KeyChoice::Auto
             };
-            let wishes = SessionSettings {
+            let session_settings = SessionSettings {
                 keys,
                 reuse: Reuse::Off,
                 ..SessionSettings::default()
             };
-            let asker = Requester {
+            let requester = Requester {
                 role: AUDITOR.to_owned(),
-                wishes,
+                session_settings,
                 settings: Vec::new(),
                 search_path: Vec::new(),
                 process: 0,
@@ -187,7 +187,7 @@ impl Stage {
             };
             plans.push(
                 self.engine()
-                    .plan(&asker, query)
+                    .plan(&requester, query)
                     .await
                     .map_err(|error| failed(error.report().message))?
                     .0,
@@ -301,7 +301,7 @@ async fn audited(
         },
         renew: Renew::Never,
         reuse: RoleReuse::Chosen,
-        wishes: SessionSettings::default(),
+        session_settings: SessionSettings::default(),
         search_path: None,
     }];
     for table in &mut file.tables {

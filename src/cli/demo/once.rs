@@ -20,9 +20,9 @@ pub async fn answer(engine: &Engine, sql: &str) -> Result<(), Failure> {
 
 async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
     let report = |error: Error| error.report();
-    let mut asker = Requester {
+    let mut requester = Requester {
         role: super::ANALYST.to_owned(),
-        wishes: engine.wishes(super::ANALYST),
+        session_settings: engine.session_settings(super::ANALYST),
         settings: Vec::new(),
         search_path: schemas(&engine.search_path(super::ANALYST), super::ANALYST),
         process: 0,
@@ -31,10 +31,13 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
     for statement in parse(sql)? {
         match statement {
             Statement::Query(query) => {
-                let description = engine.describe(&asker, &query, &[]).await.map_err(report)?;
+                let description = engine
+                    .describe(&requester, &query, &[])
+                    .await
+                    .map_err(report)?;
                 let answer = engine
                     .answer(
-                        &asker,
+                        &requester,
                         &query,
                         &description.parameters,
                         &[],
@@ -54,7 +57,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
             Statement::Explain(query, format) => {
                 let json = format == crate::parse::ExplainFormat::Json;
                 for line in engine
-                    .explain(&asker, &query, &[], &[], json)
+                    .explain(&requester, &query, &[], &[], json)
                     .await
                     .map_err(report)?
                 {
@@ -70,7 +73,9 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
             | Statement::Copy(_) => {
                 return Err(unanswered());
             }
-            Statement::Session(session) => asker.wishes = wished(asker.wishes, session)?,
+            Statement::Session(session) => {
+                requester.session_settings = wished(requester.session_settings, session)?
+            }
         }
     }
     Ok(())
@@ -78,7 +83,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
 
 /// SET of a setting `pgveil.*` is the one session statement that matters to an answer here.
 fn wished(
-    mut wishes: SessionSettings,
+    mut session_settings: SessionSettings,
     session: crate::parse::Session,
 ) -> Result<SessionSettings, Refusal> {
     let crate::parse::Session::Set {
@@ -98,14 +103,14 @@ fn wished(
             "--once knows the settings of pgveil only",
         ));
     };
-    wishes.set(
+    session_settings.set(
         wish.name,
         values
             .as_ref()
             .and_then(|v| v.first())
             .map_or(wish.default, String::as_str),
     )?;
-    Ok(wishes)
+    Ok(session_settings)
 }
 
 fn unanswered() -> Refusal {

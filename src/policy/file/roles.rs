@@ -111,7 +111,7 @@ fn role(
             certificate(node, findings)
         });
     let chosen = fields.optional("settings");
-    let (wishes, search_path) = chosen.map_or_else(Default::default, |node| {
+    let (session_settings, search_path) = chosen.map_or_else(Default::default, |node| {
         settings(node, &who, &allowed.ceilings, findings)
     });
     fields.done(findings);
@@ -151,7 +151,7 @@ fn role(
         budget: budget?.1.0,
         renew: budget?.1.1,
         reuse: reuse?,
-        wishes,
+        session_settings,
         search_path,
     };
     Some((role, chosen.map_or(node.place, |node| node.place)))
@@ -165,9 +165,9 @@ fn settings(
     ceilings: &Ceilings,
     findings: &mut Findings,
 ) -> (SessionSettings, Option<String>) {
-    let mut wishes = SessionSettings::default();
+    let mut session_settings = SessionSettings::default();
     let Some(mut fields) = Fields::open(node, format!("the settings of {who}"), findings) else {
-        return (wishes, None);
+        return (session_settings, None);
     };
     for wish in WISHES {
         let Some(key) = wish.name.strip_prefix("pgveil.") else {
@@ -179,7 +179,7 @@ fn settings(
         let Some((text, _)) = read::scalar(node, wish.name, "a single value", findings) else {
             continue;
         };
-        if let Err(refusal) = wishes.set(wish.name, text) {
+        if let Err(refusal) = session_settings.set(wish.name, text) {
             findings.error(
                 node.place,
                 format!("{key} in the settings of {who}: {refusal}"),
@@ -190,10 +190,10 @@ fn settings(
         .optional("search_path")
         .and_then(|node| search_path(node, findings));
     fields.done(findings);
-    for refusal in wishes.past(ceilings) {
+    for refusal in session_settings.past(ceilings) {
         findings.error(node.place, format!("the settings of {who}: {refusal}"));
     }
-    (wishes, path)
+    (session_settings, path)
 }
 
 /// A list of schemas, as SHOW prints it.

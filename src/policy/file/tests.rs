@@ -333,7 +333,7 @@ fn roles_have_a_verifier_and_a_budget() {
     let roles = parse(&wished.join("\n")).unwrap().roles;
     assert_eq!(
         ["pgveil.keys", "pgveil.target_error", "pgveil.notices"]
-            .map(|name| roles[0].wishes.show(name)),
+            .map(|name| roles[0].session_settings.show(name)),
         ["domain", "50%", "off"]
     );
     assert!(!format!("{:?}", errors(&lines().join("\n").replace("gbbM", "?"))).contains("S4OX"));

@@ -39,7 +39,7 @@ pub(in crate::resolve) struct Decorrelate {
 impl Resolver<'_> {
     /// Takes a correlated aggregate apart; `None` where equalities are not all that ties it, or
     /// where it stands alone.
-    fn asunder(
+    fn decorrelated(
         &mut self,
         select: &ast::Select,
         environment: &Environment,
@@ -128,7 +128,7 @@ impl Resolver<'_> {
             own: _,
             others,
             is_count,
-        }) = self.asunder(select, environment)?
+        }) = self.decorrelated(select, environment)?
         else {
             return Ok(None);
         };
@@ -180,7 +180,7 @@ impl Resolver<'_> {
             own,
             others,
             is_count,
-        }) = self.asunder(select, environment)?
+        }) = self.decorrelated(select, environment)?
         else {
             return Ok(None);
         };

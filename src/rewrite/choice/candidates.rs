@@ -44,7 +44,7 @@ pub struct Grid {
 #[derive(Debug, Clone, PartialEq)]
 enum Scale {
     Lattice {
-        lattice: FixedPoint,
+        fixed_point: FixedPoint,
         data_type: Type,
     },
     Days,
@@ -71,11 +71,12 @@ impl Grid {
             Type::Date => (Scale::Days, range.lo as i64, range.hi as i64),
             Type::Timestamp => (Scale::Microseconds, range.lo as i64, range.hi as i64),
             data_type => {
-                let lattice = FixedPoint::new(&inline(value, &release.computed), range, columns)?;
-                let (lower, upper) = (lattice.lower, lattice.upper);
+                let fixed_point =
+                    FixedPoint::new(&inline(value, &release.computed), range, columns)?;
+                let (lower, upper) = (fixed_point.lower, fixed_point.upper);
                 (
                     Scale::Lattice {
-                        lattice,
+                        fixed_point,
                         data_type: data_type.clone(),
                     },
                     lower,
@@ -109,10 +110,10 @@ impl Grid {
         let stride = sql::number(&self.stride.to_string());
         let offset = match &self.scale {
             Scale::Lattice {
-                lattice,
+                fixed_point,
                 data_type: _,
             } => sql::binary(
-                integer(value, lattice, false, &Type::Int8, expressions)?,
+                integer(value, fixed_point, false, &Type::Int8, expressions)?,
                 B::Minus,
                 sql::number(&self.lower.to_string()),
             ),
@@ -152,11 +153,14 @@ impl Grid {
                 sql::scalar_text(&Scalar::Timestamp(near.min(self.range.hi as i64)))
             }
             // The last step may reach past the range, and with it past the type.
-            Scale::Lattice { lattice, data_type } => match lattice.step {
-                Step::Decimal(n) => decimal(near.min(lattice.upper), n),
+            Scale::Lattice {
+                fixed_point,
+                data_type,
+            } => match fixed_point.step {
+                Step::Decimal(n) => decimal(near.min(fixed_point.upper), n),
                 Step::Binary(_) => {
                     let value =
-                        (near as f64 * lattice.step.size()).clamp(self.range.lo, self.range.hi);
+                        (near as f64 * fixed_point.step.size()).clamp(self.range.lo, self.range.hi);
                     if integer_range(data_type).is_some() {
                         (value.round() as i64).to_string()
                     } else {
@@ -177,15 +181,15 @@ impl Grid {
         match &self.scale {
             // A value is rounded to its lattice.
             Scale::Lattice {
-                lattice:
-                    lattice @ FixedPoint {
+                fixed_point:
+                    fixed_point @ FixedPoint {
                         step: Step::Binary(_),
                         ..
                     },
                 data_type,
             } => {
-                let value =
-                    ((at as f64 + half) * lattice.step.size()).clamp(self.range.lo, self.range.hi);
+                let value = ((at as f64 + half) * fixed_point.step.size())
+                    .clamp(self.range.lo, self.range.hi);
                 match (integer_range(data_type), side) {
                     (None, _) => value.to_string(),
                     (Some(_), Side::Low) => (value.floor() as i64).to_string(),
@@ -193,7 +197,7 @@ impl Grid {
                 }
             }
             Scale::Lattice {
-                lattice:
+                fixed_point:
                     FixedPoint {
                         step: Step::Decimal(n),
                         upper,
@@ -209,9 +213,9 @@ impl Grid {
     pub fn spacing(&self) -> String {
         match &self.scale {
             Scale::Lattice {
-                lattice,
+                fixed_point,
                 data_type: _,
-            } => (self.stride as f64 * lattice.step.size()).to_string(),
+            } => (self.stride as f64 * fixed_point.step.size()).to_string(),
             Scale::Days => format!("{} days", self.stride),
             Scale::Microseconds => format!("{} seconds", self.stride as f64 / 1e6),
         }
@@ -303,14 +307,17 @@ mod tests {
     fn edges_are_the_ends_of_what_a_point_stands_for() {
         let range = Interval::new(0.0, 1000.0);
         let edges = |step: Step, data_type: Type| {
-            let lattice = FixedPoint {
+            let fixed_point = FixedPoint {
                 step,
                 lower: 0,
                 upper: 1000,
                 bounds: range,
             };
             let grid = Grid {
-                scale: Scale::Lattice { lattice, data_type },
+                scale: Scale::Lattice {
+                    fixed_point,
+                    data_type,
+                },
                 lower: 0,
                 stride: 10,
                 points: 100,

@@ -67,10 +67,10 @@ impl Degree {
     pub const CENTRED: usize = 2;
     pub const SQUARES: usize = 3;
 
-    pub fn lattice(&self) -> Option<&FixedPoint> {
+    pub fn fixed_point(&self) -> Option<&FixedPoint> {
         match self {
             Self::Count => None,
-            Self::Sum(lattice) | Self::Squares(lattice) => Some(lattice),
+            Self::Sum(fixed_point) | Self::Squares(fixed_point) => Some(fixed_point),
         }
     }
 
@@ -91,23 +91,23 @@ impl Degree {
                 not_null: None,
             },
         };
-        let sum = |lattice: &FixedPoint| Coordinate::Values {
+        let sum = |fixed_point: &FixedPoint| Coordinate::Values {
             filter: None,
             value: value.clone(),
-            lattice: lattice.clone(),
+            fixed_point: fixed_point.clone(),
             centred: true,
         };
         match self {
             Self::Count => vec![count],
-            Self::Sum(lattice) => vec![count, sum(lattice)],
-            Self::Squares(lattice) => {
+            Self::Sum(fixed_point) => vec![count, sum(fixed_point)],
+            Self::Squares(fixed_point) => {
                 vec![
                     count,
-                    sum(lattice),
+                    sum(fixed_point),
                     Coordinate::Lacks {
                         filter: None,
                         value: value.clone(),
-                        lattice: lattice.clone(),
+                        fixed_point: fixed_point.clone(),
                     },
                 ]
             }
@@ -365,12 +365,12 @@ impl ChoiceQueries {
                 per_unit_max,
                 moment,
             } => {
-                let lattice =
+                let fixed_point =
                     FixedPoint::new(&inline(argument, &release.computed), *range, columns)?;
-                let range = lattice.ends();
+                let range = fixed_point.ends();
                 let degree = match moment {
-                    Moment::Sum | Moment::Mean => Degree::Sum(lattice),
-                    Moment::Spread(_) => Degree::Squares(lattice),
+                    Moment::Sum | Moment::Mean => Degree::Sum(fixed_point),
+                    Moment::Spread(_) => Degree::Squares(fixed_point),
                 };
                 let part = self.unlike(
                     Distinct::Value(argument.clone()),
@@ -574,8 +574,8 @@ impl ChoiceQuery {
             } => {
                 conditions.push(sql::is_not_null(expressions.presence(value)?));
                 let integer = degree
-                    .lattice()
-                    .map(|lattice| integer(value, lattice, true, &Type::Int8, &expressions))
+                    .fixed_point()
+                    .map(|fixed_point| integer(value, fixed_point, true, &Type::Int8, &expressions))
                     .transpose()?;
                 std::iter::once(counted(value, &expressions)?)
                     .chain(integer)
@@ -600,7 +600,7 @@ impl ChoiceQuery {
                 per_unit_max: _,
                 degree,
             } => std::iter::once(value.data_type.clone())
-                .chain(degree.lattice().map(|_| Type::Int8))
+                .chain(degree.fixed_point().map(|_| Type::Int8))
                 .collect(),
             Subject::Value {
                 value,
@@ -774,8 +774,8 @@ impl Rows<'_> {
     fn summed(&self, limit: u64, degree: &Degree) -> ast::Query {
         let groups = group_columns(self.release);
         let most = degree
-            .lattice()
-            .map_or(0, |lattice| i128::from(lattice.spread()));
+            .fixed_point()
+            .map_or(0, |fixed_point| i128::from(fixed_point.spread()));
         let integer = || within(sql::bare("x1"), (-most, most));
         let sum = |value: ast::Expr| {
             sql::call(
@@ -787,8 +787,8 @@ impl Rows<'_> {
             sql::aggregate("count", Some(sql::bare("x0")), None),
             sum(integer()),
         ];
-        if let Degree::Squares(lattice) = degree {
-            columns.push(sum(lacks(integer(), lattice)));
+        if let Degree::Squares(fixed_point) = degree {
+            columns.push(sum(lacks(integer(), fixed_point)));
         }
         let mut projection = self.shown(groups.clone());
         projection.extend(

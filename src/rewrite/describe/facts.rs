@@ -76,9 +76,11 @@ pub fn facts(
 
 fn bounds(coordinate: &Coordinate) -> Option<(f64, f64)> {
     match coordinate {
-        Coordinate::Values { lattice, .. }
-        | Coordinate::Lacks { lattice, .. }
-        | Coordinate::Share { lattice, .. } => Some((lattice.bounds.lo, lattice.bounds.hi)),
+        Coordinate::Values { fixed_point, .. }
+        | Coordinate::Lacks { fixed_point, .. }
+        | Coordinate::Share { fixed_point, .. } => {
+            Some((fixed_point.bounds.lo, fixed_point.bounds.hi))
+        }
         Coordinate::Rows { .. }
         | Coordinate::Flags { .. }
         | Coordinate::Nulls { .. }

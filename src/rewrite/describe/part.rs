@@ -35,8 +35,8 @@ impl Words<'_> {
                     "  Part: unlike values of {values}{filter}, of each {unit} at \
                     most {per_unit_max}, kept by hash"
                 ));
-                if let Some(lattice) = degree.lattice() {
-                    let (lo, hi) = (lattice.bounds.lo, lattice.bounds.hi);
+                if let Some(fixed_point) = degree.fixed_point() {
+                    let (lo, hi) = (fixed_point.bounds.lo, fixed_point.bounds.hi);
                     lines.push(format!(
                         "    counted, and summed within [{lo}, {hi}] from the middle"
                     ));
@@ -143,7 +143,7 @@ pub fn part_noise(part: &ChoicePlan, draws: &[usize]) -> String {
 /// The noise of a count of unlike values, and of their sum: half of that on
 /// `2 q - (lower + upper)`, and the count's share of the middle.
 fn count_noise(part: &ChoicePlan) -> impl Iterator<Item = (&'static str, String)> {
-    let (calibrated, lattice) = match (&part.kind, &part.question.subject) {
+    let (calibrated, fixed_point) = match (&part.kind, &part.question.subject) {
         (
             ChoiceKind::Count {
                 calibrated,
@@ -155,11 +155,11 @@ fn count_noise(part: &ChoicePlan) -> impl Iterator<Item = (&'static str, String)
                 per_unit_max: _,
                 degree,
             },
-        ) => (&calibrated[..], degree.lattice()),
+        ) => (&calibrated[..], degree.fixed_point()),
         _ => (&[][..], None),
     };
     let of = |at: usize| calibrated.get(at).map_or(0.0, deviation);
-    let sum = lattice.map(|l| {
+    let sum = fixed_point.map(|l| {
         (of(Degree::SUM) / 2.0).hypot(of(0) * l.centre_twice() as f64 / 2.0) * l.step.size()
     });
     let each = [Some(("count", of(0))), sum.map(|sum| ("sum", sum))];

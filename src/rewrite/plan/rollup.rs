@@ -97,8 +97,9 @@ pub(in crate::rewrite) fn family(
         .keys
         .iter()
         .all(|(_, rule)| matches!(rule, KeyRule::Domain(_)));
-    let wishes = &portion.terms.wishes;
-    let narrowed = wishes.groups_per_unit.is_some() || wishes.rows_per_unit.is_some();
+    let session_settings = &portion.terms.session_settings;
+    let narrowed =
+        session_settings.groups_per_unit.is_some() || session_settings.rows_per_unit.is_some();
     if !listed
         || narrowed
         || price.threshold.is_some()
@@ -246,20 +247,20 @@ fn name(coordinate: &Coordinate, sql: String) -> String {
         Coordinate::Values {
             filter: _,
             value: _,
-            lattice,
+            fixed_point,
             centred: _,
         }
         | Coordinate::Share {
             filter: _,
             value: _,
-            lattice,
+            fixed_point,
             end: _,
         }
         | Coordinate::Lacks {
             filter: _,
             value: _,
-            lattice,
-        } => format!("{sql} {lattice:?}"),
+            fixed_point,
+        } => format!("{sql} {fixed_point:?}"),
         Coordinate::Products {
             filter: _,
             y: (_, y),
@@ -278,13 +279,13 @@ fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate,
         Measure::Sum {
             values,
             count: Some(count),
-            lattice,
+            fixed_point,
         } => {
             let (_, rows) = counted(count, coordinates)?;
             let Coordinate::Values {
                 filter,
                 value,
-                lattice: _,
+                fixed_point: _,
                 centred: true,
             } = coordinates.get(*values)?
             else {
@@ -293,12 +294,12 @@ fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate,
             // The sum of 2 q - (lower + upper), and the rows' own share of the centre.
             let mut terms = vec![(*values, i64::try_from(rows.divisor).ok()?)];
             for (coordinate, factor) in rows.terms {
-                terms.push((coordinate, factor.checked_mul(lattice.centre_twice())?));
+                terms.push((coordinate, factor.checked_mul(fixed_point.centre_twice())?));
             }
             let plain = Coordinate::Values {
                 filter: filter.clone(),
                 value: value.clone(),
-                lattice: lattice.clone(),
+                fixed_point: fixed_point.clone(),
                 centred: false,
             };
             Some((
@@ -313,7 +314,7 @@ fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate,
         Measure::Sum {
             values: _,
             count: None,
-            lattice: _,
+            fixed_point: _,
         }
         | Measure::Centred { .. } => None,
         Measure::Squares { .. } | Measure::Products { .. } => None,

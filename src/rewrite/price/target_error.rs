@@ -139,20 +139,23 @@ fn most_of_one_row(measure: &Measure) -> f64 {
         Measure::Sum {
             values: _,
             count: _,
-            lattice,
+            fixed_point,
         }
-        | Measure::Centred { values: _, lattice } => width(lattice),
+        | Measure::Centred {
+            values: _,
+            fixed_point,
+        } => width(fixed_point),
         Measure::Squares {
             lacks: _,
             count: _,
-            lattice,
-        } => width(lattice).powi(2) / 4.0,
+            fixed_point,
+        } => width(fixed_point).powi(2) / 4.0,
         Measure::Products { products: _, y, x } => width(y) * width(x) / 4.0,
     }
 }
 
-fn width(lattice: &FixedPoint) -> f64 {
-    lattice.bounds.hi - lattice.bounds.lo
+fn width(fixed_point: &FixedPoint) -> f64 {
+    fixed_point.bounds.hi - fixed_point.bounds.lo
 }
 
 /// Needs of the releases so far, towards the policy's ceiling for one statement.

@@ -85,11 +85,11 @@ pub(in crate::rewrite) fn asked<'a>(
         .sum::<usize>()
         .max(1);
     all.iter_mut().for_each(|asked| asked.share = share);
-    if terms.wishes.target_error.is_none() {
+    if terms.session_settings.target_error.is_none() {
         all.iter()
             .try_for_each(|asked| at_least(asked, policy, terms))?;
     }
-    if let Some(targets) = terms.wishes.target_error {
+    if let Some(targets) = terms.session_settings.target_error {
         let (mut needs, mut aggregates) = (target_error::Needs::default(), 0);
         for asked in &mut all {
             if asked.layout.statements() > 0 {
@@ -217,7 +217,7 @@ pub(in crate::rewrite) fn mechanism(
 /// The most epsilon that this statement may cost: what the session says, or the policy's most where
 /// an error is wanted.
 fn ceiling(policy: &Policy, terms: &Terms) -> f64 {
-    if terms.wishes.target_error.is_some() {
+    if terms.session_settings.target_error.is_some() {
         policy.privacy.epsilon_max
     } else {
         terms.epsilon
@@ -252,7 +252,7 @@ pub(in crate::rewrite) fn within_ceiling(
     if is_within(loss, most, terms) {
         return Ok(());
     }
-    if terms.wishes.target_error.is_some() {
+    if terms.session_settings.target_error.is_some() {
         let needed = if terms.is_pure() {
             loss.epsilon
         } else {

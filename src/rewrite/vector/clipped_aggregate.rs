@@ -173,21 +173,21 @@ impl ClippedAggregate<'_> {
             Coordinate::Share {
                 filter,
                 value,
-                lattice,
+                fixed_point,
                 end,
             } => {
-                let data_type = if lattice.magnitude() < 1 << 29 {
+                let data_type = if fixed_point.magnitude() < 1 << 29 {
                     Type::Int4
                 } else {
                     Type::Int8
                 };
-                let plain = integer(value, lattice, false, &data_type, expressions)?;
+                let plain = integer(value, fixed_point, false, &data_type, expressions)?;
                 let distance = match end {
                     End::Least => {
-                        sql::binary(plain, B::Minus, sql::number(&lattice.lower.to_string()))
+                        sql::binary(plain, B::Minus, sql::number(&fixed_point.lower.to_string()))
                     }
                     End::Greatest => {
-                        sql::binary(sql::number(&lattice.upper.to_string()), B::Minus, plain)
+                        sql::binary(sql::number(&fixed_point.upper.to_string()), B::Minus, plain)
                     }
                 };
                 let distance = self.within_range(distance, coordinate);
@@ -227,17 +227,17 @@ impl ClippedAggregate<'_> {
             Coordinate::Values {
                 filter,
                 value,
-                lattice,
+                fixed_point,
                 centred,
             } => {
                 // Twice it and its centre fit in four bytes.
-                let data_type = if lattice.magnitude() < 1 << 29 {
+                let data_type = if fixed_point.magnitude() < 1 << 29 {
                     Type::Int4
                 } else {
                     Type::Int8
                 };
                 let integer = self.within_range(
-                    integer(value, lattice, *centred, &data_type, expressions)?,
+                    integer(value, fixed_point, *centred, &data_type, expressions)?,
                     coordinate,
                 );
                 let integer = if data_type == Type::Int4 {
@@ -250,11 +250,11 @@ impl ClippedAggregate<'_> {
             Coordinate::Lacks {
                 filter,
                 value,
-                lattice,
+                fixed_point,
             } => {
-                let distance = integer(value, lattice, true, &Type::Int8, expressions)?;
+                let distance = integer(value, fixed_point, true, &Type::Int8, expressions)?;
                 let lacks = guard(distance, 2, &Type::Int8, |distance| {
-                    lacks(distance, lattice)
+                    lacks(distance, fixed_point)
                 })?;
                 let lacks = self.within_range(lacks, coordinate);
                 self.summed_over(narrowed(lacks, coordinate), filter.as_ref(), expressions)
@@ -264,7 +264,9 @@ impl ClippedAggregate<'_> {
                 y: (y, y_lattice),
                 x: (x, x_lattice),
             } => {
-                let wide = |value, lattice| integer(value, lattice, true, &Type::Int8, expressions);
+                let wide = |value, fixed_point| {
+                    integer(value, fixed_point, true, &Type::Int8, expressions)
+                };
                 let product = divided(
                     sql::binary(wide(y, y_lattice)?, B::Multiply, wide(x, x_lattice)?),
                     y_lattice.divisor_with(x_lattice),
@@ -498,7 +500,7 @@ fn narrowed(integer: ast::Expr, coordinate: &Coordinate) -> ast::Expr {
 /// (`2 q - (lower + upper)`) or plain; NULL stays NULL.
 pub(in crate::rewrite) fn integer(
     value: &Expr,
-    lattice: &FixedPoint,
+    fixed_point: &FixedPoint,
     centred: bool,
     data_type: &Type,
     expressions: &Expressions<'_>,
@@ -509,9 +511,9 @@ pub(in crate::rewrite) fn integer(
         expressions.cells[&id]
             .clamp
             .as_ref()
-            .is_some_and(|(_, _, clip)| *clip == lattice.bounds)
+            .is_some_and(|(_, _, clip)| *clip == fixed_point.bounds)
     });
-    let integer = lattice.sql(emitted, is_clipped, &value.data_type, data_type)?;
+    let integer = fixed_point.sql(emitted, is_clipped, &value.data_type, data_type)?;
     if !centred {
         return Ok(integer);
     }
@@ -519,19 +521,19 @@ pub(in crate::rewrite) fn integer(
     Ok(sql::binary(
         doubled,
         B::Minus,
-        sql::number(&lattice.centre_twice().to_string()),
+        sql::number(&fixed_point.centre_twice().to_string()),
     ))
 }
 
 /// What the square of a centred integer lacks to the most it can be.
-pub(in crate::rewrite) fn lacks(distance: ast::Expr, lattice: &FixedPoint) -> ast::Expr {
-    let most = sql::number(&(u128::from(lattice.spread()).pow(2)).to_string());
+pub(in crate::rewrite) fn lacks(distance: ast::Expr, fixed_point: &FixedPoint) -> ast::Expr {
+    let most = sql::number(&(u128::from(fixed_point.spread()).pow(2)).to_string());
     let lacks = sql::binary(
         most,
         B::Minus,
         sql::binary(distance.clone(), B::Multiply, distance),
     );
-    divided(lacks, lattice.divisor_with(lattice))
+    divided(lacks, fixed_point.divisor_with(fixed_point))
 }
 
 /// Integer division towards zero, which keeps a product's bound.

@@ -29,7 +29,7 @@ pub enum Coordinate {
     Values {
         filter: Option<Expr>,
         value: Expr,
-        lattice: FixedPoint,
+        fixed_point: FixedPoint,
         centred: bool,
     },
     /// What the centred integer's square lacks to the most it can be, `(H^2 - d^2) / G` towards
@@ -37,7 +37,7 @@ pub enum Coordinate {
     Lacks {
         filter: Option<Expr>,
         value: Expr,
-        lattice: FixedPoint,
+        fixed_point: FixedPoint,
     },
     /// The product of two centred integers, `d e / G` towards zero.
     Products {
@@ -50,7 +50,7 @@ pub enum Coordinate {
     Share {
         filter: Option<Expr>,
         value: Expr,
-        lattice: FixedPoint,
+        fixed_point: FixedPoint,
         end: End,
     },
     /// 1 if the unit has any row of the mask.
@@ -86,15 +86,18 @@ pub enum Measure {
     Sum {
         values: usize,
         count: Option<Count>,
-        lattice: FixedPoint,
+        fixed_point: FixedPoint,
     },
     /// Sum of distances from the middle of the value's range.
-    Centred { values: usize, lattice: FixedPoint },
+    Centred {
+        values: usize,
+        fixed_point: FixedPoint,
+    },
     /// Sum of squares of those distances.
     Squares {
         lacks: usize,
         count: Count,
-        lattice: FixedPoint,
+        fixed_point: FixedPoint,
     },
     /// Sum of products of two values' distances.
     Products {
@@ -301,13 +304,13 @@ impl Coordinates {
                 kind,
             } => {
                 let count = self.count_of(argument, *nullable, filter, all);
-                let lattice =
+                let fixed_point =
                     FixedPoint::new(&inline(argument, &release.computed), *range, columns)?;
                 let Centred {
                     sum,
                     squares,
                     range,
-                } = self.moments(argument, lattice, count, filter);
+                } = self.moments(argument, fixed_point, count, filter);
                 Output::Dispersion {
                     count: self.measure(Measure::Count(count)),
                     sum,
@@ -324,10 +327,10 @@ impl Coordinates {
                 kind,
             } => {
                 let count = self.rows_of(filter, all);
-                let lattice = |value: &Expr, range: Interval| {
+                let fixed_point = |value: &Expr, range: Interval| {
                     FixedPoint::new(&inline(value, &release.computed), range, columns)
                 };
-                let (y_lattice, x_lattice) = (lattice(y, *y_range)?, lattice(x, *x_range)?);
+                let (y_lattice, x_lattice) = (fixed_point(y, *y_range)?, fixed_point(x, *x_range)?);
                 let (y_moments, x_moments) = (
                     self.moments(y, y_lattice.clone(), count, filter),
                     self.moments(x, x_lattice.clone(), count, filter),
@@ -377,7 +380,7 @@ impl Coordinates {
     fn moments(
         &mut self,
         value: &Expr,
-        lattice: FixedPoint,
+        fixed_point: FixedPoint,
         count: Count,
         filter: &Option<Expr>,
     ) -> Centred {
@@ -385,25 +388,25 @@ impl Coordinates {
         let values = self.coordinate(Coordinate::Values {
             filter: filter.clone(),
             value: value.clone(),
-            lattice: lattice.clone(),
+            fixed_point: fixed_point.clone(),
             centred: true,
         });
         let lacks = self.coordinate(Coordinate::Lacks {
             filter,
             value,
-            lattice: lattice.clone(),
+            fixed_point: fixed_point.clone(),
         });
-        let range = lattice.ends();
+        let range = fixed_point.ends();
         let sum = self.measure(Measure::Centred {
             values,
-            lattice: lattice.clone(),
+            fixed_point: fixed_point.clone(),
         });
         Centred {
             sum,
             squares: self.measure(Measure::Squares {
                 lacks,
                 count,
-                lattice,
+                fixed_point,
             }),
             range,
         }
@@ -420,21 +423,21 @@ impl Coordinates {
         columns: &[ColumnInfo],
     ) -> Result<(usize, Option<Count>), Refusal> {
         let all = &release.aggregates;
-        let lattice = FixedPoint::new(&inline(value, &release.computed), range, columns)?;
+        let fixed_point = FixedPoint::new(&inline(value, &release.computed), range, columns)?;
         let centred = counts_every_row(filter, value, all) || averaged(value, filter, all);
         let count = centred.then(|| self.count_of(value, nullable, filter, all));
         let (filter, value) = (filter.clone(), value.clone());
         let values = self.coordinate(Coordinate::Values {
             filter,
             value,
-            lattice: lattice.clone(),
+            fixed_point: fixed_point.clone(),
             centred,
         });
         Ok((
             self.measure(Measure::Sum {
                 values,
                 count,
-                lattice,
+                fixed_point,
             }),
             count,
         ))

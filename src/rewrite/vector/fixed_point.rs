@@ -347,8 +347,8 @@ mod tests {
         Expr::literal(Some(Scalar::Decimal(text.to_owned())), Type::Numeric(None))
     }
 
-    fn whole(lattice: &FixedPoint) -> (Step, i64, i64) {
-        (lattice.step, lattice.lower, lattice.upper)
+    fn whole(fixed_point: &FixedPoint) -> (Step, i64, i64) {
+        (fixed_point.step, fixed_point.lower, fixed_point.upper)
     }
 
     #[test]
@@ -426,26 +426,26 @@ mod tests {
         for exponent in -30..45 {
             for (lo, hi) in [(0.0, 1.0), (-1.0, 3.7), (-9.3, -9.1), (1e3, 1e3 + 0.7)] {
                 let (lo, hi) = (lo * 2f64.powi(exponent), hi * 2f64.powi(exponent));
-                let lattice = of(&float(), lo, hi);
-                let Step::Binary(k) = lattice.step else {
+                let fixed_point = of(&float(), lo, hi);
+                let Step::Binary(k) = fixed_point.step else {
                     panic!("a float's step")
                 };
                 let spread = (hi - lo) * 2f64.powi(k);
                 let magnitude = lo.abs().max(hi.abs()) * 2f64.powi(k);
                 assert!(
                     spread <= SPREAD_MAX / 2.0 && magnitude <= MAGNITUDE_MAX / 2.0,
-                    "{lo} to {hi}: {lattice:?}"
+                    "{lo} to {hi}: {fixed_point:?}"
                 );
                 assert!(
                     spread > SPREAD_MAX / 4.0 || magnitude > MAGNITUDE_MAX / 4.0,
-                    "{lo} to {hi} could be finer: {lattice:?}"
+                    "{lo} to {hi} could be finer: {fixed_point:?}"
                 );
                 for at in 0..=16 {
                     let value = (lo + (hi - lo) * f64::from(at) / 16.0).clamp(lo, hi);
                     let integer = (value * 2f64.powi(k) + 0.5).floor() as i64;
                     assert!(
-                        (lattice.lower..=lattice.upper).contains(&integer),
-                        "{value} of {lattice:?}"
+                        (fixed_point.lower..=fixed_point.upper).contains(&integer),
+                        "{value} of {fixed_point:?}"
                     );
                 }
                 // A numeric that PostgreSQL reads from text, and rounds away from zero.
@@ -455,9 +455,9 @@ mod tests {
                     hi,
                 );
                 assert!(
-                    read.lower < lattice.lower
-                        && read.upper > lattice.upper
-                        && read.spread() <= lattice.spread() + 4,
+                    read.lower < fixed_point.lower
+                        && read.upper > fixed_point.upper
+                        && read.spread() <= fixed_point.spread() + 4,
                     "{read:?}"
                 );
             }
@@ -466,13 +466,13 @@ mod tests {
 
     #[test]
     fn what_is_told_of_a_lattice_is_of_its_ends() {
-        let lattice = |step, lower, upper| FixedPoint {
+        let fixed_point = |step, lower, upper| FixedPoint {
             step,
             lower,
             upper,
             bounds: Interval::new(0.0, 1.0),
         };
-        let decimal = lattice(Step::Decimal(2), -150, 9999);
+        let decimal = fixed_point(Step::Decimal(2), -150, 9999);
         assert_eq!(
             (
                 decimal.ends(),
@@ -482,7 +482,7 @@ mod tests {
             ),
             (Interval::new(-1.5, 99.99), 10_149, 9999, 9849)
         );
-        let binary = lattice(Step::Binary(1), -5, 4);
+        let binary = fixed_point(Step::Binary(1), -5, 4);
         assert_eq!(
             (
                 binary.ends(),
@@ -492,7 +492,7 @@ mod tests {
             ),
             (Interval::new(-2.5, 2.0), 9, 5, -1)
         );
-        assert_eq!(lattice(Step::Binary(-3), 0, 0).magnitude(), 1);
+        assert_eq!(fixed_point(Step::Binary(-3), 0, 0).magnitude(), 1);
         assert_eq!(
             (
                 Step::Decimal(2).size(),
@@ -514,8 +514,8 @@ mod tests {
             (3, 5, 1),
         ] {
             let (y, x) = (
-                lattice(Step::Decimal(0), 0, a),
-                lattice(Step::Decimal(0), -b, 0),
+                fixed_point(Step::Decimal(0), 0, a),
+                fixed_point(Step::Decimal(0), -b, 0),
             );
             assert_eq!(
                 (y.divisor_with(&x), x.divisor_with(&y)),

@@ -24,7 +24,7 @@ pub fn turned(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Co
                     all: None,
                     nulls: None,
                 }),
-            lattice: _,
+            fixed_point: _,
         } = measure
         else {
             continue;
@@ -34,7 +34,7 @@ pub fn turned(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Co
             Some(Coordinate::Values {
                 filter,
                 value,
-                lattice,
+                fixed_point,
                 centred: true,
             }),
         ) = (all.get(*rows), all.get(*values))
@@ -42,14 +42,18 @@ pub fn turned(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Co
             continue;
         };
         let has_squares =
-            all.iter().any(|c| matches!(c, Coordinate::Lacks { filter: f, value: v, lattice: l } if f == filter && v == value && l == lattice));
-        if has_squares || all.iter().any(|c| is_share_of(c, filter, value, lattice)) {
+            all.iter().any(|c| matches!(c, Coordinate::Lacks { filter: f, value: v, fixed_point: l } if f == filter && v == value && l == fixed_point));
+        if has_squares
+            || all
+                .iter()
+                .any(|c| is_share_of(c, filter, value, fixed_point))
+        {
             continue;
         }
         let share = |end| Coordinate::Share {
             filter: filter.clone(),
             value: value.clone(),
-            lattice: lattice.clone(),
+            fixed_point: fixed_point.clone(),
             end,
         };
         let (lower, upper) = (share(End::Least), share(End::Greatest));
@@ -62,9 +66,9 @@ fn is_share_of(
     coordinate: &Coordinate,
     filter: &Option<crate::ir::Expr>,
     value: &crate::ir::Expr,
-    lattice: &crate::rewrite::FixedPoint,
+    fixed_point: &crate::rewrite::FixedPoint,
 ) -> bool {
-    matches!(coordinate, Coordinate::Share { filter: f, value: v, lattice: l, end: _ } if f == filter && v == value && l == lattice)
+    matches!(coordinate, Coordinate::Share { filter: f, value: v, fixed_point: l, end: _ } if f == filter && v == value && l == fixed_point)
 }
 
 /// What a coordinate of the plain layout is, as coordinates that are released: their places and
@@ -73,7 +77,7 @@ pub fn made_of(coordinates: &[Coordinate], at: usize) -> (Vec<(usize, i64)>, u64
     let Some(Coordinate::Share {
         filter,
         value,
-        lattice,
+        fixed_point,
         end,
     }) = coordinates.get(at)
     else {
@@ -82,11 +86,11 @@ pub fn made_of(coordinates: &[Coordinate], at: usize) -> (Vec<(usize, i64)>, u64
     let other = coordinates
         .iter()
         .enumerate()
-        .position(|(i, c)| i != at && is_share_of(c, filter, value, lattice))
+        .position(|(i, c)| i != at && is_share_of(c, filter, value, fixed_point))
         .unwrap_or(at);
     match end {
         // The count.
-        End::Least => (vec![(at, 1), (other, 1)], lattice.spread()),
+        End::Least => (vec![(at, 1), (other, 1)], fixed_point.spread()),
         // The centred sum: the lower end's less the upper end's.
         End::Greatest => (vec![(other, 1), (at, -1)], 1),
     }

@@ -28,21 +28,21 @@ impl Coordinate {
             Self::Rows { .. } | Self::Flags { .. } | Self::Nulls { .. } | Self::Units { .. } => 1,
             Self::Presence => PRESENCE,
             Self::Values {
-                lattice,
+                fixed_point,
                 centred: true,
                 ..
             }
-            | Self::Share { lattice, .. } => lattice.spread(),
+            | Self::Share { fixed_point, .. } => fixed_point.spread(),
             Self::Values {
-                lattice,
+                fixed_point,
                 centred: false,
                 ..
-            } => lattice.magnitude(),
+            } => fixed_point.magnitude(),
             Self::Lacks {
                 filter: _,
                 value: _,
-                lattice,
-            } => lattice.products_with(lattice),
+                fixed_point,
+            } => fixed_point.products_with(fixed_point),
             Self::Products {
                 filter: _,
                 y: (_, y),
@@ -65,10 +65,13 @@ impl Coordinate {
                 (-most, most)
             }
             Self::Values {
-                lattice,
+                fixed_point,
                 centred: false,
                 ..
-            } => (lattice.lower.min(0).into(), lattice.upper.max(0).into()),
+            } => (
+                fixed_point.lower.min(0).into(),
+                fixed_point.upper.max(0).into(),
+            ),
         }
     }
 }
@@ -141,10 +144,10 @@ pub fn norms(coordinates: &[Coordinate], weights: &[BigUint]) -> Norms {
             Coordinate::Share {
                 filter,
                 value,
-                lattice,
+                fixed_point,
                 end,
             } => {
-                let is_other = |c: &Coordinate| matches!(c, Coordinate::Share { filter: f, value: v, lattice: l, end: e } if f == filter && v == value && l == lattice && e != end);
+                let is_other = |c: &Coordinate| matches!(c, Coordinate::Share { filter: f, value: v, fixed_point: l, end: e } if f == filter && v == value && l == fixed_point && e != end);
                 match coordinates.iter().position(is_other) {
                     // Added where the first of them stands.
                     Some(other) if other < at => {}
@@ -171,11 +174,11 @@ pub fn norms(coordinates: &[Coordinate], weights: &[BigUint]) -> Norms {
             Coordinate::Lacks {
                 filter,
                 value,
-                lattice,
+                fixed_point,
             } => {
                 if !coordinates
                     .iter()
-                    .any(|c| is_centred(c, filter, value, lattice))
+                    .any(|c| is_centred(c, filter, value, fixed_point))
                 {
                     add(&mut row, own);
                 }
@@ -183,13 +186,18 @@ pub fn norms(coordinates: &[Coordinate], weights: &[BigUint]) -> Norms {
             Coordinate::Values {
                 filter,
                 value,
-                lattice,
+                fixed_point,
                 centred,
             } => {
-                let of_value = |at: usize, filter, value, lattice, centred| {
-                    value_block(coordinates, &weighed, at, (filter, value, lattice, centred))
+                let of_value = |at: usize, filter, value, fixed_point, centred| {
+                    value_block(
+                        coordinates,
+                        &weighed,
+                        at,
+                        (filter, value, fixed_point, centred),
+                    )
                 };
-                let (largest, absolute) = of_value(at, filter, value, lattice, *centred);
+                let (largest, absolute) = of_value(at, filter, value, fixed_point, *centred);
                 row.squared += &largest * &largest;
                 match pairs.iter().find(|pair| pair.values.contains(&at)) {
                     None => row.absolute += absolute,
@@ -200,14 +208,14 @@ pub fn norms(coordinates: &[Coordinate], weights: &[BigUint]) -> Norms {
                         let Coordinate::Values {
                             filter,
                             value,
-                            lattice,
+                            fixed_point,
                             centred,
                         } = &coordinates[*other]
                         else {
                             continue;
                         };
                         let (others_largest, others_absolute) =
-                            of_value(*other, filter, value, lattice, *centred);
+                            of_value(*other, filter, value, fixed_point, *centred);
                         let product = weighed(*products);
                         let apart = absolute + others_absolute + &product;
                         row.absolute += (largest.max(others_largest).max(product) * 3u8).min(apart);
@@ -231,7 +239,7 @@ fn value_block(
     coordinates: &[Coordinate],
     weighed: &impl Fn(usize) -> BigUint,
     at: usize,
-    (filter, value, lattice, centred): (&Option<Expr>, &Expr, &FixedPoint, bool),
+    (filter, value, fixed_point, centred): (&Option<Expr>, &Expr, &FixedPoint, bool),
 ) -> (BigUint, BigUint) {
     let own = weighed(at);
     // Two sums of one value (unlike ranges) both move when it is not NULL: the null count pairs
@@ -242,7 +250,7 @@ fn value_block(
     );
     let nulls = nulls.filter(|_| is_first).map_or(BigUint::ZERO, weighed);
     let lacks =
-        coordinates.iter().position(|c| matches!(c, Coordinate::Lacks { filter: f, value: v, lattice: l } if f == filter && v == value && l == lattice));
+        coordinates.iter().position(|c| matches!(c, Coordinate::Lacks { filter: f, value: v, fixed_point: l } if f == filter && v == value && l == fixed_point));
     let (largest, absolute) = match lacks.filter(|_| centred).map(weighed) {
         Some(lacks) => {
             let larger = own.max(lacks);
@@ -267,10 +275,10 @@ fn pairs(coordinates: &[Coordinate]) -> Vec<Pair> {
         let Coordinate::Products { filter, y, x } = coordinate else {
             continue;
         };
-        let sum_of = |(value, lattice): &(Expr, FixedPoint)| {
+        let sum_of = |(value, fixed_point): &(Expr, FixedPoint)| {
             coordinates
                 .iter()
-                .position(|c| is_centred(c, filter, value, lattice))
+                .position(|c| is_centred(c, filter, value, fixed_point))
         };
         let (Some(y), Some(x)) = (sum_of(y), sum_of(x)) else {
             continue;
@@ -291,9 +299,9 @@ fn is_centred(
     coordinate: &Coordinate,
     filter: &Option<Expr>,
     value: &Expr,
-    lattice: &FixedPoint,
+    fixed_point: &FixedPoint,
 ) -> bool {
-    matches!(coordinate, Coordinate::Values { filter: f, value: v, lattice: l, centred: true } if f == filter && v == value && l == lattice)
+    matches!(coordinate, Coordinate::Values { filter: f, value: v, fixed_point: l, centred: true } if f == filter && v == value && l == fixed_point)
 }
 
 fn is_sum_of(coordinate: &Coordinate, filter: &Option<Expr>, value: &Expr) -> bool {
@@ -310,13 +318,13 @@ mod tests {
 
     fn value(number: i64) -> (Expr, FixedPoint) {
         let value = Expr::literal(Some(Scalar::Int(number)), Type::Int8);
-        let lattice = FixedPoint::new(
+        let fixed_point = FixedPoint::new(
             &Expr::literal(None, Type::Int8),
             Interval::new(0.0, 64.0),
             &[],
         )
         .unwrap();
-        (value, lattice)
+        (value, fixed_point)
     }
 
     /// COUNT and CORR of each pair of the values.
@@ -334,17 +342,17 @@ mod tests {
         };
         for (y, x) in pairs {
             for one in [y, x] {
-                let (value, lattice) = value(*one);
+                let (value, fixed_point) = value(*one);
                 add(Coordinate::Values {
                     filter: None,
                     value: value.clone(),
-                    lattice: lattice.clone(),
+                    fixed_point: fixed_point.clone(),
                     centred: true,
                 });
                 add(Coordinate::Lacks {
                     filter: None,
                     value,
-                    lattice,
+                    fixed_point,
                 });
             }
             add(Coordinate::Products {
@@ -360,9 +368,9 @@ mod tests {
     fn row(coordinates: &[Coordinate], of: &dyn Fn(&Expr) -> i64) -> Vec<i64> {
         let moved = |coordinate: &Coordinate| match coordinate {
             Coordinate::Values { value, .. } => of(value),
-            Coordinate::Lacks { value, lattice, .. } => {
-                (64 * 64 - of(value) * of(value)) / lattice.divisor_with(lattice) as i64
-            }
+            Coordinate::Lacks {
+                value, fixed_point, ..
+            } => (64 * 64 - of(value) * of(value)) / fixed_point.divisor_with(fixed_point) as i64,
             Coordinate::Products {
                 y: (y, y_lattice),
                 x: (x, x_lattice),

@@ -32,28 +32,31 @@ pub fn measure_terms(measure: &Measure) -> Vec<(usize, f64)> {
         Measure::Sum {
             values,
             count: Some(count),
-            lattice,
+            fixed_point,
         } => {
-            add(*values, lattice.step.size() / 2.0);
+            add(*values, fixed_point.step.size() / 2.0);
             counted(
                 count,
-                lattice.centre_twice() as f64 * lattice.step.size() / 2.0,
+                fixed_point.centre_twice() as f64 * fixed_point.step.size() / 2.0,
                 &mut add,
             );
         }
         Measure::Sum {
             values,
             count: None,
-            lattice,
-        } => add(*values, lattice.step.size()),
-        Measure::Centred { values, lattice } => add(*values, lattice.step.size() / 2.0),
+            fixed_point,
+        } => add(*values, fixed_point.step.size()),
+        Measure::Centred {
+            values,
+            fixed_point,
+        } => add(*values, fixed_point.step.size() / 2.0),
         Measure::Squares {
             lacks,
             count,
-            lattice,
+            fixed_point,
         } => {
-            let most = (lattice.ends().hi - lattice.ends().lo) / 2.0;
-            add(*lacks, -product_step(lattice, lattice));
+            let most = (fixed_point.ends().hi - fixed_point.ends().lo) / 2.0;
+            add(*lacks, -product_step(fixed_point, fixed_point));
             counted(count, most * most, &mut add);
         }
         Measure::Products { products, y, x } => add(*products, product_step(y, x)),

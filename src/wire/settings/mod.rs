@@ -229,13 +229,13 @@ impl Settings {
     }
 
     /// The settings `pgveil.*` in force. Each was read when it was set.
-    pub(super) fn wishes(&self) -> SessionSettings {
-        let mut wishes = SessionSettings::default();
+    pub(super) fn session_settings(&self) -> SessionSettings {
+        let mut session_settings = SessionSettings::default();
         for wish in WISHES {
             // A text that Wishes printed itself is read again.
-            let _ = wishes.set(wish.name, self.value(wish.name));
+            let _ = session_settings.set(wish.name, self.value(wish.name));
         }
-        wishes
+        session_settings
     }
 
     /// Whether a message of this severity passes `client_min_messages`.

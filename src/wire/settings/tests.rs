@@ -56,7 +56,7 @@ fn values_are_shown_as_postgresql_shows_them() {
     }
     assert_eq!(settings.show("TIMEZONE").unwrap().0, "TimeZone");
     assert_eq!(settings.search_path("ann"), ["ann", "public"]);
-    assert_eq!(settings.wishes().epsilon, Some(0.5));
+    assert_eq!(settings.session_settings().epsilon, Some(0.5));
 }
 
 #[test]

@@ -215,9 +215,9 @@ fn clean_name(value: &str) -> String {
 }
 
 fn wish(name: &str, value: &str) -> Result<String, Refusal> {
-    let mut wishes = SessionSettings::default();
-    wishes.set(name, value)?;
-    Ok(wishes.show(name))
+    let mut session_settings = SessionSettings::default();
+    session_settings.set(name, value)?;
+    Ok(session_settings.show(name))
 }
 
 /// The values of a setting whose text came whole: that of search_path is a list of names.

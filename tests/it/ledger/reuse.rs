@@ -45,7 +45,7 @@ async fn owner(veil: &Veil) -> f64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn same_question_is_paid_once() {
     let veil = Veil::demo(|y| y, None).await;
-    let first = veil.rows_as(&Veil::asker(), WOMEN).await.unwrap();
+    let first = veil.rows_as(&Veil::requester(), WOMEN).await.unwrap();
     let paid = veil.spent().await;
     assert!(paid > 0.0);
     for same in [
@@ -55,14 +55,14 @@ async fn same_question_is_paid_once() {
         "WITH w AS (SELECT * FROM nls.women) SELECT count(*) FROM w HAVING count(*) > 0".to_owned(),
     ] {
         assert_eq!(
-            veil.rows_as(&Veil::asker(), &same).await.unwrap(),
+            veil.rows_as(&Veil::requester(), &same).await.unwrap(),
             first,
             "{same}"
         );
         assert_eq!(veil.spent().await, paid, "{same}");
     }
     let doubled = veil
-        .rows_as(&Veil::asker(), "SELECT 2 * count(*) FROM nls.women")
+        .rows_as(&Veil::requester(), "SELECT 2 * count(*) FROM nls.women")
         .await
         .unwrap();
     assert_eq!(
@@ -73,7 +73,7 @@ async fn same_question_is_paid_once() {
     // As one of several releases it is free too; the other one is not.
     let both = veil
         .rows_as(
-            &Veil::asker(),
+            &Veil::requester(),
             "SELECT (SELECT count(*) FROM nls.interviews), (SELECT count(*) FROM nls.women)",
         )
         .await
@@ -87,7 +87,7 @@ async fn same_question_is_paid_once() {
     let spent = veil.spent().await;
     assert!(spent > paid, "bought afresh: {another:?}");
     assert_eq!(
-        veil.rows_as(&Veil::asker(), WOMEN).await.unwrap(),
+        veil.rows_as(&Veil::requester(), WOMEN).await.unwrap(),
         another,
         "the newest of equal ones"
     );
@@ -99,15 +99,15 @@ async fn same_question_is_paid_once() {
 async fn truths_go_by_the_noise_that_was_drawn() {
     let veil = Veil::demo(|y| y, Veil::silent()).await;
     let asked = async |epsilon: f64| {
-        let asker = Requester {
-            wishes: SessionSettings {
+        let requester = Requester {
+            session_settings: SessionSettings {
                 epsilon: Some(epsilon),
-                ..Veil::asker().wishes
+                ..Veil::requester().session_settings
             },
-            ..Veil::asker()
+            ..Veil::requester()
         };
         veil.rows_as(
-            &asker,
+            &requester,
             "SELECT bool_or(race = 'other'), bool_and(race <> 'other') FROM nls.women",
         )
         .await
@@ -125,7 +125,7 @@ async fn truths_go_by_the_noise_that_was_drawn() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reuse_ignores_writes() {
     let veil = Veil::demo(|y| y, Veil::silent()).await;
-    let first = veil.rows_as(&Veil::asker(), WOMEN).await.unwrap();
+    let first = veil.rows_as(&Veil::requester(), WOMEN).await.unwrap();
     veil.client
         .batch_execute(
             "DELETE FROM nls.interviews WHERE woman_id < 1000; DELETE FROM \
@@ -133,7 +133,10 @@ async fn reuse_ignores_writes() {
         )
         .await
         .unwrap();
-    assert_eq!(veil.rows_as(&Veil::asker(), WOMEN).await.unwrap(), first);
+    assert_eq!(
+        veil.rows_as(&Veil::requester(), WOMEN).await.unwrap(),
+        first
+    );
     let (fewer, first) = (
         veil.rows_as(&Veil::fresh(), WOMEN).await.unwrap()[0]
             .parse::<i64>()
@@ -167,8 +170,8 @@ async fn an_error_above_the_releases_loses_nothing() {
 async fn less_noise_serves_and_more_does_not() {
     let veil = Veil::demo(|y| y, None).await;
     let at = |epsilon: f64| Requester {
-        wishes: Veil::wishes(epsilon),
-        ..Veil::asker()
+        session_settings: Veil::session_settings(epsilon),
+        ..Veil::requester()
     };
     let sql = "SELECT year, count(*), avg(hourly_wage) FROM nls.interviews GROUP BY year";
     let first = veil.rows_as(&at(0.3), sql).await.unwrap();
@@ -183,8 +186,8 @@ async fn less_noise_serves_and_more_does_not() {
 async fn the_mechanism_of_the_day_makes_no_new_question() {
     let veil = Veil::demo(|y| y.replace("epsilon: 3,", "epsilon: 7,"), None).await;
     let at = |epsilon: f64| Requester {
-        wishes: Veil::wishes(epsilon),
-        ..Veil::asker()
+        session_settings: Veil::session_settings(epsilon),
+        ..Veil::requester()
     };
     let first = veil.rows_as(&at(0.02), WOMEN).await.unwrap();
     // Something that only a Gaussian is cheap for closes the pure branch.
@@ -213,9 +216,9 @@ async fn each_role_pays_for_what_it_sees() {
     let veil = Veil::demo(with_colleague, None).await;
     let colleague = Requester {
         role: "colleague".to_owned(),
-        ..Veil::asker()
+        ..Veil::requester()
     };
-    let first = veil.rows_as(&Veil::asker(), WOMEN).await.unwrap();
+    let first = veil.rows_as(&Veil::requester(), WOMEN).await.unwrap();
     let (total, paid) = (owner(&veil).await, veil.spent().await);
     let spent = async || {
         veil.engine
@@ -257,7 +260,7 @@ async fn an_answer_is_sold_once_in_a_statement() {
     let veil = Veil::demo(with_colleague, None).await;
     let colleague = Requester {
         role: "colleague".to_owned(),
-        ..Veil::asker()
+        ..Veil::requester()
     };
     let twice = format!("SELECT ({WOMEN}), ({WOMEN})");
     let sorted = |rows: Vec<String>| {
@@ -265,7 +268,7 @@ async fn an_answer_is_sold_once_in_a_statement() {
         values.sort_unstable();
         values
     };
-    let first = sorted(veil.rows_as(&Veil::asker(), &twice).await.unwrap());
+    let first = sorted(veil.rows_as(&Veil::requester(), &twice).await.unwrap());
     assert_eq!(
         sorted(veil.rows_as(&colleague, &twice).await.unwrap()),
         first,
@@ -295,7 +298,7 @@ async fn first_askers_at_once_are_charged_once() {
     let sessions: Vec<_> = (0..20)
         .map(|_| {
             let veil = Arc::clone(&veil);
-            tokio::spawn(async move { veil.rows_as(&Veil::asker(), WOMEN).await.unwrap() })
+            tokio::spawn(async move { veil.rows_as(&Veil::requester(), WOMEN).await.unwrap() })
         })
         .collect();
     let mut answers = Vec::new();
@@ -388,14 +391,14 @@ async fn who_is_stuck_keeps_nobody_from_a_question() {
         .unwrap();
     let start = || {
         ["analyst", "colleague"].map(|role| {
-            let (veil, asker) = (
+            let (veil, requester) = (
                 Arc::clone(&veil),
                 Requester {
                     role: role.to_owned(),
-                    ..Veil::asker()
+                    ..Veil::requester()
                 },
             );
-            tokio::spawn(async move { veil.rows_as(&asker, WOMEN).await })
+            tokio::spawn(async move { veil.rows_as(&requester, WOMEN).await })
         })
     };
     let sessions = both_wait(&veil, start).await;
@@ -442,7 +445,7 @@ async fn a_role_waits_for_itself_as_long_as_it_takes() {
     );
     let sessions = [(); 3].map(|()| {
         let veil = Arc::clone(&veil);
-        tokio::spawn(async move { veil.rows_as(&Veil::asker(), WOMEN).await })
+        tokio::spawn(async move { veil.rows_as(&Veil::requester(), WOMEN).await })
     });
     tokio::time::sleep(Duration::from_secs(6)).await;
     open.store(true, Ordering::Relaxed);
@@ -468,9 +471,9 @@ async fn constants_belong_to_the_question() {
     let veil = Veil::demo(|y| y, None).await;
     let sql = "SELECT count(*) FROM nls.interviews WHERE hourly_wage > (SELECT avg(hourly_wage) \
         FROM nls.interviews)";
-    let first = veil.rows_as(&Veil::asker(), sql).await.unwrap();
+    let first = veil.rows_as(&Veil::requester(), sql).await.unwrap();
     let paid = veil.spent().await;
-    assert_eq!(veil.rows_as(&Veil::asker(), sql).await.unwrap(), first);
+    assert_eq!(veil.rows_as(&Veil::requester(), sql).await.unwrap(), first);
     assert_eq!(veil.spent().await, paid);
     // A new average is another constant, so another question.
     veil.rows_as(
@@ -480,7 +483,7 @@ async fn constants_belong_to_the_question() {
     .await
     .unwrap();
     let bought = veil.spent().await;
-    veil.rows_as(&Veil::asker(), sql).await.unwrap();
+    veil.rows_as(&Veil::requester(), sql).await.unwrap();
     assert!(veil.spent().await > bought);
 }
 
@@ -507,7 +510,7 @@ async fn two_proxies(veil: &Veil, ledger: &str) {
     let sessions: Vec<_> = (0..20)
         .map(|session| {
             let proxy = Arc::clone(&proxies[session % 2]);
-            tokio::spawn(async move { rows_of(&proxy, &Veil::asker(), sql).await.unwrap() })
+            tokio::spawn(async move { rows_of(&proxy, &Veil::requester(), sql).await.unwrap() })
         })
         .collect();
     let mut answers = Vec::new();
@@ -524,11 +527,15 @@ async fn two_proxies(veil: &Veil, ledger: &str) {
     );
     // An error above a release loses it for nobody.
     let failing = "SELECT 1 / (count(*) - count(*)) FROM nls.interviews";
-    assert!(rows_of(&proxies[0], &Veil::asker(), failing).await.is_err());
+    assert!(
+        rows_of(&proxies[0], &Veil::requester(), failing)
+            .await
+            .is_err()
+    );
     assert!(
         rows_of(
             &proxies[1],
-            &Veil::asker(),
+            &Veil::requester(),
             "SELECT count(*) FROM nls.interviews"
         )
         .await
@@ -557,10 +564,10 @@ async fn releases_without_sums_are_paid_once() {
         "SELECT race, percentile_cont(0.5) WITHIN GROUP (ORDER BY years_of_school) FROM nls.women \
             GROUP BY race",
     ] {
-        let first = veil.rows_as(&Veil::asker(), sql).await.unwrap();
+        let first = veil.rows_as(&Veil::requester(), sql).await.unwrap();
         let spent = veil.spent().await;
         assert_eq!(
-            veil.rows_as(&Veil::asker(), sql).await.unwrap(),
+            veil.rows_as(&Veil::requester(), sql).await.unwrap(),
             first,
             "{sql}"
         );
@@ -568,7 +575,7 @@ async fn releases_without_sums_are_paid_once() {
         let other = sql
             .replace("nls.women", "nls.women WHERE birth_year > 1944")
             .replace("nls.interviews", "nls.interviews WHERE year > 1970");
-        veil.rows_as(&Veil::asker(), &other).await.unwrap();
+        veil.rows_as(&Veil::requester(), &other).await.unwrap();
         assert!(veil.spent().await > spent, "{other} is another question");
     }
 }
@@ -579,13 +586,15 @@ async fn releases_without_sums_are_paid_once() {
 async fn noise_that_is_shared_out_otherwise_is_another_question() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let sql = "SELECT count(*), sum(years_of_school) FROM nls.women WHERE race <> 'other'";
-    let mut wishes = SessionSettings::default();
-    wishes.set("pgveil.target_error", "20, 60000").unwrap();
+    let mut session_settings = SessionSettings::default();
+    session_settings
+        .set("pgveil.target_error", "20, 60000")
+        .unwrap();
     let listed = veil
         .rows_as(
             &Requester {
-                wishes,
-                ..Veil::asker()
+                session_settings,
+                ..Veil::requester()
             },
             sql,
         )
@@ -595,8 +604,8 @@ async fn noise_that_is_shared_out_otherwise_is_another_question() {
     let plain = veil
         .rows_as(
             &Requester {
-                wishes: Veil::wishes(0.15),
-                ..Veil::asker()
+                session_settings: Veil::session_settings(0.15),
+                ..Veil::requester()
             },
             sql,
         )
@@ -622,8 +631,8 @@ async fn the_totals_balance_is_not_read_off_refusals() {
     );
     let at = |role: &str, epsilon: f64| Requester {
         role: role.to_owned(),
-        wishes: Veil::wishes(epsilon),
-        ..Veil::asker()
+        session_settings: Veil::session_settings(epsilon),
+        ..Veil::requester()
     };
     veil.ask_as(&at("analyst", 0.9), asked).await.unwrap();
     let refused = async |epsilon: f64, sql: &str| {
@@ -674,7 +683,7 @@ async fn what_was_made_for_others_needs_a_failure_left() {
     let veil = Veil::demo(with_colleague, Veil::silent()).await;
     let colleague = Requester {
         role: "colleague".to_owned(),
-        ..Veil::asker()
+        ..Veil::requester()
     };
     veil.ask(WOMEN).await.unwrap();
     let own = "SELECT count(*) FROM nls.women WHERE birth_year > 1950";

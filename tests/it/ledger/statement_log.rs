@@ -68,7 +68,7 @@ async fn every_statement_is_recorded_without_its_text() {
         panic!("one query")
     };
     veil.engine
-        .explain(&Veil::asker(), query, &[], &[], false)
+        .explain(&Veil::requester(), query, &[], &[], false)
         .await
         .unwrap();
     let refusal = parse("SELECT 'lighthouse' FROM (").unwrap_err();

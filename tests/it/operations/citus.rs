@@ -562,7 +562,7 @@ async fn workers_are_pinned(cluster: &Cluster, owner: &Client) {
             })
             .collect();
         assert_eq!(
-            rows_of(&engine, &Veil::asker(), sql)
+            rows_of(&engine, &Veil::requester(), sql)
                 .await
                 .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report())),
             wanted,

@@ -88,14 +88,14 @@ struct Load {
     over: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
     failed: Arc<AtomicUsize>,
-    askers: Vec<tokio::task::JoinHandle<()>>,
+    requesters: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Load {
     fn start(address: SocketAddr, truth: &Arc<Vec<i64>>) -> Self {
         let (over, answered, failed): (Arc<AtomicBool>, Arc<AtomicUsize>, Arc<AtomicUsize>) =
             Default::default();
-        let asker = |first| {
+        let requester = |first| {
             let (truth, over, answered, failed) = (
                 truth.clone(),
                 over.clone(),
@@ -122,12 +122,12 @@ impl Load {
                 }
             })
         };
-        let askers = (0..5).map(asker).collect();
+        let requesters = (0..5).map(requester).collect();
         Self {
             over,
             answered,
             failed,
-            askers,
+            requesters,
         }
     }
 
@@ -139,7 +139,10 @@ impl Load {
             self.failed.load(Ordering::SeqCst),
         );
         assert!(round < 20 * rounds, "{answered} answers, {failed} failures");
-        let is_wrong = self.askers.iter().any(tokio::task::JoinHandle::is_finished);
+        let is_wrong = self
+            .requesters
+            .iter()
+            .any(tokio::task::JoinHandle::is_finished);
         is_wrong || round >= rounds && answered > 0 && failed > 0
     }
 
@@ -147,8 +150,8 @@ impl Load {
     async fn end(self) -> usize {
         self.over.store(true, Ordering::SeqCst);
         let counters = (self.answered, self.failed);
-        for asker in self.askers {
-            asker.await.unwrap();
+        for requester in self.requesters {
+            requester.await.unwrap();
         }
         let (answered, failed) = (
             counters.0.load(Ordering::SeqCst),
@@ -529,8 +532,8 @@ async fn a_late_cancel_ends_nobody_elses_statement() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_is_gone_is_told_as_changed() {
     let veil = Veil::demo(|y| y, None).await;
-    let asker = Veil::asker();
-    rows_of(&veil.engine, &asker, "SELECT count(*) FROM nls.women")
+    let requester = Veil::requester();
+    rows_of(&veil.engine, &requester, "SELECT count(*) FROM nls.women")
         .await
         .unwrap();
     for change in [
@@ -538,10 +541,14 @@ async fn a_table_that_is_gone_is_told_as_changed() {
         "ALTER SCHEMA nls RENAME TO elsewhere",
     ] {
         veil.client.batch_execute(change).await.unwrap();
-        let refusal = rows_of(&veil.engine, &asker, "SELECT count(*) FROM nls.interviews")
-            .await
-            .unwrap_err()
-            .report();
+        let refusal = rows_of(
+            &veil.engine,
+            &requester,
+            "SELECT count(*) FROM nls.interviews",
+        )
+        .await
+        .unwrap_err()
+        .report();
         assert_eq!(refusal.sqlstate, "0A000", "{change}: {refusal:?}");
         assert!(
             refusal.message.contains("nls.interviews")

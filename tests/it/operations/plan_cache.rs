@@ -21,32 +21,32 @@ fn query(sql: &str) -> Query {
     }
 }
 
-async fn plan(veil: &Veil, asker: &Requester, sql: &str) -> Arc<Plan> {
-    veil.engine.plan(asker, &query(sql)).await.unwrap().0
+async fn plan(veil: &Veil, requester: &Requester, sql: &str) -> Arc<Plan> {
+    veil.engine.plan(requester, &query(sql)).await.unwrap().0
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_is_that_of_its_question_alone() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
-    let asker = Veil::asker();
+    let requester = Veil::requester();
     let sql = "SELECT race, avg(birth_year) FROM nls.women WHERE years_of_school > 8 GROUP BY race";
-    let first = plan(&veil, &asker, sql).await;
+    let first = plan(&veil, &requester, sql).await;
     assert!(
-        Arc::ptr_eq(&first, &plan(&veil, &asker, sql).await),
+        Arc::ptr_eq(&first, &plan(&veil, &requester, sql).await),
         "asked at Describe and at Execute"
     );
     // Another value, other wishes, another path of schemas.
     assert_ne!(
         *first,
-        *plan(&veil, &asker, &sql.replace("> 8", "> 9")).await
+        *plan(&veil, &requester, &sql.replace("> 8", "> 9")).await
     );
     assert_ne!(
         *first,
         *plan(
             &veil,
             &Requester {
-                wishes: Veil::wishes(0.2),
-                ..Veil::asker()
+                session_settings: Veil::session_settings(0.2),
+                ..Veil::requester()
             },
             sql
         )
@@ -56,7 +56,7 @@ async fn a_plan_is_that_of_its_question_alone() {
         &veil,
         &Requester {
             search_path: vec!["nls".to_owned()],
-            ..Veil::asker()
+            ..Veil::requester()
         },
         &sql.replace("nls.", ""),
     )
@@ -64,7 +64,7 @@ async fn a_plan_is_that_of_its_question_alone() {
     assert_eq!(found.releases()[0].sql(), first.releases()[0].sql());
     assert!(
         veil.engine
-            .plan(&asker, &query(&sql.replace("nls.", "")))
+            .plan(&requester, &query(&sql.replace("nls.", "")))
             .await
             .is_err(),
         "a plan of one path of schemas is none of another"
@@ -72,14 +72,14 @@ async fn a_plan_is_that_of_its_question_alone() {
     // Who asks is part of it, and so is the time where it is read.
     let clock = "SELECT count(*) FROM nls.women WHERE date '2024-01-01' + birth_year > now()";
     assert!(!Arc::ptr_eq(
-        &plan(&veil, &asker, clock).await,
-        &plan(&veil, &asker, clock).await
+        &plan(&veil, &requester, clock).await,
+        &plan(&veil, &requester, clock).await
     ));
     let day = "SELECT (now() AT TIME ZONE 'UTC')::date::text";
     let before = veil.direct(day).await.remove(0);
     let ages = plan(
         &veil,
-        &asker,
+        &requester,
         "SELECT count(*) FROM nls.women WHERE age(make_date(birth_year, \
         1, 1)) > interval '50 years'",
     )
@@ -94,13 +94,18 @@ async fn a_plan_is_that_of_its_question_alone() {
     );
     // Money that is spent may choose another mechanism.
     veil.ask(sql).await.unwrap();
-    assert!(!Arc::ptr_eq(&first, &plan(&veil, &asker, sql).await));
+    assert!(!Arc::ptr_eq(&first, &plan(&veil, &requester, sql).await));
     // Many other questions push it out.
-    let last = plan(&veil, &asker, sql).await;
+    let last = plan(&veil, &requester, sql).await;
     for year in 0..40 {
-        plan(&veil, &asker, &sql.replace("> 8", &format!("> -{year}"))).await;
+        plan(
+            &veil,
+            &requester,
+            &sql.replace("> 8", &format!("> -{year}")),
+        )
+        .await;
     }
-    let again = plan(&veil, &asker, sql).await;
+    let again = plan(&veil, &requester, sql).await;
     assert!(!Arc::ptr_eq(&last, &again));
     assert_eq!(*last, *again);
 }
@@ -110,9 +115,12 @@ async fn a_plan_is_that_of_its_question_alone() {
 async fn a_free_plan_is_found_again() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
     let sql = "SELECT * FROM pgveil.columns";
-    let first = plan(&veil, &Veil::asker(), sql).await;
+    let first = plan(&veil, &Veil::requester(), sql).await;
     veil.ask("SELECT count(*) FROM nls.women").await.unwrap();
-    assert!(Arc::ptr_eq(&first, &plan(&veil, &Veil::asker(), sql).await));
+    assert!(Arc::ptr_eq(
+        &first,
+        &plan(&veil, &Veil::requester(), sql).await
+    ));
 }
 
 /// Whatever the law of the noise and the trial's epsilon: what is planned has at most the wanted
@@ -135,14 +143,16 @@ async fn wanted_errors_are_met() {
             (CENTRED, "300", [300.0; 2]),
         ] {
             for epsilon in [0.05, 0.1, 0.5] {
-                let mut wishes = Veil::wishes(epsilon);
-                wishes.set("pgveil.target_error", targets).unwrap();
+                let mut session_settings = Veil::session_settings(epsilon);
+                session_settings
+                    .set("pgveil.target_error", targets)
+                    .unwrap();
                 let Ok((plan, _)) = veil
                     .engine
                     .plan(
                         &Requester {
-                            wishes,
-                            ..Veil::asker()
+                            session_settings,
+                            ..Veil::requester()
                         },
                         &query(sql),
                     )
@@ -183,29 +193,29 @@ async fn wanted_errors_are_met() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_long_questions_few_are_kept() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
-    let asker = Veil::asker();
+    let requester = Veil::requester();
     let sized = |number: usize, bytes: usize| format!("SELECT {number}, '{}'", "x".repeat(bytes));
     let longest = sized(0, 200_000);
     assert!(!Arc::ptr_eq(
-        &plan(&veil, &asker, &longest).await,
-        &plan(&veil, &asker, &longest).await
+        &plan(&veil, &requester, &longest).await,
+        &plan(&veil, &requester, &longest).await
     ));
     let mut plans = Vec::new();
     for number in 0..8 {
-        plans.push(plan(&veil, &asker, &sized(number, 190_000)).await);
+        plans.push(plan(&veil, &requester, &sized(number, 190_000)).await);
     }
     for number in [7, 6, 5, 4, 3] {
         assert!(
             Arc::ptr_eq(
                 &plans[number],
-                &plan(&veil, &asker, &sized(number, 190_000)).await
+                &plan(&veil, &requester, &sized(number, 190_000)).await
             ),
             "{number}"
         );
     }
     assert!(!Arc::ptr_eq(
         &plans[2],
-        &plan(&veil, &asker, &sized(2, 190_000)).await
+        &plan(&veil, &requester, &sized(2, 190_000)).await
     ));
 }
 
@@ -225,7 +235,7 @@ async fn a_mixed_statement_takes_one_noise_within_its_ceiling() {
     };
     let veil = Veil::demo(small, Veil::silent()).await;
     let lines = veil
-        .explained(Veil::wishes(0.5), &format!("EXPLAIN {MIXED}"))
+        .explained(Veil::session_settings(0.5), &format!("EXPLAIN {MIXED}"))
         .await;
     assert!(
         lines
@@ -248,7 +258,10 @@ async fn a_mixed_statement_takes_one_noise_within_its_ceiling() {
     assert!(mu <= most + 5e-5, "{mu} of {most}");
     // Alone the count does take it.
     let lines = veil
-        .explained(Veil::wishes(0.5), "EXPLAIN SELECT count(*) FROM nls.women")
+        .explained(
+            Veil::session_settings(0.5),
+            "EXPLAIN SELECT count(*) FROM nls.women",
+        )
         .await;
     assert!(
         lines
@@ -257,11 +270,11 @@ async fn a_mixed_statement_takes_one_noise_within_its_ceiling() {
         "{lines:#?}"
     );
     // A whole budget's epsilon buys one statement of an untouched account, and no second.
-    let asker = Requester {
-        wishes: Veil::wishes(0.99),
-        ..Veil::asker()
+    let requester = Requester {
+        session_settings: Veil::session_settings(0.99),
+        ..Veil::requester()
     };
-    veil.ask_as(&asker, MIXED).await.unwrap();
+    veil.ask_as(&requester, MIXED).await.unwrap();
     assert!(
         veil.spent().await
             <= mu_of(Fixed::round_down(0.99), Fixed::round_down(1e-6))
@@ -271,7 +284,7 @@ async fn a_mixed_statement_takes_one_noise_within_its_ceiling() {
     );
     assert!(
         veil.ask_as(
-            &asker,
+            &requester,
             &MIXED.replace("women", "women WHERE birth_year > 1945")
         )
         .await
@@ -338,15 +351,15 @@ async fn no_statement_costs_more_than_its_ceiling() {
                 (0.1, Some(200.0)),
             ] {
                 let target_error = target.map(|error| TargetError::Absolute(error).into());
-                let wishes = SessionSettings {
+                let session_settings = SessionSettings {
                     target_error,
-                    ..Veil::wishes(epsilon)
+                    ..Veil::session_settings(epsilon)
                 };
                 let terms = Terms {
                     epsilon,
                     delta: 1e-6,
                     accounts: accounts.clone(),
-                    wishes,
+                    session_settings,
                 };
                 for sql in [one, MIXED, distinct, percentiles, middle, keyed, three] {
                     let Some(plan) = planned(sql, policy, &terms) else {
@@ -384,7 +397,7 @@ async fn no_statement_costs_more_than_its_ceiling() {
 /// `None` where it is refused: keys by threshold under pure accounting, errors that cannot be aimed
 /// at.
 fn planned(sql: &str, policy: &Policy, terms: &Terms) -> Option<Plan> {
-    let constants = constants(&Veil::asker(), policy);
+    let constants = constants(&Veil::requester(), policy);
     pgveil::engine::plan(
         &query(sql),
         policy,
@@ -409,9 +422,9 @@ async fn each_release_costs_the_least_epsilon() {
         .unwrap()
         .squared();
     let wishing = |text: &str| {
-        let mut wishes = Veil::wishes(0.5);
-        wishes.set("pgveil.target_error", text).unwrap();
-        wishes
+        let mut session_settings = Veil::session_settings(0.5);
+        session_settings.set("pgveil.target_error", text).unwrap();
+        session_settings
     };
     let (one, three) = (
         "SELECT count(*) FROM nls.women",
@@ -419,24 +432,24 @@ async fn each_release_costs_the_least_epsilon() {
             count(*) \
             FROM nls.interviews",
     );
-    let planned = async |wishes: SessionSettings, sql: &str| {
+    let planned = async |session_settings: SessionSettings, sql: &str| {
         veil.engine
             .plan(
                 &Requester {
-                    wishes,
-                    ..Veil::asker()
+                    session_settings,
+                    ..Veil::requester()
                 },
                 &query(sql),
             )
             .await
     };
-    for (wishes, sql) in [
-        (Veil::wishes(0.05), one),
-        (Veil::wishes(0.1), three),
+    for (session_settings, sql) in [
+        (Veil::session_settings(0.05), one),
+        (Veil::session_settings(0.1), three),
         (wishing("100000"), one),
         (wishing("100000"), three),
     ] {
-        let (plan, _) = planned(wishes, sql).await.unwrap();
+        let (plan, _) = planned(session_settings, sql).await.unwrap();
         for release in plan.releases() {
             let loss = release.loss().unwrap();
             assert!(
@@ -455,7 +468,7 @@ async fn each_release_costs_the_least_epsilon() {
         let most = cap.questions(Fixed::round_down(0.05), Fixed::round_down(role.delta));
         assert!((2_200..2_260).contains(&most), "{most}");
     }
-    let refused = planned(Veil::wishes(0.05), three)
+    let refused = planned(Veil::session_settings(0.05), three)
         .await
         .unwrap_err()
         .report();
@@ -475,10 +488,10 @@ async fn each_release_costs_the_least_epsilon() {
         .parse()
         .unwrap();
     assert!(
-        enough < 0.1 && planned(Veil::wishes(enough), three).await.is_ok(),
+        enough < 0.1 && planned(Veil::session_settings(enough), three).await.is_ok(),
         "{enough}"
     );
-    let refused = planned(Veil::wishes(0.0499), one)
+    let refused = planned(Veil::session_settings(0.0499), one)
         .await
         .unwrap_err()
         .report();

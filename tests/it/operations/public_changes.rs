@@ -20,15 +20,15 @@ tables:
 
 /// Names of the tables that the answer warns of.
 async fn warned(veil: &Veil, sql: &str) -> Vec<String> {
-    let asker = Requester {
-        wishes: SessionSettings {
+    let requester = Requester {
+        session_settings: SessionSettings {
             notices: Notices::Off,
-            ..Veil::fresh().wishes
+            ..Veil::fresh().session_settings
         },
-        ..Veil::asker()
+        ..Veil::requester()
     };
     let answer = veil
-        .ask_as(&asker, sql)
+        .ask_as(&requester, sql)
         .await
         .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
     assert!(

@@ -175,10 +175,10 @@ const REAL: &str = "CREATE TABLE public.rates (code char(3) PRIMARY KEY, rate nu
     CREATE TABLE public.customers (id int PRIMARY KEY, city varchar(30)); INSERT INTO customers \
     VALUES (1, 'secret city')";
 
-fn asker() -> Requester {
+fn requester() -> Requester {
     Requester {
         role: "ann".to_owned(),
-        wishes: SessionSettings::default(),
+        session_settings: SessionSettings::default(),
         settings: Vec::new(),
         search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()],
         process: 0,
@@ -193,7 +193,7 @@ fn asker_with(settings: &[(&str, &str)]) -> Requester {
         .collect();
     Requester {
         settings,
-        ..asker()
+        ..requester()
     }
 }
 
@@ -211,10 +211,10 @@ fn value(format: Format, bytes: &[u8]) -> Argument {
     }
 }
 
-async fn texts(shadow: &Shadow, asker: &Requester, sql: &str) -> Vec<Vec<Option<String>>> {
-    let description = shadow.describe(asker, sql, &[]).await.unwrap();
+async fn texts(shadow: &Shadow, requester: &Requester, sql: &str) -> Vec<Vec<Option<String>>> {
+    let description = shadow.describe(requester, sql, &[]).await.unwrap();
     let rows = shadow
-        .run(asker, sql, &description, &[])
+        .run(requester, sql, &description, &[])
         .await
         .unwrap()
         .rows;
@@ -224,8 +224,8 @@ async fn texts(shadow: &Shadow, asker: &Requester, sql: &str) -> Vec<Vec<Option<
         .collect()
 }
 
-async fn one(shadow: &Shadow, asker: &Requester, sql: &str) -> String {
-    texts(shadow, asker, sql).await[0][0].clone().unwrap()
+async fn one(shadow: &Shadow, requester: &Requester, sql: &str) -> String {
+    texts(shadow, requester, sql).await[0][0].clone().unwrap()
 }
 
 async fn describes_like_postgres(shadow: &Shadow) {
@@ -236,7 +236,7 @@ async fn describes_like_postgres(shadow: &Shadow) {
     let Description {
         parameters,
         columns,
-    } = shadow.describe(&asker(), sql, &[]).await.unwrap();
+    } = shadow.describe(&requester(), sql, &[]).await.unwrap();
     assert_eq!(parameters, [NUMERIC, TEXT, TIMESTAMPTZ]);
     let seen: Vec<_> = columns
         .iter()
@@ -255,7 +255,7 @@ async fn describes_like_postgres(shadow: &Shadow) {
     assert_eq!(seen, expected);
     assert_eq!(
         shadow
-            .describe(&asker(), "SELECT $1", &[INT8])
+            .describe(&requester(), "SELECT $1", &[INT8])
             .await
             .unwrap()
             .parameters,
@@ -263,7 +263,7 @@ async fn describes_like_postgres(shadow: &Shadow) {
     );
     assert_eq!(
         shadow
-            .describe(&asker(), "SELECT $1::int4 + $2", &[0, 0])
+            .describe(&requester(), "SELECT $1::int4 + $2", &[0, 0])
             .await
             .unwrap()
             .parameters,
@@ -271,7 +271,11 @@ async fn describes_like_postgres(shadow: &Shadow) {
     );
     // Twice: the cache answers alike.
     assert_eq!(
-        shadow.describe(&asker(), sql, &[]).await.unwrap().columns,
+        shadow
+            .describe(&requester(), sql, &[])
+            .await
+            .unwrap()
+            .columns,
         columns
     );
 }
@@ -279,7 +283,7 @@ async fn describes_like_postgres(shadow: &Shadow) {
 async fn errors_are_postgres_own(shadow: &Shadow) {
     let missing = refusal(
         shadow
-            .describe(&asker(), "SELECT * FROM nowhere", &[])
+            .describe(&requester(), "SELECT * FROM nowhere", &[])
             .await,
     );
     assert_eq!(
@@ -292,7 +296,7 @@ async fn errors_are_postgres_own(shadow: &Shadow) {
     );
     let column = refusal(
         shadow
-            .describe(&asker(), "SELECT citi FROM customers", &[])
+            .describe(&requester(), "SELECT citi FROM customers", &[])
             .await,
     );
     assert_eq!(
@@ -306,13 +310,13 @@ async fn errors_are_postgres_own(shadow: &Shadow) {
     assert_eq!(
         refusal(
             shadow
-                .describe(&asker(), "SELECT feeling FROM customers", &[])
+                .describe(&requester(), "SELECT feeling FROM customers", &[])
                 .await
         )
         .sqlstate,
         "42703"
     );
-    let function = refusal(shadow.describe(&asker(), "SELECT frob(1)", &[]).await);
+    let function = refusal(shadow.describe(&requester(), "SELECT frob(1)", &[]).await);
     assert_eq!(function.message, "function frob(integer) does not exist");
     assert_eq!(
         refusal(
@@ -334,7 +338,7 @@ async fn errors_are_postgres_own(shadow: &Shadow) {
     );
     let no_path = Requester {
         search_path: Vec::new(),
-        ..asker()
+        ..requester()
     };
     assert_eq!(
         refusal(
@@ -346,13 +350,13 @@ async fn errors_are_postgres_own(shadow: &Shadow) {
         "42P01"
     );
     let division = shadow
-        .describe(&asker(), "SELECT 1 / x FROM (VALUES (0)) v (x)", &[])
+        .describe(&requester(), "SELECT 1 / x FROM (VALUES (0)) v (x)", &[])
         .await
         .unwrap();
     let division = refusal(
         shadow
             .run(
-                &asker(),
+                &requester(),
                 "SELECT 1 / x FROM (VALUES (0)) v (x)",
                 &division,
                 &[],
@@ -372,8 +376,8 @@ async fn rows_in_text_and_binary(shadow: &Shadow) {
                timestamptz '2024-01-01 00:00:00+00', \
                'a'::char(3), '{\"a\": 1}'::jsonb, '00000000-0000-0000-0000-000000000001'::uuid, \
                now()";
-    let description = shadow.describe(&asker(), sql, &[]).await.unwrap();
-    let in_text = texts(shadow, &asker(), sql).await.remove(0);
+    let description = shadow.describe(&requester(), sql, &[]).await.unwrap();
+    let in_text = texts(shadow, &requester(), sql).await.remove(0);
     let expected = ["1", "2", "3", "NaN", "1.50", "0.1", "Infinity", "t"];
     assert_eq!(
         in_text[..8]
@@ -401,7 +405,7 @@ async fn rows_in_text_and_binary(shadow: &Shadow) {
         rest
     );
     let binary = shadow
-        .run(&asker(), sql, &description, &[Format::Binary])
+        .run(&requester(), sql, &description, &[Format::Binary])
         .await
         .unwrap()
         .rows
@@ -415,7 +419,7 @@ async fn rows_in_text_and_binary(shadow: &Shadow) {
     let mut formats = vec![Format::Text; 19];
     formats[1] = Format::Binary;
     let mixed = shadow
-        .run(&asker(), sql, &description, &formats)
+        .run(&requester(), sql, &description, &formats)
         .await
         .unwrap()
         .rows
@@ -427,9 +431,14 @@ async fn rows_in_text_and_binary(shadow: &Shadow) {
     // Binary numeric from text equals binary numeric from the server's own values: several rows, in
     // order.
     let sql = "SELECT x, -x FROM generate_series(1, 1000) x ORDER BY x DESC";
-    let description = shadow.describe(&asker(), sql, &[]).await.unwrap();
+    let description = shadow.describe(&requester(), sql, &[]).await.unwrap();
     let rows = shadow
-        .run(&asker(), sql, &description, &[Format::Binary, Format::Text])
+        .run(
+            &requester(),
+            sql,
+            &description,
+            &[Format::Binary, Format::Text],
+        )
         .await
         .unwrap()
         .rows;
@@ -444,7 +453,10 @@ async fn settings_reach_the_text_and_do_not_linger(shadow: &Shadow) {
     let sql = "SELECT timestamptz '2024-01-01 00:00:00+00'";
     let paris = asker_with(&[("TimeZone", "Europe/Paris"), ("DateStyle", "German")]);
     assert_eq!(one(shadow, &paris, sql).await, "01.01.2024 01:00:00 CET");
-    assert_eq!(one(shadow, &asker(), sql).await, "2024-01-01 00:00:00+00");
+    assert_eq!(
+        one(shadow, &requester(), sql).await,
+        "2024-01-01 00:00:00+00"
+    );
     let odd = asker_with(&[
         ("timezone", "America/New_York"),
         ("intervalstyle", "iso_8601"),
@@ -462,7 +474,7 @@ async fn settings_reach_the_text_and_do_not_linger(shadow: &Shadow) {
         "0.3"
     );
     assert_eq!(
-        one(shadow, &asker(), "SELECT 0.1::float8 + 0.2::float8").await,
+        one(shadow, &requester(), "SELECT 0.1::float8 + 0.2::float8").await,
         "0.30000000000000004"
     );
     let injection = asker_with(&[("TimeZone", "UTC'; CREATE TABLE x (); --")]);
@@ -538,7 +550,7 @@ async fn arguments_become_canonical_text(shadow: &Shadow) {
     );
     let malformed = refusal(
         shadow
-            .normalize_arguments(&asker(), &[INT4], &[value(Format::Text, b"4x")])
+            .normalize_arguments(&requester(), &[INT4], &[value(Format::Text, b"4x")])
             .await,
     );
     assert_eq!(
@@ -548,7 +560,7 @@ async fn arguments_become_canonical_text(shadow: &Shadow) {
     assert_eq!(
         refusal(
             shadow
-                .normalize_arguments(&asker(), &[INT4], &[value(Format::Binary, b"abc")])
+                .normalize_arguments(&requester(), &[INT4], &[value(Format::Binary, b"abc")])
                 .await
         )
         .sqlstate,
@@ -557,7 +569,11 @@ async fn arguments_become_canonical_text(shadow: &Shadow) {
     assert_eq!(
         refusal(
             shadow
-                .normalize_arguments(&asker(), &[INT4], &[value(Format::Text, b"99999999999")])
+                .normalize_arguments(
+                    &requester(),
+                    &[INT4],
+                    &[value(Format::Text, b"99999999999")]
+                )
                 .await
         )
         .sqlstate,
@@ -566,7 +582,7 @@ async fn arguments_become_canonical_text(shadow: &Shadow) {
     assert_eq!(
         refusal(
             shadow
-                .normalize_arguments(&asker(), &[TEXT], &[value(Format::Text, b"\xff")])
+                .normalize_arguments(&requester(), &[TEXT], &[value(Format::Text, b"\xff")])
                 .await
         )
         .sqlstate,
@@ -575,7 +591,7 @@ async fn arguments_become_canonical_text(shadow: &Shadow) {
     assert_eq!(
         refusal(
             shadow
-                .normalize_arguments(&asker(), &[DATE], &[value(Format::Text, b"2024-02-30")])
+                .normalize_arguments(&requester(), &[DATE], &[value(Format::Text, b"2024-02-30")])
                 .await
         )
         .sqlstate,
@@ -583,7 +599,7 @@ async fn arguments_become_canonical_text(shadow: &Shadow) {
     );
     assert_eq!(
         shadow
-            .normalize_arguments(&asker(), &[], &[])
+            .normalize_arguments(&requester(), &[], &[])
             .await
             .unwrap(),
         Vec::<Option<String>>::new()
@@ -592,11 +608,16 @@ async fn arguments_become_canonical_text(shadow: &Shadow) {
 
 async fn nothing_can_be_changed_or_reached(shadow: &Shadow) {
     assert_eq!(
-        one(shadow, &asker(), "SELECT current_setting('is_superuser')").await,
+        one(
+            shadow,
+            &requester(),
+            "SELECT current_setting('is_superuser')"
+        )
+        .await,
         "off"
     );
     assert_eq!(
-        one(shadow, &asker(), "SELECT current_user::text").await,
+        one(shadow, &requester(), "SELECT current_user::text").await,
         "pgveil_shadow"
     );
     for (sql, sqlstate) in [
@@ -619,9 +640,9 @@ async fn nothing_can_be_changed_or_reached(shadow: &Shadow) {
         ("SELECT rolpassword FROM pg_authid", &["42501"]),
         ("SELECT 1; DROP TABLE public.rates", &["42601"]),
     ] {
-        let described = shadow.describe(&asker(), sql, &[]).await;
+        let described = shadow.describe(&requester(), sql, &[]).await;
         let refused = match described {
-            Ok(description) => refusal(shadow.run(&asker(), sql, &description, &[]).await),
+            Ok(description) => refusal(shadow.run(&requester(), sql, &description, &[]).await),
             Err(_) => refusal(described),
         };
         assert!(
@@ -633,7 +654,7 @@ async fn nothing_can_be_changed_or_reached(shadow: &Shadow) {
         = \
         'orders' AND constraint_type <> 'CHECK' ORDER BY 1";
     assert_eq!(
-        texts(shadow, &asker(), keys).await,
+        texts(shadow, &requester(), keys).await,
         [
             [Some("FOREIGN KEY".to_owned())],
             [Some("PRIMARY KEY".to_owned())]
@@ -657,7 +678,7 @@ async fn public_rows_are_mirrored_and_private_ones_are_not(shadow: &Shadow) {
     }
     let rates = texts(
         shadow,
-        &asker(),
+        &requester(),
         "SELECT code, rate, tags FROM rates ORDER BY code",
     )
     .await;
@@ -672,7 +693,12 @@ async fn public_rows_are_mirrored_and_private_ones_are_not(shadow: &Shadow) {
     );
     for table in ["big", "customers", "orders"] {
         assert_eq!(
-            one(shadow, &asker(), &format!("SELECT count(*) FROM {table}")).await,
+            one(
+                shadow,
+                &requester(),
+                &format!("SELECT count(*) FROM {table}")
+            )
+            .await,
             "0"
         );
     }
@@ -708,7 +734,7 @@ async fn conforms(source: ShadowSource) {
         shadow.warnings()
     );
     assert_eq!(
-        one(&shadow, &asker(), "SELECT current_database()").await,
+        one(&shadow, &requester(), "SELECT current_database()").await,
         "shop"
     );
     describes_like_postgres(&shadow).await;
@@ -806,29 +832,29 @@ async fn lost_sessions_are_replaced_long_statements_end_and_abandoned_ones_are_c
     options.connections = 1;
     let shadow = Shadow::start(&policy(), options).await.unwrap();
     let slow = "SELECT count(*) FROM generate_series(1, 40000) a, generate_series(1, 40000) b";
-    let description = shadow.describe(&asker(), slow, &[]).await.unwrap();
+    let description = shadow.describe(&requester(), slow, &[]).await.unwrap();
     assert_eq!(
-        refusal(shadow.run(&asker(), slow, &description, &[]).await).sqlstate,
+        refusal(shadow.run(&requester(), slow, &description, &[]).await).sqlstate,
         "57014"
     );
     let abandoned = tokio::time::timeout(
         Duration::from_millis(50),
-        shadow.run(&asker(), slow, &description, &[]),
+        shadow.run(&requester(), slow, &description, &[]),
     )
     .await;
     assert!(abandoned.is_err());
-    assert_eq!(one(&shadow, &asker(), "SELECT 1").await, "1");
+    assert_eq!(one(&shadow, &requester(), "SELECT 1").await, "1");
     let many = "SELECT x FROM generate_series(1, 1000001) x";
     let mut options =
         ShadowOptions::new(ShadowSource::LocalEngine(Engine::Native), "shop", "15.18");
     options.connections = 1;
     let patient = Shadow::start(&policy(), options).await.unwrap();
-    let description = patient.describe(&asker(), many, &[]).await.unwrap();
+    let description = patient.describe(&requester(), many, &[]).await.unwrap();
     assert_eq!(
-        refusal(patient.run(&asker(), many, &description, &[]).await).sqlstate,
+        refusal(patient.run(&requester(), many, &description, &[]).await).sqlstate,
         "54000"
     );
-    assert_eq!(one(&patient, &asker(), "SELECT 1").await, "1");
+    assert_eq!(one(&patient, &requester(), "SELECT 1").await, "1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -850,7 +876,7 @@ async fn a_terminated_session_is_replaced() {
     )
     .await
     .unwrap();
-    assert_eq!(one(&shadow, &asker(), "SELECT 1").await, "1");
+    assert_eq!(one(&shadow, &requester(), "SELECT 1").await, "1");
     let admin = connect(&server.config()).await.unwrap();
     admin
         .client
@@ -859,5 +885,5 @@ async fn a_terminated_session_is_replaced() {
         )
         .await
         .unwrap();
-    assert_eq!(one(&shadow, &asker(), "SELECT 2").await, "2");
+    assert_eq!(one(&shadow, &requester(), "SELECT 2").await, "2");
 }

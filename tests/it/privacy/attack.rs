@@ -37,7 +37,7 @@ fn rich(yaml: String) -> String {
 
 /// What the stack without noise answers, rows sorted; or the SQLSTATE and message.
 async fn ours(veil: &Veil, sql: &str) -> Result<Vec<String>, String> {
-    let rows = veil.rows_as(&Veil::asker(), sql).await;
+    let rows = veil.rows_as(&Veil::requester(), sql).await;
     rows.map(sorted)
         .map_err(|e| e.report())
         .map_err(|r| format!("{} {}", r.sqlstate, r.message))
@@ -178,16 +178,16 @@ async fn a_name_never_finds_another_column_above_the_cut() {
 async fn a_zone_that_rows_are_not_read_in_is_refused() {
     let veil = Veil::demo(rich, Veil::silent()).await;
     let ask = async |zone: &str, sql: &str| {
-        let asker = Requester {
+        let requester = Requester {
             settings: vec![("TimeZone".to_owned(), zone.to_owned())],
-            ..Veil::asker()
+            ..Veil::requester()
         };
         let [Statement::Query(query)] = &parse(sql).unwrap()[..] else {
             panic!("{sql}")
         };
         veil.engine
             .answer(
-                &asker,
+                &requester,
                 query,
                 &[],
                 &[],
@@ -296,17 +296,17 @@ async fn every_epsilon_is_charged_or_refused() {
             .unwrap()
             .role
             .spent;
-        let asker = Requester {
-            wishes: SessionSettings {
+        let requester = Requester {
+            session_settings: SessionSettings {
                 reuse: Reuse::Off,
-                ..Veil::wishes(epsilon)
+                ..Veil::session_settings(epsilon)
             },
-            ..Veil::asker()
+            ..Veil::requester()
         };
         let answered = veil
             .engine
             .answer(
-                &asker,
+                &requester,
                 query,
                 &[],
                 &[],

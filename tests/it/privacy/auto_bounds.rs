@@ -117,10 +117,10 @@ async fn owner(veil: &Veil) -> f64 {
         .to_f64()
 }
 
-fn asker(role: &str) -> Requester {
+fn requester(role: &str) -> Requester {
     Requester {
         role: role.to_owned(),
-        ..Veil::asker()
+        ..Veil::requester()
     }
 }
 
@@ -154,13 +154,13 @@ async fn what_is_found_holds_the_values_and_little_more() {
     let told = "SELECT column_name, lower_bound, upper_bound FROM pgveil.columns WHERE table_name \
         = \
         'orders' AND lower_bound IS NOT NULL ORDER BY 1";
-    let rows = rows_of(&engine, &asker("analyst"), told)
+    let rows = rows_of(&engine, &requester("analyst"), told)
         .await
         .unwrap_or_else(|e| panic!("{:?}", e.report()));
     assert_eq!(rows, ["change|-32|128", "price|0|512", "weight|-8|100"]);
     let sum = rows_of(
         &engine,
-        &asker("analyst"),
+        &requester("analyst"),
         "SELECT sum(price), count(*) FROM orders",
     )
     .await
@@ -215,7 +215,7 @@ async fn hostile_values_and_no_values_find_no_more_than_the_type() {
         let engine = proxy(&veil).await;
         rows_of(
             &engine,
-            &asker("analyst"),
+            &requester("analyst"),
             "SELECT count(*), sum(price) FROM orders",
         )
         .await
@@ -256,10 +256,10 @@ async fn a_search_is_paid_once_by_the_owner_and_by_each_role() {
     // first.
     let engine = proxy(&veil).await;
     let free = "SELECT count(*) FROM pgveil.columns";
-    rows_of(&engine, &asker("analyst"), free).await.unwrap();
+    rows_of(&engine, &requester("analyst"), free).await.unwrap();
     assert_eq!(spent(&veil, "analyst").await, of_analyst);
     let second = proxy(&veil).await;
-    let (ours, theirs) = (asker("colleague"), asker("colleague"));
+    let (ours, theirs) = (requester("colleague"), requester("colleague"));
     let (first, again) = tokio::join!(
         rows_of(&engine, &ours, free),
         rows_of(&second, &theirs, free)
@@ -274,7 +274,7 @@ async fn a_search_is_paid_once_by_the_owner_and_by_each_role() {
         "SELECT price FROM orders",
         "SELECT lower_bound FROM pgveil.columns",
     ] {
-        let refusal = rows_of(&engine, &asker("pauper"), sql)
+        let refusal = rows_of(&engine, &requester("pauper"), sql)
             .await
             .unwrap_err()
             .report();
@@ -288,7 +288,7 @@ async fn a_search_is_paid_once_by_the_owner_and_by_each_role() {
         );
     }
     assert_eq!(
-        rows_of(&engine, &asker("pauper"), "SELECT 1")
+        rows_of(&engine, &requester("pauper"), "SELECT 1")
             .await
             .unwrap(),
         ["1"]
@@ -296,7 +296,7 @@ async fn a_search_is_paid_once_by_the_owner_and_by_each_role() {
     assert_eq!(
         rows_of(
             &engine,
-            &asker("pauper"),
+            &requester("pauper"),
             "SELECT mu_spent FROM pgveil.budget"
         )
         .await

@@ -74,12 +74,12 @@ async fn veil(accounting: &str) -> Veil {
 /// The share of intervals, over cells and `runs` answers, that hold what PostgreSQL says; and the
 /// mean ratio of squared errors to squared standard errors.
 async fn coverage(veil: &Veil, epsilon: f64, value: &str, runs: u32) -> (f64, f64) {
-    let asker = pgveil::engine::Requester {
-        wishes: SessionSettings {
+    let requester = pgveil::engine::Requester {
+        session_settings: SessionSettings {
             epsilon: Some(epsilon),
-            ..Veil::fresh().wishes
+            ..Veil::fresh().session_settings
         },
-        ..Veil::asker()
+        ..Veil::requester()
     };
     let exact: Vec<f64> = veil
         .client
@@ -101,7 +101,7 @@ async fn coverage(veil: &Veil, epsilon: f64, value: &str, runs: u32) -> (f64, f6
     let (mut held, mut squares) = (0u32, 0.0);
     for _ in 0..runs {
         let rows = veil
-            .rows_as(&asker, &sql)
+            .rows_as(&requester, &sql)
             .await
             .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
         assert_eq!(rows.len(), exact.len());
@@ -181,12 +181,12 @@ async fn intervals_of_chosen_values_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_of_extremes_hold() {
     let veil = veil("gdp").await;
-    let asker = pgveil::engine::Requester {
-        wishes: SessionSettings {
+    let requester = pgveil::engine::Requester {
+        session_settings: SessionSettings {
             epsilon: Some(4.0),
-            ..Veil::fresh().wishes
+            ..Veil::fresh().session_settings
         },
-        ..Veil::asker()
+        ..Veil::requester()
     };
     let sql = "SELECT min(code)::float8, max(x)::float8, pgveil.stderr(min(code)), \
         pgveil.ci_low(min(code)), pgveil.ci_high(min(code)), pgveil.ci_low(max(x)), \
@@ -204,7 +204,13 @@ async fn intervals_of_extremes_hold() {
         .unwrap();
     let (mut least, mut greatest, mut inner, mut drowned) = (0, 0, 0, 0);
     for _ in 0..2 {
-        for (row, exact) in veil.rows_as(&asker, sql).await.unwrap().iter().zip(&exact) {
+        for (row, exact) in veil
+            .rows_as(&requester, sql)
+            .await
+            .unwrap()
+            .iter()
+            .zip(&exact)
+        {
             let told: Vec<&str> = row.split('|').collect();
             let number = |at: usize| told[at].parse::<f64>().unwrap();
             assert_eq!((told[2], told[3], told[6]), ("∅", "0", "10"));
@@ -228,19 +234,19 @@ async fn intervals_of_extremes_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_noise_drowns_is_known_by_its_bounds() {
     let veil = veil("gdp").await;
-    let asker = pgveil::engine::Requester {
-        wishes: SessionSettings {
+    let requester = pgveil::engine::Requester {
+        session_settings: SessionSettings {
             epsilon: Some(0.1),
-            ..Veil::fresh().wishes
+            ..Veil::fresh().session_settings
         },
-        ..Veil::asker()
+        ..Veil::requester()
     };
     let told = async |value: &str| {
         let sql = format!(
             "SELECT pgveil.stderr({value}), pgveil.ci_low({value}), pgveil.ci_high({value}) FROM \
                 lab.people WHERE id < 4"
         );
-        veil.rows_as(&asker, &sql)
+        veil.rows_as(&requester, &sql)
             .await
             .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
             .remove(0)

@@ -45,8 +45,8 @@ async fn seen(veil: &Veil, sql: &str, with_rows: bool) -> String {
     let [Statement::Query(query)] = statements.as_slice() else {
         return format!("{statements:?}");
     };
-    let asker = Veil::asker();
-    let story = match veil.engine.plan(&asker, query).await {
+    let requester = Veil::requester();
+    let story = match veil.engine.plan(&requester, query).await {
         // The clock is in the statement that it emits.
         Ok((plan, _))
             if ["now", "current", "local"]
@@ -65,7 +65,7 @@ async fn seen(veil: &Veil, sql: &str, with_rows: bool) -> String {
     let answer = match veil
         .engine
         .answer(
-            &asker,
+            &requester,
             query,
             &[],
             &[],

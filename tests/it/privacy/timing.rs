@@ -44,7 +44,14 @@ fn ask(
     let (engine, query, cancel) = (engine.clone(), query(sql), cancel.clone());
     tokio::spawn(async move {
         engine
-            .answer(&Veil::asker(), &query, &[], &[], &[Format::Text], cancel)
+            .answer(
+                &Veil::requester(),
+                &query,
+                &[],
+                &[],
+                &[Format::Text],
+                cancel,
+            )
             .await
     })
 }
@@ -85,7 +92,7 @@ async fn nothing_shows_before_the_quantum_ends() {
             && rests(&veil, &mut third).await
     );
     let history = veil
-        .rows_as(&Veil::asker(), "SELECT count(*) FROM pgveil.history")
+        .rows_as(&Veil::requester(), "SELECT count(*) FROM pgveil.history")
         .await
         .unwrap();
     assert_eq!(history, ["1"], "the debit shows before the rows are read");
@@ -93,7 +100,7 @@ async fn nothing_shows_before_the_quantum_ends() {
     let cancel = CancellationToken::new();
     let mut fourth = ask(&veil.engine, "SELECT count(*) FROM nls.interviews", &cancel);
     while veil
-        .rows_as(&Veil::asker(), "SELECT count(*) FROM pgveil.history")
+        .rows_as(&Veil::requester(), "SELECT count(*) FROM pgveil.history")
         .await
         .unwrap()
         != ["2"]
@@ -104,7 +111,7 @@ async fn nothing_shows_before_the_quantum_ends() {
     let early = CancellationToken::new();
     let mut fifth = ask(&veil.engine, SLOW, &early);
     while veil
-        .rows_as(&Veil::asker(), "SELECT count(*) FROM pgveil.history")
+        .rows_as(&Veil::requester(), "SELECT count(*) FROM pgveil.history")
         .await
         .unwrap()
         != ["3"]
@@ -123,7 +130,7 @@ async fn nothing_shows_before_the_quantum_ends() {
     assert!(
         !veil
             .engine
-            .explain(&Veil::asker(), &query(WOMEN), &[], &[], false)
+            .explain(&Veil::requester(), &query(WOMEN), &[], &[], false)
             .await
             .unwrap()
             .is_empty()
@@ -191,9 +198,11 @@ async fn answers_are_the_same_under_a_quantum() {
         "SELECT count(*) FROM nls.women WHERE birth_year > (SELECT avg(birth_year) FROM nls.women)",
         "SELECT (SELECT count(*) FROM nls.women), (SELECT count(*) FROM nls.interviews)",
     ];
-    veil.answers_as_postgresql(&Veil::asker(), &questions).await;
+    veil.answers_as_postgresql(&Veil::requester(), &questions)
+        .await;
     let paid = veil.spent().await;
-    veil.answers_as_postgresql(&Veil::asker(), &questions).await;
+    veil.answers_as_postgresql(&Veil::requester(), &questions)
+        .await;
     assert_eq!(veil.spent().await, paid, "all of them are kept");
     let cancel = CancellationToken::new();
     let slow = ask(&veil.engine, SLOW, &cancel);

@@ -34,7 +34,7 @@ pub fn terms(policy: &Policy) -> Terms {
         epsilon: privacy.epsilon_default,
         delta: role.delta,
         accounts,
-        wishes: SessionSettings::default(),
+        session_settings: SessionSettings::default(),
     }
 }
 

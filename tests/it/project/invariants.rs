@@ -75,7 +75,7 @@ async fn nothing_private_leaves_but_through_release() {
     let catalogs = "SELECT reltuples > 0, pg_relation_size(oid), (SELECT count(*) FROM pg_stats \
         WHERE tablename = relname) FROM pg_class WHERE relname = 'women'";
     assert_eq!(
-        veil.rows_as(&Veil::asker(), catalogs).await.unwrap(),
+        veil.rows_as(&Veil::requester(), catalogs).await.unwrap(),
         ["f|0|0"]
     );
     assert_eq!(spent(&veil).await, before, "a refusal costs nothing");
@@ -93,7 +93,7 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     let asked = tokio::spawn(async move {
         engine
             .answer(
-                &Veil::asker(),
+                &Veil::requester(),
                 &query(slow),
                 &[],
                 &[],
@@ -117,7 +117,7 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     let answered = veil
         .engine
         .answer(
-            &Veil::asker(),
+            &Veil::requester(),
             &query(INTERVIEWS),
             &[],
             &[],
@@ -130,17 +130,17 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     // What the budget does not cover never reaches the tables.
     let mut refused = None;
     for _ in 0..1000 {
-        let asker = pgveil::engine::Requester {
-            wishes: SessionSettings {
+        let requester = pgveil::engine::Requester {
+            session_settings: SessionSettings {
                 reuse: Reuse::Off,
-                ..Veil::wishes(1.0)
+                ..Veil::session_settings(1.0)
             },
-            ..Veil::asker()
+            ..Veil::requester()
         };
         match veil
             .engine
             .answer(
-                &asker,
+                &requester,
                 &query(WOMEN),
                 &[],
                 &[],
@@ -183,17 +183,17 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     };
     let (scanned, paid) = (scans().await, spent(&veil).await);
     assert!(scanned > 0, "answered queries are counted");
-    let asker = pgveil::engine::Requester {
-        wishes: SessionSettings {
+    let requester = pgveil::engine::Requester {
+        session_settings: SessionSettings {
             reuse: Reuse::Off,
-            ..Veil::wishes(1.0)
+            ..Veil::session_settings(1.0)
         },
-        ..Veil::asker()
+        ..Veil::requester()
     };
     let again = veil
         .engine
         .answer(
-            &asker,
+            &requester,
             &query(WOMEN),
             &[],
             &[],
@@ -314,7 +314,7 @@ async fn emitted_sql_is_printed_and_read_back() {
         }
     }
     for sql in &stories {
-        let Ok((plan, _)) = veil.engine.plan(&Veil::asker(), &query(sql)).await else {
+        let Ok((plan, _)) = veil.engine.plan(&Veil::requester(), &query(sql)).await else {
             continue;
         };
         let shape = pgveil::finish::shape(&plan).unwrap();

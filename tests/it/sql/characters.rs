@@ -63,7 +63,7 @@ async fn alike(veil: &Veil, questions: impl IntoIterator<Item = String>) {
     let mut unlike = Vec::new();
     for sql in questions {
         let wanted = veil.direct(&sql).await;
-        match veil.rows_as(&Veil::asker(), &sql).await {
+        match veil.rows_as(&Veil::requester(), &sql).await {
             Ok(rows) if rows == wanted => {}
             Ok(rows) => unlike.push(format!("{sql}: {rows:?}, not {wanted:?}")),
             Err(error) => unlike.push(format!("{sql}: {error} {:?}", error.report())),

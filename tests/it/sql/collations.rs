@@ -40,7 +40,7 @@ async fn alike(veil: &Veil, questions: impl IntoIterator<Item = &str>) {
     let mut unlike = Vec::new();
     for sql in questions {
         let wanted = veil.direct(sql).await;
-        match veil.rows_as(&Veil::asker(), sql).await {
+        match veil.rows_as(&Veil::requester(), sql).await {
             Ok(rows) if rows == wanted => {}
             Ok(rows) => unlike.push(format!("{sql}: {rows:?}, not {wanted:?}")),
             Err(error) => unlike.push(format!("{sql}: {:?}", error.report())),
@@ -226,7 +226,10 @@ async fn released_texts_are_ordered_by_their_own_collation() {
     ];
     alike(&veil, questions).await;
     let shown = veil
-        .rows_as(&Veil::asker(), "SELECT n, count(*) FROM people GROUP BY n")
+        .rows_as(
+            &Veil::requester(),
+            "SELECT n, count(*) FROM people GROUP BY n",
+        )
         .await
         .unwrap();
     assert_eq!(shown.len(), 3, "{shown:?}");

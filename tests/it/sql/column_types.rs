@@ -243,8 +243,8 @@ fn questions(at: usize) -> [String; 5] {
 }
 
 /// Whether it is answered, and as PostgreSQL does.
-async fn is_answered(veil: &Veil, asker: &Requester, sql: &str) -> Result<bool, String> {
-    match veil.rows_as(asker, sql).await {
+async fn is_answered(veil: &Veil, requester: &Requester, sql: &str) -> Result<bool, String> {
+    match veil.rows_as(requester, sql).await {
         Err(error)
             if error.report().sqlstate.starts_with("XX") || error.report().sqlstate == "58030" =>
         {
@@ -272,12 +272,12 @@ async fn what_the_table_of_types_says_holds() {
         table.keys()
     );
     let veil = Veil::over(fill, POLICY, Veil::silent()).await;
-    let asker = Veil::asker();
+    let requester = Veil::requester();
     let mut wrong = Vec::new();
     for (at, name) in available(&veil.client).await {
         let mut said = Vec::new();
         for sql in questions(at) {
-            match is_answered(&veil, &asker, &sql).await {
+            match is_answered(&veil, &requester, &sql).await {
                 Ok(answered) => said.push(answered),
                 Err(why) => {
                     wrong.push(why);
@@ -302,7 +302,7 @@ async fn what_the_table_of_types_says_holds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_column_is_shown_in_the_catalogs() {
     let veil = Veil::over(fill, POLICY, Veil::silent()).await;
-    let asker = Veil::asker();
+    let requester = Veil::requester();
     let asked = |table: &str| {
         format!(
             "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a JOIN \
@@ -311,20 +311,20 @@ async fn every_column_is_shown_in_the_catalogs() {
         )
     };
     let (ours, wanted) = (
-        veil.rows_as(&asker, &asked("Things")).await.unwrap(),
+        veil.rows_as(&requester, &asked("Things")).await.unwrap(),
         veil.direct(&asked("Things")).await,
     );
     // A domain is listed as itself, an enum and a stand-in by their names.
     assert_eq!(ours, wanted);
     let listed = veil
         .rows_as(
-            &asker,
+            &requester,
             "SELECT column_name FROM pgveil.columns WHERE table_name = 'Things' ORDER BY 1",
         )
         .await
         .unwrap();
     assert_eq!(listed.len(), wanted.len());
-    let public = veil.rows_as(&asker, &asked("Shown")).await.unwrap();
+    let public = veil.rows_as(&requester, &asked("Shown")).await.unwrap();
     // A range, a composite, two of extensions and their like have no copy there.
     assert!(
         public.len() > wanted.len() - 9 && public.len() < wanted.len(),
@@ -332,7 +332,7 @@ async fn every_column_is_shown_in_the_catalogs() {
     );
     let rows = veil
         .rows_as(
-            &asker,
+            &requester,
             "SELECT count(*), count(\"Col 36\"), min(\"Col 43\"::text), max(\"Col \
             7\") FROM \"Own\".\"Shown\"",
         )

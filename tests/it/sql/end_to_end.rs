@@ -65,8 +65,8 @@ async fn answers_without_noise_equal_postgresql() {
     ];
     veil.answers_as_postgresql(
         &Requester {
-            wishes: Veil::wishes(0.2),
-            ..Veil::asker()
+            session_settings: Veil::session_settings(0.2),
+            ..Veil::requester()
         },
         &questions,
     )
@@ -90,9 +90,9 @@ async fn nothing_is_answered_past_the_budget() {
     let mut sessions = Vec::new();
     for _ in 0..50 {
         let veil = Arc::clone(&veil);
-        let asker = Veil::fresh();
+        let requester = Veil::fresh();
         sessions.push(tokio::spawn(async move {
-            veil.ask_as(&asker, "SELECT count(*) FROM nls.women")
+            veil.ask_as(&requester, "SELECT count(*) FROM nls.women")
                 .await
                 .map_err(|e| e.report().sqlstate)
         }));
@@ -212,8 +212,8 @@ async fn bind_is_a_question() {
     let [Statement::Query(query)] = statements.as_slice() else {
         panic!()
     };
-    let asker = Veil::asker();
-    let described = veil.engine.describe(&asker, query, &[]).await.unwrap();
+    let requester = Veil::requester();
+    let described = veil.engine.describe(&requester, query, &[]).await.unwrap();
     assert_eq!(described.parameters, [21, 25]);
     assert_eq!(veil.spent().await, 0.0, "Describe is free");
     let mut before = 0.0;
@@ -234,7 +234,7 @@ async fn bind_is_a_question() {
         let answer = veil
             .engine
             .answer(
-                &asker,
+                &requester,
                 query,
                 &described.parameters,
                 &arguments,

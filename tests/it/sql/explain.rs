@@ -38,12 +38,15 @@ async fn explain_tells_the_price_and_asks_nothing() {
         lines.last().unwrap().contains("after this query 9"),
         "{lines:?}"
     );
-    let wishes = SessionSettings {
+    let session_settings = SessionSettings {
         target_error: Some(TargetError::Absolute(50.0).into()),
         ..SessionSettings::default()
     };
     let lines = veil
-        .explained(wishes, "EXPLAIN (COSTS OFF) SELECT count(*) FROM nls.women")
+        .explained(
+            session_settings,
+            "EXPLAIN (COSTS OFF) SELECT count(*) FROM nls.women",
+        )
         .await;
     assert!(
         lines.contains(&"Settings: pgveil.target_error = 50".to_owned()),
@@ -180,14 +183,14 @@ async fn notices_say_as_much_as_is_wished() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
     let sql = "SELECT race, count(*), avg(years_of_school) FROM nls.women GROUP BY race";
     let heard = async |notices| {
-        let asker = Requester {
-            wishes: SessionSettings {
+        let requester = Requester {
+            session_settings: SessionSettings {
                 notices,
                 ..SessionSettings::default()
             },
-            ..Veil::asker()
+            ..Veil::requester()
         };
-        veil.ask_as(&asker, sql).await.unwrap().notices
+        veil.ask_as(&requester, sql).await.unwrap().notices
     };
     assert!(heard(Notices::Off).await.is_empty());
     let cost = heard(Notices::Cost).await;

@@ -285,7 +285,8 @@ async fn columns_are_compared_with_infinities_and_nan_as_they_are_stored() {
         .map(|c| format!("SELECT count(*) FROM people WHERE {c}")),
     );
     let questions: Vec<&str> = questions.iter().map(String::as_str).collect();
-    veil.answers_as_postgresql(&Veil::asker(), &questions).await;
+    veil.answers_as_postgresql(&Veil::requester(), &questions)
+        .await;
     for condition in [
         "coalesce(f8, 'NaN') > 0",
         "f8 + 'Infinity' > 0",

@@ -52,10 +52,10 @@ async fn constants_are_what_postgresql_would_compute() {
     let veil = Veil::demo(generous, Veil::silent()).await;
     let mut faults = Vec::new();
     for sql in ANSWERED {
-        let mut asker = Veil::asker();
-        asker.wishes.epsilon = Some(0.2);
+        let mut requester = Veil::requester();
+        requester.session_settings.epsilon = Some(0.2);
         let expected = veil.direct(sql).await;
-        match veil.rows_as(&asker, sql).await {
+        match veil.rows_as(&requester, sql).await {
             Ok(rows) if rows == expected => {}
             Ok(rows) => faults.push(format!("{sql}\n  wanted {expected:?}\n  found {rows:?}")),
             Err(error) => faults.push(format!("{sql}\n  {error} {:?}", error.report())),

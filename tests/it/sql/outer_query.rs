@@ -144,7 +144,7 @@ async fn above_the_cut_postgresql_answers() {
     let veil = Veil::demo(rich, Veil::silent()).await;
     let mut wrong = Vec::new();
     for sql in STATEMENTS.lines().filter(|line| !line.is_empty()) {
-        match veil.rows_as(&Veil::asker(), sql).await {
+        match veil.rows_as(&Veil::requester(), sql).await {
             Ok(rows) => {
                 let theirs = theirs(&veil, sql).await;
                 if rows != theirs {
@@ -258,7 +258,7 @@ async fn noise_takes_no_sum_past_its_type() {
     );
     assert_eq!(
         veil.rows_as(
-            &Veil::asker(),
+            &Veil::requester(),
             "SELECT count(*), count(DISTINCT year) FROM nls.interviews"
         )
         .await
@@ -270,5 +270,8 @@ async fn noise_takes_no_sum_past_its_type() {
         "SELECT sum({value}) < '-infinity', sum({value}) = 'infinity', sum({value}) > 3e38::real \
             FROM nls.interviews"
     );
-    assert_eq!(veil.rows_as(&Veil::asker(), &sql).await.unwrap(), ["f|f|t"]);
+    assert_eq!(
+        veil.rows_as(&Veil::requester(), &sql).await.unwrap(),
+        ["f|f|t"]
+    );
 }

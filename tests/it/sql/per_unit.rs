@@ -147,7 +147,7 @@ async fn answers_are_postgresqls() {
             })
             .collect();
         theirs.sort();
-        match veil.rows_as(&Veil::asker(), sql).await {
+        match veil.rows_as(&Veil::requester(), sql).await {
             Ok(ours) => {
                 let mut ours: Vec<String> = ours
                     .into_iter()
@@ -208,8 +208,11 @@ async fn keys_tell_units_apart_within_one_mention() {
         "SELECT count(*) FROM (SELECT pid FROM s.visit WHERE k < 5 UNION SELECT id FROM s.person \
             WHERE age < 30) d".to_owned(),
     ];
-    veil.answers_as_postgresql(&Veil::asker(), &questions.each_ref().map(String::as_str))
-        .await;
+    veil.answers_as_postgresql(
+        &Veil::requester(),
+        &questions.each_ref().map(String::as_str),
+    )
+    .await;
     for mixed in [
         "SELECT count(*) FROM (SELECT vid AS u FROM s.visit UNION SELECT id FROM s.person) d"
             .to_owned(),
@@ -250,7 +253,7 @@ async fn keys_of_a_public_table_come_in_its_own_combinations() {
             nls.interviews i ON i.industry_code = n.industry_code AND i.year = 1 GROUP BY 1, 2",
     ] {
         assert_eq!(
-            veil.rows_as(&Veil::asker(), sql).await.unwrap().len(),
+            veil.rows_as(&Veil::requester(), sql).await.unwrap().len(),
             listed,
             "{sql}"
         );
@@ -260,7 +263,7 @@ async fn keys_of_a_public_table_come_in_its_own_combinations() {
         n.industry_code, \
         i.south";
     assert_eq!(
-        veil.rows_as(&Veil::asker(), sql).await.unwrap().len(),
+        veil.rows_as(&Veil::requester(), sql).await.unwrap().len(),
         2 * 3,
         "two industries, and south 0, 1 and NULL"
     );
@@ -331,7 +334,7 @@ async fn groups_of_public_rows_are_those_that_where_keeps() {
         let sql = visited(table, "visits", rest, key);
         let keys = |row: &str| row.split('|').next().unwrap_or_default().to_owned();
         let groups = veil
-            .rows_as(&Veil::asker(), &sql)
+            .rows_as(&Veil::requester(), &sql)
             .await
             .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
         let mut ours: Vec<String> = groups.iter().map(|row| keys(row)).collect();
@@ -347,7 +350,7 @@ async fn groups_of_public_rows_are_those_that_where_keeps() {
     }
     let none = visited("codes", "(SELECT * FROM visits WHERE 1 = 2)", "", "c.code");
     assert_eq!(
-        veil.rows_as(&Veil::asker(), &none).await.unwrap(),
+        veil.rows_as(&Veil::requester(), &none).await.unwrap(),
         ["1|0", "2|0", "3|0", "4|0"]
     );
     for (table, rest, key) in [
@@ -383,7 +386,7 @@ async fn groups_of_public_rows_have_keys_and_aggregates_of_their_own_side() {
             c.code {sets}"
     );
     veil.answers_as_postgresql(
-        &Veil::asker(),
+        &Veil::requester(),
         &[&format!("SELECT * FROM ({sql}) q WHERE count > 0")],
     )
     .await;
@@ -399,7 +402,8 @@ async fn groups_of_public_rows_have_keys_and_aggregates_of_their_own_side() {
                 BY \
                 1 ORDER BY 1"
         );
-        veil.answers_as_postgresql(&Veil::asker(), &[&sql]).await;
+        veil.answers_as_postgresql(&Veil::requester(), &[&sql])
+            .await;
     }
     for (keys, aggregate) in [
         ("c.code, v.code % 2", "count(v.person)"),
@@ -552,7 +556,10 @@ async fn the_last_point_of_a_grid_stays_inside_its_type() {
         ("price", 99999.99),
     ] {
         let rows = veil
-            .rows_as(&Veil::asker(), &format!("SELECT max({column}) FROM people"))
+            .rows_as(
+                &Veil::requester(),
+                &format!("SELECT max({column}) FROM people"),
+            )
             .await
             .unwrap_or_else(|e| panic!("{column}: {:?}", e.report()));
         let found: f64 = rows[0].parse().unwrap();
@@ -569,11 +576,11 @@ async fn the_last_point_of_a_grid_stays_inside_its_type() {
 async fn groups_come_in_the_order_of_their_keys() {
     let veil = Veil::demo(rich, Veil::silent()).await;
     let threshold = Requester {
-        wishes: SessionSettings {
+        session_settings: SessionSettings {
             keys: KeyChoice::Threshold,
             ..SessionSettings::default()
         },
-        ..Veil::asker()
+        ..Veil::requester()
     };
     let number = |text: &str| {
         if text == "∅" {
@@ -582,7 +589,7 @@ async fn groups_come_in_the_order_of_their_keys() {
             text.parse().unwrap()
         }
     };
-    for (asker, sql) in [
+    for (requester, sql) in [
         (
             &threshold,
             "SELECT weeks_worked, count(*) FROM nls.interviews GROUP BY 1",
@@ -592,13 +599,13 @@ async fn groups_come_in_the_order_of_their_keys() {
             "SELECT union_member, weeks_worked, count(*) FROM nls.interviews GROUP BY 1, 2",
         ),
         (
-            &Veil::asker(),
+            &Veil::requester(),
             "SELECT union_member, weeks_worked + hourly_wage * 0, count(*) FROM nls.interviews \
                 GROUP BY 1, 2",
         ),
     ] {
         let rows = veil
-            .rows_as(asker, sql)
+            .rows_as(requester, sql)
             .await
             .unwrap_or_else(|error| panic!("{sql}: {:?}", error.report()));
         let key = |row: &String| {

@@ -108,7 +108,7 @@ async fn previews_are_empty_where_the_policy_says_so() {
         }
     }
     assert_eq!(
-        veil.rows_as(&Veil::asker(), "SELECT count(*) FROM nls.women")
+        veil.rows_as(&Veil::requester(), "SELECT count(*) FROM nls.women")
             .await
             .unwrap(),
         ["4711"]
@@ -135,9 +135,9 @@ async fn previews_are_refused_with_the_remedy_otherwise() {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_may_carry_their_database() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
-    let asker = Requester {
+    let requester = Requester {
         search_path: vec!["nls".to_owned()],
-        ..Veil::asker()
+        ..Veil::requester()
     };
     for (sql, rows) in [
         ("SELECT count(*) FROM nls.nls.women", vec!["4711"]),
@@ -158,7 +158,7 @@ async fn names_may_carry_their_database() {
         ),
     ] {
         let found = veil
-            .rows_as(&asker, sql)
+            .rows_as(&requester, sql)
             .await
             .unwrap_or_else(|error| panic!("{sql}: {}", state(error)));
         assert_eq!(found, rows, "{sql}");
@@ -169,7 +169,7 @@ async fn names_may_carry_their_database() {
         "SELECT count(*) FROM \"NLS\".nls.women",
     ] {
         let refused = state(
-            veil.ask_as(&asker, sql)
+            veil.ask_as(&requester, sql)
                 .await
                 .err()
                 .unwrap_or_else(|| panic!("{sql} was answered")),

@@ -16,11 +16,11 @@ const FINER: &str =
 
 fn exact() -> Requester {
     Requester {
-        wishes: SessionSettings {
+        session_settings: SessionSettings {
             reuse: Reuse::Exact,
             ..SessionSettings::default()
         },
-        ..Veil::asker()
+        ..Veil::requester()
     }
 }
 
@@ -29,7 +29,7 @@ async fn sums_what_is_paid(veil: &Veil, questions: &[&str]) {
     for sql in questions {
         let spent = veil.spent().await;
         let summed = veil
-            .rows_as(&Veil::asker(), sql)
+            .rows_as(&Veil::requester(), sql)
             .await
             .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
         assert_eq!(veil.spent().await, spent, "{sql} was bought");
@@ -43,10 +43,10 @@ async fn sums_what_is_paid(veil: &Veil, questions: &[&str]) {
 }
 
 /// Is bought, though finer answers are there.
-async fn buys(veil: &Veil, asker: &Requester, questions: &[&str]) {
+async fn buys(veil: &Veil, requester: &Requester, questions: &[&str]) {
     for sql in questions {
         let spent = veil.spent().await;
-        veil.rows_as(asker, sql)
+        veil.rows_as(requester, sql)
             .await
             .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
         assert!(veil.spent().await > spent, "{sql} was not bought");
@@ -56,7 +56,7 @@ async fn buys(veil: &Veil, asker: &Requester, questions: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn coarser_groups_are_sums_of_finer_ones() {
     let veil = Veil::demo(rich, Veil::silent()).await;
-    veil.rows_as(&Veil::asker(), FINER).await.unwrap();
+    veil.rows_as(&Veil::requester(), FINER).await.unwrap();
     sums_what_is_paid(
         &veil,
         &[
@@ -86,7 +86,7 @@ async fn rows_of_many_a_unit_add_up() {
         variance(weeks_unemployed), corr(age, weeks_unemployed), count(*) FILTER (WHERE \
         union_member = 1)
                  FROM nls.interviews GROUP BY 1, 2, 3";
-    veil.rows_as(&Veil::asker(), finer).await.unwrap();
+    veil.rows_as(&Veil::requester(), finer).await.unwrap();
     sums_what_is_paid(
         &veil,
         &[
@@ -114,7 +114,7 @@ async fn grouping_sets_serve_by_their_fittest_set() {
     let veil = Veil::demo(rich, Veil::silent()).await;
     let finer = "SELECT race, birth_year, count(*), avg(years_of_school) FROM nls.women GROUP BY \
         GROUPING SETS ((race, birth_year), (race), ())";
-    veil.rows_as(&Veil::asker(), finer).await.unwrap();
+    veil.rows_as(&Veil::requester(), finer).await.unwrap();
     let sql = "SELECT race, count(*) FROM nls.women GROUP BY race";
     let lines = veil
         .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
@@ -142,7 +142,7 @@ async fn grouping_sets_serve_by_their_fittest_set() {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_questions_are_bought() {
     let veil = Veil::demo(rich, Veil::silent()).await;
-    veil.rows_as(&Veil::asker(), FINER).await.unwrap();
+    veil.rows_as(&Veil::requester(), FINER).await.unwrap();
     let narrow = "SELECT race, count(*) FROM nls.women WHERE birth_year > 1945 GROUP BY race";
     let questions = [
         // Other rows, other values, other columns.
@@ -165,14 +165,14 @@ async fn other_questions_are_bought() {
         "SELECT race, count(DISTINCT birth_year), count(*) FROM nls.women GROUP BY race",
         "SELECT race, bool_and(years_of_school > 3) FROM nls.women GROUP BY race",
     ];
-    buys(&veil, &Veil::asker(), &questions).await;
+    buys(&veil, &Veil::requester(), &questions).await;
     veil.rows_as(
-        &Veil::asker(),
+        &Veil::requester(),
         "SELECT married, south, metro, count(*) FROM nls.interviews GROUP BY 1, 2, 3",
     )
     .await
     .unwrap();
-    for (wishes, sql) in [
+    for (session_settings, sql) in [
         (
             SessionSettings {
                 reuse: Reuse::Exact,
@@ -205,8 +205,8 @@ async fn other_questions_are_bought() {
         buys(
             &veil,
             &Requester {
-                wishes,
-                ..Veil::asker()
+                session_settings,
+                ..Veil::requester()
             },
             &[sql],
         )
@@ -217,14 +217,14 @@ async fn other_questions_are_bought() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_released_by_threshold_is_never_summed() {
     let veil = Veil::demo(rich, Veil::silent()).await;
-    let wishes = SessionSettings {
+    let session_settings = SessionSettings {
         keys: pgveil::policy::KeyChoice::Threshold,
         ..SessionSettings::default()
     };
     veil.rows_as(
         &Requester {
-            wishes,
-            ..Veil::asker()
+            session_settings,
+            ..Veil::requester()
         },
         FINER,
     )
@@ -232,7 +232,7 @@ async fn what_was_released_by_threshold_is_never_summed() {
     .unwrap();
     buys(
         &veil,
-        &Veil::asker(),
+        &Veil::requester(),
         &[
             "SELECT count(*) FROM nls.women",
             "SELECT race, count(*) FROM nls.women GROUP BY race",
@@ -240,7 +240,7 @@ async fn what_was_released_by_threshold_is_never_summed() {
     )
     .await;
     veil.rows_as(
-        &Veil::asker(),
+        &Veil::requester(),
         "SELECT tenure_years, married, count(*) FROM nls.interviews GROUP \
         BY GROUPING SETS ((tenure_years), (married))",
     )
@@ -248,7 +248,7 @@ async fn what_was_released_by_threshold_is_never_summed() {
     .unwrap();
     buys(
         &veil,
-        &Veil::asker(),
+        &Veil::requester(),
         &["SELECT married, count(*) FROM nls.interviews GROUP BY married"],
     )
     .await;
@@ -258,8 +258,8 @@ async fn what_was_released_by_threshold_is_never_summed() {
 async fn more_epsilon_or_less_error_is_bought() {
     let veil = Veil::demo(rich, None).await;
     let at = |epsilon: f64| Requester {
-        wishes: Veil::wishes(epsilon),
-        ..Veil::asker()
+        session_settings: Veil::session_settings(epsilon),
+        ..Veil::requester()
     };
     veil.rows_as(&at(0.3), FINER).await.unwrap();
     let spent = veil.spent().await;
@@ -278,11 +278,11 @@ async fn more_epsilon_or_less_error_is_bought() {
     .await;
     // A wanted error is met by sums whose error is that small.
     let wanting = |error: f64| Requester {
-        wishes: SessionSettings {
+        session_settings: SessionSettings {
             target_error: Some(TargetError::Absolute(error).into()),
             ..SessionSettings::default()
         },
-        ..Veil::asker()
+        ..Veil::requester()
     };
     let sql = "SELECT college_graduate, count(*) FROM nls.women GROUP BY 1";
     let spent = veil.spent().await;
@@ -291,12 +291,17 @@ async fn more_epsilon_or_less_error_is_bought() {
     buys(&veil, &wanting(9.0), &[sql]).await;
     // So many groups that their sum is far worse than a bought answer.
     veil.rows_as(
-        &Veil::asker(),
+        &Veil::requester(),
         "SELECT birth_year, years_of_school, count(*) FROM nls.women GROUP BY 1, 2",
     )
     .await
     .unwrap();
-    buys(&veil, &Veil::asker(), &["SELECT count(*) FROM nls.women"]).await;
+    buys(
+        &veil,
+        &Veil::requester(),
+        &["SELECT count(*) FROM nls.women"],
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -304,9 +309,9 @@ async fn answers_of_other_roles_versions_and_ledgers_are_not_summed() {
     let veil = Veil::demo(|y| with_colleague(rich(y)), Veil::silent()).await;
     let colleague = Requester {
         role: "colleague".to_owned(),
-        ..Veil::asker()
+        ..Veil::requester()
     };
-    veil.rows_as(&Veil::asker(), FINER).await.unwrap();
+    veil.rows_as(&Veil::requester(), FINER).await.unwrap();
     let spent = async || {
         veil.engine
             .ledger()
@@ -361,7 +366,7 @@ async fn finer_and_coarser_askers_at_once() {
             .map(|session| {
                 let proxy = Arc::clone(&proxies[session % 2]);
                 tokio::spawn(async move {
-                    rows_of(&proxy, &Veil::asker(), questions[session % 3])
+                    rows_of(&proxy, &Veil::requester(), questions[session % 3])
                         .await
                         .unwrap()
                 })
@@ -383,8 +388,8 @@ async fn finer_and_coarser_askers_at_once() {
         );
         for sql in questions {
             assert_eq!(
-                rows_of(&proxies[0], &Veil::asker(), sql).await.unwrap(),
-                rows_of(&proxies[1], &Veil::asker(), sql).await.unwrap(),
+                rows_of(&proxies[0], &Veil::requester(), sql).await.unwrap(),
+                rows_of(&proxies[1], &Veil::requester(), sql).await.unwrap(),
                 "{sql}"
             );
         }
@@ -424,7 +429,7 @@ async fn sums_are_as_far_off_as_they_say() {
     for _ in 0..rounds {
         veil.rows_as(&Veil::fresh(), FINER).await.unwrap();
         let spent = veil.spent().await;
-        let row = veil.rows_as(&Veil::asker(), sql).await.unwrap();
+        let row = veil.rows_as(&Veil::requester(), sql).await.unwrap();
         assert_eq!(veil.spent().await, spent);
         let values: Vec<f64> = row[0].split('|').map(|v| v.parse().unwrap()).collect();
         squares[0] += ((values[0] - truth) / values[1]).powi(2);
@@ -440,7 +445,7 @@ async fn sums_are_as_far_off_as_they_say() {
     // Four groups of two races, with the same noise each: twice one group's error.
     let one = "SELECT pgveil.stderr(count(*)) FROM nls.women WHERE race = 'white' AND \
         college_graduate = 1";
-    let own: f64 = veil.rows_as(&Veil::asker(), one).await.unwrap()[0]
+    let own: f64 = veil.rows_as(&Veil::requester(), one).await.unwrap()[0]
         .parse()
         .unwrap();
     assert!((errors[0] / own - 2.0).abs() < 1e-9, "{} {own}", errors[0]);
@@ -457,7 +462,7 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
         !before.iter().any(|line| line.starts_with("Reuse:")),
         "{before:#?}"
     );
-    veil.rows_as(&Veil::asker(), FINER).await.unwrap();
+    veil.rows_as(&Veil::requester(), FINER).await.unwrap();
     let lines = veil
         .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
         .await;
@@ -480,7 +485,7 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
     );
     assert!(
         !veil
-            .explained(exact().wishes, &format!("EXPLAIN {sql}"))
+            .explained(exact().session_settings, &format!("EXPLAIN {sql}"))
             .await
             .iter()
             .any(|line| line.starts_with("Reuse:"))
@@ -511,14 +516,14 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
     assert_eq!(document[0]["cost_now"]["mu_squared"], 0.0);
     assert!(document[0]["cost"]["mu_squared"].as_f64().unwrap() > 0.0);
     let heard = async |notices| {
-        let asker = Requester {
-            wishes: SessionSettings {
+        let requester = Requester {
+            session_settings: SessionSettings {
                 notices,
                 ..SessionSettings::default()
             },
-            ..Veil::asker()
+            ..Veil::requester()
         };
-        veil.ask_as(&asker, sql).await.unwrap().notices
+        veil.ask_as(&requester, sql).await.unwrap().notices
     };
     assert!(heard(Notices::Off).await.is_empty());
     let cost = heard(Notices::Cost).await;
@@ -619,7 +624,7 @@ async fn comparisons_of_columns_reach_past_their_bounds() {
     let within = "FROM s.p WHERE x >= 0 AND x <= y GROUP BY";
     let keyed = ["SELECT x, count(*) AS n", "SELECT x > 5, count(*) AS n"]
         .map(|select| format!("{select} {within} 1 ORDER BY 1"));
-    veil.answers_as_postgresql(&Veil::asker(), &keyed.each_ref().map(String::as_str))
+    veil.answers_as_postgresql(&Veil::requester(), &keyed.each_ref().map(String::as_str))
         .await;
     let past = [
         "SELECT y > b, count(*) FROM s.p GROUP BY 1 ORDER BY 1",
@@ -630,20 +635,20 @@ async fn comparisons_of_columns_reach_past_their_bounds() {
     veil.answers_as_postgresql(&Veil::fresh(), &past).await;
     // Of finer groups, whether or not they are summed.
     veil.rows_as(
-        &Veil::asker(),
+        &Veil::requester(),
         "SELECT y > b, x > 5, count(*) FROM s.p GROUP BY 1, 2",
     )
     .await
     .unwrap();
     veil.rows_as(
-        &Veil::asker(),
+        &Veil::requester(),
         "SELECT y, b, count(*) FROM s.p GROUP BY 1, 2",
     )
     .await
     .unwrap();
-    veil.answers_as_postgresql(&Veil::asker(), &past).await;
+    veil.answers_as_postgresql(&Veil::requester(), &past).await;
     veil.answers_as_postgresql(
-        &Veil::asker(),
+        &Veil::requester(),
         &["SELECT x > 5, count(*) FROM s.p GROUP BY 1 ORDER BY 1"],
     )
     .await;
@@ -655,7 +660,7 @@ async fn only_whole_lists_are_added_up() {
     let veil = shop(SHOP, SHOP_POLICY).await;
     for key in ["closed", "is_new", "shop", "x"] {
         veil.rows_as(
-            &Veil::asker(),
+            &Veil::requester(),
             &format!("SELECT region, {key}, count(*), sum(x) FROM s.p GROUP BY 1, 2"),
         )
         .await
@@ -666,7 +671,7 @@ async fn only_whole_lists_are_added_up() {
         let whole = format!("SELECT {key}, count(*), sum(x) FROM s.p GROUP BY {key}");
         buys(
             &veil,
-            &Veil::asker(),
+            &Veil::requester(),
             &[
                 &whole,
                 &format!("SELECT {key}, count(*) FROM s.p WHERE region <> 'north' GROUP BY {key}"),
@@ -675,7 +680,7 @@ async fn only_whole_lists_are_added_up() {
         .await;
         buys(
             &veil,
-            &Veil::asker(),
+            &Veil::requester(),
             &[&format!(
                 "SELECT {key}, count(*) FROM s.p WHERE region IN \
             ('north', 'elsewhere') GROUP BY {key}"
@@ -692,20 +697,20 @@ async fn only_whole_lists_are_added_up() {
     // grow.
     for (key, some) in [("size", "x > 3"), ("keyed", "x > 4")] {
         let told = format!("is_new, count(*) FILTER (WHERE {some}) FROM s.p GROUP BY");
-        veil.rows_as(&Veil::asker(), &format!("SELECT {key}, {told} 1, 2"))
+        veil.rows_as(&Veil::requester(), &format!("SELECT {key}, {told} 1, 2"))
             .await
             .unwrap();
-        buys(&veil, &Veil::asker(), &[&format!("SELECT {told} 1")]).await;
+        buys(&veil, &Veil::requester(), &[&format!("SELECT {told} 1")]).await;
     }
     veil.rows_as(
-        &Veil::asker(),
+        &Veil::requester(),
         "SELECT other, is_new, count(*), var_pop(x) FROM s.p GROUP BY 1, 2",
     )
     .await
     .unwrap();
     buys(
         &veil,
-        &Veil::asker(),
+        &Veil::requester(),
         &["SELECT is_new, count(*), var_pop(x) FROM s.p GROUP BY is_new"],
     )
     .await;
@@ -725,7 +730,7 @@ async fn only_whole_lists_are_added_up() {
     )
     .await;
     veil.rows_as(
-        &Veil::asker(),
+        &Veil::requester(),
         "SELECT region, is_new, closed, count(*) FROM s.p WHERE x > 2 GROUP BY 1, 2, 3",
     )
     .await
@@ -749,7 +754,7 @@ async fn random_questions_are_answered_as_if_bought() {
             let sql = question(&mut random);
             let spent = veil.spent().await;
             let asked = veil
-                .rows_as(&Veil::asker(), &sql)
+                .rows_as(&Veil::requester(), &sql)
                 .await
                 .unwrap_or_else(|e| panic!("seed {seed}: {sql}: {:?}", e.report()));
             let was_free = veil.spent().await == spent;

@@ -8,19 +8,19 @@ use crate::fixture::Veil;
 
 async fn planned(
     veil: &Veil,
-    wishes: SessionSettings,
+    session_settings: SessionSettings,
     sql: &str,
 ) -> Result<std::sync::Arc<Plan>, (String, String)> {
     let statements = parse(sql).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else {
         panic!("one query is wanted: {sql}")
     };
-    let asker = pgveil::engine::Requester {
-        wishes,
-        ..Veil::asker()
+    let requester = pgveil::engine::Requester {
+        session_settings,
+        ..Veil::requester()
     };
     veil.engine
-        .plan(&asker, query)
+        .plan(&requester, query)
         .await
         .map(|(plan, _)| plan)
         .map_err(|e| (e.report().sqlstate, e.report().message))
@@ -132,12 +132,12 @@ async fn text_of_private_values_is_that_of_the_session() {
         let [Statement::Query(query)] = statements.as_slice() else {
             panic!("one query is wanted: {sql}")
         };
-        let asker = pgveil::engine::Requester {
+        let requester = pgveil::engine::Requester {
             settings: vec![(name.to_owned(), value.to_owned())],
-            ..Veil::asker()
+            ..Veil::requester()
         };
         veil.engine
-            .plan(&asker, query)
+            .plan(&requester, query)
             .await
             .map(|_| ())
             .map_err(|e| e.report().sqlstate)
@@ -200,12 +200,12 @@ async fn intervals_below_the_cut_are_read_in_the_sessions_style_or_refused() {
         let [Statement::Query(query)] = statements.as_slice() else {
             panic!("one query is wanted: {sql}")
         };
-        let asker = pgveil::engine::Requester {
+        let requester = pgveil::engine::Requester {
             settings: vec![("IntervalStyle".to_owned(), style.to_owned())],
-            ..Veil::asker()
+            ..Veil::requester()
         };
         veil.engine
-            .plan(&asker, query)
+            .plan(&requester, query)
             .await
             .map(|_| ())
             .map_err(|e| e.report().message)
@@ -263,9 +263,9 @@ async fn each_aggregate_may_have_a_wanted_error_of_its_own() {
     let sql =
         "SELECT sum(tenure_years), sum(hours_per_week), sum(weeks_worked) FROM nls.interviews";
     let plan = async |text: &str| {
-        let mut wishes = SessionSettings::default();
-        wishes.set("pgveil.target_error", text).unwrap();
-        planned(&veil, wishes, sql).await.unwrap()
+        let mut session_settings = SessionSettings::default();
+        session_settings.set("pgveil.target_error", text).unwrap();
+        planned(&veil, session_settings, sql).await.unwrap()
     };
     let cost = |plan: &Plan| plan.loss().mu_squared.to_f64();
     let same = plan("30000%").await;
@@ -292,7 +292,9 @@ async fn each_aggregate_may_have_a_wanted_error_of_its_own() {
 async fn narrower_bounds_make_less_noise() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let sql = "SELECT industry_code, count(*) FROM nls.interviews GROUP BY industry_code";
-    let noise = async |wishes| deviations(&planned(&veil, wishes, sql).await.unwrap())[0];
+    let noise = async |session_settings| {
+        deviations(&planned(&veil, session_settings, sql).await.unwrap())[0]
+    };
     let all = noise(SessionSettings::default()).await;
     let groups = noise(SessionSettings {
         groups_per_unit: Some(2),
@@ -308,7 +310,7 @@ async fn narrower_bounds_make_less_noise() {
         rows < groups && groups <= all && rows < all / 10.0,
         "{all} {groups} {rows}"
     );
-    for wishes in [
+    for session_settings in [
         SessionSettings {
             groups_per_unit: Some(1_000_000),
             ..SessionSettings::default()
@@ -317,12 +319,12 @@ async fn narrower_bounds_make_less_noise() {
             rows_per_unit: Some(1_000_000),
             ..SessionSettings::default()
         },
-        Veil::wishes(1.5),
+        Veil::session_settings(1.5),
     ] {
         assert_eq!(
-            planned(&veil, wishes, sql).await.unwrap_err().0,
+            planned(&veil, session_settings, sql).await.unwrap_err().0,
             "22023",
-            "{wishes:?}"
+            "{session_settings:?}"
         );
     }
 }

@@ -60,8 +60,8 @@ async fn statistics_without_noise_equal_postgresql() {
     ];
     veil.answers_as_postgresql(
         &Requester {
-            wishes: Veil::wishes(0.2),
-            ..Veil::asker()
+            session_settings: Veil::session_settings(0.2),
+            ..Veil::requester()
         },
         &questions,
     )
@@ -76,7 +76,7 @@ async fn chosen_values_lie_within_their_bounds() {
         birth_year), stddev_pop(birth_year), \
                corr(birth_year, years_of_school), count(DISTINCT birth_year) FROM nls.women";
     for _ in 0..3 {
-        let rows = veil.rows_as(&Veil::asker(), sql).await.unwrap();
+        let rows = veil.rows_as(&Veil::requester(), sql).await.unwrap();
         let values: Vec<f64> = rows[0].split('|').map(|v| v.parse().unwrap()).collect();
         let [least, greatest, median, deviation, correlation, distinct] = values.as_slice() else {
             panic!("{rows:?}")

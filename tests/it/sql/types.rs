@@ -68,7 +68,8 @@ async fn columns_of_other_types_are_answered() {
             state HAVING count(*) > 100)",
         "SELECT max(price), count(city) FROM shop.orders WHERE price BETWEEN SYMMETRIC 30 AND 30",
     ];
-    veil.answers_as_postgresql(&Veil::asker(), &questions).await;
+    veil.answers_as_postgresql(&Veil::requester(), &questions)
+        .await;
     for sql in [
         "SELECT count(*) FROM shop.orders WHERE state = 'lost'",
         "SELECT count(*) FROM shop.orders WHERE state = 'lost'::shop.\"State of it\"",
@@ -103,9 +104,9 @@ async fn constants_are_cast_to_enums_that_are_shown() {
             .unwrap()
     };
     let veil = Veil::over_settings(fill, POLICY, Veil::silent()).await;
-    let asker = pgveil::engine::Requester {
+    let requester = pgveil::engine::Requester {
         search_path: vec!["shop".to_owned()],
-        ..Veil::asker()
+        ..Veil::requester()
     };
     veil.client
         .batch_execute("SET search_path = shop")
@@ -130,7 +131,7 @@ async fn constants_are_cast_to_enums_that_are_shown() {
         "SELECT coalesce(state, 'paid'::\"State of it\") AS s, count(*) FROM orders GROUP BY 1 \
             HAVING count(*) > 0 ORDER BY 1",
     ];
-    veil.answers_as_postgresql(&asker, &questions).await;
+    veil.answers_as_postgresql(&requester, &questions).await;
     for (sql, states) in [
         (
             "SELECT count(*) FROM orders WHERE state = 'paid'::other.\"State of it\"",
@@ -154,7 +155,7 @@ async fn constants_are_cast_to_enums_that_are_shown() {
         ),
     ] {
         let error = veil
-            .ask_as(&asker, sql)
+            .ask_as(&requester, sql)
             .await
             .err()
             .unwrap_or_else(|| panic!("{sql} was answered"))
@@ -212,7 +213,7 @@ async fn texts_are_read_as_postgresql_reads_them() {
         }
     }
     veil.answers_as_postgresql(
-        &Veil::asker(),
+        &Veil::requester(),
         &questions.iter().map(String::as_str).collect::<Vec<_>>(),
     )
     .await;
@@ -717,5 +718,6 @@ tables: {public.people: {unit: id, columns: {f4: {bounds: [-0.7, 0.1]}, f8: {bou
         .map(|condition| format!("SELECT count(*) FROM people WHERE {condition}"))
         .collect();
     let questions: Vec<&str> = questions.iter().map(String::as_str).collect();
-    veil.answers_as_postgresql(&Veil::asker(), &questions).await;
+    veil.answers_as_postgresql(&Veil::requester(), &questions)
+        .await;
 }

@@ -7,19 +7,19 @@ use pgveil::policy::SessionSettings;
 use crate::fixture::Veil;
 
 async fn rows(veil: &Veil, sql: &str) -> Vec<String> {
-    veil.rows_as(&Veil::asker(), sql)
+    veil.rows_as(&Veil::requester(), sql)
         .await
         .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
 }
 
 /// Every column of one row as a number.
-async fn numbers(veil: &Veil, wishes: SessionSettings, sql: &str) -> Vec<f64> {
-    let asker = pgveil::engine::Requester {
-        wishes,
-        ..Veil::asker()
+async fn numbers(veil: &Veil, session_settings: SessionSettings, sql: &str) -> Vec<f64> {
+    let requester = pgveil::engine::Requester {
+        session_settings,
+        ..Veil::requester()
     };
     let rows = veil
-        .rows_as(&asker, sql)
+        .rows_as(&requester, sql)
         .await
         .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
     rows[0]
@@ -176,7 +176,7 @@ async fn an_aggregate_comes_with_its_error() {
     );
     let average = "SELECT avg(hourly_wage), pgveil.stderr(avg(hourly_wage)), \
         pgveil.ci_low(avg(hourly_wage)), pgveil.ci_high(avg(hourly_wage)) FROM nls.interviews";
-    let found = numbers(&veil, Veil::wishes(1.0), average).await;
+    let found = numbers(&veil, Veil::session_settings(1.0), average).await;
     assert!(
         found[2] < found[0] && found[0] < found[3] && found[1] > 0.0 && found[1] < 2.0,
         "{found:?}"
@@ -235,7 +235,7 @@ async fn types_are_known_before_anything_is_asked() {
         };
         let described = veil
             .engine
-            .describe(&Veil::asker(), query, &[])
+            .describe(&Veil::requester(), query, &[])
             .await
             .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
         assert_eq!(

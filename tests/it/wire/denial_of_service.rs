@@ -45,7 +45,7 @@ async fn dear_free_statements_leave_room_for_others_and_are_cancelled() {
         let (engine, dear, cancel) = (Arc::clone(&veil.engine), dear.clone(), cancel.clone());
         tokio::spawn(async move {
             engine
-                .answer(&Veil::asker(), &dear, &[], &[], &[Format::Text], cancel)
+                .answer(&Veil::requester(), &dear, &[], &[], &[Format::Text], cancel)
                 .await
         })
     };
@@ -56,7 +56,7 @@ async fn dear_free_statements_leave_room_for_others_and_are_cancelled() {
     }
     let colleague = Requester {
         role: "colleague".to_owned(),
-        ..Veil::asker()
+        ..Veil::requester()
     };
     assert_eq!(
         rows_of(&veil.engine, &colleague, "SELECT count(*) FROM nls.women")
@@ -94,7 +94,7 @@ async fn queries_of_with_are_read_once_and_not_without_end() {
         format!("{row} SELECT count(*) FROM c{}", length - 1)
     };
     assert_eq!(
-        veil.rows_as(&Veil::asker(), &women(90)).await.unwrap(),
+        veil.rows_as(&Veil::requester(), &women(90)).await.unwrap(),
         ["4711"]
     );
     for length in [102, 3_000] {
@@ -130,10 +130,10 @@ async fn queries_of_with_are_read_once_and_not_without_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_on_their_way_are_counted() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
-    let asker = Veil::asker();
+    let requester = Veil::requester();
     let much = "SELECT n, repeat('x', 100) FROM generate_series(1, 30000) n";
-    let all = asker.share.hold((3 << 30) / 4).unwrap();
-    let refusal = rows_of(&veil.engine, &asker, much)
+    let all = requester.share.hold((3 << 30) / 4).unwrap();
+    let refusal = rows_of(&veil.engine, &requester, much)
         .await
         .unwrap_err()
         .report();
@@ -144,7 +144,7 @@ async fn answers_on_their_way_are_counted() {
     assert_eq!(
         rows_of(
             &veil.engine,
-            &asker,
+            &requester,
             "SELECT count(*) FROM generate_series(1, 30000)"
         )
         .await
@@ -153,11 +153,11 @@ async fn answers_on_their_way_are_counted() {
     );
     drop(all);
     assert_eq!(
-        rows_of(&veil.engine, &asker, much).await.unwrap().len(),
+        rows_of(&veil.engine, &requester, much).await.unwrap().len(),
         30_000
     );
     assert!(
-        asker.share.hold((3 << 30) / 4).is_ok(),
+        requester.share.hold((3 << 30) / 4).is_ok(),
         "all was given back"
     );
 }
@@ -235,16 +235,20 @@ async fn stored_answers_are_held_against_the_stock() {
         counts.join(", ")
     );
     veil.ask(&sql).await.unwrap();
-    let stock = MemoryBudget::default();
-    let asker = Requester {
-        share: stock.share("analyst"),
-        ..Veil::asker()
+    let memory = MemoryBudget::default();
+    let requester = Requester {
+        share: memory.share("analyst"),
+        ..Veil::requester()
     };
-    let hoard = stock.share("analyst").hold(767 << 20).unwrap();
+    let hoard = memory.share("analyst").hold(767 << 20).unwrap();
     let Statement::Query(query) = parse(&sql).unwrap().remove(0) else {
         panic!("{sql}")
     };
-    let explained = async || veil.engine.explain(&asker, &query, &[], &[], false).await;
+    let explained = async || {
+        veil.engine
+            .explain(&requester, &query, &[], &[], false)
+            .await
+    };
     assert_eq!(explained().await.unwrap_err().report().sqlstate, "53200");
     drop(hoard);
     assert!(
@@ -386,7 +390,7 @@ async fn parameters_that_unfold_are_refused() {
         let answered = veil
             .engine
             .answer(
-                &Veil::asker(),
+                &Veil::requester(),
                 query,
                 &oids,
                 &arguments,
@@ -482,7 +486,14 @@ async fn who_waits_for_a_place_can_be_cancelled() {
         );
         tokio::spawn(async move {
             engine
-                .answer(&Veil::asker(), &query, &[], &[], &[Format::Text], cancel)
+                .answer(
+                    &Veil::requester(),
+                    &query,
+                    &[],
+                    &[],
+                    &[Format::Text],
+                    cancel,
+                )
                 .await
         })
     };
@@ -511,7 +522,7 @@ async fn plans(veil: &Veil, sql: &str) -> Result<(), Error> {
     let [Statement::Query(query)] = statements.as_slice() else {
         panic!("{sql}")
     };
-    veil.engine.plan(&Veil::asker(), query).await.map(drop)
+    veil.engine.plan(&Veil::requester(), query).await.map(drop)
 }
 
 /// What walks a tree ends the process where the tree is too deep for the stack.

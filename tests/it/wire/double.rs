@@ -47,7 +47,7 @@ impl Double {
 }
 
 /// Column names and type OIDs of a statement.
-fn columns(sql: &str, asker: &Requester) -> Vec<ColumnDescription> {
+fn columns(sql: &str, requester: &Requester) -> Vec<ColumnDescription> {
     let of = |names: &[(&str, u32, i16)]| {
         let column = |&(name, type_oid, type_size): &(&str, u32, i16)| ColumnDescription {
             name: name.to_owned(),
@@ -62,7 +62,7 @@ fn columns(sql: &str, asker: &Requester) -> Vec<ColumnDescription> {
         of(&vec![(name.as_str(), 23, 4); 1_000])
     } else if sql.contains("three") {
         of(&[("a", 23, 4), ("b", 23, 4), ("c", 23, 4)])
-    } else if sql.contains("shifting") && asker.search_path == ["other"] {
+    } else if sql.contains("shifting") && requester.search_path == ["other"] {
         of(&[("?column?", 20, 8)])
     } else if sql.contains("asker") || sql.contains('$') {
         of(&[("text", 25, -1)])
@@ -73,7 +73,7 @@ fn columns(sql: &str, asker: &Requester) -> Vec<ColumnDescription> {
 
 fn rows(
     sql: &str,
-    asker: &Requester,
+    requester: &Requester,
     arguments: &[Argument],
     formats: &[Format],
 ) -> Vec<Vec<Option<Bytes>>> {
@@ -90,20 +90,20 @@ fn rows(
         })
     };
     if sql.contains("pg_backend_pid") {
-        return vec![vec![number(asker.process, 0)]];
+        return vec![vec![number(requester.process, 0)]];
     }
     if sql.contains("asker") {
         let Requester {
             role,
-            wishes,
+            session_settings,
             settings,
             search_path,
             process: _,
             share: _,
-        } = asker;
+        } = requester;
         return vec![text(format!(
             "{role} {:?} {search_path:?} {settings:?}",
-            wishes.epsilon
+            session_settings.epsilon
         ))];
     }
     if let Some(values) = sql.strip_prefix("VALUES (CAST((") {
@@ -167,17 +167,17 @@ impl Service for Double {
         "\"$user\", public".to_owned()
     }
 
-    fn wishes(&self, _: &str) -> SessionSettings {
+    fn session_settings(&self, _: &str) -> SessionSettings {
         SessionSettings {
             groups_per_unit: Some(7),
             ..SessionSettings::default()
         }
     }
 
-    fn in_force(&self, wishes: &SessionSettings, name: &str) -> String {
-        match (name, wishes.epsilon) {
+    fn in_force(&self, session_settings: &SessionSettings, name: &str) -> String {
+        match (name, session_settings.epsilon) {
             ("pgveil.epsilon", None) => "0.5".to_owned(),
-            _ => wishes.show(name),
+            _ => session_settings.show(name),
         }
     }
 
@@ -189,8 +189,8 @@ impl Service for Double {
         }
     }
 
-    fn admits(&self, wishes: &SessionSettings) -> Result<(), Refusal> {
-        match wishes.epsilon {
+    fn admits(&self, session_settings: &SessionSettings) -> Result<(), Refusal> {
+        match session_settings.epsilon {
             Some(epsilon) if epsilon > 2.0 => Err(Refusal::new(
                 "22023",
                 "pgveil.epsilon may be at most 2 here",
@@ -222,7 +222,7 @@ impl Service for Double {
 
     async fn describe(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
@@ -240,13 +240,13 @@ impl Service for Double {
             .collect();
         Ok(Description {
             parameters,
-            columns: columns(&sql, asker),
+            columns: columns(&sql, requester),
         })
     }
 
     async fn answer(
         &self,
-        asker: &Requester,
+        requester: &Requester,
         query: &Query,
         _: &[u32],
         arguments: &[Argument],
@@ -272,15 +272,16 @@ impl Service for Double {
             } else if sql.contains("gated") {
                 let _ = self.gate.subscribe().wait_for(|is_open| *is_open).await;
             }
-            let notices = if sql.contains("noted") && asker.wishes.notices != Notices::Off {
-                vec!["spent epsilon 0.1".to_owned()]
-            } else {
-                Vec::new()
-            };
-            let rows = rows(&sql, asker, arguments, formats);
-            let held = asker.share.hold_rows(&rows).map_err(Error::Shadow);
+            let notices =
+                if sql.contains("noted") && requester.session_settings.notices != Notices::Off {
+                    vec!["spent epsilon 0.1".to_owned()]
+                } else {
+                    Vec::new()
+                };
+            let rows = rows(&sql, requester, arguments, formats);
+            let held = requester.share.hold_rows(&rows).map_err(Error::Shadow);
             held.map(|held| Answer {
-                columns: columns(&sql, asker),
+                columns: columns(&sql, requester),
                 rows,
                 notices,
                 warnings: Vec::new(),

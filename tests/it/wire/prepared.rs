@@ -66,19 +66,19 @@ async fn values_are_computed_and_bound() {
             "SET DateStyle = 'SQL, DMY'; SET extra_float_digits = 0; PREPARE q (text) AS SELECT $1",
         )
         .await;
-    let asker = socket.value("EXECUTE q ('asker')").await;
+    let requester = socket.value("EXECUTE q ('asker')").await;
     assert!(
-        asker.contains("(\"DateStyle\", \"SQL, DMY\")")
-            && asker.contains("(\"extra_float_digits\", \"0\")"),
-        "{asker}"
+        requester.contains("(\"DateStyle\", \"SQL, DMY\")")
+            && requester.contains("(\"extra_float_digits\", \"0\")"),
+        "{requester}"
     );
     assert_eq!(
         (
-            asker.matches("DateStyle").count(),
-            asker.matches("extra_float_digits").count()
+            requester.matches("DateStyle").count(),
+            requester.matches("extra_float_digits").count()
         ),
         (1, 1),
-        "{asker}"
+        "{requester}"
     );
 }
 

@@ -126,9 +126,9 @@ async fn unqualified_names_work_as_on_the_database() {
         .batch_execute(r#"SET search_path = "Shop Data", archive"#)
         .await
         .unwrap();
-    let asker = Requester {
+    let requester = Requester {
         search_path: schemas(&veil.engine.search_path("analyst"), "analyst"),
-        ..Veil::asker()
+        ..Veil::requester()
     };
     let questions = [
         "SELECT sum(price) FROM orders",
@@ -140,9 +140,9 @@ async fn unqualified_names_work_as_on_the_database() {
             n ON n.oid = c.relnamespace
          WHERE c.relkind = 'r' AND n.nspname IN ('Shop Data', 'archive') ORDER BY 1, 2",
     ];
-    veil.answers_as_postgresql(&asker, &questions).await;
+    veil.answers_as_postgresql(&requester, &questions).await;
     let missing = veil
-        .ask_as(&asker, "SELECT count(*) FROM mine")
+        .ask_as(&requester, "SELECT count(*) FROM mine")
         .await
         .err()
         .unwrap()

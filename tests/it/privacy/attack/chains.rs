@@ -99,7 +99,7 @@ async fn thousands_of_parameters_are_answered() {
         let answered = veil
             .engine
             .answer(
-                &Veil::asker(),
+                &Veil::requester(),
                 query,
                 &vec![23; TERMS],
                 &arguments,

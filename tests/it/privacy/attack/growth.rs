@@ -232,7 +232,7 @@ async fn guards_of_floats_do_not_double() {
                 let [pgveil::parse::Statement::Query(query)] = parsed.as_slice() else {
                     panic!("{sql}")
                 };
-                match veil.engine.plan(&Veil::asker(), query).await {
+                match veil.engine.plan(&Veil::requester(), query).await {
                     Err(error) => assert!(
                         ["54001", "0A000"].contains(&error.report().sqlstate.as_str()),
                         "{sql}\n{:?}",

@@ -12,11 +12,11 @@ use crate::fixture::Veil;
 /// Buys each answer anew.
 fn fresh(epsilon: f64) -> Requester {
     Requester {
-        wishes: SessionSettings {
+        session_settings: SessionSettings {
             reuse: Reuse::Off,
-            ..Veil::wishes(epsilon)
+            ..Veil::session_settings(epsilon)
         },
-        ..Veil::asker()
+        ..Veil::requester()
     }
 }
 
@@ -38,7 +38,7 @@ async fn no_arm_is_slow_for_one_row() {
         let [pgveil::parse::Statement::Query(query)] = statements.as_slice() else {
             panic!("{sql}")
         };
-        if let Ok((plan, _)) = veil.engine.plan(&Veil::asker(), query).await {
+        if let Ok((plan, _)) = veil.engine.plan(&Veil::requester(), query).await {
             let story = pgveil::engine::describe_plan(&plan, 1e-7);
             let emitted: Vec<&String> = story
                 .iter()
@@ -121,7 +121,7 @@ async fn reconstruction_ends_with_the_budget() {
         let before = veil.spent().await;
         let answer = veil
             .rows_as(
-                &Veil::asker(),
+                &Veil::requester(),
                 &format!("SELECT count(*) FROM nls.women WHERE {spelling}"),
             )
             .await
@@ -139,7 +139,7 @@ async fn reconstruction_ends_with_the_budget() {
             "SELECT count(*) FROM nls.women WHERE floor(5 * power(woman_id * {multiplier}, 0.5)) = \
                 floor(5 * power(woman_id * {multiplier}, 0.5) + 0.5)"
         );
-        match veil.rows_as(&Veil::asker(), &sql).await {
+        match veil.rows_as(&Veil::requester(), &sql).await {
             Ok(_) => answered += 1,
             Err(error) => {
                 assert_eq!(error.report().sqlstate, "53400", "{:?}", error.report());

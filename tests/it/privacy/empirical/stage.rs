@@ -146,7 +146,7 @@ impl Stage {
         self.gate
             .veil
             .engine
-            .plan(&Veil::asker(), query)
+            .plan(&Veil::requester(), query)
             .await
             .unwrap()
             .0

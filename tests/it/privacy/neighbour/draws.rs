@@ -10,7 +10,7 @@ use pgveil::parse::{Statement, parse};
 use pgveil::policy::{Reuse, SessionSettings};
 use tokio_util::sync::CancellationToken;
 
-use super::veiled::{Veiled, asker};
+use super::veiled::{Veiled, requester};
 use super::world::World;
 
 /// Every draw is the next multiple of a large step: equal noise is an equal draw. A step of nothing
@@ -36,12 +36,12 @@ impl Sampler for Counting {
 const EMPTY: &str = "SELECT kd, b, count(*) FROM people WHERE i4 < 0 GROUP BY kd, b";
 
 async fn counts(veiled: &Veiled) -> Vec<String> {
-    let asker = Requester {
-        wishes: SessionSettings {
+    let requester = Requester {
+        session_settings: SessionSettings {
             reuse: Reuse::Off,
-            ..asker().wishes
+            ..requester().session_settings
         },
-        ..asker()
+        ..requester()
     };
     let statements = parse(EMPTY).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else {
@@ -50,7 +50,7 @@ async fn counts(veiled: &Veiled) -> Vec<String> {
     let answer = veiled
         .engine
         .answer(
-            &asker,
+            &requester,
             query,
             &[],
             &[],

@@ -12,7 +12,7 @@ use super::grammar::{Grammar, sets};
 use super::random::{Random, seeds};
 use super::subqueries::membership;
 use super::total::tame;
-use super::veiled::{Veiled, asker};
+use super::veiled::{Veiled, requester};
 use super::world::World;
 
 type Rows = Vec<Vec<Option<String>>>;
@@ -24,7 +24,7 @@ async fn asked(engine: &Engine, sql: &str) -> Result<Rows, String> {
     };
     let answer = engine
         .answer(
-            &asker(),
+            &requester(),
             query,
             &[],
             &[],
@@ -50,7 +50,7 @@ async fn is_thresholded(engine: &Engine, sql: &str) -> bool {
     let [Statement::Query(query)] = statements.as_slice() else {
         return false;
     };
-    let Ok((plan, _)) = engine.plan(&asker(), query).await else {
+    let Ok((plan, _)) = engine.plan(&requester(), query).await else {
         return false;
     };
     plan.releases()

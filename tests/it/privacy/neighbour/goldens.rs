@@ -316,13 +316,13 @@ fn planned(world: &World, line: &str) -> Result<Plan, String> {
         }
         Some(_) | None => (Accounting::Gdp, None, line),
     };
-    let mut wishes = SessionSettings::default();
+    let mut session_settings = SessionSettings::default();
     if let Some(target) = wish {
-        wishes
+        session_settings
             .set("pgveil.target_error", target)
             .map_err(|refusal| format!("{refusal:?}"))?;
     }
-    world.plan_wished(sql, accounting, 1.0, wishes)
+    world.plan_wished(sql, accounting, 1.0, session_settings)
 }
 
 fn refused(refusal: &str) -> String {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::question::{Question, question};
 use super::random::{Random, seeds};
-use super::veiled::{Veiled, asker};
+use super::veiled::{Veiled, requester};
 use super::world::{HEAVY, UNITS, World};
 
 /// Random questions of each seed; `PGVEIL_TWIN_QUERIES` asks for more.
@@ -32,20 +32,20 @@ fn buyer(random: &mut Random) -> Requester {
         Notices::Cost
     };
     Requester {
-        wishes: SessionSettings {
+        session_settings: SessionSettings {
             reuse: Reuse::Off,
             notices,
-            ..asker().wishes
+            ..requester().session_settings
         },
-        ..asker()
+        ..requester()
     }
 }
 
-async fn ask(veiled: &Veiled, asker: &Requester, query: &Query) -> Result<Answer, Error> {
+async fn ask(veiled: &Veiled, requester: &Requester, query: &Query) -> Result<Answer, Error> {
     veiled
         .engine
         .answer(
-            asker,
+            requester,
             query,
             &[],
             &[],
@@ -56,8 +56,8 @@ async fn ask(veiled: &Veiled, asker: &Requester, query: &Query) -> Result<Answer
 }
 
 /// Every key of every release is known without the data, so that each group is there.
-async fn is_listed(veiled: &Veiled, asker: &Requester, query: &Query) -> bool {
-    let Ok((plan, _)) = veiled.engine.plan(asker, query).await else {
+async fn is_listed(veiled: &Veiled, requester: &Requester, query: &Query) -> bool {
+    let Ok((plan, _)) = veiled.engine.plan(requester, query).await else {
         return false;
     };
     plan.middles().is_empty()
@@ -73,11 +73,14 @@ async fn is_listed(veiled: &Veiled, asker: &Requester, query: &Query) -> bool {
 async fn same(
     one: &Veiled,
     two: &Veiled,
-    asker: &Requester,
+    requester: &Requester,
     query: &Query,
     keys: Option<usize>,
 ) -> Result<bool, String> {
-    let answers = (ask(one, asker, query).await, ask(two, asker, query).await);
+    let answers = (
+        ask(one, requester, query).await,
+        ask(two, requester, query).await,
+    );
     let of_values = |answer: &Result<Answer, Error>| {
         answer
             .as_ref()
@@ -101,7 +104,7 @@ async fn same(
                 ));
             }
             if let Some(keys) = keys
-                && is_listed(one, asker, query).await
+                && is_listed(one, requester, query).await
             {
                 let shown = |answer: &Answer| {
                     let mut rows: Vec<_> =

@@ -92,11 +92,11 @@ async fn engine(world: &World, directory: &std::path::Path) -> Engine {
     )
 }
 
-pub fn asker() -> Requester {
+pub fn requester() -> Requester {
     Requester {
         role: "ann".to_owned(),
-        wishes: Veil::wishes(1.0),
+        session_settings: Veil::session_settings(1.0),
         search_path: vec!["w".to_owned()],
-        ..Veil::asker()
+        ..Veil::requester()
     }
 }

@@ -174,14 +174,14 @@ impl World {
         } else {
             KeyChoice::Auto
         };
-        let mut wishes = SessionSettings {
+        let mut session_settings = SessionSettings {
             groups_per_unit,
             rows_per_unit,
             keys,
             ..SessionSettings::default()
         };
         if random.once_in(6) {
-            wishes
+            session_settings
                 .set("pgveil.target_error", "3000, 50000, 7000%, 1000000%")
                 .map_err(|r| format!("{r:?}"))?;
         }
@@ -189,7 +189,7 @@ impl World {
             sql,
             accounting,
             [1.0, 0.1, 0.01, 5.0][random.below(4)],
-            wishes,
+            session_settings,
         )
     }
 
@@ -212,9 +212,9 @@ impl World {
         sql: &str,
         accounting: Accounting,
         epsilon: f64,
-        wishes: SessionSettings,
+        session_settings: SessionSettings,
     ) -> Result<Plan, String> {
-        self.plan_of_session(sql, accounting, epsilon, wishes, true)
+        self.plan_of_session(sql, accounting, epsilon, session_settings, true)
     }
 
     fn plan_of_session(
@@ -222,7 +222,7 @@ impl World {
         sql: &str,
         accounting: Accounting,
         epsilon: f64,
-        wishes: SessionSettings,
+        session_settings: SessionSettings,
         is_utc: bool,
     ) -> Result<Plan, String> {
         let statements = parse(sql).map_err(|r| format!("{r:?}"))?;
@@ -238,7 +238,7 @@ impl World {
                 cap,
                 spent: Loss::ZERO,
             }],
-            wishes,
+            session_settings,
         };
         let constants = Constants {
             now: 847_000_000_000_000,

@@ -60,7 +60,7 @@ pub async fn cause(
     let [Statement::Query(query)] = statements.as_slice() else {
         return None;
     };
-    let Ok((plan, _)) = veil.engine.plan(&Veil::asker(), query).await else {
+    let Ok((plan, _)) = veil.engine.plan(&Veil::requester(), query).await else {
         return sql.contains("pg_catalog").then_some(Cause::Catalog);
     };
     let (ours, of_postgresql) = (normal(ours), normal(of_postgresql));
@@ -92,7 +92,7 @@ pub async fn cause(
         if paired && beyond(&ours, &all).is_empty() {
             return Some(Cause::Limit);
         }
-        let of_all = normal(&veil.rows_as(&Veil::asker(), &sql[..cut]).await.ok()?);
+        let of_all = normal(&veil.rows_as(&Veil::requester(), &sql[..cut]).await.ok()?);
         if is_listed && beyond(&all, &of_all).is_empty() {
             return Some(Cause::EmptyGroups);
         }

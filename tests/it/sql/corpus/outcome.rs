@@ -75,7 +75,7 @@ pub async fn outcome(veil: &Arc<Veil>, sql: &str) -> Outcome {
         let (veil, sql) = (Arc::clone(veil), sql.to_owned());
         tokio::spawn(async move {
             match parse(&sql).as_deref() {
-                Ok([Statement::Query(_)]) => veil.rows_as(&Veil::asker(), &sql).await,
+                Ok([Statement::Query(_)]) => veil.rows_as(&Veil::requester(), &sql).await,
                 Ok(statements) => Err(Error::Parse(pgveil::refusal::Refusal::new(
                     "",
                     format!("{} statements, not one query", statements.len()),

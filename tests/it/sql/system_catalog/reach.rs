@@ -8,10 +8,10 @@ use super::shop::Shop;
 
 /// Rows as text; an error by its SQLSTATE and message.
 async fn ask(shop: &Shop, sql: &str) -> Result<Vec<String>, String> {
-    ask_as(shop, &Shop::asker(), sql).await
+    ask_as(shop, &Shop::requester(), sql).await
 }
 
-async fn ask_as(shop: &Shop, asker: &Requester, sql: &str) -> Result<Vec<String>, String> {
+async fn ask_as(shop: &Shop, requester: &Requester, sql: &str) -> Result<Vec<String>, String> {
     let refused =
         |refusal: pgveil::refusal::Refusal| format!("{} {}", refusal.sqlstate, refusal.message);
     let statements = parse(sql).map_err(refused)?;
@@ -21,7 +21,7 @@ async fn ask_as(shop: &Shop, asker: &Requester, sql: &str) -> Result<Vec<String>
     let answer = shop
         .engine
         .answer(
-            asker,
+            requester,
             query,
             &[],
             &[],
@@ -137,14 +137,14 @@ async fn catalog_statements_reach_the_shown_schema_alone() {
         );
     }
     // A WITH name elsewhere in the statement does not turn a table into its empty twin.
-    let asker = Requester {
+    let requester = Requester {
         search_path: vec!["sales".to_owned()],
-        ..Shop::asker()
+        ..Shop::requester()
     };
     let sql = "SELECT (SELECT count(*) FROM orders), (WITH orders AS (SELECT 1) SELECT count(*) \
         FROM pg_class)";
     assert!(
-        ask_as(&shop, &asker, sql)
+        ask_as(&shop, &requester, sql)
             .await
             .expect_err(sql)
             .starts_with("0A000 ")
@@ -359,7 +359,7 @@ async fn catalogs_tell_of_the_client_and_of_nothing_inside() {
         };
         shop.engine
             .answer(
-                &Shop::asker(),
+                &Shop::requester(),
                 query,
                 &[],
                 &[],

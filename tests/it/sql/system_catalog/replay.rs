@@ -197,7 +197,7 @@ async fn through(shop: &Shop, sql: &str) -> Result<(Vec<String>, Rows), String> 
     let answer = shop
         .engine
         .answer(
-            &Shop::asker(),
+            &Shop::requester(),
             query,
             &[],
             &[],

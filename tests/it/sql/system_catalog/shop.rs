@@ -135,10 +135,10 @@ impl Shop {
         }
     }
 
-    pub fn asker() -> Requester {
+    pub fn requester() -> Requester {
         Requester {
             search_path: vec!["analyst".to_owned(), "public".to_owned()],
-            ..Veil::asker()
+            ..Veil::requester()
         }
     }
 }
