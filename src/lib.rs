@@ -6,41 +6,42 @@
 //! race ORDER BY 2`.
 //!
 //!  0. [`wire`] accepts the connection, checks the password (SCRAM), reads one message and calls
-//!     [`engine::Service::answer`]. Settings, transactions and EXPLAIN never get further than the
-//!     edge and the planner. Only [`engine::Engine`] knows the order of what follows.
+//!     [`engine::Service::answer`]. SET, BEGIN and the like are answered by the session itself.
+//!     [`engine::Engine`] alone knows the order of what follows.
 //!  1. [`parse::parse`]: text → [`parse::Statement`], by an allow-list of statements. Bound
-//!     parameters become constants of their types: [`shadow::Shadow::normalize_arguments`] has
+//!     parameters become constants of their types: [`shadow::Shadow::normalize_arguments`] lets
 //!     PostgreSQL read them, [`parse::Query::bind`] puts them in. [`shadow::Shadow::describe`] asks
 //!     PostgreSQL for the names and types of the answer's columns, in a second database that holds
 //!     no private row.
 //!  2. [`resolve::resolve`]: names and types, by the policy's own catalog: what the policy hides
-//!     does not exist. It cuts the statement: what reads private rows becomes *releases* in our own
-//!     small relation tree, the rest stays SQL, the *outer query*, over the releases' results. What
-//!     a release reads of other releases (`hourly_wage > (SELECT avg(hourly_wage) FROM …)`) is a
-//!     *middle query* between them.
+//!     does not exist. It *cuts* the statement. What reads private rows becomes *releases* in our
+//!     own relation tree ([`ir`]). The rest stays SQL: the *outer query*, over the releases'
+//!     results. SQL between two releases (`hourly_wage > (SELECT avg(hourly_wage) FROM …)`) is a
+//!     *middle query*.
 //!  3. [`analyze::analyze`]: every relation gets a label, and each release a lineage (which columns
 //!     are the privacy unit), a rule for each group key and a range for each summed value. Here the
-//!     path `interviews → women` is joined in and the join on `woman_id` is proved to keep units
+//!     path `interviews → women` is joined in, and the join on `woman_id` is proved to keep units
 //!     apart.
-//!  4. [`rewrite::rewrite`]: aggregates become one vector of integer coordinates; `price` chooses
-//!     mechanism and noise and says what they cost; `levels` emits the statement that clips each
-//!     woman's part before it is summed. The [`rewrite::Plan`] is pure: Parse, Describe and EXPLAIN
-//!     stop here, at no cost. [`finish::shape`] lets PostgreSQL confirm that the outer query has
-//!     the promised types.
-//!  5. Releases that the role holds already are recalled from the ledger, or summed of finer ones
-//!     that it holds ([`release::rollup`]), and are free. For the rest [`ledger::Ledger::purchase`]
+//!  4. [`rewrite::rewrite`]: counts and sums become one *vector* of integer coordinates; MIN, MAX,
+//!     percentiles and DISTINCT become *choices* with statements of their own. `price` chooses
+//!     mechanism and noise and says what they cost. `vector::clipped_aggregate` emits the statement
+//!     that clips each woman's contribution before it is summed. The [`rewrite::Plan`] is pure:
+//!     Parse, Describe and EXPLAIN stop here, at no cost. [`finish::shape`] lets PostgreSQL confirm
+//!     that the outer query has the promised types.
+//!  5. Stored answers that the role has paid for are recalled from the ledger, or rolled up from
+//!     finer ones ([`release::Rollup`]), free. For the other releases [`ledger::Ledger::purchase`]
 //!     writes the loss to the role's and the owner's account and syncs it to disk, or refuses. Only
-//!     then is there a [`ledger::Charge`]. `Snapshot::run` in [`execute`] takes it by reference,
-//!     runs one release's statement in the plan's one read-only snapshot, whose catalog was
-//!     compared with the plan's, and gives [`execute::Sealed`] rows.
+//!     then is there a [`ledger::Charge`]. `Snapshot::run` in [`execute`] takes it by reference and
+//!     runs one release's statements in the plan's one read-only snapshot, after comparing its
+//!     catalog with the plan's. The result is [`execute::Sealed`] rows.
 //!  6. [`release::Releasing`] holds the charge by value, opens the rows, adds a fresh draw of exact
 //!     integer noise to every coordinate of every group, drops groups below their threshold and
-//!     decodes: [`release::Released`]. The next release may read it, by a middle query that the
-//!     shadow runs and whose rows are bound as constants. The ledger keeps all of them before
-//!     anything is shown, at the end of the policy's quantum of time.
+//!     decodes: [`release::Released`]. The next release may read it through a middle query, which
+//!     the shadow runs and whose rows are bound as constants. The ledger stores all releases before
+//!     anything is shown. Under `timing.quantum` the answer waits for the end of the quantum.
 //!  7. [`finish::finish`] puts the released rows under the outer query as constants, and
 //!     [`shadow::Shadow::run`] runs it: `ORDER BY 2` sorts noisy averages, in PostgreSQL's own
-//!     arithmetic. The wire sends rows, and a notice with what it cost.
+//!     arithmetic. The wire sends the rows, and a notice with their cost.
 //!
 //! # Invariants
 //!
@@ -86,31 +87,57 @@
 //!
 //! # Words
 //!
-//! | say | meaning | not |
-//! |---|---|---|
-//! | privacy unit | whose rows are protected together: one woman | user, individual, entity |
-//! | lineage | which columns are the unit in a relation, and how many rows one unit may have | provenance |
-//! | group, group key | one row of GROUP BY, and its columns | partition, bucket |
-//! | domain | the values of a key that are known without the data | universe |
-//! | threshold | the noisy number of units from which a key without a domain is shown | tau, suppression |
-//! | release | one noised vector of results, and the step that makes it | measurement, query answer |
-//! | coordinate | one integer of that vector; a *measure* is a count or sum made of them | partial, cell |
-//! | clip | bounding what a unit adds, by value and by norm | truncate, sanitise |
-//! | lattice | the integers that stand for a value's range | grid, quantum |
-//! | loss | what a release costs, in epsilon, rho, mu² and delta | cost, spend |
-//! | middle query | the analyst's SQL between two releases: over released and public rows, its own rows constants of a later release | stage, step |
-//! | recall | to show an answer again that the role has paid for | cache |
-//! | canary, trial | the unit with extreme values that an audit looks for, and one answer in which it is, or is not | target, sample |
-//! | coarser, finer | grouped by less, by more: a finer release's groups, summed, answer a coarser one of its *family* | roll-up, drill-down |
-//! | charge | the receipt of a durable debit | token, ticket |
-//! | account, cap, budget | where losses add up, the most they may, and how the owner wrote that | quota |
-//! | refuse | to answer with a reason, without touching data | fail, reject, block |
-//! | failure | the backend broke after the charge | error |
-//! | shadow | the second PostgreSQL: schema, public rows, never a private one | mirror, sandbox |
-//! | search | what finds the bounds that a policy leaves to `auto` | discovery, tuning |
-//! | outer query | the analyst's own SQL above the releases | post-processing |
-//! | fingerprint | a digest of a plan, or of a table's definition | hash, checksum |
-//! | resolve | to give names their meaning (*bind* is the protocol's word for parameters) | bind |
+//! One word for one idea. In brackets: words that are not used for it.
+//!
+//! - **privacy unit**: whose rows are protected together: one woman. (user, individual,
+//!   entity)
+//! - **lineage**: which columns are the unit in a relation; how many rows one unit may have.
+//!   (provenance)
+//! - **cut**: where a statement parts into releases and the outer query. (split, boundary)
+//! - **outer query**: the analyst's SQL above the releases. (post-processing)
+//! - **middle query**: the analyst's SQL between two releases; its rows are constants of the
+//!   later one. (stage)
+//! - **release**: one noised result of private rows, and the step that makes it. (query
+//!   answer)
+//! - **vector, coordinate**: the integers that a release sums, each with its own draw of noise; one
+//!   of them. (cell)
+//! - **measure**: a count or sum that is decoded from coordinates. (statistic)
+//! - **choice**: a value or a distinct count with its own mechanism and statement. (part)
+//! - **candidates**: the public grid of values that a choice chooses from. (buckets)
+//! - **fixed point**: the integers that stand for a value's range; one step is the unit in the
+//!   last place. (lattice)
+//! - **clip**: to bound what one unit adds, by value and by norm. (truncate, sanitise)
+//! - **sensitivity**: how far one unit can move the vector. (influence)
+//! - **per unit**: GROUP BY, DISTINCT and windows within one unit's rows. (inner query)
+//! - **group, group key**: one row of GROUP BY, and its columns. (partition, bucket)
+//! - **domain**: the values of a key that are known without the data. (universe)
+//! - **threshold**: the noisy number of units from which a key without a domain is shown.
+//!   (suppression)
+//! - **loss**: what a release costs, in epsilon, rho, mu² and delta; messages say *cost*.
+//!   (spend)
+//! - **charge**: the receipt of a durable debit. (token, ticket)
+//! - **account, cap, budget**: where losses add up; the most they may; how the owner wrote
+//!   that. (quota)
+//! - **stored answer, recall**: a release that the ledger keeps; to show it again to a role
+//!   that paid. (cache)
+//! - **roll-up**: to sum a finer stored answer's groups into a coarser answer of its *family*.
+//!   (coarsen)
+//! - **auto bounds, search**: bounds that the policy leaves to `auto`, and the release that
+//!   finds them. (discovery)
+//! - **refuse**: to answer with a reason, without touching data. (fail, reject)
+//! - **failure**: the backend broke after the charge. (error)
+//! - **shadow**: the second PostgreSQL: schema and public rows, never a private one. (sandbox)
+//! - **requester**: the role and session that a question comes from. (asker)
+//! - **quantum**: the time that answers about private rows are rounded up to. (pace)
+//! - **planning limit**: how many large statements are planned at once. (lane)
+//! - **single flight**: one question that several sessions ask at once is answered once.
+//!   (turn)
+//! - **session setting**: what `SET pgveil.…` changes. (wish)
+//! - **fingerprint**: a digest of a plan, or of a table's definition. (hash, checksum)
+//! - **canary, trial**: the extreme unit that an audit looks for; one answer with or without
+//!   it. (target)
+//! - **resolve**: to give names their meaning (*bind* is the protocol's word for parameters).
+//!   (bind)
 
 pub mod admin;
 pub mod analyze;

@@ -5,46 +5,48 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use super::{Bounds, Column, Listing, Policy, Privacy, Protection, Scalar, Table};
-use crate::catalog::UserType;
+use super::{
+    Bounds, Budget, Column, Limits, Listing, Policy, Privacy, Protection, Scalar, Table, Unit,
+    UnitStep,
+};
+use crate::catalog::{Collation, UserType};
 
-/// Sixty-four hexadecimal digits. Roles, addresses, the least epsilon and the limits that bound
-/// resources only are left out: they change who is answered, not what.
+/// Sixty-four hexadecimal digits. Whatever changes who is answered, when, or from where, but not
+/// what is answered, is left out. Every field is named, so that a new one is decided on.
 pub fn digest(policy: &Policy) -> String {
+    let Policy {
+        // The digest itself.
+        version: _,
+        // Addresses.
+        database_url: _,
+        ledger_url: _,
+        shadow_url: _,
+        privacy,
+        // Who may ask, and what each may spend.
+        roles: _,
+        tables,
+        // What a search found stands in the bounds of its column or table.
+        searches: _,
+        types,
+        limits,
+        // A preview has no row.
+        previews: _,
+        // Time.
+        quantum: _,
+        time_grain,
+    } = policy;
     let mut text = String::from("pgveil policy 1\n");
-    privacy(&policy.privacy, &mut text);
-    let limits = &policy.limits;
-    line(
-        &mut text,
-        format_args!(
-            "limits {} {} {}",
-            limits.groups_per_unit, limits.rows_per_unit, limits.groups
-        ),
-    );
-    if let Some(grain) = policy.time_grain {
+    add_privacy(privacy, &mut text);
+    add_limits(limits, &mut text);
+    if let Some(grain) = time_grain {
         line(&mut text, format_args!("time grain {}", grain.as_millis()));
     }
-    let mut tables: Vec<&Table> = policy.tables.iter().collect();
+    let mut tables: Vec<&Table> = tables.iter().collect();
     tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
-    for one in tables {
-        table(one, &mut text);
+    for table in tables {
+        add_table(table, &mut text);
     }
-    // What a label means is told by its place.
-    let mut types: Vec<&UserType> = policy.types.iter().collect();
-    types.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
-    for UserType {
-        oid: _,
-        schema,
-        name,
-        array: _,
-        definition,
-    } in types
-    {
-        line(
-            &mut text,
-            format_args!("type {schema:?} {name:?} {definition:?}"),
-        );
-    }
+    add_types(types, &mut text);
     Sha256::digest(text.as_bytes())
         .iter()
         .fold(String::with_capacity(64), |mut hex, byte| {
@@ -59,12 +61,13 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "{arguments}");
 }
 
-fn privacy(privacy: &Privacy, text: &mut String) {
+fn add_privacy(privacy: &Privacy, text: &mut String) {
     let Privacy {
         unit,
-        budget,
+        budget: Budget { epsilon, delta },
         epsilon_default,
         epsilon_max,
+        // How many questions there may be.
         epsilon_min: _,
         accounting,
         threshold_share,
@@ -72,49 +75,85 @@ fn privacy(privacy: &Privacy, text: &mut String) {
     } = privacy;
     let accounting = accounting.name();
     let bits = [
-        budget.epsilon,
-        budget.delta,
-        *epsilon_default,
-        *epsilon_max,
-        *threshold_share,
+        epsilon,
+        delta,
+        epsilon_default,
+        epsilon_max,
+        threshold_share,
     ]
-    .map(f64::to_bits);
+    .map(|number| number.to_bits());
     line(
         text,
         format_args!("privacy {unit:?} {bits:?} {accounting} {data_version:?}"),
     );
 }
 
-fn table(table: &Table, text: &mut String) {
+fn add_limits(limits: &Limits, text: &mut String) {
+    let Limits {
+        groups_per_unit,
+        rows_per_unit,
+        groups,
+        // Resources, and how often a role may ask.
+        mirror_rows: _,
+        failures: _,
+        statement_timeout: _,
+        connections: _,
+        connections_per_role: _,
+        connections_per_address: _,
+    } = limits;
     line(
         text,
-        format_args!("table {:?} {:?}", table.schema, table.name),
+        format_args!("limits {groups_per_unit} {rows_per_unit} {groups}"),
     );
-    match &table.protection {
+}
+
+fn add_types(types: &[UserType], text: &mut String) {
+    // Labels of an enum are stored by their places, so the definition decides what they mean.
+    let mut types: Vec<&UserType> = types.iter().collect();
+    types.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
+    for UserType {
+        oid: _,
+        schema,
+        name,
+        array: _,
+        definition,
+    } in types
+    {
+        line(
+            text,
+            format_args!("type {schema:?} {name:?} {definition:?}"),
+        );
+    }
+}
+
+fn add_table(table: &Table, text: &mut String) {
+    let Table {
+        // Changes when a dump is restored.
+        oid: _,
+        schema,
+        name,
+        protection,
+        columns,
+        unique_keys,
+        // The shadow's catalogs show them; no answer relies on them.
+        foreign_keys: _,
+        // Compared in the snapshot of each question.
+        fingerprint: _,
+        listing,
+        // Compared to warn of changes.
+        content: _,
+        // The values themselves are in the columns.
+        lists_from: _,
+    } = table;
+    line(text, format_args!("table {schema:?} {name:?}"));
+    match protection {
         Protection::Public => line(text, format_args!("public")),
-        Protection::Private(unit) => {
-            line(
-                text,
-                format_args!(
-                    "unit {:?} {} {} {}",
-                    unit.column, unit.data_type, unit.is_primary_key, unit.rows_per_unit
-                ),
-            );
-            for step in &unit.path {
-                line(
-                    text,
-                    format_args!(
-                        "step {:?} {:?} {:?} {:?}",
-                        step.column, step.schema, step.table, step.referenced
-                    ),
-                );
-            }
-        }
+        Protection::Private(unit) => add_unit(unit, text),
     }
-    for one in &table.columns {
-        column(one, text);
+    for column in columns {
+        add_column(column, text);
     }
-    if let Some(Listing { columns, rows }) = &table.listing {
+    if let Some(Listing { columns, rows }) = listing {
         line(text, format_args!("listing {columns:?} {}", rows.len()));
         for row in rows {
             let values: Vec<String> = row
@@ -124,15 +163,42 @@ fn table(table: &Table, text: &mut String) {
             line(text, format_args!("row {values:?}"));
         }
     }
-    for key in &table.unique_keys {
+    for key in unique_keys {
         line(text, format_args!("key {}", key.described()));
     }
 }
 
-fn column(column: &Column, text: &mut String) {
+fn add_unit(unit: &Unit, text: &mut String) {
+    let Unit {
+        path,
+        column,
+        data_type,
+        is_primary_key,
+        rows_per_unit,
+    } = unit;
+    line(
+        text,
+        format_args!("unit {column:?} {data_type} {is_primary_key} {rows_per_unit}"),
+    );
+    for UnitStep {
+        column,
+        schema,
+        table,
+        referenced,
+    } in path
+    {
+        line(
+            text,
+            format_args!("step {column:?} {schema:?} {table:?} {referenced:?}"),
+        );
+    }
+}
+
+fn add_column(column: &Column, text: &mut String) {
     let Column {
         name,
         data_type,
+        // The shadow's catalogs show the domain; expressions use the type beneath it.
         declared: _,
         not_null,
         deterministic_collation,
@@ -149,11 +215,8 @@ fn column(column: &Column, text: &mut String) {
             data_type.to_string()
         ),
     );
-    if let Some(collation) = collation {
-        line(
-            text,
-            format_args!("collation {:?} {:?}", collation.schema, collation.name),
-        );
+    if let Some(Collation { schema, name }) = collation {
+        line(text, format_args!("collation {schema:?} {name:?}"));
     }
     if let Some(Bounds { lower, upper }) = bounds {
         line(
