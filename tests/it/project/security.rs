@@ -2,13 +2,43 @@
 
 use std::path::Path;
 
-/// The cells of every row of a table with a *closed* column, without the header rows.
-fn rows(page: &str) -> Vec<Vec<&str>> {
-    let rows = page
-        .lines()
-        .filter(|line| line.starts_with("| ") && !line.starts_with("| attack |"));
-    rows.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+/// One attack: what stands under a heading of the third level.
+struct Entry<'a> {
+    title: &'a str,
+    /// The word in bold that says what becomes of the attack.
+    verdict: &'a str,
+    text: &'a str,
+}
+
+/// The entries of every section, but those that report measurements.
+fn entries(page: &str) -> Vec<Entry<'_>> {
+    let sections = page.split("\n### ").skip(1);
+    let entries = sections.map(|rest| rest.split("\n## ").next().unwrap_or_default());
+    entries
+        .filter(|entry| !entry.starts_with("Measured: "))
+        .map(|entry| {
+            let (title, text) = entry.split_once("\n\n").unwrap_or((entry, ""));
+            let verdict = text
+                .split("\n\n**")
+                .nth(1)
+                .and_then(|rest| rest.split(".**").next())
+                .unwrap_or_default();
+            Entry {
+                title,
+                verdict,
+                text,
+            }
+        })
         .collect()
+}
+
+/// The tests that the entry's paragraph of tests names.
+fn tests_of<'a>(entry: &Entry<'a>) -> Vec<&'a str> {
+    let paragraph = entry
+        .text
+        .split("\n\n")
+        .find(|paragraph| paragraph.starts_with("Tests:"));
+    paragraph.map_or(Vec::new(), names)
 }
 
 /// `path::name` in backquotes.
@@ -76,17 +106,43 @@ fn every_named_test_exists() {
 
 #[test]
 fn what_is_called_closed_names_its_test() {
+    const VERDICTS: [&str; 6] = [
+        "Closed",
+        "Counted",
+        "Warned",
+        "Open",
+        "Not pgveil's",
+        "Needs no answer",
+    ];
     let page = std::fs::read_to_string("docs/security.md").unwrap();
-    let closed: Vec<Vec<&str>> = rows(&page)
-        .into_iter()
-        .filter(|cells| cells.iter().any(|cell| matches!(*cell, "yes" | "counted")))
-        .collect();
-    assert!(closed.len() >= 50, "{} rows were found", closed.len());
-    for cells in closed {
+    let entries = entries(&page);
+    assert!(entries.len() >= 140, "{} entries were found", entries.len());
+    let mut closed = 0;
+    for entry in &entries {
         assert!(
-            !names(cells.last().unwrap()).is_empty(),
-            "no test is named for {}",
-            cells[0]
+            VERDICTS.contains(&entry.verdict),
+            "\"{}\" has the verdict \"{}\"",
+            entry.title,
+            entry.verdict
         );
+        if matches!(entry.verdict, "Closed" | "Counted" | "Warned") {
+            closed += 1;
+            assert!(
+                !tests_of(entry).is_empty(),
+                "no test is named for \"{}\"",
+                entry.title
+            );
+        }
     }
+    assert!(closed >= 130, "{closed} closed entries were found");
+}
+
+#[test]
+fn each_attack_has_a_heading_of_its_own() {
+    let page = std::fs::read_to_string("docs/security.md").unwrap();
+    let mut titles: Vec<&str> = entries(&page).iter().map(|entry| entry.title).collect();
+    let all = titles.len();
+    titles.sort_unstable();
+    titles.dedup();
+    assert_eq!(titles.len(), all, "two entries have one title");
 }
