@@ -2,7 +2,7 @@
 //! meaning before it sees them.
 
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespace, Word};
 
 use crate::refusal::{Refusal, sqlstate};
 
@@ -57,14 +57,19 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
             }
             // IS NOT NULL to the parser; to PostgreSQL, nothing.
             Some((Keyword::NOT, _))
-                if matches!(word(&next), Some((Keyword::NULL, _))) && ends_a_value(&before) =>
+                if matches!(word(&next), Some((Keyword::NULL, _)))
+                    && (ends_a_value(&before) || earlier == Token::Period) =>
             {
-                return Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
-                    "syntax error at or near \"NOT\"",
-                )
-                .hint("Write IS NOT NULL.")
-                .at(u32::try_from(span.start.column).ok()));
+                return Err(syntax_error("NOT", span).hint("Write IS NOT NULL."));
+            }
+            // A label to the parser; to PostgreSQL, one only behind AS.
+            Some((keyword, name))
+                if wants_as(keyword)
+                    && ends_a_value(&before)
+                    && ends_an_item(&next)
+                    && word(&earlier).is_none_or(|(k, _)| k != Keyword::INTERVAL) =>
+            {
+                return Err(syntax_error(name, span).hint("Write AS before this label."));
             }
             // Names to the parser; to PostgreSQL, functions.
             Some((_, name))
@@ -101,6 +106,23 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
         }
     }
     Ok(written)
+}
+
+fn syntax_error(word: &str, span: Span) -> Refusal {
+    let message = format!("syntax error at or near \"{word}\"");
+    Refusal::new(sqlstate::SYNTAX_ERROR, message).at(u32::try_from(span.start.column).ok())
+}
+
+/// Words that PostgreSQL takes for a label only behind AS.
+fn wants_as(keyword: Keyword) -> bool {
+    use Keyword as K;
+    [K::YEAR, K::MONTH, K::DAY, K::HOUR, K::MINUTE, K::SECOND].contains(&keyword)
+}
+
+/// What follows an item of a SELECT list.
+fn ends_an_item(next: &Token) -> bool {
+    matches!(next, Token::Comma | Token::RParen | Token::EOF)
+        || word(next).is_some_and(|(keyword, _)| keyword == Keyword::FROM)
 }
 
 /// # Errors

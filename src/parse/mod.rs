@@ -284,8 +284,12 @@ impl Fault {
                 let is_other = |syntax: &Refusal| {
                     syntax.position == Some(begins) && session::is_command(sql, begins)
                 };
-                let is_better =
-                    |syntax: &Refusal| syntax.message != refusal.message && !is_other(syntax);
+                let is_later = |syntax: &Refusal| {
+                    refusal.sqlstate == sqlstate::SYNTAX_ERROR && syntax.position > refusal.position
+                };
+                let is_better = |syntax: &Refusal| {
+                    syntax.message != refusal.message && !is_other(syntax) && !is_later(syntax)
+                };
                 grammar::syntax_error(sql, goal, begins)
                     .filter(is_better)
                     .unwrap_or(refusal)
@@ -306,6 +310,7 @@ fn begins(tokens: &[TokenWithSpan]) -> u32 {
 }
 
 fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
+    table::check(&tokens)?;
     let mut parser = parser_of(table::write_out(tokens))?;
     let ast::Statement::Query(query) = parser.parse_statement()? else {
         return Err(Refusal::unsupported("this statement")

@@ -5,6 +5,56 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 use super::limits::depth::keyword;
+use crate::refusal::{Refusal, sqlstate};
+
+/// # Errors
+/// 42601 for `TABLE name label`: to PostgreSQL this command takes no label.
+pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
+    let words: Vec<&TokenWithSpan> = tokens
+        .iter()
+        .filter(|t| !matches!(t.token, Token::Whitespace(_)))
+        .collect();
+    for (at, token) in words.iter().enumerate() {
+        let begins = at == 0 || begins_a_query(&words[at - 1].token);
+        if keyword(&token.token) != Keyword::TABLE || !begins {
+            continue;
+        }
+        let mut end = at + 1;
+        if words
+            .get(end)
+            .is_some_and(|next| keyword(&next.token) == Keyword::ONLY)
+        {
+            end += 1;
+        }
+        while matches!(words.get(end + 1), Some(next) if next.token == Token::Period) {
+            end += 2;
+        }
+        if let Some(label) = words.get(end + 1)
+            && let Token::Word(word) = &label.token
+            && !follows(word.keyword)
+        {
+            let message = format!("syntax error at or near \"{}\"", word.value);
+            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, message)
+                .at(u32::try_from(label.span.start.column).ok()));
+        }
+    }
+    Ok(())
+}
+
+/// What a query may stand behind.
+fn begins_a_query(before: &Token) -> bool {
+    use Keyword as K;
+    let sets = [K::UNION, K::INTERSECT, K::EXCEPT, K::ALL, K::DISTINCT];
+    *before == Token::LParen || sets.contains(&keyword(before))
+}
+
+/// What may follow `TABLE name`.
+fn follows(keyword: Keyword) -> bool {
+    use Keyword as K;
+    let sets = [K::UNION, K::INTERSECT, K::EXCEPT];
+    let rows = [K::ORDER, K::LIMIT, K::OFFSET, K::FETCH, K::FOR, K::WHERE];
+    sets.contains(&keyword) || rows.contains(&keyword)
+}
 
 /// TABLE is a reserved word: in a query it is this command, stands after INTO, or is a label.
 pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {

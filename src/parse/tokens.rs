@@ -292,6 +292,13 @@ fn check_operator(token: &TokenWithSpan, signs: usize) -> Result<(), Refusal> {
         Token::CustomBinaryOperator(operator) => {
             Err(refused(format!("the operator {operator} is not supported")))
         }
+        // `=` to sqlparser; to PostgreSQL, an operator that nobody has defined.
+        Token::DoubleEq => Err(Refusal::new(
+            sqlstate::UNDEFINED_FUNCTION,
+            "operator does not exist: ==",
+        )
+        .hint("Write =.")
+        .at(u32::try_from(token.span.start.column).ok())),
         _ => Ok(()),
     }
 }

@@ -12,6 +12,7 @@ pub mod outer_query;
 pub mod per_unit;
 pub mod previews;
 pub mod rollup;
+pub mod second_reader;
 pub mod settings;
 pub mod statistics;
 pub mod syntax;

@@ -15,7 +15,7 @@ use crate::project::golden::terms;
 const MUTANTS: usize = 4;
 
 /// Where statements lie, beside our own.
-const FOLDERS: [&str; 3] = ["../shared/client_queries", "../shared/queries", "tests"];
+pub const FOLDERS: [&str; 3] = ["../shared/client_queries", "../shared/queries", "tests"];
 
 /// xorshift64*: the same throws on every machine.
 pub struct Dice(pub u64);
@@ -85,7 +85,7 @@ const SPLINTERS: [&str; 48] = [
     "ARRAY[1][",
 ];
 
-fn statements(folder: &Path, found: &mut Vec<String>) {
+pub fn statements(folder: &Path, found: &mut Vec<String>) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         println!("skipped: there is no {}", folder.display());
         return;
@@ -109,7 +109,7 @@ fn statements(folder: &Path, found: &mut Vec<String>) {
 }
 
 /// Deletes, doubles, swaps or replaces a few words.
-fn mutated(sql: &str, dice: &mut Dice) -> String {
+pub fn mutated(sql: &str, dice: &mut Dice) -> String {
     let mut words: Vec<&str> = sql
         .split_inclusive(|c: char| !c.is_alphanumeric() && c != '_')
         .collect();
@@ -130,12 +130,14 @@ fn mutated(sql: &str, dice: &mut Dice) -> String {
     words.concat()
 }
 
-/// Parses and plans, as Parse and Describe would.
-fn tried(sql: &str, policy: &Policy) {
-    let Ok(statements) = parse(sql) else { return };
-    for statement in &statements {
+/// Parses and plans, as Parse and Describe would; whether all of it is answered.
+pub fn tried(sql: &str, policy: &Policy) -> bool {
+    let Ok(statements) = parse(sql) else {
+        return false;
+    };
+    statements.iter().all(|statement| {
         let (Statement::Query(query) | Statement::Explain(query, _)) = statement else {
-            continue;
+            return true;
         };
         let constants = Constants {
             now: 848_880_000_000_000,
@@ -146,8 +148,8 @@ fn tried(sql: &str, policy: &Policy) {
             session: Default::default(),
         };
         let path = ["nls".to_owned(), "public".to_owned()];
-        let _ = pgveil::engine::plan(query, policy, &path, &constants, &terms(policy));
-    }
+        pgveil::engine::plan(query, policy, &path, &constants, &terms(policy)).is_ok()
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]

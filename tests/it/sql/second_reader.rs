@@ -1,0 +1,139 @@
+//! PostgreSQL's own grammar (libpg_query, by pglast) as a second reader: what our parser takes, it
+//! reads as PostgreSQL does, or refuses.
+//!
+//! Each text that is accepted is printed from our tree. PostgreSQL's grammar reads the text and what
+//! was printed; both trees must be equal. The texts are those of the goldens, of the attacks, of the
+//! corpora, and broken ones made of them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use pgveil::parse::{Statement, parse};
+
+use crate::clients::install::{Python, python};
+use crate::fixture::Veil;
+use crate::privacy::attack::fuzz::{Dice, FOLDERS, mutated, statements, tried};
+
+const PACKAGE: &str = "pglast==8.8";
+
+/// Broken statements made of each whole one; `PGVEIL_SECOND_READER` sets another number.
+const MUTANTS: usize = 3;
+
+struct Pair {
+    text: String,
+    printed: String,
+}
+
+/// The text and what our tree of it is printed as, where it is one query that is accepted.
+fn pair(text: &str) -> Option<Pair> {
+    let parsed = parse(text).ok()?;
+    let [Statement::Query(query)] = parsed.as_slice() else {
+        return None;
+    };
+    Some(Pair {
+        text: text.to_owned(),
+        printed: query.to_sql(),
+    })
+}
+
+fn pairs() -> Vec<Pair> {
+    let mut texts = Vec::new();
+    for folder in FOLDERS {
+        statements(Path::new(folder), &mut texts);
+    }
+    let mutants = std::env::var("PGVEIL_SECOND_READER")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let mut dice = Dice(0x5eed_0fab);
+    let mut pairs = Vec::new();
+    for text in &texts {
+        pairs.extend(pair(text));
+        let broken = (0..mutants.unwrap_or(MUTANTS)).map(|_| mutated(text, &mut dice));
+        pairs.extend(broken.filter_map(|text| pair(&text)));
+    }
+    pairs
+}
+
+/// What PostgreSQL's grammar says of each pair.
+fn compared(python: &Path, pairs: &[Pair]) -> Vec<serde_json::Value> {
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/second_reader/compare.py"
+    );
+    let mut child = Command::new(python)
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let lines: Vec<String> = pairs
+        .iter()
+        .map(|Pair { text, printed }| {
+            serde_json::json!({ "text": text, "printed": printed }).to_string()
+        })
+        .collect();
+    let writing = std::thread::spawn(move || {
+        lines
+            .iter()
+            .for_each(|line| writeln!(input, "{line}").unwrap());
+    });
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let verdicts = output
+        .lines()
+        .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+        .collect();
+    writing.join().unwrap();
+    assert!(child.wait().unwrap().success());
+    verdicts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_accepted_is_read_as_by_postgresql() {
+    let Some(Python(python)) = python("pglast", &[PACKAGE]).await else {
+        return;
+    };
+    let pairs = pairs();
+    let verdicts = compared(&python, &pairs);
+    assert_eq!(verdicts.len(), pairs.len());
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let mut wrong = Vec::new();
+    for (Pair { text, printed }, verdict) in pairs.iter().zip(&verdicts) {
+        let is_alike = matches!(verdict["verdict"].as_str(), Some("same" | "refused"));
+        if !is_alike && tried(text, veil.engine.policy()) {
+            wrong.push(format!("{verdict}\n  {text}\n  {printed}"));
+        }
+    }
+    println!(
+        "{} texts are accepted, {} read in another way",
+        pairs.len(),
+        wrong.len()
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What the second reader found, and what PostgreSQL says of it.
+#[test]
+fn what_only_our_parser_reads_is_refused() {
+    for (text, sqlstate, position) in [
+        ("SELECT 1 == 1", "42883", 10),
+        ("SELECT x.is NOT NULL FROM x", "42601", 13),
+        ("SELECT a year FROM x", "42601", 10),
+        ("TABLE s.x label", "42601", 11),
+    ] {
+        let refusal = parse(text).expect_err(text);
+        assert_eq!(
+            (refusal.sqlstate.as_str(), refusal.position),
+            (sqlstate, Some(position))
+        );
+    }
+    for text in [
+        "SELECT a AS year, interval '1' year, extract(day FROM b) FROM x",
+        "SELECT count(*) FILTER (WHERE true) OVER (), x.year FROM x",
+        "TABLE s.x ORDER BY 1",
+        "SELECT NOT NULL, (NOT NULL)",
+    ] {
+        assert!(parse(text).is_ok(), "{text}");
+    }
+}
