@@ -16,6 +16,7 @@ mod per_unit;
 mod planning_effort;
 mod public_outer_join;
 mod range;
+mod release;
 mod row_facts;
 
 pub use fanout::FanOut;
@@ -27,19 +28,14 @@ pub use planning_effort::PlanningEffort;
 use std::sync::Arc;
 
 use crate::catalog::Collation;
-use crate::ir::functions::Function;
 use crate::ir::{
     ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query,
-    Relation, Release, TableId, VarianceKind, release_alias,
+    Relation, TableId, VarianceKind, release_alias,
 };
 use crate::policy::{Policy, Scalar, SessionSettings};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::Refusal;
 use interval::Interval;
-use range::Ranges;
-use row_facts::{
-    always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended,
-    scanned_tables, told_by_unit,
-};
+use release::analyze_release;
 
 /// A query whose every release has a lineage, ruled keys and bounded aggregates.
 #[derive(Debug)]
@@ -99,8 +95,8 @@ pub struct AnalyzedRelease {
     /// Where some text that is read has another collation than the database's: those of the columns
     /// above the cut that something may be ordered by.
     pub collations: Option<Vec<(String, Collation)>>,
-    /// Public rows that stand beside each private one.
-    pub beside: Vec<FanOut>,
+    /// Public rows that each private row is paired with.
+    pub fan_outs: Vec<FanOut>,
 }
 
 /// An aggregate over rows, with what its argument's values are clipped to.
@@ -357,210 +353,6 @@ fn collate(
     let shown = collations.shown(&release.keys, &release.aggregates, is_only_shown)?;
     release.collations = collations.others.then_some(shown);
     Ok(())
-}
-
-fn analyze_release(
-    release: &Release,
-    policy: &Policy,
-    session_settings: &SessionSettings,
-    columns: &mut Vec<ColumnInfo>,
-    effort: &PlanningEffort,
-) -> Result<AnalyzedRelease, Refusal> {
-    let over_matches = public_outer_join::over_matches(release, policy)?;
-    let keeps_public_rows = over_matches.is_some();
-    let release = over_matches.as_ref().unwrap_or(release);
-    // Numbers of joined-in scans follow those of the statement's own.
-    let scans = 1000;
-    let mut labels = label::Labels {
-        policy,
-        columns,
-        scans,
-        opaque: Vec::new(),
-        beside: Vec::new(),
-        sunk: Vec::new(),
-        is_crossed: false,
-    };
-    let (input, label) = labels.label(release.input.clone(), &[])?;
-    let (opaque, beside) = (labels.opaque, labels.beside);
-    let Label::Private(mut lineage) = label else {
-        return Err(Refusal::new(
-            sqlstate::INTERNAL_ERROR,
-            "a release without a private table",
-        ));
-    };
-    // A bound on rows chooses the clip, so a narrower one is as sound.
-    lineage.rows_per_unit = session_settings
-        .rows_per_unit
-        .map_or(lineage.rows_per_unit, |most| {
-            lineage.rows_per_unit.min(most.into())
-        });
-    let computed = computed_columns(&input);
-    let null_extended = null_extended(&input, false);
-    let always = always_true(&input);
-    let inlined: Vec<Expr> = always.iter().map(|c| inline(c, &computed)).collect();
-
-    let of_keys = if keeps_public_rows {
-        public_outer_join::conditions(&input)
-    } else {
-        always
-    };
-    let conditions: Vec<Expr> = of_keys
-        .iter()
-        .map(|c| keys::over_rows(c, &computed, &null_extended))
-        .collect();
-    let conditions = conditions.iter().flat_map(Expr::conjuncts).collect();
-    let ruled = keys::Keys {
-        choice: session_settings.keys,
-        policy,
-        columns,
-        computed: &computed,
-        null_extended: &null_extended,
-        conditions,
-        effort,
-    };
-    let mut keys = Vec::new();
-    for key in &release.keys {
-        let rule = ruled
-            .rule(&key.expr)
-            .map_err(|refusal| refusal.within(|| key.place.0))?;
-        keys.push((key.expr.clone(), rule));
-    }
-    let grouped = keys::grouped(&release.sets, keys.len());
-    let tuples = ruled.tuples(&mut keys, &input);
-    if keeps_public_rows {
-        public_outer_join::check_groups(&ruled, &keys, &input)?;
-    }
-    effort.within()?;
-    keys::cells(&grouped, &keys, &tuples, policy.limits.groups)?;
-
-    let ranges = |extra: Option<&'_ Expr>| -> Vec<Expr> {
-        inlined
-            .iter()
-            .cloned()
-            .chain(extra.map(|e| inline(e, &computed)))
-            .collect()
-    };
-    let mut aggregates = Vec::new();
-    for aggregate in &release.aggregates {
-        let conditions: Vec<Expr> = ranges(aggregate.filter.as_ref());
-        let conditions: Vec<&Expr> = conditions.iter().flat_map(Expr::conjuncts).collect();
-        let ranges = Ranges {
-            policy,
-            columns,
-            computed: &computed,
-            opaque: &opaque,
-            conditions,
-            excluded: Vec::new(),
-        };
-        let nullable = Nullability {
-            columns,
-            computed: &computed,
-            null_extended: &null_extended,
-        };
-        let bounds = aggregate_bounds::Bounds {
-            ranges,
-            nullability: nullable,
-            lineage: &lineage,
-            ruled: &ruled,
-            keys: &keys,
-        };
-        aggregates.push(
-            bounds
-                .aggregate(aggregate)
-                .map_err(|refusal| refusal.within(|| aggregate.place.0))?,
-        );
-    }
-    let tables = scanned_tables(&input);
-    let is_keyed = only_scan(&input).is_some_and(|s| {
-        unit_of(&policy.tables[s.table.0]).is_some_and(|u| u.is_primary_key && u.path.is_empty())
-    });
-    let one_row_per_unit = is_keyed || grouped_by_unit(&input, &lineage);
-    let within = |set: &Vec<usize>| {
-        let is_key = |id| set.iter().any(|at| keys[*at].0.as_column() == Some(id));
-        holds_unique_key(&input, policy, |id| {
-            lineage.units.contains(&id) || is_key(id)
-        })
-    };
-    let one_row_per_group = one_row_per_unit || grouped.iter().all(within);
-    let cells = if release.sets.is_empty() {
-        row_facts::cells(&input, &lineage, policy, columns, &keys)
-    } else {
-        None
-    };
-    let told = |(key, _): &(Expr, KeyRule)| {
-        told_by_unit(
-            &input,
-            &lineage,
-            policy,
-            &keys::over_rows(key, &computed, &null_extended),
-        )
-    };
-    let one_group_per_unit = release.sets.is_empty() && keys.iter().all(told);
-    Ok(AnalyzedRelease {
-        input,
-        lineage,
-        keys,
-        tuples,
-        sets: release.sets.clone(),
-        key_texts: release.keys.iter().map(|k| k.text.clone()).collect(),
-        aggregates,
-        one_row_per_unit,
-        one_row_per_group,
-        cells,
-        one_group_per_unit,
-        computed,
-        tables,
-        collations: None,
-        beside,
-    })
-}
-
-/// Whether an expression may be NULL, by the catalog's NOT NULL, joins and the expression's own
-/// shape.
-struct Nullability<'a> {
-    columns: &'a [ColumnInfo],
-    computed: &'a [(ColumnId, Expr)],
-    null_extended: &'a [ColumnId],
-}
-
-impl Nullability<'_> {
-    /// True unless proved otherwise: only bare columns, constants and arithmetic that keeps NOT
-    /// NULL are proved.
-    fn may_be_null(&self, expr: &Expr) -> bool {
-        match &expr.node {
-            Node::Column(id) => match self.computed.iter().find(|(c, _)| c == id) {
-                Some((_, definition)) => {
-                    self.null_extended.contains(id) || self.may_be_null(definition)
-                }
-                None => self.columns[id.0 as usize].nullable || self.null_extended.contains(id),
-            },
-            Node::Literal(value) => value.is_none(),
-            Node::Constant(_) => true,
-            Node::Exists { .. } => false,
-            Node::Cast(inner) => {
-                keys::reads_text(inner, &expr.data_type) || self.may_be_null(inner)
-            }
-            Node::Case {
-                branches,
-                otherwise,
-            } => {
-                otherwise.as_ref().is_none_or(|e| self.may_be_null(e))
-                    || branches.iter().any(|(_, r)| self.may_be_null(r))
-            }
-            Node::Call {
-                function,
-                arguments,
-            } => match function {
-                Function::Add
-                | Function::Subtract
-                | Function::Multiply
-                | Function::Negate
-                | Function::Abs => arguments.iter().any(|a| self.may_be_null(a)),
-                Function::Coalesce => arguments.iter().all(|a| self.may_be_null(a)),
-                _ => true,
-            },
-        }
-    }
 }
 
 /// Replaces computed columns by their definitions, to the ground.

@@ -75,7 +75,7 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
 }
 
 /// The columns of unlike values from their noisy integers.
-pub fn unlike(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<String>> {
+pub fn distinct(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<String>> {
     let of = |at: usize| {
         noisy
             .get(at)
@@ -373,7 +373,7 @@ mod tests {
     /// Three and four of 0 to 10, counted, summed and squared about the middle: PostgreSQL's own,
     /// but for the noise that is none here.
     #[test]
-    fn unlike_values_are_told_of_their_integers() {
+    fn distinct_values_are_decoded_from_their_integers() {
         let calibrated = crate::mechanism::laplace(
             &1u32.into(),
             &1u32.into(),
@@ -391,7 +391,7 @@ mod tests {
                 .iter()
                 .map(|n| (n << calibrated.refine, &calibrated))
                 .collect();
-            unlike(&noisy, degree).unwrap()
+            distinct(&noisy, degree).unwrap()
         };
         assert_eq!(of(&[2], &Degree::Count), ["2"]);
         assert_eq!(of(&[-2], &Degree::Count), ["0"]);
@@ -427,6 +427,6 @@ mod tests {
             binary,
             ["2", "28.000000", "-12.000000000000", "80.00000000000"]
         );
-        assert!(unlike(&[], &Degree::Count).is_none());
+        assert!(distinct(&[], &Degree::Count).is_none());
     }
 }

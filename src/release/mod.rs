@@ -85,7 +85,7 @@ type Key = Vec<Option<String>>;
 /// A group with the exact integers of its coordinates.
 type Group = (Key, Zeroizing<Vec<i128>>);
 
-/// The groups of one release: keys and measures (then the parts' columns) as PostgreSQL would print
+/// The groups of one release: keys and measures (then the choices' columns) as PostgreSQL would print
 /// them.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct ReleasedTable {
@@ -221,11 +221,11 @@ fn noised(
         (None, _) | (Some(_), None) => (&[][..], rows),
     };
     let key_count = release.key_columns();
-    let parts: Vec<choices::Groups<'_>> = release
-        .parts()
+    let choices: Vec<choices::Groups<'_>> = release
+        .choices()
         .iter()
         .zip(rows)
-        .map(|(part, rows)| choices::Groups::new(part, rows, key_count))
+        .map(|(choice, rows)| choices::Groups::new(choice, rows, key_count))
         .collect();
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
@@ -258,8 +258,8 @@ fn noised(
                 )
             };
             let mut measures = decode::measures(release, of);
-            for part in &parts {
-                measures.extend(part.columns(&key, sampler)?);
+            for choice in &choices {
+                measures.extend(choice.columns(&key, sampler)?);
             }
             table.measures.push(measures);
             table.keys.push(key);

@@ -133,7 +133,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
             .noisy
             .iter()
             .all(|row| row.len() == grain.refined.len());
-    if has_flags || !release.parts().is_empty() || !is_whole {
+    if has_flags || !release.choices().is_empty() || !is_whole {
         return None;
     }
     let view = View::new(grain, family, release, effort)?;

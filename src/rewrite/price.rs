@@ -1,21 +1,22 @@
 //! What a release costs: the norm bound that the levels enforce, the mechanism, and the noise of
 //! each coordinate.
 
+mod choice;
 pub(in crate::rewrite) mod target_error;
 pub(in crate::rewrite) mod whole_statement;
 
 use num_bigint::BigUint;
 
-use super::choice::{ChoiceKind, ChoiceQuery, Halving, ROW_WEIGHT, Subject};
+pub use choice::choice;
+
 use super::vector::clip::roomy;
 use super::vector::coordinates::{Coordinate, Coordinates, Mask, PRESENCE};
 use super::vector::rotation::turned;
 use super::vector::sensitivity::{Norms, norms, weights};
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, axes};
-use crate::ir::Distinct;
 use crate::mechanism::{
-    AccountState, Accounting, Calibrated, Exponential, Fixed, Height, Loss, Mechanism, Mu,
-    Presence, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
+    AccountState, Accounting, Calibrated, Fixed, Height, Loss, Mechanism, Mu, Presence, gaussian,
+    laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
 };
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, sqlstate};
@@ -194,136 +195,6 @@ pub fn price(
             .filter(|_| !release.one_row_per_unit && !release.one_group_per_unit);
     }
     Ok(price)
-}
-
-/// Prices a statement beside the vector.
-///
-/// # Guarantee
-/// A count's noise hides `clip` in L1 and L2. With K the most (group, value) pairs of a unit that
-/// are kept, at most K values appear in or vanish from the groups with it, in each grouping set. A
-/// value's count, sum and squares are one row's coordinates, whose weighted norms [`norms`] bounds
-/// by a and b: by the triangle inequality a set's groups move by at most K a in L2 and K b in L1,
-/// and those of m sets, which are unlike coordinates, by sqrt(m) K a and m K b. Of the draws each
-/// has an equal part of the share (those that one unit meets: fractions chosen together,
-/// [`Halving`], meet it once a level); together they cost at most `loss`.
-pub fn part(
-    question: &ChoiceQuery,
-    release: &AnalyzedRelease,
-    portion: &Portion<'_>,
-) -> Result<(ChoiceKind, Loss), Refusal> {
-    let unit_max = question.unit_max(release);
-    if let Subject::Distinct {
-        values,
-        per_unit_max: _,
-        degree,
-    } = &question.subject
-    {
-        // Each grouping set counts the unit's values anew.
-        let sets = release.grouped().len();
-        let coordinates = match values {
-            Distinct::Value(value) => degree.coordinates(value),
-            Distinct::Row(_) => vec![Coordinate::Rows {
-                mask: Mask {
-                    filter: None,
-                    not_null: None,
-                },
-            }],
-        };
-        let weights = weights(&coordinates);
-        let one = norms(&coordinates, &weights).row;
-        let clips = (
-            ceil_sqrt(&(one.squared * BigUint::from(unit_max).pow(2) * sets)),
-            one.absolute * unit_max * sets,
-        );
-        let Price {
-            calibrated,
-            clip,
-            weights,
-            loss,
-            ..
-        } = noise(clips, weights, portion)?;
-        return Ok((
-            ChoiceKind::Count {
-                calibrated,
-                weights,
-                clip,
-            },
-            loss,
-        ));
-    }
-    // Draws that one unit meets.
-    let fractions = question.fractions().len();
-    let is_halved = fractions >= Halving::LEAST;
-    let steps = if is_halved {
-        question.targets.len() - fractions + Halving::levels(fractions) as usize
-    } else {
-        question.targets.len()
-    };
-    let eta = eta(steps, portion)?;
-    let draws: Vec<Exponential> = question
-        .targets
-        .iter()
-        .map(|t| Exponential {
-            eta,
-            width: BigUint::from(unit_max) * t.spread(),
-        })
-        .collect();
-    // A draw's cost is its eta's alone.
-    let loss = draws
-        .iter()
-        .cycle()
-        .take(steps)
-        .try_fold(Loss::ZERO, |sum, draw| sum.compose(draw.loss()))
-        .ok_or_else(out_of_reach)?;
-    let halving = is_halved.then_some(Halving {
-        eta,
-        weight_max: unit_max,
-        pieces: Halving::PIECES,
-    });
-    let row_weight = if release.one_row_per_unit {
-        1
-    } else {
-        ROW_WEIGHT
-    };
-    Ok((
-        ChoiceKind::Choice {
-            draws,
-            halving,
-            weight_max: unit_max,
-            row_weight,
-        },
-        loss,
-    ))
-}
-
-/// The strength of each of so many draws, which together cost at most the portion.
-fn eta(steps: usize, portion: &Portion<'_>) -> Result<u64, Refusal> {
-    let Budget { mu, epsilon } = budget(portion);
-    let mu = mu.filter(|_| !portion.terms.is_pure());
-    let about = match mu {
-        // The linear bound of mu, which the loss is made of.
-        Some(mu) => mu.to_f64() / (steps as f64 * std::f64::consts::FRAC_PI_8).sqrt(),
-        None => epsilon.to_f64() / steps as f64,
-    };
-    let about = Exponential::eta(about).ok_or_else(out_of_reach)?;
-    let fits = |eta: &u64| {
-        let one = Exponential {
-            eta: *eta,
-            width: BigUint::from(1u8),
-        }
-        .loss();
-        let all = (0..steps).try_fold(Loss::ZERO, |sum, _| sum.compose(one));
-        all.is_some_and(|all| {
-            mu.map_or(all.epsilon <= Some(epsilon), |mu| {
-                all.mu_squared <= mu.squared()
-            })
-        })
-    };
-    // The loss has a margin for its own rounding, of a few units at most.
-    (about.saturating_sub(16).max(1)..=about)
-        .rev()
-        .find(fits)
-        .ok_or_else(out_of_reach)
 }
 
 impl Terms {

@@ -2,6 +2,7 @@
 //! set of a unit's rows.
 
 pub(in crate::rewrite) mod pairs;
+mod window_call;
 
 use std::collections::HashMap;
 
@@ -13,11 +14,12 @@ use super::emit::sql;
 use super::vector::clipped_aggregate::hashed;
 use crate::catalog::Type;
 use crate::ir::{
-    Aggregate, ColumnId, Distinct, Edge, End, Expr, Frame, FrameMode, Moment, Operation, Order,
-    Position, Quantifier, Relation, VarianceKind, Window, WindowFunction,
+    Aggregate, ColumnId, Distinct, End, Expr, Fractions, Moment, Operation, Quantifier, Relation,
+    VarianceKind, Window,
 };
 use crate::refusal::Refusal;
 use pairs::Pairs;
+use window_call::window_call;
 
 /// Names the place of a row among its unit's.
 const PLACE: &str = "place";
@@ -56,7 +58,7 @@ impl Relations<'_> {
         for (id, aggregate) in aggregates.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
             projection.push(sql::aliased(
-                self.spent_on(within(aggregate, &expressions, None)?)?,
+                self.spent_on(aggregate_call(aggregate, &expressions, None)?)?,
                 &name,
             ));
             cells.insert(*id, typed(sql::column(&alias, &name), &aggregate.data_type));
@@ -121,7 +123,7 @@ impl Relations<'_> {
         for (id, window) in columns.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
             projection.push(sql::aliased(
-                self.spent_on(called(window, &expressions, &ties)?)?,
+                self.spent_on(window_call(window, &expressions, &ties)?)?,
                 &name,
             ));
             cells.insert(*id, typed(sql::column(&alias, &name), &window.data_type));
@@ -279,216 +281,6 @@ impl Relations<'_> {
     }
 }
 
-/// One window call.
-fn called(
-    window: &Window,
-    expressions: &Expressions<'_>,
-    ties: &[ast::Expr],
-) -> Result<ast::Expr, Refusal> {
-    let Window {
-        ranked,
-        partition,
-        order,
-        frame,
-        data_type: _,
-    } = window;
-    let partition_by = partition
-        .iter()
-        .map(|e| expressions.presence(e))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut order_by = Vec::new();
-    for Order {
-        expr,
-        descending,
-        nulls_first,
-    } in order
-    {
-        // PostgreSQL adds offsets to what is ordered by: that must stay within its type.
-        let is_measured = frame.as_ref().is_some_and(Frame::measures);
-        let key = if is_measured {
-            expressions.emit(expr)?.0
-        } else {
-            expressions.presence(expr)?
-        };
-        order_by.push(sql::ordered(key, *descending, *nulls_first));
-    }
-    let completed = || {
-        order_by
-            .iter()
-            .cloned()
-            .chain(
-                ties.iter()
-                    .map(|tie| sql::ordered(tie.clone(), false, false)),
-            )
-            .collect()
-    };
-    let spec = |order_by| ast::WindowSpec {
-        window_name: None,
-        partition_by: partition_by.clone(),
-        order_by,
-        window_frame: None,
-    };
-    let emitted = |value: &Expr| Ok::<_, Refusal>(expressions.emit(value)?.0);
-    Ok(match ranked {
-        WindowFunction::PercentRank => sql::windowed(
-            sql::call("percent_rank", Vec::new()),
-            spec(order_by.clone()),
-        ),
-        WindowFunction::Share => {
-            sql::windowed(sql::call("cume_dist", Vec::new()), spec(order_by.clone()))
-        }
-        WindowFunction::RowNumber => {
-            sql::windowed(sql::call("row_number", Vec::new()), spec(completed()))
-        }
-        WindowFunction::Rank => {
-            sql::windowed(sql::call("rank", Vec::new()), spec(order_by.clone()))
-        }
-        WindowFunction::DenseRank => {
-            sql::windowed(sql::call("dense_rank", Vec::new()), spec(order_by.clone()))
-        }
-        WindowFunction::Tile(count) => sql::windowed(
-            sql::call("ntile", vec![sql::number(&count.to_string())]),
-            spec(completed()),
-        ),
-        WindowFunction::Neighbour { value, offset } => {
-            let name = if *offset < 0 { "lag" } else { "lead" };
-            let arguments = vec![emitted(value)?, sql::number(&offset.abs().to_string())];
-            sql::windowed(sql::call(name, arguments), spec(completed()))
-        }
-        WindowFunction::Placed { value, place } => {
-            let window = Placed {
-                partition_by: &partition_by,
-                order_by: &order_by,
-                ties,
-            };
-            window.call(emitted(value)?, *place, frame.as_ref())
-        }
-        WindowFunction::Aggregate(aggregate) => {
-            // Rows that tie are peers: they come into a frame of RANGE or GROUPS together, and into
-            // one of ROWS one by one.
-            let order_by = if frame.as_ref().is_some_and(|f| f.mode == FrameMode::Rows) {
-                completed()
-            } else {
-                order_by.clone()
-            };
-            within(
-                aggregate,
-                expressions,
-                Some(ast::WindowSpec {
-                    window_frame: frame.as_ref().map(printed),
-                    ..spec(order_by)
-                }),
-            )?
-        }
-    })
-}
-
-/// A window whose rows have one order.
-struct Placed<'a> {
-    partition_by: &'a [ast::Expr],
-    order_by: &'a [ast::OrderByExpr],
-    ties: &'a [ast::Expr],
-}
-
-impl Placed<'_> {
-    /// FIRST_VALUE, LAST_VALUE or NTH_VALUE. By default a frame ends with the last row that ties
-    /// with the current one, not with the last in the completed order.
-    fn call(&self, value: ast::Expr, place: Position, frame: Option<&Frame>) -> ast::Expr {
-        let ties = |descending: bool| {
-            self.ties
-                .iter()
-                .map(move |tie| sql::ordered(tie.clone(), descending, false))
-        };
-        let over = |call: ast::Expr,
-                    order_by: Vec<ast::OrderByExpr>,
-                    window_frame: Option<ast::WindowFrame>| {
-            sql::windowed(
-                call,
-                ast::WindowSpec {
-                    window_name: None,
-                    partition_by: self.partition_by.to_vec(),
-                    order_by,
-                    window_frame,
-                },
-            )
-        };
-        let completed = || self.order_by.iter().cloned().chain(ties(false)).collect();
-        let (name, arguments) = match place {
-            Position::First => ("first_value", vec![value.clone()]),
-            Position::Last => ("last_value", vec![value.clone()]),
-            Position::Nth(nth) => (
-                "nth_value",
-                vec![value.clone(), sql::number(&nth.to_string())],
-            ),
-        };
-        let call = sql::call(name, arguments);
-        match (frame, place) {
-            (Some(frame), _) => over(call, completed(), Some(printed(frame))),
-            (None, Position::First) => over(call, completed(), None),
-            (None, Position::Last) => {
-                // The last of the rows that tie is the first of them from the other end.
-                let peers = self
-                    .partition_by
-                    .iter()
-                    .cloned()
-                    .chain(self.order_by.iter().map(|o| o.expr.clone()))
-                    .collect();
-                let first = sql::call("first_value", vec![value]);
-                let spec = ast::WindowSpec {
-                    window_name: None,
-                    partition_by: peers,
-                    order_by: ties(true).collect(),
-                    window_frame: None,
-                };
-                sql::windowed(first, spec)
-            }
-            (None, Position::Nth(nth)) => {
-                let all = Frame {
-                    mode: FrameMode::Rows,
-                    start: Edge::First,
-                    end: Edge::Last,
-                };
-                let reached = over(
-                    sql::aggregate("count", None, None),
-                    self.order_by.to_vec(),
-                    None,
-                );
-                let reached = sql::binary(
-                    reached,
-                    ast::BinaryOperator::GtEq,
-                    sql::number(&nth.to_string()),
-                );
-                sql::case(
-                    vec![(reached, over(call, completed(), Some(printed(&all))))],
-                    None,
-                )
-            }
-        }
-    }
-}
-
-fn printed(frame: &Frame) -> ast::WindowFrame {
-    let Frame { mode, start, end } = frame;
-    let offset = |e: &Expr| Some(Box::new(sql::constant(e.as_literal(), &e.data_type)));
-    let edge = |edge: &Edge| match edge {
-        Edge::First => ast::WindowFrameBound::Preceding(None),
-        Edge::Before(e) => ast::WindowFrameBound::Preceding(offset(e)),
-        Edge::Current => ast::WindowFrameBound::CurrentRow,
-        Edge::After(e) => ast::WindowFrameBound::Following(offset(e)),
-        Edge::Last => ast::WindowFrameBound::Following(None),
-    };
-    let units = match mode {
-        FrameMode::Rows => ast::WindowFrameUnits::Rows,
-        FrameMode::Range => ast::WindowFrameUnits::Range,
-        FrameMode::Groups => ast::WindowFrameUnits::Groups,
-    };
-    ast::WindowFrame {
-        units,
-        start_bound: edge(start),
-        end_bound: Some(edge(end)),
-    }
-}
-
 /// What orders rows by everything in one column: equal values of unlike spelling are told apart by
 /// their text.
 ///
@@ -546,7 +338,7 @@ fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
 }
 
 /// One aggregate over the rows of a group, or of a window where `over` says which.
-fn within(
+fn aggregate_call(
     aggregate: &Aggregate,
     expressions: &Expressions<'_>,
     over: Option<ast::WindowSpec>,
@@ -574,7 +366,7 @@ fn within(
     };
     // Of equal numerics any may stand for all: without their scales, on which the digits of a
     // quotient depend.
-    let unlike = |name: &str, value: &Expr| {
+    let distinct = |name: &str, value: &Expr| {
         let value = one_spelling(
             expressions.emit(value)?.0,
             &value.data_type.without_digits(),
@@ -602,52 +394,18 @@ fn within(
         }
         Operation::Sum(value) => of("sum", value)?,
         Operation::Average(value) => of("avg", value)?,
-        Operation::Unlike { value, moment } => unlike(moment_name(*moment), value)?,
+        Operation::Unlike { value, moment } => distinct(moment_name(*moment), value)?,
         Operation::Variance { value, kind } => of(moment_name(Moment::Spread(*kind)), value)?,
-        Operation::Extreme {
-            value,
-            end: End::Least,
-        } => one_spelling(of("min", value)?, data_type),
-        Operation::Extreme {
-            value,
-            end: End::Greatest,
-        } => one_spelling(of("max", value)?, data_type),
-        Operation::Truth {
-            value,
-            of: Quantifier::All,
-        } => of("bool_and", value)?,
-        Operation::Truth {
-            value,
-            of: Quantifier::Any,
-        } => of("bool_or", value)?,
+        Operation::Extreme { value, end } => one_spelling(of(end_name(*end), value)?, data_type),
+        Operation::Truth { value, of: over } => of(truth_name(*over), value)?,
         Operation::Quantile {
             value,
             fractions,
             continuous,
             descending,
         } => {
-            let name = if *continuous {
-                "percentile_cont"
-            } else {
-                "percentile_disc"
-            };
-            let [fraction] = fractions.all() else {
-                return Err(super::emit::guard::internal());
-            };
-            let fraction = sql::number(&format!(
-                "{}.{:06}",
-                fraction / 1_000_000,
-                fraction % 1_000_000
-            ));
-            one_spelling(
-                sql::within_group(
-                    name,
-                    Some(fraction),
-                    sql::ordered(expressions.emit(value)?.0, *descending, false),
-                    filter,
-                ),
-                data_type,
-            )
+            let order = sql::ordered(expressions.emit(value)?.0, *descending, false);
+            one_spelling(quantile(fractions, *continuous, order, filter)?, data_type)
         }
         Operation::Mode { value, descending } => one_spelling(
             sql::within_group(
@@ -663,6 +421,43 @@ fn within(
             Pairs::new(value(y)?, value(x)?, filter, &placed).statistic(*kind)
         }
     })
+}
+
+fn end_name(end: End) -> &'static str {
+    match end {
+        End::Least => "min",
+        End::Greatest => "max",
+    }
+}
+
+fn truth_name(of: Quantifier) -> &'static str {
+    match of {
+        Quantifier::All => "bool_and",
+        Quantifier::Any => "bool_or",
+    }
+}
+
+/// A quantile at one fraction.
+fn quantile(
+    fractions: &Fractions,
+    continuous: bool,
+    order: ast::OrderByExpr,
+    filter: Option<ast::Expr>,
+) -> Result<ast::Expr, Refusal> {
+    let name = if continuous {
+        "percentile_cont"
+    } else {
+        "percentile_disc"
+    };
+    let [fraction] = fractions.all() else {
+        return Err(super::emit::guard::internal());
+    };
+    let fraction = sql::number(&format!(
+        "{}.{:06}",
+        fraction / 1_000_000,
+        fraction % 1_000_000
+    ));
+    Ok(sql::within_group(name, Some(fraction), order, filter))
 }
 
 fn moment_name(moment: Moment) -> &'static str {

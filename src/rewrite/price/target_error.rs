@@ -34,7 +34,7 @@ pub fn wanted(
     first: usize,
 ) -> Result<Vec<f64>, Refusal> {
     let mut wanted = vec![f64::INFINITY; trial.measures().len()];
-    if !trial.parts().is_empty() {
+    if !trial.choices().is_empty() {
         return Err(unknown());
     }
     if wanted.is_empty() {
@@ -83,7 +83,7 @@ fn measures_of(output: &Output) -> Vec<usize> {
             kind: _,
         } => vec![*count, y.sum, y.squares, x.sum, x.squares, *products],
         Output::Truth { count, of: _ } => vec![*count],
-        Output::Part { .. } | Output::Unlike { .. } => Vec::new(),
+        Output::Choice { .. } | Output::Distinct { .. } => Vec::new(),
     }
 }
 

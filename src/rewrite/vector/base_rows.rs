@@ -33,7 +33,7 @@ pub struct BaseRows {
 ///
 /// # Errors
 /// 0A000 for a key that cannot be made total.
-pub fn ground(
+pub fn base_rows(
     release: &AnalyzedRelease,
     policy: &Policy,
     columns: &[ColumnInfo],

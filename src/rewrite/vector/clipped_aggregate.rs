@@ -4,7 +4,7 @@
 use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::base_rows::{BaseRows, ground};
+use super::base_rows::{BaseRows, base_rows};
 use super::clip::Clip;
 use super::coordinates::{Coordinate, Mask, PRESENCE};
 use super::fixed_point::FixedPoint;
@@ -16,9 +16,30 @@ use crate::mechanism::Mechanism;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::rewrite::emit::expression::{Expressions, weigh};
-use crate::rewrite::emit::guard::guard;
+use crate::rewrite::emit::guard::{guard, internal};
 use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::emit::sql;
+
+/// The number of rows of the mask.
+fn count_of(mask: &Mask, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+    let mut conditions = Vec::new();
+    if let Some(filter) = &mask.filter {
+        conditions.push(sql::nested(expressions.condition(filter)?));
+    }
+    if let Some(value) = &mask.not_null {
+        conditions.push(sql::is_not_null(expressions.presence(value)?));
+    }
+    Ok(sql::aggregate("count", None, sql::all(conditions)))
+}
+
+/// Four bytes where twice the integer and its centre fit in them.
+fn integer_type(fixed_point: &FixedPoint) -> Type {
+    if fixed_point.magnitude() < 1 << 29 {
+        Type::Int4
+    } else {
+        Type::Int8
+    }
+}
 
 /// Everything the levels are built from.
 pub struct ClippedAggregate<'a> {
@@ -52,7 +73,7 @@ impl ClippedAggregate<'_> {
             cells,
             keys,
             unit,
-        } = ground(self.release, self.policy, self.columns, flat)?;
+        } = base_rows(self.release, self.policy, self.columns, flat)?;
         let expressions = Expressions {
             cells: &cells,
             relations: None,
@@ -79,7 +100,7 @@ impl ClippedAggregate<'_> {
         let grouped = positions(1, projection.len());
         let mut spent = 0;
         for (i, coordinate) in self.coordinates.iter().enumerate() {
-            let partial = self.partial(coordinate, &expressions)?;
+            let partial = self.unit_total(coordinate, &expressions)?;
             spent = weigh(spent, &partial, self.effort)?;
             let partial = clip
                 .iter()
@@ -141,79 +162,26 @@ impl ClippedAggregate<'_> {
     }
 
     /// Level 1: what one unit adds to one group.
-    pub(in crate::rewrite) fn partial(
+    pub(in crate::rewrite) fn unit_total(
         &self,
         coordinate: &Coordinate,
         expressions: &Expressions<'_>,
     ) -> Result<ast::Expr, Refusal> {
-        let rows = |mask: &Mask| -> Result<ast::Expr, Refusal> {
-            let mut conditions = Vec::new();
-            if let Some(filter) = &mask.filter {
-                conditions.push(sql::nested(expressions.condition(filter)?));
-            }
-            if let Some(value) = &mask.not_null {
-                conditions.push(sql::is_not_null(expressions.presence(value)?));
-            }
-            Ok(sql::aggregate("count", None, sql::all(conditions)))
-        };
         match coordinate {
-            Coordinate::Rows { mask } => rows(mask),
+            Coordinate::Rows { mask } => count_of(mask, expressions),
             Coordinate::Flags { filter } => {
-                let met = rows(&Mask {
-                    filter: Some(filter.clone()),
-                    not_null: None,
-                })?;
+                let met = count_of(
+                    &Mask {
+                        filter: Some(filter.clone()),
+                        not_null: None,
+                    },
+                    expressions,
+                )?;
                 let twice = sql::binary(sql::number("2"), B::Multiply, met);
                 Ok(sql::binary(
                     twice,
                     B::Minus,
                     sql::aggregate("count", None, None),
-                ))
-            }
-            Coordinate::Share {
-                filter,
-                value,
-                fixed_point,
-                end,
-            } => {
-                let data_type = if fixed_point.magnitude() < 1 << 29 {
-                    Type::Int4
-                } else {
-                    Type::Int8
-                };
-                let plain = integer(value, fixed_point, false, &data_type, expressions)?;
-                let distance = match end {
-                    End::Least => {
-                        sql::binary(plain, B::Minus, sql::number(&fixed_point.lower.to_string()))
-                    }
-                    End::Greatest => {
-                        sql::binary(sql::number(&fixed_point.upper.to_string()), B::Minus, plain)
-                    }
-                };
-                let distance = self.within_range(distance, coordinate);
-                let distance = if data_type == Type::Int4 {
-                    distance
-                } else {
-                    narrowed(distance, coordinate)
-                };
-                self.summed_over(distance, filter.as_ref(), expressions)
-            }
-            // One row of a unit in a group: as many units as rows.
-            Coordinate::Units { mask } if self.within_clip => rows(mask),
-            // Shared out once the unit's groups are known.
-            Coordinate::Units {
-                mask:
-                    Mask {
-                        filter: None,
-                        not_null: None,
-                    },
-            }
-            | Coordinate::Presence => Ok(sql::number("1")),
-            Coordinate::Units { mask } => {
-                let any = sql::binary(rows(mask)?, B::Gt, sql::number("0"));
-                Ok(sql::case(
-                    vec![(any, sql::number("1"))],
-                    Some(sql::number("0")),
                 ))
             }
             Coordinate::Nulls { filter, value } => {
@@ -224,31 +192,72 @@ impl ClippedAggregate<'_> {
                 conditions.push(sql::is_null(expressions.presence(value)?));
                 Ok(sql::aggregate("count", None, sql::all(conditions)))
             }
+            // One row of a unit in a group: as many units as rows.
+            Coordinate::Units { mask } if self.within_clip => count_of(mask, expressions),
+            // Shared out once the unit's groups are known.
+            Coordinate::Units {
+                mask:
+                    Mask {
+                        filter: None,
+                        not_null: None,
+                    },
+            }
+            | Coordinate::Presence => Ok(sql::number("1")),
+            Coordinate::Units { mask } => {
+                let any = sql::binary(count_of(mask, expressions)?, B::Gt, sql::number("0"));
+                Ok(sql::case(
+                    vec![(any, sql::number("1"))],
+                    Some(sql::number("0")),
+                ))
+            }
+            Coordinate::Share { filter, .. }
+            | Coordinate::Values { filter, .. }
+            | Coordinate::Lacks { filter, .. }
+            | Coordinate::Products { filter, .. } => self.summed_over(
+                self.row_integer(coordinate, expressions)?,
+                filter.as_ref(),
+                expressions,
+            ),
+        }
+    }
+
+    /// The integer of one row, for coordinates that add up values.
+    fn row_integer(
+        &self,
+        coordinate: &Coordinate,
+        expressions: &Expressions<'_>,
+    ) -> Result<ast::Expr, Refusal> {
+        let (integer, data_type) = match coordinate {
+            Coordinate::Share {
+                filter: _,
+                value,
+                fixed_point,
+                end,
+            } => {
+                let data_type = integer_type(fixed_point);
+                let plain = integer(value, fixed_point, false, &data_type, expressions)?;
+                let distance = match end {
+                    End::Least => {
+                        sql::binary(plain, B::Minus, sql::number(&fixed_point.lower.to_string()))
+                    }
+                    End::Greatest => {
+                        sql::binary(sql::number(&fixed_point.upper.to_string()), B::Minus, plain)
+                    }
+                };
+                (distance, data_type)
+            }
             Coordinate::Values {
-                filter,
+                filter: _,
                 value,
                 fixed_point,
                 centred,
             } => {
-                // Twice it and its centre fit in four bytes.
-                let data_type = if fixed_point.magnitude() < 1 << 29 {
-                    Type::Int4
-                } else {
-                    Type::Int8
-                };
-                let integer = self.within_range(
-                    integer(value, fixed_point, *centred, &data_type, expressions)?,
-                    coordinate,
-                );
-                let integer = if data_type == Type::Int4 {
-                    integer
-                } else {
-                    narrowed(integer, coordinate)
-                };
-                self.summed_over(integer, filter.as_ref(), expressions)
+                let data_type = integer_type(fixed_point);
+                let integer = integer(value, fixed_point, *centred, &data_type, expressions)?;
+                (integer, data_type)
             }
             Coordinate::Lacks {
-                filter,
+                filter: _,
                 value,
                 fixed_point,
             } => {
@@ -256,28 +265,34 @@ impl ClippedAggregate<'_> {
                 let lacks = guard(distance, 2, &Type::Int8, |distance| {
                     lacks(distance, fixed_point)
                 })?;
-                let lacks = self.within_range(lacks, coordinate);
-                self.summed_over(narrowed(lacks, coordinate), filter.as_ref(), expressions)
+                (lacks, Type::Int8)
             }
             Coordinate::Products {
-                filter,
-                y: (y, y_lattice),
-                x: (x, x_lattice),
+                filter: _,
+                y: (y, y_grid),
+                x: (x, x_grid),
             } => {
                 let wide = |value, fixed_point| {
                     integer(value, fixed_point, true, &Type::Int8, expressions)
                 };
                 let product = divided(
-                    sql::binary(wide(y, y_lattice)?, B::Multiply, wide(x, x_lattice)?),
-                    y_lattice.divisor_with(x_lattice),
+                    sql::binary(wide(y, y_grid)?, B::Multiply, wide(x, x_grid)?),
+                    y_grid.divisor_with(x_grid),
                 );
-                self.summed_over(
-                    narrowed(self.within_range(product, coordinate), coordinate),
-                    filter.as_ref(),
-                    expressions,
-                )
+                (product, Type::Int8)
             }
-        }
+            Coordinate::Rows { .. }
+            | Coordinate::Flags { .. }
+            | Coordinate::Nulls { .. }
+            | Coordinate::Units { .. }
+            | Coordinate::Presence => return Err(internal()),
+        };
+        let kept = self.within_range(integer, coordinate);
+        Ok(if data_type == Type::Int4 {
+            kept
+        } else {
+            narrowed(kept, coordinate)
+        })
     }
 
     fn within_range(&self, integer: ast::Expr, coordinate: &Coordinate) -> ast::Expr {
