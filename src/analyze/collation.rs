@@ -70,7 +70,7 @@ impl<'a> Derived<'a> {
     fn searched(self) -> Result<Self, Refusal> {
         match self.equal()? {
             Self::Of(column) if !column.deterministic_collation => Err(Refusal::unsupported(
-                "a search in a column whose collation takes unlike spellings for equal",
+                "a search in a column whose collation takes different texts for equal",
             )
             .hint("Compare it with = or IN.")),
             known => Ok(known),

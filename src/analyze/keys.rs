@@ -1,5 +1,5 @@
-//! Group keys: domains known without the data, narrowed by WHERE; all others are released by
-//! threshold.
+//! Group keys: their values are known without the data (a domain, narrowed by WHERE), or are released
+//! by threshold.
 
 pub(in crate::analyze) mod column_filter;
 pub(in crate::analyze) mod derived_domain;
@@ -22,13 +22,14 @@ pub use listed_values::values_between;
 /// How the values of a group key become known.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyRule {
-    /// From the policy and the query alone: every value is shown, in this order; `None` is NULL.
+    /// The values follow from the policy and the query. Every value is shown, in this order; `None`
+    /// is NULL.
     Domain(Vec<Option<Scalar>>),
-    /// From the data, where enough units have it.
+    /// The values come from the data, each shown only if enough units have it.
     Threshold,
 }
 
-/// What is known where keys are ruled.
+/// What the rules of a release's keys are derived from.
 pub struct Keys<'a> {
     pub choice: KeyChoice,
     pub policy: &'a Policy,
@@ -45,6 +46,19 @@ pub struct Keys<'a> {
 impl Keys<'_> {
     /// The rule of one key.
     ///
+    /// # Guarantee
+    /// The rule and the values of a [`KeyRule::Domain`] depend on the policy, the query and the
+    /// session's settings alone, never on a private row. (Extents and lists of public tables are
+    /// part of the policy as it was loaded.) The statement leaves out rows whose key is not listed,
+    /// so a value that is missing in a list costs accuracy, not privacy. Equal values are listed
+    /// once, in the spelling that the statement prints: a text is listed only under a collation in
+    /// which equal texts are the same bytes, and types whose equal values print in different ways
+    /// are never listed.
+    ///
+    /// # Requires
+    /// Keys that are ruled [`KeyRule::Threshold`] are shown by a noisy number of units only; see
+    /// [`crate::release`].
+    ///
     /// # Errors
     /// 0A000 where no rule that the session allows can hold for the key; 54001 where listing the
     /// values of the statement's keys takes too long.
@@ -55,12 +69,12 @@ impl Keys<'_> {
 
     fn ruled(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
         let expr = &over_rows(expr, self.computed, self.null_extended);
-        // Equal values of these types print unlike: a group's key would show one row's spelling,
-        // listed or not.
+        // Equal values of these types have several spellings, and a group's key would show that of
+        // one row, listed or not.
         if matches!(expr.data_type, Type::Interval | Type::Other { .. }) {
             return self.threshold(expr);
         }
-        // Of spellings that a collation takes for equal, a group shows one row's.
+        // Where a collation takes different texts for equal, a group shows the text of one row.
         let is_one_spelling = constant_branches(expr).is_some() || self.is_one_spelling(expr);
         let known = || {
             if is_one_spelling {
@@ -104,7 +118,7 @@ impl Keys<'_> {
                 Ok(KeyRule::Threshold)
             }
             Type::Text | Type::Varchar(_) | Type::Char(_) => Err(Refusal::unsupported(
-                "GROUP BY a column whose collation takes unlike spellings for equal",
+                "GROUP BY a column whose collation takes different texts for equal",
             )),
             Type::Float4 | Type::Interval | Type::Other { .. } => {
                 let name = crate::ir::literal::type_name(&expr.data_type);
@@ -116,7 +130,8 @@ impl Keys<'_> {
         }
     }
 
-    /// No text, or one of columns under whose collations equal means the same bytes.
+    /// Whether equal values have one spelling: not a text, or a text of columns under whose
+    /// collations equal texts are the same bytes.
     fn is_one_spelling(&self, expr: &Expr) -> bool {
         !expr.data_type.is_string()
             || inline(expr, self.computed)
@@ -181,8 +196,8 @@ impl Keys<'_> {
         }
     }
 
-    /// Two bare columns are compared as they are stored: what holds of values within the bounds
-    /// need not hold of those past them.
+    /// Whether it compares two bare columns, which is done as they are stored: what holds for values
+    /// within the bounds need not hold for values outside them.
     fn compares_as_stored(&self, expr: &Expr) -> bool {
         let is_bounded = |id: &ColumnId| {
             let origin = self.columns[id.0 as usize].origin;
@@ -259,7 +274,7 @@ impl Keys<'_> {
                 | Function::JsonLength => true,
                 Function::AnyElement | Function::Element | Function::ArrayLength => true,
                 Function::Concat | Function::ConcatSeparated => false,
-                // Made total by giving NULL.
+                // NULL takes the place of an error.
                 _ if matches!(rule(*function), Rule::Division | Rule::Domain | Rule::Reach) => true,
                 _ => arguments.iter().any(|a| self.may_be_null(a)),
             },
@@ -267,8 +282,7 @@ impl Keys<'_> {
     }
 }
 
-/// The expression over scanned columns, and over those computed ones that an outer join may leave
-/// NULL whatever their definition gives.
+/// The expression over scanned columns. Computed columns that an outer join may replace by NULL stay.
 pub fn over_rows(expr: &Expr, computed: &[(ColumnId, Expr)], null_extended: &[ColumnId]) -> Expr {
     expr.clone().mapped(&|e| {
         let id = e.as_column().filter(|id| !null_extended.contains(id))?;
@@ -277,13 +291,12 @@ pub fn over_rows(expr: &Expr, computed: &[(ColumnId, Expr)], null_extended: &[Co
     })
 }
 
-/// A cast that gives NULL for text that the type does not read.
+/// Whether a cast gives NULL for texts that the type cannot read.
 pub(super) fn reads_text(operand: &Expr, to: &Type) -> bool {
     operand.data_type.is_string() && !to.is_string()
 }
 
-/// Equal numbers as one value, spelled as PostgreSQL prints it; `None` where a float8 would need an
-/// exponent.
+/// Each number once, spelled as PostgreSQL prints it; `None` where a float8 would need an exponent.
 pub(super) fn canonical(
     values: Vec<Option<Scalar>>,
     data_type: &Type,
@@ -307,7 +320,7 @@ pub(super) fn canonical(
             (Some(Scalar::Decimal(text)), Type::Float8) => {
                 Some(Scalar::Decimal(float_text(text.parse().ok()?).ok()?))
             }
-            // Rows are grouped by the float8 that a real is.
+            // Rows are grouped by a real's value as a float8.
             (Some(Scalar::Decimal(text)), Type::Float4) => Some(Scalar::Decimal(
                 float_text(text.parse::<f32>().ok()?.into()).ok()?,
             )),
@@ -335,7 +348,7 @@ pub fn grouped(sets: &[Vec<usize>], keys: usize) -> Vec<Vec<usize>> {
     }
 }
 
-/// Number of cells of the full domains of all grouping sets.
+/// Number of groups in the full domains of all grouping sets.
 ///
 /// # Errors
 /// 54000 where there are more than the policy's limit.

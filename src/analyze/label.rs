@@ -1,5 +1,5 @@
-//! Labels: which rows belong to exactly one privacy unit, and by which columns. Joins that cannot
-//! prove it are refused.
+//! Labels: which rows belong to exactly one privacy unit, and which columns are that unit. A join
+//! that cannot prove it is refused.
 
 mod group;
 mod join;
@@ -21,13 +21,13 @@ use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::Refusal;
 
-/// Rows of one unit are counted up to here.
+/// Bounds on the rows of one unit are counted up to here.
 const ROWS_MAX: u64 = 1 << 32;
 
 /// Whose rows a relation holds.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Label {
-    /// No private row behind it.
+    /// Computed from public and released rows only.
     Public,
     /// Every row belongs to exactly one unit.
     Private(Lineage),
@@ -36,35 +36,37 @@ pub enum Label {
 /// How rows belong to units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lineage {
-    /// Columns that *are* the unit here: NOT NULL, of one type with a deterministic collation.
-    /// Never empty.
+    /// Columns that *are* the unit here: each holds it in every row, NOT NULL, of one type with a
+    /// deterministic collation. Never empty.
     pub units: Vec<ColumnId>,
     pub data_type: Type,
-    /// Rows one unit may contribute before the clip; a clip enforces it, whatever the tables hold.
+    /// How many rows one unit is expected to have at most. It chooses the clip. A unit with more
+    /// rows is clipped: nothing private rests on this number.
     pub rows_per_unit: u64,
-    /// Rows that one unit has here by construction, whatever the tables hold; `None` where nothing
-    /// bounds them.
+    /// The most rows that one unit has here, by an emitted bound, by grouping, or by the primary key
+    /// of the unit's own table; `None` where nothing bounds them.
     pub rows_enforced: Option<u64>,
-    /// A row may stand beside any number of public rows.
+    /// A private row may be joined with any number of public rows.
     pub is_multiplied: bool,
-    /// Columns that hold the value of a unique column of a private table (that column itself, or a
-    /// foreign key along the path to the unit), so that equal values belong to one unit: (column
-    /// here, table, position there).
+    /// Columns whose equal values belong to one unit: (column here, table, position there). Each
+    /// holds the value of a unique column of a private table: it is that column, or a foreign key on
+    /// the path to the unit.
     pub(super) points: Vec<(ColumnId, TableId, usize)>,
 }
 
-/// Labels relations; joins in the rest of a key path, so columns may be added.
+/// Labels relations. It adds the scans of key paths, and so columns.
 pub struct Labels<'a> {
     pub policy: &'a Policy,
     pub columns: &'a mut Vec<ColumnInfo>,
     pub scans: usize,
-    /// Where the columns that per-unit steps make lie.
+    /// The ranges of columns that grouping, windows and unions within a unit compute.
     pub opaque: Vec<(ColumnId, Interval)>,
     /// Public rows that each private row is paired with.
     pub fan_outs: Vec<FanOut>,
-    /// Conditions that stand below a bound by now.
+    /// Conditions that were pushed below a bound on rows, and need not be repeated above it.
     pub sunk: Vec<Expr>,
-    /// A subquery reads several rows of a unit for each of several rows of the same unit around it.
+    /// A subquery was met that reads several rows of a unit for each of several outer rows of the
+    /// same unit.
     pub is_crossed: bool,
 }
 
@@ -72,8 +74,28 @@ impl Labels<'_> {
     /// The relation with key paths joined in and unit equalities made explicit, and its label.
     /// `above` holds conditions that apply to every row of it.
     ///
+    /// # Guarantee
+    /// - [`Label::Public`]: the rows depend on public tables and released rows alone.
+    /// - [`Label::Private`]: every row belongs to exactly one unit, which each of the lineage's
+    ///   `units` holds, never NULL. The rows of one unit depend on that unit's private rows and on
+    ///   public rows alone: two private sides meet only where their units are equal, a subquery
+    ///   over private rows is tied to the unit of the row around it, and no group, window or bound
+    ///   holds rows of two units. So the relations over two neighbouring databases differ in the
+    ///   rows of the one unit, and in nothing else.
+    /// - Rows that belong to no unit are left out at their scan.
+    ///
+    /// # Requires
+    /// The policy was checked against the catalog: each step of a key path refers to a unique
+    /// column, and the unit's column has a deterministic collation. With `trusted_path` the owner
+    /// vouches that the path's values are there; uniqueness is checked all the same. The catalog's
+    /// fingerprint is checked in the transaction that runs the statement.
+    ///
+    /// # Reference
+    /// The unit of privacy is all rows of one unit: user-level differential privacy, as in Wilson et
+    /// al. 2020 (arXiv 1909.01917), where joins must be on the unit's identifier.
+    ///
     /// # Errors
-    /// 0A000 where two private sides are joined otherwise than on their unit.
+    /// 0A000 where two private sides are joined on something else than their unit.
     pub fn label(
         &mut self,
         relation: Relation,
@@ -126,7 +148,7 @@ impl Labels<'_> {
             } => self.group(*input, keys, aggregates),
             Relation::Window { input, columns } => self.window(*input, columns),
             Relation::Union { columns, arms } => self.union(columns, arms),
-            // Bounded anew where need be.
+            // A bound is placed again where one is needed.
             Relation::Bounded {
                 input,
                 unit: _,
@@ -156,8 +178,7 @@ impl Labels<'_> {
             let position = position(&policy.tables[target.0], &step.referenced)?;
             points.push((own, target, position));
             if at + 1 == unit.path.len() && step.referenced == unit.column {
-                // The foreign key holds the unit's own value: no need to read the table it points
-                // to.
+                // The foreign key holds the unit's own value: the table it refers to is not read.
                 unit_column = Some(own);
                 break;
             }
@@ -176,8 +197,8 @@ impl Labels<'_> {
             Some(column) => column,
             None => find(&policy.tables[last.0.0], &unit.column, &last.1)?,
         };
-        // At the scan itself: an outer join or a window above must never see rows that belong to
-        // nobody.
+        // At the scan itself: an outer join or a window above must never see rows that belong to no
+        // unit.
         let is_somebodys = Expr::call(
             Function::IsNotNull,
             vec![Expr::column(unit_column, unit.data_type.clone())],

@@ -128,7 +128,7 @@ fn average(sum: ast::Expr, count: ast::Expr, range: Interval) -> ast::Expr {
     )
 }
 
-/// Of a choice's unlike values, whose columns start there.
+/// Sums, means and spreads of distinct values, whose columns start at `first`.
 fn unlike(first: usize, range: Interval, moment: Moment) -> ast::Expr {
     match moment {
         Moment::Sum => measure(first + Degree::SUM),
@@ -144,7 +144,7 @@ fn unlike(first: usize, range: Interval, moment: Moment) -> ast::Expr {
     }
 }
 
-/// A choice's columns come after the measures, those of earlier choices first.
+/// A choice's columns follow the measures and those of earlier choices.
 fn first_column(release: &ReleasePlan, choice: usize) -> usize {
     release.measures().len()
         + release.choices()[..choice]

@@ -1,5 +1,5 @@
-//! How far a released value may be from the exact one of the clipped rows: from the noise that was
-//! drawn and the released measures alone.
+//! How far a released value may be from the exact value over the clipped rows. Computed from the law
+//! of the noise and the released measures alone.
 
 mod choices;
 
@@ -32,12 +32,11 @@ impl Spread {
     }
 }
 
-/// What is divided by fewer rows than this many standard errors of their number is known by its
-/// bounds only.
+/// A quotient by fewer rows than this many standard errors of their number has no error, only bounds.
 const ROWS_MIN: f64 = 3.0;
 
 /// Half the width of a 95 % interval, in standard errors. A Laplace tail is e^(-x / b) with b =
-/// error / sqrt 2; sums of such noises are closer to normal.
+/// error / sqrt 2. Sums of Laplace noises are closer to normal.
 pub fn quantile_95(mechanism: Mechanism) -> f64 {
     match mechanism {
         Mechanism::Gaussian => 1.959_964,
@@ -45,15 +44,15 @@ pub fn quantile_95(mechanism: Mechanism) -> f64 {
     }
 }
 
-/// The spread of arithmetic over the aggregates of one group; `None` where none is known. The
-/// interval is about noise: what clipping to bounds cut off is not in it.
+/// The spread of arithmetic over the aggregates of one group; `None` where it is not known. The
+/// interval covers noise. It does not cover what clipping to bounds cut off.
 ///
-/// Counts and sums have the noise's own standard error, what is computed of them has it by the
-/// delta method over the noise's independent draws, with quotients' intervals by Fieller
-/// 1954. A value that is chosen (a percentile, MIN, MAX) has an error of ranks, which are not
-///       released: the ends of its interval are chosen beside it, and its standard error is that of
-///       the rank times the values' distance to a rank between those ends. An extreme has one such
-///       end, towards the middle; the other is that of the range.
+/// - Counts and sums have the noise's standard error. What is computed from them has an error by the
+///   delta method over the noise's independent draws. Quotients have intervals by Fieller (1954).
+/// - The error of a chosen value (a percentile, MIN, MAX) is one of ranks, which are not released. The
+///   ends of its interval are drawn too. Its standard error is that of the rank, times the distance
+///   in values per rank between those ends. An extreme has one drawn end, towards the middle; the
+///   other is the end of the range.
 pub fn spread(
     release: &ReleasePlan,
     formula: &Formula,
@@ -94,7 +93,7 @@ pub fn spread(
     (!estimate.error().is_nan() && !known.low.is_nan() && !known.high.is_nan()).then_some(known)
 }
 
-/// Standard errors to each side: of the noise with the heaviest tail in the release.
+/// Standard errors to each side, for the noise with the heaviest tail in the release.
 fn widest(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> f64 {
     let vector = drawn
         .map(NoiseRecord::mechanism)
@@ -129,7 +128,7 @@ struct Known {
 struct Row<'r> {
     release: &'r ReleasePlan,
     measures: &'r [String],
-    /// The noise of these very values; without it they have the plan's.
+    /// The noise of these values; without a record they have the plan's.
     drawn: Option<&'r NoiseRecord>,
     group: usize,
     z: f64,
@@ -259,12 +258,12 @@ impl Row<'_> {
                 choice,
                 draws: _,
                 is_array: _,
-            } => self.choice(*choice),
+            } => self.count(*choice),
             Output::Distinct {
                 choice,
                 range,
                 moment,
-            } => self.unlike(*choice, *range, *moment),
+            } => self.distinct(*choice, *range, *moment),
         }
     }
 
@@ -282,8 +281,7 @@ impl Row<'_> {
         rows.value <= ROWS_MIN * rows.error() || rows.value < 2.0
     }
 
-    /// An average is its centre and the quotient of what the sum is apart from it by the number of
-    /// rows.
+    /// An average is the centre plus a quotient: the sum's distance from the centre over the rows.
     fn average(&self, sum: usize, count: usize, range: Interval) -> Option<Estimate> {
         let Measure::Sum {
             values: _,
@@ -311,7 +309,7 @@ impl Row<'_> {
         )
     }
 
-    /// The mean of products, less the product of the means.
+    /// The mean of products minus the product of the means.
     fn about_means(
         &self,
         rows: &Estimate,
@@ -353,7 +351,7 @@ impl Row<'_> {
         } else {
             variance
         };
-        // Of two rows of a sample the variance is twice that of a population.
+        // The variance of a sample of two rows is twice that of a population.
         let sample = |e: Estimate| {
             if self.are_few(rows) {
                 e.scaled(2.0)
@@ -386,7 +384,7 @@ impl Row<'_> {
             .within(-most, most);
         let (y_spread, x_spread) = (self.variance(rows, y)?, self.variance(rows, x)?);
         let slope = || together.over(&x_spread, self.z);
-        // A quotient by a spread that may be none is not known.
+        // A quotient by a variance that may be zero is not known.
         let correlation = || {
             let both = y_spread.times(&x_spread, self.z);
             let is_sure = y_spread.low > 0.0 && x_spread.low > 0.0;
@@ -446,8 +444,8 @@ fn joint_bounds(y: Centred, x: Centred, kind: Joint) -> Estimate {
     }
 }
 
-/// 1 for true: whether no row (All) or some row (Any) is of the kind that was counted. The error is
-/// that of a coin with the chance that the normal law gives to a row.
+/// BOOL_AND and BOOL_OR, 1 for true: whether no row (All) or some row (Any) was counted. The error is
+/// that of a coin with the probability that the normal law gives to some row.
 fn truth(rows: &Estimate, of: Quantifier) -> Estimate {
     let chance = normal::cdf((rows.value - 0.5) / rows.error().max(f64::MIN_POSITIVE));
     let some = |rows: f64| f64::from(u8::from(rows >= 0.5));

@@ -1,4 +1,4 @@
-//! What a release costs: the norm bound that the levels enforce, the mechanism, and the noise of
+//! What a release costs: the norm bound that its statement enforces, the mechanism, and the noise of
 //! each coordinate.
 
 mod choice;
@@ -21,8 +21,7 @@ use crate::mechanism::{
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, sqlstate};
 
-/// Probability mass of one release whose keys come from the data: small enough that the default
-/// share of delta holds 500 of them.
+/// The delta of one release whose keys come from the data: the default share of delta holds 500.
 const THRESHOLD_DELTA: f64 = 1e-11;
 
 /// What a query may spend, and who pays: public facts, read from the policy, the session and the
@@ -35,7 +34,7 @@ pub struct Terms {
     pub delta: f64,
     /// Every account that the statement's charge would touch.
     pub accounts: Vec<AccountState>,
-    /// What else the session wishes.
+    /// The session's other settings.
     pub session_settings: SessionSettings,
 }
 
@@ -49,20 +48,19 @@ pub struct Price {
     pub calibrated: Vec<Calibrated>,
     /// A group is shown if this coordinate's noisy integer reaches the value.
     pub threshold: Option<(usize, i128)>,
-    /// Most groups of a unit, where the statement must cap them.
+    /// The most groups of a unit, where the statement must cap them.
     pub groups_per_unit: Option<u32>,
-    /// The catalog proves that nobody's vector is longer than the clip: none is emitted.
+    /// The catalog proves that no unit's vector exceeds the clip, and none is emitted.
     pub within_clip: bool,
     pub loss: Loss,
-    /// The L2 bound, also where the mechanism takes the L1 bound: tells questions apart that bound
-    /// a unit otherwise.
+    /// The L2 bound, also where the mechanism uses the L1 bound. It is part of a question's digest.
     l2: BigUint,
-    /// Grows as noise shrinks, whichever the mechanism: mu, or epsilon under pure accounting.
-    /// Compares answers to one question.
+    /// Grows as noise shrinks, for either mechanism: mu, or epsilon under pure accounting. Compares
+    /// answers to one question.
     pub accuracy: f64,
 }
 
-/// What a statement takes of a price.
+/// The part of a price that a statement needs.
 pub(super) struct Bounding {
     pub mechanism: Mechanism,
     pub clip: BigUint,
@@ -78,8 +76,8 @@ impl Price {
         }
     }
 
-    /// The same whatever mechanism and noise the price has: statements of one question are one text
-    /// then. Never run.
+    /// Does not depend on mechanism and noise, so that all statements of one question have one text.
+    /// Never run.
     pub(super) fn no_bounding(&self) -> Bounding {
         Bounding {
             mechanism: Mechanism::Gaussian,
@@ -89,19 +87,19 @@ impl Price {
     }
 }
 
-/// What a release, or a part of one, is priced by.
+/// What a release, or one of its statements, may spend.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Portion<'a> {
     pub terms: &'a Terms,
-    /// What is split: the statement's, or the release's own where an error is wanted.
+    /// What is split: the statement's epsilon, or the release's own where a target error is set.
     pub epsilon: f64,
-    /// Among so many statements of the database, in equal parts.
+    /// Among how many statements of the database it is split, in equal parts.
     pub share: usize,
     /// Of all releases of the analyst's statement.
     pub mechanism: Mechanism,
 }
 
-/// The vector of a release: the layout that its noise serves best, and the price. Coordinates'
+/// The vector of a release in the layout that is most accurate, and its price. The coordinates'
 /// weights are multiplied by their `stress`.
 ///
 /// # Errors
@@ -119,8 +117,8 @@ pub fn vector(
         price: plain.clone(),
         plain,
     };
-    // Shorter in L1, as long in L2. Weights that a wish for an error chose are those of the plain
-    // layout: there it stays.
+    // Rotated coordinates are shorter in L1, and as long in L2. A target error chose the weights of
+    // the plain layout, which is then kept.
     if portion.mechanism == Mechanism::Laplace
         && portion.terms.session_settings.target_error.is_none()
         && let Some(coordinates) = turned(&layout.coordinates, &layout.measures)
@@ -139,22 +137,27 @@ pub(super) struct Vector {
     pub plain: Price,
 }
 
-/// Prices a release. Coordinates' weights are multiplied by their `stress`: norms and noise follow
-/// the weights.
+/// Prices the vector of a release. The coordinates' weights are multiplied by their `stress`; norms
+/// and noise follow the weights.
 ///
 /// # Guarantee
-/// With the clip enforced by the emitted levels (or proved by a key of the catalog), adding noise
-/// from `calibrated` to every coordinate of every group costs at most `loss`, for neighbours that
-/// differ in all rows of one unit.
+/// Adding noise from `calibrated` to every coordinate of every group costs at most `loss`, for
+/// neighbours that differ in all rows of one unit.
 ///
 /// # Requires
-/// `release.one_row_per_unit`, `cells` and `one_group_per_unit` are proved by the catalog, and its
-/// fingerprint is checked in the transaction that runs the statement.
+/// - Every row belongs to exactly one unit, and the rows of one unit depend on no other unit's:
+///   `Labels::label` in [`crate::analyze`].
+/// - One unit's weighted vector is within `clip`: `ClippedAggregate::statement` enforces it. With
+///   `within_clip` it follows from [`norms`], the ranges of coordinates that the same statement
+///   clamps to, and `one_row_per_unit` or `cells`.
+/// - `one_row_per_unit`, `cells` and `one_group_per_unit` are proved by the catalog (`row_facts` in
+///   [`crate::analyze`]), and its fingerprint is checked in the transaction that runs the statement.
+/// - Listed keys do not depend on private rows: `Keys::rule` in [`crate::analyze`].
 ///
 /// # Reference
-/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7, for the vector under one L2 bound; the last
-/// step below the boundary is always that exact clip, so the release is mu-GDP whatever is known of
-/// single rows.
+/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7, for the vector under one L2 bound. Where a
+/// clip is emitted it is the last step before noise, so the release is mu-GDP whatever single rows
+/// hold.
 pub fn price(
     release: &AnalyzedRelease,
     (coordinates, stress): (&[Coordinate], &[u64]),

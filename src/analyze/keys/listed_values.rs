@@ -14,8 +14,8 @@ use crate::policy::{Bounds, Scalar};
 pub(super) const VALUES_MAX: usize = 50_000;
 
 impl Keys<'_> {
-    /// Every value the expression takes over the listed values of its columns that meet the
-    /// conditions on them; `parts` stand for columns of their own.
+    /// Every value that the expression takes over the listed values of its columns, where these meet
+    /// the conditions on them. `parts` are subexpressions that count as columns.
     pub(super) fn by_values(&self, expr: &Expr, parts: &[Listed]) -> Option<Vec<Option<Scalar>>> {
         let columns = expr.columns();
         let mut assignments: Vec<Vec<(ColumnId, Option<Scalar>)>> = vec![Vec::new()];
@@ -92,8 +92,7 @@ impl Keys<'_> {
             .collect()
     }
 
-    /// The values of a computed column that an outer join may leave out: NULL then, whatever its
-    /// definition gives for missing rows.
+    /// The values of a computed column that an outer join may replace by NULL.
     fn missing_or_computed(&self, id: ColumnId, definition: &Expr) -> Option<Vec<Option<Scalar>>> {
         let mut values = self.domain(&over_rows(definition, self.computed, self.null_extended))?;
         if !values.contains(&None) {
@@ -153,7 +152,7 @@ impl Keys<'_> {
                     .collect(),
             );
         }
-        // What a public table holds is no question: only conditions of the query list its values.
+        // The contents of a public table are not the query's own list: only its conditions are.
         let is_public = self.columns[id.0 as usize]
             .origin
             .is_some_and(|(table, at)| self.policy.tables[table.0].columns[at].extent.is_some());
@@ -162,7 +161,7 @@ impl Keys<'_> {
         }
         let between = derived_domain::whole(self.range(&Expr::column(id, data_type.clone())))?;
         match data_type {
-            // Sums of small integers leave their type, and are clamped to it: such values are not
+            // A sum of small integers may leave its type and is clamped to it: such values are not
             // listed.
             Type::Int2 | Type::Int4 | Type::Int8 => {
                 let (lower, upper) = integer_range(data_type)?;
@@ -188,8 +187,8 @@ impl Keys<'_> {
         )
     }
 
-    /// The first instant of every day of a bounded timestamp, for an expression that tells instants
-    /// apart by their day at most.
+    /// The first instant of every day of a bounded timestamp, for an expression that depends on the
+    /// day alone.
     fn days(&self, id: ColumnId, expr: &Expr) -> Option<Vec<Option<Scalar>>> {
         let info = &self.columns[id.0 as usize];
         info.origin?;
@@ -213,7 +212,7 @@ impl Keys<'_> {
     }
 }
 
-/// False of a text that is longer than any that a column of this type stores.
+/// False for a text that is longer than a column of this type can store.
 fn is_held(value: &Scalar, data_type: &Type) -> bool {
     match (value, data_type) {
         (Scalar::Text(text), Type::Char(Some(length))) => text.chars().count() <= *length as usize,
@@ -229,8 +228,8 @@ fn stored(value: &Scalar, data_type: &Type) -> Scalar {
     }
 }
 
-/// An ordering condition holds somewhere in a day if and only if it holds at one of the day's ends;
-/// other conditions exclude nothing.
+/// Whether the conditions may hold within a day. An ordering condition holds somewhere in a day if
+/// and only if it holds at one of the day's ends; other conditions exclude nothing.
 fn day_meets(about_this: &[&Expr], id: ColumnId, day: i64) -> bool {
     let ordering = |c: &Expr| match &c.node {
         Node::Call {
@@ -256,7 +255,7 @@ fn day_meets(about_this: &[&Expr], id: ColumnId, day: i64) -> bool {
     })
 }
 
-/// Every mention of the column is inside a field or truncation of a day or longer.
+/// Whether the column is only read through a field or truncation of a day or longer.
 fn day_grained(expr: &Expr, id: ColumnId) -> bool {
     match &expr.node {
         Node::Column(column) => *column != id,
@@ -341,14 +340,13 @@ pub(super) fn between(bounds: &Bounds, data_type: &Type) -> Option<Vec<Scalar>> 
     }
 }
 
-/// How many values of this type lie within the bounds, where so few do that a key of them is
-/// listed.
+/// How many values of this type lie within the bounds; `None` where they are too many to be listed.
 pub fn values_between(bounds: &Bounds, data_type: &Type) -> Option<usize> {
     let (lo, hi) = match (data_type, &bounds.lower, &bounds.upper) {
         (Type::Int2 | Type::Int4 | Type::Int8, Scalar::Int(lo), Scalar::Int(hi)) => (*lo, *hi),
         (Type::Date, Scalar::Date(lo), Scalar::Date(hi)) => (i64::from(*lo), i64::from(*hi)),
-        // A timestamp's days stand for it: only fields of a day or longer are evaluated, and a bare
-        // timestamp is not a listed key.
+        // Timestamps are listed by their days: only fields of a day or longer are evaluated, and a
+        // bare timestamp is not a listed key.
         _ => return None,
     };
     usize::try_from(hi.checked_sub(lo)?.checked_add(1)?)

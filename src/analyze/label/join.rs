@@ -23,7 +23,7 @@ impl Labels<'_> {
             .iter()
             .flat_map(|e| e.conjuncts().into_iter().cloned())
             .collect();
-        // Of FROM's own joins ON is WHERE, or is refused before: this one ties a scalar subquery.
+        // In FROM, such an ON was moved to WHERE or refused. This one belongs to a scalar subquery.
         if on_conjuncts.iter().any(|c| !c.relations().is_empty()) {
             return Err(Refusal::unsupported(
                 "a scalar subquery with a subquery inside it that refers to a query around both",
@@ -34,14 +34,14 @@ impl Labels<'_> {
         }
         let (inner_conditions, right_above): (Vec<Expr>, &[Expr]) = match kind {
             JoinKind::Inner => (above.iter().chain(&on_conjuncts).cloned().collect(), above),
-            // WHERE above an outer join does not hold for the null-extended side's own rows.
+            // WHERE above an outer join need not hold for the rows of the side that may be missing.
             JoinKind::Left => (on_conjuncts.clone(), &[]),
         };
         let given = inner_conditions.len();
         let inner_conditions = with_common(inner_conditions);
         let (left, left_label) = self.label(left, above)?;
         let (right, right_label) = self.label(right, right_above)?;
-        // A column of a third relation has no one value for each row of either side.
+        // A column of a third relation may have several values for one row of either side.
         let joining = of_sides(&inner_conditions, [&left, &right]);
         let mut sunk = Vec::new();
         let (left, right, label, equality) = match (left_label, right_label) {
@@ -94,8 +94,12 @@ impl Labels<'_> {
         ))
     }
 
-    /// Two sides of one unit. Where both may have several rows of a unit for one pair, both are
-    /// bounded, and what their product is bounds the pairs.
+    /// Joins two sides of one unit. Where a row on either side may find several on the other, both
+    /// sides are bounded, and the product of the bounds holds for the pairs.
+    ///
+    /// # Guarantee
+    /// `rows_enforced`, where it is `Some`, holds for the joined rows: each row of one side finds at
+    /// most one row of the other by a key ([`at_most_one`]), or both sides are bounded.
     fn met(
         &mut self,
         kind: JoinKind,
@@ -107,7 +111,7 @@ impl Labels<'_> {
         let finds_one = at_most_one(self.schema(), &right, &b.units, conditions);
         let is_found_once = at_most_one(self.schema(), &left, &a.units, conditions);
         let product = |a: u64, b: u64| a.saturating_mul(b).min(ROWS_MAX);
-        // Rows of the left side that find none are kept.
+        // A left join keeps the rows of the left side that find none.
         let sum = |a: u64, b: u64| a.saturating_add(b).min(product(a, b));
         let both = |of: &dyn Fn(u64, u64) -> u64, a: &Lineage, b: &Lineage| {
             (
@@ -132,7 +136,7 @@ impl Labels<'_> {
                 }
                 (JoinKind::Inner | JoinKind::Left, false, false) => {
                     let (left, right) = (bounded(left, a, of_left), bounded(right, b, conditions));
-                    // What holds above an outer join is no condition of the side that may be
+                    // What holds above an outer join is not a condition on the side that may be
                     // missing.
                     let of_above = if kind == JoinKind::Inner {
                         [left.sunk, right.sunk.clone()].concat()
@@ -163,8 +167,8 @@ impl Labels<'_> {
         }
     }
 
-    /// Private rows beside public ones: at most one match each where the public side is unique on
-    /// the join columns, else the policy's own limit.
+    /// Private rows joined with public ones. Where the public side is unique on the join columns
+    /// each row finds at most one; else the policy's limit chooses the clip.
     fn fan_out(&mut self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
         let unique = at_most_one(self.schema(), public, &[], conditions);
         self.fan_outs.extend(FanOut::of(public, conditions));
@@ -185,7 +189,7 @@ impl Labels<'_> {
     }
 
     /// Proves that joined rows share their unit: by equality of the unit itself, or of a key on the
-    /// path to it (then the unit's equality is added).
+    /// path to it. In the second case the unit's equality is returned and must be added.
     pub(super) fn same_unit(
         &self,
         a: &Lineage,
@@ -228,11 +232,11 @@ struct JoinedSides {
     left: Relation,
     right: Relation,
     lineage: Lineage,
-    /// Conditions of ON that stand below the right side's bound.
+    /// Conditions of ON that were pushed below the right side's bound.
     sunk: Vec<Expr>,
 }
 
-/// It reads columns of both sides, and of nothing else.
+/// Whether it reads columns of both sides, and nothing else.
 fn is_between(condition: &Expr, left: &Relation, right: &Relation) -> bool {
     let (left, right, columns) = (
         left.made_at_any_depth(),
@@ -248,8 +252,8 @@ fn is_between(condition: &Expr, left: &Relation, right: &Relation) -> bool {
         && condition.relations().is_empty()
 }
 
-/// `x` here and `y` there hold the value of one unique column: their rows belong to the unit of the
-/// row that it names.
+/// Whether `x` of one side and `y` of the other hold the value of the same unique column. Equal
+/// values then name one row, and both rows belong to its unit.
 fn share_point(a: &Lineage, b: &Lineage, x: ColumnId, y: ColumnId) -> bool {
     a.points
         .iter()
@@ -274,7 +278,7 @@ pub(super) fn merge(kind: JoinKind, a: Lineage, b: Lineage) -> Lineage {
                 points,
             }
         }
-        // The null-extended side's columns are the unit no longer.
+        // Columns of the side that may be missing can be NULL: they are no longer the unit.
         JoinKind::Left => Lineage {
             rows_per_unit,
             rows_enforced: None,

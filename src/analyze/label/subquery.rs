@@ -9,8 +9,8 @@ use crate::ir::{Expr, JoinKind, Node, Relation};
 use crate::refusal::Refusal;
 
 impl Labels<'_> {
-    /// An expression whose subqueries are labelled too: each reads public rows, or rows of the very
-    /// unit of the row that it stands in.
+    /// The expression with its subqueries labelled. Each reads public rows, or rows of the unit that
+    /// the row around it belongs to.
     pub(super) fn embedded(
         &mut self,
         expr: Expr,
@@ -52,8 +52,8 @@ impl Labels<'_> {
         Ok(Expr { node, data_type })
     }
 
-    /// A subquery within one unit: bounded, as the rows around it, where several rows of it stand
-    /// for each of several around.
+    /// EXISTS. Where each of several rows around may find several rows of the same unit, both sides
+    /// are bounded.
     fn exists(
         &mut self,
         relation: Relation,
@@ -112,8 +112,8 @@ impl Labels<'_> {
         })
     }
 
-    /// What the row around and a row of the subquery belong to together, and the units' equality
-    /// where only a key was equated.
+    /// The label of the row around together with a row of the subquery, and the equality of their
+    /// units where the conditions equate only a key.
     fn tied(
         &self,
         around: &Label,

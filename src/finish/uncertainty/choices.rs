@@ -14,16 +14,16 @@ pub(super) struct Chosen {
 }
 
 impl Row<'_> {
-    /// A choice's count: its draws come after those of the coordinates.
-    pub(super) fn choice(&self, choice: usize) -> Option<Estimate> {
+    /// The count of a choice. Its draws come after those of the coordinates.
+    pub(super) fn count(&self, choice: usize) -> Option<Estimate> {
         Some(
             self.choice_column(choice, 0, [1.0, 0.0, 0.0])?
                 .within(0.0, f64::INFINITY),
         )
     }
 
-    /// A chosen value, where its error is known. In arithmetic its error is that of its interval,
-    /// the wider side's: what is made of it is never known better than its drawn ends.
+    /// A chosen value, where its error is known. In arithmetic its error is that of the wider side of
+    /// its interval, so that no result looks more accurate than the drawn ends.
     pub(super) fn quantile(&self, choice: usize, draw: usize) -> Option<Estimate> {
         let Chosen {
             value,
@@ -37,7 +37,7 @@ impl Row<'_> {
         else {
             return None;
         };
-        // Its draw comes after all noise that is added, and after those of other choices.
+        // Its draw comes after all added noise, and after the draws of earlier choices.
         let added = self.release.coordinates().len() + 3 * self.release.choices().len();
         let earlier: usize = self.release.choices()[..choice]
             .iter()
@@ -85,7 +85,7 @@ impl Row<'_> {
                 .and_then(released)
         };
         let (low, high) = (end(Side::Low), end(Side::High));
-        // Chosen together with others, a rank is off by theirs too.
+        // The rank of a fraction that is chosen together with others has their errors too.
         let is_alone = halving.is_none() || !matches!(target, Target::Fraction(_));
         let error = low.zip(high).filter(|_| is_alone).and_then(|(low, high)| {
             let draw = draws.get(draw)?;
@@ -104,7 +104,7 @@ impl Row<'_> {
         })
     }
 
-    /// A choice's columns come after the measures, those of earlier choices first.
+    /// A choice's columns follow the measures and those of earlier choices.
     fn first_column(&self, choice: usize) -> usize {
         self.release.measures().len()
             + self.release.choices()[..choice]
@@ -113,7 +113,8 @@ impl Row<'_> {
                 .sum::<usize>()
     }
 
-    /// A choice's column, of whose count, sum and squares the noises are so many times in it.
+    /// A column of a choice. `factors` say how often it holds the noises of the choice's count, sum
+    /// and squares.
     fn choice_column(&self, choice: usize, column: usize, factors: [f64; 3]) -> Option<Estimate> {
         let choices = self.release.choices();
         let ChoiceKind::Count {
@@ -140,8 +141,8 @@ impl Row<'_> {
         ))
     }
 
-    /// Moments of unlike values, as a choice counts them.
-    pub(super) fn unlike(
+    /// Sums, means and spreads of distinct values.
+    pub(super) fn distinct(
         &self,
         choice: usize,
         range: Interval,

@@ -5,33 +5,33 @@ use num_bigint::BigUint;
 use super::target::{ratio_of, spread_of};
 use crate::mechanism::Exponential;
 
-/// Fractions of one value that are chosen together, the middle one first.
+/// How fractions of one value are chosen together, the middle one first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Halving {
     /// Strength of each draw, in units of 2^-30.
     pub eta: u64,
-    /// Most that one unit weighs.
+    /// The most that one unit weighs.
     pub weight_max: u64,
-    /// A candidate's pieces, a power of two.
+    /// How many pieces a candidate is cut into, a power of two.
     pub pieces: u64,
 }
 
 impl Halving {
-    /// Fewer are chosen each for itself: little would be saved.
+    /// Fewer fractions than this are chosen one by one: halving would save little.
     pub const LEAST: usize = 4;
 
-    /// So fine that one piece of the rows that share a value is no matter; with the largest grid
-    /// within 2^32.
+    /// So many that one piece of the rows that share a value does not matter. With the largest grid
+    /// there are at most 2^32 pieces.
     pub const PIECES: u64 = 1 << 16;
 
-    /// The draws that one unit meets.
+    /// How many draws one unit takes part in.
     pub fn levels(fractions: usize) -> u32 {
         fractions.max(1).ilog2() + 1
     }
 
-    /// How far off each fraction's rank is, in reaches of a draw whose penalty one unit moves as
-    /// far as a rank: by its own draw, and by the parts' ends that it lies between, in proportion
-    /// to its distance from the other one. The fractions are in millionths and in order.
+    /// The error of each fraction's rank, in reaches of a draw with spread 1: that of its own draw,
+    /// and a share of the errors of the two chosen ends that it lies between, each weighted by the
+    /// distance from the other end. The fractions are in millionths and in order.
     pub fn reach(fractions: &[u32]) -> Vec<f64> {
         fn descend(ends: [(u32, f64); 2], fractions: &[u32], reaches: &mut Vec<f64>) {
             let middle = fractions.len() / 2;

@@ -28,18 +28,18 @@ use candidates::Candidates;
 /// What a whole row weighs, where rows may be scaled down.
 pub const ROW_WEIGHT: u64 = 1 << 16;
 
-/// What one statement beside the vector asks.
+/// What one statement outside the vector asks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChoiceQuery {
     pub filter: Option<Expr>,
     pub subject: Subject,
-    /// Which values are chosen; none where values are counted.
+    /// Which values are chosen; empty where values are counted.
     pub targets: Vec<Target>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Subject {
-    /// Unlike values: how many, and what is added up of them beside that.
+    /// Distinct values: their number, and perhaps sums of them.
     Distinct {
         values: Distinct,
         per_unit_max: u64,
@@ -51,9 +51,9 @@ pub enum Subject {
     },
 }
 
-/// Powers of unlike values that are added up, about the middle of the lattice. Columns: the count;
-/// of a sum the sum too; of squares also the sum of distances from the middle and that of their
-/// squares.
+/// The highest power of distinct values that is added up, about the middle of their grid. The count is
+/// the first column. A sum adds one column; squares add also the sum of distances from the middle
+/// and the sum of their squares.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Degree {
     Count,
@@ -73,7 +73,7 @@ impl Degree {
         }
     }
 
-    /// Columns that it gives each group.
+    /// How many columns it gives each group.
     pub fn width(&self) -> usize {
         match self {
             Self::Count => 1,
@@ -82,7 +82,7 @@ impl Degree {
         }
     }
 
-    /// What one value adds to the statement's integers, each with a noise of its own.
+    /// What one value adds to the statement's integers, each of which has its own noise.
     pub fn coordinates(&self, value: &Expr) -> Vec<Coordinate> {
         let count = Coordinate::Rows {
             mask: Mask {
@@ -113,7 +113,7 @@ impl Degree {
         }
     }
 
-    /// Gives what the other does, too.
+    /// Whether it gives all columns of the other.
     fn includes(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Count) => true,
@@ -126,7 +126,7 @@ impl Degree {
     }
 }
 
-/// A part of a release: one statement, and how its rows may leave.
+/// The plan of one choice: its statement, and how the rows may leave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChoicePlan {
     pub(in crate::rewrite) statement: Statement,
@@ -136,8 +136,8 @@ pub struct ChoicePlan {
 }
 
 impl ChoicePlan {
-    /// Keys as text, then for a count the integer, for choices the candidate (as text) and its
-    /// weight.
+    /// The columns are the keys as text; then the integers of a count, or a candidate (as text) and
+    /// its weight.
     pub fn sql(&self) -> &str {
         self.statement.sql()
     }
@@ -145,16 +145,16 @@ impl ChoicePlan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChoiceKind {
-    /// A count in each group, and perhaps a sum beside it, each times its weight; one unit moves
-    /// all of them together by at most `clip` (in L2 under Gaussian noise, in L1 under Laplace).
+    /// A count in each group, and perhaps sums. One unit moves all of them, each times its weight,
+    /// by at most `clip` (in L2 under Gaussian noise, in L1 under Laplace).
     Count {
         calibrated: Vec<Calibrated>,
         weights: Vec<BigUint>,
         clip: BigUint,
     },
-    /// One draw for each target, but for fractions that are chosen together where there is a
-    /// `halving`; one unit adds at most `weight_max` to all weights together, a row that is not
-    /// scaled down `row_weight`.
+    /// One draw for each target. With a `halving`, fractions are chosen together instead. One unit
+    /// adds at most `weight_max` to all weights together; a row that is not scaled down adds
+    /// `row_weight`.
     Choice {
         draws: Vec<Exponential>,
         halving: Option<Halving>,
@@ -173,7 +173,7 @@ impl ChoiceQuery {
         self.targets.iter().filter_map(fraction).collect()
     }
 
-    /// Columns that it gives each group.
+    /// How many columns it gives each group.
     pub fn width(&self) -> usize {
         match &self.subject {
             Subject::Distinct {
@@ -185,8 +185,8 @@ impl ChoiceQuery {
         }
     }
 
-    /// Most that one unit weighs: (group, value) pairs of all keys for a count, weights over all
-    /// groups and grouping sets together for choices.
+    /// The most that one unit weighs. For a count: (group, value) pairs over the groups of all keys.
+    /// For choices: weights over all groups and grouping sets.
     pub fn unit_max(&self, release: &AnalyzedRelease) -> u64 {
         let rows = release.lineage.rows_per_unit.clamp(1, 1 << 32);
         match &self.subject {

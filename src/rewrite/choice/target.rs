@@ -5,16 +5,17 @@ use num_traits::ToPrimitive;
 use crate::ir::End;
 use crate::mechanism::Exponential;
 
-/// Which candidate is wanted.
+/// Which candidate a draw is to be near.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The one at this many millionths of all rows.
     Fraction(u32),
-    /// Near the end: so far inside it that the candidates past the end do not drown it.
+    /// Near the least or greatest value: far enough inside that candidates beyond it, which are many,
+    /// are seldom drawn.
     End(End),
     MostFrequent,
-    /// An end of the interval of the value at this many millionths of all rows: so far to that side
-    /// of it that the draw is past it once in 40 times at most.
+    /// An end of an interval for the value at this many millionths of all rows: so far to that side
+    /// that the draw is past the value at most once in 40 times.
     Beyond(u32, Side),
 }
 
@@ -26,8 +27,8 @@ pub enum Side {
 }
 
 impl Target {
-    /// The draws that tell how far off this one may be; of an extreme, on its inner side: past it
-    /// there may be anything within the range.
+    /// The draws that bound this one's error. An extreme has one, on its inner side: beyond it any
+    /// value within the range is possible.
     pub fn sides(&self) -> Vec<Self> {
         match self {
             Self::Fraction(millionths) => vec![
@@ -40,16 +41,18 @@ impl Target {
         }
     }
 
-    /// How far one unit of weight can move two candidates' penalties apart, the penalties in this
-    /// target's own units.
+    /// How far one unit of weight can move two candidates' penalties apart, in this target's units.
     ///
     /// # Guarantee
-    /// With q = a/b and penalties `dist(a N, [b below, b upto])`: a weight w moves the target by a
-    /// w, and the intervals of candidates above it by b w. Penalties of one side move one way:
-    /// apart by at most max(b, 2a, 2(b - a)) w. A target that is a public number or N/2, whichever
-    /// is less (b = 2), moves by at most w: 4 w. A count of the most frequent moves by w, and no
-    /// two in unlike directions. A target that is moved by a public number, among ranks that a
-    /// public number is put before or after, moves as without it.
+    /// - A fraction q = a/b has penalties `dist(a N, [b below, b upto])`. A weight w moves the target
+    ///   by a w, and the intervals of candidates above it by b w. Penalties on one side move in one
+    ///   direction, so they move apart by at most max(b, 2a, 2(b - a)) w.
+    /// - The target of an end is a public number or N/2, whichever is less (b = 2). It moves by at
+    ///   most w, and penalties by at most 4 w apart.
+    /// - The most frequent value's penalties are differences of counts. Each moves by at most w, and
+    ///   no two in opposite directions.
+    /// - An end of an interval shifts a fraction's target by a public number, and adds a public
+    ///   number of ranks before or after the rows. It moves as the fraction does.
     pub fn spread(&self) -> u64 {
         match self {
             Self::Fraction(_) | Self::Beyond(..) => spread_of(self.ratio()),
@@ -69,11 +72,10 @@ impl Target {
         }
     }
 
-    /// How far, in weight, an end of an interval is drawn from the rank that it is an end for. No
-    /// candidate past that rank is drawn more often than once in 40 times: among the ranks that
-    /// this much is put before (behind) the rows, as weight of the range's end, some candidate has
-    /// no penalty, and each past the rank one of this much or more. A row more is for values
-    /// between two rows.
+    /// The distance, in weight, from a rank to the target of its interval's end. Candidates past the
+    /// rank are drawn at most once in 40 times: the range's end is given this much weight before
+    /// (behind) the rows, so some candidate has no penalty, while each candidate past the rank has
+    /// this penalty or more. One row is added for values between two rows.
     ///
     /// # Reference
     /// McSherry, Talwar 2007, Theorem 6.
@@ -82,8 +84,8 @@ impl Target {
             + row_weight as f64
     }
 
-    /// Standard deviation of a draw's rank, in weight, where ranks are many: their law falls by e
-    /// every width / eta to both sides.
+    /// Standard deviation of a draw's rank, in weight, where there are many ranks: the probability
+    /// falls by a factor e every width / eta, on both sides.
     pub fn deviation(&self, draw: &Exponential) -> f64 {
         let width = draw.width.to_f64().unwrap_or(f64::MAX);
         std::f64::consts::SQRT_2 * width

@@ -1,10 +1,10 @@
-//! What questions have in common that are answered by sums of each other's groups: the rows that
-//! are read, and the exact integers that are added up of each.
+//! Families of releases, whose answers can be roll-ups of each other: which rows they read, and
+//! which exact integers they add up.
 //!
 //! Two releases of one family read the same FROM for the same units. Where one is grouped more
-//! finely, over lists of keys that are shown whole, the other's exact integers are sums of its
-//! cells: of the cells that meet the conditions it has on top. So are their noisy ones, which is
-//! post-processing.
+//! finely, by listed keys that are all shown, the exact integers of the coarser one are sums over
+//! the finer one's groups that meet the coarser one's additional conditions. Sums of the finer one's
+//! noisy integers answer the coarser question, as post-processing.
 
 use num_integer::Integer;
 use sha2::{Digest, Sha256};
@@ -23,43 +23,42 @@ use crate::rewrite::vector::coordinates::{Coordinate, Count, Mask, Measure};
 use crate::rewrite::vector::rotation::made_of;
 use crate::rewrite::{Price, ReleasePlan};
 
-/// How a release stands in its family.
+/// A release's family, and what roll-ups compare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
-    /// Of the policy's version, FROM, the unit and what its rows are bounded by. Conditions, keys
-    /// and aggregates are no part of it.
+    /// Digest of the policy's version, FROM, the unit and the bound on its rows. Conditions, keys and
+    /// aggregates are not part of it.
     pub digest: [u8; 32],
     /// What its statement may spend.
     pub epsilon: f64,
     pub conditions: Vec<Condition>,
     /// Parallel to the release's keys.
     pub keys: Vec<Grouping>,
-    /// Columns that conditions and keys read, of types whose equal values are one to every
-    /// expression that can be evaluated.
+    /// Columns that conditions and keys read, of types whose equal values have one spelling.
     pub columns: Vec<Reading>,
-    /// The name of what each coordinate of the plain layout adds up; `None` where that of a group
-    /// is not the sum of those of its parts.
+    /// The name of what each coordinate of the plain layout adds up; `None` where a group's value is
+    /// not the sum of those of finer groups.
     pub coordinates: Vec<Option<String>>,
-    /// What can be had of the coordinates that are released.
+    /// The totals that the released coordinates give.
     pub totals: Vec<Total>,
 }
 
 /// A conjunct of WHERE.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// Of what is emitted: the same text is the same condition, since FROM is the same.
+    /// Digest of the emitted SQL. Equal texts are equal conditions, since FROM is the same.
     pub digest: String,
-    /// `None` where it reads a subquery, or stands within a join.
+    /// `None` where it reads a subquery or is within a join.
     pub expr: Option<Expr>,
 }
 
 /// A key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grouping {
-    /// Of what is emitted.
+    /// Digest of the emitted SQL.
     pub digest: String,
     pub expr: Expr,
-    /// No row that meets the conditions has another value than those listed.
+    /// Whether every row that meets the conditions has one of the listed values.
     pub is_whole: bool,
 }
 
@@ -67,14 +66,14 @@ pub struct Grouping {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub id: ColumnId,
-    /// Of what is emitted.
+    /// Digest of the emitted SQL.
     pub digest: String,
-    /// Expressions read it as it is stored: beside another column a clamped one is sometimes read
-    /// otherwise than alone.
+    /// Whether expressions read it as it is stored, without a clamp. Comparisons of two columns
+    /// sometimes read a clamped column without its clamp.
     pub is_bare: bool,
 }
 
-/// An exact total over rows: coordinates that are released, so many times each, divided.
+/// An exact total over rows: a sum of multiples of released coordinates, divided.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Total {
     pub name: String,

@@ -1,5 +1,5 @@
-//! The statement of a release: three nested SELECTs that clip and bound what one unit adds, and
-//! return exact integers per group.
+//! The statement of a release's vector: three nested SELECTs that clip what one unit adds, and return
+//! exact integers per group.
 
 use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
@@ -41,7 +41,7 @@ fn integer_type(fixed_point: &FixedPoint) -> Type {
     }
 }
 
-/// Everything the levels are built from.
+/// Everything that the three levels are built from.
 pub struct ClippedAggregate<'a> {
     pub release: &'a AnalyzedRelease,
     pub policy: &'a Policy,
@@ -49,23 +49,44 @@ pub struct ClippedAggregate<'a> {
     pub coordinates: &'a [Coordinate],
     pub weights: &'a [BigUint],
     pub clip: &'a BigUint,
-    /// Bits each coordinate's lattice is refined by, after the clip.
+    /// By how many bits each coordinate's grid is refined after the clip.
     pub refine: &'a [u32],
     pub mechanism: Mechanism,
     /// Most groups of a unit, kept by hash; enforced where keys are released by threshold.
     pub groups_per_unit: Option<u32>,
-    /// Nobody's vector is longer than the clip, by the catalog.
+    /// The catalog proves that no unit's vector exceeds the clip, and no clip is emitted.
     pub within_clip: bool,
-    /// Where no clip follows, each row's integer is clamped to its range once more: what is added
-    /// up rests on no proof about what stands below it.
+    /// Whether each row's integer is clamped to its range once more. That is so where no clip
+    /// follows, so that the sum does not rest on what is emitted below it.
     pub clamps_again: bool,
     pub effort: &'a PlanningEffort,
 }
 
 impl ClippedAggregate<'_> {
-    /// The whole statement. Columns: `k0`, `k1`, … (keys as text), then `v0`, `v1`, … (exact
-    /// integers as text, on the refined lattice where a clip is emitted, on the base lattice
-    /// otherwise).
+    /// The whole statement. Columns: `k0`, `k1`, … (keys as text), then `v0`, `v1`, … (exact integers
+    /// as text, on the refined grid where a clip is emitted, on the base grid otherwise).
+    ///
+    /// # Guarantee
+    /// With a clip: for every unit, whatever rows the tables hold, the weighted vector that it adds
+    /// over all groups and grouping sets has a norm of at most `clip` (L2 under Gaussian noise, L1
+    /// under Laplace), in units of the base grid. Where `groups_per_unit` is set, the unit adds to
+    /// at most that many groups; which groups it keeps depends on the set of its groups alone. One
+    /// factor scales the whole vector, in exact integers that are rounded towards zero.
+    ///
+    /// Without one (`within_clip`): each row adds an integer within [`Coordinate::range`] to each
+    /// coordinate of its group.
+    ///
+    /// In both cases the result is a function of the multiset of rows, an exact integer for each
+    /// coordinate, and no value in a row makes the statement fail.
+    ///
+    /// # Requires
+    /// Every row belongs to exactly one unit ([`crate::analyze::Label`]). With `within_clip`, the
+    /// catalog proves that a unit has one row, or at most `cells` rows; its fingerprint is checked
+    /// in the transaction that runs the statement.
+    ///
+    /// # Reference
+    /// Clipping the norm of all that one unit adds: Abadi et al. 2016 (arXiv 1607.00133), section
+    /// 3.1, there for gradients. [`super::clip`] says why a unit's groups are scaled and not chosen.
     pub fn statement(&self, flat: Flat) -> Result<ast::Query, Refusal> {
         let BaseRows {
             from,
@@ -80,7 +101,7 @@ impl ClippedAggregate<'_> {
         };
         let clip = (!self.within_clip).then(|| Clip::new(self.clip, self.weights, self.mechanism));
         let flat = clip.is_none() && self.release.sets.is_empty();
-        // The last level prints everything as text; here that is this one.
+        // The last level prints everything as text. Without a clip this is the last.
         let shown = |expr: ast::Expr| {
             if flat {
                 sql::cast(expr, &Type::Text)
@@ -118,8 +139,8 @@ impl ClippedAggregate<'_> {
         })
     }
 
-    /// Between levels 1 and 2: every grouping set's groups from those of all keys. Parts of one
-    /// unit in one group of a set add up; its presence stays one.
+    /// Between levels 1 and 2: the groups of every grouping set, from those of all keys. What one
+    /// unit adds to a group of a set is summed; its presence stays one.
     fn rolled(&self, finest: ast::Query, clip: Option<&Clip>) -> ast::Query {
         if self.release.sets.is_empty() {
             return finest;
@@ -320,8 +341,8 @@ impl ClippedAggregate<'_> {
         ))
     }
 
-    /// Level 2, first half: at most so many groups of a unit, by an order of fixed hashes, which is
-    /// a function of the set of its groups.
+    /// Level 2, first half: at most `groups_per_unit` groups of a unit, the first by a fixed hash and
+    /// then by key. Which ones stay is a function of the set of the unit's groups.
     fn capped(&self, per_unit: ast::Query) -> ast::Query {
         let Some(limit) = self.groups_per_unit else {
             return per_unit;
@@ -375,8 +396,8 @@ impl ClippedAggregate<'_> {
         )
     }
 
-    /// A unit's presence in one of its groups, shared among those that are kept. Of integers below
-    /// 2^52 the root of a float8 has the right whole part.
+    /// A unit's presence in one of its groups, shared among those that are kept. The root of a float8
+    /// has the right whole part for integers below 2^52.
     fn shared(&self, presence: &str, limit: u32) -> ast::Expr {
         let groups = sql::call(
             "least",
@@ -401,7 +422,7 @@ impl ClippedAggregate<'_> {
         sql::binary(sql::bare(presence), B::Multiply, each)
     }
 
-    /// Every column under its name, as what `made` makes of it.
+    /// Every column under its name, mapped by `made`.
     fn carried(&self, with_unit: bool, made: impl Fn(&str) -> ast::Expr) -> Vec<ast::SelectItem> {
         let unit = with_unit.then(|| "u".to_owned());
         let keys = group_columns(self.release);
@@ -417,8 +438,8 @@ impl ClippedAggregate<'_> {
             .collect()
     }
 
-    /// Level 2: the norm of the unit's whole vector, over all its groups, where it is above the
-    /// clip.
+    /// Level 2, second half: the norm of the unit's whole vector, over all its groups; NULL where it
+    /// is within the clip.
     fn normed(&self, clip: &Clip, groups: ast::Query) -> ast::Query {
         let values: Vec<ast::Expr> = (0..self.coordinates.len())
             .map(|i| sql::bare(&format!("v{i}")))
@@ -438,7 +459,7 @@ impl ClippedAggregate<'_> {
             None,
             Vec::new(),
         );
-        // Else PostgreSQL would put the norm's text wherever the next level reads it.
+        // Otherwise PostgreSQL would compute the norm again wherever the next level reads it.
         if is_whole {
             sql::computed_once(level)
         } else {
@@ -490,7 +511,7 @@ impl ClippedAggregate<'_> {
     }
 }
 
-/// A row's integer within bounds that zero is within. NULL is zero: it adds as little to a sum.
+/// A row's integer, clamped to bounds that contain zero. NULL becomes zero, which adds as little.
 pub(in crate::rewrite) fn within(integer: ast::Expr, (lower, upper): (i128, i128)) -> ast::Expr {
     let known = sql::call("coalesce", vec![integer, sql::number("0")]);
     sql::call(
@@ -502,7 +523,8 @@ pub(in crate::rewrite) fn within(integer: ast::Expr, (lower, upper): (i128, i128
     )
 }
 
-/// In four bytes where a row's integer fits: they add up in eight, and eight in a numeric.
+/// In four bytes where a row's integer fits: PostgreSQL adds four bytes up in eight, but eight bytes
+/// in a numeric.
 fn narrowed(integer: ast::Expr, coordinate: &Coordinate) -> ast::Expr {
     if coordinate.magnitude() < 1 << 31 {
         sql::cast(integer, &Type::Int4)
@@ -511,8 +533,8 @@ fn narrowed(integer: ast::Expr, coordinate: &Coordinate) -> ast::Expr {
     }
 }
 
-/// A row's integer, of a type that holds twice it: clipped, on the value's lattice, centred
-/// (`2 q - (lower + upper)`) or plain; NULL stays NULL.
+/// A row's integer on the value's grid, clipped, in a type that holds twice it: centred
+/// (`2 q - (lower + upper)`) or plain. NULL stays NULL.
 pub(in crate::rewrite) fn integer(
     value: &Expr,
     fixed_point: &FixedPoint,
@@ -540,7 +562,7 @@ pub(in crate::rewrite) fn integer(
     ))
 }
 
-/// What the square of a centred integer lacks to the most it can be.
+/// The distance of a centred integer's square from its maximum, divided by G.
 pub(in crate::rewrite) fn lacks(distance: ast::Expr, fixed_point: &FixedPoint) -> ast::Expr {
     let most = sql::number(&(u128::from(fixed_point.spread()).pow(2)).to_string());
     let lacks = sql::binary(
@@ -567,7 +589,7 @@ pub(in crate::rewrite) fn positions(first: usize, count: usize) -> Vec<ast::Expr
         .collect()
 }
 
-/// A number that depends on the columns' values alone; equal values have one spelling here.
+/// A hash of the columns' values. Equal values have one spelling here, and so one hash.
 pub(in crate::rewrite) fn hash_of(columns: &[String]) -> ast::Expr {
     hashed(
         columns
@@ -577,7 +599,7 @@ pub(in crate::rewrite) fn hash_of(columns: &[String]) -> ast::Expr {
     )
 }
 
-/// A number that depends on the texts alone.
+/// A hash of the texts.
 pub(in crate::rewrite) fn hashed(texts: Vec<ast::Expr>) -> ast::Expr {
     let next = |seed, text| {
         sql::call(

@@ -24,13 +24,13 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         "other settings or another policy than the golden files': settings, plans, \
             neighbour::named, collations, clients",
         &[
-            "GROUP BY a column whose collation takes unlike spellings for equal",
+            "GROUP BY a column whose collation takes different texts for equal",
             "GROUP BY a column without declared values under pure accounting",
-            "MIN or MAX of a column whose collation takes unlike spellings for equal",
+            "MIN or MAX of a column whose collation takes different texts for equal",
             "the branches of this UNION identify the {unit} by columns of different types",
-            "a percentile or mode of a column whose collation takes unlike spellings for equal",
-            "a window over a column whose collation takes unlike spellings for equal",
-            "a search in a column whose collation takes unlike spellings for equal",
+            "a percentile or mode of a column whose collation takes different texts for equal",
+            "a window over a column whose collation takes different texts for equal",
+            "a search in a column whose collation takes different texts for equal",
             "an expression over texts of several collations",
             "an order or a pattern of released texts where columns have collations of their own",
             "ordering or comparing released texts of several collations",
