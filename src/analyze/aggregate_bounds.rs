@@ -162,8 +162,8 @@ impl Bounds<'_> {
         })
     }
 
-    /// Most (group, value) pairs that are kept of one unit: no more than it may have rows, and, where
-    /// the values and the groups are known, no more than there are.
+    /// Most (group, value) pairs that are kept of one unit: no more than it may have rows, and,
+    /// where the values and the groups are known, no more than there are.
     fn distinct(&self, values: &Distinct, name: &str) -> Result<u64, Refusal> {
         let all = match values {
             Distinct::Value(value) => std::slice::from_ref(value),

@@ -57,9 +57,9 @@ pub(super) struct Bounded {
 /// applied first, so that the bound falls on the rows that are asked for.
 ///
 /// # Guarantee
-/// Each unit has at most `lineage.rows_enforced` rows in the relation that is returned, whatever the
-/// tables hold. The emitted statement keeps the first rows in an order that depends on their values
-/// alone, so the rows that stay are a function of the set of that unit's rows.
+/// Each unit has at most `lineage.rows_enforced` rows in the relation that is returned, whatever
+/// the tables hold. The emitted statement keeps the first rows in an order that depends on their
+/// values alone, so the rows that stay are a function of the set of that unit's rows.
 pub(super) fn bounded(relation: Relation, lineage: Lineage, conditions: &[Expr]) -> Bounded {
     if lineage.rows_enforced.is_some() {
         return Bounded {
@@ -110,7 +110,8 @@ fn is_about(condition: &Expr, own: &[ColumnId]) -> bool {
         && columns.iter().all(|id| own.contains(id))
 }
 
-/// Widest frame, in rows on either side of the current one, that may be computed again for each row.
+/// Widest frame, in rows on either side of the current one, that may be computed again for each
+/// row.
 const FRAME_ROWS_MAX: i64 = 100;
 
 /// Whether rows leave the frame as it moves. PostgreSQL may then compute the aggregate of all

@@ -1,5 +1,5 @@
-//! Whether a row of one side of a join finds at most one row of the other: where the equated columns
-//! include a key.
+//! Whether a row of one side of a join finds at most one row of the other: where the equated
+//! columns include a key.
 
 use super::row_facts::equated_apart;
 use crate::catalog::{Equality, Type};
@@ -125,7 +125,8 @@ impl Through {
     }
 }
 
-/// Whether equal values of the type have one spelling, so that every function gives them one result.
+/// Whether equal values of the type have one spelling, so that every function gives them one
+/// result.
 fn is_one_spelling(data_type: &Type) -> bool {
     match data_type {
         Type::Bool

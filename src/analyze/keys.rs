@@ -1,5 +1,5 @@
-//! Group keys: their values are known without the data (a domain, narrowed by WHERE), or are released
-//! by threshold.
+//! Group keys: their values are known without the data (a domain, narrowed by WHERE), or are
+//! released by threshold.
 
 pub(in crate::analyze) mod column_filter;
 pub(in crate::analyze) mod derived_domain;
@@ -196,8 +196,8 @@ impl Keys<'_> {
         }
     }
 
-    /// Whether it compares two bare columns, which is done as they are stored: what holds for values
-    /// within the bounds need not hold for values outside them.
+    /// Whether it compares two bare columns, which is done as they are stored: what holds for
+    /// values within the bounds need not hold for values outside them.
     fn compares_as_stored(&self, expr: &Expr) -> bool {
         let is_bounded = |id: &ColumnId| {
             let origin = self.columns[id.0 as usize].origin;
@@ -282,7 +282,8 @@ impl Keys<'_> {
     }
 }
 
-/// The expression over scanned columns. Computed columns that an outer join may replace by NULL stay.
+/// The expression over scanned columns. Computed columns that an outer join may replace by NULL
+/// stay.
 pub fn over_rows(expr: &Expr, computed: &[(ColumnId, Expr)], null_extended: &[ColumnId]) -> Expr {
     expr.clone().mapped(&|e| {
         let id = e.as_column().filter(|id| !null_extended.contains(id))?;

@@ -43,14 +43,14 @@ pub struct Lineage {
     /// How many rows one unit is expected to have at most. It chooses the clip. A unit with more
     /// rows is clipped: nothing private rests on this number.
     pub rows_per_unit: u64,
-    /// The most rows that one unit has here, by an emitted bound, by grouping, or by the primary key
-    /// of the unit's own table; `None` where nothing bounds them.
+    /// The most rows that one unit has here, by an emitted bound, by grouping, or by the primary
+    /// key of the unit's own table; `None` where nothing bounds them.
     pub rows_enforced: Option<u64>,
     /// A private row may be joined with any number of public rows.
     pub is_multiplied: bool,
     /// Columns whose equal values belong to one unit: (column here, table, position there). Each
-    /// holds the value of a unique column of a private table: it is that column, or a foreign key on
-    /// the path to the unit.
+    /// holds the value of a unique column of a private table: it is that column, or a foreign key
+    /// on the path to the unit.
     pub(super) points: Vec<(ColumnId, TableId, usize)>,
 }
 
@@ -91,8 +91,8 @@ impl Labels<'_> {
     /// fingerprint is checked in the transaction that runs the statement.
     ///
     /// # Reference
-    /// The unit of privacy is all rows of one unit: user-level differential privacy, as in Wilson et
-    /// al. 2020 (arXiv 1909.01917), where joins must be on the unit's identifier.
+    /// The unit of privacy is all rows of one unit: user-level differential privacy, as in Wilson
+    /// et al. 2020 (arXiv 1909.01917), where joins must be on the unit's identifier.
     ///
     /// # Errors
     /// 0A000 where two private sides are joined on something else than their unit.

@@ -79,21 +79,22 @@ pub struct AnalyzedRelease {
     /// As the analyst wrote each key, for EXPLAIN.
     pub key_texts: Vec<String>,
     pub aggregates: Vec<BoundedAggregate>,
-    /// The unit is the whole primary key of the one table read, or the rows were grouped by it
-    /// alone: at most one row a unit, without any clip.
+    /// At most one row for each unit, without a clip: the unit is the whole primary key of the one
+    /// table that is read, or the rows were grouped by the unit alone.
     pub one_row_per_unit: bool,
-    /// At most one row of a unit in each group, by a unique key (chooses a clip, replaces none).
+    /// At most one row of a unit in each group, by a unique key. It chooses a clip and replaces
+    /// none.
     pub one_row_per_group: bool,
-    /// At most so many rows of a unit are in any group at all, by a unique key over listed values:
-    /// no clip below so many rows can cut anything.
+    /// The most rows of a unit in all groups together, by a unique key over listed values. A clip
+    /// for this many rows cuts nothing, and is left out.
     pub cells: Option<u64>,
     /// All rows of a unit are in one group, since every key is a function of the unit.
     pub one_group_per_unit: bool,
     /// Columns computed by derived tables.
     pub computed: Vec<(ColumnId, Expr)>,
     pub tables: Vec<TableId>,
-    /// Where some text that is read has another collation than the database's: those of the columns
-    /// above the cut that something may be ordered by.
+    /// Set where a text that is read has another collation than the database's: those of the
+    /// columns above the cut that something may be ordered by.
     pub collations: Option<Vec<(String, Collation)>>,
     /// Public rows that each private row is paired with.
     pub fan_outs: Vec<FanOut>,
@@ -140,35 +141,35 @@ pub enum BoundedOperation {
         x_range: Interval,
         kind: Joint,
     },
-    /// Whether few enough rows meet the aggregate's own filter: those that are false for All, true
-    /// for Any.
+    /// BOOL_AND (All) or BOOL_OR (Any): the filter leaves the rows that are false, or true, and the
+    /// question is whether there are any.
     Truth(Quantifier),
-    /// Unlike values, of which one unit adds at most so many.
+    /// The number of distinct values; one unit adds at most `per_unit_max` (group, value) pairs.
     Distinct {
         values: Distinct,
         per_unit_max: u64,
     },
-    /// The sum, the mean or the spread of unlike values, each once.
+    /// The sum, the mean or the spread of distinct values.
     Unlike {
         argument: Expr,
         range: Interval,
         per_unit_max: u64,
         moment: Moment,
     },
-    /// Values at chosen ranks.
+    /// Values at given ranks.
     Ranked {
         argument: Expr,
         range: Interval,
         ranks: Ranks,
     },
-    /// The most frequent of the values known without the data, NULL not among them.
+    /// The most frequent value of a list that is known without the data. NULL does not count.
     Mode {
         argument: Expr,
         values: Vec<Scalar>,
     },
 }
 
-/// Which places in the order of values are asked.
+/// Which ranks in the order of values are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranks {
     End(End),
@@ -308,7 +309,7 @@ pub fn analyze(
         for (number, release) in releases.iter_mut().enumerate() {
             collate(release, number, &query, policy, &columns)?;
         }
-        // PostgreSQL would fail where two of them are compared, which is after the charge.
+        // PostgreSQL would fail where two of them are compared, after the charge.
         let mut shown = releases
             .iter()
             .filter_map(|release| release.collations.as_ref())
@@ -355,7 +356,7 @@ fn collate(
     Ok(())
 }
 
-/// Replaces computed columns by their definitions, to the ground.
+/// Replaces computed columns by their definitions, down to scanned columns.
 pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
     let node = match &expr.node {
         Node::Column(id) => match computed.iter().find(|(c, _)| c == id) {
@@ -364,7 +365,7 @@ pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
         },
         Node::Literal(value) => Node::Literal(value.clone()),
         Node::Constant(id) => Node::Constant(*id),
-        // Conditions say nothing more of it.
+        // Its conditions stay as they are.
         Node::Exists { .. } => expr.node.clone(),
         Node::Cast(inner) => Node::Cast(Box::new(inline(inner, computed))),
         Node::Case {

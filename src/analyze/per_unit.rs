@@ -149,7 +149,7 @@ fn is_unspelled(data_type: &Type) -> bool {
 pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> Interval {
     let rows = rows as f64;
     match &aggregate.operation {
-        // A group that nobody is in is no group.
+        // A group without rows does not exist.
         Operation::CountRows if aggregate.filter.is_none() => Interval::new(1.0, rows),
         Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => {
             Interval::new(0.0, rows)

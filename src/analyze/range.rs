@@ -24,8 +24,8 @@ pub struct Ranges<'a> {
     pub excluded: Vec<&'a Expr>,
 }
 
-/// What is known about a condition: that it is true (or false), or only that it is not false (or not
-/// true). A comparison with NULL is unknown, and says nothing about its other side.
+/// What is known about a condition: that it is true (or false), or only that it is not false (or
+/// not true). A comparison with NULL is unknown, and says nothing about its other side.
 #[derive(Clone, Copy)]
 enum Truth {
     Known,

@@ -68,8 +68,8 @@ pub(super) fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId
     found
 }
 
-/// Conjuncts that hold for every row of the relation. For a group they hold for the rows that it was
-/// made of, and so for its keys.
+/// Conjuncts that hold for every row of the relation. For a group they hold for the rows that it
+/// was made of, and so for its keys.
 pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
     match relation {
         Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
@@ -163,7 +163,8 @@ pub(super) fn scanned_tables(relation: &Relation) -> Vec<TableId> {
 /// Whether one private table is read, and `holds` names all columns of one of its unique keys.
 ///
 /// # Guarantee
-/// Where it returns true, the relation has at most one row for each combination of the named columns.
+/// Where it returns true, the relation has at most one row for each combination of the named
+/// columns.
 ///
 /// # Requires
 /// The catalog's unique keys hold in the snapshot that is read: its fingerprint is compared there.
@@ -259,8 +260,8 @@ pub(super) fn cells(
         .min()
 }
 
-/// Whether a key is a function of the unit: it reads only columns of tables whose primary key is the
-/// unit, in the rows that hold that unit.
+/// Whether a key is a function of the unit: it reads only columns of tables whose primary key is
+/// the unit, in the rows that hold that unit.
 ///
 /// # Guarantee
 /// Where it returns true for every key, all rows of a unit are in one group.

@@ -1,4 +1,4 @@
-//! A search as SQL over a small policy of its own, so that nothing but what it is about decides
+//! A search as SQL over its own small policy, so that nothing but what it is about decides
 //! what it is known by.
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! How far a released value may be from the exact value over the clipped rows. Computed from the law
-//! of the noise and the released measures alone.
+//! How far a released value may be from the exact value over the clipped rows. Computed from the
+//! law of the noise and the released measures alone.
 
 mod choices;
 
@@ -32,7 +32,8 @@ impl Spread {
     }
 }
 
-/// A quotient by fewer rows than this many standard errors of their number has no error, only bounds.
+/// A quotient by fewer rows than this many standard errors of their number has no error, only
+/// bounds.
 const ROWS_MIN: f64 = 3.0;
 
 /// Half the width of a 95 % interval, in standard errors. A Laplace tail is e^(-x / b) with b =
@@ -47,12 +48,13 @@ pub fn quantile_95(mechanism: Mechanism) -> f64 {
 /// The spread of arithmetic over the aggregates of one group; `None` where it is not known. The
 /// interval covers noise. It does not cover what clipping to bounds cut off.
 ///
-/// - Counts and sums have the noise's standard error. What is computed from them has an error by the
-///   delta method over the noise's independent draws. Quotients have intervals by Fieller (1954).
-/// - The error of a chosen value (a percentile, MIN, MAX) is one of ranks, which are not released. The
-///   ends of its interval are drawn too. Its standard error is that of the rank, times the distance
-///   in values per rank between those ends. An extreme has one drawn end, towards the middle; the
-///   other is the end of the range.
+/// - Counts and sums have the noise's standard error. What is computed from them has an error by
+///   the delta method over the noise's independent draws. Quotients have intervals by Fieller
+///   (1954).
+/// - The error of a chosen value (a percentile, MIN, MAX) is one of ranks, which are not released.
+///   The ends of its interval are drawn too. Its standard error is that of the rank, times the
+///   distance in values per rank between those ends. An extreme has one drawn end, towards the
+///   middle; the other is the end of the range.
 pub fn spread(
     release: &ReleasePlan,
     formula: &Formula,
@@ -444,8 +446,8 @@ fn joint_bounds(y: Centred, x: Centred, kind: Joint) -> Estimate {
     }
 }
 
-/// BOOL_AND and BOOL_OR, 1 for true: whether no row (All) or some row (Any) was counted. The error is
-/// that of a coin with the probability that the normal law gives to some row.
+/// BOOL_AND and BOOL_OR, 1 for true: whether no row (All) or some row (Any) was counted. The error
+/// is that of a coin with the probability that the normal law gives to some row.
 fn truth(rows: &Estimate, of: Quantifier) -> Estimate {
     let chance = normal::cdf((rows.value - 0.5) / rows.error().max(f64::MIN_POSITIVE));
     let some = |rows: f64| f64::from(u8::from(rows >= 0.5));

@@ -351,8 +351,8 @@ fn by_rank(
     spans
 }
 
-/// How much rarer each candidate is than the most frequent one. Neighbouring candidates without rows
-/// are one run.
+/// How much rarer each candidate is than the most frequent one. Neighbouring candidates without
+/// rows are one run.
 fn by_frequency(weights: &BTreeMap<u64, u128>, candidates: u64) -> Vec<(u64, Run)> {
     let most = weights.values().copied().max().unwrap_or(0);
     let mut spans = Vec::with_capacity(2 * weights.len() + 1);

@@ -156,7 +156,7 @@ fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
             count: _,
             fixed_point,
         } => fixed_point.step.decimals(),
-        // Halves of a lattice unit.
+        // Halves of a step.
         Measure::Centred {
             values: _,
             fixed_point,

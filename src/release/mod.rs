@@ -1,5 +1,5 @@
-//! Stage 6: Sealed rows + Charge → [`Released`]. Adds noise to every coordinate of every group, then
-//! applies thresholds. Nothing else opens sealed rows.
+//! Stage 6: Sealed rows + Charge → [`Released`]. Adds noise to every coordinate of every group,
+//! then applies thresholds. Nothing else opens sealed rows.
 
 mod choices;
 mod decode;
@@ -84,8 +84,8 @@ type Key = Vec<Option<String>>;
 /// A group with the exact integers of its coordinates.
 type Group = (Key, Zeroizing<Vec<i128>>);
 
-/// The groups of one release: keys and measures (then the choices' columns) as PostgreSQL would print
-/// them.
+/// The groups of one release: keys and measures (then the choices' columns) as PostgreSQL would
+/// print them.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct ReleasedTable {
     pub keys: Vec<Vec<Option<String>>>,
@@ -161,14 +161,14 @@ impl<'p> Releasing<'p> {
     /// the threshold.
     ///
     /// # Guarantee
-    /// For neighbours that differ in all rows of one unit, the privacy loss of what is released is at
-    /// most the charge's:
+    /// For neighbours that differ in all rows of one unit, the privacy loss of what is released is
+    /// at most the charge's:
     ///
     /// - every coordinate of every group has its own draw;
     /// - groups of listed domains are shown whether or not any row is in them;
     /// - other groups are shown by their noisy number of units alone;
-    /// - noise and clip are the plan's, whatever was released before, so the loss of a later release
-    ///   holds for every value of its constants.
+    /// - noise and clip are the plan's, whatever was released before, so the loss of a later
+    ///   release holds for every value of its constants.
     ///
     /// # Requires
     /// `rows` came from the release's statement in the plan's one snapshot. Each release is made
@@ -208,8 +208,8 @@ fn listed(release: &ReleasePlan) -> ReleasedTable {
     }
 }
 
-/// Adds the noise. Exact values stay in `rows`, which are overwritten afterwards, or are wiped here;
-/// the only ones that leave are keys that are shown.
+/// Adds the noise. Exact values stay in `rows`, which are overwritten afterwards, or are wiped
+/// here; the only ones that leave are keys that are shown.
 fn noised(
     release: &ReleasePlan,
     rows: &[Rows],
@@ -355,8 +355,8 @@ fn refined(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) -> i12
         .clamp(i128::MIN / 4, i128::MAX / 4)
 }
 
-/// Every combination of listed key values, in order, as the statement prints them, for every grouping
-/// set whose keys are all listed.
+/// Every combination of listed key values, in order, as the statement prints them, for every
+/// grouping set whose keys are all listed.
 fn cells(release: &ReleasePlan) -> Vec<Key> {
     if release.sets().is_empty() {
         return of_set(release, &set_of(release, &Vec::new()), Vec::new());
@@ -410,8 +410,8 @@ fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
 /// NULL last.
 type Rank<'a> = (u8, i64, &'a str);
 
-/// Groups by grouping set and key, so that their order says nothing about the data. Ranks are looked
-/// up in a map: the time is that of the groups plus that of the lists.
+/// Groups by grouping set and key, so that their order says nothing about the data. Ranks are
+/// looked up in a map: the time is that of the groups plus that of the lists.
 fn sorted(groups: Vec<Group>, keys: &[(Type, KeyRule)], numbered: usize) -> Vec<Group> {
     let places: Vec<HashMap<String, i64>> = keys.iter().map(places).collect();
     let number = |key: &Key| {
@@ -470,7 +470,7 @@ fn places((data_type, rule): &(Type, KeyRule)) -> HashMap<String, i64> {
     places
 }
 
-/// Integers in the order of [`f64::total_cmp`]: NaN is above all numbers, and not beside each of
+/// Integers in the order of [`f64::total_cmp`]: NaN is above all numbers, and not equal to each of
 /// them, which is no order.
 fn in_total_order(value: f64) -> i64 {
     let bits = value.to_bits().cast_signed();

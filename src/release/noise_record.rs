@@ -1,5 +1,5 @@
-//! The noise of a released table, kept with it, so that replays and roll-ups report the error of the
-//! values that they show.
+//! The noise of a released table, kept with it, so that replays and roll-ups report the error of
+//! the values that they show.
 
 use serde::{Deserialize, Serialize};
 

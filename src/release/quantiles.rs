@@ -2,9 +2,9 @@
 //! rows below it and those above it among the rows above, and so on. The parts of a level are
 //! disjoint, so m quantiles cost floor(log2 m) + 1 draws instead of m.
 //!
-//! Many rows may share a value, and how many of them are below the wanted rank is not known. So each
-//! candidate is cut into pieces, its rows' weight is spread evenly over them, and a piece is chosen:
-//! rows of one value may then be on both sides.
+//! Many rows may share a value, and how many of them are below the wanted rank is not known. So
+//! each candidate is cut into pieces, its rows' weight is spread evenly over them, and a piece is
+//! chosen: rows of one value may then be on both sides.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -37,11 +37,11 @@ impl Values<'_> {
     ///
     /// # Guarantee
     /// Each level makes one draw of [`Halving::draw`] in every part. With p pieces a candidate, a
-    /// unit of weight w, at most `weight_max`, has weight w p in the pieces, and each piece is in one
-    /// part. Where a part has weight w_i of it, the penalties of that part's draw move apart by at
-    /// most spread w_i, while the draw's width is spread p `weight_max`. The w_i add up to at most
-    /// w p, so the draws of a level together cost what one costs ([`Exponential::loss`]). The parts
-    /// of the next level depend on what was chosen, and on nothing else.
+    /// unit of weight w, at most `weight_max`, has weight w p in the pieces, and each piece is in
+    /// one part. Where a part has weight w_i of it, the penalties of that part's draw move apart by
+    /// at most spread w_i, while the draw's width is spread p `weight_max`. The w_i add up to at
+    /// most w p, so the draws of a level together cost what one costs ([`Exponential::loss`]). The
+    /// parts of the next level depend on what was chosen, and on nothing else.
     ///
     /// # Reference
     /// Kaplan, Schnapp, Stemmer 2022 (arXiv 2110.05429), algorithm AQ; ranks are taken within the

@@ -31,7 +31,8 @@ pub struct Grain {
     totals: Vec<Total>,
     /// For each coordinate: its integers are in units of 2^-refined.
     refined: Vec<u32>,
-    /// Parallel to the answer's groups. Decimal texts, since integers may be longer than eight bytes.
+    /// Parallel to the answer's groups. Decimal texts, since integers may be longer than eight
+    /// bytes.
     noisy: Vec<Vec<String>>,
 }
 
@@ -102,12 +103,12 @@ const BYTES_READ: usize = 8;
 /// Values that are compared in one step.
 const VALUES_COMPARED: usize = 8;
 
-/// The release's groups from a stored answer of its family; `None` where they are not exactly sums of
-/// its groups, or where finding out takes more than what is left of `effort`.
+/// The release's groups from a stored answer of its family; `None` where they are not exactly sums
+/// of its groups, or where finding out takes more than what is left of `effort`.
 ///
 /// # Guarantee
-/// The result is a function of the stored, released answer and of public facts, and so as private as
-/// that answer.
+/// The result is a function of the stored, released answer and of public facts, and so as private
+/// as that answer.
 ///
 /// But for noise, and for what clips cut off units with more rows than the policy's bound, the sums
 /// are those that the release would be made of. Every row of the release is in one group of the

@@ -21,7 +21,7 @@ use crate::ir::{ColumnId, Expr, Relation};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 
-/// Steps of planning that a byte of an emitted statement stands for.
+/// How many steps of planning a byte of an emitted statement counts as.
 const BYTE_STEPS: u64 = 2;
 
 /// The statements of one release. They share one numbering of the constants they read.

@@ -1,5 +1,5 @@
-//! What a release costs: the norm bound that its statement enforces, the mechanism, and the noise of
-//! each coordinate.
+//! What a release costs: the norm bound that its statement enforces, the mechanism, and the noise
+//! of each coordinate.
 
 mod choice;
 pub(in crate::rewrite) mod target_error;
@@ -76,8 +76,8 @@ impl Price {
         }
     }
 
-    /// Does not depend on mechanism and noise, so that all statements of one question have one text.
-    /// Never run.
+    /// Does not depend on mechanism and noise, so that all statements of one question have one
+    /// text. Never run.
     pub(super) fn no_bounding(&self) -> Bounding {
         Bounding {
             mechanism: Mechanism::Gaussian,
@@ -151,7 +151,8 @@ pub(super) struct Vector {
 ///   `within_clip` it follows from [`norms`], the ranges of coordinates that the same statement
 ///   clamps to, and `one_row_per_unit` or `cells`.
 /// - `one_row_per_unit`, `cells` and `one_group_per_unit` are proved by the catalog (`row_facts` in
-///   [`crate::analyze`]), and its fingerprint is checked in the transaction that runs the statement.
+///   [`crate::analyze`]), and its fingerprint is checked in the transaction that runs the
+///   statement.
 /// - Listed keys do not depend on private rows: `Keys::rule` in [`crate::analyze`].
 ///
 /// # Reference

@@ -14,8 +14,8 @@ use crate::policy::{Bounds, Scalar};
 pub(super) const VALUES_MAX: usize = 50_000;
 
 impl Keys<'_> {
-    /// Every value that the expression takes over the listed values of its columns, where these meet
-    /// the conditions on them. `parts` are subexpressions that count as columns.
+    /// Every value that the expression takes over the listed values of its columns, where these
+    /// meet the conditions on them. `parts` are subexpressions that count as columns.
     pub(super) fn by_values(&self, expr: &Expr, parts: &[Listed]) -> Option<Vec<Option<Scalar>>> {
         let columns = expr.columns();
         let mut assignments: Vec<Vec<(ColumnId, Option<Scalar>)>> = vec![Vec::new()];

@@ -98,8 +98,8 @@ impl Labels<'_> {
     /// sides are bounded, and the product of the bounds holds for the pairs.
     ///
     /// # Guarantee
-    /// `rows_enforced`, where it is `Some`, holds for the joined rows: each row of one side finds at
-    /// most one row of the other by a key ([`at_most_one`]), or both sides are bounded.
+    /// `rows_enforced`, where it is `Some`, holds for the joined rows: each row of one side finds
+    /// at most one row of the other by a key ([`at_most_one`]), or both sides are bounded.
     fn met(
         &mut self,
         kind: JoinKind,

@@ -9,8 +9,8 @@ use crate::ir::{Expr, JoinKind, Node, Relation};
 use crate::refusal::Refusal;
 
 impl Labels<'_> {
-    /// The expression with its subqueries labelled. Each reads public rows, or rows of the unit that
-    /// the row around it belongs to.
+    /// The expression with its subqueries labelled. Each reads public rows, or rows of the unit
+    /// that the row around it belongs to.
     pub(super) fn embedded(
         &mut self,
         expr: Expr,

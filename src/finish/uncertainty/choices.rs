@@ -22,8 +22,8 @@ impl Row<'_> {
         )
     }
 
-    /// A chosen value, where its error is known. In arithmetic its error is that of the wider side of
-    /// its interval, so that no result looks more accurate than the drawn ends.
+    /// A chosen value, where its error is known. In arithmetic its error is that of the wider side
+    /// of its interval, so that no result looks more accurate than the drawn ends.
     pub(super) fn quantile(&self, choice: usize, draw: usize) -> Option<Estimate> {
         let Chosen {
             value,

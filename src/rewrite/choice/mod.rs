@@ -51,9 +51,9 @@ pub enum Subject {
     },
 }
 
-/// The highest power of distinct values that is added up, about the middle of their grid. The count is
-/// the first column. A sum adds one column; squares add also the sum of distances from the middle
-/// and the sum of their squares.
+/// The highest power of distinct values that is added up, about the middle of their grid. The count
+/// is the first column. A sum adds one column; squares add also the sum of distances from the
+/// middle and the sum of their squares.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Degree {
     Count,
@@ -185,8 +185,8 @@ impl ChoiceQuery {
         }
     }
 
-    /// The most that one unit weighs. For a count: (group, value) pairs over the groups of all keys.
-    /// For choices: weights over all groups and grouping sets.
+    /// The most that one unit weighs. For a count: (group, value) pairs over the groups of all
+    /// keys. For choices: weights over all groups and grouping sets.
     pub fn unit_max(&self, release: &AnalyzedRelease) -> u64 {
         let rows = release.lineage.rows_per_unit.clamp(1, 1 << 32);
         match &self.subject {

@@ -102,7 +102,8 @@ impl Subject {
         }
     }
 
-    /// What rows are told apart by: distinct values, the integer that is summed, or the candidate.
+    /// What the statement groups a unit's rows by: distinct values, and the integer that is summed;
+    /// or the candidate.
     fn emitted(&self, expressions: &Expressions<'_>) -> Result<Vec<ast::Expr>, Refusal> {
         match self {
             Self::Distinct {
@@ -224,7 +225,7 @@ impl Rows<'_> {
             .collect()
     }
 
-    /// The number of unlike values in each group.
+    /// The number of distinct values in each group.
     fn value_count(&self, limit: u64) -> ast::Query {
         let from = self.kept_pairs(limit);
         let subject = match self.subjects().as_slice() {
@@ -249,7 +250,7 @@ impl Rows<'_> {
         )
     }
 
-    /// The number of unlike rows in each group.
+    /// The number of distinct rows in each group.
     fn row_count(&self, limit: u64) -> ast::Query {
         let groups = group_columns(self.release);
         let mut projection = self.as_text(groups.clone());
@@ -266,7 +267,7 @@ impl Rows<'_> {
         )
     }
 
-    /// Each group's unlike values, once each.
+    /// Each group's distinct values.
     fn distinct_values(&self, limit: u64) -> ast::Query {
         let names: Vec<String> = group_columns(self.release)
             .into_iter()
@@ -281,7 +282,7 @@ impl Rows<'_> {
         )
     }
 
-    /// The number of unlike values in each group, and sums of their integers, which are functions
+    /// The number of distinct values in each group, and sums of their integers, which are functions
     /// of the values.
     fn sums(&self, limit: u64, degree: &Degree) -> ast::Query {
         let groups = group_columns(self.release);
@@ -317,7 +318,7 @@ impl Rows<'_> {
         )
     }
 
-    /// Group and value of each unit's unlike values, the first `limit` of them by hash.
+    /// The first `limit` distinct (group, value) pairs of each unit, by hash and then by value.
     fn kept_pairs(&self, limit: u64) -> ast::Query {
         let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
         let mut from = self.per_unit(Vec::new());

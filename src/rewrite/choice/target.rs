@@ -10,8 +10,8 @@ use crate::mechanism::Exponential;
 pub enum Target {
     /// The one at this many millionths of all rows.
     Fraction(u32),
-    /// Near the least or greatest value: far enough inside that candidates beyond it, which are many,
-    /// are seldom drawn.
+    /// Near the least or greatest value: far enough inside that candidates beyond it, which are
+    /// many, are seldom drawn.
     End(End),
     MostFrequent,
     /// An end of an interval for the value at this many millionths of all rows: so far to that side
@@ -44,13 +44,13 @@ impl Target {
     /// How far one unit of weight can move two candidates' penalties apart, in this target's units.
     ///
     /// # Guarantee
-    /// - A fraction q = a/b has penalties `dist(a N, [b below, b upto])`. A weight w moves the target
-    ///   by a w, and the intervals of candidates above it by b w. Penalties on one side move in one
-    ///   direction, so they move apart by at most max(b, 2a, 2(b - a)) w.
+    /// - A fraction q = a/b has penalties `dist(a N, [b below, b upto])`. A weight w moves the
+    ///   target by a w, and the intervals of candidates above it by b w. Penalties on one side move
+    ///   in one direction, so they move apart by at most max(b, 2a, 2(b - a)) w.
     /// - The target of an end is a public number or N/2, whichever is less (b = 2). It moves by at
     ///   most w, and penalties by at most 4 w apart.
-    /// - The most frequent value's penalties are differences of counts. Each moves by at most w, and
-    ///   no two in opposite directions.
+    /// - The most frequent value's penalties are differences of counts. Each moves by at most w,
+    ///   and no two in opposite directions.
     /// - An end of an interval shifts a fraction's target by a public number, and adds a public
     ///   number of ranks before or after the rows. It moves as the fraction does.
     pub fn spread(&self) -> u64 {
@@ -72,10 +72,10 @@ impl Target {
         }
     }
 
-    /// The distance, in weight, from a rank to the target of its interval's end. Candidates past the
-    /// rank are drawn at most once in 40 times: the range's end is given this much weight before
-    /// (behind) the rows, so some candidate has no penalty, while each candidate past the rank has
-    /// this penalty or more. One row is added for values between two rows.
+    /// The distance, in weight, from a rank to the target of its interval's end. Candidates past
+    /// the rank are drawn at most once in 40 times: the range's end is given this much weight
+    /// before (behind) the rows, so some candidate has no penalty, while each candidate past the
+    /// rank has this penalty or more. One row is added for values between two rows.
     ///
     /// # Reference
     /// McSherry, Talwar 2007, Theorem 6.

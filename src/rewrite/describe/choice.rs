@@ -153,8 +153,8 @@ pub fn choice_noise(choice: &ChoicePlan, draws: &[usize]) -> String {
     }
 }
 
-/// The noise of a count of unlike values, and of their sum: half of that on
-/// `2 q - (lower + upper)`, and the count's share of the middle.
+/// The noise of a count of distinct values, and of their sum: half of that on
+/// `2 q - (lower + upper)`, and the count's noise times the middle.
 fn count_noise(choice: &ChoicePlan) -> impl Iterator<Item = (&'static str, String)> {
     let (calibrated, fixed_point) = match (&choice.kind, &choice.question.subject) {
         (

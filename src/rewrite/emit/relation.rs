@@ -35,7 +35,7 @@ pub struct Relations<'a> {
     pub derived: std::cell::Cell<usize>,
     /// What the expressions emitted so far weigh.
     pub spent: std::cell::Cell<usize>,
-    /// Names of derived tables that hold at most so many rows of a unit.
+    /// The bounds of derived tables on the rows of one unit, by alias.
     pub bounded: std::cell::RefCell<HashMap<String, u64>>,
     pub effort: &'a PlanningEffort,
 }
@@ -260,7 +260,7 @@ fn scanned(alias: &str, column: &Column) -> Cell {
         .as_ref()
         .and_then(|b| Some((scalar(&b.lower)?, scalar(&b.upper)?, b)));
     if let Some((lo, hi, bounds)) = declared {
-        // A bound that the type rounds may lie past the bound that the lattice was made for.
+        // A bound that the type rounds may lie outside the bound that the grid was made for.
         let written = match data_type {
             Type::Float4 => &Type::Float8,
             Type::Numeric(Some((precision, scale)))

@@ -11,7 +11,7 @@ use crate::rewrite::choice::{ChoiceKind, ChoicePlan};
 /// few groups means no shorter answers.
 const PER_GROUP: u64 = 10;
 const GROUPS_LEAST: u64 = 100_000;
-/// A value that is chosen takes as long as so many sums.
+/// A chosen value takes as long as this many sums.
 const CHOICE: u64 = 16;
 /// Coordinates that an error is computed of in the time of one more number.
 const COORDINATES: u64 = 16;

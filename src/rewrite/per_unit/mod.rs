@@ -1,5 +1,5 @@
-//! Steps within one unit as derived tables. Their aggregates are exact, total and functions of the
-//! set of a unit's rows.
+//! Grouping, windows, unions and bounds within one unit, as derived tables. Their results are
+//! exact, cannot fail, and are functions of the set of a unit's rows.
 
 pub(in crate::rewrite) mod pairs;
 mod window_call;
@@ -21,7 +21,7 @@ use crate::refusal::Refusal;
 use pairs::Pairs;
 use window_call::window_call;
 
-/// Names the place of a row among its unit's.
+/// The column with a row's number among those of its unit.
 const PLACE: &str = "place";
 
 impl Relations<'_> {
@@ -66,8 +66,8 @@ impl Relations<'_> {
         if projection.is_empty() {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
-        // Conditions on keys are pushed below the grouping, each with a copy of what it mentions;
-        // those on aggregates are not.
+        // PostgreSQL pushes conditions on keys below the grouping, each with a copy of the key;
+        // those on aggregates stay above.
         let keys = group_by.len();
         let query = sql::select(
             projection,
@@ -85,8 +85,8 @@ impl Relations<'_> {
 }
 
 impl Relations<'_> {
-    /// Window calls over the rows of one unit. What depends on the order of rows is ordered by
-    /// everything that is read of them, so that ties are equal rows.
+    /// Window calls over the rows of one unit. Where the order of rows matters, they are ordered by
+    /// every column that is read, so that tied rows are equal.
     pub(super) fn window(
         &self,
         input: &Relation,
@@ -137,7 +137,7 @@ impl Relations<'_> {
             sql::all(flat.conditions.into_iter().map(sql::nested).collect()),
             Vec::new(),
         );
-        // No window holds back conditions on what it partitions by.
+        // PostgreSQL pushes conditions on a window's partition below it.
         let query = fenced(query, given);
         Ok(Flat {
             from: sql::tables(sql::derived(query, &alias)),
@@ -146,8 +146,12 @@ impl Relations<'_> {
         })
     }
 
-    /// At most so many rows of each unit, by a hash of everything that is read of them: which rows
-    /// stay is a function of the set of them.
+    /// At most `rows` rows of each unit, the first by a hash of every column that is read and then
+    /// by those columns.
+    ///
+    /// # Guarantee
+    /// Each unit has at most `rows` rows, and which ones stay is a function of the set of that
+    /// unit's rows.
     pub(super) fn bounded(
         &self,
         input: &Relation,
@@ -164,12 +168,12 @@ impl Relations<'_> {
         ids.sort();
         let mut order = Vec::new();
         let (mut projection, mut cells) = (Vec::new(), HashMap::new());
-        // By place: the number of a column depends on the rest of the statement.
+        // Named by position: a column's id depends on the rest of the statement.
         for (at, id) in ids.into_iter().enumerate() {
             let cell = &flat.cells[id];
             let name = format!("c{at}");
             projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
-            // Of the unit's own column its rows hold one value.
+            // All rows of a unit hold one value of the unit's own column.
             order.extend(if *id == unit {
                 Vec::new()
             } else {
@@ -281,14 +285,13 @@ impl Relations<'_> {
     }
 }
 
-/// What orders rows by everything in one column: equal values of unlike spelling are told apart by
-/// their text.
+/// Orders rows by a column, and equal values with different spellings by their text.
 ///
 /// # Errors
 /// 0A000 for a type that has no order.
 fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
     let ast::Expr::CompoundIdentifier(_) = &cell.raw else {
-        // Computed of the other columns.
+        // Computed from the other columns.
         return Ok(Vec::new());
     };
     let bytes = |expr: ast::Expr| ast::Expr::Collate {
@@ -317,7 +320,7 @@ fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
     })
 }
 
-/// The same where rows are no more than told apart: what has no order is told by its text.
+/// Distinguishes rows by a column; a value of a type without an order is compared by its text.
 fn told_apart(cell: &Cell) -> Vec<ast::Expr> {
     let text = || ast::Expr::Collate {
         expr: Box::new(sql::cast(cell.raw.clone(), &Type::Text)),
@@ -326,7 +329,8 @@ fn told_apart(cell: &Cell) -> Vec<ast::Expr> {
     spelled_out(cell).unwrap_or_else(|_| vec![text()])
 }
 
-/// Arms of unlike collations would have none: an error at the first comparison.
+/// Arms with different collations would leave the column without one: an error at the first
+/// comparison.
 fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
         Type::Text | Type::Varchar(_) | Type::Char(_) => sql::nested(ast::Expr::Collate {
@@ -337,7 +341,7 @@ fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
     }
 }
 
-/// One aggregate over the rows of a group, or of a window where `over` says which.
+/// One aggregate over the rows of a group, or of the window `over`.
 fn aggregate_call(
     aggregate: &Aggregate,
     expressions: &Expressions<'_>,
@@ -364,8 +368,8 @@ fn aggregate_call(
             filter.clone(),
         )))
     };
-    // Of equal numerics any may stand for all: without their scales, on which the digits of a
-    // quotient depend.
+    // DISTINCT keeps one of several equal numerics. Their scales, on which the digits of a quotient
+    // depend, are trimmed first.
     let distinct = |name: &str, value: &Expr| {
         let value = one_spelling(
             expressions.emit(value)?.0,
@@ -381,7 +385,7 @@ fn aggregate_call(
     Ok(match operation {
         Operation::CountRows => placed(count(None)),
         Operation::Count(value) => placed(count(Some(expressions.presence(value)?))),
-        // A bare column is counted as it is stored: its clamp would make one of two values.
+        // A bare column is counted as it is stored: a clamp would make one out of two values.
         Operation::Distinct(Distinct::Value(value)) => {
             placed(sql::distinct(count(Some(expressions.presence(value)?))))
         }
@@ -471,7 +475,7 @@ fn moment_name(moment: Moment) -> &'static str {
     }
 }
 
-/// One spelling for all equal values: which row's is shown must not depend on their order.
+/// One spelling for all equal values, so that a group's value does not depend on the rows' order.
 fn one_spelling(key: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
         Type::Numeric(None) => sql::call("trim_scale", vec![key]),

@@ -45,8 +45,8 @@ pub(in crate::rewrite) fn fingerprint(
 }
 
 /// Digest of what a release asks: the statement of the `plain` coordinates without noise, how the
-/// noise is shared out, and the choices. Aliases, the outer query and the statement's other releases
-/// do not count.
+/// noise is shared out, and the choices. Aliases, the outer query and the statement's other
+/// releases do not count.
 pub(in crate::rewrite) fn question_of(
     emission: &mut Emission<'_>,
     plan: &ReleasePlan,

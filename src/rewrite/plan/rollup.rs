@@ -3,8 +3,8 @@
 //!
 //! Two releases of one family read the same FROM for the same units. Where one is grouped more
 //! finely, by listed keys that are all shown, the exact integers of the coarser one are sums over
-//! the finer one's groups that meet the coarser one's additional conditions. Sums of the finer one's
-//! noisy integers answer the coarser question, as post-processing.
+//! the finer one's groups that meet the coarser one's additional conditions. Sums of the finer
+//! one's noisy integers answer the coarser question, as post-processing.
 
 use num_integer::Integer;
 use sha2::{Digest, Sha256};
@@ -26,8 +26,8 @@ use crate::rewrite::{Price, ReleasePlan};
 /// A release's family, and what roll-ups compare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
-    /// Digest of the policy's version, FROM, the unit and the bound on its rows. Conditions, keys and
-    /// aggregates are not part of it.
+    /// Digest of the policy's version, FROM, the unit and the bound on its rows. Conditions, keys
+    /// and aggregates are not part of it.
     pub digest: [u8; 32],
     /// What its statement may spend.
     pub epsilon: f64,
@@ -36,8 +36,8 @@ pub struct Family {
     pub keys: Vec<Grouping>,
     /// Columns that conditions and keys read, of types whose equal values have one spelling.
     pub columns: Vec<Reading>,
-    /// The name of what each coordinate of the plain layout adds up; `None` where a group's value is
-    /// not the sum of those of finer groups.
+    /// The name of what each coordinate of the plain layout adds up; `None` where a group's value
+    /// is not the sum of those of finer groups.
     pub coordinates: Vec<Option<String>>,
     /// The totals that the released coordinates give.
     pub totals: Vec<Total>,

@@ -39,9 +39,9 @@ pub fn choice(
 /// The noise hides `clip`, in L1 and L2. Let K be the most (group, value) pairs that are kept of
 /// one unit. With the unit, at most K values appear in the groups of a grouping set, or vanish from
 /// them. A value's count, sum and squares are the coordinates of one row, whose weighted norms
-/// [`norms`] bounds by a in L2 and b in L1. By the triangle inequality the groups of one set move by
-/// at most K a and K b. The m sets are different coordinates: together they move by at most sqrt(m)
-/// K a and m K b.
+/// [`norms`] bounds by a in L2 and b in L1. By the triangle inequality the groups of one set move
+/// by at most K a and K b. The m sets are different coordinates: together they move by at most
+/// sqrt(m) K a and m K b.
 fn distinct(
     values: &Distinct,
     degree: &Degree,
@@ -140,12 +140,12 @@ fn draws(
     ))
 }
 
-/// The strength of each of so many draws, which together cost at most the portion.
+/// The strength of each of `steps` draws, which together cost at most the portion.
 fn eta(steps: usize, portion: &Portion<'_>) -> Result<u64, Refusal> {
     let Budget { mu, epsilon } = budget(portion);
     let mu = mu.filter(|_| !portion.terms.is_pure());
     let about = match mu {
-        // The linear bound of mu, which the loss is made of.
+        // By the linear bound on mu from which the loss is computed.
         Some(mu) => mu.to_f64() / (steps as f64 * std::f64::consts::FRAC_PI_8).sqrt(),
         None => epsilon.to_f64() / steps as f64,
     };

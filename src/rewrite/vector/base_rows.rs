@@ -24,8 +24,8 @@ pub struct BaseRows {
     pub cells: HashMap<ColumnId, Cell>,
     /// Each in one spelling.
     pub keys: Vec<ast::Expr>,
-    /// The bare column, without clamp or cast: a cluster that is distributed by it can then push the
-    /// grouping down.
+    /// The bare column, without clamp or cast: a cluster that is distributed by it can then push
+    /// the grouping down.
     pub unit: ast::Expr,
 }
 

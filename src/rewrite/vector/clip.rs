@@ -26,8 +26,8 @@ use crate::catalog::Type;
 use crate::mechanism::Mechanism;
 use crate::rewrite::emit::sql;
 
-/// Bits of the limit. Squares of four times the limit, for 63 coordinates, add up within eight bytes;
-/// plain lengths need less room.
+/// Bits of the limit. Squares of four times the limit, for 63 coordinates, add up within eight
+/// bytes; plain lengths need less room.
 fn bits(mechanism: Mechanism, coordinates: usize) -> u64 {
     let more = u64::from(usize::BITS - coordinates.leading_zeros()).saturating_sub(6);
     match mechanism {
@@ -121,8 +121,8 @@ impl Clip {
         }
     }
 
-    /// A coordinate of one unit and group in eight bytes. Only values far above the clip change here;
-    /// the norm is bounded afterwards.
+    /// A coordinate of one unit and group in eight bytes. Only values far above the clip change
+    /// here; the norm is bounded afterwards.
     pub fn clamped(&self, at: usize, value: ast::Expr) -> ast::Expr {
         let Scale {
             multiplier,

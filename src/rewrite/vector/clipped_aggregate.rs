@@ -1,5 +1,5 @@
-//! The statement of a release's vector: three nested SELECTs that clip what one unit adds, and return
-//! exact integers per group.
+//! The statement of a release's vector: three nested SELECTs that clip what one unit adds, and
+//! return exact integers per group.
 
 use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
@@ -63,8 +63,8 @@ pub struct ClippedAggregate<'a> {
 }
 
 impl ClippedAggregate<'_> {
-    /// The whole statement. Columns: `k0`, `k1`, … (keys as text), then `v0`, `v1`, … (exact integers
-    /// as text, on the refined grid where a clip is emitted, on the base grid otherwise).
+    /// The whole statement. Columns: `k0`, `k1`, … (keys as text), then `v0`, `v1`, … (exact
+    /// integers as text, on the refined grid where a clip is emitted, on the base grid otherwise).
     ///
     /// # Guarantee
     /// With a clip: for every unit, whatever rows the tables hold, the weighted vector that it adds
@@ -86,7 +86,8 @@ impl ClippedAggregate<'_> {
     ///
     /// # Reference
     /// Clipping the norm of all that one unit adds: Abadi et al. 2016 (arXiv 1607.00133), section
-    /// 3.1, there for gradients. [`super::clip`] says why a unit's groups are scaled and not chosen.
+    /// 3.1, there for gradients. [`super::clip`] says why a unit's groups are scaled and not
+    /// chosen.
     pub fn statement(&self, flat: Flat) -> Result<ast::Query, Refusal> {
         let BaseRows {
             from,
@@ -341,8 +342,8 @@ impl ClippedAggregate<'_> {
         ))
     }
 
-    /// Level 2, first half: at most `groups_per_unit` groups of a unit, the first by a fixed hash and
-    /// then by key. Which ones stay is a function of the set of the unit's groups.
+    /// Level 2, first half: at most `groups_per_unit` groups of a unit, the first by a fixed hash
+    /// and then by key. Which ones stay is a function of the set of the unit's groups.
     fn capped(&self, per_unit: ast::Query) -> ast::Query {
         let Some(limit) = self.groups_per_unit else {
             return per_unit;
@@ -396,8 +397,8 @@ impl ClippedAggregate<'_> {
         )
     }
 
-    /// A unit's presence in one of its groups, shared among those that are kept. The root of a float8
-    /// has the right whole part for integers below 2^52.
+    /// A unit's presence in one of its groups, shared among those that are kept. The root of a
+    /// float8 has the right whole part for integers below 2^52.
     fn shared(&self, presence: &str, limit: u32) -> ast::Expr {
         let groups = sql::call(
             "least",
@@ -438,8 +439,8 @@ impl ClippedAggregate<'_> {
             .collect()
     }
 
-    /// Level 2, second half: the norm of the unit's whole vector, over all its groups; NULL where it
-    /// is within the clip.
+    /// Level 2, second half: the norm of the unit's whole vector, over all its groups; NULL where
+    /// it is within the clip.
     fn normed(&self, clip: &Clip, groups: ast::Query) -> ast::Query {
         let values: Vec<ast::Expr> = (0..self.coordinates.len())
             .map(|i| sql::bare(&format!("v{i}")))
@@ -523,8 +524,8 @@ pub(in crate::rewrite) fn within(integer: ast::Expr, (lower, upper): (i128, i128
     )
 }
 
-/// In four bytes where a row's integer fits: PostgreSQL adds four bytes up in eight, but eight bytes
-/// in a numeric.
+/// In four bytes where a row's integer fits: PostgreSQL adds four bytes up in eight, but eight
+/// bytes in a numeric.
 fn narrowed(integer: ast::Expr, coordinate: &Coordinate) -> ast::Expr {
     if coordinate.magnitude() < 1 << 31 {
         sql::cast(integer, &Type::Int4)

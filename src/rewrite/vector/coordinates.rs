@@ -1,5 +1,5 @@
-//! Aggregates as one vector of integer coordinates. Equal coordinates are shared, sums are centred on
-//! their bounds, and NULLs are counted instead of values.
+//! Aggregates as one vector of integer coordinates. Equal coordinates are shared, sums are centred
+//! on their bounds, and NULLs are counted instead of values.
 
 mod layout;
 
@@ -43,8 +43,8 @@ pub enum Coordinate {
         y: (Expr, FixedPoint),
         x: (Expr, FixedPoint),
     },
-    /// The value's distance from one end of its fixed-point grid, for rows of the filter where it is
-    /// not NULL. The vector has the distance from the other end too.
+    /// The value's distance from one end of its fixed-point grid, for rows of the filter where it
+    /// is not NULL. The vector has the distance from the other end too.
     Share {
         filter: Option<Expr>,
         value: Expr,

@@ -136,8 +136,8 @@ impl FixedPoint {
         self.lower + self.upper
     }
 
-    /// The row's integer, in a type that holds it. The value is clipped first, so that nothing after
-    /// it can fail; NULL stays NULL.
+    /// The row's integer, in a type that holds it. The value is clipped first, so that nothing
+    /// after it can fail; NULL stays NULL.
     ///
     /// # Guarantee
     /// Whatever the value is, the integer is NULL or lies in `lower..=upper`, and PostgreSQL

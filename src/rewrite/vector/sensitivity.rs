@@ -1,11 +1,11 @@
-//! How long the vector of one row can be. Clips are chosen from this bound, and a release of one row
-//! per unit rests on it.
+//! How long the vector of one row can be. Clips are chosen from this bound, and a release of one
+//! row per unit rests on it.
 //!
 //! The norm is bounded block by block, in units in which each coordinate is at most 1. A filter's
-//! row count, or its flags, add 1. Each summed value adds at most 1 more: its null count and its sum
-//! never count the same row, and the square's distance from its maximum, 1 - s^2, is small where the
-//! sum s is large: s^2 + (1 - s^2)^2 <= 1, |s| + (1 - s^2) <= 5/4. A product of two values adds 1;
-//! in L1 both values and their product add 3 together.
+//! row count, or its flags, add 1. Each summed value adds at most 1 more: its null count and its
+//! sum never count the same row, and the square's distance from its maximum, 1 - s^2, is small
+//! where the sum s is large: s^2 + (1 - s^2)^2 <= 1, |s| + (1 - s^2) <= 5/4. A product of two
+//! values adds 1; in L1 both values and their product add 3 together.
 
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -14,7 +14,8 @@ use super::coordinates::{Coordinate, PRESENCE};
 use super::fixed_point::FixedPoint;
 use crate::ir::Expr;
 
-/// Bound of the weighted vector that one row adds, or one unit's presence: in L2, squared, and in L1.
+/// Bound of the weighted vector that one row adds, or one unit's presence: in L2, squared, and in
+/// L1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowNorm {
     pub squared: BigUint,
@@ -282,7 +283,7 @@ struct Pair {
     values: [usize; 2],
 }
 
-/// Pairs of values that are summed beside their product; none is in two pairs.
+/// Pairs of values that are summed together with their product. No value is in two pairs.
 fn pairs(coordinates: &[Coordinate]) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     for (products, coordinate) in coordinates.iter().enumerate() {

@@ -294,8 +294,8 @@ impl Coordinates {
         ))
     }
 
-    /// Rows where the value is not NULL: counted directly where nothing else needs the filter's rows,
-    /// else as rows minus NULLs, which share the filter's count.
+    /// Rows where the value is not NULL: counted directly where nothing else needs the filter's
+    /// rows, else as rows minus NULLs, which share the filter's count.
     fn count_of(
         &mut self,
         value: &Expr,
