@@ -435,7 +435,14 @@ pub(super) fn is_only_shown(query: &ast::Query, alias: &str, column: &str) -> bo
 }
 
 fn is_mention(expr: &ast::Expr, alias: &str, column: &str) -> bool {
-    matches!(expr, ast::Expr::CompoundIdentifier(parts) if matches!(parts.as_slice(), [of, name] if of.value == alias && name.value == column))
+    matches!(
+        expr,
+        ast::Expr::CompoundIdentifier(parts)
+            if matches!(
+                parts.as_slice(),
+                [of, name] if of.value == alias && name.value == column
+            )
+    )
 }
 
 struct Mentions<'a> {

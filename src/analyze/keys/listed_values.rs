@@ -294,7 +294,12 @@ fn day_grained(expr: &Expr, id: ColumnId) -> bool {
             arguments,
         } => match arguments.as_slice() {
             [operand, format] if operand.as_column() == Some(id) => {
-                matches!(format.as_literal(), Some(Scalar::Text(f)) if !["HH", "MI", "SS", "MS", "US", "FF", "AM", "PM"].iter().any(|p| f.contains(p)))
+                let within_days = |format: &str| {
+                    ["HH", "MI", "SS", "MS", "US", "FF", "AM", "PM"]
+                        .iter()
+                        .any(|pattern| format.contains(pattern))
+                };
+                matches!(format.as_literal(), Some(Scalar::Text(f)) if !within_days(f))
             }
             _ => arguments.iter().all(|a| day_grained(a, id)),
         },

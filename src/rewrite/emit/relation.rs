@@ -223,7 +223,12 @@ impl Relations<'_> {
 /// What a query computes is counted once, so it is computed once: otherwise PostgreSQL may put any
 /// of the first `columns` in place of each mention above.
 pub(in crate::rewrite) fn fenced(query: ast::Query, columns: usize) -> ast::Query {
-    let computes = |item: &ast::SelectItem| !matches!(item, ast::SelectItem::ExprWithAlias { expr, alias: _ } if is_plain(expr));
+    let computes = |item: &ast::SelectItem| {
+        !matches!(
+            item,
+            ast::SelectItem::ExprWithAlias { expr, alias: _ } if is_plain(expr)
+        )
+    };
     match &*query.body {
         ast::SetExpr::Select(select) if select.projection.iter().take(columns).any(computes) => {
             sql::computed_once(query)

@@ -42,8 +42,13 @@ pub fn turned(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Co
         else {
             continue;
         };
-        let has_squares =
-            all.iter().any(|c| matches!(c, Coordinate::Lacks { filter: f, value: v, fixed_point: l } if f == filter && v == value && l == fixed_point));
+        let has_squares = all.iter().any(|c| {
+            matches!(
+                c,
+                Coordinate::Lacks { filter: f, value: v, fixed_point: grid }
+                    if f == filter && v == value && grid == fixed_point
+            )
+        });
         if has_squares
             || all
                 .iter()
@@ -69,7 +74,11 @@ fn is_share_of(
     value: &crate::ir::Expr,
     fixed_point: &crate::rewrite::FixedPoint,
 ) -> bool {
-    matches!(coordinate, Coordinate::Share { filter: f, value: v, fixed_point: l, end: _ } if f == filter && v == value && l == fixed_point)
+    matches!(
+        coordinate,
+        Coordinate::Share { filter: f, value: v, fixed_point: grid, end: _ }
+            if f == filter && v == value && grid == fixed_point
+    )
 }
 
 /// What a coordinate of the plain layout is, as coordinates that are released: their places and

@@ -316,11 +316,18 @@ fn is_centred(
     value: &Expr,
     fixed_point: &FixedPoint,
 ) -> bool {
-    matches!(coordinate, Coordinate::Values { filter: f, value: v, fixed_point: l, centred: true } if f == filter && v == value && l == fixed_point)
+    matches!(
+        coordinate,
+        Coordinate::Values { filter: f, value: v, fixed_point: grid, centred: true }
+            if f == filter && v == value && grid == fixed_point
+    )
 }
 
 fn is_sum_of(coordinate: &Coordinate, filter: &Option<Expr>, value: &Expr) -> bool {
-    matches!(coordinate, Coordinate::Values { filter: f, value: v, .. } if f == filter && v == value)
+    matches!(
+        coordinate,
+        Coordinate::Values { filter: f, value: v, .. } if f == filter && v == value
+    )
 }
 
 #[cfg(test)]
