@@ -131,7 +131,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "a thresholded release counts no units",
             "a window over rows of public tables beside private rows",
             "a window over rows with a column that has no order",
-            "an aggregate of a part has no coordinates",
+            "an aggregate of a choice has no coordinates",
             "an empty row could not be made",
             "the emitted statement does not survive printing",
             "the parts of a query cost more than the whole",
