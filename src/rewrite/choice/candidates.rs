@@ -14,8 +14,8 @@ use crate::rewrite::emit::expression::Expressions;
 use crate::rewrite::emit::guard::{bound, clamped, guard};
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::base_rows::{canonical, key_text};
-use crate::rewrite::vector::clipped_aggregate::integer;
 use crate::rewrite::vector::fixed_point::{FixedPoint, Step};
+use crate::rewrite::vector::row_integer::integer;
 
 /// Most points of a grid.
 const POINTS_MAX: u64 = 1 << 16;

@@ -10,10 +10,9 @@ use crate::refusal::Refusal;
 use crate::rewrite::emit::expression::Expressions;
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::base_rows::{BaseRows, canonical};
-use crate::rewrite::vector::clipped_aggregate::{
-    collated, hash_of, integer, lacks, positions, within,
-};
+use crate::rewrite::vector::clipped_aggregate::{collated, hash_of, positions};
 use crate::rewrite::vector::grouping_sets::{group_columns, over_sets};
+use crate::rewrite::vector::row_integer::{integer, lacks, within};
 
 impl ChoiceQuery {
     /// The statement over the release's base rows.

@@ -80,13 +80,10 @@ pub(in crate::rewrite) fn total_function(
             let (b, a) = (last(&mut values)?, last(&mut values)?);
             sql::binary(*a, bitwise(function).ok_or_else(internal)?, *b)
         }
-        F::BitNot => {
-            let expr = last(&mut values)?;
-            ast::Expr::Nested(Box::new(ast::Expr::UnaryOp {
-                op: ast::UnaryOperator::BitwiseNot,
-                expr,
-            }))
-        }
+        F::BitNot => ast::Expr::Nested(Box::new(ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::BitwiseNot,
+            expr: last(&mut values)?,
+        })),
         F::Overlaps => sql::call("overlaps", values),
         F::TrimScale => sql::call("trim_scale", values),
         F::Scale => sql::call("scale", values),
