@@ -1,13 +1,17 @@
-//! What bounds an aggregate's values: ranges, NULLs, and the pieces it falls into.
+//! What bounds an aggregate: the range of its argument, whether it may be NULL, and for distinct
+//! values how many a unit adds.
 
 use super::interval::Interval;
 use super::keys::{KeyRule, Keys};
 use super::range::Ranges;
-use super::{BoundedAggregate, BoundedOperation, Dispersion, Joint, Lineage, Nullability, Ranks};
+use super::release::Nullability;
+use super::{BoundedAggregate, BoundedOperation, Dispersion, Joint, Lineage, Ranks};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::literal::{integer_range, type_name};
-use crate::ir::{Aggregate, Distinct, Expr, Moment, Node, Operation, Paired, Quantifier};
+use crate::ir::{
+    Aggregate, Distinct, Expr, Fractions, Moment, Node, Operation, Paired, Quantifier,
+};
 use crate::refusal::Refusal;
 
 /// Everything that bounds the aggregates of one release.
@@ -23,8 +27,13 @@ pub struct Bounds<'a> {
 impl Bounds<'_> {
     /// Bounds one aggregate.
     ///
+    /// # Guarantee
+    /// The range that is returned is a clip for every row's argument, whatever the row holds: it
+    /// decides accuracy and noise, never whether there is a clip. Conditions that the operation
+    /// implies (complete pairs, rows that are false or true) become part of the filter.
+    ///
     /// # Errors
-    /// 0A000 where no range is known, or nothing sound answers the aggregate.
+    /// 0A000 where no range is known, or where the aggregate has no sound answer.
     pub fn aggregate(&self, aggregate: &Aggregate) -> Result<BoundedAggregate, Refusal> {
         let Aggregate {
             operation,
@@ -32,61 +41,43 @@ impl Bounds<'_> {
             data_type,
             place: _,
         } = aggregate;
-        let ranges = &self.ranges;
-        let mut filter = filter.clone();
-        let mut narrow = |condition: Expr| {
-            filter = Expr::and(filter.take().into_iter().chain([condition]).collect())
-        };
+        let range = |value: &Expr, name: &str| finite(value, &self.ranges, name);
         let nullable = |e: &Expr| self.nullability.may_be_null(e);
+        let mut conditions = Vec::new();
         let operation = match operation {
             Operation::CountRows => BoundedOperation::CountRows,
             Operation::Count(argument) => BoundedOperation::Count {
                 argument: argument.clone(),
                 nullable: nullable(argument),
             },
-            Operation::Distinct(values) => match counted_unit(values, self.lineage) {
-                Some(condition) => {
-                    condition.into_iter().for_each(narrow);
-                    BoundedOperation::CountUnits
-                }
-                None => BoundedOperation::Distinct {
-                    values: values.clone(),
-                    per_unit_max: self.distinct(values, "COUNT(DISTINCT …)")?,
-                },
-            },
+            Operation::Distinct(values) => self.distinct_count(values, &mut conditions)?,
             Operation::Sum(argument) => BoundedOperation::Sum {
                 argument: argument.clone(),
-                range: finite(argument, ranges, "SUM")?,
+                range: range(argument, "SUM")?,
                 nullable: nullable(argument),
             },
             Operation::Average(argument) => BoundedOperation::Average {
                 argument: argument.clone(),
-                range: finite(argument, ranges, "AVG")?,
+                range: range(argument, "AVG")?,
                 nullable: nullable(argument),
             },
-            Operation::Unlike { value, moment } => self.unlike(value, *moment)?,
-            Operation::Variance { value, kind } => {
-                let range = finite(value, ranges, "VARIANCE or STDDEV")?;
-                BoundedOperation::Dispersion {
-                    argument: value.clone(),
-                    range,
-                    nullable: nullable(value),
-                    kind: Dispersion::Spread(*kind),
-                }
-            }
+            Operation::Unlike { value, moment } => self.distinct_moment(value, *moment)?,
+            Operation::Variance { value, kind } => BoundedOperation::Dispersion {
+                argument: value.clone(),
+                range: range(value, "VARIANCE or STDDEV")?,
+                nullable: nullable(value),
+                kind: Dispersion::Spread(*kind),
+            },
             Operation::Paired { y, x, kind } => {
                 let (y, x) = (exact(y), exact(x));
-                [y, x].into_iter().filter(|e| nullable(e)).for_each(|e| {
-                    narrow(Expr::call(Function::IsNotNull, vec![e.clone()], Type::Bool))
-                });
-                paired(y, x, *kind, ranges)?
+                let complete = [y, x].into_iter().filter(|e| nullable(e));
+                conditions.extend(
+                    complete.map(|e| Expr::call(Function::IsNotNull, vec![e.clone()], Type::Bool)),
+                );
+                paired(y, x, *kind, &self.ranges)?
             }
             Operation::Truth { value, of } => {
-                let counted = match of {
-                    Quantifier::All => Function::IsFalse,
-                    Quantifier::Any => Function::IsTrue,
-                };
-                narrow(Expr::call(counted, vec![value.clone()], Type::Bool));
+                conditions.push(counted_rows(value, *of));
                 BoundedOperation::Truth(*of)
             }
             Operation::Extreme { value, end } => {
@@ -97,23 +88,17 @@ impl Bounds<'_> {
                 fractions,
                 continuous,
                 descending,
-            } => {
-                let ranks = Ranks::Fractions(if *descending {
-                    fractions.turned()
-                } else {
-                    fractions.clone()
-                });
-                if *continuous {
-                    self.ranked(exact(value), ranks, "PERCENTILE_CONT")?
-                } else {
-                    self.ranked(value, ranks, "PERCENTILE_DISC")?
-                }
-            }
+            } => self.quantile(value, fractions, *continuous, *descending)?,
             Operation::Mode {
                 value,
                 descending: _,
             } => self.mode(value)?,
         };
+        let filter = conditions
+            .into_iter()
+            .fold(filter.clone(), |filter, added| {
+                Expr::and(filter.into_iter().chain([added]).collect())
+            });
         Ok(BoundedAggregate {
             filter,
             operation,
@@ -121,7 +106,48 @@ impl Bounds<'_> {
         })
     }
 
-    fn unlike(&self, argument: &Expr, moment: Moment) -> Result<BoundedOperation, Refusal> {
+    /// A count of the unit itself counts units; any other one counts values.
+    fn distinct_count(
+        &self,
+        values: &Distinct,
+        conditions: &mut Vec<Expr>,
+    ) -> Result<BoundedOperation, Refusal> {
+        match counted_unit(values, self.lineage) {
+            Some(condition) => {
+                conditions.extend(condition);
+                Ok(BoundedOperation::CountUnits)
+            }
+            None => Ok(BoundedOperation::Distinct {
+                values: values.clone(),
+                per_unit_max: self.distinct(values, "COUNT(DISTINCT …)")?,
+            }),
+        }
+    }
+
+    fn quantile(
+        &self,
+        value: &Expr,
+        fractions: &Fractions,
+        continuous: bool,
+        descending: bool,
+    ) -> Result<BoundedOperation, Refusal> {
+        let ranks = Ranks::Fractions(if descending {
+            fractions.turned()
+        } else {
+            fractions.clone()
+        });
+        if continuous {
+            self.ranked(exact(value), ranks, "PERCENTILE_CONT")
+        } else {
+            self.ranked(value, ranks, "PERCENTILE_DISC")
+        }
+    }
+
+    fn distinct_moment(
+        &self,
+        argument: &Expr,
+        moment: Moment,
+    ) -> Result<BoundedOperation, Refusal> {
         let name = match moment {
             Moment::Sum => "SUM(DISTINCT …)",
             Moment::Mean => "AVG(DISTINCT …)",
@@ -136,8 +162,8 @@ impl Bounds<'_> {
         })
     }
 
-    /// One unit adds no more values than it may have rows, nor than there are: in each group, where
-    /// those are known.
+    /// Most (group, value) pairs that are kept of one unit: no more than it may have rows, and,
+    /// where the values and the groups are known, no more than there are.
     fn distinct(&self, values: &Distinct, name: &str) -> Result<u64, Refusal> {
         let all = match values {
             Distinct::Value(value) => std::slice::from_ref(value),
@@ -227,6 +253,15 @@ impl Bounds<'_> {
     }
 }
 
+/// The rows that BOOL_AND or BOOL_OR count: those that are false, or true.
+fn counted_rows(value: &Expr, of: Quantifier) -> Expr {
+    let test = match of {
+        Quantifier::All => Function::IsFalse,
+        Quantifier::Any => Function::IsTrue,
+    };
+    Expr::call(test, vec![value.clone()], Type::Bool)
+}
+
 /// A statistic of pairs; the filter leaves complete ones.
 fn paired(
     y: &Expr,
@@ -275,7 +310,7 @@ fn paired(
     }
 }
 
-/// The number before its cast to float8, which keeps its value: its lattice is exact.
+/// The number before its cast to float8, which keeps its value: its fixed-point grid is exact.
 fn exact(expr: &Expr) -> &Expr {
     match &expr.node {
         Node::Cast(inner)

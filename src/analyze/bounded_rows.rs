@@ -1,10 +1,10 @@
-//! What bounds one unit's rows below the joins, subqueries and windows that would multiply them.
+//! Bounds on the rows of one unit, below joins, subqueries and windows that would multiply them.
 
 use super::label::{Label, Labels, Lineage};
 use crate::ir::{ColumnId, Edge, Expr, Frame, FrameMode, Relation, Window, WindowFunction};
 
 impl Labels<'_> {
-    /// The conditions that do not stand below a bound by now.
+    /// The conditions that were not pushed below a bound.
     pub(super) fn left_of(&self, conditions: Vec<Expr>) -> Vec<Expr> {
         conditions
             .into_iter()
@@ -12,13 +12,12 @@ impl Labels<'_> {
             .collect()
     }
 
-    /// What is forgotten of conditions below a bound, where those from further above are these.
+    /// Forgets the conditions below a bound, except those that also come from above.
     pub(super) fn leave(&mut self, above: &[Expr]) {
         self.sunk.retain(|condition| above.contains(condition));
     }
 
-    /// The rows that an expression's subqueries are asked of: bounded where these read several rows
-    /// of a unit for each of several of its rows here.
+    /// Bounds the rows where their subqueries read several rows of a unit for each of them.
     pub(super) fn asked_of(
         &mut self,
         input: Relation,
@@ -46,16 +45,21 @@ impl Labels<'_> {
     }
 }
 
-/// A relation of which each unit has so many rows at most, whatever the tables hold.
+/// A relation with an enforced bound on the rows of each unit.
 pub(super) struct Bounded {
     pub relation: Relation,
     pub lineage: Lineage,
-    /// Conditions that stand below the bound, and need not stand above it.
+    /// Conditions that are applied below the bound, and need not be repeated above it.
     pub sunk: Vec<Expr>,
 }
 
-/// At most so many rows of each unit as its tables are declared to have. Conditions on them alone
-/// come first, so that a unit is bounded in what is asked for.
+/// Keeps at most `rows_per_unit` rows of each unit. Conditions that read the relation alone are
+/// applied first, so that the bound falls on the rows that are asked for.
+///
+/// # Guarantee
+/// Each unit has at most `lineage.rows_enforced` rows in the relation that is returned, whatever
+/// the tables hold. The emitted statement keeps the first rows in an order that depends on their
+/// values alone, so the rows that stay are a function of the set of that unit's rows.
 pub(super) fn bounded(relation: Relation, lineage: Lineage, conditions: &[Expr]) -> Bounded {
     if lineage.rows_enforced.is_some() {
         return Bounded {
@@ -98,7 +102,7 @@ pub(super) fn filtered(relation: Relation, conditions: Vec<Expr>) -> Relation {
     }
 }
 
-/// It reads these columns alone, and no subquery.
+/// Whether it reads these columns alone, and no subquery.
 fn is_about(condition: &Expr, own: &[ColumnId]) -> bool {
     let columns = condition.columns();
     condition.relations().is_empty()
@@ -106,11 +110,12 @@ fn is_about(condition: &Expr, own: &[ColumnId]) -> bool {
         && columns.iter().all(|id| own.contains(id))
 }
 
-/// Rows on both sides of the current one that a frame may have without being computed anew at each.
+/// Widest frame, in rows on either side of the current one, that may be computed again for each
+/// row.
 const FRAME_ROWS_MAX: i64 = 100;
 
-/// Rows leave the frame as it moves: PostgreSQL may compute the aggregate of all that remain anew
-/// for each row.
+/// Whether rows leave the frame as it moves. PostgreSQL may then compute the aggregate of all
+/// remaining rows again for each row.
 pub(super) fn is_quadratic(window: &Window) -> bool {
     let Some(Frame { mode, start, end }) = &window.frame else {
         return false;

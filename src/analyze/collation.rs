@@ -70,7 +70,7 @@ impl<'a> Derived<'a> {
     fn searched(self) -> Result<Self, Refusal> {
         match self.equal()? {
             Self::Of(column) if !column.deterministic_collation => Err(Refusal::unsupported(
-                "a search in a column whose collation takes unlike spellings for equal",
+                "a search in a column whose collation takes different texts for equal",
             )
             .hint("Compare it with = or IN.")),
             known => Ok(known),
@@ -435,7 +435,14 @@ pub(super) fn is_only_shown(query: &ast::Query, alias: &str, column: &str) -> bo
 }
 
 fn is_mention(expr: &ast::Expr, alias: &str, column: &str) -> bool {
-    matches!(expr, ast::Expr::CompoundIdentifier(parts) if matches!(parts.as_slice(), [of, name] if of.value == alias && name.value == column))
+    matches!(
+        expr,
+        ast::Expr::CompoundIdentifier(parts)
+            if matches!(
+                parts.as_slice(),
+                [of, name] if of.value == alias && name.value == column
+            )
+    )
 }
 
 struct Mentions<'a> {

@@ -1,20 +1,20 @@
-//! Rows that every private row stands beside, whatever it holds: what is computed for each pair
-//! takes as long as there are such rows.
+//! Fan-out: public rows that every private row is paired with, whatever it holds. The time that a
+//! pair takes is multiplied by their number.
 
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ConstantId, Expr, Node, Relation, TableId};
 
-/// Public rows of a join, or of EXISTS, that no equality picks by the row around.
+/// Public rows of a join, or of EXISTS, that no equality with the private row selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FanOut {
     pub tables: Vec<TableId>,
-    /// One of the columns of each middle query whose rows stand there.
+    /// For each middle query among them, one of its columns.
     pub constants: Vec<ConstantId>,
 }
 
 impl FanOut {
-    /// What this side is joined of, but for what an equality picks by a column of the other side,
-    /// or of what is picked so. The conditions read these two sides alone.
+    /// The relations of this side that no chain of equalities selects by a column of the other
+    /// side. The conditions read these two sides alone.
     pub fn of(side: &Relation, conditions: &[Expr]) -> Option<Self> {
         let mut met = Met {
             own: side.made_at_any_depth(),
@@ -55,11 +55,11 @@ impl FanOut {
     }
 }
 
-/// A side of a join, taken apart.
+/// The relations that a side of a join consists of.
 struct Met<'a> {
     own: Vec<ColumnId>,
     pieces: Vec<&'a Relation>,
-    /// Columns, and those that tell each of them.
+    /// Columns, each with the columns that determine it.
     told: Vec<(ColumnId, Vec<ColumnId>)>,
 }
 
@@ -81,7 +81,8 @@ impl<'a> Met<'a> {
                 for (id, expr) in columns {
                     self.tell(*id, expr);
                     let sources = expr.columns();
-                    // What picks a value picks by what it is computed of, where that is of one row.
+                    // An equality with a computed value selects by its sources, where these are of
+                    // one row.
                     if sources.len() == 1
                         || input
                             .only_scan()

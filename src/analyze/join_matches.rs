@@ -1,5 +1,5 @@
-//! How many rows of one side of a join a row of the other finds: at most one where keys lie within
-//! what is equated.
+//! Whether a row of one side of a join finds at most one row of the other: where the equated
+//! columns include a key.
 
 use super::row_facts::equated_apart;
 use crate::catalog::{Equality, Type};
@@ -16,7 +16,17 @@ pub(super) struct Schema<'a> {
 }
 
 /// Whether a row of the other side finds at most one row of this one, by the unit and the
-/// conditions of the join (chooses a clip, replaces none).
+/// conditions of the join.
+///
+/// # Guarantee
+/// Where it returns true, one value for each of `units` and for each column of the other side
+/// determines at most one row of `side`: unique keys of the catalog, keys of groups and of released
+/// rows, followed through equalities and computed columns to a fixed point. A single unit's clip
+/// still holds where it is wrong; the bound on rows for work and for clips rests on it.
+///
+/// # Requires
+/// The catalog's unique keys hold in the snapshot that is read: the fingerprint of every table is
+/// compared there.
 pub(super) fn at_most_one(
     schema: Schema<'_>,
     side: &Relation,
@@ -33,13 +43,13 @@ pub(super) fn at_most_one(
     conditions
         .iter()
         .for_each(|condition| within.equate(condition));
-    // Units are of one type and never of a loose collation.
+    // Units have one type and a deterministic collation.
     let mut fixed: Vec<(ColumnId, Equality)> =
         units.iter().map(|id| (*id, Equality::Exact)).collect();
-    // Of one row, and not only of values that are equal.
+    // Columns of a single row; others may hold equal values with different spellings.
     let mut single: Vec<ColumnId> = Vec::new();
     loop {
-        // What reads no column of this side is of one value for each row of the other.
+        // A column of the other side has one value for each of its rows.
         let is_single = |id: &ColumnId| !own.contains(id) || single.contains(id);
         let is_known = |id: &ColumnId, through: Through| {
             let is_enough = through == Through::Equality
@@ -87,7 +97,7 @@ pub(super) fn at_most_one(
     }
 }
 
-/// A column has one value, by this equality, where these columns have one each.
+/// A dependency: where the columns `by` have one value each, so has `column`, up to `equality`.
 struct Told {
     column: ColumnId,
     by: Vec<ColumnId>,
@@ -95,13 +105,13 @@ struct Told {
     through: Through,
 }
 
-/// How a column is told by others.
+/// How a column depends on others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Through {
-    /// It is one of them, or equal to it.
+    /// It equals one of them.
     Equality,
-    /// It is computed of them: of values that are equal and still not alike (1.0 and 1.00) unlike
-    /// ones may come.
+    /// It is computed from them. Equal values with different spellings (1.0 and 1.00) may give
+    /// different results.
     Computation,
 }
 
@@ -115,7 +125,8 @@ impl Through {
     }
 }
 
-/// Equal values of the type are one value, whatever is computed of them.
+/// Whether equal values of the type have one spelling, so that every function gives them one
+/// result.
 fn is_one_spelling(data_type: &Type) -> bool {
     match data_type {
         Type::Bool
@@ -141,7 +152,7 @@ fn is_one_spelling(data_type: &Type) -> bool {
     }
 }
 
-/// The relations that a side is joined of, and which columns others tell.
+/// The relations that a side joins, and the dependencies between their columns.
 struct Within<'a> {
     schema: Schema<'a>,
     pieces: Vec<&'a Relation>,
@@ -199,8 +210,8 @@ impl<'a> Within<'a> {
                 let conditions = on.iter().flat_map(Expr::conjuncts);
                 match kind {
                     JoinKind::Inner => conditions.for_each(|condition| self.equate(condition)),
-                    // Rows of the left side that find none are kept: what they hold is told by
-                    // nothing.
+                    // Rows of the left side that find none are kept, so ON says nothing about
+                    // the left side.
                     JoinKind::Left => {
                         let made = right.made_at_any_depth();
                         let equated: Vec<(ColumnId, &Expr)> = conditions
@@ -246,7 +257,7 @@ impl<'a> Within<'a> {
     }
 }
 
-/// A key of it lies within the columns that have one value.
+/// Whether the columns that have one value include a key of the relation.
 fn is_found(schema: Schema<'_>, piece: &Relation, fixed: &[(ColumnId, Equality)]) -> bool {
     let by = |id: ColumnId| {
         fixed
@@ -266,7 +277,7 @@ fn is_found(schema: Schema<'_>, piece: &Relation, fixed: &[(ColumnId, Equality)]
                 .iter()
                 .any(|key| key.tells_apart(compared))
         }
-        // Released rows are one for each key by construction.
+        // Released rows have one row for each key by construction.
         Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| {
             unique
                 .iter()
@@ -287,7 +298,7 @@ fn is_found(schema: Schema<'_>, piece: &Relation, fixed: &[(ColumnId, Equality)]
     }
 }
 
-/// Whether groups by this column are apart by the comparison too.
+/// Whether different groups of this column also differ under the comparison.
 fn groups_by(schema: Schema<'_>, id: ColumnId, compared: &Equality) -> bool {
     let origin = schema.columns[id.0 as usize].origin;
     match compared {
@@ -298,10 +309,10 @@ fn groups_by(schema: Schema<'_>, id: ColumnId, compared: &Equality) -> bool {
     }
 }
 
-/// Equalities of the first arm that are looked for in the others.
+/// How many equalities of the first arm are searched for in the others.
 const COMMON_MAX: usize = 100;
 
-/// The conditions, and the equalities that stand in every arm of an OR among them.
+/// The conditions, with the equalities that every arm of an OR has in common.
 pub(super) fn with_common(conditions: Vec<Expr>) -> Vec<Expr> {
     let common: Vec<Expr> = conditions
         .iter()

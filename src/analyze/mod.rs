@@ -16,6 +16,7 @@ mod per_unit;
 mod planning_effort;
 mod public_outer_join;
 mod range;
+mod release;
 mod row_facts;
 
 pub use fanout::FanOut;
@@ -27,19 +28,14 @@ pub use planning_effort::PlanningEffort;
 use std::sync::Arc;
 
 use crate::catalog::Collation;
-use crate::ir::functions::Function;
 use crate::ir::{
     ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query,
-    Relation, Release, TableId, VarianceKind, release_alias,
+    Relation, TableId, VarianceKind, release_alias,
 };
 use crate::policy::{Policy, Scalar, SessionSettings};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::Refusal;
 use interval::Interval;
-use range::Ranges;
-use row_facts::{
-    always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended,
-    scanned_tables, told_by_unit,
-};
+use release::analyze_release;
 
 /// A query whose every release has a lineage, ruled keys and bounded aggregates.
 #[derive(Debug)]
@@ -83,24 +79,25 @@ pub struct AnalyzedRelease {
     /// As the analyst wrote each key, for EXPLAIN.
     pub key_texts: Vec<String>,
     pub aggregates: Vec<BoundedAggregate>,
-    /// The unit is the whole primary key of the one table read, or the rows were grouped by it
-    /// alone: at most one row a unit, without any clip.
+    /// At most one row for each unit, without a clip: the unit is the whole primary key of the one
+    /// table that is read, or the rows were grouped by the unit alone.
     pub one_row_per_unit: bool,
-    /// At most one row of a unit in each group, by a unique key (chooses a clip, replaces none).
+    /// At most one row of a unit in each group, by a unique key. It chooses a clip and replaces
+    /// none.
     pub one_row_per_group: bool,
-    /// At most so many rows of a unit are in any group at all, by a unique key over listed values:
-    /// no clip below so many rows can cut anything.
+    /// The most rows of a unit in all groups together, by a unique key over listed values. A clip
+    /// for this many rows cuts nothing, and is left out.
     pub cells: Option<u64>,
     /// All rows of a unit are in one group, since every key is a function of the unit.
     pub one_group_per_unit: bool,
     /// Columns computed by derived tables.
     pub computed: Vec<(ColumnId, Expr)>,
     pub tables: Vec<TableId>,
-    /// Where some text that is read has another collation than the database's: those of the columns
-    /// above the cut that something may be ordered by.
+    /// Set where a text that is read has another collation than the database's: those of the
+    /// columns above the cut that something may be ordered by.
     pub collations: Option<Vec<(String, Collation)>>,
-    /// Public rows that stand beside each private one.
-    pub beside: Vec<FanOut>,
+    /// Public rows that each private row is paired with.
+    pub fan_outs: Vec<FanOut>,
 }
 
 /// An aggregate over rows, with what its argument's values are clipped to.
@@ -144,35 +141,35 @@ pub enum BoundedOperation {
         x_range: Interval,
         kind: Joint,
     },
-    /// Whether few enough rows meet the aggregate's own filter: those that are false for All, true
-    /// for Any.
+    /// BOOL_AND (All) or BOOL_OR (Any): the filter leaves the rows that are false, or true, and the
+    /// question is whether there are any.
     Truth(Quantifier),
-    /// Unlike values, of which one unit adds at most so many.
+    /// The number of distinct values; one unit adds at most `per_unit_max` (group, value) pairs.
     Distinct {
         values: Distinct,
         per_unit_max: u64,
     },
-    /// The sum, the mean or the spread of unlike values, each once.
+    /// The sum, the mean or the spread of distinct values.
     Unlike {
         argument: Expr,
         range: Interval,
         per_unit_max: u64,
         moment: Moment,
     },
-    /// Values at chosen ranks.
+    /// Values at given ranks.
     Ranked {
         argument: Expr,
         range: Interval,
         ranks: Ranks,
     },
-    /// The most frequent of the values known without the data, NULL not among them.
+    /// The most frequent value of a list that is known without the data. NULL does not count.
     Mode {
         argument: Expr,
         values: Vec<Scalar>,
     },
 }
 
-/// Which places in the order of values are asked.
+/// Which ranks in the order of values are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranks {
     End(End),
@@ -312,7 +309,7 @@ pub fn analyze(
         for (number, release) in releases.iter_mut().enumerate() {
             collate(release, number, &query, policy, &columns)?;
         }
-        // PostgreSQL would fail where two of them are compared, which is after the charge.
+        // PostgreSQL would fail where two of them are compared, after the charge.
         let mut shown = releases
             .iter()
             .filter_map(|release| release.collations.as_ref())
@@ -359,211 +356,7 @@ fn collate(
     Ok(())
 }
 
-fn analyze_release(
-    release: &Release,
-    policy: &Policy,
-    session_settings: &SessionSettings,
-    columns: &mut Vec<ColumnInfo>,
-    effort: &PlanningEffort,
-) -> Result<AnalyzedRelease, Refusal> {
-    let over_matches = public_outer_join::over_matches(release, policy)?;
-    let keeps_public_rows = over_matches.is_some();
-    let release = over_matches.as_ref().unwrap_or(release);
-    // Numbers of joined-in scans follow those of the statement's own.
-    let scans = 1000;
-    let mut labels = label::Labels {
-        policy,
-        columns,
-        scans,
-        opaque: Vec::new(),
-        beside: Vec::new(),
-        sunk: Vec::new(),
-        is_crossed: false,
-    };
-    let (input, label) = labels.label(release.input.clone(), &[])?;
-    let (opaque, beside) = (labels.opaque, labels.beside);
-    let Label::Private(mut lineage) = label else {
-        return Err(Refusal::new(
-            sqlstate::INTERNAL_ERROR,
-            "a release without a private table",
-        ));
-    };
-    // A bound on rows chooses the clip, so a narrower one is as sound.
-    lineage.rows_per_unit = session_settings
-        .rows_per_unit
-        .map_or(lineage.rows_per_unit, |most| {
-            lineage.rows_per_unit.min(most.into())
-        });
-    let computed = computed_columns(&input);
-    let null_extended = null_extended(&input, false);
-    let always = always_true(&input);
-    let inlined: Vec<Expr> = always.iter().map(|c| inline(c, &computed)).collect();
-
-    let of_keys = if keeps_public_rows {
-        public_outer_join::conditions(&input)
-    } else {
-        always
-    };
-    let conditions: Vec<Expr> = of_keys
-        .iter()
-        .map(|c| keys::over_rows(c, &computed, &null_extended))
-        .collect();
-    let conditions = conditions.iter().flat_map(Expr::conjuncts).collect();
-    let ruled = keys::Keys {
-        choice: session_settings.keys,
-        policy,
-        columns,
-        computed: &computed,
-        null_extended: &null_extended,
-        conditions,
-        effort,
-    };
-    let mut keys = Vec::new();
-    for key in &release.keys {
-        let rule = ruled
-            .rule(&key.expr)
-            .map_err(|refusal| refusal.within(|| key.place.0))?;
-        keys.push((key.expr.clone(), rule));
-    }
-    let grouped = keys::grouped(&release.sets, keys.len());
-    let tuples = ruled.tuples(&mut keys, &input);
-    if keeps_public_rows {
-        public_outer_join::check_groups(&ruled, &keys, &input)?;
-    }
-    effort.within()?;
-    keys::cells(&grouped, &keys, &tuples, policy.limits.groups)?;
-
-    let ranges = |extra: Option<&'_ Expr>| -> Vec<Expr> {
-        inlined
-            .iter()
-            .cloned()
-            .chain(extra.map(|e| inline(e, &computed)))
-            .collect()
-    };
-    let mut aggregates = Vec::new();
-    for aggregate in &release.aggregates {
-        let conditions: Vec<Expr> = ranges(aggregate.filter.as_ref());
-        let conditions: Vec<&Expr> = conditions.iter().flat_map(Expr::conjuncts).collect();
-        let ranges = Ranges {
-            policy,
-            columns,
-            computed: &computed,
-            opaque: &opaque,
-            conditions,
-            excluded: Vec::new(),
-        };
-        let nullable = Nullability {
-            columns,
-            computed: &computed,
-            null_extended: &null_extended,
-        };
-        let bounds = aggregate_bounds::Bounds {
-            ranges,
-            nullability: nullable,
-            lineage: &lineage,
-            ruled: &ruled,
-            keys: &keys,
-        };
-        aggregates.push(
-            bounds
-                .aggregate(aggregate)
-                .map_err(|refusal| refusal.within(|| aggregate.place.0))?,
-        );
-    }
-    let tables = scanned_tables(&input);
-    let is_keyed = only_scan(&input).is_some_and(|s| {
-        unit_of(&policy.tables[s.table.0]).is_some_and(|u| u.is_primary_key && u.path.is_empty())
-    });
-    let one_row_per_unit = is_keyed || grouped_by_unit(&input, &lineage);
-    let within = |set: &Vec<usize>| {
-        let is_key = |id| set.iter().any(|at| keys[*at].0.as_column() == Some(id));
-        holds_unique_key(&input, policy, |id| {
-            lineage.units.contains(&id) || is_key(id)
-        })
-    };
-    let one_row_per_group = one_row_per_unit || grouped.iter().all(within);
-    let cells = if release.sets.is_empty() {
-        row_facts::cells(&input, &lineage, policy, columns, &keys)
-    } else {
-        None
-    };
-    let told = |(key, _): &(Expr, KeyRule)| {
-        told_by_unit(
-            &input,
-            &lineage,
-            policy,
-            &keys::over_rows(key, &computed, &null_extended),
-        )
-    };
-    let one_group_per_unit = release.sets.is_empty() && keys.iter().all(told);
-    Ok(AnalyzedRelease {
-        input,
-        lineage,
-        keys,
-        tuples,
-        sets: release.sets.clone(),
-        key_texts: release.keys.iter().map(|k| k.text.clone()).collect(),
-        aggregates,
-        one_row_per_unit,
-        one_row_per_group,
-        cells,
-        one_group_per_unit,
-        computed,
-        tables,
-        collations: None,
-        beside,
-    })
-}
-
-/// Whether an expression may be NULL, by the catalog's NOT NULL, joins and the expression's own
-/// shape.
-struct Nullability<'a> {
-    columns: &'a [ColumnInfo],
-    computed: &'a [(ColumnId, Expr)],
-    null_extended: &'a [ColumnId],
-}
-
-impl Nullability<'_> {
-    /// True unless proved otherwise: only bare columns, constants and arithmetic that keeps NOT
-    /// NULL are proved.
-    fn may_be_null(&self, expr: &Expr) -> bool {
-        match &expr.node {
-            Node::Column(id) => match self.computed.iter().find(|(c, _)| c == id) {
-                Some((_, definition)) => {
-                    self.null_extended.contains(id) || self.may_be_null(definition)
-                }
-                None => self.columns[id.0 as usize].nullable || self.null_extended.contains(id),
-            },
-            Node::Literal(value) => value.is_none(),
-            Node::Constant(_) => true,
-            Node::Exists { .. } => false,
-            Node::Cast(inner) => {
-                keys::reads_text(inner, &expr.data_type) || self.may_be_null(inner)
-            }
-            Node::Case {
-                branches,
-                otherwise,
-            } => {
-                otherwise.as_ref().is_none_or(|e| self.may_be_null(e))
-                    || branches.iter().any(|(_, r)| self.may_be_null(r))
-            }
-            Node::Call {
-                function,
-                arguments,
-            } => match function {
-                Function::Add
-                | Function::Subtract
-                | Function::Multiply
-                | Function::Negate
-                | Function::Abs => arguments.iter().any(|a| self.may_be_null(a)),
-                Function::Coalesce => arguments.iter().all(|a| self.may_be_null(a)),
-                _ => true,
-            },
-        }
-    }
-}
-
-/// Replaces computed columns by their definitions, to the ground.
+/// Replaces computed columns by their definitions, down to scanned columns.
 pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
     let node = match &expr.node {
         Node::Column(id) => match computed.iter().find(|(c, _)| c == id) {
@@ -572,7 +365,7 @@ pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
         },
         Node::Literal(value) => Node::Literal(value.clone()),
         Node::Constant(id) => Node::Constant(*id),
-        // Conditions say nothing more of it.
+        // Its conditions stay as they are.
         Node::Exists { .. } => expr.node.clone(),
         Node::Cast(inner) => Node::Cast(Box::new(inline(inner, computed))),
         Node::Case {

@@ -34,7 +34,7 @@ pub(super) fn check_key(
             Ok(())
         }
         Type::Text | Type::Varchar(_) | Type::Char(_) => Err(Refusal::unsupported(
-            "GROUP BY a column whose collation takes unlike spellings for equal",
+            "GROUP BY a column whose collation takes different texts for equal",
         )),
         Type::Interval | Type::Other { .. } => {
             let name = crate::ir::literal::type_name(&key.data_type);
@@ -61,7 +61,7 @@ pub(super) fn check_shown(
             if !is_deterministic(value, policy, columns) =>
         {
             Err(Refusal::unsupported(
-                "a window over a column whose collation takes unlike spellings for equal",
+                "a window over a column whose collation takes different texts for equal",
             ))
         }
         _ => Ok(()),
@@ -83,7 +83,7 @@ fn is_deterministic(expr: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> boo
 /// Refuses an aggregate that shows one of several equal values.
 ///
 /// # Errors
-/// 0A000 for a least or greatest text under a collation that takes unlike spellings for equal.
+/// 0A000 for a least or greatest text under a collation that takes different texts for equal.
 pub(super) fn check_aggregate(
     aggregate: &Aggregate,
     computed: &[(ColumnId, Expr)],
@@ -95,7 +95,7 @@ pub(super) fn check_aggregate(
             if !is_deterministic(&inline(value, computed), policy, columns) =>
         {
             Err(Refusal::unsupported(
-                "MIN or MAX of a column whose collation takes unlike spellings for equal",
+                "MIN or MAX of a column whose collation takes different texts for equal",
             ))
         }
         Operation::Extreme { value, end: _ } if is_unspelled(&value.data_type) => {
@@ -108,7 +108,7 @@ pub(super) fn check_aggregate(
             if !is_deterministic(&inline(value, computed), policy, columns) =>
         {
             Err(Refusal::unsupported(
-                "a percentile or mode of a column whose collation takes unlike spellings for equal",
+                "a percentile or mode of a column whose collation takes different texts for equal",
             ))
         }
         Operation::Quantile { value, .. } | Operation::Mode { value, .. }
@@ -149,7 +149,7 @@ fn is_unspelled(data_type: &Type) -> bool {
 pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> Interval {
     let rows = rows as f64;
     match &aggregate.operation {
-        // A group that nobody is in is no group.
+        // A group without rows does not exist.
         Operation::CountRows if aggregate.filter.is_none() => Interval::new(1.0, rows),
         Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => {
             Interval::new(0.0, rows)

@@ -1,6 +1,6 @@
-//! An outer join that keeps every row of a public table, grouped by that table's columns: the same
-//! release as the inner join, whose keys are known without the data, since no aggregate that is let
-//! in counts a row without a match.
+//! An outer join that keeps every row of a public table, grouped by that table's columns. It is the
+//! same release as the inner join with keys that are known without the data: no accepted aggregate
+//! counts a row without a match.
 
 use super::keys::{KeyRule, Keys};
 use super::row_facts::always_true;
@@ -11,7 +11,16 @@ use crate::ir::{
 use crate::policy::{Policy, Protection};
 use crate::refusal::Refusal;
 
-/// The release over the inner join; `None` where it keeps no public rows.
+/// The release over the inner join; `None` where the join keeps no public rows.
+///
+/// # Guarantee
+/// Over keys whose every group has a public row, the inner join has the outer join's answer: a
+/// public row without a match adds nothing to any aggregate, no condition reads the private side
+/// above the join, and ON only ties the two sides. The release that is returned reads private rows
+/// through an inner join alone, so its lineage and bounds are those of that join.
+///
+/// # Requires
+/// [`check_groups`] for the keys, before the groups are shown.
 ///
 /// # Errors
 /// 0A000 where the outer join's answer is another than the inner join's over the public table's
@@ -45,24 +54,35 @@ pub(super) fn over_matches(release: &Release, policy: &Policy) -> Result<Option<
         return Ok(None);
     }
     let private = right.made_at_any_depth();
-    let reads = |e: &Expr, columns: &[ColumnId]| e.columns().iter().any(|id| columns.contains(id));
+    check_inner_join_answers(release, &conditions, on.as_ref(), &private)?;
+    Ok(Some(with_inner_join(release)))
+}
+
+/// Nothing but the rows without a match tells the outer join from the inner one.
+fn check_inner_join_answers(
+    release: &Release,
+    conditions: &[&Expr],
+    on: Option<&Expr>,
+    private: &[ColumnId],
+) -> Result<(), Refusal> {
+    let reads_private = |e: &Expr| e.columns().iter().any(|id| private.contains(id));
     if conditions
         .iter()
-        .any(|c| reads(c, &private) || !c.relations().is_empty())
+        .any(|c| reads_private(c) || !c.relations().is_empty())
     {
         return Err(refused("a WHERE condition on the private side")
             .hint("Move the condition on the private table into ON."));
     }
     let on_public = on
-        .iter()
+        .into_iter()
         .flat_map(Expr::conjuncts)
-        .any(|c| !reads(c, &private));
+        .any(|c| !reads_private(c));
     if on_public
         || release.keys.is_empty()
         || release
             .keys
             .iter()
-            .any(|key| reads(&key.expr, &private) || key.expr.columns().is_empty())
+            .any(|key| reads_private(&key.expr) || key.expr.columns().is_empty())
     {
         return Err(
             refused("keys or conditions of ON that are not its own side's")
@@ -72,11 +92,16 @@ pub(super) fn over_matches(release: &Release, policy: &Policy) -> Result<Option<
     if !release
         .aggregates
         .iter()
-        .all(|aggregate| ignores_missing(aggregate, &private))
+        .all(|aggregate| ignores_missing(aggregate, private))
     {
         return Err(refused("an aggregate that counts rows without a match")
             .hint("Write count(column) with a column of the private table instead of count(*)."));
     }
+    Ok(())
+}
+
+/// The release with its topmost join made an inner one.
+fn with_inner_join(release: &Release) -> Release {
     let mut over = release.clone();
     let mut node = &mut over.input;
     while let Relation::Filter {
@@ -89,11 +114,11 @@ pub(super) fn over_matches(release: &Release, policy: &Policy) -> Result<Option<
     if let Relation::Join { kind, .. } = node {
         *kind = JoinKind::Inner;
     }
-    Ok(Some(over))
+    over
 }
 
-/// What WHERE and the public side itself ask of the public rows: what the private side asks of its
-/// own leaves none of them out.
+/// The conditions of WHERE and of the public side on public rows. Conditions on the private side
+/// leave no public row out.
 pub(super) fn conditions(input: &Relation) -> Vec<Expr> {
     match input {
         Relation::Filter { input, predicate } => conditions(input)

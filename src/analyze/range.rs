@@ -1,5 +1,5 @@
-//! Ranges of expressions: what WHERE, policy bounds and arithmetic say a value will be. A range
-//! chooses a clip; it never replaces one.
+//! Ranges of expressions, from conditions, policy bounds and arithmetic. A range chooses a clip; it
+//! never replaces one.
 
 use super::interval::{Interval, apply, date_part, of_constant, of_type, scalar};
 use crate::catalog::Type;
@@ -7,8 +7,7 @@ use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, Node};
 use crate::policy::{Policy, Scalar};
 
-/// Most branches of a CASE that are known not to be met where a later one is: each is looked at for
-/// each part of it.
+/// How many earlier branches of a CASE are used to narrow a later one.
 const EXCLUDED_MAX: usize = 100;
 
 /// Everything that narrows ranges at one point of a query.
@@ -17,16 +16,16 @@ pub struct Ranges<'a> {
     pub columns: &'a [ColumnInfo],
     /// Definitions of computed columns.
     pub computed: &'a [(ColumnId, Expr)],
-    /// Where the columns that per-unit steps make lie.
+    /// The ranges of columns that grouping, windows and unions within a unit compute.
     pub opaque: &'a [(ColumnId, Interval)],
     /// Conditions that hold for every row: conjuncts of WHERE and FILTER.
     pub conditions: Vec<&'a Expr>,
-    /// Conditions that hold for no row: those of the branches above in a CASE.
+    /// Conditions that hold for no row: those of earlier branches of a CASE.
     pub excluded: Vec<&'a Expr>,
 }
 
-/// What is known of a condition: that it is true (or false), or only that it is not false (or not
-/// true). Beside a NULL a comparison is unknown, and tells nothing of its other side.
+/// What is known about a condition: that it is true (or false), or only that it is not false (or
+/// not true). A comparison with NULL is unknown, and says nothing about its other side.
 #[derive(Clone, Copy)]
 enum Truth {
     Known,
@@ -34,9 +33,8 @@ enum Truth {
 }
 
 impl Truth {
-    /// A comparison with this side says something of its other side: it is not unknown for this
-    /// one's sake.
-    fn is_told_beside(self, side: &Expr) -> bool {
+    /// Whether a comparison with this side says something about its other side.
+    fn says_something_with(self, side: &Expr) -> bool {
         matches!(self, Self::Known) || side.as_literal().is_some()
     }
 }
@@ -44,6 +42,15 @@ impl Truth {
 impl Ranges<'_> {
     /// Where the expression's values lie for rows that meet the conditions; [`Interval::ALL`] where
     /// nothing is known.
+    ///
+    /// # Guarantee
+    /// For a row for which the conditions hold and the excluded ones do not, a value of the emitted
+    /// expression is NULL or lies in the interval. No private row decides it. Privacy does not rest
+    /// on it: each summed value is clipped by the statement, whatever its range.
+    ///
+    /// # Requires
+    /// Scans clamp bounded columns to the policy's bounds, and `opaque` holds the ranges that the
+    /// labels found.
     pub fn of(&self, expr: &Expr) -> Interval {
         let own = self.structural(expr);
         if expr.as_literal().is_some() {
@@ -75,8 +82,8 @@ impl Ranges<'_> {
         }
     }
 
-    /// Each result for rows that meet its own condition and none of those before it that are looked
-    /// at.
+    /// Each result, for rows that meet its condition and none of the earlier ones (of the first
+    /// [`EXCLUDED_MAX`]).
     fn case(&self, branches: &[(Expr, Expr)], otherwise: Option<&Expr>) -> Interval {
         let under = |at: usize| Ranges {
             policy: self.policy,
@@ -194,7 +201,7 @@ impl Ranges<'_> {
         }
     }
 
-    /// Most characters of a text.
+    /// The most characters that a text may have.
     fn longest(&self, expr: &Expr) -> f64 {
         let count =
             |at: usize, arguments: &[Expr]| match arguments.get(at).and_then(Expr::as_literal) {
@@ -274,7 +281,7 @@ impl Ranges<'_> {
             (Function::In, [subject, list @ ..]) if same_value(subject, expr) => {
                 let values = list
                     .iter()
-                    .map(|e| self.constant(e).filter(|_| truth.is_told_beside(e)))
+                    .map(|e| self.constant(e).filter(|_| truth.says_something_with(e)))
                     .collect::<Option<Vec<_>>>();
                 values
                     .and_then(|values| values.into_iter().reduce(Interval::hull))
@@ -321,7 +328,7 @@ impl Ranges<'_> {
         truth: Truth,
     ) -> Interval {
         let other = |side: &Expr| {
-            if truth.is_told_beside(side) {
+            if truth.says_something_with(side) {
                 self.other(side)
             } else {
                 Interval::ALL

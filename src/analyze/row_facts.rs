@@ -1,5 +1,5 @@
-//! What holds for every row of a relation: definitions, conditions, NULLs of outer joins, tables
-//! read.
+//! What holds for every row of a relation: definitions, conditions, NULLs from outer joins, keys,
+//! and the tables that are read.
 
 use super::keys::KeyRule;
 use super::label::{Lineage, only_scan, unit_of};
@@ -8,7 +8,7 @@ use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation, TableId};
 use crate::policy::{Policy, Protection};
 
-/// Definitions of the columns that derived tables compute of the row alone.
+/// Definitions of the columns that derived tables compute from the row alone.
 pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
     let mut found: Vec<(ColumnId, Expr)> = relation
         .inputs()
@@ -62,13 +62,14 @@ pub(super) fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId
             unit: _,
             rows: _,
         } => found.extend(null_extended(input, extended)),
-        // Its columns may hold NULL anyway, and nobody above reads those of its arms.
+        // Its columns may hold NULL anyway, and nothing above reads the arms' own columns.
         Relation::Union { .. } => {}
     }
     found
 }
 
-/// Conjuncts that hold for every row of the relation.
+/// Conjuncts that hold for every row of the relation. For a group they hold for the rows that it
+/// was made of, and so for its keys.
 pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
     match relation {
         Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
@@ -76,7 +77,6 @@ pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
             .into_iter()
             .chain(predicate.conjuncts().into_iter().cloned())
             .collect(),
-        // What holds for every row of a group holds for the group's keys.
         Relation::Project { input, columns: _ } | Relation::Window { input, columns: _ } => {
             always_true(input)
         }
@@ -108,7 +108,7 @@ pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
     }
 }
 
-/// Columns of one side that the condition equates with what reads no column of that side.
+/// Columns of one side that the condition equates with expressions of the other side.
 pub(super) fn equated_apart<'a>(
     condition: &'a Expr,
     own: &[ColumnId],
@@ -135,7 +135,7 @@ pub(super) fn equated_apart<'a>(
     })
 }
 
-/// The tables that it reads, those of subqueries among them.
+/// The tables that the relation reads, also in subqueries.
 pub(super) fn scanned_tables(relation: &Relation) -> Vec<TableId> {
     let own = match relation {
         Relation::Scan(scan) => Some(scan.table),
@@ -160,7 +160,14 @@ pub(super) fn scanned_tables(relation: &Relation) -> Vec<TableId> {
     own.into_iter().chain(below).collect()
 }
 
-/// One private table is read, and a whole unique key of it is among the columns that `holds` names.
+/// Whether one private table is read, and `holds` names all columns of one of its unique keys.
+///
+/// # Guarantee
+/// Where it returns true, the relation has at most one row for each combination of the named
+/// columns.
+///
+/// # Requires
+/// The catalog's unique keys hold in the snapshot that is read: its fingerprint is compared there.
 pub(super) fn holds_unique_key(
     input: &Relation,
     policy: &Policy,
@@ -181,11 +188,17 @@ pub(super) fn holds_unique_key(
     })
 }
 
-/// Most rows of one unit in all listed groups together: so many as the listed values of a unique
-/// key have combinations. `None` where no key proves it.
+/// Most rows of one unit in all listed groups together: the number of combinations of a unique
+/// key's listed values. `None` where no key proves a bound.
+///
+/// # Guarantee
+/// A unit has at most this many rows in the statement, at most one for each combination of listed
+/// values. The key's other columns are the unit's, or NOT NULL columns that are group keys as they
+/// are stored: no clamp makes one key of two values, and no NULL escapes the unique index.
 ///
 /// # Requires
-/// The statement leaves out rows whose keys are not listed.
+/// The statement leaves out rows whose keys are not listed, and the catalog's unique keys hold in
+/// the snapshot that is read.
 pub(super) fn cells(
     input: &Relation,
     lineage: &Lineage,
@@ -198,13 +211,13 @@ pub(super) fn cells(
     if !matches!(table.protection, Protection::Private(_)) {
         return None;
     }
-    // NULLs are unlike each other to an index.
+    // A unique index takes NULLs for different values.
     let values = |id: ColumnId| {
         let (_, rule) = keys.iter().find(|(key, _)| key.as_column() == Some(id))?;
         let info = &columns[id.0 as usize];
         let (table, at) = info.origin?;
         let column = &policy.tables[table.0].columns[at];
-        // A clamp would make one key of two values.
+        // A clamp would make one key out of two values.
         let is_bare = match &column.data_type {
             Type::Bool
             | Type::Int2
@@ -247,9 +260,15 @@ pub(super) fn cells(
         .min()
 }
 
-/// The key, over rows (not by definitions that an outer join may undo row by row), is a function of
-/// the unit: it reads columns of tables whose primary key the unit is, as they stand in rows that
-/// hold that unit.
+/// Whether a key is a function of the unit: it reads only columns of tables whose primary key is
+/// the unit, in the rows that hold that unit.
+///
+/// # Guarantee
+/// Where it returns true for every key, all rows of a unit are in one group.
+///
+/// # Requires
+/// The key is given over scanned columns ([`super::keys::over_rows`]): a computed column that an
+/// outer join may replace by NULL is not replaced by its definition.
 pub(super) fn told_by_unit(
     input: &Relation,
     lineage: &Lineage,
@@ -282,8 +301,8 @@ fn unit_columns(relation: &Relation, lineage: &Lineage, policy: &Policy, told: &
         .for_each(|input| unit_columns(input, lineage, policy, told));
 }
 
-/// One row a unit by construction: the last step groups by the unit alone, and nothing above it
-/// multiplies rows.
+/// Whether each unit has one row by construction: rows were grouped by the unit alone, and nothing
+/// above the grouping multiplies rows. It rests on no key of the catalog.
 pub(super) fn grouped_by_unit(relation: &Relation, lineage: &Lineage) -> bool {
     match relation {
         Relation::Group {

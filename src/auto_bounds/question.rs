@@ -1,4 +1,4 @@
-//! A search as SQL over a small policy of its own, so that nothing but what it is about decides
+//! A search as SQL over its own small policy, so that nothing but what it is about decides
 //! what it is known by.
 
 use std::collections::HashMap;
@@ -84,7 +84,7 @@ impl BoundsQuestion {
             },
         };
         let sql = text(table, &unit, column, &search.sought, &edges);
-        let policy_of_its_own = ground(policy, table, &unit, column);
+        let policy_of_its_own = search_policy(policy, table, &unit, column);
         Self {
             policy: policy_of_its_own,
             sql,
@@ -311,10 +311,57 @@ fn rows(table: &Table, unit: &Unit) -> (String, String) {
     )
 }
 
-/// The policy of a search: its table and those on the path, of each the columns that are read, and
-/// nothing that the owner decides about other questions.
-fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) -> Policy {
-    let mut read: HashMap<(&str, &str), Vec<&str>> = HashMap::new();
+/// The policy of a search: its table and those on the path, each with only the columns that are
+/// read, and nothing that the owner decides about other questions.
+fn search_policy(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) -> Policy {
+    let budget = Budget {
+        epsilon: 1.0,
+        delta: 0.0,
+    };
+    let mut own = Policy {
+        version: String::new(),
+        database_url: None,
+        ledger_url: None,
+        shadow_url: None,
+        privacy: Privacy {
+            unit: policy.privacy.unit.clone(),
+            budget,
+            epsilon_default: 1.0,
+            epsilon_max: 1.0,
+            // The owner asks.
+            epsilon_min: 0.0,
+            accounting: Accounting::Gdp,
+            threshold_share: 0.5,
+            data_version: String::new(),
+        },
+        roles: Vec::new(),
+        tables: search_tables(policy, &columns_read(table, unit, column)),
+        searches: Vec::new(),
+        types: Vec::new(),
+        limits: Limits {
+            groups_per_unit: 1,
+            rows_per_unit: ROWS_MAX,
+            groups: 100_000,
+            ..policy.limits.clone()
+        },
+        previews: Previews::Refused,
+        quantum: None,
+        time_grain: None,
+    };
+    own.version = crate::policy::digest(&own);
+    own
+}
+
+/// Columns by schema and table.
+type ColumnsRead<'a> = HashMap<(&'a str, &'a str), Vec<&'a str>>;
+
+/// The searched column, and those that lead to the unit.
+fn columns_read<'a>(
+    table: &'a Table,
+    unit: &'a Unit,
+    column: Option<&'a Column>,
+) -> ColumnsRead<'a> {
+    let mut read = ColumnsRead::new();
     let mut at = (table.schema.as_str(), table.name.as_str());
     read.entry(at)
         .or_default()
@@ -331,7 +378,12 @@ fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) 
         read.entry(at).or_default().push(referenced);
     }
     read.entry(at).or_default().push(&unit.column);
-    let tables = policy.tables.iter().filter_map(|table| {
+    read
+}
+
+/// The tables that are read, without declared bounds or domains.
+fn search_tables(policy: &Policy, read: &ColumnsRead<'_>) -> Vec<Table> {
+    let of_search = |table: &Table| {
         let columns = read.get(&(table.schema.as_str(), table.name.as_str()))?;
         let kept = table
             .columns
@@ -360,8 +412,8 @@ fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) 
                 key.names()
                     .all(|name| columns.iter().any(|c| c.name == name))
             })
-            .cloned();
-        let unique_keys = unique_keys.collect();
+            .cloned()
+            .collect();
         Some(Table {
             protection,
             columns,
@@ -370,43 +422,6 @@ fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) 
             listing: None,
             ..table.clone()
         })
-    });
-    let tables = tables.collect();
-    let budget = Budget {
-        epsilon: 1.0,
-        delta: 0.0,
     };
-    let unit = policy.privacy.unit.clone();
-    let mut own = Policy {
-        version: String::new(),
-        database_url: None,
-        ledger_url: None,
-        shadow_url: None,
-        privacy: Privacy {
-            unit,
-            budget,
-            epsilon_default: 1.0,
-            epsilon_max: 1.0,
-            // The owner asks.
-            epsilon_min: 0.0,
-            accounting: Accounting::Gdp,
-            threshold_share: 0.5,
-            data_version: String::new(),
-        },
-        roles: Vec::new(),
-        tables,
-        searches: Vec::new(),
-        types: Vec::new(),
-        limits: Limits {
-            groups_per_unit: 1,
-            rows_per_unit: ROWS_MAX,
-            groups: 100_000,
-            ..policy.limits.clone()
-        },
-        previews: Previews::Refused,
-        quantum: None,
-        time_grain: None,
-    };
-    own.version = crate::policy::digest(&own);
-    own
+    policy.tables.iter().filter_map(of_search).collect()
 }

@@ -13,7 +13,7 @@ pub enum Equality {
     Own,
     /// `=` of the column's type, texts byte for byte. All deterministic collations agree on it.
     Exact,
-    /// `=` of texts under this collation, which takes unlike spellings for equal.
+    /// `=` of texts under this collation, which takes different texts for equal.
     Under(Collation),
 }
 

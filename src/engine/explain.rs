@@ -227,7 +227,7 @@ fn deviation(plan: &ReleasePlan, output: &Output) -> Option<f64> {
         | Output::Dispersion { .. }
         | Output::Joint { .. }
         | Output::Truth { .. } => None,
-        Output::Part { .. } | Output::Unlike { .. } => None,
+        Output::Choice { .. } | Output::Distinct { .. } => None,
     }
 }
 

@@ -98,11 +98,11 @@ impl<'a> MiddleQueries<'a> {
                 .and_then(|columns| columns.first())
                 .map_or(1, |values| values.len() as u64)
         };
-        let pairs = plan.beside().iter().flat_map(|(tables, middles)| {
+        let pairs = plan.fan_outs().iter().flat_map(|(tables, middles)| {
             tables.iter().map(table).chain(middles.iter().map(middle))
         });
         let nanoseconds = pairs.fold(plan.work(), |all, rows| all.saturating_mul(rows.max(1)));
-        if plan.beside().is_empty() || nanoseconds <= PAIRS_NANOSECONDS_MAX {
+        if plan.fan_outs().is_empty() || nanoseconds <= PAIRS_NANOSECONDS_MAX {
             return Ok(());
         }
         let limit = PAIRS_NANOSECONDS_MAX / 1_000_000_000;

@@ -11,7 +11,7 @@ use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
 use crate::release::{NoiseRecord, ReleasedTable};
-use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, measure_deviation, part_noise};
+use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, choice_noise, measure_deviation};
 
 /// The notices of an answer, as many as the session wishes: one line of its cost, then how far off
 /// each aggregate may be.
@@ -187,8 +187,8 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
             | Output::Dispersion { .. }
             | Output::Joint { .. }
             | Output::Truth { .. }
-            | Output::Unlike { .. } => true,
-            Output::Measure(_) | Output::Part { .. } => false,
+            | Output::Distinct { .. } => true,
+            Output::Measure(_) | Output::Choice { .. } => false,
         };
         if depends && least.is_finite() {
             let within = match (shown(least) == shown(most), most.is_finite()) {
@@ -251,23 +251,23 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
                     )
                 }),
             Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
-            Output::Unlike {
-                part,
+            Output::Distinct {
+                choice,
                 range: _,
                 moment: _,
             } => Some(format!(
                 "noise of aggregate {number}: {}",
-                part_noise(&release.parts()[*part], &[Degree::SUM])
+                choice_noise(&release.choices()[*choice], &[Degree::SUM])
             )),
-            Output::Part {
-                part,
+            Output::Choice {
+                choice,
                 draws,
                 is_array: _,
             } => Some(format!(
                 "noise of aggregate \
                 {number}: \
                 {}",
-                part_noise(&release.parts()[*part], draws)
+                choice_noise(&release.choices()[*choice], draws)
             )),
         };
         lines.extend(line);

@@ -154,7 +154,7 @@ impl Backend {
         self.shares.take(role).await
     }
 
-    /// Closes the connections that nobody uses.
+    /// Closes idle connections.
     pub(super) fn forget_idle(&self) {
         self.idle
             .lock()

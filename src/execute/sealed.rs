@@ -1,4 +1,4 @@
-//! Rows that nobody may look at but the release stage.
+//! Rows that only the release stage may read.
 
 use zeroize::{Zeroize, Zeroizing};
 

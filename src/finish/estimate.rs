@@ -7,7 +7,7 @@
 pub struct Estimate {
     pub value: f64,
     noise: Vec<f64>,
-    /// Variance of what is of second order: products of draws.
+    /// Variance of the second-order terms, which are products of draws.
     rest: f64,
     pub low: f64,
     pub high: f64,
@@ -203,7 +203,7 @@ impl Estimate {
         })
     }
 
-    /// The square root; of what is negative, 0.
+    /// The square root; 0 of a negative value.
     pub fn root(self) -> Self {
         let slope = 0.5 / self.value.max(self.error()).max(f64::MIN_POSITIVE).sqrt();
         let noise = self.noise.iter().map(|n| n * slope).collect();

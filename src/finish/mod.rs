@@ -232,70 +232,11 @@ fn cte(name: &str, query: ast::Query) -> ast::Cte {
 
 /// `SELECT k0, …, a0, … FROM unnest(typed arrays) AS r(k0, …, m0, …)`.
 fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
-    let mut arrays = Vec::new();
-    let mut names = Vec::new();
-    if !release.sets().is_empty() {
-        arrays.push(array(
-            table.keys.iter().map(|row| row[0].as_deref()),
-            &Type::Int4,
-        ));
-        names.push(SET_COLUMN.to_owned());
-    }
-    let first = names.len();
-    for (at, (data_type, rule)) in release.keys().iter().enumerate() {
-        let listed = listed(data_type, rule);
-        let shown = |text: &'_ str| listed.get(text).cloned().unwrap_or_else(|| text.to_owned());
-        let texts: Vec<Option<String>> = table
-            .keys
-            .iter()
-            .map(|row| row[first + at].as_deref().map(shown))
-            .collect();
-        arrays.push(array(texts.iter().map(Option::as_deref), data_type));
-        names.push(key_column(at));
-    }
-    let groups = names.clone();
-    for (at, measure) in release.measures().iter().enumerate() {
-        let data_type = match measure {
-            Measure::Count(_) => Type::Int8,
-            Measure::Sum { .. }
-            | Measure::Centred { .. }
-            | Measure::Squares { .. }
-            | Measure::Products { .. } => Type::Numeric(None),
-        };
-        arrays.push(array(
-            table
-                .measures
-                .iter()
-                .map(|row| row.get(at).map(String::as_str)),
-            &data_type,
-        ));
-        names.push(format!("m{at}"));
-    }
-    for data_type in part_types(release) {
-        let at = names.len() - groups.len();
-        arrays.push(array(
-            table
-                .measures
-                .iter()
-                .map(|row| row.get(at).map(String::as_str)),
-            &data_type,
-        ));
-        names.push(format!("m{at}"));
-    }
-    // Aggregates that share a measure, and releases of bare keys, need a row count all the same.
-    arrays.push(array(table.keys.iter().map(|_| None), &Type::Bool));
-    names.push("r".to_owned());
-    for (at, uncertainty) in release.uncertainties().iter().enumerate() {
-        let known = |group: usize| {
-            spread(release, &uncertainty.formula, table, group)
-                .and_then(|s| s.of(uncertainty.statistic))
-        };
-        let values: Vec<Option<String>> = (0..table.measures.len())
-            .map(|group| known(group).map(float))
-            .collect();
-        arrays.push(array(values.iter().map(Option::as_deref), &Type::Float8));
-        names.push(uncertainty.column(at));
-    }
+    let Columns {
+        names,
+        arrays,
+        groups,
+    } = Columns::of(release, table);
     let from = unnested("r", &names, arrays);
     let collated = |value: ast::Expr, name: &str| match release
         .collations()
@@ -308,7 +249,7 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
         },
         None => value,
     };
-    let keys = groups
+    let keys = names[..groups]
         .iter()
         .map(|name| sql::aliased(collated(sql::column("r", name), name), name));
     let outputs = release
@@ -316,20 +257,96 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
         .iter()
         .enumerate()
         .map(|(at, (output, data_type))| {
-            (
-                output::value(release, table.drawn.as_ref(), output, data_type),
-                aggregate_column(at),
-            )
-        })
-        .map(|(value, name)| sql::aliased(collated(value, &name), &name));
-    let told = release
+            let name = aggregate_column(at);
+            let value = output::value(release, table.drawn.as_ref(), output, data_type);
+            sql::aliased(collated(value, &name), &name)
+        });
+    let uncertainties = release
         .uncertainties()
         .iter()
         .enumerate()
-        .map(|(at, uncertainty)| uncertainty.column(at));
-    let uncertainties = told.map(|name| sql::aliased(sql::column("r", &name), &name));
+        .map(|(at, uncertainty)| uncertainty.column(at))
+        .map(|name| sql::aliased(sql::column("r", &name), &name));
     let projection: Vec<ast::SelectItem> = keys.chain(outputs).chain(uncertainties).collect();
     sql::select(projection, vec![sql::tables(from)], None, Vec::new())
+}
+
+/// The columns of a released table, as typed arrays.
+struct Columns {
+    names: Vec<String>,
+    arrays: Vec<ast::Expr>,
+    /// The first columns name a group.
+    groups: usize,
+}
+
+impl Columns {
+    fn of(release: &ReleasePlan, table: &ReleasedTable) -> Self {
+        let mut columns = Self {
+            names: Vec::new(),
+            arrays: Vec::new(),
+            groups: 0,
+        };
+        columns.add_keys(release, table);
+        columns.groups = columns.names.len();
+        let measures = release.measures().iter().map(|measure| match measure {
+            Measure::Count(_) => Type::Int8,
+            Measure::Sum { .. }
+            | Measure::Centred { .. }
+            | Measure::Squares { .. }
+            | Measure::Products { .. } => Type::Numeric(None),
+        });
+        for (at, data_type) in measures.chain(choice_types(release)).enumerate() {
+            let values = table
+                .measures
+                .iter()
+                .map(|row| row.get(at).map(String::as_str));
+            columns.add(format!("m{at}"), array(values, &data_type));
+        }
+        // Aggregates that share a measure, and releases of keys alone, need a row count all the
+        // same.
+        columns.add(
+            "r".to_owned(),
+            array(table.keys.iter().map(|_| None), &Type::Bool),
+        );
+        for (at, uncertainty) in release.uncertainties().iter().enumerate() {
+            let known = |group: usize| {
+                spread(release, &uncertainty.formula, table, group)
+                    .and_then(|s| s.of(uncertainty.statistic))
+            };
+            let values: Vec<Option<String>> = (0..table.measures.len())
+                .map(|group| known(group).map(float))
+                .collect();
+            let values = array(values.iter().map(Option::as_deref), &Type::Float8);
+            columns.add(uncertainty.column(at), values);
+        }
+        columns
+    }
+
+    fn add(&mut self, name: String, array: ast::Expr) {
+        self.names.push(name);
+        self.arrays.push(array);
+    }
+
+    /// The grouping set's number where there are several, and the keys.
+    fn add_keys(&mut self, release: &ReleasePlan, table: &ReleasedTable) {
+        if !release.sets().is_empty() {
+            let sets = table.keys.iter().map(|row| row[0].as_deref());
+            self.add(SET_COLUMN.to_owned(), array(sets, &Type::Int4));
+        }
+        let first = self.names.len();
+        for (at, (data_type, rule)) in release.keys().iter().enumerate() {
+            let listed = listed(data_type, rule);
+            let shown =
+                |text: &'_ str| listed.get(text).cloned().unwrap_or_else(|| text.to_owned());
+            let texts: Vec<Option<String>> = table
+                .keys
+                .iter()
+                .map(|row| row[first + at].as_deref().map(shown))
+                .collect();
+            let texts = array(texts.iter().map(Option::as_deref), data_type);
+            self.add(key_column(at), texts);
+        }
+    }
 }
 
 /// How the listed values of a `bpchar` are written, by what the statement prints of them: without
@@ -354,9 +371,9 @@ fn float(value: f64) -> String {
     }
 }
 
-/// The types of the parts' columns, which follow the measures.
-fn part_types(release: &ReleasePlan) -> Vec<Type> {
-    let columns = |part: &ChoicePlan| match &part.question.subject {
+/// The types of the choices' columns, which follow the measures.
+fn choice_types(release: &ReleasePlan) -> Vec<Type> {
+    let columns = |choice: &ChoicePlan| match &choice.question.subject {
         Subject::Distinct {
             values: _,
             per_unit_max: _,
@@ -368,9 +385,9 @@ fn part_types(release: &ReleasePlan) -> Vec<Type> {
         Subject::Value {
             value,
             candidates: _,
-        } => vec![value.data_type.without_digits(); part.question.width()],
+        } => vec![value.data_type.without_digits(); choice.question.width()],
     };
-    release.parts().iter().flat_map(columns).collect()
+    release.choices().iter().flat_map(columns).collect()
 }
 
 /// A typed array constant.

@@ -63,22 +63,22 @@ pub fn value(
                 number((DOUBT * deviation).ceil()),
             )
         }
-        Output::Part {
-            part,
+        Output::Choice {
+            choice,
             draws,
             is_array,
-        } => part_value(release, *part, draws, *is_array),
-        Output::Unlike {
-            part,
+        } => chosen_value(release, *choice, draws, *is_array),
+        Output::Distinct {
+            choice,
             range,
             moment,
-        } => unlike(first_column(release, *part), *range, *moment),
+        } => unlike(first_column(release, *choice), *range, *moment),
     };
     // What the noise of little epsilon adds to a sum may be past its type.
     let is_sum = matches!(
         output,
         Output::Measure(_)
-            | Output::Unlike {
+            | Output::Distinct {
                 moment: Moment::Sum,
                 ..
             }
@@ -128,7 +128,7 @@ fn average(sum: ast::Expr, count: ast::Expr, range: Interval) -> ast::Expr {
     )
 }
 
-/// Of a part's unlike values, whose columns start there.
+/// Sums, means and spreads of distinct values, whose columns start at `first`.
 fn unlike(first: usize, range: Interval, moment: Moment) -> ast::Expr {
     match moment {
         Moment::Sum => measure(first + Degree::SUM),
@@ -144,17 +144,22 @@ fn unlike(first: usize, range: Interval, moment: Moment) -> ast::Expr {
     }
 }
 
-/// A part's columns come after the measures, those of earlier parts first.
-fn first_column(release: &ReleasePlan, part: usize) -> usize {
+/// A choice's columns follow the measures and those of earlier choices.
+fn first_column(release: &ReleasePlan, choice: usize) -> usize {
     release.measures().len()
-        + release.parts()[..part]
+        + release.choices()[..choice]
             .iter()
             .map(|p| p.question.width())
             .sum::<usize>()
 }
 
-fn part_value(release: &ReleasePlan, part: usize, draws: &[usize], is_array: bool) -> ast::Expr {
-    let first = first_column(release, part);
+fn chosen_value(
+    release: &ReleasePlan,
+    choice: usize,
+    draws: &[usize],
+    is_array: bool,
+) -> ast::Expr {
+    let first = first_column(release, choice);
     match draws {
         [] => measure(first),
         [draw] if !is_array => measure(first + draw),

@@ -1,18 +1,17 @@
-//! How far a released value may be from the exact one of the clipped rows: from the noise that was
-//! drawn and the released measures alone.
+//! How far a released value may be from the exact value over the clipped rows. Computed from the
+//! law of the noise and the released measures alone.
+
+mod choices;
 
 use super::estimate::Estimate;
 use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
-use crate::ir::{Formula, Statistic};
-use crate::ir::{Moment, Quantifier, VarianceKind as Kind};
+use crate::ir::{Formula, Quantifier, Statistic, VarianceKind as Kind};
 use crate::mechanism::{Mechanism, Noise, normal};
 use crate::release::{NoiseRecord, ReleasedTable};
-use crate::rewrite::{
-    Centred, ChoiceKind, ChoicePlan, Degree, Measure, Output, ReleasePlan, Side, Subject, Target,
-    measure_noise, product_step,
-};
+use crate::rewrite::{Centred, ChoiceKind, Measure, Output, ReleasePlan, measure_noise};
+use choices::Chosen;
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,12 +32,12 @@ impl Spread {
     }
 }
 
-/// What is divided by fewer rows than this many standard errors of their number is known by its
-/// bounds only.
+/// A quotient by fewer rows than this many standard errors of their number has no error, only
+/// bounds.
 const ROWS_MIN: f64 = 3.0;
 
 /// Half the width of a 95 % interval, in standard errors. A Laplace tail is e^(-x / b) with b =
-/// error / sqrt 2; sums of such noises are closer to normal.
+/// error / sqrt 2. Sums of Laplace noises are closer to normal.
 pub fn quantile_95(mechanism: Mechanism) -> f64 {
     match mechanism {
         Mechanism::Gaussian => 1.959_964,
@@ -46,15 +45,16 @@ pub fn quantile_95(mechanism: Mechanism) -> f64 {
     }
 }
 
-/// The spread of arithmetic over the aggregates of one group; `None` where none is known. The
-/// interval is about noise: what clipping to bounds cut off is not in it.
+/// The spread of arithmetic over the aggregates of one group; `None` where it is not known. The
+/// interval covers noise. It does not cover what clipping to bounds cut off.
 ///
-/// Counts and sums have the noise's own standard error, what is computed of them has it by the
-/// delta method over the noise's independent draws, with quotients' intervals by Fieller
-/// 1954. A value that is chosen (a percentile, MIN, MAX) has an error of ranks, which are not
-///       released: the ends of its interval are chosen beside it, and its standard error is that of
-///       the rank times the values' distance to a rank between those ends. An extreme has one such
-///       end, towards the middle; the other is that of the range.
+/// - Counts and sums have the noise's standard error. What is computed from them has an error by
+///   the delta method over the noise's independent draws. Quotients have intervals by Fieller
+///   (1954).
+/// - The error of a chosen value (a percentile, MIN, MAX) is one of ranks, which are not released.
+///   The ends of its interval are drawn too. Its standard error is that of the rank, times the
+///   distance in values per rank between those ends. An extreme has one drawn end, towards the
+///   middle; the other is the end of the range.
 pub fn spread(
     release: &ReleasePlan,
     formula: &Formula,
@@ -70,8 +70,8 @@ pub fn spread(
     };
     if let Formula::Aggregate(at) = formula
         && let Some((
-            Output::Part {
-                part,
+            Output::Choice {
+                choice,
                 draws,
                 is_array: false,
             },
@@ -79,7 +79,9 @@ pub fn spread(
         )) = release.outputs().get(*at)
         && let [draw] = draws.as_slice()
     {
-        return row.chosen(*part, *draw).map(|Chosen { spread, .. }| spread);
+        return row
+            .chosen(*choice, *draw)
+            .map(|Chosen { spread, .. }| spread);
     }
     let Known {
         estimate,
@@ -93,33 +95,30 @@ pub fn spread(
     (!estimate.error().is_nan() && !known.low.is_nan() && !known.high.is_nan()).then_some(known)
 }
 
-/// Standard errors to each side: of the noise with the heaviest tail in the release.
+/// Standard errors to each side, for the noise with the heaviest tail in the release.
 fn widest(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> f64 {
     let vector = drawn
         .map(NoiseRecord::mechanism)
         .or(release.price().map(|price| price.mechanism));
-    let parts = release.parts().iter().filter_map(|part| match &part.kind {
-        ChoiceKind::Count {
-            calibrated,
-            weights: _,
-            clip: _,
-        } => calibrated.first().map(|c| match c.noise {
-            Noise::Laplace { .. } => Mechanism::Laplace,
-            Noise::Gaussian { .. } => Mechanism::Gaussian,
-        }),
-        ChoiceKind::Choice { .. } => None,
-    });
+    let choices = release
+        .choices()
+        .iter()
+        .filter_map(|choice| match &choice.kind {
+            ChoiceKind::Count {
+                calibrated,
+                weights: _,
+                clip: _,
+            } => calibrated.first().map(|c| match c.noise {
+                Noise::Laplace { .. } => Mechanism::Laplace,
+                Noise::Gaussian { .. } => Mechanism::Gaussian,
+            }),
+            ChoiceKind::Choice { .. } => None,
+        });
     vector
         .into_iter()
-        .chain(parts)
+        .chain(choices)
         .map(quantile_95)
         .fold(quantile_95(Mechanism::Gaussian), f64::max)
-}
-
-/// A value out of known candidates.
-struct Chosen {
-    value: f64,
-    spread: Spread,
 }
 
 struct Known {
@@ -131,7 +130,7 @@ struct Known {
 struct Row<'r> {
     release: &'r ReleasePlan,
     measures: &'r [String],
-    /// The noise of these very values; without it they have the plan's.
+    /// The noise of these values; without a record they have the plan's.
     drawn: Option<&'r NoiseRecord>,
     group: usize,
     z: f64,
@@ -252,21 +251,21 @@ impl Row<'_> {
                 }
             }
             Output::Truth { count, of } => Some(truth(&self.measure(*count)?, *of)),
-            Output::Part {
-                part,
+            Output::Choice {
+                choice,
                 draws,
                 is_array: false,
-            } if draws.len() == 1 => self.quantile(*part, draws[0]),
-            Output::Part {
-                part,
+            } if draws.len() == 1 => self.quantile(*choice, draws[0]),
+            Output::Choice {
+                choice,
                 draws: _,
                 is_array: _,
-            } => self.part(*part),
-            Output::Unlike {
-                part,
+            } => self.count(*choice),
+            Output::Distinct {
+                choice,
                 range,
                 moment,
-            } => self.unlike(*part, *range, *moment),
+            } => self.distinct(*choice, *range, *moment),
         }
     }
 
@@ -280,183 +279,11 @@ impl Row<'_> {
         Some(Estimate::new(value, noise, self.z))
     }
 
-    /// A part's count: its draws come after those of the coordinates.
-    fn part(&self, part: usize) -> Option<Estimate> {
-        Some(
-            self.part_column(part, 0, [1.0, 0.0, 0.0])?
-                .within(0.0, f64::INFINITY),
-        )
-    }
-
-    /// A chosen value, where its error is known. In arithmetic its error is that of its interval,
-    /// the wider side's: what is made of it is never known better than its drawn ends.
-    fn quantile(&self, part: usize, draw: usize) -> Option<Estimate> {
-        let Chosen {
-            value,
-            spread:
-                Spread {
-                    error: Some(_),
-                    low,
-                    high,
-                },
-        } = self.chosen(part, draw)?
-        else {
-            return None;
-        };
-        // Its draw comes after all noise that is added, and after those of other choices.
-        let added = self.release.coordinates().len() + 3 * self.release.parts().len();
-        let earlier: usize = self.release.parts()[..part]
-            .iter()
-            .map(|p| p.question.width())
-            .sum();
-        let mut noise = vec![0.0; added + earlier + draw];
-        noise.push((high - value).max(value - low) / self.z);
-        Some(Estimate::new(value, noise, self.z).between(low, high))
-    }
-
-    fn chosen(&self, part: usize, draw: usize) -> Option<Chosen> {
-        let ChoicePlan { question, kind, .. } = &self.release.parts()[part];
-        let (
-            ChoiceKind::Choice {
-                draws,
-                halving,
-                weight_max: _,
-                row_weight,
-            },
-            Subject::Value {
-                value: _,
-                candidates,
-            },
-        ) = (kind, &question.subject)
-        else {
-            return None;
-        };
-        let (target, range) = (question.targets.get(draw)?, candidates.ends()?);
-        let released = |at: usize| {
-            self.measures
-                .get(self.first_column(part) + at)?
-                .parse::<f64>()
-                .ok()
-        };
-        let value = released(draw)?;
-        let side = |wanted: Side| {
-            target
-                .sides()
-                .into_iter()
-                .find(|t| matches!(t, Target::Beyond(_, side) if *side == wanted))
-        };
-        let end = |wanted: Side| {
-            side(wanted)
-                .and_then(|side| question.targets.iter().position(|t| *t == side))
-                .and_then(released)
-        };
-        let (low, high) = (end(Side::Low), end(Side::High));
-        // Chosen together with others, a rank is off by theirs too.
-        let is_alone = halving.is_none() || !matches!(target, Target::Fraction(_));
-        let error = low.zip(high).filter(|_| is_alone).and_then(|(low, high)| {
-            let draw = draws.get(draw)?;
-            Some(
-                (high - low).max(0.0) / 2.0 * target.deviation(draw)
-                    / target.reach(draw, candidates.count(), *row_weight),
-            )
-        });
-        Some(Chosen {
-            value,
-            spread: Spread {
-                error,
-                low: low.map_or(range.0, |low| low.min(value)),
-                high: high.map_or(range.1, |high| high.max(value)),
-            },
-        })
-    }
-
-    /// A part's columns come after the measures, those of earlier parts first.
-    fn first_column(&self, part: usize) -> usize {
-        self.release.measures().len()
-            + self.release.parts()[..part]
-                .iter()
-                .map(|p| p.question.width())
-                .sum::<usize>()
-    }
-
-    /// A part's column, of whose count, sum and squares the noises are so many times in it.
-    fn part_column(&self, part: usize, column: usize, factors: [f64; 3]) -> Option<Estimate> {
-        let parts = self.release.parts();
-        let ChoiceKind::Count {
-            calibrated,
-            weights: _,
-            clip: _,
-        } = &parts[part].kind
-        else {
-            return None;
-        };
-        let mut noise = vec![0.0; self.release.coordinates().len() + factors.len() * part];
-        noise.extend(
-            calibrated.iter().zip(factors).map(|(c, factor)| {
-                factor * c.noise.standard_deviation() / 2f64.powi(c.refine as i32)
-            }),
-        );
-        Some(Estimate::new(
-            self.measures
-                .get(self.first_column(part) + column)?
-                .parse()
-                .ok()?,
-            noise,
-            self.z,
-        ))
-    }
-
-    /// Moments of unlike values, as a part counts them.
-    fn unlike(&self, part: usize, range: Interval, moment: Moment) -> Option<Estimate> {
-        let Subject::Distinct {
-            values: _,
-            per_unit_max: _,
-            degree,
-        } = &self.release.parts()[part].question.subject
-        else {
-            return None;
-        };
-        let fixed_point = degree.fixed_point()?;
-        let (step, ends) = (fixed_point.step.size(), fixed_point.ends());
-        let centre = fixed_point.centre_twice() as f64 * step / 2.0;
-        let rows = self.part_column(part, 0, [1.0, 0.0, 0.0])?;
-        let sum = self.part_column(part, Degree::SUM, [centre, step / 2.0, 0.0])?;
-        let apart = sum.plus(-centre, &rows, self.z);
-        match moment {
-            Moment::Sum => Some(sum),
-            Moment::Mean if rows.value <= ROWS_MIN * rows.error() => {
-                Some(Estimate::bounded(range.lo, range.hi))
-            }
-            Moment::Mean => Some(
-                apart
-                    .over(&rows, self.z)?
-                    .shifted(centre)
-                    .within(range.lo, range.hi),
-            ),
-            Moment::Spread(kind) => {
-                let squares = self.part_column(
-                    part,
-                    Degree::SQUARES,
-                    [
-                        half(ends).powi(2),
-                        0.0,
-                        -product_step(fixed_point, fixed_point),
-                    ],
-                )?;
-                let variance = self
-                    .about_means(&rows, &squares, (&apart, &apart))?
-                    .within(0.0, half(ends).powi(2));
-                Some(self.dispersion(&rows, variance, ends, Dispersion::Spread(kind)))
-            }
-        }
-    }
-
     fn are_few(&self, rows: &Estimate) -> bool {
         rows.value <= ROWS_MIN * rows.error() || rows.value < 2.0
     }
 
-    /// An average is its centre and the quotient of what the sum is apart from it by the number of
-    /// rows.
+    /// An average is the centre plus a quotient: the sum's distance from the centre over the rows.
     fn average(&self, sum: usize, count: usize, range: Interval) -> Option<Estimate> {
         let Measure::Sum {
             values: _,
@@ -484,7 +311,7 @@ impl Row<'_> {
         )
     }
 
-    /// The mean of products, less the product of the means.
+    /// The mean of products minus the product of the means.
     fn about_means(
         &self,
         rows: &Estimate,
@@ -526,7 +353,7 @@ impl Row<'_> {
         } else {
             variance
         };
-        // Of two rows of a sample the variance is twice that of a population.
+        // The variance of a sample of two rows is twice that of a population.
         let sample = |e: Estimate| {
             if self.are_few(rows) {
                 e.scaled(2.0)
@@ -559,7 +386,7 @@ impl Row<'_> {
             .within(-most, most);
         let (y_spread, x_spread) = (self.variance(rows, y)?, self.variance(rows, x)?);
         let slope = || together.over(&x_spread, self.z);
-        // A quotient by a spread that may be none is not known.
+        // A quotient by a variance that may be zero is not known.
         let correlation = || {
             let both = y_spread.times(&x_spread, self.z);
             let is_sure = y_spread.low > 0.0 && x_spread.low > 0.0;
@@ -619,8 +446,8 @@ fn joint_bounds(y: Centred, x: Centred, kind: Joint) -> Estimate {
     }
 }
 
-/// 1 for true: whether no row (All) or some row (Any) is of the kind that was counted. The error is
-/// that of a coin with the chance that the normal law gives to a row.
+/// BOOL_AND and BOOL_OR, 1 for true: whether no row (All) or some row (Any) was counted. The error
+/// is that of a coin with the probability that the normal law gives to some row.
 fn truth(rows: &Estimate, of: Quantifier) -> Estimate {
     let chance = normal::cdf((rows.value - 0.5) / rows.error().max(f64::MIN_POSITIVE));
     let some = |rows: f64| f64::from(u8::from(rows >= 0.5));
@@ -642,32 +469,4 @@ fn middle(range: Interval) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::estimate::Estimate;
-    use super::quantile_95;
-    use super::truth;
-    use crate::ir::Quantifier;
-    use crate::mechanism::Mechanism;
-
-    #[test]
-    fn the_laplace_quantile_leaves_a_twentieth_outside() {
-        let (b, half) = (
-            1.0,
-            quantile_95(Mechanism::Laplace) * std::f64::consts::SQRT_2,
-        );
-        assert!(((-half / b).exp() - 0.05f64).abs() < 1e-12);
-    }
-
-    #[test]
-    fn a_flag_is_known_where_the_count_is_far_from_none() {
-        let ends = |rows: f64, of| {
-            let found = truth(&Estimate::new(rows, vec![10.0], 1.96), of);
-            (found.low, found.high)
-        };
-        assert_eq!(ends(100.0, Quantifier::Any), (1.0, 1.0));
-        assert_eq!(ends(100.0, Quantifier::All), (0.0, 0.0));
-        assert_eq!(ends(5.0, Quantifier::Any), (0.0, 1.0));
-        assert_eq!(ends(-50.0, Quantifier::All), (1.0, 1.0));
-        assert!(truth(&Estimate::new(0.5, vec![10.0], 1.96), Quantifier::Any).error() > 0.49);
-    }
-}
+mod tests;

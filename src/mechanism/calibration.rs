@@ -6,12 +6,13 @@
 //! F_j. The emitted SQL guarantees that what one privacy unit adds to the vector, v, obeys
 //!
 //! ```text
-//! Gaussian:  sum over j and groups of (F_j v_j)^2  <=  C^2          Laplace:  sum over j and groups of |F_j v_j|  <=  C
+//! Gaussian:  sum over j and groups of (F_j v_j)^2  <=  C^2          Laplace:  sum over j and
+//! groups of |F_j v_j|  <=  C
 //! ```
 //!
-//! for an integer clip C. Noise is added to 2^s v_j, on a lattice finer by s (`refine`) bits, so
+//! for an integer clip C. Noise is added to 2^s v_j, on a grid finer by s (`refine`) bits, so
 //! that rounding the scale up to an integer costs nothing that shows. The released value is (2^s
-//! T_j + Z_j) / 2^s in units of the base lattice.
+//! T_j + Z_j) / 2^s in units of the base grid.
 
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -21,7 +22,7 @@ use super::loss::{Fixed, Loss, Mu};
 use super::noise::Noise;
 use super::normal::{centred_quantile, isf};
 
-/// Noise that hides one unit's contribution to one coordinate, and the lattice it is drawn on. Made
+/// Noise that hides one unit's contribution to one coordinate, and the grid it is drawn on. Made
 /// by [`gaussian`] and [`laplace`] alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(
@@ -43,17 +44,17 @@ pub struct Calibrated {
 pub enum CalibrationError {
     #[error("clip, weight and privacy parameter must be positive")]
     NotPositive,
-    /// The scale would reach 2^59 lattice units: the lattice is too fine for a bound this wide or a
-    /// budget this small.
+    /// The scale would reach 2^59 steps of the grid: the grid is too fine for a bound this wide or
+    /// a budget this small.
     #[error("noise scale past 2^59 lattice units")]
     TooWide,
-    /// The lattice would be refined by more than [`REFINE_MAX`] bits: the bound is far below one
-    /// lattice unit.
+    /// The grid would be refined by more than [`REFINE_MAX`] bits: the bound is far below one
+    /// step of the grid.
     #[error("noise scale below 2^-{REFINE_MAX} lattice units")]
     TooNarrow,
 }
 
-/// Most bits a lattice is refined by.
+/// Most bits a grid is refined by.
 pub const REFINE_MAX: u32 = 128;
 /// Rounding sigma up to an integer widens it by at most 2^-30 of itself.
 const SIGMA_MIN_BITS: u32 = 30;

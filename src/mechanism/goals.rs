@@ -115,7 +115,7 @@ fn nobody_tells_a_count_exactly_every_other_time() {
         geometric <= most && most < geometric + 1e-4 && most < 0.5,
         "{most}"
     );
-    // Laplace noise on a fine lattice, rounded: off by a row or less nearly as often as by the
+    // Laplace noise on a fine grid, rounded: off by a row or less nearly as often as by the
     // geometric law.
     let one = BigUint::from(1u8);
     let calibrated = laplace(&one, &one, down(1.0)).unwrap();

@@ -4,7 +4,7 @@ use super::exponential::{Exponential, Run};
 use super::random::Randomness;
 use super::samplers::{SampleError, discrete_laplace, rounded_gaussian};
 
-/// A law of noise on the integers; the unit is one step of the lattice that the noised integer
+/// A law of noise on the integers; the unit is one step of the grid that the noised integer
 /// lives on.
 ///
 /// Carries no guarantee by itself: [`super::gaussian`] and [`super::laplace`] pair it with the
@@ -31,7 +31,7 @@ impl Noise {
         }
     }
 
-    /// Standard error that the noise adds, in lattice units; for display.
+    /// Standard error that the noise adds, in steps of the grid; for display.
     pub fn standard_deviation(&self) -> f64 {
         match *self {
             // Variance 2r / (1 - r)^2 with r = exp(-1 / scale) is 1 / (2 sinh^2(1 / (2 scale))),

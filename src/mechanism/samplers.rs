@@ -124,7 +124,7 @@ fn run_length<R: Randomness + ?Sized>(
 ///
 /// # Requires
 ///
-/// 1 <= `scale` < 2^60, in units of the lattice that the integer lives on.
+/// 1 <= `scale` < 2^60, in units of the grid that the integer lives on.
 ///
 /// # Reference
 ///
@@ -167,7 +167,7 @@ pub fn discrete_laplace<R: Randomness + ?Sized>(
 ///
 /// # Requires
 ///
-/// 1 <= `sigma` < 2^60, in units of the lattice that the integer lives on.
+/// 1 <= `sigma` < 2^60, in units of the grid that the integer lives on.
 ///
 /// # Reference
 ///

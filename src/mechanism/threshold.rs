@@ -20,10 +20,10 @@ pub struct Presence<'a> {
     pub height: Height,
 }
 
-/// A unit's presence in a group, in base lattice units.
+/// A unit's presence in a group, in steps of the base grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Height {
-    /// So much in each group: 1, or the lattice's own 1.0.
+    /// So much in each group: 1, or the grid's own 1.0.
     Each(u64),
     /// In each of t groups at most this over sqrt(t), under Laplace noise over t.
     Shared(u64),
@@ -58,9 +58,10 @@ const QUANTILE_MARGIN: f64 = 1e-11;
 /// `groups_per_unit_max`, of
 ///
 /// ```text
-/// Gaussian:  V_t + 1/2 + S isf(p)                      V_t = 2^s min(h_t, C / (F sqrt t))
-/// Laplace:   V_t + ceil(b ln(1 / (p (1 + r))))         V_t = 2^s min(h_t, C / (F t)),  r = exp(-1/b),  P(Z >= m) = r^m / (1 + r) for m >= 1
-/// height:    h_t = H where a unit counts as one in each of its groups; shared, H / sqrt t with Gaussian noise and H / t with Laplace
+/// Gaussian:  V_t + 1/2 + S isf(p)                      V_t = 2^s min(h_t, C / (F sqrt t)) Laplace:
+/// V_t + ceil(b ln(1 / (p (1 + r))))         V_t = 2^s min(h_t, C / (F t)),  r = exp(-1/b),  P(Z >=
+/// m) = r^m / (1 + r) for m >= 1 height:    h_t = H where a unit counts as one in each of its
+/// groups; shared, H / sqrt t with Gaussian noise and H / t with Laplace
 /// ```
 ///
 /// with V_t in exact integers and the quantile widened by its error margin. Then the release is a
@@ -121,7 +122,7 @@ pub fn threshold(
 }
 
 impl Presence<'_> {
-    /// V_t: the most a unit in `groups` groups adds to each, on the refined lattice. What it adds
+    /// V_t: the most a unit in `groups` groups adds to each, on the refined grid. What it adds
     /// is an integer, so the floor of the bound bounds it.
     fn share(&self, calibrated: Calibrated, groups: u32) -> Result<i128, ThresholdError> {
         let clip = self.clip << calibrated.refine;

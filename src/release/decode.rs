@@ -9,8 +9,8 @@ use crate::catalog::Type;
 use crate::mechanism::Calibrated;
 use crate::rewrite::{Count, Degree, Measure, Output, ReleasePlan, Step, measure_deviation};
 
-/// The measures of one group, as decimal text, of its noisy coordinates (in the plain layout, see
-/// [`crate::rewrite::made_of`]) in units of their base lattices.
+/// The measures of one group as decimal text, from its noisy coordinates in steps of their base
+/// grids, in the plain layout ([`crate::rewrite::made_of`]).
 pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<String> {
     release
         .measures()
@@ -24,8 +24,8 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
                 fixed_point,
             } => {
                 let total = match count {
-                    // The sum of 2 q - (lower + upper) over the counted rows, and the rows' own
-                    // share of the centre.
+                    // The sum of 2 q - (lower + upper) over the counted rows, plus their number
+                    // times lower + upper.
                     Some(count) => of(*values)
                         .plus(
                             &BigInt::from(fixed_point.centre_twice()),
@@ -45,7 +45,7 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
                 .halved()
                 .times(fixed_point.step)
                 .rounded(decimals(release, at, measure)),
-            // The squares' sum is n H^2 less what they lack.
+            // The sum of squares is n H^2 minus their distances from the maximum.
             Measure::Squares {
                 lacks,
                 count,
@@ -74,8 +74,8 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
         .collect()
 }
 
-/// The columns of unlike values from their noisy integers.
-pub fn unlike(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<String>> {
+/// The columns of a choice's distinct values, from their noisy integers.
+pub fn distinct(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<String>> {
     let of = |at: usize| {
         noisy
             .get(at)
@@ -156,7 +156,7 @@ fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
             count: _,
             fixed_point,
         } => fixed_point.step.decimals(),
-        // Halves of a lattice unit.
+        // Halves of a step.
         Measure::Centred {
             values: _,
             fixed_point,
@@ -373,7 +373,7 @@ mod tests {
     /// Three and four of 0 to 10, counted, summed and squared about the middle: PostgreSQL's own,
     /// but for the noise that is none here.
     #[test]
-    fn unlike_values_are_told_of_their_integers() {
+    fn distinct_values_are_decoded_from_their_integers() {
         let calibrated = crate::mechanism::laplace(
             &1u32.into(),
             &1u32.into(),
@@ -391,7 +391,7 @@ mod tests {
                 .iter()
                 .map(|n| (n << calibrated.refine, &calibrated))
                 .collect();
-            unlike(&noisy, degree).unwrap()
+            distinct(&noisy, degree).unwrap()
         };
         assert_eq!(of(&[2], &Degree::Count), ["2"]);
         assert_eq!(of(&[-2], &Degree::Count), ["0"]);
@@ -427,6 +427,6 @@ mod tests {
             binary,
             ["2", "28.000000", "-12.000000000000", "80.00000000000"]
         );
-        assert!(unlike(&[], &Degree::Count).is_none());
+        assert!(distinct(&[], &Degree::Count).is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! Stage 6: Sealed rows + Charge → [`Released`]: noise on every coordinate of every group, then
-//! thresholds. The only opener of sealed rows.
+//! Stage 6: Sealed rows + Charge → [`Released`]. Adds noise to every coordinate of every group,
+//! then applies thresholds. Nothing else opens sealed rows.
 
 mod choices;
 mod decode;
@@ -27,20 +27,19 @@ pub use rollup::{Rollup, coarser};
 use decode::Rational;
 use rollup::Grain;
 
-/// Released values: what middle queries and the outer query may read. Filled here alone.
+/// Released values: what middle queries and the outer query may read. Only this module fills it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Released {
     tables: Vec<Option<ReleasedTable>>,
 }
 
 impl Released {
-    /// The groups of a release, once it was made.
+    /// The groups of a release, if it was made.
     pub fn table(&self, release: usize) -> Option<&ReleasedTable> {
         self.tables.get(release).and_then(Option::as_ref)
     }
 
-    /// What is known before anything is asked: releases that were made and paid before, and lists
-    /// of declared keys.
+    /// What is known before the database is asked: releases of declared keys alone.
     pub fn before(plan: &Plan) -> Self {
         let known =
             |release: &ReleasePlan| release.statements().is_empty().then(|| listed(release));
@@ -49,15 +48,15 @@ impl Released {
         }
     }
 
-    /// Takes what is made of a finer answer that the asker holds.
+    /// Takes a roll-up of a finer answer that the requester holds.
     pub fn take(&mut self, release: usize, made: Rollup) {
         self.tables[release] = Some(made.table);
     }
 
-    /// Takes an answer that the asker holds.
+    /// Takes an answer that the requester holds.
     ///
     /// # Errors
-    /// Where the text is no table of this release's keys and measures.
+    /// Where the text is not a table of this release's keys and measures.
     pub fn recall(&mut self, plan: &Plan, release: usize, stored: &[u8]) -> Result<(), Error> {
         let shape = &plan.releases()[release];
         let table: ReleasedTable = serde_json::from_slice(stored).map_err(|_| Error::Unreadable)?;
@@ -85,8 +84,8 @@ type Key = Vec<Option<String>>;
 /// A group with the exact integers of its coordinates.
 type Group = (Key, Zeroizing<Vec<i128>>);
 
-/// The groups of one release: keys and measures (then the parts' columns) as PostgreSQL would print
-/// them.
+/// The groups of one release: keys and measures (then the choices' columns) as PostgreSQL would
+/// print them.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct ReleasedTable {
     pub keys: Vec<Vec<Option<String>>>,
@@ -105,7 +104,7 @@ impl ReleasedTable {
     }
 }
 
-/// No noise could be drawn; nothing is released, the charge stands.
+/// Why nothing is released. The charge stands.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("noise: {0}")]
@@ -116,7 +115,7 @@ pub enum Error {
     Mismatch,
 }
 
-/// The releases of a part of a plan under one charge: each is made once.
+/// The releases of a part of a plan under one charge. Each is made once.
 #[derive(Debug)]
 pub struct Releasing<'p> {
     part: UnpaidPart<'p>,
@@ -125,8 +124,8 @@ pub struct Releasing<'p> {
 }
 
 impl<'p> Releasing<'p> {
-    /// Takes the charge by value: no second answer can be made with it. `known` holds what is
-    /// answered already.
+    /// Takes the charge by value, so that no second answer can be made with it. `known` holds what
+    /// is already answered.
     ///
     /// # Requires
     /// `paid` was debited for this very part (asserted).
@@ -162,11 +161,14 @@ impl<'p> Releasing<'p> {
     /// the threshold.
     ///
     /// # Guarantee
-    /// For neighbours that differ in all rows of one unit, what is released is as private as the
-    /// charge's loss says: every coordinate of every cell has its own draw; cells of listed domains
-    /// are shown whether or not any row is in them; other groups are shown by their noisy number of
-    /// units alone. Noise and clip are the plan's, whatever was released before: the loss of a
-    /// later release holds for every value of its constants.
+    /// For neighbours that differ in all rows of one unit, the privacy loss of what is released is
+    /// at most the charge's:
+    ///
+    /// - every coordinate of every group has its own draw;
+    /// - groups of listed domains are shown whether or not any row is in them;
+    /// - other groups are shown by their noisy number of units alone;
+    /// - noise and clip are the plan's, whatever was released before, so the loss of a later
+    ///   release holds for every value of its constants.
     ///
     /// # Requires
     /// `rows` came from the release's statement in the plan's one snapshot. Each release is made
@@ -206,8 +208,8 @@ fn listed(release: &ReleasePlan) -> ReleasedTable {
     }
 }
 
-/// What was read stays in `rows`, which are overwritten after this; of what is made of them here,
-/// only the keys that are shown are left.
+/// Adds the noise. Exact values stay in `rows`, which are overwritten afterwards, or are wiped
+/// here; the only ones that leave are keys that are shown.
 fn noised(
     release: &ReleasePlan,
     rows: &[Rows],
@@ -221,11 +223,11 @@ fn noised(
         (None, _) | (Some(_), None) => (&[][..], rows),
     };
     let key_count = release.key_columns();
-    let parts: Vec<choices::Groups<'_>> = release
-        .parts()
+    let choices: Vec<choices::Groups<'_>> = release
+        .choices()
         .iter()
         .zip(rows)
-        .map(|(part, rows)| choices::Groups::new(part, rows, key_count))
+        .map(|(choice, rows)| choices::Groups::new(choice, rows, key_count))
         .collect();
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
@@ -258,8 +260,8 @@ fn noised(
                 )
             };
             let mut measures = decode::measures(release, of);
-            for part in &parts {
-                measures.extend(part.columns(&key, sampler)?);
+            for choice in &choices {
+                measures.extend(choice.columns(&key, sampler)?);
             }
             table.measures.push(measures);
             table.keys.push(key);
@@ -272,8 +274,8 @@ fn noised(
     Ok(table)
 }
 
-/// Groups that may be shown, with the exact integers of their coordinates: of each grouping set all
-/// cells of its listed domains, else those that the statement found.
+/// Groups that may be shown, with the exact integers of their coordinates. A grouping set of listed
+/// keys has all their combinations; another has the groups that the statement found.
 fn groups(release: &ReleasePlan, vector: &[Key], calibrated: &[Calibrated]) -> Vec<Group> {
     let mut found: HashMap<Key, Zeroizing<Vec<i128>>> = HashMap::new();
     for row in vector {
@@ -323,16 +325,16 @@ fn set_of(release: &ReleasePlan, key: &Key) -> Vec<usize> {
     }
 }
 
-/// The groups of its set are known without the data.
+/// Whether the groups of the key's grouping set are known without the data.
 fn is_listed(release: &ReleasePlan, key: &Key) -> bool {
     set_of(release, key)
         .iter()
         .all(|at| matches!(release.keys()[*at].1, KeyRule::Domain(_)))
 }
 
-/// A coordinate's exact integer on its refined lattice; saturates far outside anything a table can
-/// hold, so that no value can stop a release. Sums are integers by their type: were one not, its
-/// whole part alone would count.
+/// A coordinate's exact integer on its refined grid. It saturates far outside anything that a table
+/// can hold, so that no value can stop a release. Sums are integers by their type; should one have
+/// decimals, its whole part counts.
 fn refined(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) -> i128 {
     let Some(text) = text else { return 0 };
     let text = text.split_once('.').map_or(text, |(whole, _)| whole);
@@ -353,7 +355,7 @@ fn refined(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) -> i12
         .clamp(i128::MIN / 4, i128::MAX / 4)
 }
 
-/// Every combination of listed key values, in their order, as the statement prints them: of every
+/// Every combination of listed key values, in order, as the statement prints them, for every
 /// grouping set whose keys are all listed.
 fn cells(release: &ReleasePlan) -> Vec<Key> {
     if release.sets().is_empty() {
@@ -404,12 +406,12 @@ fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
     cells
 }
 
-/// Where a key's value stands among its key's: listed ones by their place, numbers by value, texts
-/// by their bytes, NULL last.
+/// How a key's value is ordered: listed values by position, numbers by value, texts by their bytes,
+/// NULL last.
 type Rank<'a> = (u8, i64, &'a str);
 
-/// By grouping set and key, so that the order says nothing of the data. Each rank is found once and
-/// by a map: many groups beside a long list are no more than both.
+/// Groups by grouping set and key, so that their order says nothing about the data. Ranks are
+/// looked up in a map: the time is that of the groups plus that of the lists.
 fn sorted(groups: Vec<Group>, keys: &[(Type, KeyRule)], numbered: usize) -> Vec<Group> {
     let places: Vec<HashMap<String, i64>> = keys.iter().map(places).collect();
     let number = |key: &Key| {
@@ -455,7 +457,7 @@ fn rank<'k>(
     }
 }
 
-/// The place of each listed value, by its text.
+/// The position of each listed value, by its text.
 fn places((data_type, rule): &(Type, KeyRule)) -> HashMap<String, i64> {
     let mut places = HashMap::new();
     if let KeyRule::Domain(values) = rule {
@@ -468,7 +470,7 @@ fn places((data_type, rule): &(Type, KeyRule)) -> HashMap<String, i64> {
     places
 }
 
-/// Integers in the order of [`f64::total_cmp`]: NaN is above all numbers, and not beside each of
+/// Integers in the order of [`f64::total_cmp`]: NaN is above all numbers, and not equal to each of
 /// them, which is no order.
 fn in_total_order(value: f64) -> i64 {
     let bits = value.to_bits().cast_signed();

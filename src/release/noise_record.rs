@@ -1,5 +1,5 @@
-//! The noise that a table's sums hold, kept with them: whoever shows them again, or adds them up,
-//! tells their own error.
+//! The noise of a released table, kept with it, so that replays and roll-ups report the error of
+//! the values that they show.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,20 +9,18 @@ use crate::rewrite::{Measure, ReleasePlan, Total, made_of, measure_terms};
 /// What was drawn for each group of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NoiseRecord {
-    /// Each with the bits that its lattice was refined by.
+    /// Each with the bits that its grid was refined by.
     draws: Vec<(Noise, u32)>,
-    /// How many times each draw is in each coordinate of the plain layout, in units of the draws'
-    /// base lattices, and what that is divided by. Whole numbers, so that what is read again is
-    /// what was written.
+    /// For each coordinate of the plain layout: the multiple of each draw in it, in steps of the
+    /// draw's base grid, and a common divisor. Whole numbers are read back exactly.
     terms: Vec<(Vec<(usize, i64)>, u64)>,
-    /// Of how many groups, each with its own draws, a group is the sum; parallel to the groups.
-    /// Empty: each of itself.
+    /// For each group, of how many noisy groups it is the sum. Empty where every group is one.
     #[serde(skip)]
     summed: Vec<usize>,
 }
 
 impl NoiseRecord {
-    /// One draw a released coordinate; `None` where nothing was.
+    /// One draw for each released coordinate; `None` without a vector.
     pub fn of(release: &ReleasePlan) -> Option<Self> {
         let draws: Vec<(Noise, u32)> = release
             .price()?
@@ -40,7 +38,7 @@ impl NoiseRecord {
         })
     }
 
-    /// The noise of coordinates that are made of these, over groups that are sums of these groups.
+    /// The noise of coordinates that are sums of these, over groups that are sums of these groups.
     pub(super) fn added_up(&self, totals: &[&Total], summed: Vec<usize>) -> Self {
         Self {
             draws: self.draws.clone(),
@@ -52,7 +50,7 @@ impl NoiseRecord {
         }
     }
 
-    /// That with the heavier tail, of whatever was drawn.
+    /// The mechanism with the heaviest tail among the draws.
     pub fn mechanism(&self) -> Mechanism {
         let is_laplace = self
             .draws

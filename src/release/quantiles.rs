@@ -1,10 +1,10 @@
-//! Several quantiles of one value: the middle one is chosen first, then those below it among the
-//! rows below it and those above among the rows above, and so on. A unit's rows lie in disjoint
-//! parts of a level, so that m quantiles cost floor(log2 m) + 1 draws and not m.
+//! Several quantiles of one value. The middle one is chosen first, then those below it among the
+//! rows below it and those above it among the rows above, and so on. The parts of a level are
+//! disjoint, so m quantiles cost floor(log2 m) + 1 draws instead of m.
 //!
-//! Many rows may share a value, and the part of them below the wanted rank is not known. So each
-//! candidate is cut in pieces, its rows' weight spread evenly over them, and a piece is chosen:
-//! rows of one value may stand on both sides.
+//! Many rows may share a value, and how many of them are below the wanted rank is not known. So
+//! each candidate is cut into pieces, its rows' weight is spread evenly over them, and a piece is
+//! chosen: rows of one value may then be on both sides.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,8 +23,7 @@ pub struct Values<'v> {
     pub halving: &'v Halving,
 }
 
-/// Pieces that are left, and the shares of all rows, in millionths, that they are taken to lie
-/// between.
+/// A range of pieces, and the nominal shares of all rows, in millionths, that it lies between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
     from: u64,
@@ -37,11 +36,12 @@ impl Values<'_> {
     /// A candidate for each of the fractions, which are in millionths, each above the one before.
     ///
     /// # Guarantee
-    /// On each level, one draw of [`Halving::draw`] in every part. A unit of weight w, at most
-    /// `weight_max`, has w p of it in p pieces a candidate, each in one part; where it has w_i,
-    /// penalties of that part's draw move apart by at most spread w_i, of a width of spread p
-    /// `weight_max`. So the draws of a level cost together what one costs ([`Exponential::loss`]),
-    /// and the parts of the next level are made of what was chosen and nothing else.
+    /// Each level makes one draw of [`Halving::draw`] in every part. With p pieces a candidate, a
+    /// unit of weight w, at most `weight_max`, has weight w p in the pieces, and each piece is in
+    /// one part. Where a part has weight w_i of it, the penalties of that part's draw move apart by
+    /// at most spread w_i, while the draw's width is spread p `weight_max`. The w_i add up to at
+    /// most w p, so the draws of a level together cost what one costs ([`Exponential::loss`]). The
+    /// parts of the next level depend on what was chosen, and on nothing else.
     ///
     /// # Reference
     /// Kaplan, Schnapp, Stemmer 2022 (arXiv 2110.05429), algorithm AQ; ranks are taken within the
@@ -99,7 +99,7 @@ impl Values<'_> {
         if above.from < above.upto {
             return self.descend(above, &fractions[middle + 1..], sampler, chosen);
         }
-        // Nothing is left above: no row may stand on both sides.
+        // No piece is left above.
         chosen.extend(fractions[middle + 1..].iter().map(|_| piece));
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! A coarser question's answer as sums of a finer one's noisy groups. Post-processing: nothing is
-//! read, nothing is drawn, nothing costs.
+//! Roll-ups: a coarser answer as sums of a finer one's noisy groups. This is post-processing: it
+//! reads no data, draws no noise and costs nothing.
 
 use std::collections::HashMap;
 
@@ -17,21 +17,22 @@ use crate::ir::{ColumnId, Expr, Node};
 use crate::policy::Scalar;
 use crate::rewrite::{Family, Output, ReleasePlan, Total, key_text, measure_deviation};
 
-/// What an answer's groups are, and the noisy integers that its measures were computed of: kept
-/// with it, so that they may be added up.
+/// An answer's groups and the noisy integers behind its measures, kept with it so that they can be
+/// added up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grain {
-    /// What its statement was to spend.
+    /// What its statement could spend.
     epsilon: f64,
-    /// Digests of what was emitted: no text of a question is kept.
+    /// Digests of the emitted SQL: no text of a question is kept.
     conditions: Vec<String>,
     keys: Vec<GrainKey>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
     sets: Vec<Vec<usize>>,
     totals: Vec<Total>,
-    /// Of each coordinate: its integers are in units of 2^-refined.
+    /// For each coordinate: its integers are in units of 2^-refined.
     refined: Vec<u32>,
-    /// Parallel to the answer's groups; decimal, since they may be longer than eight bytes.
+    /// Parallel to the answer's groups. Decimal texts, since integers may be longer than eight
+    /// bytes.
     noisy: Vec<Vec<String>>,
 }
 
@@ -44,7 +45,7 @@ struct GrainKey {
 }
 
 impl Grain {
-    /// Of a release that was just made; `None` where its groups are nobody's sums.
+    /// That of a release that was just made; `None` where no roll-up is possible.
     pub(super) fn of(release: &ReleasePlan, noisy: &[Vec<i128>]) -> Option<Self> {
         let (Some(family), Some(price)) = (release.family(), release.price()) else {
             return None;
@@ -85,16 +86,15 @@ impl Grain {
     }
 }
 
-/// An answer made of a finer one.
+/// An answer that was computed from a finer one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rollup {
     pub table: ReleasedTable,
-    /// What the finer answer's statement was to spend.
+    /// What the finer answer's statement could spend.
     pub epsilon: f64,
-    /// How many times the standard error of a bought answer the error is, in the measure and group
-    /// where that is most.
+    /// The largest ratio, over measures and groups, of its standard error to that of a new answer.
     pub worse: f64,
-    /// The most groups that one is the sum of.
+    /// The most finer groups that one group sums.
     pub summed: usize,
 }
 
@@ -103,11 +103,12 @@ const BYTES_READ: usize = 8;
 /// Values that are compared in one step.
 const VALUES_COMPARED: usize = 8;
 
-/// The release's groups out of a stored answer of its family; `None` where they are not exactly
-/// sums of its groups, or where to tell takes more than what is left of `effort`.
+/// The release's groups from a stored answer of its family; `None` where they are not exactly sums
+/// of its groups, or where finding out takes more than what is left of `effort`.
 ///
 /// # Guarantee
-/// A function of the stored, released answer and of public facts: as private as that is.
+/// The result is a function of the stored, released answer and of public facts, and so as private
+/// as that answer.
 ///
 /// But for noise, and for what clips cut off units with more rows than the policy's bound, the sums
 /// are those that the release would be made of. Every row of the release is in one group of the
@@ -133,7 +134,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
             .noisy
             .iter()
             .all(|row| row.len() == grain.refined.len());
-    if has_flags || !release.parts().is_empty() || !is_whole {
+    if has_flags || !release.choices().is_empty() || !is_whole {
         return None;
     }
     let view = View::new(grain, family, release, effort)?;

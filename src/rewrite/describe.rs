@@ -1,19 +1,19 @@
 //! A release in words, a line each: the labelled tree, keys, sensitivity and noise. EXPLAIN,
 //! `pgveil explain` and the golden files show it.
 
+mod choice;
 mod facts;
-mod part;
 
 use num_bigint::BigUint;
 
+pub use choice::choice_noise;
 pub use facts::{Facts, Summed, facts};
-pub use part::part_noise;
 
 use super::vector::coordinates::{Coordinate, Mask, PRESENCE};
 use super::vector::standard_deviation::product_step;
 use super::{Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
-use crate::ir::{ColumnId, End, Expr, JoinKind, Node, Relation};
+use crate::ir::{ColumnId, End, Expr, JoinKind, Node, Relation, Window};
 use crate::mechanism::{Calibrated, Mechanism};
 use crate::policy::Policy;
 
@@ -30,6 +30,24 @@ pub fn describe(
         "Release: one answer for all groups, per {unit} {}",
         words.columns(&release.lineage.units)
     )];
+    lines.extend(keys(release, unit));
+    words.tree(&release.input, 1, &mut lines);
+    lines.push(rows(release, plan, unit));
+    lines.extend(cautions(release, plan, unit));
+    if plan.statements().is_empty() {
+        lines.push("  Free: the keys are listed in the policy".to_owned());
+    }
+    if let Some(price) = plan.price() {
+        lines.extend(words.noise(plan, price, unit));
+    }
+    for choice in plan.choices() {
+        lines.extend(words.choice(choice, unit));
+    }
+    lines
+}
+
+fn keys(release: &AnalyzedRelease, unit: &str) -> Vec<String> {
+    let mut lines = Vec::new();
     for ((_, rule), text) in release.keys.iter().zip(&release.key_texts) {
         lines.push(match rule {
             KeyRule::Domain(values) => format!(
@@ -39,74 +57,55 @@ pub fn describe(
             KeyRule::Threshold => format!("  Key {text}: shown where enough units have it"),
         });
     }
-    for tuples in &release.tuples {
-        let names: Vec<&str> = tuples
-            .keys
+    let names = |keys: &[usize]| {
+        let names: Vec<&str> = keys
             .iter()
             .map(|at| release.key_texts[*at].as_str())
             .collect();
+        names.join(", ")
+    };
+    for tuples in &release.tuples {
         lines.push(format!(
             "  Keys {}: together {} combinations, those of the public table's rows",
-            names.join(", "),
+            names(&tuples.keys),
             tuples.rows.len()
         ));
     }
     if !release.sets.is_empty() {
-        let set = |set: &Vec<usize>| {
-            format!(
-                "({})",
-                set.iter()
-                    .map(|at| release.key_texts[*at].as_str())
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )
-        };
-        let sets: Vec<String> = release.sets.iter().map(set).collect();
+        let sets: Vec<String> = release
+            .sets
+            .iter()
+            .map(|set| format!("({})", names(set)))
+            .collect();
         lines.push(format!(
             "  Grouping sets: {}; each counts towards what one {unit} adds",
             sets.join(", ")
         ));
     }
-    words.tree(&release.input, 1, &mut lines);
-    let within_clip = plan.price().is_some_and(|price| price.within_clip);
-    lines.push(
-        match (release.one_row_per_unit, release.one_row_per_group) {
-            (true, _) if crate::analyze::only_scan(&release.input).is_some() => format!(
-                "  Rows: one \
-            per {unit} (primary key); one pass"
-            ),
-            (true, _) => format!("  Rows: one per {unit} (grouped by it); one pass"),
-            (false, _) if within_clip => format!(
-                "  Rows: one per {unit} in a group (unique key over \
-            listed values); one pass"
-            ),
-            (false, true) => {
-                format!(
-                    "  Rows: at most {} per {unit}, one in a group (unique key chooses the clip); \
-                clipped",
-                    release.lineage.rows_per_unit
-                )
-            }
-            (false, false) => format!(
-                "  Rows: at most {} per {unit}; clipped",
-                release.lineage.rows_per_unit
-            ),
-        },
-    );
-    lines.extend(cautions(release, plan, unit));
-    if plan.statements().is_empty() {
-        lines.push("  Free: the keys are listed in the policy".to_owned());
-    }
-    if let Some(price) = plan.price() {
-        lines.extend(words.noise(plan, price, unit));
-    }
-    for part in plan.parts() {
-        lines.extend(words.part(part, unit));
-    }
     lines
 }
 
-/// Where answers are likely to come out too low, by public facts: said in notices too.
+/// How many rows of a unit count, and by what that is known.
+fn rows(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> String {
+    let within_clip = plan.price().is_some_and(|price| price.within_clip);
+    let rows_per_unit = release.lineage.rows_per_unit;
+    match (release.one_row_per_unit, release.one_row_per_group) {
+        (true, _) if crate::analyze::only_scan(&release.input).is_some() => {
+            format!("  Rows: one per {unit} (primary key); one pass")
+        }
+        (true, _) => format!("  Rows: one per {unit} (grouped by it); one pass"),
+        (false, _) if within_clip => {
+            format!("  Rows: one per {unit} in a group (unique key over listed values); one pass")
+        }
+        (false, true) => format!(
+            "  Rows: at most {rows_per_unit} per {unit}, one in a group (unique key chooses the \
+            clip); clipped"
+        ),
+        (false, false) => format!("  Rows: at most {rows_per_unit} per {unit}; clipped"),
+    }
+}
+
+/// Marks where answers are likely to come out too low, by public facts. Notices show it too.
 pub const CAUTION: &str = "Caution: ";
 
 fn cautions(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String> {
@@ -154,51 +153,55 @@ impl Words<'_> {
         }
     }
 
+    /// The relation tree: a line for each node, inputs indented below it.
     fn tree(&self, relation: &Relation, depth: usize, lines: &mut Vec<String>) {
-        let indent = "  ".repeat(depth);
+        lines.push(format!("{}{}", "  ".repeat(depth), self.node(relation)));
+        match relation {
+            Relation::Filter {
+                input: _,
+                predicate,
+            } => self.subqueries(predicate, depth, lines),
+            Relation::Project { input: _, columns } => columns
+                .iter()
+                .for_each(|(_, expr)| self.subqueries(expr, depth, lines)),
+            Relation::Scan(_)
+            | Relation::Constants(_)
+            | Relation::Join { .. }
+            | Relation::Window { .. }
+            | Relation::Bounded { .. }
+            | Relation::Union { .. }
+            | Relation::Group { .. } => {}
+        }
+        for input in relation.inputs() {
+            self.tree(input, depth + 1, lines);
+        }
+    }
+
+    fn node(&self, relation: &Relation) -> String {
+        let unit = &self.policy.privacy.unit;
         match relation {
             Relation::Scan(scan) => {
                 let table = &self.policy.tables[scan.table.0];
                 let label = match &table.protection {
                     crate::policy::Protection::Public => "public".to_owned(),
-                    crate::policy::Protection::Private(unit) => {
-                        format!(
-                            "private, at most {} rows per {}",
-                            unit.rows_per_unit, self.policy.privacy.unit
-                        )
+                    crate::policy::Protection::Private(of) => {
+                        format!("private, at most {} rows per {unit}", of.rows_per_unit)
                     }
                 };
-                lines.push(format!(
-                    "{indent}Scan {}.{} ({label})",
-                    table.schema, table.name
-                ));
+                format!("Scan {}.{} ({label})", table.schema, table.name)
             }
             Relation::Constants(rows) => {
-                let names: Vec<String> = rows.columns.iter().map(|id| self.column(*id)).collect();
-                lines.push(format!(
-                    "{indent}Constants {} (released before)",
-                    names.join(", ")
-                ));
+                let names = self.names(rows.columns.iter());
+                format!("Constants {names} (released before)")
             }
-            Relation::Filter { input, predicate } => {
-                lines.push(format!("{indent}Filter on {}", self.columns_of(predicate)));
-                self.subqueries(predicate, depth, lines);
-                self.tree(input, depth + 1, lines);
+            Relation::Filter {
+                input: _,
+                predicate,
+            } => format!("Filter on {}", self.columns_of(predicate)),
+            Relation::Project { input: _, columns } => {
+                format!("Compute {}", self.names(columns.iter().map(|(id, _)| id)))
             }
-            Relation::Project { input, columns } => {
-                let names: Vec<String> = columns.iter().map(|(id, _)| self.column(*id)).collect();
-                lines.push(format!("{indent}Compute {}", names.join(", ")));
-                columns
-                    .iter()
-                    .for_each(|(_, expr)| self.subqueries(expr, depth, lines));
-                self.tree(input, depth + 1, lines);
-            }
-            Relation::Join {
-                kind,
-                left,
-                right,
-                on,
-            } => {
+            Relation::Join { kind, on, .. } => {
                 let kind = match kind {
                     JoinKind::Inner => "Join",
                     JoinKind::Left => "Left join",
@@ -207,68 +210,54 @@ impl Words<'_> {
                     .as_ref()
                     .map(|e| format!(" on {}", self.columns_of(e)))
                     .unwrap_or_default();
-                lines.push(format!("{indent}{kind}{on}"));
-                self.tree(left, depth + 1, lines);
-                self.tree(right, depth + 1, lines);
+                format!("{kind}{on}")
             }
-            Relation::Window { input, columns } => {
-                let unit = &self.policy.privacy.unit;
-                let partitions: Vec<String> = columns
-                    .iter()
-                    .map(|(_, w)| {
-                        w.partition
-                            .iter()
-                            .map(|e| self.columns_of(e))
-                            .collect::<Vec<_>>()
-                            .join(", ")
-                    })
-                    .collect();
-                lines.push(format!(
-                    "{indent}Window within each {unit}: {} by {}",
-                    columns.len(),
-                    partitions.join("; ")
-                ));
-                self.tree(input, depth + 1, lines);
-            }
+            Relation::Window { input: _, columns } => format!(
+                "Window within each {unit}: {} by {}",
+                columns.len(),
+                self.partitions(columns)
+            ),
             Relation::Bounded {
-                input,
+                input: _,
                 unit: _,
                 rows,
-            } => {
-                lines.push(format!(
-                    "{indent}At most {rows} rows of each {}",
-                    self.policy.privacy.unit
-                ));
-                self.tree(input, depth + 1, lines);
-            }
-            Relation::Union { columns: _, arms } => {
-                lines.push(format!("{indent}Union of {} relations", arms.len()));
-                arms.iter()
-                    .for_each(|(arm, _)| self.tree(arm, depth + 1, lines));
-            }
+            } => format!("At most {rows} rows of each {unit}"),
+            Relation::Union { columns: _, arms } => format!("Union of {} relations", arms.len()),
             Relation::Group {
-                input,
+                input: _,
                 keys,
                 aggregates,
             } => {
-                let unit = &self.policy.privacy.unit;
-                let keys: Vec<String> = keys.iter().map(|id| self.column(*id)).collect();
-                let made: Vec<String> = aggregates.iter().map(|(id, _)| self.column(*id)).collect();
-                let made = if made.is_empty() {
-                    String::new()
-                } else {
-                    format!(": {}", made.join(", "))
-                };
-                lines.push(format!(
-                    "{indent}Group within each {unit} by {}{made}",
-                    keys.join(", ")
-                ));
-                self.tree(input, depth + 1, lines);
+                let keys = self.names(keys.iter());
+                if aggregates.is_empty() {
+                    return format!("Group within each {unit} by {keys}");
+                }
+                let aggregates = self.names(aggregates.iter().map(|(id, _)| id));
+                format!("Group within each {unit} by {keys}: {aggregates}")
             }
         }
     }
 
-    /// Each subquery of an expression, beside the rows that it is asked of.
+    fn names<'i>(&self, ids: impl Iterator<Item = &'i ColumnId>) -> String {
+        ids.map(|id| self.column(*id))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    fn partitions(&self, columns: &[(ColumnId, Window)]) -> String {
+        let of = |window: &Window| {
+            let keys: Vec<String> = window
+                .partition
+                .iter()
+                .map(|e| self.columns_of(e))
+                .collect();
+            keys.join(", ")
+        };
+        let all: Vec<String> = columns.iter().map(|(_, window)| of(window)).collect();
+        all.join("; ")
+    }
+
+    /// The subqueries of an expression.
     fn subqueries(&self, expr: &Expr, depth: usize, lines: &mut Vec<String>) {
         for relation in expr.own_relations() {
             lines.push(format!("{}Where a row exists in", "  ".repeat(depth + 1)));
@@ -306,7 +295,7 @@ impl Words<'_> {
             let deviation = deviation_of(coordinate, calibrated);
             lines.push(format!(
                 "  v{i}: {}: {:?} noise, standard deviation {}",
-                self.partial(coordinate),
+                self.coordinate(coordinate),
                 price.mechanism,
                 significant(deviation)
             ));
@@ -333,7 +322,7 @@ impl Words<'_> {
         lines
     }
 
-    fn partial(&self, partial: &Coordinate) -> String {
+    fn coordinate(&self, coordinate: &Coordinate) -> String {
         let masked = |mask: &Mask| {
             let filter = mask
                 .filter
@@ -347,7 +336,7 @@ impl Words<'_> {
                 .unwrap_or_default();
             format!("{filter}{not_null}")
         };
-        match partial {
+        match coordinate {
             Coordinate::Rows { mask } => format!("rows{}", masked(mask)),
             Coordinate::Flags { filter } => {
                 format!("flags of {}, centred", self.columns_of(filter))
@@ -417,7 +406,7 @@ impl Words<'_> {
 }
 
 /// The clip in units of one row's largest value. Weights are about 2^scale over a coordinate's
-/// magnitude: the scale is the unit in which it is read aloud.
+/// magnitude, so the scale is that unit.
 fn sensitivity(plan: &ReleasePlan, price: &Price) -> String {
     let scale = plan
         .coordinates()

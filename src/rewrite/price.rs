@@ -1,27 +1,27 @@
-//! What a release costs: the norm bound that the levels enforce, the mechanism, and the noise of
-//! each coordinate.
+//! What a release costs: the norm bound that its statement enforces, the mechanism, and the noise
+//! of each coordinate.
 
+mod choice;
 pub(in crate::rewrite) mod target_error;
 pub(in crate::rewrite) mod whole_statement;
 
 use num_bigint::BigUint;
 
-use super::choice::{ChoiceKind, ChoiceQuery, Halving, ROW_WEIGHT, Subject};
+pub use choice::choice;
+
 use super::vector::clip::roomy;
 use super::vector::coordinates::{Coordinate, Coordinates, Mask, PRESENCE};
 use super::vector::rotation::turned;
 use super::vector::sensitivity::{Norms, norms, weights};
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, axes};
-use crate::ir::Distinct;
 use crate::mechanism::{
-    AccountState, Accounting, Calibrated, Exponential, Fixed, Height, Loss, Mechanism, Mu,
-    Presence, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
+    AccountState, Accounting, Calibrated, Fixed, Height, Loss, Mechanism, Mu, Presence, gaussian,
+    laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
 };
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, sqlstate};
 
-/// Probability mass of one release whose keys come from the data: small enough that the default
-/// share of delta holds 500 of them.
+/// The delta of one release whose keys come from the data: the default share of delta holds 500.
 const THRESHOLD_DELTA: f64 = 1e-11;
 
 /// What a query may spend, and who pays: public facts, read from the policy, the session and the
@@ -34,7 +34,7 @@ pub struct Terms {
     pub delta: f64,
     /// Every account that the statement's charge would touch.
     pub accounts: Vec<AccountState>,
-    /// What else the session wishes.
+    /// The session's other settings.
     pub session_settings: SessionSettings,
 }
 
@@ -48,20 +48,19 @@ pub struct Price {
     pub calibrated: Vec<Calibrated>,
     /// A group is shown if this coordinate's noisy integer reaches the value.
     pub threshold: Option<(usize, i128)>,
-    /// Most groups of a unit, where the statement must cap them.
+    /// The most groups of a unit, where the statement must cap them.
     pub groups_per_unit: Option<u32>,
-    /// The catalog proves that nobody's vector is longer than the clip: none is emitted.
+    /// The catalog proves that no unit's vector exceeds the clip, and none is emitted.
     pub within_clip: bool,
     pub loss: Loss,
-    /// The L2 bound, also where the mechanism takes the L1 bound: tells questions apart that bound
-    /// a unit otherwise.
+    /// The L2 bound, also where the mechanism uses the L1 bound. It is part of a question's digest.
     l2: BigUint,
-    /// Grows as noise shrinks, whichever the mechanism: mu, or epsilon under pure accounting.
-    /// Compares answers to one question.
+    /// Grows as noise shrinks, for either mechanism: mu, or epsilon under pure accounting. Compares
+    /// answers to one question.
     pub accuracy: f64,
 }
 
-/// What a statement takes of a price.
+/// The part of a price that a statement needs.
 pub(super) struct Bounding {
     pub mechanism: Mechanism,
     pub clip: BigUint,
@@ -77,8 +76,8 @@ impl Price {
         }
     }
 
-    /// The same whatever mechanism and noise the price has: statements of one question are one text
-    /// then. Never run.
+    /// Does not depend on mechanism and noise, so that all statements of one question have one
+    /// text. Never run.
     pub(super) fn no_bounding(&self) -> Bounding {
         Bounding {
             mechanism: Mechanism::Gaussian,
@@ -88,19 +87,19 @@ impl Price {
     }
 }
 
-/// What a release, or a part of one, is priced by.
+/// What a release, or one of its statements, may spend.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Portion<'a> {
     pub terms: &'a Terms,
-    /// What is split: the statement's, or the release's own where an error is wanted.
+    /// What is split: the statement's epsilon, or the release's own where a target error is set.
     pub epsilon: f64,
-    /// Among so many statements of the database, in equal parts.
+    /// Among how many statements of the database it is split, in equal parts.
     pub share: usize,
     /// Of all releases of the analyst's statement.
     pub mechanism: Mechanism,
 }
 
-/// The vector of a release: the layout that its noise serves best, and the price. Coordinates'
+/// The vector of a release in the layout that is most accurate, and its price. The coordinates'
 /// weights are multiplied by their `stress`.
 ///
 /// # Errors
@@ -118,8 +117,8 @@ pub fn vector(
         price: plain.clone(),
         plain,
     };
-    // Shorter in L1, as long in L2. Weights that a wish for an error chose are those of the plain
-    // layout: there it stays.
+    // Rotated coordinates are shorter in L1, and as long in L2. A target error chose the weights of
+    // the plain layout, which is then kept.
     if portion.mechanism == Mechanism::Laplace
         && portion.terms.session_settings.target_error.is_none()
         && let Some(coordinates) = turned(&layout.coordinates, &layout.measures)
@@ -138,22 +137,28 @@ pub(super) struct Vector {
     pub plain: Price,
 }
 
-/// Prices a release. Coordinates' weights are multiplied by their `stress`: norms and noise follow
-/// the weights.
+/// Prices the vector of a release. The coordinates' weights are multiplied by their `stress`; norms
+/// and noise follow the weights.
 ///
 /// # Guarantee
-/// With the clip enforced by the emitted levels (or proved by a key of the catalog), adding noise
-/// from `calibrated` to every coordinate of every group costs at most `loss`, for neighbours that
-/// differ in all rows of one unit.
+/// Adding noise from `calibrated` to every coordinate of every group costs at most `loss`, for
+/// neighbours that differ in all rows of one unit.
 ///
 /// # Requires
-/// `release.one_row_per_unit`, `cells` and `one_group_per_unit` are proved by the catalog, and its
-/// fingerprint is checked in the transaction that runs the statement.
+/// - Every row belongs to exactly one unit, and the rows of one unit depend on no other unit's:
+///   `Labels::label` in [`crate::analyze`].
+/// - One unit's weighted vector is within `clip`: `ClippedAggregate::statement` enforces it. With
+///   `within_clip` it follows from [`norms`], the ranges of coordinates that the same statement
+///   clamps to, and `one_row_per_unit` or `cells`.
+/// - `one_row_per_unit`, `cells` and `one_group_per_unit` are proved by the catalog (`row_facts` in
+///   [`crate::analyze`]), and its fingerprint is checked in the transaction that runs the
+///   statement.
+/// - Listed keys do not depend on private rows: `Keys::rule` in [`crate::analyze`].
 ///
 /// # Reference
-/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7, for the vector under one L2 bound; the last
-/// step below the boundary is always that exact clip, so the release is mu-GDP whatever is known of
-/// single rows.
+/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7, for the vector under one L2 bound. Where a
+/// clip is emitted it is the last step before noise, so the release is mu-GDP whatever single rows
+/// hold.
 pub fn price(
     release: &AnalyzedRelease,
     (coordinates, stress): (&[Coordinate], &[u64]),
@@ -194,136 +199,6 @@ pub fn price(
             .filter(|_| !release.one_row_per_unit && !release.one_group_per_unit);
     }
     Ok(price)
-}
-
-/// Prices a statement beside the vector.
-///
-/// # Guarantee
-/// A count's noise hides `clip` in L1 and L2. With K the most (group, value) pairs of a unit that
-/// are kept, at most K values appear in or vanish from the groups with it, in each grouping set. A
-/// value's count, sum and squares are one row's coordinates, whose weighted norms [`norms`] bounds
-/// by a and b: by the triangle inequality a set's groups move by at most K a in L2 and K b in L1,
-/// and those of m sets, which are unlike coordinates, by sqrt(m) K a and m K b. Of the draws each
-/// has an equal part of the share (those that one unit meets: fractions chosen together,
-/// [`Halving`], meet it once a level); together they cost at most `loss`.
-pub fn part(
-    question: &ChoiceQuery,
-    release: &AnalyzedRelease,
-    portion: &Portion<'_>,
-) -> Result<(ChoiceKind, Loss), Refusal> {
-    let unit_max = question.unit_max(release);
-    if let Subject::Distinct {
-        values,
-        per_unit_max: _,
-        degree,
-    } = &question.subject
-    {
-        // Each grouping set counts the unit's values anew.
-        let sets = release.grouped().len();
-        let coordinates = match values {
-            Distinct::Value(value) => degree.coordinates(value),
-            Distinct::Row(_) => vec![Coordinate::Rows {
-                mask: Mask {
-                    filter: None,
-                    not_null: None,
-                },
-            }],
-        };
-        let weights = weights(&coordinates);
-        let one = norms(&coordinates, &weights).row;
-        let clips = (
-            ceil_sqrt(&(one.squared * BigUint::from(unit_max).pow(2) * sets)),
-            one.absolute * unit_max * sets,
-        );
-        let Price {
-            calibrated,
-            clip,
-            weights,
-            loss,
-            ..
-        } = noise(clips, weights, portion)?;
-        return Ok((
-            ChoiceKind::Count {
-                calibrated,
-                weights,
-                clip,
-            },
-            loss,
-        ));
-    }
-    // Draws that one unit meets.
-    let fractions = question.fractions().len();
-    let is_halved = fractions >= Halving::LEAST;
-    let steps = if is_halved {
-        question.targets.len() - fractions + Halving::levels(fractions) as usize
-    } else {
-        question.targets.len()
-    };
-    let eta = eta(steps, portion)?;
-    let draws: Vec<Exponential> = question
-        .targets
-        .iter()
-        .map(|t| Exponential {
-            eta,
-            width: BigUint::from(unit_max) * t.spread(),
-        })
-        .collect();
-    // A draw's cost is its eta's alone.
-    let loss = draws
-        .iter()
-        .cycle()
-        .take(steps)
-        .try_fold(Loss::ZERO, |sum, draw| sum.compose(draw.loss()))
-        .ok_or_else(out_of_reach)?;
-    let halving = is_halved.then_some(Halving {
-        eta,
-        weight_max: unit_max,
-        pieces: Halving::PIECES,
-    });
-    let row_weight = if release.one_row_per_unit {
-        1
-    } else {
-        ROW_WEIGHT
-    };
-    Ok((
-        ChoiceKind::Choice {
-            draws,
-            halving,
-            weight_max: unit_max,
-            row_weight,
-        },
-        loss,
-    ))
-}
-
-/// The strength of each of so many draws, which together cost at most the portion.
-fn eta(steps: usize, portion: &Portion<'_>) -> Result<u64, Refusal> {
-    let Budget { mu, epsilon } = budget(portion);
-    let mu = mu.filter(|_| !portion.terms.is_pure());
-    let about = match mu {
-        // The linear bound of mu, which the loss is made of.
-        Some(mu) => mu.to_f64() / (steps as f64 * std::f64::consts::FRAC_PI_8).sqrt(),
-        None => epsilon.to_f64() / steps as f64,
-    };
-    let about = Exponential::eta(about).ok_or_else(out_of_reach)?;
-    let fits = |eta: &u64| {
-        let one = Exponential {
-            eta: *eta,
-            width: BigUint::from(1u8),
-        }
-        .loss();
-        let all = (0..steps).try_fold(Loss::ZERO, |sum, _| sum.compose(one));
-        all.is_some_and(|all| {
-            mu.map_or(all.epsilon <= Some(epsilon), |mu| {
-                all.mu_squared <= mu.squared()
-            })
-        })
-    };
-    // The loss has a margin for its own rounding, of a few units at most.
-    (about.saturating_sub(16).max(1)..=about)
-        .rev()
-        .find(fits)
-        .ok_or_else(out_of_reach)
 }
 
 impl Terms {

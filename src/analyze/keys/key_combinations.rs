@@ -200,7 +200,7 @@ impl Keys<'_> {
         })
     }
 
-    /// Reads nothing else, nor texts whose collation takes unlike spellings for equal.
+    /// Reads nothing else, nor texts whose collation takes different texts for equal.
     fn is_about(&self, condition: &Expr, listed: &[ColumnId]) -> bool {
         condition.relations().is_empty()
             && condition

@@ -22,7 +22,7 @@ fn presences(tau: i128, calibrated: Calibrated, height: u64) -> f64 {
     (tau as f64 / 2f64.powi(calibrated.refine as i32) / height as f64).round()
 }
 
-/// A unit's presences on a lattice of 2^30, clipped to sqrt(groups) (L2) of them.
+/// A unit's presences on a grid of 2^30, clipped to sqrt(groups) (L2) of them.
 fn gaussian_tau(clip: f64, mu: Mu, delta: f64, groups: u32) -> f64 {
     let clip = BigUint::from((clip * LATTICE as f64).ceil() as u64);
     let weight = BigUint::from(1u8);
@@ -221,7 +221,7 @@ fn out_of_range_is_refused() {
         weight: &BigUint::from(1u8),
         height: Height::Each(u64::MAX),
     };
-    // A height of 2^64 on a lattice as fine as 2^128 has no threshold of 128 bits.
+    // A height of 2^64 on a grid as fine as 2^128 has no threshold of 128 bits.
     assert!(threshold(&presence, calibrated, delta, 1).is_ok());
     let fine = gaussian(
         &BigUint::from(1u8),

@@ -126,6 +126,50 @@ fn plainly(
     (part.from..part.upto).map(&mut penalty).collect()
 }
 
+const CANDIDATES: u64 = 5;
+
+/// How far one unit moves the penalties of a part's pieces apart, and the draw's width.
+fn moved_apart(
+    part: Part,
+    fraction: u32,
+    [before, after]: [&BTreeMap<u64, u128>; 2],
+    halving: &Halving,
+) -> (i128, i128) {
+    let ratio = ratio_of(fraction - part.low, part.high - part.low);
+    let penalties = |weights: &BTreeMap<u64, u128>| -> Vec<BigUint> {
+        let spans = Values {
+            weights,
+            candidates: CANDIDATES,
+            halving,
+        }
+        .spans(part, ratio);
+        let of = |span: &Span| {
+            (0..span.run.candidates)
+                .map(|j| (span.piece(j), &span.run.penalty + &span.run.step * j))
+                .collect::<Vec<_>>()
+        };
+        let all: BTreeMap<u64, BigUint> = spans.iter().flat_map(of).collect();
+        assert!(
+            all.keys().copied().eq(part.from..part.upto),
+            "each piece once: {spans:?}"
+        );
+        assert_eq!(
+            all.values().cloned().collect::<Vec<_>>(),
+            plainly(weights, part, halving, ratio)
+        );
+        all.into_values().collect()
+    };
+    let signed = |p: &BigUint| i128::try_from(p.clone()).unwrap();
+    let moves: Vec<i128> = penalties(before)
+        .iter()
+        .zip(penalties(after))
+        .map(|(b, a)| signed(&a) - signed(b))
+        .collect();
+    let apart = moves.iter().max().unwrap() - moves.iter().min().unwrap();
+    let width = i128::try_from(halving.draw(ratio).width).unwrap();
+    (apart, width)
+}
+
 /// On one level, over any parts: a unit moves the penalties of each part apart by so much that the
 /// shares of the widths add up to one at most.
 #[test]
@@ -137,7 +181,7 @@ fn the_parts_of_a_level_share_one_width() {
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % limit
     };
-    let (candidates, weight_max) = (5u64, 3u64);
+    let (candidates, weight_max) = (CANDIDATES, 3u64);
     let mut nearest = 0.0f64;
     for _ in 0..2000 {
         let halving = Halving {
@@ -174,38 +218,7 @@ fn the_parts_of_a_level_share_one_width() {
         ];
         let mut spent = 0.0;
         for (part, fraction) in parts {
-            let ratio = ratio_of(fraction - part.low, part.high - part.low);
-            let penalties = |weights: &BTreeMap<u64, u128>| -> Vec<BigUint> {
-                let spans = Values {
-                    weights,
-                    candidates,
-                    halving: &halving,
-                }
-                .spans(part, ratio);
-                let of = |span: &Span| {
-                    (0..span.run.candidates)
-                        .map(|j| (span.piece(j), &span.run.penalty + &span.run.step * j))
-                        .collect::<Vec<_>>()
-                };
-                let all: BTreeMap<u64, BigUint> = spans.iter().flat_map(of).collect();
-                assert!(
-                    all.keys().copied().eq(part.from..part.upto),
-                    "each piece once: {spans:?}"
-                );
-                assert_eq!(
-                    all.values().cloned().collect::<Vec<_>>(),
-                    plainly(weights, part, &halving, ratio)
-                );
-                all.into_values().collect()
-            };
-            let signed = |p: &BigUint| i128::try_from(p.clone()).unwrap();
-            let moves: Vec<i128> = penalties(&weights)
-                .iter()
-                .zip(penalties(&more))
-                .map(|(b, a)| signed(&a) - signed(b))
-                .collect();
-            let apart = moves.iter().max().unwrap() - moves.iter().min().unwrap();
-            let width = i128::try_from(halving.draw(ratio).width).unwrap();
+            let (apart, width) = moved_apart(part, fraction, [&weights, &more], &halving);
             spent += apart as f64 / width as f64;
         }
         assert!(spent <= 1.0 + 1e-12, "{spent}");

@@ -14,8 +14,8 @@ use crate::rewrite::emit::expression::Expressions;
 use crate::rewrite::emit::guard::{bound, clamped, guard};
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::base_rows::{canonical, key_text};
-use crate::rewrite::vector::clipped_aggregate::integer;
 use crate::rewrite::vector::fixed_point::{FixedPoint, Step};
+use crate::rewrite::vector::row_integer::integer;
 
 /// Most points of a grid.
 const POINTS_MAX: u64 = 1 << 16;
@@ -55,7 +55,7 @@ impl Grid {
     /// A grid over a range.
     ///
     /// # Errors
-    /// 0A000 where the range has no lattice.
+    /// 0A000 where the range has no grid.
     pub fn new(
         value: &Expr,
         range: Interval,
@@ -179,7 +179,7 @@ impl Grid {
             Side::High => (first + i128::from(self.stride) - 1, 0.5),
         };
         match &self.scale {
-            // A value is rounded to its lattice.
+            // A value is rounded to its grid.
             Scale::Lattice {
                 fixed_point:
                     fixed_point @ FixedPoint {
@@ -326,7 +326,7 @@ mod tests {
             [Side::Low, Side::High].map(|side| grid.edge(2, side))
         };
         assert_eq!(edges(Step::Decimal(1), Type::Numeric(None)), ["2.0", "2.9"]);
-        // A lattice of halves, to the nearest of which values are rounded.
+        // A grid of halves, to the nearest of which values are rounded.
         assert_eq!(edges(Step::Binary(1), Type::Float8), ["9.75", "14.75"]);
     }
 }

@@ -56,7 +56,7 @@ pub fn facts(
         };
     };
     let summed = |(coordinate, calibrated)| Summed {
-        what: words.partial(coordinate),
+        what: words.coordinate(coordinate),
         bounds: bounds(coordinate),
         standard_deviation: deviation_of(coordinate, calibrated),
     };

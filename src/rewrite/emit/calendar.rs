@@ -18,6 +18,7 @@ use crate::refusal::Refusal;
 /// that is still within PostgreSQL's own calendar.
 const REACH: f64 = 4000.0 * 366.0 * 86_400e6;
 
+/// Functions of dates, timestamps and intervals, total within the calendar.
 pub(in crate::rewrite) fn calendar(
     function: Function,
     emitted: Vec<Emitted>,
@@ -28,49 +29,23 @@ pub(in crate::rewrite) fn calendar(
     match function {
         F::DateTrunc | F::DatePart | F::Extract => field(function, emitted, arguments, result),
         F::Later | F::Earlier => shifted(function, emitted, arguments, result),
-        F::Elapsed => {
-            let (a, Some(b)) = operands(in_calendar(emitted, arguments)?)? else {
-                return Err(internal());
-            };
-            let nodes = a.nodes + b.nodes + 1;
-            let range = of_call(function, &[a.range, b.range], result);
-            Ok(Emitted {
-                nodes,
-                ..Emitted::plain(
-                    sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)),
-                    range,
-                )
-            })
+        F::Elapsed | F::DateDifference => {
+            difference(function, in_calendar(emitted, arguments)?, result)
         }
-        F::Age | F::AtZone => {
-            let name = if function == F::Age {
-                "age"
-            } else {
-                "timezone"
-            };
-            called(name, function, in_calendar(emitted, arguments)?, result)
-        }
+        F::Age => called("age", function, in_calendar(emitted, arguments)?, result),
+        F::AtZone => called(
+            "timezone",
+            function,
+            in_calendar(emitted, arguments)?,
+            result,
+        ),
         F::AddIntervals
         | F::SubtractIntervals
         | F::NegateInterval
         | F::JustifyDays
         | F::JustifyHours
         | F::JustifyInterval => spans(function, emitted, result),
-        F::DateBin => {
-            let emitted = in_calendar(emitted, arguments)?;
-            let [
-                Emitted { range: step, .. },
-                Emitted { range: source, .. },
-                ..,
-            ] = emitted[..]
-            else {
-                return Err(internal());
-            };
-            let binned = called("date_bin", function, emitted, result)?;
-            // The bin of an early day begins before the calendar does.
-            let range = Interval::new(source.lo - step.hi, source.hi).widened(1e-12);
-            keep_within(Emitted { range, ..binned }, of_type(result), result)
-        }
+        F::DateBin => binned(function, in_calendar(emitted, arguments)?, result),
         F::FromEpoch => {
             let (seconds, _) = operands(emitted)?;
             let seconds = keep_within(
@@ -80,53 +55,81 @@ pub(in crate::rewrite) fn calendar(
             )?;
             called("to_timestamp", function, vec![seconds], result)
         }
-        F::TimesInterval => {
-            let (number, Some(interval)) = operands(emitted)? else {
-                return Err(internal());
-            };
-            let Some(Scalar::Interval {
-                months,
-                days,
-                micros,
-            }) = arguments[1].as_literal()
-            else {
-                return Err(internal());
-            };
-            let most = (REACH / interval_reach(*months, *days, *micros).max(1.0)).floor();
-            let number = keep_within(number, Interval::new(-most, most), &Type::Float8)?;
-            let range = of_call(function, &[number.range, interval.range], result);
-            let nodes = number.nodes + 2;
-            Ok(Emitted {
-                nodes,
-                ..Emitted::plain(
-                    sql::binary(
-                        sql::nested(number.sql),
-                        B::Multiply,
-                        sql::nested(interval.sql),
-                    ),
-                    range,
-                )
-            })
-        }
+        F::TimesInterval => multiple(function, emitted, arguments, result),
         F::AtTime | F::TimeLater | F::TimeEarlier | F::TimeBetween => {
             timed(function, emitted, arguments, result)
         }
-        F::DateDifference => {
-            let (a, Some(b)) = operands(in_calendar(emitted, arguments)?)? else {
-                return Err(internal());
-            };
-            let nodes = a.nodes + b.nodes + 1;
-            let range = of_call(function, &[a.range, b.range], result);
-            Ok(Emitted {
-                nodes,
-                ..Emitted::plain(
-                    sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)),
-                    range,
-                )
-            })
-        }
         _ => moved_by_days(function, emitted, result),
     }
+}
+
+fn difference(
+    function: Function,
+    emitted: Vec<Emitted>,
+    result: &Type,
+) -> Result<Emitted, Refusal> {
+    let (a, Some(b)) = operands(emitted)? else {
+        return Err(internal());
+    };
+    let nodes = a.nodes + b.nodes + 1;
+    let range = of_call(function, &[a.range, b.range], result);
+    Ok(Emitted {
+        nodes,
+        ..Emitted::plain(
+            sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)),
+            range,
+        )
+    })
+}
+
+fn binned(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
+    let [
+        Emitted { range: step, .. },
+        Emitted { range: source, .. },
+        ..,
+    ] = emitted[..]
+    else {
+        return Err(internal());
+    };
+    let binned = called("date_bin", function, emitted, result)?;
+    // The bin of an early day begins before the calendar does.
+    let range = Interval::new(source.lo - step.hi, source.hi).widened(1e-12);
+    keep_within(Emitted { range, ..binned }, of_type(result), result)
+}
+
+/// A number times a constant interval, which stays within [`REACH`].
+fn multiple(
+    function: Function,
+    emitted: Vec<Emitted>,
+    arguments: &[Expr],
+    result: &Type,
+) -> Result<Emitted, Refusal> {
+    let (number, Some(interval)) = operands(emitted)? else {
+        return Err(internal());
+    };
+    let Some(Scalar::Interval {
+        months,
+        days,
+        micros,
+    }) = arguments[1].as_literal()
+    else {
+        return Err(internal());
+    };
+    let most = (REACH / interval_reach(*months, *days, *micros).max(1.0)).floor();
+    let number = keep_within(number, Interval::new(-most, most), &Type::Float8)?;
+    let range = of_call(function, &[number.range, interval.range], result);
+    let nodes = number.nodes + 2;
+    Ok(Emitted {
+        nodes,
+        ..Emitted::plain(
+            sql::binary(
+                sql::nested(number.sql),
+                B::Multiply,
+                sql::nested(interval.sql),
+            ),
+            range,
+        )
+    })
 }
 
 /// Times of the day, moved round the clock or put to a date.

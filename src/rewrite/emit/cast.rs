@@ -84,100 +84,122 @@ pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result
     }
     let value = spelled(value, from, to)?;
     let range = of_cast(value.range, from, to);
-    let plain = |value: Emitted, range: Interval| Emitted {
-        sql: sql::cast(value.sql, to),
-        range,
-        tiny: value.tiny && is_float(to),
-        nodes: value.nodes + 1,
-    };
     match to {
-        Type::Int2 | Type::Int4 | Type::Int8 if *from != Type::Bool => {
-            // A float8 just below 2^63 rounds up to it: stay a little inside.
-            let limit = if *to == Type::Int8 && is_float(from) {
-                Interval::new(-9.2e18, 9.2e18)
-            } else {
-                of_type(to)
-            };
-            let kept = if integer_range(from).is_some() && value.range.within(limit) {
-                value
-            } else {
-                keep_integer(value, limit, from)?
-            };
-            let range = of_cast(kept.range, from, to);
-            Ok(plain(kept, range.held(of_type(to))))
-        }
+        Type::Int2 | Type::Int4 | Type::Int8 if *from != Type::Bool => to_integer(value, from, to),
         Type::Numeric(Some((precision, scale))) => {
-            let whole = i32::from(*precision) - i32::from(*scale);
-            let limit = beyond_digits(whole.min(30));
-            // What is rounded up to the limit is past it.
-            let step = 10f64.powi((-i32::from(*scale)).max(0));
-            let inside = value.range.lo > step - limit && value.range.hi < limit - step;
-            let is_whole = *scale >= 0 && integer_range(from).is_some();
-            let kept = if inside || (is_whole && value.range.lo > -limit && value.range.hi < limit)
-            {
-                value
-            } else {
-                within_digits(value, whole.min(30), i32::from(*scale), from)?
-            };
-            let range = of_cast(kept.range, from, to);
-            Ok(plain(kept, range))
+            to_digits(value, from, to, i32::from(*precision), i32::from(*scale))
         }
         Type::Numeric(None) => Ok(plain(
             keep_within(value, working(to), from)?,
+            to,
             range.held(working(to)),
         )),
-        Type::Float8 => {
-            let kept = keep_within(value, Interval::new(-FLOAT_MAX, FLOAT_MAX), from)?;
-            // A numeric below float8's reach is an error, not zero; one of few decimals never is.
-            let kept = if matches!(from, Type::Numeric(digits) if digits.is_none_or(|(_, scale)| scale > 100))
-            {
-                flushed_to(kept, &Type::Numeric(None))?
-            } else {
-                kept
-            };
-            let range = kept.range;
-            Ok(Emitted {
-                tiny: integer_range(from).is_none(),
-                ..plain(kept, range)
-            })
-        }
-        Type::Float4 => {
-            // Through float8, whose values below four bytes' reach become zero.
-            let wide = cast(value, from, &Type::Float8)?;
-            let kept = keep_within(wide, Interval::new(-FLOAT4_MAX, FLOAT4_MAX), &Type::Float8)?;
-            let kept = flushed_above(kept, FLOAT4_TINY)?;
-            // 2147483647 becomes 2147483648.
-            let range = Interval::new(
-                f64::from(kept.range.lo as f32),
-                f64::from(kept.range.hi as f32),
-            );
-            Ok(Emitted {
-                tiny: true,
-                ..plain(kept, range)
-            })
-        }
-        Type::Char(Some(length)) => Ok(plain(value, Interval::new(0.0, f64::from(*length)))),
+        Type::Float8 => to_float8(value, from),
+        Type::Float4 => to_float4(value, from),
+        Type::Char(Some(length)) => Ok(plain(value, to, Interval::new(0.0, f64::from(*length)))),
         Type::Text | Type::Varchar(_) | Type::Char(None) if from.is_string() => {
-            Ok(plain(value, range))
+            Ok(plain(value, to, range))
         }
         Type::Text | Type::Varchar(_) | Type::Char(None) => {
-            Ok(plain(value, Interval::new(0.0, longest(from))))
+            Ok(plain(value, to, Interval::new(0.0, longest(from))))
         }
         // The last timestamp that is kept is the first of the year 10000, a day past the last date:
         // what needs a date in the calendar clamps it again.
         Type::Date | Type::Timestamp | Type::Timestamptz => {
             let kept = keep_within(value, of_type(from), from)?;
             let range = of_cast(kept.range, from, to);
-            Ok(plain(kept, range))
+            Ok(plain(kept, to, range))
         }
-        Type::Bool => Ok(plain(value, range)),
-        Type::Int2 | Type::Int4 | Type::Int8 => Ok(plain(value, Interval::new(0.0, 1.0))),
+        Type::Bool => Ok(plain(value, to, range)),
+        Type::Int2 | Type::Int4 | Type::Int8 => Ok(plain(value, to, Interval::new(0.0, 1.0))),
         Type::Time => {
             let kept = keep_within(value, of_type(from), from)?;
-            Ok(plain(kept, Interval::ALL))
+            Ok(plain(kept, to, Interval::ALL))
         }
         Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => Err(
             Refusal::unsupported(format!("a cast to {to:?} over private rows")),
         ),
     }
+}
+
+/// The cast itself, of a value that is in the target's range.
+fn plain(value: Emitted, to: &Type, range: Interval) -> Emitted {
+    Emitted {
+        sql: sql::cast(value.sql, to),
+        range,
+        tiny: value.tiny && is_float(to),
+        nodes: value.nodes + 1,
+    }
+}
+
+fn to_integer(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
+    // A float8 just below 2^63 rounds up to it: stay a little inside.
+    let limit = if *to == Type::Int8 && is_float(from) {
+        Interval::new(-9.2e18, 9.2e18)
+    } else {
+        of_type(to)
+    };
+    let kept = if integer_range(from).is_some() && value.range.within(limit) {
+        value
+    } else {
+        keep_integer(value, limit, from)?
+    };
+    let range = of_cast(kept.range, from, to);
+    Ok(plain(kept, to, range.held(of_type(to))))
+}
+
+/// To a numeric with a precision and a scale.
+fn to_digits(
+    value: Emitted,
+    from: &Type,
+    to: &Type,
+    precision: i32,
+    scale: i32,
+) -> Result<Emitted, Refusal> {
+    let whole = (precision - scale).min(30);
+    let limit = beyond_digits(whole);
+    // A value that is rounded up to the limit is past it.
+    let step = 10f64.powi((-scale).max(0));
+    let inside = value.range.lo > step - limit && value.range.hi < limit - step;
+    let is_whole = scale >= 0 && integer_range(from).is_some();
+    let kept = if inside || (is_whole && value.range.lo > -limit && value.range.hi < limit) {
+        value
+    } else {
+        within_digits(value, whole, scale, from)?
+    };
+    let range = of_cast(kept.range, from, to);
+    Ok(plain(kept, to, range))
+}
+
+fn to_float8(value: Emitted, from: &Type) -> Result<Emitted, Refusal> {
+    let kept = keep_within(value, Interval::new(-FLOAT_MAX, FLOAT_MAX), from)?;
+    // A numeric below float8's reach is an error, not zero; one of few decimals never is.
+    let may_be_tiny =
+        matches!(from, Type::Numeric(digits) if digits.is_none_or(|(_, scale)| scale > 100));
+    let kept = if may_be_tiny {
+        flushed_to(kept, &Type::Numeric(None))?
+    } else {
+        kept
+    };
+    let range = kept.range;
+    Ok(Emitted {
+        tiny: integer_range(from).is_none(),
+        ..plain(kept, &Type::Float8, range)
+    })
+}
+
+/// Through float8, whose values below the reach of four bytes become zero.
+fn to_float4(value: Emitted, from: &Type) -> Result<Emitted, Refusal> {
+    let wide = cast(value, from, &Type::Float8)?;
+    let kept = keep_within(wide, Interval::new(-FLOAT4_MAX, FLOAT4_MAX), &Type::Float8)?;
+    let kept = flushed_above(kept, FLOAT4_TINY)?;
+    // 2147483647 becomes 2147483648.
+    let range = Interval::new(
+        f64::from(kept.range.lo as f32),
+        f64::from(kept.range.hi as f32),
+    );
+    Ok(Emitted {
+        tiny: true,
+        ..plain(kept, &Type::Float4, range)
+    })
 }

@@ -14,13 +14,13 @@ use super::calendar::calendar;
 use super::cast::cast;
 use super::constants;
 use super::guard::{Emitted, internal, is_float, literal, scanned, shortened};
-use super::json_array::inside;
+use super::json_array::json_or_array;
 use super::operator::{arithmetic, division, divisor, histogram, operands};
 use super::partial_functions::{domain, reach};
 use super::relation::{Flat, Relations};
 use super::sql;
 use super::text::{bounded, joined, matched};
-use super::total_functions::{comparison_operator, grammar, of_stored};
+use super::total_functions::{comparison_operator, of_stored, total_function};
 use crate::analyze::PlanningEffort;
 use crate::analyze::guarded_ranges::of_constant;
 use crate::analyze::interval::{Interval, scalar};
@@ -299,18 +299,7 @@ impl Expressions<'_> {
         result: &Type,
     ) -> Result<Emitted, Refusal> {
         if let (Function::Among, [subject, list]) = (function, arguments) {
-            let list = constants::array(list)?;
-            let subject = self.total(subject)?;
-            let sql = ast::Expr::AnyOp {
-                left: Box::new(sql::nested(subject.sql)),
-                compare_op: ast::BinaryOperator::Eq,
-                right: Box::new(list),
-                is_some: false,
-            };
-            return Ok(Emitted {
-                nodes: subject.nodes + 1,
-                ..Emitted::plain(ast::Expr::Nested(Box::new(sql)), Interval::ALL)
-            });
+            return self.among(subject, list);
         }
         if let Some(comparison) = self.comparison(function, arguments)? {
             return Ok(comparison);
@@ -355,7 +344,7 @@ impl Expressions<'_> {
             Function::Gcd | Function::Lcm => return divisor(function, emitted, result),
             _ => {}
         }
-        if let Some(part) = inside(function, &emitted, arguments, result)? {
+        if let Some(part) = json_or_array(function, &emitted, arguments, result)? {
             return Ok(part);
         }
         match rule(function) {
@@ -366,9 +355,25 @@ impl Expressions<'_> {
             Rule::Bounded => bounded(function, emitted, arguments),
             Rule::Calendar => calendar(function, emitted, arguments, result),
             Rule::Histogram => histogram(emitted, result),
-            Rule::Total => grammar(function, emitted, result)
+            Rule::Total => total_function(function, emitted, result)
                 .map(|value| beside_constants(function, value, arguments)),
         }
+    }
+
+    /// `subject = ANY (constants)`, over a middle query's rows.
+    fn among(&self, subject: &Expr, list: &Expr) -> Result<Emitted, Refusal> {
+        let list = constants::array(list)?;
+        let subject = self.total(subject)?;
+        let sql = ast::Expr::AnyOp {
+            left: Box::new(sql::nested(subject.sql)),
+            compare_op: ast::BinaryOperator::Eq,
+            right: Box::new(list),
+            is_some: false,
+        };
+        Ok(Emitted {
+            nodes: subject.nodes + 1,
+            ..Emitted::plain(ast::Expr::Nested(Box::new(sql)), Interval::ALL)
+        })
     }
 
     /// A comparison of a bare column with constants inside its clamp needs no clamp: the answer is

@@ -1,5 +1,5 @@
 //! Guards: clamps and flushes that keep a value where the next operator cannot fail, and the record
-//! of what is proved of it.
+//! of what is proved about it.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -124,10 +124,9 @@ pub(in crate::rewrite) fn literal(
     })
 }
 
-/// A guard mentions its operand several times. A larger one, of a type other than numeric, is
-/// computed once: in a subquery of its own, so that what is emitted grows by so much at each guard,
-/// and does not double. What numerics cost is told by their digits, which a column of that subquery
-/// would not show.
+/// A guard mentions its operand several times. An operand larger than this is computed once, in its
+/// own subquery, so that a guard adds to the emitted text instead of doubling it. Numerics are
+/// excepted: their cost follows from their digits, which a column of that subquery would not show.
 const SHARED_FROM: usize = 250;
 
 /// The column of that subquery.
@@ -135,8 +134,8 @@ fn shared() -> ast::Expr {
     sql::column("once", "x")
 }
 
-/// `(SELECT guard of x FROM (SELECT operand AS x OFFSET 0) AS once)`: PostgreSQL would put the
-/// operand in place of each mention, but for the OFFSET.
+/// `(SELECT guard of x FROM (SELECT operand AS x OFFSET 0) AS once)`. Without OFFSET, PostgreSQL
+/// would put the operand in place of each mention.
 fn computed_once(operand: ast::Expr, guard: impl FnOnce(ast::Expr) -> ast::Expr) -> ast::Expr {
     let once = sql::computed_once(sql::select(
         vec![sql::aliased(operand, "x")],
@@ -153,8 +152,8 @@ fn computed_once(operand: ast::Expr, guard: impl FnOnce(ast::Expr) -> ast::Expr)
     )))
 }
 
-/// An operand under a guard that mentions it so many times, and adds so many nodes to it. Its own
-/// size is known, so that what would grow too large is never built.
+/// An operand under a guard that mentions it `times` times and adds `more` nodes. The operand's
+/// size is known, so that an expression that would grow too large is never built.
 ///
 /// # Errors
 /// 54001.

@@ -1,5 +1,5 @@
-//! Fields of jsonb and elements of arrays: total operators of PostgreSQL, by constant names and
-//! places.
+//! Fields of jsonb and elements of arrays: total operators of PostgreSQL, with constant names and
+//! positions.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -14,7 +14,7 @@ use crate::ir::functions::Function;
 use crate::refusal::Refusal;
 
 /// `None` for any other function.
-pub(in crate::rewrite) fn inside(
+pub(in crate::rewrite) fn json_or_array(
     function: Function,
     emitted: &[Emitted],
     arguments: &[Expr],
@@ -49,87 +49,16 @@ pub(in crate::rewrite) fn inside(
         F::JsonText => binary(B::LongArrow, first()?),
         F::JsonPath => binary(B::HashArrow, path()),
         F::JsonPathText => binary(B::HashLongArrow, path()),
-        // A question mark would be read as a parameter by some.
+        // Some drivers would read the operator's question mark as a parameter.
         F::JsonHas => sql::call("jsonb_exists", vec![subject.sql.clone(), *first()?]),
         F::JsonType => sql::call("jsonb_typeof", vec![subject.sql.clone()]),
-        F::JsonLength => {
-            let is_array = sql::binary(
-                sql::call("jsonb_typeof", vec![subject.sql.clone()]),
-                B::Eq,
-                sql::text("array"),
-            );
-            sql::case(
-                vec![(
-                    is_array,
-                    sql::call("jsonb_array_length", vec![subject.sql.clone()]),
-                )],
-                None,
-            )
-        }
+        F::JsonLength => json_length(&subject.sql),
         F::Cardinality => sql::call("cardinality", vec![subject.sql.clone()]),
         F::ArrayLength => sql::call("array_length", vec![subject.sql.clone(), *first()?]),
-        F::AnyElement => {
-            // A text and an array of unlike collations are an error on the first row that compares
-            // them.
-            let is_text = matches!(
-                arguments.first().map(|a| &a.data_type),
-                Some(Type::Text | Type::Varchar(_))
-            );
-            let left = if is_text {
-                Box::new(collated(subject.sql.clone(), "default"))
-            } else {
-                of()
-            };
-            let any = ast::Expr::AnyOp {
-                left,
-                compare_op: B::Eq,
-                right: first()?,
-                is_some: false,
-            };
-            ast::Expr::Nested(Box::new(any))
-        }
+        F::AnyElement => any_element(subject, *first()?, arguments),
         F::Element => {
-            let place = ast::AccessExpr::Subscript(ast::Subscript::Index { index: *first()? });
-            let root = Box::new(ast::Expr::Nested(Box::new(subject.sql.clone())));
-            let value = Emitted {
-                nodes,
-                tiny: is_float(result),
-                ..Emitted::plain(
-                    ast::Expr::CompoundFieldAccess {
-                        root,
-                        access_chain: vec![place],
-                    },
-                    Interval::ALL,
-                )
-            };
-            return Ok(Some(match result {
-                Type::Text | Type::Varchar(_) | Type::Char(_) => Emitted {
-                    sql: collated(value.sql.clone(), "default"),
-                    ..value
-                },
-                Type::Numeric(_)
-                | Type::Float4
-                | Type::Float8
-                | Type::Date
-                | Type::Timestamp
-                | Type::Timestamptz => {
-                    let limit = of_type(result);
-                    let bounds = (bound(limit.lo, result), bound(limit.hi, result));
-                    let (sql, nodes) = guarded((value.sql, nodes), (5, 20), result, |value| {
-                        scanned(&value, bounds, result)
-                    })?;
-                    Emitted {
-                        sql,
-                        range: limit,
-                        nodes,
-                        tiny: value.tiny,
-                    }
-                }
-                _ => Emitted {
-                    range: of_type(result),
-                    ..value
-                },
-            }));
+            let value = element(subject, *first()?, result, nodes);
+            return bounded_element(value, result).map(Some);
         }
         _ => return Ok(None),
     };
@@ -137,4 +66,89 @@ pub(in crate::rewrite) fn inside(
         nodes,
         ..Emitted::plain(sql, of_call(function, &[], result))
     }))
+}
+
+fn json_length(subject: &ast::Expr) -> ast::Expr {
+    let is_array = sql::binary(
+        sql::call("jsonb_typeof", vec![subject.clone()]),
+        B::Eq,
+        sql::text("array"),
+    );
+    sql::case(
+        vec![(
+            is_array,
+            sql::call("jsonb_array_length", vec![subject.clone()]),
+        )],
+        None,
+    )
+}
+
+/// `subject = ANY (array)`.
+fn any_element(subject: &Emitted, array: ast::Expr, arguments: &[Expr]) -> ast::Expr {
+    // A text and an array with different collations are an error on the first row that compares
+    // them.
+    let is_text = matches!(
+        arguments.first().map(|a| &a.data_type),
+        Some(Type::Text | Type::Varchar(_))
+    );
+    let left = if is_text {
+        collated(subject.sql.clone(), "default")
+    } else {
+        sql::nested(subject.sql.clone())
+    };
+    let any = ast::Expr::AnyOp {
+        left: Box::new(left),
+        compare_op: B::Eq,
+        right: Box::new(array),
+        is_some: false,
+    };
+    ast::Expr::Nested(Box::new(any))
+}
+
+fn element(subject: &Emitted, index: ast::Expr, result: &Type, nodes: usize) -> Emitted {
+    let subscript = ast::AccessExpr::Subscript(ast::Subscript::Index { index });
+    let root = Box::new(ast::Expr::Nested(Box::new(subject.sql.clone())));
+    Emitted {
+        nodes,
+        tiny: is_float(result),
+        ..Emitted::plain(
+            ast::Expr::CompoundFieldAccess {
+                root,
+                access_chain: vec![subscript],
+            },
+            Interval::ALL,
+        )
+    }
+}
+
+/// An element within the bounds of its type, as a scan clamps a column.
+fn bounded_element(value: Emitted, result: &Type) -> Result<Emitted, Refusal> {
+    Ok(match result {
+        Type::Text | Type::Varchar(_) | Type::Char(_) => Emitted {
+            sql: collated(value.sql.clone(), "default"),
+            ..value
+        },
+        Type::Numeric(_)
+        | Type::Float4
+        | Type::Float8
+        | Type::Date
+        | Type::Timestamp
+        | Type::Timestamptz => {
+            let limit = of_type(result);
+            let bounds = (bound(limit.lo, result), bound(limit.hi, result));
+            let (sql, nodes) = guarded((value.sql, value.nodes), (5, 20), result, |value| {
+                scanned(&value, bounds, result)
+            })?;
+            Emitted {
+                sql,
+                range: limit,
+                nodes,
+                tiny: value.tiny,
+            }
+        }
+        _ => Emitted {
+            range: of_type(result),
+            ..value
+        },
+    })
 }

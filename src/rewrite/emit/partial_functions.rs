@@ -87,7 +87,7 @@ pub(in crate::rewrite) fn domain(
     }
 }
 
-/// The last operand tells whether the function is defined.
+/// Whether the function is defined depends on its last operand.
 fn of_subject(
     function: Function,
     mut operands: Vec<Emitted>,

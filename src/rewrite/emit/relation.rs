@@ -35,7 +35,7 @@ pub struct Relations<'a> {
     pub derived: std::cell::Cell<usize>,
     /// What the expressions emitted so far weigh.
     pub spent: std::cell::Cell<usize>,
-    /// Names of derived tables that hold at most so many rows of a unit.
+    /// The bounds of derived tables on the rows of one unit, by alias.
     pub bounded: std::cell::RefCell<HashMap<String, u64>>,
     pub effort: &'a PlanningEffort,
 }
@@ -223,7 +223,12 @@ impl Relations<'_> {
 /// What a query computes is counted once, so it is computed once: otherwise PostgreSQL may put any
 /// of the first `columns` in place of each mention above.
 pub(in crate::rewrite) fn fenced(query: ast::Query, columns: usize) -> ast::Query {
-    let computes = |item: &ast::SelectItem| !matches!(item, ast::SelectItem::ExprWithAlias { expr, alias: _ } if is_plain(expr));
+    let computes = |item: &ast::SelectItem| {
+        !matches!(
+            item,
+            ast::SelectItem::ExprWithAlias { expr, alias: _ } if is_plain(expr)
+        )
+    };
     match &*query.body {
         ast::SetExpr::Select(select) if select.projection.iter().take(columns).any(computes) => {
             sql::computed_once(query)
@@ -260,7 +265,7 @@ fn scanned(alias: &str, column: &Column) -> Cell {
         .as_ref()
         .and_then(|b| Some((scalar(&b.lower)?, scalar(&b.upper)?, b)));
     if let Some((lo, hi, bounds)) = declared {
-        // A bound that the type rounds may lie past the bound that the lattice was made for.
+        // A bound that the type rounds may lie outside the bound that the grid was made for.
         let written = match data_type {
             Type::Float4 => &Type::Float8,
             Type::Numeric(Some((precision, scale)))

@@ -34,7 +34,7 @@ fn bitwise(function: Function) -> Option<B> {
 }
 
 /// Functions that cannot fail.
-pub(in crate::rewrite) fn grammar(
+pub(in crate::rewrite) fn total_function(
     function: Function,
     emitted: Vec<Emitted>,
     result: &Type,
@@ -47,12 +47,6 @@ pub(in crate::rewrite) fn grammar(
         emitted.iter().any(|e| e.tiny),
     );
     let mut values: Vec<ast::Expr> = emitted.into_iter().map(|e| e.sql).collect();
-    let one = |values: &mut Vec<ast::Expr>| {
-        values
-            .pop()
-            .map(|v| Box::new(sql::nested(v)))
-            .ok_or_else(internal)
-    };
     if let Some(op) = comparison_operator(function) {
         let (Some(right), Some(left)) = (values.pop(), values.pop()) else {
             return Err(internal());
@@ -66,66 +60,30 @@ pub(in crate::rewrite) fn grammar(
         });
     }
     let expr = match function {
-        F::And => sql::nested(
-            sql::all(values.into_iter().map(sql::nested).collect()).ok_or_else(internal)?,
-        ),
-        F::Or => {
-            let any = sql::chained(values.into_iter().map(sql::nested).collect(), &B::Or);
-            sql::nested(any.ok_or_else(internal)?)
-        }
-        F::Not => sql::not(*one(&mut values)?),
-        F::IsNull => ast::Expr::Nested(Box::new(ast::Expr::IsNull(one(&mut values)?))),
-        F::IsNotNull => ast::Expr::Nested(Box::new(ast::Expr::IsNotNull(one(&mut values)?))),
-        F::IsTrue => ast::Expr::Nested(Box::new(ast::Expr::IsTrue(one(&mut values)?))),
-        F::IsNotTrue => ast::Expr::Nested(Box::new(ast::Expr::IsNotTrue(one(&mut values)?))),
-        F::IsFalse => ast::Expr::Nested(Box::new(ast::Expr::IsFalse(one(&mut values)?))),
-        F::IsNotFalse => ast::Expr::Nested(Box::new(ast::Expr::IsNotFalse(one(&mut values)?))),
-        F::IsDistinctFrom | F::IsNotDistinctFrom => {
-            let (b, a) = (one(&mut values)?, one(&mut values)?);
-            let expr = if function == F::IsDistinctFrom {
-                ast::Expr::IsDistinctFrom(a, b)
-            } else {
-                ast::Expr::IsNotDistinctFrom(a, b)
-            };
-            ast::Expr::Nested(Box::new(expr))
-        }
-        F::In => {
-            let subject = Box::new(sql::nested(values.remove(0)));
-            ast::Expr::Nested(Box::new(if values.iter().all(crate::parse::is_constant) {
-                ast::Expr::InList {
-                    expr: subject,
-                    list: values,
-                    negated: false,
-                }
-            } else {
-                // PostgreSQL computes the subject of an IN anew for each item that is no constant.
-                let right = Box::new(ast::Expr::Array(ast::Array {
-                    elem: values,
-                    named: true,
-                }));
-                ast::Expr::AnyOp {
-                    left: subject,
-                    compare_op: B::Eq,
-                    right,
-                    is_some: false,
-                }
-            }))
-        }
+        F::And
+        | F::Or
+        | F::Not
+        | F::IsNull
+        | F::IsNotNull
+        | F::IsTrue
+        | F::IsNotTrue
+        | F::IsFalse
+        | F::IsNotFalse
+        | F::IsDistinctFrom
+        | F::IsNotDistinctFrom
+        | F::In => logical(function, values)?,
         F::Coalesce => sql::call("coalesce", values),
         F::NullIf => sql::call("nullif", values),
         F::Greatest => sql::call("greatest", values),
         F::Least => sql::call("least", values),
         F::BitAnd | F::BitOr | F::BitXor | F::ShiftLeft | F::ShiftRight => {
-            let (b, a) = (one(&mut values)?, one(&mut values)?);
+            let (b, a) = (last(&mut values)?, last(&mut values)?);
             sql::binary(*a, bitwise(function).ok_or_else(internal)?, *b)
         }
-        F::BitNot => {
-            let expr = one(&mut values)?;
-            ast::Expr::Nested(Box::new(ast::Expr::UnaryOp {
-                op: ast::UnaryOperator::BitwiseNot,
-                expr,
-            }))
-        }
+        F::BitNot => ast::Expr::Nested(Box::new(ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::BitwiseNot,
+            expr: last(&mut values)?,
+        })),
         F::Overlaps => sql::call("overlaps", values),
         F::TrimScale => sql::call("trim_scale", values),
         F::Scale => sql::call("scale", values),
@@ -149,6 +107,68 @@ pub(in crate::rewrite) fn grammar(
         tiny,
         nodes,
     })
+}
+
+fn last(values: &mut Vec<ast::Expr>) -> Result<Box<ast::Expr>, Refusal> {
+    values
+        .pop()
+        .map(|v| Box::new(sql::nested(v)))
+        .ok_or_else(internal)
+}
+
+/// Tests and connectives.
+fn logical(function: Function, mut values: Vec<ast::Expr>) -> Result<ast::Expr, Refusal> {
+    use Function as F;
+    Ok(match function {
+        F::And => sql::nested(
+            sql::all(values.into_iter().map(sql::nested).collect()).ok_or_else(internal)?,
+        ),
+        F::Or => {
+            let any = sql::chained(values.into_iter().map(sql::nested).collect(), &B::Or);
+            sql::nested(any.ok_or_else(internal)?)
+        }
+        F::Not => sql::not(*last(&mut values)?),
+        F::IsNull => ast::Expr::Nested(Box::new(ast::Expr::IsNull(last(&mut values)?))),
+        F::IsNotNull => ast::Expr::Nested(Box::new(ast::Expr::IsNotNull(last(&mut values)?))),
+        F::IsTrue => ast::Expr::Nested(Box::new(ast::Expr::IsTrue(last(&mut values)?))),
+        F::IsNotTrue => ast::Expr::Nested(Box::new(ast::Expr::IsNotTrue(last(&mut values)?))),
+        F::IsFalse => ast::Expr::Nested(Box::new(ast::Expr::IsFalse(last(&mut values)?))),
+        F::IsNotFalse => ast::Expr::Nested(Box::new(ast::Expr::IsNotFalse(last(&mut values)?))),
+        F::IsDistinctFrom | F::IsNotDistinctFrom => {
+            let (b, a) = (last(&mut values)?, last(&mut values)?);
+            let expr = if function == F::IsDistinctFrom {
+                ast::Expr::IsDistinctFrom(a, b)
+            } else {
+                ast::Expr::IsNotDistinctFrom(a, b)
+            };
+            ast::Expr::Nested(Box::new(expr))
+        }
+        F::In => in_list(values),
+        _ => return Err(internal()),
+    })
+}
+
+fn in_list(mut values: Vec<ast::Expr>) -> ast::Expr {
+    let subject = Box::new(sql::nested(values.remove(0)));
+    ast::Expr::Nested(Box::new(if values.iter().all(crate::parse::is_constant) {
+        ast::Expr::InList {
+            expr: subject,
+            list: values,
+            negated: false,
+        }
+    } else {
+        // PostgreSQL computes the subject of an IN again for each item that is not a constant.
+        let right = Box::new(ast::Expr::Array(ast::Array {
+            elem: values,
+            named: true,
+        }));
+        ast::Expr::AnyOp {
+            left: subject,
+            compare_op: B::Eq,
+            right,
+            is_some: false,
+        }
+    }))
 }
 
 /// Functions that look at values as they are stored.

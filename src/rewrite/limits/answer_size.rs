@@ -11,7 +11,7 @@ use crate::rewrite::choice::{ChoiceKind, ChoicePlan};
 /// few groups means no shorter answers.
 const PER_GROUP: u64 = 10;
 const GROUPS_LEAST: u64 = 100_000;
-/// A value that is chosen takes as long as so many sums.
+/// A chosen value takes as long as this many sums.
 const CHOICE: u64 = 16;
 /// Coordinates that an error is computed of in the time of one more number.
 const COORDINATES: u64 = 16;
@@ -73,13 +73,13 @@ fn listed(plan: &ReleasePlan) -> u64 {
 }
 
 fn width(plan: &ReleasePlan) -> u64 {
-    let drawn = |part: &ChoicePlan| match &part.kind {
+    let drawn = |choice: &ChoicePlan| match &choice.kind {
         ChoiceKind::Count {
             calibrated,
             weights: _,
             clip: _,
         } => calibrated.len() as u64,
-        ChoiceKind::Choice { .. } => part.question.width() as u64 * CHOICE,
+        ChoiceKind::Choice { .. } => choice.question.width() as u64 * CHOICE,
     };
     let coordinates = plan.coordinates.len() as u64;
     let told: u64 = plan
@@ -87,5 +87,7 @@ fn width(plan: &ReleasePlan) -> u64 {
         .iter()
         .map(|told| told.formula.aggregates().len() as u64)
         .sum();
-    coordinates + plan.parts.iter().map(drawn).sum::<u64>() + told * (1 + coordinates / COORDINATES)
+    coordinates
+        + plan.choices.iter().map(drawn).sum::<u64>()
+        + told * (1 + coordinates / COORDINATES)
 }

@@ -15,33 +15,32 @@ use crate::resolve::{TEXT_MAX, regex_arcs, regex_of_similar, regex_reach, regex_
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
 const NANOSECONDS_MAX: u64 = 20_000_000;
 
-/// Nanoseconds that the rows which joins make of one unit's may take in one question, in
-/// expressions, sorts and the joins themselves.
+/// Nanoseconds that all joined rows of one unit may take in one question: in expressions, sorts and
+/// the joins themselves.
 const UNIT_NANOSECONDS_MAX: u64 = 250_000_000;
 
-/// How much less that is where a row may stand beside any number of public rows, and in EXISTS:
+/// The limits are divided by this in EXISTS, and where a row may join any number of public rows:
 /// expressions are computed for each pair.
 const PAIRS: u64 = 10;
 
 /// Digits that a column's value may have: up to 10^38, with the decimals that it keeps.
 const COLUMN_DIGITS: u64 = 98;
 
-/// The same of a float8 as a numeric: fifteen digits behind three hundred zeros.
+/// Digits of a float8 as a numeric: fifteen digits after three hundred zeros.
 const FLOAT_DIGITS: u64 = 340;
 
-/// Most digits that PostgreSQL keeps of a product, decimals included.
+/// Most digits that PostgreSQL keeps in a product, decimals included.
 const DIGITS_MAX: u64 = 16_500;
 
 /// Characters to which a text is cut.
 const LENGTH_MAX: u64 = TEXT_MAX as u64;
 
-/// Nanoseconds that statements may take, at most, for one row and for those that joins make of one
-/// unit's.
+/// Nanoseconds that statements may take, at most, for one row and for all joined rows of one unit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::rewrite) struct RowCost {
     pub row: u64,
     pub unit: u64,
-    /// The same where each row stands beside one public row alone.
+    /// For one row, if each row joins one public row only.
     pub alone: u64,
 }
 
@@ -65,7 +64,7 @@ impl AddAssign for RowCost {
 }
 
 impl RowCost {
-    /// Of statements each row of which may stand beside any number of public rows.
+    /// The cost of statements whose rows may each join any number of public rows.
     pub fn multiplied(self) -> Self {
         Self {
             row: self.row.saturating_mul(PAIRS),
@@ -74,7 +73,7 @@ impl RowCost {
         }
     }
 
-    /// For each public row that stands beside them all.
+    /// The cost for each public row that every private row is paired with.
     pub fn beside(self) -> u64 {
         self.row.max(self.alone)
     }

@@ -1,7 +1,8 @@
-//! Steps within one unit as derived tables. Their aggregates are exact, total and functions of the
-//! set of a unit's rows.
+//! Grouping, windows, unions and bounds within one unit, as derived tables. Their results are
+//! exact, cannot fail, and are functions of the set of a unit's rows.
 
 pub(in crate::rewrite) mod pairs;
+mod window_call;
 
 use std::collections::HashMap;
 
@@ -13,13 +14,14 @@ use super::emit::sql;
 use super::vector::clipped_aggregate::hashed;
 use crate::catalog::Type;
 use crate::ir::{
-    Aggregate, ColumnId, Distinct, Edge, End, Expr, Frame, FrameMode, Moment, Operation, Order,
-    Position, Quantifier, Relation, VarianceKind, Window, WindowFunction,
+    Aggregate, ColumnId, Distinct, End, Expr, Fractions, Moment, Operation, Quantifier, Relation,
+    VarianceKind, Window,
 };
 use crate::refusal::Refusal;
 use pairs::Pairs;
+use window_call::window_call;
 
-/// Names the place of a row among its unit's.
+/// The column with a row's number among those of its unit.
 const PLACE: &str = "place";
 
 impl Relations<'_> {
@@ -56,7 +58,7 @@ impl Relations<'_> {
         for (id, aggregate) in aggregates.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
             projection.push(sql::aliased(
-                self.spent_on(within(aggregate, &expressions, None)?)?,
+                self.spent_on(aggregate_call(aggregate, &expressions, None)?)?,
                 &name,
             ));
             cells.insert(*id, typed(sql::column(&alias, &name), &aggregate.data_type));
@@ -64,8 +66,8 @@ impl Relations<'_> {
         if projection.is_empty() {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
-        // Conditions on keys are pushed below the grouping, each with a copy of what it mentions;
-        // those on aggregates are not.
+        // PostgreSQL pushes conditions on keys below the grouping, each with a copy of the key;
+        // those on aggregates stay above.
         let keys = group_by.len();
         let query = sql::select(
             projection,
@@ -83,8 +85,8 @@ impl Relations<'_> {
 }
 
 impl Relations<'_> {
-    /// Window calls over the rows of one unit. What depends on the order of rows is ordered by
-    /// everything that is read of them, so that ties are equal rows.
+    /// Window calls over the rows of one unit. Where the order of rows matters, they are ordered by
+    /// every column that is read, so that tied rows are equal.
     pub(super) fn window(
         &self,
         input: &Relation,
@@ -121,7 +123,7 @@ impl Relations<'_> {
         for (id, window) in columns.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
             projection.push(sql::aliased(
-                self.spent_on(called(window, &expressions, &ties)?)?,
+                self.spent_on(window_call(window, &expressions, &ties)?)?,
                 &name,
             ));
             cells.insert(*id, typed(sql::column(&alias, &name), &window.data_type));
@@ -135,7 +137,7 @@ impl Relations<'_> {
             sql::all(flat.conditions.into_iter().map(sql::nested).collect()),
             Vec::new(),
         );
-        // No window holds back conditions on what it partitions by.
+        // PostgreSQL pushes conditions on a window's partition below it.
         let query = fenced(query, given);
         Ok(Flat {
             from: sql::tables(sql::derived(query, &alias)),
@@ -144,8 +146,12 @@ impl Relations<'_> {
         })
     }
 
-    /// At most so many rows of each unit, by a hash of everything that is read of them: which rows
-    /// stay is a function of the set of them.
+    /// At most `rows` rows of each unit, the first by a hash of every column that is read and then
+    /// by those columns.
+    ///
+    /// # Guarantee
+    /// Each unit has at most `rows` rows, and which ones stay is a function of the set of that
+    /// unit's rows.
     pub(super) fn bounded(
         &self,
         input: &Relation,
@@ -162,12 +168,12 @@ impl Relations<'_> {
         ids.sort();
         let mut order = Vec::new();
         let (mut projection, mut cells) = (Vec::new(), HashMap::new());
-        // By place: the number of a column depends on the rest of the statement.
+        // Named by position: a column's id depends on the rest of the statement.
         for (at, id) in ids.into_iter().enumerate() {
             let cell = &flat.cells[id];
             let name = format!("c{at}");
             projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
-            // Of the unit's own column its rows hold one value.
+            // All rows of a unit hold one value of the unit's own column.
             order.extend(if *id == unit {
                 Vec::new()
             } else {
@@ -279,224 +285,13 @@ impl Relations<'_> {
     }
 }
 
-/// One window call.
-fn called(
-    window: &Window,
-    expressions: &Expressions<'_>,
-    ties: &[ast::Expr],
-) -> Result<ast::Expr, Refusal> {
-    let Window {
-        ranked,
-        partition,
-        order,
-        frame,
-        data_type: _,
-    } = window;
-    let partition_by = partition
-        .iter()
-        .map(|e| expressions.presence(e))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut order_by = Vec::new();
-    for Order {
-        expr,
-        descending,
-        nulls_first,
-    } in order
-    {
-        // PostgreSQL adds offsets to what is ordered by: that must stay within its type.
-        let is_measured = frame.as_ref().is_some_and(Frame::measures);
-        let key = if is_measured {
-            expressions.emit(expr)?.0
-        } else {
-            expressions.presence(expr)?
-        };
-        order_by.push(sql::ordered(key, *descending, *nulls_first));
-    }
-    let completed = || {
-        order_by
-            .iter()
-            .cloned()
-            .chain(
-                ties.iter()
-                    .map(|tie| sql::ordered(tie.clone(), false, false)),
-            )
-            .collect()
-    };
-    let spec = |order_by| ast::WindowSpec {
-        window_name: None,
-        partition_by: partition_by.clone(),
-        order_by,
-        window_frame: None,
-    };
-    let emitted = |value: &Expr| Ok::<_, Refusal>(expressions.emit(value)?.0);
-    Ok(match ranked {
-        WindowFunction::PercentRank => sql::windowed(
-            sql::call("percent_rank", Vec::new()),
-            spec(order_by.clone()),
-        ),
-        WindowFunction::Share => {
-            sql::windowed(sql::call("cume_dist", Vec::new()), spec(order_by.clone()))
-        }
-        WindowFunction::RowNumber => {
-            sql::windowed(sql::call("row_number", Vec::new()), spec(completed()))
-        }
-        WindowFunction::Rank => {
-            sql::windowed(sql::call("rank", Vec::new()), spec(order_by.clone()))
-        }
-        WindowFunction::DenseRank => {
-            sql::windowed(sql::call("dense_rank", Vec::new()), spec(order_by.clone()))
-        }
-        WindowFunction::Tile(count) => sql::windowed(
-            sql::call("ntile", vec![sql::number(&count.to_string())]),
-            spec(completed()),
-        ),
-        WindowFunction::Neighbour { value, offset } => {
-            let name = if *offset < 0 { "lag" } else { "lead" };
-            let arguments = vec![emitted(value)?, sql::number(&offset.abs().to_string())];
-            sql::windowed(sql::call(name, arguments), spec(completed()))
-        }
-        WindowFunction::Placed { value, place } => {
-            let window = Placed {
-                partition_by: &partition_by,
-                order_by: &order_by,
-                ties,
-            };
-            window.call(emitted(value)?, *place, frame.as_ref())
-        }
-        WindowFunction::Aggregate(aggregate) => {
-            // Rows that tie are peers: they come into a frame of RANGE or GROUPS together, and into
-            // one of ROWS one by one.
-            let order_by = if frame.as_ref().is_some_and(|f| f.mode == FrameMode::Rows) {
-                completed()
-            } else {
-                order_by.clone()
-            };
-            within(
-                aggregate,
-                expressions,
-                Some(ast::WindowSpec {
-                    window_frame: frame.as_ref().map(printed),
-                    ..spec(order_by)
-                }),
-            )?
-        }
-    })
-}
-
-/// A window whose rows have one order.
-struct Placed<'a> {
-    partition_by: &'a [ast::Expr],
-    order_by: &'a [ast::OrderByExpr],
-    ties: &'a [ast::Expr],
-}
-
-impl Placed<'_> {
-    /// FIRST_VALUE, LAST_VALUE or NTH_VALUE. By default a frame ends with the last row that ties
-    /// with the current one, not with the last in the completed order.
-    fn call(&self, value: ast::Expr, place: Position, frame: Option<&Frame>) -> ast::Expr {
-        let ties = |descending: bool| {
-            self.ties
-                .iter()
-                .map(move |tie| sql::ordered(tie.clone(), descending, false))
-        };
-        let over = |call: ast::Expr,
-                    order_by: Vec<ast::OrderByExpr>,
-                    window_frame: Option<ast::WindowFrame>| {
-            sql::windowed(
-                call,
-                ast::WindowSpec {
-                    window_name: None,
-                    partition_by: self.partition_by.to_vec(),
-                    order_by,
-                    window_frame,
-                },
-            )
-        };
-        let completed = || self.order_by.iter().cloned().chain(ties(false)).collect();
-        let (name, arguments) = match place {
-            Position::First => ("first_value", vec![value.clone()]),
-            Position::Last => ("last_value", vec![value.clone()]),
-            Position::Nth(nth) => (
-                "nth_value",
-                vec![value.clone(), sql::number(&nth.to_string())],
-            ),
-        };
-        let call = sql::call(name, arguments);
-        match (frame, place) {
-            (Some(frame), _) => over(call, completed(), Some(printed(frame))),
-            (None, Position::First) => over(call, completed(), None),
-            (None, Position::Last) => {
-                // The last of the rows that tie is the first of them from the other end.
-                let peers = self
-                    .partition_by
-                    .iter()
-                    .cloned()
-                    .chain(self.order_by.iter().map(|o| o.expr.clone()))
-                    .collect();
-                let first = sql::call("first_value", vec![value]);
-                let spec = ast::WindowSpec {
-                    window_name: None,
-                    partition_by: peers,
-                    order_by: ties(true).collect(),
-                    window_frame: None,
-                };
-                sql::windowed(first, spec)
-            }
-            (None, Position::Nth(nth)) => {
-                let all = Frame {
-                    mode: FrameMode::Rows,
-                    start: Edge::First,
-                    end: Edge::Last,
-                };
-                let reached = over(
-                    sql::aggregate("count", None, None),
-                    self.order_by.to_vec(),
-                    None,
-                );
-                let reached = sql::binary(
-                    reached,
-                    ast::BinaryOperator::GtEq,
-                    sql::number(&nth.to_string()),
-                );
-                sql::case(
-                    vec![(reached, over(call, completed(), Some(printed(&all))))],
-                    None,
-                )
-            }
-        }
-    }
-}
-
-fn printed(frame: &Frame) -> ast::WindowFrame {
-    let Frame { mode, start, end } = frame;
-    let offset = |e: &Expr| Some(Box::new(sql::constant(e.as_literal(), &e.data_type)));
-    let edge = |edge: &Edge| match edge {
-        Edge::First => ast::WindowFrameBound::Preceding(None),
-        Edge::Before(e) => ast::WindowFrameBound::Preceding(offset(e)),
-        Edge::Current => ast::WindowFrameBound::CurrentRow,
-        Edge::After(e) => ast::WindowFrameBound::Following(offset(e)),
-        Edge::Last => ast::WindowFrameBound::Following(None),
-    };
-    let units = match mode {
-        FrameMode::Rows => ast::WindowFrameUnits::Rows,
-        FrameMode::Range => ast::WindowFrameUnits::Range,
-        FrameMode::Groups => ast::WindowFrameUnits::Groups,
-    };
-    ast::WindowFrame {
-        units,
-        start_bound: edge(start),
-        end_bound: Some(edge(end)),
-    }
-}
-
-/// What orders rows by everything in one column: equal values of unlike spelling are told apart by
-/// their text.
+/// Orders rows by a column, and equal values with different spellings by their text.
 ///
 /// # Errors
 /// 0A000 for a type that has no order.
 fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
     let ast::Expr::CompoundIdentifier(_) = &cell.raw else {
-        // Computed of the other columns.
+        // Computed from the other columns.
         return Ok(Vec::new());
     };
     let bytes = |expr: ast::Expr| ast::Expr::Collate {
@@ -525,7 +320,7 @@ fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
     })
 }
 
-/// The same where rows are no more than told apart: what has no order is told by its text.
+/// Distinguishes rows by a column; a value of a type without an order is compared by its text.
 fn told_apart(cell: &Cell) -> Vec<ast::Expr> {
     let text = || ast::Expr::Collate {
         expr: Box::new(sql::cast(cell.raw.clone(), &Type::Text)),
@@ -534,7 +329,8 @@ fn told_apart(cell: &Cell) -> Vec<ast::Expr> {
     spelled_out(cell).unwrap_or_else(|_| vec![text()])
 }
 
-/// Arms of unlike collations would have none: an error at the first comparison.
+/// Arms with different collations would leave the column without one: an error at the first
+/// comparison.
 fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
         Type::Text | Type::Varchar(_) | Type::Char(_) => sql::nested(ast::Expr::Collate {
@@ -545,8 +341,8 @@ fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
     }
 }
 
-/// One aggregate over the rows of a group, or of a window where `over` says which.
-fn within(
+/// One aggregate over the rows of a group, or of the window `over`.
+fn aggregate_call(
     aggregate: &Aggregate,
     expressions: &Expressions<'_>,
     over: Option<ast::WindowSpec>,
@@ -572,9 +368,9 @@ fn within(
             filter.clone(),
         )))
     };
-    // Of equal numerics any may stand for all: without their scales, on which the digits of a
-    // quotient depend.
-    let unlike = |name: &str, value: &Expr| {
+    // DISTINCT keeps one of several equal numerics. Their scales, on which the digits of a quotient
+    // depend, are trimmed first.
+    let distinct = |name: &str, value: &Expr| {
         let value = one_spelling(
             expressions.emit(value)?.0,
             &value.data_type.without_digits(),
@@ -589,7 +385,7 @@ fn within(
     Ok(match operation {
         Operation::CountRows => placed(count(None)),
         Operation::Count(value) => placed(count(Some(expressions.presence(value)?))),
-        // A bare column is counted as it is stored: its clamp would make one of two values.
+        // A bare column is counted as it is stored: a clamp would make one out of two values.
         Operation::Distinct(Distinct::Value(value)) => {
             placed(sql::distinct(count(Some(expressions.presence(value)?))))
         }
@@ -602,52 +398,18 @@ fn within(
         }
         Operation::Sum(value) => of("sum", value)?,
         Operation::Average(value) => of("avg", value)?,
-        Operation::Unlike { value, moment } => unlike(moment_name(*moment), value)?,
+        Operation::Unlike { value, moment } => distinct(moment_name(*moment), value)?,
         Operation::Variance { value, kind } => of(moment_name(Moment::Spread(*kind)), value)?,
-        Operation::Extreme {
-            value,
-            end: End::Least,
-        } => one_spelling(of("min", value)?, data_type),
-        Operation::Extreme {
-            value,
-            end: End::Greatest,
-        } => one_spelling(of("max", value)?, data_type),
-        Operation::Truth {
-            value,
-            of: Quantifier::All,
-        } => of("bool_and", value)?,
-        Operation::Truth {
-            value,
-            of: Quantifier::Any,
-        } => of("bool_or", value)?,
+        Operation::Extreme { value, end } => one_spelling(of(end_name(*end), value)?, data_type),
+        Operation::Truth { value, of: over } => of(truth_name(*over), value)?,
         Operation::Quantile {
             value,
             fractions,
             continuous,
             descending,
         } => {
-            let name = if *continuous {
-                "percentile_cont"
-            } else {
-                "percentile_disc"
-            };
-            let [fraction] = fractions.all() else {
-                return Err(super::emit::guard::internal());
-            };
-            let fraction = sql::number(&format!(
-                "{}.{:06}",
-                fraction / 1_000_000,
-                fraction % 1_000_000
-            ));
-            one_spelling(
-                sql::within_group(
-                    name,
-                    Some(fraction),
-                    sql::ordered(expressions.emit(value)?.0, *descending, false),
-                    filter,
-                ),
-                data_type,
-            )
+            let order = sql::ordered(expressions.emit(value)?.0, *descending, false);
+            one_spelling(quantile(fractions, *continuous, order, filter)?, data_type)
         }
         Operation::Mode { value, descending } => one_spelling(
             sql::within_group(
@@ -665,6 +427,43 @@ fn within(
     })
 }
 
+fn end_name(end: End) -> &'static str {
+    match end {
+        End::Least => "min",
+        End::Greatest => "max",
+    }
+}
+
+fn truth_name(of: Quantifier) -> &'static str {
+    match of {
+        Quantifier::All => "bool_and",
+        Quantifier::Any => "bool_or",
+    }
+}
+
+/// A quantile at one fraction.
+fn quantile(
+    fractions: &Fractions,
+    continuous: bool,
+    order: ast::OrderByExpr,
+    filter: Option<ast::Expr>,
+) -> Result<ast::Expr, Refusal> {
+    let name = if continuous {
+        "percentile_cont"
+    } else {
+        "percentile_disc"
+    };
+    let [fraction] = fractions.all() else {
+        return Err(super::emit::guard::internal());
+    };
+    let fraction = sql::number(&format!(
+        "{}.{:06}",
+        fraction / 1_000_000,
+        fraction % 1_000_000
+    ));
+    Ok(sql::within_group(name, Some(fraction), order, filter))
+}
+
 fn moment_name(moment: Moment) -> &'static str {
     match moment {
         Moment::Sum => "sum",
@@ -676,7 +475,7 @@ fn moment_name(moment: Moment) -> &'static str {
     }
 }
 
-/// One spelling for all equal values: which row's is shown must not depend on their order.
+/// One spelling for all equal values, so that a group's value does not depend on the rows' order.
 fn one_spelling(key: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
         Type::Numeric(None) => sql::call("trim_scale", vec![key]),

@@ -1,4 +1,260 @@
-//! What a plan holds: the part still to be paid for, and what roll-ups need.
+//! What a statement's plan holds: its releases, the part still to be paid for, and what roll-ups
+//! need.
 
+pub(in crate::rewrite) mod fingerprint;
 pub(in crate::rewrite) mod rollup;
 pub(in crate::rewrite) mod unpaid;
+
+use sqlparser::ast;
+
+use super::limits::row_cost::RowCost;
+use super::{ChoicePlan, Coordinate, Facts, Family, Measure, Output, Price, Statement};
+use crate::analyze::{KeyCombinations, KeyRule};
+use crate::catalog::{Collation, Type};
+use crate::ir::{MiddleQuery, TableId, Uncertainty};
+use crate::mechanism::Loss;
+use crate::policy::ViewKind;
+
+/// What will be asked, how it is made private, and what it costs. Built here alone; running it
+/// needs a charge that covers it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    pub(in crate::rewrite) outer: ast::Query,
+    pub(in crate::rewrite) releases: Vec<ReleasePlan>,
+    pub(in crate::rewrite) middles: Vec<MiddleQuery>,
+    pub(in crate::rewrite) loss: Loss,
+    pub(in crate::rewrite) public_tables: Vec<TableId>,
+    pub(in crate::rewrite) views: Vec<ViewKind>,
+    pub(in crate::rewrite) fingerprint: [u8; 32],
+}
+
+impl Plan {
+    /// The analyst's query over released rows.
+    pub fn outer(&self) -> &ast::Query {
+        &self.outer
+    }
+
+    pub fn releases(&self) -> &[ReleasePlan] {
+        &self.releases
+    }
+
+    /// Queries over earlier releases, whose rows later ones read as constants.
+    pub fn middles(&self) -> &[MiddleQuery] {
+        &self.middles
+    }
+
+    /// The releases in an order in which each follows those that its constants come from.
+    pub fn order(&self) -> Vec<usize> {
+        let mut order = Vec::new();
+        for release in 0..self.releases.len() {
+            self.place(release, &mut order);
+        }
+        order
+    }
+
+    fn place(&self, release: usize, order: &mut Vec<usize>) {
+        if order.contains(&release) {
+            return;
+        }
+        for (middle, _) in self.releases[release].constants() {
+            for earlier in &self.middles[*middle].releases {
+                self.place(*earlier, order);
+            }
+        }
+        order.push(release);
+    }
+
+    /// The price of everything in it, in one debit.
+    pub fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    pub fn public_tables(&self) -> &[TableId] {
+        &self.public_tables
+    }
+
+    /// Views of pgveil's own that the outer query reads.
+    pub fn views(&self) -> &[ViewKind] {
+        &self.views
+    }
+
+    /// Digest of what is asked and at what noise; a charge names it.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.fingerprint
+    }
+}
+
+/// One release of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReleasePlan {
+    /// The vector's; `None` where the data is not asked and only the keys' domains are shown.
+    pub(in crate::rewrite) statement: Option<Statement>,
+    /// What the statements' parameters `$1`, `$2`, … stand for: a middle query and one of its
+    /// columns. All values of that column are bound as one array.
+    pub(in crate::rewrite) constants: Vec<(usize, usize)>,
+    /// How often each constant is searched as a list, for each row.
+    pub(in crate::rewrite) searches: Vec<u64>,
+    pub(in crate::rewrite) keys: Vec<(Type, KeyRule)>,
+    pub(in crate::rewrite) tuples: Vec<KeyCombinations>,
+    /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
+    pub(in crate::rewrite) sets: Vec<Vec<usize>>,
+    pub(in crate::rewrite) coordinates: Vec<Coordinate>,
+    /// Whether the statement's integers are on the refined grids already.
+    pub(in crate::rewrite) refined: bool,
+    pub(in crate::rewrite) measures: Vec<Measure>,
+    pub(in crate::rewrite) outputs: Vec<(Output, Type)>,
+    pub(in crate::rewrite) uncertainties: Vec<Uncertainty>,
+    pub(in crate::rewrite) price: Option<Price>,
+    /// What has its own statement and noise, outside the vector.
+    pub(in crate::rewrite) choices: Vec<ChoicePlan>,
+    /// Digest of all that decides the released values, except the vector's noise and the values of
+    /// the constants.
+    pub(in crate::rewrite) question: [u8; 32],
+    /// `None` where no roll-up is possible.
+    pub(in crate::rewrite) family: Option<Family>,
+    /// Catalog digests the plan relied on: (oid, schema, name, fingerprint).
+    pub(in crate::rewrite) relied_on: Vec<(u32, String, String, String)>,
+    pub(in crate::rewrite) description: Vec<String>,
+    pub(in crate::rewrite) facts: Facts,
+    /// Columns that the outer query may order by and whose collation is not the database's.
+    pub(in crate::rewrite) collations: Vec<(String, Collation)>,
+    /// How long its statements may take for one row, and for all rows that joins make of it.
+    pub(in crate::rewrite) work: RowCost,
+    /// Public rows that each private row is paired with: tables, and middle queries.
+    pub(in crate::rewrite) fan_outs: Vec<(Vec<TableId>, Vec<usize>)>,
+}
+
+impl ReleasePlan {
+    pub fn sql(&self) -> Option<&str> {
+        self.statement.as_ref().map(Statement::sql)
+    }
+
+    pub fn constants(&self) -> &[(usize, usize)] {
+        &self.constants
+    }
+
+    /// Nanoseconds that its statements may take for each pair of a private row and a public one.
+    pub fn work(&self) -> u64 {
+        self.work.beside()
+    }
+
+    /// Public rows that each private row is paired with, whatever it holds: those of tables, and of
+    /// middle queries.
+    pub fn fan_outs(&self) -> &[(Vec<TableId>, Vec<usize>)] {
+        &self.fan_outs
+    }
+
+    /// How often each constant is searched as a list, for each row.
+    pub fn searches(&self) -> &[u64] {
+        &self.searches
+    }
+
+    pub fn keys(&self) -> &[(Type, KeyRule)] {
+        &self.keys
+    }
+
+    /// Keys whose listed values occur in these combinations only.
+    pub fn tuples(&self) -> &[KeyCombinations] {
+        &self.tuples
+    }
+
+    pub fn sets(&self) -> &[Vec<usize>] {
+        &self.sets
+    }
+
+    /// How many columns of each statement name a group: the keys, and the grouping set's number
+    /// where there are several.
+    pub fn key_columns(&self) -> usize {
+        self.keys.len() + usize::from(!self.sets.is_empty())
+    }
+
+    pub fn coordinates(&self) -> &[Coordinate] {
+        &self.coordinates
+    }
+
+    pub fn is_refined(&self) -> bool {
+        self.refined
+    }
+
+    pub fn measures(&self) -> &[Measure] {
+        &self.measures
+    }
+
+    pub fn outputs(&self) -> &[(Output, Type)] {
+        &self.outputs
+    }
+
+    /// What is reported of the outputs' noise, each in its own column.
+    pub fn uncertainties(&self) -> &[Uncertainty] {
+        &self.uncertainties
+    }
+
+    pub fn price(&self) -> Option<&Price> {
+        self.price.as_ref()
+    }
+
+    pub fn choices(&self) -> &[ChoicePlan] {
+        &self.choices
+    }
+
+    /// Every statement of the release: the vector's if there is one, then those of the choices.
+    pub fn statements(&self) -> Vec<&Statement> {
+        self.statement
+            .iter()
+            .chain(self.choices.iter().map(|choice| &choice.statement))
+            .collect()
+    }
+
+    pub(in crate::rewrite) fn printed(&self) -> usize {
+        self.statements()
+            .into_iter()
+            .map(|statement| statement.sql().len())
+            .sum()
+    }
+
+    /// What all of it costs.
+    pub fn loss(&self) -> Option<Loss> {
+        let vector = self.price.as_ref().map_or(Loss::ZERO, |p| p.loss);
+        self.choices
+            .iter()
+            .try_fold(vector, |sum, choice| sum.compose(choice.loss))
+    }
+
+    /// How many columns a group has: the measures, then those of the choices.
+    pub fn width(&self) -> usize {
+        self.measures.len()
+            + self
+                .choices
+                .iter()
+                .map(|choice| choice.question.width())
+                .sum::<usize>()
+    }
+
+    /// Two releases with one question and the same constants differ in noise alone.
+    pub fn question(&self) -> [u8; 32] {
+        self.question
+    }
+
+    /// What it shares with releases that are roll-ups of it, and with those that it rolls up.
+    pub fn family(&self) -> Option<&Family> {
+        self.family.as_ref()
+    }
+
+    pub fn relied_on(&self) -> &[(u32, String, String, String)] {
+        &self.relied_on
+    }
+
+    /// The labelled tree, sensitivity and noise, a line each: what EXPLAIN shows.
+    pub fn description(&self) -> &[String] {
+        &self.description
+    }
+
+    /// The description as values.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    pub fn collations(&self) -> &[(String, Collation)] {
+        &self.collations
+    }
+}

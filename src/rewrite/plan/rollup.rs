@@ -1,10 +1,10 @@
-//! What questions have in common that are answered by sums of each other's groups: the rows that
-//! are read, and the exact integers that are added up of each.
+//! Families of releases, whose answers can be roll-ups of each other: which rows they read, and
+//! which exact integers they add up.
 //!
 //! Two releases of one family read the same FROM for the same units. Where one is grouped more
-//! finely, over lists of keys that are shown whole, the other's exact integers are sums of its
-//! cells: of the cells that meet the conditions it has on top. So are their noisy ones, which is
-//! post-processing.
+//! finely, by listed keys that are all shown, the exact integers of the coarser one are sums over
+//! the finer one's groups that meet the coarser one's additional conditions. Sums of the finer
+//! one's noisy integers answer the coarser question, as post-processing.
 
 use num_integer::Integer;
 use sha2::{Digest, Sha256};
@@ -13,52 +13,52 @@ use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{ColumnId, Expr, JoinKind, Relation};
 use crate::refusal::Refusal;
+use crate::rewrite::emission::Emission;
 use crate::rewrite::emit::expression::Expressions;
 use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::price::{Bounding, Portion};
-use crate::rewrite::vector::base_rows::{ground, inlined_columns};
+use crate::rewrite::vector::base_rows::{base_rows, inlined_columns};
 use crate::rewrite::vector::clipped_aggregate::ClippedAggregate;
 use crate::rewrite::vector::coordinates::{Coordinate, Count, Mask, Measure};
 use crate::rewrite::vector::rotation::made_of;
-use crate::rewrite::{Emission, Price, ReleasePlan};
+use crate::rewrite::{Price, ReleasePlan};
 
-/// How a release stands in its family.
+/// A release's family, and what roll-ups compare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
-    /// Of the policy's version, FROM, the unit and what its rows are bounded by. Conditions, keys
-    /// and aggregates are no part of it.
+    /// Digest of the policy's version, FROM, the unit and the bound on its rows. Conditions, keys
+    /// and aggregates are not part of it.
     pub digest: [u8; 32],
     /// What its statement may spend.
     pub epsilon: f64,
     pub conditions: Vec<Condition>,
     /// Parallel to the release's keys.
     pub keys: Vec<Grouping>,
-    /// Columns that conditions and keys read, of types whose equal values are one to every
-    /// expression that can be evaluated.
+    /// Columns that conditions and keys read, of types whose equal values have one spelling.
     pub columns: Vec<Reading>,
-    /// The name of what each coordinate of the plain layout adds up; `None` where that of a group
-    /// is not the sum of those of its parts.
+    /// The name of what each coordinate of the plain layout adds up; `None` where a group's value
+    /// is not the sum of those of finer groups.
     pub coordinates: Vec<Option<String>>,
-    /// What can be had of the coordinates that are released.
+    /// The totals that the released coordinates give.
     pub totals: Vec<Total>,
 }
 
 /// A conjunct of WHERE.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// Of what is emitted: the same text is the same condition, since FROM is the same.
+    /// Digest of the emitted SQL. Equal texts are equal conditions, since FROM is the same.
     pub digest: String,
-    /// `None` where it reads a subquery, or stands within a join.
+    /// `None` where it reads a subquery or is within a join.
     pub expr: Option<Expr>,
 }
 
 /// A key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grouping {
-    /// Of what is emitted.
+    /// Digest of the emitted SQL.
     pub digest: String,
     pub expr: Expr,
-    /// No row that meets the conditions has another value than those listed.
+    /// Whether every row that meets the conditions has one of the listed values.
     pub is_whole: bool,
 }
 
@@ -66,14 +66,14 @@ pub struct Grouping {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub id: ColumnId,
-    /// Of what is emitted.
+    /// Digest of the emitted SQL.
     pub digest: String,
-    /// Expressions read it as it is stored: beside another column a clamped one is sometimes read
-    /// otherwise than alone.
+    /// Whether expressions read it as it is stored, without a clamp. Comparisons of two columns
+    /// sometimes read a clamped column without its clamp.
     pub is_bare: bool,
 }
 
-/// An exact total over rows: coordinates that are released, so many times each, divided.
+/// An exact total over rows: a sum of multiples of released coordinates, divided.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Total {
     pub name: String,
@@ -81,9 +81,9 @@ pub struct Total {
     pub divisor: u64,
 }
 
-/// `None` where neither a coarser nor a finer question can have a part in it: without a vector,
-/// with keys by threshold, with constants made of other releases, or with narrower bounds than the
-/// policy's, which cut finer groups otherwise.
+/// The family of a release; `None` where neither a coarser nor a finer question can have a part in
+/// it. That is so without a vector, with keys by threshold, with constants from other releases, and
+/// with narrower bounds than the policy's, which cut finer groups in another way.
 pub(in crate::rewrite) fn family(
     emission: &Emission<'_>,
     plan: &ReleasePlan,
@@ -93,19 +93,10 @@ pub(in crate::rewrite) fn family(
     let Some(price) = &plan.price else {
         return Ok(None);
     };
-    let listed = plan
-        .keys
-        .iter()
-        .all(|(_, rule)| matches!(rule, KeyRule::Domain(_)));
     let session_settings = &portion.terms.session_settings;
     let narrowed =
         session_settings.groups_per_unit.is_some() || session_settings.rows_per_unit.is_some();
-    if !listed
-        || narrowed
-        || price.threshold.is_some()
-        || !plan.tuples.is_empty()
-        || !emission.order.ids.is_empty()
-    {
+    if !has_listed_groups(plan) || narrowed || !emission.order.ids.is_empty() {
         return Ok(None);
     }
     let flat = emission.flat()?;
@@ -113,7 +104,7 @@ pub(in crate::rewrite) fn family(
     digest.update(emission.policy.version.as_bytes());
     digest.update(flat.from.to_string().as_bytes());
     let conditions = emission.conditions(&flat)?;
-    let ground = ground(
+    let base_rows = base_rows(
         emission.release,
         emission.policy,
         emission.analyzed.columns(),
@@ -123,12 +114,12 @@ pub(in crate::rewrite) fn family(
     digest.update(
         format!(
             " {} {:?} {}",
-            ground.unit, lineage.rows_per_unit, emission.release.one_row_per_unit
+            base_rows.unit, lineage.rows_per_unit, emission.release.one_row_per_unit
         )
         .as_bytes(),
     );
     let expressions = Expressions {
-        cells: &ground.cells,
+        cells: &base_rows.cells,
         relations: None,
     };
     let keys = emission.groupings(&expressions)?;
@@ -141,47 +132,15 @@ pub(in crate::rewrite) fn family(
     let named = |coordinate: &Coordinate| {
         Ok::<_, Refusal>(name(
             coordinate,
-            levels.partial(coordinate, &expressions)?.to_string(),
+            levels.unit_total(coordinate, &expressions)?.to_string(),
         ))
     };
-    let is_additive = |coordinate: &Coordinate| match coordinate {
-        // Of rows that are a unit's only ones in their group, or of a unit that is in one group
-        // alone.
-        Coordinate::Units { .. } => price.within_clip || emission.release.one_group_per_unit,
-        Coordinate::Rows { .. } | Coordinate::Flags { .. } | Coordinate::Nulls { .. } => true,
-        Coordinate::Values { .. }
-        | Coordinate::Share { .. }
-        | Coordinate::Lacks { .. }
-        | Coordinate::Products { .. } => true,
-        Coordinate::Presence => false,
-    };
+    let one_group = price.within_clip || emission.release.one_group_per_unit;
     let coordinates = plain
         .iter()
-        .map(|c| {
-            if is_additive(c) {
-                named(c).map(Some)
-            } else {
-                Ok(None)
-            }
-        })
+        .map(|c| is_additive(c, one_group).then(|| named(c)).transpose())
         .collect::<Result<Vec<_>, Refusal>>()?;
-    let mut totals: Vec<Total> = coordinates
-        .iter()
-        .enumerate()
-        .filter_map(|(at, name)| Some(Total::of(at, name.clone()?)))
-        .collect();
-    for measure in &plan.measures {
-        if let Some((partial, total)) = derived(measure, plain)
-            && let name = named(&partial)?
-            && totals.iter().all(|known| known.name != name)
-        {
-            totals.push(Total { name, ..total });
-        }
-    }
-    let totals = totals
-        .into_iter()
-        .filter_map(|total| total.released(&plan.coordinates))
-        .collect();
+    let totals = totals(plan, plain, &coordinates, named)?;
     let columns = emission.readings(&conditions, &keys, &expressions)?;
     Ok(Some(Family {
         digest: digest.finalize().into(),
@@ -192,6 +151,60 @@ pub(in crate::rewrite) fn family(
         coordinates,
         totals,
     }))
+}
+
+/// All groups are known without the data, and every combination of keys occurs.
+fn has_listed_groups(plan: &ReleasePlan) -> bool {
+    let has_threshold = plan
+        .price
+        .as_ref()
+        .is_some_and(|price| price.threshold.is_some());
+    let listed = plan
+        .keys
+        .iter()
+        .all(|(_, rule)| matches!(rule, KeyRule::Domain(_)));
+    listed && !has_threshold && plan.tuples.is_empty()
+}
+
+/// Whether a group's coordinate is the sum of those of finer groups.
+fn is_additive(coordinate: &Coordinate, one_group: bool) -> bool {
+    match coordinate {
+        // Where a row is its unit's only one in the group, or a unit is in one group only.
+        Coordinate::Units { .. } => one_group,
+        Coordinate::Rows { .. } | Coordinate::Flags { .. } | Coordinate::Nulls { .. } => true,
+        Coordinate::Values { .. }
+        | Coordinate::Share { .. }
+        | Coordinate::Lacks { .. }
+        | Coordinate::Products { .. } => true,
+        Coordinate::Presence => false,
+    }
+}
+
+/// The totals that the released coordinates give: each coordinate itself, and those that measures
+/// derive.
+fn totals(
+    plan: &ReleasePlan,
+    plain: &[Coordinate],
+    names: &[Option<String>],
+    named: impl Fn(&Coordinate) -> Result<String, Refusal>,
+) -> Result<Vec<Total>, Refusal> {
+    let mut totals: Vec<Total> = names
+        .iter()
+        .enumerate()
+        .filter_map(|(at, name)| Some(Total::of(at, name.clone()?)))
+        .collect();
+    for measure in &plan.measures {
+        if let Some((coordinate, total)) = derived(measure, plain)
+            && let name = named(&coordinate)?
+            && totals.iter().all(|known| known.name != name)
+        {
+            totals.push(Total { name, ..total });
+        }
+    }
+    Ok(totals
+        .into_iter()
+        .filter_map(|total| total.released(&plan.coordinates))
+        .collect())
 }
 
 impl Total {

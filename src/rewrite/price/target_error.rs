@@ -1,11 +1,11 @@
 //! `pgveil.target_error`: the epsilon at which every count and sum of a statement has at most the
 //! wanted standard error.
 //!
-//! Noise shrinks as mu (and a Laplace epsilon) grows, in proportion: one trial price tells how much
-//! more or less is needed. Where some columns may be further off than others, their coordinates
-//! weigh less in the vector, so that the same total goes to the others. All of it is known before
-//! any data is read. An average or another ratio has an error that depends on the data; for it the
-//! wish holds for the counts and sums it is made of.
+//! Noise shrinks in proportion as mu (or a Laplace epsilon) grows, so one trial price shows how
+//! much is needed. Where some columns may have larger errors than others, their coordinates get
+//! lower weights in the vector, and the others gain. All of it is known before any data is read.
+//! The error of an average or another ratio depends on the data; there the target holds for the
+//! counts and sums behind it.
 
 use super::fixed;
 use crate::mechanism::{Fixed, epsilon_of_mu};
@@ -14,16 +14,16 @@ use crate::refusal::{Refusal, sqlstate};
 use crate::rewrite::vector::standard_deviation::measure_noise;
 use crate::rewrite::{FixedPoint, Measure, Output, ReleasePlan, Terms, measure_deviation};
 
-/// Scales are integers of at least 20 bits: a proportion is kept but for this much.
+/// Scales are integers of at least 20 bits: proportions are kept up to this factor.
 const MARGIN: f64 = 1.0 + 4e-6;
-/// A coordinate's weight is lowered in steps of one in so many.
+/// A coordinate's weight is lowered in steps of one part in this many.
 const STRESS_MAX: f64 = 1024.0;
 
-/// Other weights make another question of it: they must save something.
+/// Other weights make a different question, so they must save at least this much.
 pub const GAIN: f64 = 0.99;
 
-/// The standard deviations that are wanted of a release's measures; its aggregates are the
-/// statement's from `first` on.
+/// The target standard deviations of a release's measures. Its aggregates are the statement's from
+/// `first` on.
 ///
 /// # Errors
 /// 0A000 where an aggregate's error depends on the data and on no count or sum, and where there is
@@ -34,7 +34,7 @@ pub fn wanted(
     first: usize,
 ) -> Result<Vec<f64>, Refusal> {
     let mut wanted = vec![f64::INFINITY; trial.measures().len()];
-    if !trial.parts().is_empty() {
+    if !trial.choices().is_empty() {
         return Err(unknown());
     }
     if wanted.is_empty() {
@@ -83,7 +83,7 @@ fn measures_of(output: &Output) -> Vec<usize> {
             kind: _,
         } => vec![*count, y.sum, y.squares, x.sum, x.squares, *products],
         Output::Truth { count, of: _ } => vec![*count],
-        Output::Part { .. } | Output::Unlike { .. } => Vec::new(),
+        Output::Choice { .. } | Output::Distinct { .. } => Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! that they take, and the ceiling.
 
 use super::target_error;
-use super::{Portion, fixed, part, vector};
+use super::{Portion, choice, fixed, vector};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::mechanism::{Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu};
 use crate::policy::{Policy, TargetErrors};
@@ -42,7 +42,7 @@ impl AskedRelease<'_> {
             );
         }
         for question in &self.layout.questions {
-            losses.push(part(question, self.release, portion)?.1);
+            losses.push(choice(question, self.release, portion)?.1);
         }
         losses
             .into_iter()

@@ -1,5 +1,5 @@
-//! What every statement of a release stands on: its rows, their unit and their keys, each key in
-//! one spelling.
+//! What every statement of a release reads: its rows, their unit, and their keys, each key in one
+//! spelling.
 
 use std::collections::HashMap;
 
@@ -22,18 +22,21 @@ pub struct BaseRows {
     pub from: ast::TableWithJoins,
     pub condition: Option<ast::Expr>,
     pub cells: HashMap<ColumnId, Cell>,
-    /// Canonical.
+    /// Each in one spelling.
     pub keys: Vec<ast::Expr>,
-    /// The bare column: no clamp, no cast, so that a cluster distributed by it can push grouping by
-    /// it down.
+    /// The bare column, without clamp or cast: a cluster that is distributed by it can then push
+    /// the grouping down.
     pub unit: ast::Expr,
 }
 
-/// Keys are emitted, and what is outside their domains is left out.
+/// The rows of a release, its keys emitted.
+///
+/// # Guarantee
+/// Rows whose key is outside a listed domain are left out. Equal keys have one spelling.
 ///
 /// # Errors
 /// 0A000 for a key that cannot be made total.
-pub fn ground(
+pub fn base_rows(
     release: &AnalyzedRelease,
     policy: &Policy,
     columns: &[ColumnInfo],

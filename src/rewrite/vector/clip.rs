@@ -1,22 +1,22 @@
 //! The clip in eight-byte integers: a norm that is never too small, a limit that is never too
 //! large, and both fast to compute.
 //!
-//! With F the weight of a coordinate and 2^s the unit of length, `v` is measured as
+//! Let F be the weight of a coordinate and 2^s the unit of length. `v` is measured as
 //! `u = |v| a / d + 1` (whole numbers, rounded down), where `a / d >= F / 2^s`. So
 //! `2^s u >= F |v|`, and the norm of the u, times 2^s, is at least the norm of the weighted vector.
-//! The limit K is `C / 2^s` rounded down.
+//! The limit K is `C / 2^s`, rounded down.
 //!
-//! # Why all groups of a unit, scaled down, and not some of them
+//! # Why all groups of a unit are scaled, instead of some being dropped
 //!
-//! The other way to bound a unit in d groups is to keep k of them. Let a group's part be at most b
-//! long, and C = sqrt(k) b (L1: k b), the same for both. The whole vector is at most sqrt(d) b (d
-//! b) long, so that scaled down each part keeps the share min(1, C / length) >= sqrt(k / d) (L1: k
-//! / d). Of groups that are chosen by a hash a part is kept whole with the chance k / d and else
-//! lost. So scaling loses, of every part of every unit, at most what choosing loses in the mean (in
-//! L2 a share 1 - sqrt(k / d) in place of 1 - k / d), and never varies, where choosing adds a
-//! variance of (1 - k / d) k / d times the part's square. It is never worse, whatever the groups
-//! per unit, the number of groups and the values are, and there is nothing for a planner to choose.
-//! A cap on groups stands where keys are released by threshold, whose delta needs one.
+//! The other way to bound a unit in d groups is to keep k of them. Let what it adds to one group be
+//! at most b long, and let C = sqrt(k) b (L1: k b) in both cases. The whole vector is at most
+//! sqrt(d) b (L1: d b) long, so scaling keeps a share min(1, C / length) >= sqrt(k / d) (L1: k / d)
+//! of each group's part. If k groups are chosen by a hash, a part is kept whole with probability
+//! k / d and else lost. Scaling therefore loses at most what choosing loses on average (in L2 a
+//! share 1 - sqrt(k / d) instead of 1 - k / d). It does not vary, while choosing adds a variance of
+//! (1 - k / d) k / d times the part's square. So scaling is never worse, whatever the number of
+//! groups and the values are, and the planner has nothing to choose. Groups are capped only where
+//! keys are released by threshold, whose delta needs a cap.
 
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive};
@@ -26,8 +26,8 @@ use crate::catalog::Type;
 use crate::mechanism::Mechanism;
 use crate::rewrite::emit::sql;
 
-/// Bits of the limit: squares of four times it, for 63 coordinates, add up within eight bytes;
-/// plain lengths need less room.
+/// Bits of the limit. Squares of four times the limit, for 63 coordinates, add up within eight
+/// bytes; plain lengths need less room.
 fn bits(mechanism: Mechanism, coordinates: usize) -> u64 {
     let more = u64::from(usize::BITS - coordinates.leading_zeros()).saturating_sub(6);
     match mechanism {
@@ -36,8 +36,7 @@ fn bits(mechanism: Mechanism, coordinates: usize) -> u64 {
     }
 }
 
-/// Largest value of a coordinate that is let through to the clip: its square root is far from the
-/// end of eight bytes, and it can be doubled.
+/// Largest value of a coordinate that reaches the clip. It can be doubled in eight bytes.
 const VALUE_BITS: u64 = 62;
 
 /// How one coordinate is measured.
@@ -56,12 +55,12 @@ pub struct Clip {
     /// s.
     shift: u64,
     scales: Vec<Scale>,
-    /// Largest u of a coordinate that is clamped by itself first: far above the limit.
+    /// Each coordinate is first clamped to this u, which is far above the limit.
     most: BigUint,
 }
 
-/// The bound C with room for what measuring rounds up, so that nobody within the bound given is
-/// cut: at most 2^-12 more, and a unit of length for each coordinate of each of `groups` groups.
+/// The bound C with room for what measuring rounds up, so that no unit within the given bound is
+/// scaled: at most 2^-12 more, and a unit of length for each coordinate of each of `groups` groups.
 pub fn roomy(bound: &BigUint, mechanism: Mechanism, coordinates: usize, groups: u64) -> BigUint {
     let shift = bound.bits().saturating_sub(bits(mechanism, coordinates));
     if shift == 0 {
@@ -88,7 +87,7 @@ impl Clip {
     /// Every coordinate lies within [`Clip::clamped`].
     pub fn new(bound: &BigUint, weights: &[BigUint], mechanism: Mechanism) -> Self {
         let bits = bits(mechanism, weights.len());
-        // `roomy` may have added a bit: it is kept.
+        // `roomy` may have added a bit.
         let shift = bound.bits().saturating_sub(bits + 1);
         let fine = 60 - bits - 1;
         let scale = |weight: &BigUint| {
@@ -99,7 +98,7 @@ impl Clip {
                     divisor: whole,
                 }
             } else if weight << (fine / 2) < whole {
-                // Whichever of the two is rounded less.
+                // The one of the two that is rounded less.
                 Scale {
                     multiplier: BigUint::one(),
                     divisor: whole / weight,
@@ -122,8 +121,8 @@ impl Clip {
         }
     }
 
-    /// A coordinate of one unit and group in eight bytes. Only what is far above the clip is
-    /// changed here: the norm of what is left is bounded after it.
+    /// A coordinate of one unit and group in eight bytes. Only values far above the clip change
+    /// here; the norm is bounded afterwards.
     pub fn clamped(&self, at: usize, value: ast::Expr) -> ast::Expr {
         let Scale {
             multiplier,
@@ -177,7 +176,7 @@ impl Clip {
             .unwrap_or_else(|| sql::number("0"))
     }
 
-    /// The norm where it is above the limit, else NULL.
+    /// The norm where it exceeds the limit, else NULL.
     pub fn excess(&self, norm: ast::Expr) -> ast::Expr {
         let limit = match self.mechanism {
             Mechanism::Gaussian => &self.limit * &self.limit,

@@ -1,14 +1,14 @@
-//! The statement of a release: three nested SELECTs that clip and bound what one unit adds, and
+//! The statement of a release's vector: three nested SELECTs that clip what one unit adds, and
 //! return exact integers per group.
 
 use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::base_rows::{BaseRows, ground};
+use super::base_rows::{BaseRows, base_rows};
 use super::clip::Clip;
 use super::coordinates::{Coordinate, Mask, PRESENCE};
-use super::fixed_point::FixedPoint;
 use super::grouping_sets::{group_columns, over_sets};
+use super::row_integer::{divided, integer, integer_type, lacks, narrowed, within};
 use crate::analyze::{AnalyzedRelease, PlanningEffort};
 use crate::catalog::Type;
 use crate::ir::{ColumnInfo, End, Expr, SET_COLUMN};
@@ -16,11 +16,23 @@ use crate::mechanism::Mechanism;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::rewrite::emit::expression::{Expressions, weigh};
-use crate::rewrite::emit::guard::guard;
+use crate::rewrite::emit::guard::{guard, internal};
 use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::emit::sql;
 
-/// Everything the levels are built from.
+/// The number of rows of the mask.
+fn count_of(mask: &Mask, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+    let mut conditions = Vec::new();
+    if let Some(filter) = &mask.filter {
+        conditions.push(sql::nested(expressions.condition(filter)?));
+    }
+    if let Some(value) = &mask.not_null {
+        conditions.push(sql::is_not_null(expressions.presence(value)?));
+    }
+    Ok(sql::aggregate("count", None, sql::all(conditions)))
+}
+
+/// Everything that the three levels are built from.
 pub struct ClippedAggregate<'a> {
     pub release: &'a AnalyzedRelease,
     pub policy: &'a Policy,
@@ -28,23 +40,45 @@ pub struct ClippedAggregate<'a> {
     pub coordinates: &'a [Coordinate],
     pub weights: &'a [BigUint],
     pub clip: &'a BigUint,
-    /// Bits each coordinate's lattice is refined by, after the clip.
+    /// By how many bits each coordinate's grid is refined after the clip.
     pub refine: &'a [u32],
     pub mechanism: Mechanism,
     /// Most groups of a unit, kept by hash; enforced where keys are released by threshold.
     pub groups_per_unit: Option<u32>,
-    /// Nobody's vector is longer than the clip, by the catalog.
+    /// The catalog proves that no unit's vector exceeds the clip, and no clip is emitted.
     pub within_clip: bool,
-    /// Where no clip follows, each row's integer is clamped to its range once more: what is added
-    /// up rests on no proof about what stands below it.
+    /// Whether each row's integer is clamped to its range once more. That is so where no clip
+    /// follows, so that the sum does not rest on what is emitted below it.
     pub clamps_again: bool,
     pub effort: &'a PlanningEffort,
 }
 
 impl ClippedAggregate<'_> {
     /// The whole statement. Columns: `k0`, `k1`, … (keys as text), then `v0`, `v1`, … (exact
-    /// integers as text, on the refined lattice where a clip is emitted, on the base lattice
-    /// otherwise).
+    /// integers as text, on the refined grid where a clip is emitted, on the base grid otherwise).
+    ///
+    /// # Guarantee
+    /// With a clip: for every unit, whatever rows the tables hold, the weighted vector that it adds
+    /// over all groups and grouping sets has a norm of at most `clip` (L2 under Gaussian noise, L1
+    /// under Laplace), in units of the base grid. Where `groups_per_unit` is set, the unit adds to
+    /// at most that many groups; which groups it keeps depends on the set of its groups alone. One
+    /// factor scales the whole vector, in exact integers that are rounded towards zero.
+    ///
+    /// Without one (`within_clip`): each row adds an integer within [`Coordinate::range`] to each
+    /// coordinate of its group.
+    ///
+    /// In both cases the result is a function of the multiset of rows, an exact integer for each
+    /// coordinate, and no value in a row makes the statement fail.
+    ///
+    /// # Requires
+    /// Every row belongs to exactly one unit ([`crate::analyze::Label`]). With `within_clip`, the
+    /// catalog proves that a unit has one row, or at most `cells` rows; its fingerprint is checked
+    /// in the transaction that runs the statement.
+    ///
+    /// # Reference
+    /// Clipping the norm of all that one unit adds: Abadi et al. 2016 (arXiv 1607.00133), section
+    /// 3.1, there for gradients. [`super::clip`] says why a unit's groups are scaled and not
+    /// chosen.
     pub fn statement(&self, flat: Flat) -> Result<ast::Query, Refusal> {
         let BaseRows {
             from,
@@ -52,14 +86,14 @@ impl ClippedAggregate<'_> {
             cells,
             keys,
             unit,
-        } = ground(self.release, self.policy, self.columns, flat)?;
+        } = base_rows(self.release, self.policy, self.columns, flat)?;
         let expressions = Expressions {
             cells: &cells,
             relations: None,
         };
         let clip = (!self.within_clip).then(|| Clip::new(self.clip, self.weights, self.mechanism));
         let flat = clip.is_none() && self.release.sets.is_empty();
-        // The last level prints everything as text; here that is this one.
+        // The last level prints everything as text. Without a clip this is the last.
         let shown = |expr: ast::Expr| {
             if flat {
                 sql::cast(expr, &Type::Text)
@@ -79,7 +113,7 @@ impl ClippedAggregate<'_> {
         let grouped = positions(1, projection.len());
         let mut spent = 0;
         for (i, coordinate) in self.coordinates.iter().enumerate() {
-            let partial = self.partial(coordinate, &expressions)?;
+            let partial = self.unit_total(coordinate, &expressions)?;
             spent = weigh(spent, &partial, self.effort)?;
             let partial = clip
                 .iter()
@@ -97,8 +131,8 @@ impl ClippedAggregate<'_> {
         })
     }
 
-    /// Between levels 1 and 2: every grouping set's groups from those of all keys. Parts of one
-    /// unit in one group of a set add up; its presence stays one.
+    /// Between levels 1 and 2: the groups of every grouping set, from those of all keys. What one
+    /// unit adds to a group of a set is summed; its presence stays one.
     fn rolled(&self, finest: ast::Query, clip: Option<&Clip>) -> ast::Query {
         if self.release.sets.is_empty() {
             return finest;
@@ -141,79 +175,26 @@ impl ClippedAggregate<'_> {
     }
 
     /// Level 1: what one unit adds to one group.
-    pub(in crate::rewrite) fn partial(
+    pub(in crate::rewrite) fn unit_total(
         &self,
         coordinate: &Coordinate,
         expressions: &Expressions<'_>,
     ) -> Result<ast::Expr, Refusal> {
-        let rows = |mask: &Mask| -> Result<ast::Expr, Refusal> {
-            let mut conditions = Vec::new();
-            if let Some(filter) = &mask.filter {
-                conditions.push(sql::nested(expressions.condition(filter)?));
-            }
-            if let Some(value) = &mask.not_null {
-                conditions.push(sql::is_not_null(expressions.presence(value)?));
-            }
-            Ok(sql::aggregate("count", None, sql::all(conditions)))
-        };
         match coordinate {
-            Coordinate::Rows { mask } => rows(mask),
+            Coordinate::Rows { mask } => count_of(mask, expressions),
             Coordinate::Flags { filter } => {
-                let met = rows(&Mask {
-                    filter: Some(filter.clone()),
-                    not_null: None,
-                })?;
+                let met = count_of(
+                    &Mask {
+                        filter: Some(filter.clone()),
+                        not_null: None,
+                    },
+                    expressions,
+                )?;
                 let twice = sql::binary(sql::number("2"), B::Multiply, met);
                 Ok(sql::binary(
                     twice,
                     B::Minus,
                     sql::aggregate("count", None, None),
-                ))
-            }
-            Coordinate::Share {
-                filter,
-                value,
-                fixed_point,
-                end,
-            } => {
-                let data_type = if fixed_point.magnitude() < 1 << 29 {
-                    Type::Int4
-                } else {
-                    Type::Int8
-                };
-                let plain = integer(value, fixed_point, false, &data_type, expressions)?;
-                let distance = match end {
-                    End::Least => {
-                        sql::binary(plain, B::Minus, sql::number(&fixed_point.lower.to_string()))
-                    }
-                    End::Greatest => {
-                        sql::binary(sql::number(&fixed_point.upper.to_string()), B::Minus, plain)
-                    }
-                };
-                let distance = self.within_range(distance, coordinate);
-                let distance = if data_type == Type::Int4 {
-                    distance
-                } else {
-                    narrowed(distance, coordinate)
-                };
-                self.summed_over(distance, filter.as_ref(), expressions)
-            }
-            // One row of a unit in a group: as many units as rows.
-            Coordinate::Units { mask } if self.within_clip => rows(mask),
-            // Shared out once the unit's groups are known.
-            Coordinate::Units {
-                mask:
-                    Mask {
-                        filter: None,
-                        not_null: None,
-                    },
-            }
-            | Coordinate::Presence => Ok(sql::number("1")),
-            Coordinate::Units { mask } => {
-                let any = sql::binary(rows(mask)?, B::Gt, sql::number("0"));
-                Ok(sql::case(
-                    vec![(any, sql::number("1"))],
-                    Some(sql::number("0")),
                 ))
             }
             Coordinate::Nulls { filter, value } => {
@@ -224,31 +205,72 @@ impl ClippedAggregate<'_> {
                 conditions.push(sql::is_null(expressions.presence(value)?));
                 Ok(sql::aggregate("count", None, sql::all(conditions)))
             }
+            // One row of a unit in a group: as many units as rows.
+            Coordinate::Units { mask } if self.within_clip => count_of(mask, expressions),
+            // Shared out once the unit's groups are known.
+            Coordinate::Units {
+                mask:
+                    Mask {
+                        filter: None,
+                        not_null: None,
+                    },
+            }
+            | Coordinate::Presence => Ok(sql::number("1")),
+            Coordinate::Units { mask } => {
+                let any = sql::binary(count_of(mask, expressions)?, B::Gt, sql::number("0"));
+                Ok(sql::case(
+                    vec![(any, sql::number("1"))],
+                    Some(sql::number("0")),
+                ))
+            }
+            Coordinate::Share { filter, .. }
+            | Coordinate::Values { filter, .. }
+            | Coordinate::Lacks { filter, .. }
+            | Coordinate::Products { filter, .. } => self.summed_over(
+                self.row_integer(coordinate, expressions)?,
+                filter.as_ref(),
+                expressions,
+            ),
+        }
+    }
+
+    /// The integer of one row, for coordinates that add up values.
+    fn row_integer(
+        &self,
+        coordinate: &Coordinate,
+        expressions: &Expressions<'_>,
+    ) -> Result<ast::Expr, Refusal> {
+        let (integer, data_type) = match coordinate {
+            Coordinate::Share {
+                filter: _,
+                value,
+                fixed_point,
+                end,
+            } => {
+                let data_type = integer_type(fixed_point);
+                let plain = integer(value, fixed_point, false, &data_type, expressions)?;
+                let distance = match end {
+                    End::Least => {
+                        sql::binary(plain, B::Minus, sql::number(&fixed_point.lower.to_string()))
+                    }
+                    End::Greatest => {
+                        sql::binary(sql::number(&fixed_point.upper.to_string()), B::Minus, plain)
+                    }
+                };
+                (distance, data_type)
+            }
             Coordinate::Values {
-                filter,
+                filter: _,
                 value,
                 fixed_point,
                 centred,
             } => {
-                // Twice it and its centre fit in four bytes.
-                let data_type = if fixed_point.magnitude() < 1 << 29 {
-                    Type::Int4
-                } else {
-                    Type::Int8
-                };
-                let integer = self.within_range(
-                    integer(value, fixed_point, *centred, &data_type, expressions)?,
-                    coordinate,
-                );
-                let integer = if data_type == Type::Int4 {
-                    integer
-                } else {
-                    narrowed(integer, coordinate)
-                };
-                self.summed_over(integer, filter.as_ref(), expressions)
+                let data_type = integer_type(fixed_point);
+                let integer = integer(value, fixed_point, *centred, &data_type, expressions)?;
+                (integer, data_type)
             }
             Coordinate::Lacks {
-                filter,
+                filter: _,
                 value,
                 fixed_point,
             } => {
@@ -256,28 +278,34 @@ impl ClippedAggregate<'_> {
                 let lacks = guard(distance, 2, &Type::Int8, |distance| {
                     lacks(distance, fixed_point)
                 })?;
-                let lacks = self.within_range(lacks, coordinate);
-                self.summed_over(narrowed(lacks, coordinate), filter.as_ref(), expressions)
+                (lacks, Type::Int8)
             }
             Coordinate::Products {
-                filter,
-                y: (y, y_lattice),
-                x: (x, x_lattice),
+                filter: _,
+                y: (y, y_grid),
+                x: (x, x_grid),
             } => {
                 let wide = |value, fixed_point| {
                     integer(value, fixed_point, true, &Type::Int8, expressions)
                 };
                 let product = divided(
-                    sql::binary(wide(y, y_lattice)?, B::Multiply, wide(x, x_lattice)?),
-                    y_lattice.divisor_with(x_lattice),
+                    sql::binary(wide(y, y_grid)?, B::Multiply, wide(x, x_grid)?),
+                    y_grid.divisor_with(x_grid),
                 );
-                self.summed_over(
-                    narrowed(self.within_range(product, coordinate), coordinate),
-                    filter.as_ref(),
-                    expressions,
-                )
+                (product, Type::Int8)
             }
-        }
+            Coordinate::Rows { .. }
+            | Coordinate::Flags { .. }
+            | Coordinate::Nulls { .. }
+            | Coordinate::Units { .. }
+            | Coordinate::Presence => return Err(internal()),
+        };
+        let kept = self.within_range(integer, coordinate);
+        Ok(if data_type == Type::Int4 {
+            kept
+        } else {
+            narrowed(kept, coordinate)
+        })
     }
 
     fn within_range(&self, integer: ast::Expr, coordinate: &Coordinate) -> ast::Expr {
@@ -305,8 +333,8 @@ impl ClippedAggregate<'_> {
         ))
     }
 
-    /// Level 2, first half: at most so many groups of a unit, by an order of fixed hashes, which is
-    /// a function of the set of its groups.
+    /// Level 2, first half: at most `groups_per_unit` groups of a unit, the first by a fixed hash
+    /// and then by key. Which ones stay is a function of the set of the unit's groups.
     fn capped(&self, per_unit: ast::Query) -> ast::Query {
         let Some(limit) = self.groups_per_unit else {
             return per_unit;
@@ -360,8 +388,8 @@ impl ClippedAggregate<'_> {
         )
     }
 
-    /// A unit's presence in one of its groups, shared among those that are kept. Of integers below
-    /// 2^52 the root of a float8 has the right whole part.
+    /// A unit's presence in one of its groups, shared among those that are kept. The root of a
+    /// float8 has the right whole part for integers below 2^52.
     fn shared(&self, presence: &str, limit: u32) -> ast::Expr {
         let groups = sql::call(
             "least",
@@ -386,7 +414,7 @@ impl ClippedAggregate<'_> {
         sql::binary(sql::bare(presence), B::Multiply, each)
     }
 
-    /// Every column under its name, as what `made` makes of it.
+    /// Every column under its name, mapped by `made`.
     fn carried(&self, with_unit: bool, made: impl Fn(&str) -> ast::Expr) -> Vec<ast::SelectItem> {
         let unit = with_unit.then(|| "u".to_owned());
         let keys = group_columns(self.release);
@@ -402,8 +430,8 @@ impl ClippedAggregate<'_> {
             .collect()
     }
 
-    /// Level 2: the norm of the unit's whole vector, over all its groups, where it is above the
-    /// clip.
+    /// Level 2, second half: the norm of the unit's whole vector, over all its groups; NULL where
+    /// it is within the clip.
     fn normed(&self, clip: &Clip, groups: ast::Query) -> ast::Query {
         let values: Vec<ast::Expr> = (0..self.coordinates.len())
             .map(|i| sql::bare(&format!("v{i}")))
@@ -423,7 +451,7 @@ impl ClippedAggregate<'_> {
             None,
             Vec::new(),
         );
-        // Else PostgreSQL would put the norm's text wherever the next level reads it.
+        // Otherwise PostgreSQL would compute the norm again wherever the next level reads it.
         if is_whole {
             sql::computed_once(level)
         } else {
@@ -475,76 +503,6 @@ impl ClippedAggregate<'_> {
     }
 }
 
-/// A row's integer within bounds that zero is within. NULL is zero: it adds as little to a sum.
-pub(in crate::rewrite) fn within(integer: ast::Expr, (lower, upper): (i128, i128)) -> ast::Expr {
-    let known = sql::call("coalesce", vec![integer, sql::number("0")]);
-    sql::call(
-        "least",
-        vec![
-            sql::call("greatest", vec![known, sql::number(&lower.to_string())]),
-            sql::number(&upper.to_string()),
-        ],
-    )
-}
-
-/// In four bytes where a row's integer fits: they add up in eight, and eight in a numeric.
-fn narrowed(integer: ast::Expr, coordinate: &Coordinate) -> ast::Expr {
-    if coordinate.magnitude() < 1 << 31 {
-        sql::cast(integer, &Type::Int4)
-    } else {
-        integer
-    }
-}
-
-/// A row's integer, of a type that holds twice it: clipped, on the value's lattice, centred
-/// (`2 q - (lower + upper)`) or plain; NULL stays NULL.
-pub(in crate::rewrite) fn integer(
-    value: &Expr,
-    fixed_point: &FixedPoint,
-    centred: bool,
-    data_type: &Type,
-    expressions: &Expressions<'_>,
-) -> Result<ast::Expr, Refusal> {
-    let emitted = expressions.emit(value)?.0;
-    // A bare bounded column carries exactly this clip already.
-    let is_clipped = value.as_column().is_some_and(|id| {
-        expressions.cells[&id]
-            .clamp
-            .as_ref()
-            .is_some_and(|(_, _, clip)| *clip == fixed_point.bounds)
-    });
-    let integer = fixed_point.sql(emitted, is_clipped, &value.data_type, data_type)?;
-    if !centred {
-        return Ok(integer);
-    }
-    let doubled = sql::binary(sql::number("2"), B::Multiply, integer);
-    Ok(sql::binary(
-        doubled,
-        B::Minus,
-        sql::number(&fixed_point.centre_twice().to_string()),
-    ))
-}
-
-/// What the square of a centred integer lacks to the most it can be.
-pub(in crate::rewrite) fn lacks(distance: ast::Expr, fixed_point: &FixedPoint) -> ast::Expr {
-    let most = sql::number(&(u128::from(fixed_point.spread()).pow(2)).to_string());
-    let lacks = sql::binary(
-        most,
-        B::Minus,
-        sql::binary(distance.clone(), B::Multiply, distance),
-    );
-    divided(lacks, fixed_point.divisor_with(fixed_point))
-}
-
-/// Integer division towards zero, which keeps a product's bound.
-fn divided(product: ast::Expr, divisor: u64) -> ast::Expr {
-    if divisor == 1 {
-        product
-    } else {
-        sql::binary(product, B::Divide, sql::number(&divisor.to_string()))
-    }
-}
-
 /// `first, first + 1, …` as GROUP BY positions.
 pub(in crate::rewrite) fn positions(first: usize, count: usize) -> Vec<ast::Expr> {
     (first..first + count)
@@ -552,7 +510,7 @@ pub(in crate::rewrite) fn positions(first: usize, count: usize) -> Vec<ast::Expr
         .collect()
 }
 
-/// A number that depends on the columns' values alone; equal values have one spelling here.
+/// A hash of the columns' values. Equal values have one spelling here, and so one hash.
 pub(in crate::rewrite) fn hash_of(columns: &[String]) -> ast::Expr {
     hashed(
         columns
@@ -562,7 +520,7 @@ pub(in crate::rewrite) fn hash_of(columns: &[String]) -> ast::Expr {
     )
 }
 
-/// A number that depends on the texts alone.
+/// A hash of the texts.
 pub(in crate::rewrite) fn hashed(texts: Vec<ast::Expr>) -> ast::Expr {
     let next = |seed, text| {
         sql::call(

@@ -1,5 +1,5 @@
-//! The lattice of a summed value: which integer stands for a row, so that everything that leaves
-//! the database is exact.
+//! The fixed-point grid of a summed value: which integer stands for a row's value, so that
+//! everything that leaves the database is exact.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -19,7 +19,7 @@ const SPREAD_MAX: f64 = 2147483648.0;
 /// rounds to is the bound itself (2^53 + 1 becomes 2^53).
 const MAGNITUDE_MAX: f64 = 9007199254740991.0;
 
-/// Size of one lattice unit in the value's own unit.
+/// The grid's step, in the value's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// 10^-n: exact for integers (n = 0) and for numerics of n decimals.
@@ -40,15 +40,19 @@ pub struct FixedPoint {
 impl FixedPoint {
     /// Chooses the finest step that keeps a row's integer within limits.
     ///
+    /// # Guarantee
+    /// `lower < upper`, their distance is at most 2^31 (and little more where bounds are rounded
+    /// outwards), and the choice depends on the expression's type and range alone.
+    ///
     /// # Errors
-    /// 0A000 where the range is empty on every lattice.
+    /// 0A000 where no grid has two points within the range.
     pub fn new(expr: &Expr, range: Interval, columns: &[ColumnInfo]) -> Result<Self, Refusal> {
         let range = if is_float(&expr.data_type) {
             range.held(of_type(&expr.data_type))
         } else {
             range
         };
-        // A point range would leave nothing to count in; one unit of room costs nothing.
+        // A range of one point has no grid; one unit of room costs nothing.
         let bounds = if range.lo < range.hi {
             range
         } else {
@@ -73,7 +77,7 @@ impl FixedPoint {
             }
         };
         let span = |bounds: Interval| step.span(bounds, &expr.data_type);
-        // Narrower than a lattice unit: as a point.
+        // Narrower than a step: like a point.
         let bounds = if span(bounds).0 < span(bounds).1 {
             bounds
         } else {
@@ -97,8 +101,8 @@ impl FixedPoint {
         self.upper.abs_diff(self.lower)
     }
 
-    /// G: products of this lattice's centred integers with another's are divided by it, so that
-    /// they stay within 2^31; a power of two.
+    /// G: products of this grid's centred integers with another's are divided by it, so that they
+    /// stay within 2^31. A power of two.
     pub fn divisor_with(&self, other: &Self) -> u64 {
         let product = u128::from(self.spread()) * u128::from(other.spread());
         1 << (128 - product.leading_zeros()).saturating_sub(31)
@@ -110,7 +114,7 @@ impl FixedPoint {
         product.div_ceil(u128::from(self.divisor_with(other))) as u64
     }
 
-    /// The values that the lattice's ends stand for.
+    /// The values of the grid's ends.
     pub fn ends(&self) -> Interval {
         let value = |integer: i64| match self.step {
             Step::Decimal(n) => integer as f64 / 10f64.powi(n as i32),
@@ -132,8 +136,15 @@ impl FixedPoint {
         self.lower + self.upper
     }
 
-    /// The row's integer, of a type that holds it: clipped first, so that nothing after it can
-    /// fail; NULL stays NULL.
+    /// The row's integer, in a type that holds it. The value is clipped first, so that nothing
+    /// after it can fail; NULL stays NULL.
+    ///
+    /// # Guarantee
+    /// Whatever the value is, the integer is NULL or lies in `lower..=upper`, and PostgreSQL
+    /// computes it without an error. It is a function of the value alone.
+    ///
+    /// # Requires
+    /// With `is_clipped`, the emitted value is already clamped to `bounds`.
     ///
     /// # Errors
     /// 54001 where it would grow too large.
@@ -146,8 +157,8 @@ impl FixedPoint {
     ) -> Result<ast::Expr, Refusal> {
         let is_float = is_float(data_type);
         let is_integer = integer_range(data_type).is_some();
-        // An integer within 30.5 is one within 31: a bound with a fraction would make it a numeric,
-        // and be a value itself.
+        // Integers are clipped to whole bounds: a bound with a fraction would turn them into
+        // numerics, and could itself become a value.
         let (lo, hi) = match self.step {
             Step::Decimal(0) if is_integer => (
                 sql::number(&self.lower.to_string()),
@@ -173,8 +184,8 @@ impl FixedPoint {
             Step::Binary(k) if is_float => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Float8);
                 let half = sql::cast(sql::text("0.5"), &Type::Float8);
-                // A product below float8's reach is an error, not zero. A finer lattice multiplies
-                // upwards; on a coarser one a quarter of a unit is zero.
+                // A product below float8's reach is an error, not zero. A step finer than 1
+                // multiplies upwards; with a coarser one, a quarter of a step becomes zero.
                 let least = format!("{:e}", FLOAT_TINY.max(2f64.powi(-k - 2)));
                 let clipped = if k < 0 {
                     guard(clipped, 3, data_type, |clipped| {
@@ -201,13 +212,13 @@ impl FixedPoint {
                 )
             }
         };
-        // PostgreSQL drops a cast to the type that a value has.
+        // PostgreSQL drops a cast to the value's own type.
         Ok(sql::cast(scaled, integer))
     }
 }
 
 impl Step {
-    /// Size of a lattice unit in the value's own unit.
+    /// The step's size in the value's unit.
     pub fn size(self) -> f64 {
         match self {
             Self::Decimal(n) => 10f64.powi(-(n as i32)),
@@ -215,7 +226,7 @@ impl Step {
         }
     }
 
-    /// Decimals that every multiple of the step has at most; `None` for binary steps.
+    /// How many decimals a multiple of the step may have; `None` for binary steps.
     pub fn decimals(self) -> Option<u32> {
         match self {
             Self::Decimal(n) => Some(n),
@@ -223,9 +234,9 @@ impl Step {
         }
     }
 
-    /// Integers that PostgreSQL computes for the clipped values, never too few of them: its
-    /// rounding is monotone, but a bound that it reads from decimal text is only nearly the float8
-    /// known here, and numerics round halves away from zero.
+    /// An interval that holds every integer that PostgreSQL computes for the clipped values. Its
+    /// rounding is monotone; but a bound that it reads from decimal text may differ a little from
+    /// the float8 here, and numerics round halves away from zero.
     fn span(self, bounds: Interval, data_type: &Type) -> (i64, i64) {
         match self {
             Self::Decimal(n) => {
@@ -245,7 +256,7 @@ impl Step {
             }
             Self::Binary(k) => {
                 let nearest = |v: f64| (v * 2f64.powi(k) + 0.5).floor() as i64;
-                // Float8 goes through these very operations.
+                // PostgreSQL does the same operations on float8.
                 let doubt = if matches!(data_type, Type::Float4 | Type::Float8) {
                     0
                 } else {
@@ -263,7 +274,7 @@ fn fits(bounds: Interval, step: Step) -> bool {
     (bounds.hi - bounds.lo) * unit <= SPREAD_MAX && bounds.magnitude() * unit <= MAGNITUDE_MAX
 }
 
-/// Decimals that every value of the expression has at most, where that is certain.
+/// How many decimals a value of the expression may have, where that is certain.
 fn decimals(expr: &Expr, columns: &[ColumnInfo]) -> Option<u32> {
     if integer_range(&expr.data_type).is_some() {
         return Some(0);

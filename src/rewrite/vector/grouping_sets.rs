@@ -1,5 +1,5 @@
-//! Grouping sets: rows of all keys once for each set, each key that the set lacks as NULL, the
-//! set's number beside them.
+//! Grouping sets: the groups of all keys, once for each set, with the set's number. A key that the
+//! set lacks is NULL.
 
 use sqlparser::ast;
 
@@ -15,8 +15,7 @@ pub fn group_columns(release: &AnalyzedRelease) -> Vec<String> {
         .collect()
 }
 
-/// What gives the group columns over `g`, rows of all keys beside every set's number, and what they
-/// come from.
+/// The group columns over `g`, the groups of all keys joined with the sets' numbers; and that FROM.
 pub fn over_sets(
     release: &AnalyzedRelease,
     rows: ast::Query,

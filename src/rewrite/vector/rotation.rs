@@ -1,18 +1,19 @@
-//! A count and the centred sum over its rows, turned by an eighth of a circle: instead of `c` and
-//! `s` the distances from both ends of the value's lattice, `A = (H c + s) / 2` and
-//! `B = (H c - s) / 2` with H its spread.
+//! A count and the centred sum over its rows, rotated by 45 degrees. Instead of `c` and `s` the
+//! statement returns the distances from both ends of the value's grid, `A = (H c + s) / 2` and
+//! `B = (H c - s) / 2`, with H the grid's spread.
 //!
-//! In L2 a turn changes nothing. In L1 a row adds `A + B = H`, whatever its value, where the pair
-//! adds up to `2 H`: Laplace noise of the same epsilon is half as wide on either, and what is made
-//! of both, `c = (A + B) / H` and `s = A - B`, has half the variance.
+//! In L2 a rotation changes nothing. In L1 a row adds `A + B = H`, whatever its value, while the
+//! pair adds up to `2 H`. Laplace noise of the same epsilon is half as wide on A and B, and the
+//! count `c = (A + B) / H` and the sum `s = A - B` have half the variance.
 
 use super::coordinates::{Coordinate, Count, Measure};
 use crate::ir::End;
 
-/// The coordinates with every such pair turned, the lower end in the count's place and the upper in
-/// the sum's; `None` where there is none.
+/// The coordinates with every such pair rotated: the distance from the lower end in the count's
+/// place, that from the upper end in the sum's. `None` where there is no such pair.
 ///
-/// Beside what the squares lack a turn would cost more (1 + sqrt 2 to 9/4): such pairs stay.
+/// Pairs of a value whose squares are asked too stay: rotated, they would cost more in L1
+/// (1 + sqrt 2 instead of 9/4).
 pub fn turned(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Coordinate>> {
     let mut all = coordinates.to_vec();
     for measure in measures {
@@ -41,8 +42,13 @@ pub fn turned(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Co
         else {
             continue;
         };
-        let has_squares =
-            all.iter().any(|c| matches!(c, Coordinate::Lacks { filter: f, value: v, fixed_point: l } if f == filter && v == value && l == fixed_point));
+        let has_squares = all.iter().any(|c| {
+            matches!(
+                c,
+                Coordinate::Lacks { filter: f, value: v, fixed_point: grid }
+                    if f == filter && v == value && grid == fixed_point
+            )
+        });
         if has_squares
             || all
                 .iter()
@@ -68,7 +74,11 @@ fn is_share_of(
     value: &crate::ir::Expr,
     fixed_point: &crate::rewrite::FixedPoint,
 ) -> bool {
-    matches!(coordinate, Coordinate::Share { filter: f, value: v, fixed_point: l, end: _ } if f == filter && v == value && l == fixed_point)
+    matches!(
+        coordinate,
+        Coordinate::Share { filter: f, value: v, fixed_point: grid, end: _ }
+            if f == filter && v == value && grid == fixed_point
+    )
 }
 
 /// What a coordinate of the plain layout is, as coordinates that are released: their places and

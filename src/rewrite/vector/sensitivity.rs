@@ -1,11 +1,11 @@
-//! How long the vector of one row can be: the bound from which clips are chosen, and which a
-//! release of one row a unit rests on.
+//! How long the vector of one row can be. Clips are chosen from this bound, and a release of one
+//! row per unit rests on it.
 //!
-//! The norm is bounded block by block, in units in which each coordinate is at most 1: a filter's
-//! row count weighs 1, also as flags. Beside it each summed value weighs at most 1: where the value
-//! may be NULL its null count and its sum never speak for the same row, and what its square lacks,
-//! 1 - s^2, is small where the sum s is large: s^2 + (1 - s^2)^2 <= 1, |s| + (1 - s^2) <= 5/4. A
-//! product of two values weighs 1; in L1 both values and their product weigh 3 together.
+//! The norm is bounded block by block, in units in which each coordinate is at most 1. A filter's
+//! row count, or its flags, add 1. Each summed value adds at most 1 more: its null count and its
+//! sum never count the same row, and the square's distance from its maximum, 1 - s^2, is small
+//! where the sum s is large: s^2 + (1 - s^2)^2 <= 1, |s| + (1 - s^2) <= 5/4. A product of two
+//! values adds 1; in L1 both values and their product add 3 together.
 
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -14,15 +14,28 @@ use super::coordinates::{Coordinate, PRESENCE};
 use super::fixed_point::FixedPoint;
 use crate::ir::Expr;
 
-/// Bound of the vector that one row adds, or one unit's presence, in squared and in plain weights.
+/// Bound of the weighted vector that one row adds, or one unit's presence: in L2, squared, and in
+/// L1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowNorm {
     pub squared: BigUint,
     pub absolute: BigUint,
 }
 
+impl RowNorm {
+    const ZERO: Self = Self {
+        squared: BigUint::ZERO,
+        absolute: BigUint::ZERO,
+    };
+
+    fn add(&mut self, magnitude: BigUint) {
+        self.squared += &magnitude * &magnitude;
+        self.absolute += magnitude;
+    }
+}
+
 impl Coordinate {
-    /// Largest magnitude of what one row (or one unit's presence) adds, in base lattice units.
+    /// Largest magnitude of what one row (or one unit's presence) adds, in steps of the base grid.
     pub fn magnitude(&self) -> u64 {
         match self {
             Self::Rows { .. } | Self::Flags { .. } | Self::Nulls { .. } | Self::Units { .. } => 1,
@@ -101,157 +114,159 @@ pub fn weights(coordinates: &[Coordinate]) -> Vec<BigUint> {
         .collect()
 }
 
-/// Bounds of what adds to the weighted vector.
+/// Bounds of what each source adds to the weighted vector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Norms {
     /// One row.
     pub row: RowNorm,
     /// A unit's presence in one group.
     pub presence: RowNorm,
-    /// What a unit's groups share, all of them together.
+    /// What a unit's groups share, over all of them.
     pub shared: RowNorm,
 }
 
 /// Bound of what one row adds to the weighted vector, and of what a unit's presence adds to it.
 ///
 /// # Guarantee
-/// With m the largest weight times magnitude of a block, the block adds at most m in L2, and at
-/// most m (5/4 m beside what a square lacks, 3 m both values of a pair with their product) in L1: a
-/// sum `d` and what its square lacks, `G w <= H^2 - d^2`, weigh at most m|s| and m(1 - s^2) for s =
-/// d/H in [-1, 1]. Truncated products are no larger than the products. Distances from both ends are
-/// not negative and add up to H. Of a pair |s| + 1 - s^2 + |t| + 1 - t^2 + |s t| is concave on [0,
-/// 1]^2 and has its maximum 3 at (1, 1), where its gradient (1 - 2 s + t, 1 - 2 t + s) is zero;
-/// where one value is NULL, so is the product, and a null count and 5/4 are less. Of shares: m in
-/// L1, and no more in L2. A presence that t groups share is h in each, t h^2 <= H^2 (under Laplace
-/// noise t h <= H): m for all of them.
+/// Let m be the largest weight times magnitude in a block.
+///
+/// - A block adds at most m in L2. In L1 it adds at most m; a sum with its squares' distances from
+///   their maximum adds at most 5/4 m, and a pair of values with their product at most 3 m.
+/// - A sum `d` and its square's distance from the maximum, `G w <= H^2 - d^2`, weigh at most m|s|
+///   and m(1 - s^2), for s = d/H in [-1, 1]. Truncation makes no product larger.
+/// - For a pair, |s| + 1 - s^2 + |t| + 1 - t^2 + |s t| is concave on [0, 1]^2. Its maximum is 3, at
+///   (1, 1), where its gradient (1 - 2 s + t, 1 - 2 t + s) is zero. Where one value is NULL, so is
+///   the product, and a null count with 5/4 is less.
+/// - The distances from both ends of a grid are not negative and add up to H: m in L1, and no more
+///   in L2.
+/// - A presence that t groups share is h in each, with t h^2 <= H^2 (under Laplace noise t h <= H):
+///   m over all groups.
 pub fn norms(coordinates: &[Coordinate], weights: &[BigUint]) -> Norms {
-    let zero = || RowNorm {
-        squared: BigUint::ZERO,
-        absolute: BigUint::ZERO,
-    };
-    let (mut row, mut presence, mut shared) = (zero(), zero(), zero());
-    let add = |norm: &mut RowNorm, magnitude: BigUint| {
-        norm.squared += &magnitude * &magnitude;
-        norm.absolute += magnitude;
+    let mut norms = Norms {
+        row: RowNorm::ZERO,
+        presence: RowNorm::ZERO,
+        shared: RowNorm::ZERO,
     };
     let weighed = |at: usize| &weights[at] * coordinates[at].magnitude();
     let pairs = pairs(coordinates);
     for (at, coordinate) in coordinates.iter().enumerate() {
         let own = weighed(at);
         match coordinate {
-            Coordinate::Units { .. } => add(&mut presence, own),
-            Coordinate::Presence => add(&mut shared, own),
-            Coordinate::Share {
-                filter,
-                value,
-                fixed_point,
-                end,
-            } => {
-                let is_other = |c: &Coordinate| matches!(c, Coordinate::Share { filter: f, value: v, fixed_point: l, end: e } if f == filter && v == value && l == fixed_point && e != end);
-                match coordinates.iter().position(is_other) {
-                    // Added where the first of them stands.
+            Coordinate::Units { .. } => norms.presence.add(own),
+            Coordinate::Presence => norms.shared.add(own),
+            Coordinate::Share { .. } => {
+                match coordinates
+                    .iter()
+                    .position(|c| is_other_share(c, coordinate))
+                {
+                    // Added at the first of the two.
                     Some(other) if other < at => {}
-                    Some(other) => add(&mut row, own.max(weighed(other))),
-                    None => add(&mut row, own),
+                    Some(other) => norms.row.add(own.max(weighed(other))),
+                    None => norms.row.add(own),
                 }
             }
-            Coordinate::Rows { .. } | Coordinate::Flags { .. } => add(&mut row, own),
+            Coordinate::Rows { .. } | Coordinate::Flags { .. } => norms.row.add(own),
             Coordinate::Products { .. } => {
-                row.squared += &own * &own;
-                // Else added where the pair's first value stands.
+                norms.row.squared += &own * &own;
+                // In L1 a product of a pair is added at the pair's first value.
                 if !pairs.iter().any(|pair| pair.products == at) {
-                    row.absolute += own;
+                    norms.row.absolute += own;
                 }
             }
             Coordinate::Nulls { filter, value } => {
-                // The larger of the pair is added where the sum stands; a null count without a sum
-                // stands for itself.
+                // With a sum of the value, the larger of the two is added at the sum.
                 if !coordinates.iter().any(|c| is_sum_of(c, filter, value)) {
-                    add(&mut row, own);
+                    norms.row.add(own);
                 }
             }
-            // Added where its sum stands.
             Coordinate::Lacks {
                 filter,
                 value,
                 fixed_point,
             } => {
+                // Otherwise added at the sum.
                 if !coordinates
                     .iter()
                     .any(|c| is_centred(c, filter, value, fixed_point))
                 {
-                    add(&mut row, own);
+                    norms.row.add(own);
                 }
             }
-            Coordinate::Values {
-                filter,
-                value,
-                fixed_point,
-                centred,
-            } => {
-                let of_value = |at: usize, filter, value, fixed_point, centred| {
-                    value_block(
-                        coordinates,
-                        &weighed,
-                        at,
-                        (filter, value, fixed_point, centred),
-                    )
-                };
-                let (largest, absolute) = of_value(at, filter, value, fixed_point, *centred);
-                row.squared += &largest * &largest;
-                match pairs.iter().find(|pair| pair.values.contains(&at)) {
-                    None => row.absolute += absolute,
-                    Some(Pair {
-                        products,
-                        values: [first, other],
-                    }) if *first == at => {
-                        let Coordinate::Values {
-                            filter,
-                            value,
-                            fixed_point,
-                            centred,
-                        } = &coordinates[*other]
-                        else {
-                            continue;
-                        };
+            Coordinate::Values { .. } => {
+                let (largest, absolute) = value_block(coordinates, &weighed, at);
+                norms.row.squared += &largest * &largest;
+                norms.row.absolute += match pairs.iter().find(|pair| pair.values.contains(&at)) {
+                    None => absolute,
+                    Some(pair) if pair.values[0] == at => {
                         let (others_largest, others_absolute) =
-                            of_value(*other, filter, value, fixed_point, *centred);
-                        let product = weighed(*products);
+                            value_block(coordinates, &weighed, pair.values[1]);
+                        let product = weighed(pair.products);
                         let apart = absolute + others_absolute + &product;
-                        row.absolute += (largest.max(others_largest).max(product) * 3u8).min(apart);
+                        (largest.max(others_largest).max(product) * 3u8).min(apart)
                     }
-                    // Added where the pair's first value stands.
-                    Some(_) => {}
-                }
+                    // Added at the pair's first value.
+                    Some(_) => BigUint::ZERO,
+                };
             }
         }
     }
-    Norms {
-        row,
-        presence,
-        shared,
-    }
+    norms
 }
 
-/// The largest that one coordinate of a value is (its sum, its null count, what its square lacks),
-/// and what all of them add in L1.
+/// The distance from the other end of the same value's grid.
+fn is_other_share(other: &Coordinate, share: &Coordinate) -> bool {
+    let (
+        Coordinate::Share {
+            filter: other_filter,
+            value: other_value,
+            fixed_point: other_grid,
+            end: other_end,
+        },
+        Coordinate::Share {
+            filter,
+            value,
+            fixed_point,
+            end,
+        },
+    ) = (other, share)
+    else {
+        return false;
+    };
+    (other_filter, other_value, other_grid) == (filter, value, fixed_point) && other_end != end
+}
+
+/// A value's sum, its null count, and its squares' distances from their maximum: the largest that
+/// one of them is, and what all of them add in L1. `at` is the sum.
 fn value_block(
     coordinates: &[Coordinate],
     weighed: &impl Fn(usize) -> BigUint,
     at: usize,
-    (filter, value, fixed_point, centred): (&Option<Expr>, &Expr, &FixedPoint, bool),
 ) -> (BigUint, BigUint) {
     let own = weighed(at);
-    // Two sums of one value (unlike ranges) both move when it is not NULL: the null count pairs
-    // with the first only.
+    let Coordinate::Values {
+        filter,
+        value,
+        fixed_point,
+        centred,
+    } = &coordinates[at]
+    else {
+        return (own.clone(), own);
+    };
+    // Two sums of one value (over different ranges) both move when it is not NULL. The null count
+    // pairs with the first of them.
     let is_first = coordinates.iter().position(|c| is_sum_of(c, filter, value)) == Some(at);
     let nulls = coordinates.iter().position(
         |c| matches!(c, Coordinate::Nulls { filter: f, value: v } if f == filter && v == value),
     );
     let nulls = nulls.filter(|_| is_first).map_or(BigUint::ZERO, weighed);
-    let lacks =
-        coordinates.iter().position(|c| matches!(c, Coordinate::Lacks { filter: f, value: v, fixed_point: l } if f == filter && v == value && l == fixed_point));
-    let (largest, absolute) = match lacks.filter(|_| centred).map(weighed) {
+    let lacks = coordinates.iter().position(|c| {
+        matches!(
+            c,
+            Coordinate::Lacks { filter: f, value: v, fixed_point: grid }
+                if f == filter && v == value && grid == fixed_point
+        )
+    });
+    let (largest, absolute) = match lacks.filter(|_| *centred).map(weighed) {
         Some(lacks) => {
             let larger = own.max(lacks);
             let both = (&larger * 5u8).div_ceil(&BigUint::from(4u8));
@@ -268,7 +283,7 @@ struct Pair {
     values: [usize; 2],
 }
 
-/// Pairs of values that are summed beside their product; none is in two pairs.
+/// Pairs of values that are summed together with their product. No value is in two pairs.
 fn pairs(coordinates: &[Coordinate]) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     for (products, coordinate) in coordinates.iter().enumerate() {
@@ -301,11 +316,18 @@ fn is_centred(
     value: &Expr,
     fixed_point: &FixedPoint,
 ) -> bool {
-    matches!(coordinate, Coordinate::Values { filter: f, value: v, fixed_point: l, centred: true } if f == filter && v == value && l == fixed_point)
+    matches!(
+        coordinate,
+        Coordinate::Values { filter: f, value: v, fixed_point: grid, centred: true }
+            if f == filter && v == value && grid == fixed_point
+    )
 }
 
 fn is_sum_of(coordinate: &Coordinate, filter: &Option<Expr>, value: &Expr) -> bool {
-    matches!(coordinate, Coordinate::Values { filter: f, value: v, .. } if f == filter && v == value)
+    matches!(
+        coordinate,
+        Coordinate::Values { filter: f, value: v, .. } if f == filter && v == value
+    )
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! The noise of what is computed of coordinates, known without the data: linear combinations of
-//! independent draws.
+//! The noise of measures, known without the data: linear combinations of independent draws.
 
 use super::coordinates::{Count, Measure};
 use super::rotation::made_of;
@@ -23,7 +22,7 @@ pub fn measure_noise(plan: &ReleasePlan, measure: &Measure) -> Option<Vec<f64>> 
     Some(noise)
 }
 
-/// How many times each coordinate, in units of its base lattice, is in a measure.
+/// How often a measure holds each coordinate, in steps of the coordinate's base grid.
 pub fn measure_terms(measure: &Measure) -> Vec<(usize, f64)> {
     let mut terms = Vec::new();
     let mut add = |coordinate: usize, factor: f64| terms.push((coordinate, factor));
@@ -83,7 +82,7 @@ pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
     measure_noise(plan, measure).map(|noise| noise.iter().map(|n| n * n).sum::<f64>().sqrt())
 }
 
-/// What one unit of a product's coordinate stands for.
+/// The value of one step of a product's coordinate.
 pub fn product_step(y: &FixedPoint, x: &FixedPoint) -> f64 {
     y.divisor_with(x) as f64 * y.step.size() * x.step.size() / 4.0
 }

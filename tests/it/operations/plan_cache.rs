@@ -301,7 +301,7 @@ fn mechanisms(plan: &Plan) -> Vec<Mechanism> {
     let counted = plan
         .releases()
         .iter()
-        .flat_map(|release| release.parts())
+        .flat_map(|release| release.choices())
         .filter_map(|part| match &part.kind {
             ChoiceKind::Count { calibrated, .. } => calibrated.first(),
             ChoiceKind::Choice { .. } => None,

@@ -454,7 +454,7 @@ async fn loose() -> Veil {
     Veil::over(fill, LOOSE, Veil::silent()).await
 }
 
-/// A collation that takes unlike spellings for equal, types without comparison, and intervals: what
+/// A collation that takes different texts for equal, types without comparison, and intervals: what
 /// would show one row's own spelling, or fail for some rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_several_equal_values_is_never_shown() {

@@ -20,7 +20,7 @@ pub async fn holds(
     random: &mut Random,
 ) -> Result<(), String> {
     for release in plan.releases() {
-        for part in release.parts() {
+        for part in release.choices() {
             let sql = filled(plan, release, part.sql(), random);
             parts::holds(world, missing, release, part, &sql).await?;
         }

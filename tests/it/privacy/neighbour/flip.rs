@@ -31,7 +31,7 @@ async fn plan_flip_same_partials() {
             };
             for release in plan.releases() {
                 let of_parts = release
-                    .parts()
+                    .choices()
                     .iter()
                     .map(|part| (part.sql(), parts::keys(release, part)));
                 let texts: Vec<(&str, usize)> = release

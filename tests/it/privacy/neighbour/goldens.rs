@@ -412,9 +412,9 @@ fn noise(plan: &Plan) -> String {
                 measure_deviation(release, measure).unwrap_or(0.0)
             );
         }
-        for part in release.parts() {
+        for part in release.choices() {
             let draws: Vec<usize> = (0..part.question.targets.len()).collect();
-            told += &format!("  part: {}\n", pgveil::rewrite::part_noise(part, &draws));
+            told += &format!("  part: {}\n", pgveil::rewrite::choice_noise(part, &draws));
         }
         release
             .statements()

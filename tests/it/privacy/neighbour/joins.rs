@@ -316,7 +316,7 @@ async fn equalities_of_every_arm_join() {
             .plan_under(&sql, Accounting::Gdp, 1.0)
             .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
         let release = &plan.releases()[0];
-        (release.beside().len(), release.facts().rows_per_unit)
+        (release.fan_outs().len(), release.facts().rows_per_unit)
     };
     let arms = "(t.code = v.town AND t.weight = 1 AND v.i4 > 3) OR (v.town = t.code AND (t.weight \
         = \
@@ -362,7 +362,7 @@ async fn columns_of_a_third_relation_find_no_rows() {
         let release = &plan.releases()[0];
         (
             release
-                .beside()
+                .fan_outs()
                 .iter()
                 .map(|beside| beside.0.len())
                 .sum::<usize>(),

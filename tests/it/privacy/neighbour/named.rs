@@ -41,7 +41,7 @@ pub async fn all_run(world: &World, sql: &str) {
         .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
     for release in plan.releases() {
         let parts = release
-            .parts()
+            .choices()
             .iter()
             .map(|part| (part.sql(), parts::keys(release, part)));
         for (text, keys) in parts.chain(release.sql().map(|text| (text, release.key_columns()))) {

@@ -264,7 +264,7 @@ async fn every_mutant_of_a_part_is_caught() {
         let [release] = plan.releases() else {
             panic!("one release: {query}")
         };
-        let [part] = release.parts() else {
+        let [part] = release.choices() else {
             panic!("one part: {query}")
         };
         let caught = async |sql: &str| {
@@ -298,7 +298,7 @@ async fn narrow_choices_are_caught() {
     ];
     for query in queries {
         let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
-        let [part] = plan.releases()[0].parts() else {
+        let [part] = plan.releases()[0].choices() else {
             panic!("one part: {query}")
         };
         assert!(noise_hides(part).is_ok());
@@ -370,7 +370,7 @@ async fn cheap_halvings_are_caught() {
     let query = "SELECT percentile_disc(ARRAY[0.1, 0.3, 0.5, 0.7, 0.9]) WITHIN GROUP (ORDER BY i4) \
         FROM visits";
     let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
-    let [part] = plan.releases()[0].parts() else {
+    let [part] = plan.releases()[0].choices() else {
         panic!("one part: {query}")
     };
     assert!(noise_hides(part).is_ok());

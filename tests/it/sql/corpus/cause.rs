@@ -100,7 +100,7 @@ pub async fn cause(
     let is_chosen = plan
         .releases()
         .iter()
-        .flat_map(|r| r.parts())
+        .flat_map(|r| r.choices())
         .any(|part| matches!(part.kind, ChoiceKind::Choice { .. }));
     let number = |text: &str| text.parse::<f64>().is_ok();
     let near = |(ours, theirs): (&Vec<String>, &Vec<String>)| {

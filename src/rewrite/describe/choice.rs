@@ -1,4 +1,4 @@
-//! The parts of a release in words.
+//! The choices of a release in words.
 
 use super::{Words, significant};
 use crate::ir::{Distinct, End, Expr};
@@ -6,15 +6,14 @@ use crate::mechanism::{Calibrated, Exponential};
 use crate::rewrite::{Candidates, ChoiceKind, ChoicePlan, Degree, Halving, Side, Subject, Target};
 
 impl Words<'_> {
-    pub(super) fn part(&self, part: &ChoicePlan, unit: &str) -> Vec<String> {
-        let filter = part
+    pub(super) fn choice(&self, choice: &ChoicePlan, unit: &str) -> Vec<String> {
+        let filter = choice
             .question
             .filter
             .as_ref()
             .map(|f| format!(" where {}", self.columns_of(f)))
             .unwrap_or_default();
-        let mut lines = Vec::new();
-        match (&part.question.subject, &part.kind) {
+        match (&choice.question.subject, &choice.kind) {
             (
                 Subject::Distinct {
                     values,
@@ -31,17 +30,20 @@ impl Words<'_> {
                         .collect::<Vec<_>>()
                         .join(", "),
                 };
-                lines.push(format!(
+                let mut lines = vec![format!(
                     "  Part: unlike values of {values}{filter}, of each {unit} at \
                     most {per_unit_max}, kept by hash"
-                ));
+                )];
                 if let Some(fixed_point) = degree.fixed_point() {
                     let (lo, hi) = (fixed_point.bounds.lo, fixed_point.bounds.hi);
                     lines.push(format!(
                         "    counted, and summed within [{lo}, {hi}] from the middle"
                     ));
                 }
-                lines.extend(count_noise(part).map(|(name, noise)| format!("    {name}: {noise}")));
+                lines.extend(
+                    count_noise(choice).map(|(name, noise)| format!("    {name}: {noise}")),
+                );
+                lines
             }
             (
                 Subject::Value { value, candidates },
@@ -58,33 +60,44 @@ impl Words<'_> {
                     }
                     Candidates::Listed(values) => format!("{} listed values", values.len()),
                 };
-                lines.push(format!(
+                let mut lines = vec![format!(
                     "  Part: a value of {}{filter} out of {known}; rows of one \
                     {unit} over the bound weigh less",
                     self.value(value)
-                ));
-                if halving.is_some() {
-                    let fractions = part.question.fractions().len();
-                    lines.push(format!(
-                        "    {fractions} ranks chosen together, the middle one \
-                        first: {} draws a {unit}",
-                        Halving::levels(fractions)
-                    ));
-                }
-                for (target, draw) in part.question.targets.iter().zip(draws) {
-                    lines.push(format!(
-                        "    {}: exponential mechanism, eta {:.4}, {}",
-                        wanted(target),
-                        eta(draw),
-                        error(part, target, draw)
-                    ));
-                }
+                )];
+                lines.extend(draw_lines(choice, draws, halving.is_some(), unit));
+                lines
             }
             (Subject::Distinct { .. }, ChoiceKind::Choice { .. })
-            | (Subject::Value { .. }, ChoiceKind::Count { .. }) => {}
+            | (Subject::Value { .. }, ChoiceKind::Count { .. }) => Vec::new(),
         }
-        lines
     }
+}
+
+/// The mechanism and error of each draw.
+fn draw_lines(
+    choice: &ChoicePlan,
+    draws: &[Exponential],
+    is_halved: bool,
+    unit: &str,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    if is_halved {
+        let fractions = choice.question.fractions().len();
+        lines.push(format!(
+            "    {fractions} ranks chosen together, the middle one first: {} draws a {unit}",
+            Halving::levels(fractions)
+        ));
+    }
+    for (target, draw) in choice.question.targets.iter().zip(draws) {
+        lines.push(format!(
+            "    {}: exponential mechanism, eta {:.4}, {}",
+            wanted(target),
+            eta(draw),
+            error(choice, target, draw)
+        ));
+    }
+    lines
 }
 
 fn wanted(target: &Target) -> String {
@@ -112,38 +125,38 @@ fn wanted(target: &Target) -> String {
     }
 }
 
-/// How far off a part's output may be.
-pub fn part_noise(part: &ChoicePlan, draws: &[usize]) -> String {
-    match &part.kind {
-        ChoiceKind::Count { .. } => match (count_noise(part).collect::<Vec<_>>().as_slice(), draws)
-        {
-            ([(_, count), ..], []) => count.clone(),
-            (both, _) => both
-                .iter()
-                .map(|(name, noise)| format!("{name} {noise}"))
-                .collect::<Vec<_>>()
-                .join(", "),
-        },
+/// How far off a choice's output may be.
+pub fn choice_noise(choice: &ChoicePlan, draws: &[usize]) -> String {
+    match &choice.kind {
+        ChoiceKind::Count { .. } => {
+            match (count_noise(choice).collect::<Vec<_>>().as_slice(), draws) {
+                ([(_, count), ..], []) => count.clone(),
+                (both, _) => both
+                    .iter()
+                    .map(|(name, noise)| format!("{name} {noise}"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            }
+        }
         ChoiceKind::Choice {
             draws: all,
             halving: _,
             weight_max: _,
             row_weight: _,
         } => {
-            let one = |at: &usize| part.question.targets.get(*at).zip(all.get(*at));
-            let each = draws
-                .iter()
-                .filter_map(one)
-                .map(|(target, draw)| format!("{}, {}", wanted(target), error(part, target, draw)));
+            let one = |at: &usize| choice.question.targets.get(*at).zip(all.get(*at));
+            let each = draws.iter().filter_map(one).map(|(target, draw)| {
+                format!("{}, {}", wanted(target), error(choice, target, draw))
+            });
             each.collect::<Vec<_>>().join("; ")
         }
     }
 }
 
-/// The noise of a count of unlike values, and of their sum: half of that on
-/// `2 q - (lower + upper)`, and the count's share of the middle.
-fn count_noise(part: &ChoicePlan) -> impl Iterator<Item = (&'static str, String)> {
-    let (calibrated, fixed_point) = match (&part.kind, &part.question.subject) {
+/// The noise of a count of distinct values, and of their sum: half of that on
+/// `2 q - (lower + upper)`, and the count's noise times the middle.
+fn count_noise(choice: &ChoicePlan) -> impl Iterator<Item = (&'static str, String)> {
+    let (calibrated, fixed_point) = match (&choice.kind, &choice.question.subject) {
         (
             ChoiceKind::Count {
                 calibrated,
@@ -181,7 +194,7 @@ fn eta(draw: &Exponential) -> f64 {
 
 /// In 19 of 20 draws the penalty is below ln(20 candidates) widths over eta (McSherry, Talwar 2007,
 /// Theorem 6).
-fn error(part: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
+fn error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
     let (
         ChoiceKind::Choice {
             draws: _,
@@ -193,7 +206,7 @@ fn error(part: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
             value: _,
             candidates,
         },
-    ) = (&part.kind, &part.question.subject)
+    ) = (&choice.kind, &choice.question.subject)
     else {
         return String::new();
     };
@@ -202,7 +215,7 @@ fn error(part: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
     // One row weighs this much.
     let rows = weights / *row_weight as f64;
     let together = |millionths: &u32| {
-        let mut fractions = part.question.fractions();
+        let mut fractions = choice.question.fractions();
         fractions.sort_unstable();
         let at = fractions
             .iter()
@@ -243,25 +256,4 @@ fn error(part: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::rewrite::Halving;
-
-    /// Of fifths: 0.6 first, then 0.4 of what is below it (two thirds) and 0.8 of what is above
-    /// (one half), then 0.2 below 0.4 (one half).
-    #[test]
-    fn ranks_are_off_by_their_own_draw_and_by_the_parts_ends() {
-        let reach = Halving::reach(&[200_000, 400_000, 600_000, 800_000]);
-        let (sixth, third) = (1.2, 4.0 / 3.0 + 1.2 * 2.0 / 3.0);
-        let wanted = [1.0 + third / 2.0, third, sixth, 1.0 + sixth / 2.0];
-        assert!(
-            reach
-                .iter()
-                .zip(wanted)
-                .all(|(found, wanted)| (found - wanted).abs() < 1e-9),
-            "{reach:?}"
-        );
-        // Alone it is the draw's own.
-        assert_eq!(Halving::reach(&[250_000]), [1.5]);
-        assert!(Halving::reach(&[]).is_empty());
-    }
-}
+mod tests;

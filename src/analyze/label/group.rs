@@ -1,0 +1,111 @@
+//! GROUP BY within one unit.
+
+use super::{Label, Labels, Lineage, inlined_conditions};
+use crate::analyze::inline;
+use crate::analyze::per_unit::{check_aggregate, check_key, range};
+use crate::analyze::row_facts::{computed_columns, holds_unique_key};
+use crate::ir::{Aggregate, ColumnId, Expr, Relation};
+use crate::refusal::Refusal;
+
+impl Labels<'_> {
+    /// Groups within one unit: the unit is added to the keys where it is missing, so that no group
+    /// holds rows of two units.
+    pub(super) fn group(
+        &mut self,
+        input: Relation,
+        keys: Vec<ColumnId>,
+        aggregates: Vec<(ColumnId, Aggregate)>,
+    ) -> Result<(Relation, Label), Refusal> {
+        let mut keys = keys;
+        let (input, label) = self.label(input, &[])?;
+        let Label::Private(lineage) = label else {
+            return Ok((
+                Relation::Group {
+                    input: Box::new(input),
+                    keys,
+                    aggregates,
+                },
+                Label::Public,
+            ));
+        };
+        let mut units: Vec<ColumnId> = lineage
+            .units
+            .iter()
+            .copied()
+            .filter(|id| keys.contains(id))
+            .collect();
+        if units.is_empty() {
+            units.push(lineage.units[0]);
+            keys.insert(0, lineage.units[0]);
+        }
+        self.bound_groups(&input, &keys, &units, &aggregates, lineage.rows_per_unit)?;
+        let lineage = grouped(lineage, units, &keys);
+        Ok((
+            Relation::Group {
+                input: Box::new(input),
+                keys,
+                aggregates,
+            },
+            Label::Private(lineage),
+        ))
+    }
+
+    /// Checks the keys and aggregates, and notes where each aggregate lies.
+    fn bound_groups(
+        &mut self,
+        input: &Relation,
+        keys: &[ColumnId],
+        units: &[ColumnId],
+        aggregates: &[(ColumnId, Aggregate)],
+        rows_per_unit: u64,
+    ) -> Result<(), Refusal> {
+        let computed = computed_columns(input);
+        for key in keys.iter().filter(|key| !units.contains(key)) {
+            let expr = Expr::column(*key, self.columns[key.0 as usize].data_type.clone());
+            check_key(&inline(&expr, &computed), self.policy, self.columns)?;
+        }
+        let rows = if holds_unique_key(input, self.policy, |id| keys.contains(&id)) {
+            1
+        } else {
+            rows_per_unit
+        };
+        let always = inlined_conditions(input, &computed);
+        for (id, aggregate) in aggregates {
+            check_aggregate(aggregate, &computed, self.policy, self.columns)?;
+            let filter = aggregate.filter.as_ref().map(|f| inline(f, &computed));
+            let conditions = always
+                .iter()
+                .chain(&filter)
+                .flat_map(Expr::conjuncts)
+                .collect();
+            let range = range(aggregate, rows, &self.ranges(&computed, conditions));
+            self.opaque.push((*id, range));
+        }
+        Ok(())
+    }
+}
+
+/// The lineage of the groups: a unit has one where it is the only key.
+fn grouped(lineage: Lineage, units: Vec<ColumnId>, keys: &[ColumnId]) -> Lineage {
+    let rows_per_unit = if keys.iter().all(|key| units.contains(key)) {
+        1
+    } else {
+        lineage.rows_per_unit
+    };
+    Lineage {
+        units,
+        data_type: lineage.data_type,
+        rows_per_unit,
+        rows_enforced: if rows_per_unit == 1 {
+            Some(1)
+        } else {
+            lineage.rows_enforced
+        },
+        is_multiplied: lineage.is_multiplied,
+        points: lineage
+            .points
+            .into_iter()
+            .filter(|(id, ..)| keys.contains(id))
+            .collect(),
+    }
+}

@@ -1,0 +1,98 @@
+//! Windows over the rows of one unit.
+
+use super::{Label, Labels, Lineage, inlined_conditions};
+use crate::analyze::bounded_rows::{Bounded, bounded, is_quadratic};
+use crate::analyze::inline;
+use crate::analyze::interval::Interval;
+use crate::analyze::per_unit::{check_aggregate, check_shown, range};
+use crate::analyze::row_facts::computed_columns;
+use crate::ir::{ColumnId, Expr, Operation, Relation, Window, WindowFunction};
+use crate::refusal::Refusal;
+
+impl Labels<'_> {
+    /// Windows within one unit: the unit is added to every partition that lacks it.
+    pub(super) fn window(
+        &mut self,
+        input: Relation,
+        columns: Vec<(ColumnId, Window)>,
+    ) -> Result<(Relation, Label), Refusal> {
+        let (input, label) = self.label(input, &[])?;
+        let Label::Private(lineage) = label else {
+            return Err(Refusal::unsupported(
+                "a window over rows of public tables beside private rows",
+            ));
+        };
+        let (input, lineage) = if columns.iter().any(|(_, window)| is_quadratic(window)) {
+            let Bounded {
+                relation,
+                lineage,
+                sunk: _,
+            } = bounded(input, lineage, &[]);
+            (relation, lineage)
+        } else {
+            (input, lineage)
+        };
+        let computed = computed_columns(&input);
+        let always = inlined_conditions(&input, &computed);
+        let mut partitioned = Vec::new();
+        for (id, mut window) in columns {
+            partition_by_unit(&mut window, &lineage);
+            let range = self.window_range(&window, lineage.rows_per_unit, &computed, &always)?;
+            self.opaque.push((id, range));
+            partitioned.push((id, window));
+        }
+        Ok((
+            Relation::Window {
+                input: Box::new(input),
+                columns: partitioned,
+            },
+            Label::Private(lineage),
+        ))
+    }
+
+    /// Where the values of one window call lie, over at most `rows` rows of a unit.
+    fn window_range(
+        &self,
+        window: &Window,
+        rows: u64,
+        computed: &[(ColumnId, Expr)],
+        always: &[Expr],
+    ) -> Result<Interval, Refusal> {
+        let conditions = always.iter().flat_map(Expr::conjuncts).collect();
+        let ranges = self.ranges(computed, conditions);
+        Ok(match &window.ranked {
+            WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => {
+                Interval::new(1.0, rows as f64)
+            }
+            WindowFunction::Tile(count) => Interval::new(1.0, *count as f64),
+            WindowFunction::PercentRank | WindowFunction::Share => Interval::new(0.0, 1.0),
+            WindowFunction::Neighbour { value, offset: _ }
+            | WindowFunction::Placed { value, place: _ } => {
+                check_shown(&inline(value, computed), self.policy, self.columns)?;
+                ranges.of(value)
+            }
+            WindowFunction::Aggregate(aggregate) => {
+                check_aggregate(aggregate, computed, self.policy, self.columns)
+                    .map_err(|refusal| refusal.within(|| aggregate.place.0))?;
+                let values = range(aggregate, rows, &ranges);
+                // A frame may be empty.
+                let counts = aggregate.operation == Operation::CountRows && window.frame.is_some();
+                if counts {
+                    values.hull(Interval::point(0.0))
+                } else {
+                    values
+                }
+            }
+        })
+    }
+}
+
+/// No partition holds rows of two units afterwards.
+fn partition_by_unit(window: &mut Window, lineage: &Lineage) {
+    let is_unit = |e: &Expr| e.as_column().is_some_and(|c| lineage.units.contains(&c));
+    if !window.partition.iter().any(is_unit) {
+        window
+            .partition
+            .insert(0, Expr::column(lineage.units[0], lineage.data_type.clone()));
+    }
+}

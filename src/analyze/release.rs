@@ -1,0 +1,314 @@
+//! One release: labels, key rules, bounded aggregates, and what is proved of its rows.
+
+use super::interval::Interval;
+use super::keys;
+use super::label::Labels;
+use super::range::Ranges;
+use super::row_facts::{
+    self, always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended,
+    scanned_tables, told_by_unit,
+};
+use super::{
+    AnalyzedRelease, BoundedAggregate, FanOut, KeyCombinations, KeyRule, Label, Lineage,
+    PlanningEffort, aggregate_bounds, inline, only_scan, public_outer_join, unit_of,
+};
+use crate::ir::functions::Function;
+use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Relation, Release, Scan};
+use crate::policy::{Policy, SessionSettings};
+use crate::refusal::{Refusal, sqlstate};
+
+/// Scans that key paths add are numbered from here, after those of the statement.
+const HIDDEN_SCANS_FROM: usize = 1000;
+
+/// Labels one release, rules its keys and bounds its aggregates.
+pub(super) fn analyze_release(
+    release: &Release,
+    policy: &Policy,
+    session_settings: &SessionSettings,
+    columns: &mut Vec<ColumnInfo>,
+    effort: &PlanningEffort,
+) -> Result<AnalyzedRelease, Refusal> {
+    let over_matches = public_outer_join::over_matches(release, policy)?;
+    let keeps_public_rows = over_matches.is_some();
+    let release = over_matches.as_ref().unwrap_or(release);
+    let LabelledRows {
+        input,
+        lineage,
+        opaque,
+        fan_outs,
+    } = labelled(release, policy, session_settings, columns)?;
+    let computed = computed_columns(&input);
+    let null_extended = null_extended(&input, false);
+
+    let conditions: Vec<Expr> = if keeps_public_rows {
+        public_outer_join::conditions(&input)
+    } else {
+        always_true(&input)
+    }
+    .iter()
+    .map(|c| keys::over_rows(c, &computed, &null_extended))
+    .collect();
+    let ruled = keys::Keys {
+        choice: session_settings.keys,
+        policy,
+        columns,
+        computed: &computed,
+        null_extended: &null_extended,
+        conditions: conditions.iter().flat_map(Expr::conjuncts).collect(),
+        effort,
+    };
+    let (keys, tuples) = rule_keys(&ruled, release, &input, keeps_public_rows)?;
+    let facts = RowFacts {
+        release,
+        input: &input,
+        lineage: &lineage,
+        ruled: &ruled,
+        keys: &keys,
+    };
+    let aggregates = facts.bounded_aggregates(&opaque)?;
+    let one_row_per_unit = facts.has_one_row_per_unit();
+    let one_row_per_group = one_row_per_unit || facts.has_one_row_per_group();
+    let (cells, one_group_per_unit) = (facts.cells(), facts.has_one_group_per_unit());
+    Ok(AnalyzedRelease {
+        tables: scanned_tables(&input),
+        input,
+        lineage,
+        keys,
+        tuples,
+        sets: release.sets.clone(),
+        key_texts: release.keys.iter().map(|k| k.text.clone()).collect(),
+        aggregates,
+        one_row_per_unit,
+        one_row_per_group,
+        cells,
+        one_group_per_unit,
+        computed,
+        collations: None,
+        fan_outs,
+    })
+}
+
+/// The rows of a release with their lineage.
+struct LabelledRows {
+    input: Relation,
+    lineage: Lineage,
+    opaque: Vec<(ColumnId, Interval)>,
+    fan_outs: Vec<FanOut>,
+}
+
+fn labelled(
+    release: &Release,
+    policy: &Policy,
+    session_settings: &SessionSettings,
+    columns: &mut Vec<ColumnInfo>,
+) -> Result<LabelledRows, Refusal> {
+    let mut labels = Labels {
+        policy,
+        columns,
+        scans: HIDDEN_SCANS_FROM,
+        opaque: Vec::new(),
+        fan_outs: Vec::new(),
+        sunk: Vec::new(),
+        is_crossed: false,
+    };
+    let (input, label) = labels.label(release.input.clone(), &[])?;
+    let Label::Private(mut lineage) = label else {
+        return Err(Refusal::new(
+            sqlstate::INTERNAL_ERROR,
+            "a release without a private table",
+        ));
+    };
+    // A bound on rows chooses the clip, so a narrower one is as sound.
+    lineage.rows_per_unit = session_settings
+        .rows_per_unit
+        .map_or(lineage.rows_per_unit, |most| {
+            lineage.rows_per_unit.min(most.into())
+        });
+    Ok(LabelledRows {
+        input,
+        lineage,
+        opaque: labels.opaque,
+        fan_outs: labels.fan_outs,
+    })
+}
+
+/// The rule of each key, and which combinations of listed values occur.
+fn rule_keys(
+    ruled: &keys::Keys<'_>,
+    release: &Release,
+    input: &Relation,
+    keeps_public_rows: bool,
+) -> Result<(Vec<(Expr, KeyRule)>, Vec<KeyCombinations>), Refusal> {
+    let mut keys = Vec::new();
+    for key in &release.keys {
+        let rule = ruled
+            .rule(&key.expr)
+            .map_err(|refusal| refusal.within(|| key.place.0))?;
+        keys.push((key.expr.clone(), rule));
+    }
+    let tuples = ruled.tuples(&mut keys, input);
+    if keeps_public_rows {
+        public_outer_join::check_groups(ruled, &keys, input)?;
+    }
+    ruled.effort.within()?;
+    let grouped = keys::grouped(&release.sets, keys.len());
+    keys::cells(&grouped, &keys, &tuples, ruled.policy.limits.groups)?;
+    Ok((keys, tuples))
+}
+
+/// What the catalog and the keys prove of a release's rows.
+struct RowFacts<'a> {
+    release: &'a Release,
+    input: &'a Relation,
+    lineage: &'a Lineage,
+    ruled: &'a keys::Keys<'a>,
+    keys: &'a [(Expr, KeyRule)],
+}
+
+impl RowFacts<'_> {
+    fn bounded_aggregates(
+        &self,
+        opaque: &[(ColumnId, Interval)],
+    ) -> Result<Vec<BoundedAggregate>, Refusal> {
+        let keys::Keys {
+            policy,
+            columns,
+            computed,
+            null_extended,
+            ..
+        } = *self.ruled;
+        let always: Vec<Expr> = always_true(self.input)
+            .iter()
+            .map(|c| inline(c, computed))
+            .collect();
+        let bounded = |aggregate: &Aggregate| {
+            let filter = aggregate.filter.as_ref().map(|f| inline(f, computed));
+            let bounds = aggregate_bounds::Bounds {
+                ranges: Ranges {
+                    policy,
+                    columns,
+                    computed,
+                    opaque,
+                    conditions: always
+                        .iter()
+                        .chain(&filter)
+                        .flat_map(Expr::conjuncts)
+                        .collect(),
+                    excluded: Vec::new(),
+                },
+                nullability: Nullability {
+                    columns,
+                    computed,
+                    null_extended,
+                },
+                lineage: self.lineage,
+                ruled: self.ruled,
+                keys: self.keys,
+            };
+            bounds
+                .aggregate(aggregate)
+                .map_err(|refusal| refusal.within(|| aggregate.place.0))
+        };
+        self.release.aggregates.iter().map(bounded).collect()
+    }
+
+    /// The unit is the primary key of the one table that is read, or the rows were grouped by it.
+    fn has_one_row_per_unit(&self) -> bool {
+        let is_key = |scan: &Scan| {
+            unit_of(&self.ruled.policy.tables[scan.table.0])
+                .is_some_and(|unit| unit.is_primary_key && unit.path.is_empty())
+        };
+        only_scan(self.input).is_some_and(is_key) || grouped_by_unit(self.input, self.lineage)
+    }
+
+    /// In every grouping set, the unit and the keys together contain a unique key.
+    fn has_one_row_per_group(&self) -> bool {
+        let is_unique = |set: &Vec<usize>| {
+            let is_key = |id| {
+                set.iter()
+                    .any(|at| self.keys[*at].0.as_column() == Some(id))
+            };
+            holds_unique_key(self.input, self.ruled.policy, |id| {
+                self.lineage.units.contains(&id) || is_key(id)
+            })
+        };
+        keys::grouped(&self.release.sets, self.keys.len())
+            .iter()
+            .all(is_unique)
+    }
+
+    /// How many groups one unit's rows can be in; see [`AnalyzedRelease::cells`].
+    fn cells(&self) -> Option<u64> {
+        let keys::Keys {
+            policy, columns, ..
+        } = *self.ruled;
+        if self.release.sets.is_empty() {
+            row_facts::cells(self.input, self.lineage, policy, columns, self.keys)
+        } else {
+            None
+        }
+    }
+
+    /// Every key is a function of the unit.
+    fn has_one_group_per_unit(&self) -> bool {
+        let keys::Keys {
+            policy,
+            computed,
+            null_extended,
+            ..
+        } = *self.ruled;
+        let is_fixed = |(key, _): &(Expr, KeyRule)| {
+            let key = keys::over_rows(key, computed, null_extended);
+            told_by_unit(self.input, self.lineage, policy, &key)
+        };
+        self.release.sets.is_empty() && self.keys.iter().all(is_fixed)
+    }
+}
+
+/// Whether an expression may be NULL, by the catalog's NOT NULL, joins and the expression's own
+/// shape.
+pub(super) struct Nullability<'a> {
+    columns: &'a [ColumnInfo],
+    computed: &'a [(ColumnId, Expr)],
+    null_extended: &'a [ColumnId],
+}
+
+impl Nullability<'_> {
+    /// True unless proved otherwise: only bare columns, constants and arithmetic that keeps NOT
+    /// NULL are proved.
+    pub(super) fn may_be_null(&self, expr: &Expr) -> bool {
+        match &expr.node {
+            Node::Column(id) => match self.computed.iter().find(|(c, _)| c == id) {
+                Some((_, definition)) => {
+                    self.null_extended.contains(id) || self.may_be_null(definition)
+                }
+                None => self.columns[id.0 as usize].nullable || self.null_extended.contains(id),
+            },
+            Node::Literal(value) => value.is_none(),
+            Node::Constant(_) => true,
+            Node::Exists { .. } => false,
+            Node::Cast(inner) => {
+                keys::reads_text(inner, &expr.data_type) || self.may_be_null(inner)
+            }
+            Node::Case {
+                branches,
+                otherwise,
+            } => {
+                otherwise.as_ref().is_none_or(|e| self.may_be_null(e))
+                    || branches.iter().any(|(_, r)| self.may_be_null(r))
+            }
+            Node::Call {
+                function,
+                arguments,
+            } => match function {
+                Function::Add
+                | Function::Subtract
+                | Function::Multiply
+                | Function::Negate
+                | Function::Abs => arguments.iter().any(|a| self.may_be_null(a)),
+                Function::Coalesce => arguments.iter().all(|a| self.may_be_null(a)),
+                _ => true,
+            },
+        }
+    }
+}

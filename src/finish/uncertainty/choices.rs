@@ -1,0 +1,193 @@
+//! How far off counts of distinct values and chosen values may be.
+
+use super::{ROWS_MIN, Row, Spread, half};
+use crate::analyze::Dispersion;
+use crate::analyze::interval::Interval;
+use crate::finish::estimate::Estimate;
+use crate::ir::Moment;
+use crate::rewrite::{ChoiceKind, ChoicePlan, Degree, Side, Subject, Target, product_step};
+
+/// A value out of known candidates.
+pub(super) struct Chosen {
+    pub value: f64,
+    pub spread: Spread,
+}
+
+impl Row<'_> {
+    /// The count of a choice. Its draws come after those of the coordinates.
+    pub(super) fn count(&self, choice: usize) -> Option<Estimate> {
+        Some(
+            self.choice_column(choice, 0, [1.0, 0.0, 0.0])?
+                .within(0.0, f64::INFINITY),
+        )
+    }
+
+    /// A chosen value, where its error is known. In arithmetic its error is that of the wider side
+    /// of its interval, so that no result looks more accurate than the drawn ends.
+    pub(super) fn quantile(&self, choice: usize, draw: usize) -> Option<Estimate> {
+        let Chosen {
+            value,
+            spread:
+                Spread {
+                    error: Some(_),
+                    low,
+                    high,
+                },
+        } = self.chosen(choice, draw)?
+        else {
+            return None;
+        };
+        // Its draw comes after all added noise, and after the draws of earlier choices.
+        let added = self.release.coordinates().len() + 3 * self.release.choices().len();
+        let earlier: usize = self.release.choices()[..choice]
+            .iter()
+            .map(|p| p.question.width())
+            .sum();
+        let mut noise = vec![0.0; added + earlier + draw];
+        noise.push((high - value).max(value - low) / self.z);
+        Some(Estimate::new(value, noise, self.z).between(low, high))
+    }
+
+    pub(super) fn chosen(&self, choice: usize, draw: usize) -> Option<Chosen> {
+        let ChoicePlan { question, kind, .. } = &self.release.choices()[choice];
+        let (
+            ChoiceKind::Choice {
+                draws,
+                halving,
+                weight_max: _,
+                row_weight,
+            },
+            Subject::Value {
+                value: _,
+                candidates,
+            },
+        ) = (kind, &question.subject)
+        else {
+            return None;
+        };
+        let (target, range) = (question.targets.get(draw)?, candidates.ends()?);
+        let released = |at: usize| {
+            self.measures
+                .get(self.first_column(choice) + at)?
+                .parse::<f64>()
+                .ok()
+        };
+        let value = released(draw)?;
+        let side = |wanted: Side| {
+            target
+                .sides()
+                .into_iter()
+                .find(|t| matches!(t, Target::Beyond(_, side) if *side == wanted))
+        };
+        let end = |wanted: Side| {
+            side(wanted)
+                .and_then(|side| question.targets.iter().position(|t| *t == side))
+                .and_then(released)
+        };
+        let (low, high) = (end(Side::Low), end(Side::High));
+        // The rank of a fraction that is chosen together with others has their errors too.
+        let is_alone = halving.is_none() || !matches!(target, Target::Fraction(_));
+        let error = low.zip(high).filter(|_| is_alone).and_then(|(low, high)| {
+            let draw = draws.get(draw)?;
+            Some(
+                (high - low).max(0.0) / 2.0 * target.deviation(draw)
+                    / target.reach(draw, candidates.count(), *row_weight),
+            )
+        });
+        Some(Chosen {
+            value,
+            spread: Spread {
+                error,
+                low: low.map_or(range.0, |low| low.min(value)),
+                high: high.map_or(range.1, |high| high.max(value)),
+            },
+        })
+    }
+
+    /// A choice's columns follow the measures and those of earlier choices.
+    fn first_column(&self, choice: usize) -> usize {
+        self.release.measures().len()
+            + self.release.choices()[..choice]
+                .iter()
+                .map(|p| p.question.width())
+                .sum::<usize>()
+    }
+
+    /// A column of a choice. `factors` say how often it holds the noises of the choice's count, sum
+    /// and squares.
+    fn choice_column(&self, choice: usize, column: usize, factors: [f64; 3]) -> Option<Estimate> {
+        let choices = self.release.choices();
+        let ChoiceKind::Count {
+            calibrated,
+            weights: _,
+            clip: _,
+        } = &choices[choice].kind
+        else {
+            return None;
+        };
+        let mut noise = vec![0.0; self.release.coordinates().len() + factors.len() * choice];
+        noise.extend(
+            calibrated.iter().zip(factors).map(|(c, factor)| {
+                factor * c.noise.standard_deviation() / 2f64.powi(c.refine as i32)
+            }),
+        );
+        Some(Estimate::new(
+            self.measures
+                .get(self.first_column(choice) + column)?
+                .parse()
+                .ok()?,
+            noise,
+            self.z,
+        ))
+    }
+
+    /// Sums, means and spreads of distinct values.
+    pub(super) fn distinct(
+        &self,
+        choice: usize,
+        range: Interval,
+        moment: Moment,
+    ) -> Option<Estimate> {
+        let Subject::Distinct {
+            values: _,
+            per_unit_max: _,
+            degree,
+        } = &self.release.choices()[choice].question.subject
+        else {
+            return None;
+        };
+        let fixed_point = degree.fixed_point()?;
+        let (step, ends) = (fixed_point.step.size(), fixed_point.ends());
+        let centre = fixed_point.centre_twice() as f64 * step / 2.0;
+        let rows = self.choice_column(choice, 0, [1.0, 0.0, 0.0])?;
+        let sum = self.choice_column(choice, Degree::SUM, [centre, step / 2.0, 0.0])?;
+        let apart = sum.plus(-centre, &rows, self.z);
+        match moment {
+            Moment::Sum => Some(sum),
+            Moment::Mean if rows.value <= ROWS_MIN * rows.error() => {
+                Some(Estimate::bounded(range.lo, range.hi))
+            }
+            Moment::Mean => Some(
+                apart
+                    .over(&rows, self.z)?
+                    .shifted(centre)
+                    .within(range.lo, range.hi),
+            ),
+            Moment::Spread(kind) => {
+                let squares = self.choice_column(
+                    choice,
+                    Degree::SQUARES,
+                    [
+                        half(ends).powi(2),
+                        0.0,
+                        -product_step(fixed_point, fixed_point),
+                    ],
+                )?;
+                let variance = self
+                    .about_means(&rows, &squares, (&apart, &apart))?
+                    .within(0.0, half(ends).powi(2));
+                Some(self.dispersion(&rows, variance, ends, Dispersion::Spread(kind)))
+            }
+        }
+    }
+}

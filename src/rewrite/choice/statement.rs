@@ -1,0 +1,442 @@
+//! The statement of one choice query.
+
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use super::{ChoiceQuery, Degree, ROW_WEIGHT, Subject};
+use crate::analyze::{AnalyzedRelease, KeyRule};
+use crate::catalog::Type;
+use crate::ir::{Distinct, Expr};
+use crate::refusal::Refusal;
+use crate::rewrite::emit::expression::Expressions;
+use crate::rewrite::emit::sql;
+use crate::rewrite::vector::base_rows::{BaseRows, canonical};
+use crate::rewrite::vector::clipped_aggregate::{collated, hash_of, positions};
+use crate::rewrite::vector::grouping_sets::{group_columns, over_sets};
+use crate::rewrite::vector::row_integer::{integer, lacks, within};
+
+impl ChoiceQuery {
+    /// The statement over the release's base rows.
+    ///
+    /// # Guarantee
+    /// In each grouping set, the rows of one unit count for a bounded amount, whatever the tables
+    /// hold. For distinct values the statement keeps at most [`ChoiceQuery::unit_max`] of a unit's
+    /// (group, value) pairs, the first by hash and then by value: which pairs stay depends on the
+    /// set of that unit's pairs alone. For chosen values the weights of a unit's rows add up to at
+    /// most the bound on rows times [`ROW_WEIGHT`], over all groups: the rows of a unit that has
+    /// more are scaled by bound / rows, rounded down. A row whose chosen or counted value is NULL
+    /// adds nothing, but for the count of distinct rows.
+    ///
+    /// # Requires
+    /// `base_rows` gives each row exactly one unit. Where `one_row_per_unit` holds, the catalog
+    /// proves that a unit has one row, and the statement does not count again.
+    pub fn statement(
+        &self,
+        release: &AnalyzedRelease,
+        base_rows: BaseRows,
+    ) -> Result<ast::Query, Refusal> {
+        let expressions = Expressions {
+            cells: &base_rows.cells,
+            relations: None,
+        };
+        let mut conditions: Vec<ast::Expr> = base_rows
+            .condition
+            .iter()
+            .cloned()
+            .map(sql::nested)
+            .collect();
+        if let Some(filter) = &self.filter {
+            conditions.push(sql::nested(expressions.condition(filter)?));
+        }
+        if let Some(value) = self.subject.not_null() {
+            conditions.push(sql::is_not_null(expressions.presence(value)?));
+        }
+        let rows = Rows {
+            release,
+            base_rows: &base_rows,
+            condition: sql::all(conditions),
+            values: self.subject.emitted(&expressions)?,
+            types: self.subject.types(),
+        };
+        let limit = self.unit_max(release);
+        Ok(match &self.subject {
+            // NULL is one more row, but no value.
+            Subject::Distinct {
+                values: Distinct::Row(values),
+                per_unit_max: _,
+                degree: Degree::Count,
+            } if values.len() == 1 => rows.row_count(limit),
+            Subject::Distinct {
+                values: _,
+                per_unit_max: _,
+                degree: Degree::Count,
+            } => rows.value_count(limit),
+            Subject::Distinct {
+                values: _,
+                per_unit_max: _,
+                degree: degree @ (Degree::Sum(_) | Degree::Squares(_)),
+            } => rows.sums(limit, degree),
+            Subject::Value { .. } => rows.weights(release.lineage.rows_per_unit.clamp(1, 1 << 32)),
+        })
+    }
+}
+
+impl Subject {
+    /// The value whose NULLs count for nothing.
+    fn not_null(&self) -> Option<&Expr> {
+        match self {
+            Self::Distinct {
+                values: Distinct::Value(value),
+                per_unit_max: _,
+                degree: _,
+            }
+            | Self::Value {
+                value,
+                candidates: _,
+            } => Some(value),
+            Self::Distinct {
+                values: Distinct::Row(_),
+                per_unit_max: _,
+                degree: _,
+            } => None,
+        }
+    }
+
+    /// What the statement groups a unit's rows by: distinct values, and the integer that is summed;
+    /// or the candidate.
+    fn emitted(&self, expressions: &Expressions<'_>) -> Result<Vec<ast::Expr>, Refusal> {
+        match self {
+            Self::Distinct {
+                values: Distinct::Value(value),
+                per_unit_max: _,
+                degree,
+            } => {
+                let integer = degree
+                    .fixed_point()
+                    .map(|fixed_point| integer(value, fixed_point, true, &Type::Int8, expressions))
+                    .transpose()?;
+                Ok(std::iter::once(distinct_value(value, expressions)?)
+                    .chain(integer)
+                    .collect())
+            }
+            Self::Distinct {
+                values: Distinct::Row(values),
+                per_unit_max: _,
+                degree: _,
+            } => values
+                .iter()
+                .map(|value| distinct_value(value, expressions))
+                .collect(),
+            Self::Value { value, candidates } => Ok(vec![candidates.sql(value, expressions)?]),
+        }
+    }
+
+    /// The types of [`Subject::emitted`].
+    fn types(&self) -> Vec<Type> {
+        match self {
+            Self::Distinct {
+                values: Distinct::Value(value),
+                per_unit_max: _,
+                degree,
+            } => std::iter::once(value.data_type.clone())
+                .chain(degree.fixed_point().map(|_| Type::Int8))
+                .collect(),
+            Self::Value {
+                value,
+                candidates: _,
+            } => vec![value.data_type.clone()],
+            Self::Distinct {
+                values: Distinct::Row(values),
+                per_unit_max: _,
+                degree: _,
+            } => values.iter().map(|v| v.data_type.clone()).collect(),
+        }
+    }
+}
+
+/// One spelling for all equal values; a text that is too long becomes NULL.
+fn distinct_value(value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+    Ok(canonical(
+        expressions.emit(value)?.0,
+        &value.data_type,
+        &KeyRule::Threshold,
+    ))
+}
+
+struct Rows<'a> {
+    release: &'a AnalyzedRelease,
+    base_rows: &'a BaseRows,
+    condition: Option<ast::Expr>,
+    values: Vec<ast::Expr>,
+    types: Vec<Type>,
+}
+
+impl Rows<'_> {
+    fn keys(&self) -> Vec<String> {
+        (0..self.base_rows.keys.len())
+            .map(|i| format!("k{i}"))
+            .collect()
+    }
+
+    fn subjects(&self) -> Vec<String> {
+        (0..self.values.len()).map(|i| format!("x{i}")).collect()
+    }
+
+    /// `SELECT u, k0, …, x0, … [, extra] FROM … GROUP BY` all but the extra: one row for each unit,
+    /// group and value.
+    fn per_unit(&self, extra: Vec<ast::SelectItem>) -> ast::Query {
+        let unit = (!self.release.one_row_per_unit)
+            .then(|| sql::aliased(self.base_rows.unit.clone(), "u"));
+        let named = |expr: &ast::Expr, name: String| sql::aliased(expr.clone(), &name);
+        let keys = self
+            .base_rows
+            .keys
+            .iter()
+            .zip(self.keys())
+            .map(|(e, n)| named(e, n));
+        let values = self
+            .values
+            .iter()
+            .zip(self.subjects())
+            .map(|(e, n)| named(e, n));
+        let mut projection: Vec<ast::SelectItem> =
+            unit.into_iter().chain(keys).chain(values).collect();
+        let grouped = positions(1, projection.len());
+        projection.extend(extra);
+        sql::select(
+            projection,
+            vec![self.base_rows.from.clone()],
+            self.condition.clone(),
+            grouped,
+        )
+    }
+
+    fn as_text(&self, names: Vec<String>) -> Vec<ast::SelectItem> {
+        names
+            .into_iter()
+            .map(|name| sql::aliased(sql::cast(sql::bare(&name), &Type::Text), &name))
+            .collect()
+    }
+
+    fn columns(names: impl IntoIterator<Item = String>) -> Vec<ast::SelectItem> {
+        names
+            .into_iter()
+            .map(|name| ast::SelectItem::UnnamedExpr(sql::bare(&name)))
+            .collect()
+    }
+
+    /// The number of distinct values in each group.
+    fn value_count(&self, limit: u64) -> ast::Query {
+        let from = self.kept_pairs(limit);
+        let subject = match self.subjects().as_slice() {
+            [one] => sql::bare(one),
+            many => ast::Expr::Tuple(many.iter().map(|name| sql::bare(name)).collect()),
+        };
+        let groups = group_columns(self.release);
+        let mut projection = self.as_text(groups.clone());
+        projection.push(sql::aliased(
+            sql::cast(
+                sql::distinct(sql::aggregate("count", Some(subject), None)),
+                &Type::Text,
+            ),
+            "v0",
+        ));
+        let keys = groups.iter().map(|name| sql::column("s", name)).collect();
+        sql::select(
+            projection,
+            vec![sql::tables(sql::derived(from, "s"))],
+            None,
+            keys,
+        )
+    }
+
+    /// The number of distinct rows in each group.
+    fn row_count(&self, limit: u64) -> ast::Query {
+        let groups = group_columns(self.release);
+        let mut projection = self.as_text(groups.clone());
+        projection.push(sql::aliased(
+            sql::cast(sql::aggregate("count", None, None), &Type::Text),
+            "v0",
+        ));
+        let keys = groups.iter().map(|name| sql::column("d", name)).collect();
+        sql::select(
+            projection,
+            vec![sql::tables(sql::derived(self.distinct_values(limit), "d"))],
+            None,
+            keys,
+        )
+    }
+
+    /// Each group's distinct values.
+    fn distinct_values(&self, limit: u64) -> ast::Query {
+        let names: Vec<String> = group_columns(self.release)
+            .into_iter()
+            .chain(self.subjects())
+            .collect();
+        let all = vec![sql::tables(sql::derived(self.kept_pairs(limit), "s"))];
+        sql::select(
+            Self::columns(names.clone()),
+            all,
+            None,
+            positions(1, names.len()),
+        )
+    }
+
+    /// The number of distinct values in each group, and sums of their integers, which are functions
+    /// of the values.
+    fn sums(&self, limit: u64, degree: &Degree) -> ast::Query {
+        let groups = group_columns(self.release);
+        let most = degree
+            .fixed_point()
+            .map_or(0, |fixed_point| i128::from(fixed_point.spread()));
+        let integer = || within(sql::bare("x1"), (-most, most));
+        let sum = |value: ast::Expr| {
+            sql::call(
+                "coalesce",
+                vec![sql::aggregate("sum", Some(value), None), sql::number("0")],
+            )
+        };
+        let mut columns = vec![
+            sql::aggregate("count", Some(sql::bare("x0")), None),
+            sum(integer()),
+        ];
+        if let Degree::Squares(fixed_point) = degree {
+            columns.push(sum(lacks(integer(), fixed_point)));
+        }
+        let mut projection = self.as_text(groups.clone());
+        projection.extend(
+            columns.into_iter().enumerate().map(|(at, column)| {
+                sql::aliased(sql::cast(column, &Type::Text), &format!("v{at}"))
+            }),
+        );
+        let keys = groups.iter().map(|name| sql::column("d", name)).collect();
+        sql::select(
+            projection,
+            vec![sql::tables(sql::derived(self.distinct_values(limit), "d"))],
+            None,
+            keys,
+        )
+    }
+
+    /// The first `limit` distinct (group, value) pairs of each unit, by hash and then by value.
+    fn kept_pairs(&self, limit: u64) -> ast::Query {
+        let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
+        let mut from = self.per_unit(Vec::new());
+        if !self.release.one_row_per_unit {
+            let types = self
+                .release
+                .keys
+                .iter()
+                .map(|(e, _)| &e.data_type)
+                .chain(&self.types);
+            let mut order = vec![hash_of(&names)];
+            order.extend(
+                names
+                    .iter()
+                    .zip(types)
+                    .map(|(name, data_type)| collated(sql::bare(name), data_type)),
+            );
+            let mut projection = Self::columns(names.clone());
+            projection.push(sql::aliased(
+                sql::over("row_number", Vec::new(), sql::bare("u"), order),
+                "r",
+            ));
+            let ranked = sql::select(
+                projection,
+                vec![sql::tables(sql::derived(from, "g"))],
+                None,
+                Vec::new(),
+            );
+            let kept = sql::binary(sql::bare("r"), B::LtEq, sql::number(&limit.to_string()));
+            from = sql::select(
+                Self::columns(names),
+                vec![sql::tables(sql::derived(ranked, "h"))],
+                Some(kept),
+                Vec::new(),
+            );
+        }
+        self.in_each_set(from, &self.subjects())
+    }
+
+    /// The rows once for each grouping set, where there are any.
+    fn in_each_set(&self, rows: ast::Query, carried: &[String]) -> ast::Query {
+        if self.release.sets.is_empty() {
+            return rows;
+        }
+        let (mut projection, from) = over_sets(self.release, rows);
+        projection.extend(
+            carried
+                .iter()
+                .map(|name| sql::aliased(sql::column("g", name), name)),
+        );
+        sql::select(projection, from, None, Vec::new())
+    }
+
+    /// The weight of each candidate in each group; a unit of more than `limit` rows has each scaled
+    /// down, in exact integers.
+    fn weights(&self, limit: u64) -> ast::Query {
+        let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
+        let count = sql::aliased(sql::aggregate("count", None, None), "c");
+        let mut from = self.per_unit(vec![count]);
+        let weight = if self.release.one_row_per_unit {
+            sql::bare("c")
+        } else {
+            let mut projection = Self::columns(names.iter().cloned().chain(["c".to_owned()]));
+            projection.push(sql::aliased(
+                sql::over("sum", vec![sql::bare("c")], sql::bare("u"), Vec::new()),
+                "n",
+            ));
+            from = sql::select(
+                projection,
+                vec![sql::tables(sql::derived(from, "g"))],
+                None,
+                Vec::new(),
+            );
+            let rows = sql::cast(sql::bare("c"), &Type::Numeric(None));
+            let whole = sql::binary(rows, B::Multiply, sql::number(&ROW_WEIGHT.to_string()));
+            let scaled = sql::call(
+                "div",
+                vec![
+                    sql::binary(whole.clone(), B::Multiply, sql::number(&limit.to_string())),
+                    sql::bare("n"),
+                ],
+            );
+            let above = sql::binary(sql::bare("n"), B::Gt, sql::number(&limit.to_string()));
+            sql::case(vec![(above, scaled)], Some(whole))
+        };
+        let mut weighed = Self::columns(names.iter().cloned());
+        weighed.push(sql::aliased(weight, "w"));
+        from = sql::select(
+            weighed,
+            vec![sql::tables(sql::derived(from, "h"))],
+            None,
+            Vec::new(),
+        );
+        from = self.in_each_set(
+            from,
+            &self
+                .subjects()
+                .into_iter()
+                .chain(["w".to_owned()])
+                .collect::<Vec<_>>(),
+        );
+        let names: Vec<String> = group_columns(self.release)
+            .into_iter()
+            .chain(self.subjects())
+            .collect();
+        let mut projection = self.as_text(names.clone());
+        projection.push(sql::aliased(
+            sql::cast(
+                sql::aggregate("sum", Some(sql::bare("w")), None),
+                &Type::Text,
+            ),
+            "v0",
+        ));
+        let keys = names.iter().map(|name| sql::column("s", name)).collect();
+        sql::select(
+            projection,
+            vec![sql::tables(sql::derived(from, "s"))],
+            None,
+            keys,
+        )
+    }
+}

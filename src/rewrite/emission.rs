@@ -1,0 +1,166 @@
+//! The statements of one release, emitted over one relation.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use sqlparser::ast;
+
+use super::choice::ChoiceQuery;
+use super::emit::constants::Order;
+use super::emit::expression::too_complex;
+use super::emit::relation::{Flat, Relations};
+use super::emit::statement::Statement;
+use super::emit::text::Derived;
+use super::limits::row_cost::{self, RowCost};
+use super::price::{Bounding, Price};
+use super::vector::base_rows::base_rows;
+use super::vector::coordinates::Coordinate;
+use crate::analyze::{Analyzed, AnalyzedRelease};
+use crate::ir::{ColumnId, Expr, Relation};
+use crate::policy::Policy;
+use crate::refusal::Refusal;
+
+/// How many steps of planning a byte of an emitted statement counts as.
+const BYTE_STEPS: u64 = 2;
+
+/// The statements of one release. They share one numbering of the constants they read.
+pub(in crate::rewrite) struct Emission<'a> {
+    pub release: &'a AnalyzedRelease,
+    pub analyzed: &'a Analyzed,
+    pub policy: &'a Policy,
+    pub order: Order,
+    /// The bounds of derived tables on the rows of one unit, by alias.
+    pub bounded: RefCell<HashMap<String, u64>>,
+}
+
+impl<'a> Emission<'a> {
+    pub fn new(release: &'a AnalyzedRelease, analyzed: &'a Analyzed, policy: &'a Policy) -> Self {
+        Self {
+            release,
+            analyzed,
+            policy,
+            order: Order::default(),
+            bounded: RefCell::default(),
+        }
+    }
+
+    /// What the statement may take for one row.
+    pub fn row_cost(&self, statement: &ast::Query) -> RowCost {
+        row_cost::of(statement, &self.bounded.borrow())
+    }
+
+    pub fn flat(&self) -> Result<Flat, Refusal> {
+        let (derived, spent, bounded) = Default::default();
+        let relations = Relations {
+            policy: self.policy,
+            columns: self.analyzed.columns(),
+            needed: needed(self.release),
+            derived,
+            spent,
+            bounded,
+            effort: self.analyzed.effort(),
+        };
+        let flat = relations.emit(&self.release.input)?;
+        self.bounded.replace(relations.bounded.into_inner());
+        Ok(flat)
+    }
+
+    pub fn vector(
+        &mut self,
+        coordinates: &[Coordinate],
+        price: &Price,
+        bounding: &Bounding,
+    ) -> Result<ast::Query, Refusal> {
+        let mut statement = self
+            .levels(coordinates, price, bounding)
+            .statement(self.flat()?)?;
+        self.keep_collations(&mut statement);
+        self.order.number(&mut statement);
+        Ok(statement)
+    }
+
+    pub fn printed(&self, statement: &ast::Query) -> Result<Statement, Refusal> {
+        let printed = Statement::print(statement)?;
+        self.analyzed
+            .effort()
+            .emit(printed.sql().len() as u64 * BYTE_STEPS)
+            .ok_or_else(too_complex)?;
+        Ok(printed)
+    }
+
+    pub fn choice(&mut self, query: &ChoiceQuery) -> Result<ast::Query, Refusal> {
+        let base_rows = base_rows(
+            self.release,
+            self.policy,
+            self.analyzed.columns(),
+            self.flat()?,
+        )?;
+        let mut statement = query.statement(self.release, base_rows)?;
+        self.keep_collations(&mut statement);
+        self.order.number(&mut statement);
+        Ok(statement)
+    }
+
+    /// Where texts have other collations than the database's, PostgreSQL derives each of them. The
+    /// analysis proved that it can.
+    fn keep_collations(&self, statement: &mut ast::Query) {
+        if self.release.collations.is_some() {
+            let ControlFlow::Continue(()) =
+                crate::parse::with_room(|| ast::VisitMut::visit(statement, &mut Derived));
+        }
+    }
+}
+
+/// Columns that keys, aggregates, conditions and the unit read.
+fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
+    let mut needed = release.lineage.units.clone();
+    let mut add = |e: &Expr| needed.extend(e.columns());
+    release.keys.iter().for_each(|(e, _)| add(e));
+    for aggregate in &release.aggregates {
+        aggregate.filter.iter().for_each(&mut add);
+        aggregate
+            .operation
+            .arguments()
+            .into_iter()
+            .for_each(&mut add);
+    }
+    read_by(&release.input, &mut needed);
+    needed
+}
+
+fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
+    relation
+        .expressions()
+        .into_iter()
+        .for_each(|e| needed.extend(e.columns()));
+    match relation {
+        Relation::Group {
+            input: _,
+            keys,
+            aggregates: _,
+        } => needed.extend(keys),
+        // Arms give their columns by position: all are needed.
+        Relation::Union { columns: _, arms } => arms.iter().for_each(|(_, ids)| needed.extend(ids)),
+        Relation::Scan(_)
+        | Relation::Constants(_)
+        | Relation::Filter { .. }
+        | Relation::Project { .. }
+        | Relation::Join { .. }
+        | Relation::Window { .. } => {}
+        Relation::Bounded {
+            input: _,
+            unit,
+            rows: _,
+        } => needed.push(*unit),
+    }
+    relation
+        .expressions()
+        .into_iter()
+        .flat_map(Expr::own_relations)
+        .for_each(|inner| read_by(inner, needed));
+    relation
+        .inputs()
+        .into_iter()
+        .for_each(|input| read_by(input, needed));
+}

@@ -1,0 +1,171 @@
+//! What a choice costs: counts of distinct values, and values drawn by the exponential mechanism.
+
+use num_bigint::BigUint;
+
+use super::{Budget, Portion, Price, budget, ceil_sqrt, noise, out_of_reach};
+use crate::analyze::AnalyzedRelease;
+use crate::ir::Distinct;
+use crate::mechanism::{Exponential, Loss};
+use crate::refusal::Refusal;
+use crate::rewrite::choice::{ChoiceKind, ChoiceQuery, Degree, Halving, ROW_WEIGHT, Subject};
+use crate::rewrite::vector::coordinates::{Coordinate, Mask};
+use crate::rewrite::vector::sensitivity::{norms, weights};
+
+/// Prices a choice.
+///
+/// # Guarantee
+/// All draws and noises of the choice together cost at most `loss`.
+///
+/// # Requires
+/// The statement keeps [`ChoiceQuery::unit_max`]; see [`ChoiceQuery::statement`].
+pub fn choice(
+    query: &ChoiceQuery,
+    release: &AnalyzedRelease,
+    portion: &Portion<'_>,
+) -> Result<(ChoiceKind, Loss), Refusal> {
+    match &query.subject {
+        Subject::Distinct {
+            values,
+            per_unit_max: _,
+            degree,
+        } => distinct(values, degree, query.unit_max(release), release, portion),
+        Subject::Value { .. } => draws(query, release, portion),
+    }
+}
+
+/// Prices a count of distinct values, perhaps with sums of them.
+///
+/// # Guarantee
+/// The noise hides `clip`, in L1 and L2. Let K be the most (group, value) pairs that are kept of
+/// one unit. With the unit, at most K values appear in the groups of a grouping set, or vanish from
+/// them. A value's count, sum and squares are the coordinates of one row, whose weighted norms
+/// [`norms`] bounds by a in L2 and b in L1. By the triangle inequality the groups of one set move
+/// by at most K a and K b. The m sets are different coordinates: together they move by at most
+/// sqrt(m) K a and m K b.
+fn distinct(
+    values: &Distinct,
+    degree: &Degree,
+    unit_max: u64,
+    release: &AnalyzedRelease,
+    portion: &Portion<'_>,
+) -> Result<(ChoiceKind, Loss), Refusal> {
+    // Each grouping set counts the unit's values again.
+    let sets = release.grouped().len();
+    let coordinates = match values {
+        Distinct::Value(value) => degree.coordinates(value),
+        Distinct::Row(_) => vec![Coordinate::Rows {
+            mask: Mask {
+                filter: None,
+                not_null: None,
+            },
+        }],
+    };
+    let weights = weights(&coordinates);
+    let one = norms(&coordinates, &weights).row;
+    let clips = (
+        ceil_sqrt(&(one.squared * BigUint::from(unit_max).pow(2) * sets)),
+        one.absolute * unit_max * sets,
+    );
+    let Price {
+        calibrated,
+        clip,
+        weights,
+        loss,
+        ..
+    } = noise(clips, weights, portion)?;
+    Ok((
+        ChoiceKind::Count {
+            calibrated,
+            weights,
+            clip,
+        },
+        loss,
+    ))
+}
+
+/// Prices values that are chosen by the exponential mechanism.
+///
+/// # Guarantee
+/// Every draw has an equal part of the portion. A unit is in every draw of targets that are chosen
+/// one by one. Fractions that are chosen together split the candidates: a unit is in one draw's
+/// worth of candidates on each level ([`Halving`]), so they count as one draw for each level.
+fn draws(
+    query: &ChoiceQuery,
+    release: &AnalyzedRelease,
+    portion: &Portion<'_>,
+) -> Result<(ChoiceKind, Loss), Refusal> {
+    let unit_max = query.unit_max(release);
+    // Draws that one unit is in.
+    let fractions = query.fractions().len();
+    let is_halved = fractions >= Halving::LEAST;
+    let steps = if is_halved {
+        query.targets.len() - fractions + Halving::levels(fractions) as usize
+    } else {
+        query.targets.len()
+    };
+    let eta = eta(steps, portion)?;
+    let draws: Vec<Exponential> = query
+        .targets
+        .iter()
+        .map(|t| Exponential {
+            eta,
+            width: BigUint::from(unit_max) * t.spread(),
+        })
+        .collect();
+    // A draw's cost depends on its eta alone.
+    let loss = draws
+        .iter()
+        .cycle()
+        .take(steps)
+        .try_fold(Loss::ZERO, |sum, draw| sum.compose(draw.loss()))
+        .ok_or_else(out_of_reach)?;
+    let halving = is_halved.then_some(Halving {
+        eta,
+        weight_max: unit_max,
+        pieces: Halving::PIECES,
+    });
+    let row_weight = if release.one_row_per_unit {
+        1
+    } else {
+        ROW_WEIGHT
+    };
+    Ok((
+        ChoiceKind::Choice {
+            draws,
+            halving,
+            weight_max: unit_max,
+            row_weight,
+        },
+        loss,
+    ))
+}
+
+/// The strength of each of `steps` draws, which together cost at most the portion.
+fn eta(steps: usize, portion: &Portion<'_>) -> Result<u64, Refusal> {
+    let Budget { mu, epsilon } = budget(portion);
+    let mu = mu.filter(|_| !portion.terms.is_pure());
+    let about = match mu {
+        // By the linear bound on mu from which the loss is computed.
+        Some(mu) => mu.to_f64() / (steps as f64 * std::f64::consts::FRAC_PI_8).sqrt(),
+        None => epsilon.to_f64() / steps as f64,
+    };
+    let about = Exponential::eta(about).ok_or_else(out_of_reach)?;
+    let fits = |eta: &u64| {
+        let one = Exponential {
+            eta: *eta,
+            width: BigUint::from(1u8),
+        }
+        .loss();
+        let all = (0..steps).try_fold(Loss::ZERO, |sum, _| sum.compose(one));
+        all.is_some_and(|all| {
+            mu.map_or(all.epsilon <= Some(epsilon), |mu| {
+                all.mu_squared <= mu.squared()
+            })
+        })
+    };
+    // The loss has a margin for its own rounding, of a few units at most.
+    (about.saturating_sub(16).max(1)..=about)
+        .rev()
+        .find(fits)
+        .ok_or_else(out_of_reach)
+}

@@ -1,0 +1,481 @@
+//! Lays the aggregates of a release out as coordinates.
+
+use super::{Centred, Coordinate, Coordinates, Count, Mask, Measure, Output};
+use crate::analyze::interval::Interval;
+use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, inline};
+use crate::ir::{ColumnInfo, Expr};
+use crate::refusal::{Refusal, sqlstate};
+use crate::rewrite::choice::ChoiceQueries;
+use crate::rewrite::vector::fixed_point::FixedPoint;
+
+impl Coordinates {
+    /// Lays out the coordinates of a release. Where the error of an aggregate is `reported`, what
+    /// it takes is asked too.
+    ///
+    /// # Errors
+    /// 0A000 for a value whose range has no fixed-point grid.
+    pub fn new(
+        release: &AnalyzedRelease,
+        columns: &[ColumnInfo],
+        reported: &[usize],
+    ) -> Result<Self, Refusal> {
+        let mut layout = Self::default();
+        let mut queries = ChoiceQueries::default();
+        for (at, aggregate) in release.aggregates.iter().enumerate() {
+            let output = match queries.add(aggregate, reported.contains(&at), release, columns)? {
+                Some(output) => output,
+                None => layout.output(aggregate, release, columns)?,
+            };
+            layout.outputs.push(output);
+        }
+        layout.questions = queries.0;
+        if release.is_thresholded() {
+            let whole = Coordinate::Units {
+                mask: Mask {
+                    filter: None,
+                    not_null: None,
+                },
+            };
+            let is_capped =
+                !release.one_row_per_unit && !release.one_group_per_unit && release.cells.is_none();
+            // A count of units that is shown counts each unit as one in every group.
+            let is_shared = is_capped && !layout.coordinates.contains(&whole);
+            layout.coordinate(if is_shared {
+                Coordinate::Presence
+            } else {
+                whole
+            });
+        }
+        Ok(layout)
+    }
+
+    /// How many statements of the database it takes.
+    pub fn statements(&self) -> usize {
+        usize::from(!self.coordinates.is_empty()) + self.questions.len()
+    }
+
+    fn output(
+        &mut self,
+        aggregate: &BoundedAggregate,
+        release: &AnalyzedRelease,
+        columns: &[ColumnInfo],
+    ) -> Result<Output, Refusal> {
+        let all = &release.aggregates;
+        let BoundedAggregate {
+            filter,
+            operation,
+            data_type: _,
+        } = aggregate;
+        Ok(match operation {
+            BoundedOperation::CountRows
+            | BoundedOperation::Count {
+                argument: _,
+                nullable: false,
+            } => {
+                let count = self.rows_of(filter, all);
+                Output::Measure(self.measure(Measure::Count(count)))
+            }
+            BoundedOperation::Count {
+                argument,
+                nullable: true,
+            } => {
+                let count = self.not_null_count(argument, filter, all);
+                Output::Measure(self.measure(Measure::Count(count)))
+            }
+            BoundedOperation::CountUnits => {
+                let mask = Mask {
+                    filter: filter.clone(),
+                    not_null: None,
+                };
+                let count = Count::of(self.coordinate(Coordinate::Units { mask }));
+                Output::Measure(self.measure(Measure::Count(count)))
+            }
+            BoundedOperation::Sum {
+                argument,
+                range,
+                nullable,
+            } => Output::Measure(
+                self.sum(argument, *range, *nullable, filter, release, columns)?
+                    .0,
+            ),
+            BoundedOperation::Average {
+                argument,
+                range,
+                nullable,
+            } => {
+                let (sum, count) =
+                    self.sum(argument, *range, *nullable, filter, release, columns)?;
+                let count = match count {
+                    Some(count) => count,
+                    None => self.count_of(argument, *nullable, filter, all),
+                };
+                Output::Average {
+                    sum,
+                    count: self.measure(Measure::Count(count)),
+                    range: *range,
+                }
+            }
+            BoundedOperation::Dispersion { .. } | BoundedOperation::Joint { .. } => {
+                return self.moments_output(operation, filter, release, columns);
+            }
+            BoundedOperation::Truth(of) => {
+                let count = self.rows_of(filter, all);
+                Output::Truth {
+                    count: self.measure(Measure::Count(count)),
+                    of: *of,
+                }
+            }
+            BoundedOperation::Distinct { .. }
+            | BoundedOperation::Unlike { .. }
+            | BoundedOperation::Ranked { .. }
+            | BoundedOperation::Mode { .. } => return Err(not_in_the_vector()),
+        })
+    }
+
+    /// Variances and statistics of pairs.
+    fn moments_output(
+        &mut self,
+        operation: &BoundedOperation,
+        filter: &Option<Expr>,
+        release: &AnalyzedRelease,
+        columns: &[ColumnInfo],
+    ) -> Result<Output, Refusal> {
+        let all = &release.aggregates;
+        let fixed_point = |value: &Expr, range: Interval| {
+            FixedPoint::new(&inline(value, &release.computed), range, columns)
+        };
+        match operation {
+            BoundedOperation::Dispersion {
+                argument,
+                range,
+                nullable,
+                kind,
+            } => {
+                let count = self.count_of(argument, *nullable, filter, all);
+                let fixed_point = fixed_point(argument, *range)?;
+                let Centred {
+                    sum,
+                    squares,
+                    range,
+                } = self.moments(argument, fixed_point, count, filter);
+                Ok(Output::Dispersion {
+                    count: self.measure(Measure::Count(count)),
+                    sum,
+                    squares,
+                    range,
+                    kind: *kind,
+                })
+            }
+            BoundedOperation::Joint {
+                y,
+                y_range,
+                x,
+                x_range,
+                kind,
+            } => {
+                let count = self.rows_of(filter, all);
+                let (y_grid, x_grid) = (fixed_point(y, *y_range)?, fixed_point(x, *x_range)?);
+                let (y_moments, x_moments) = (
+                    self.moments(y, y_grid.clone(), count, filter),
+                    self.moments(x, x_grid.clone(), count, filter),
+                );
+                let products = self.coordinate(Coordinate::Products {
+                    filter: filter.clone(),
+                    y: (y.clone(), y_grid.clone()),
+                    x: (x.clone(), x_grid.clone()),
+                });
+                let products = self.measure(Measure::Products {
+                    products,
+                    y: y_grid,
+                    x: x_grid,
+                });
+                Ok(Output::Joint {
+                    count: self.measure(Measure::Count(count)),
+                    y: y_moments,
+                    x: x_moments,
+                    products,
+                    kind: *kind,
+                })
+            }
+            BoundedOperation::CountRows
+            | BoundedOperation::Count { .. }
+            | BoundedOperation::CountUnits
+            | BoundedOperation::Sum { .. }
+            | BoundedOperation::Average { .. }
+            | BoundedOperation::Truth(_) => Err(not_in_the_vector()),
+            BoundedOperation::Distinct { .. }
+            | BoundedOperation::Unlike { .. }
+            | BoundedOperation::Ranked { .. }
+            | BoundedOperation::Mode { .. } => Err(not_in_the_vector()),
+        }
+    }
+
+    /// COUNT(value) of a value that may be NULL.
+    fn not_null_count(
+        &mut self,
+        value: &Expr,
+        filter: &Option<Expr>,
+        all: &[BoundedAggregate],
+    ) -> Count {
+        if summed_with_nulls(value, filter, all) && counts_every_row(filter, value, all) {
+            return self.count_of(value, true, filter, all);
+        }
+        let mask = Mask {
+            filter: filter.clone(),
+            not_null: Some(value.clone()),
+        };
+        Count::of(self.coordinate(Coordinate::Rows { mask }))
+    }
+
+    /// The first two moments of a value about the middle of its range, over the rows of `count`.
+    fn moments(
+        &mut self,
+        value: &Expr,
+        fixed_point: FixedPoint,
+        count: Count,
+        filter: &Option<Expr>,
+    ) -> Centred {
+        let (filter, value) = (filter.clone(), value.clone());
+        let values = self.coordinate(Coordinate::Values {
+            filter: filter.clone(),
+            value: value.clone(),
+            fixed_point: fixed_point.clone(),
+            centred: true,
+        });
+        let lacks = self.coordinate(Coordinate::Lacks {
+            filter,
+            value,
+            fixed_point: fixed_point.clone(),
+        });
+        let range = fixed_point.ends();
+        let sum = self.measure(Measure::Centred {
+            values,
+            fixed_point: fixed_point.clone(),
+        });
+        Centred {
+            sum,
+            squares: self.measure(Measure::Squares {
+                lacks,
+                count,
+                fixed_point,
+            }),
+            range,
+        }
+    }
+
+    /// The sum of a value, centred where its count is asked too. Returns that count as well.
+    fn sum(
+        &mut self,
+        value: &Expr,
+        range: Interval,
+        nullable: bool,
+        filter: &Option<Expr>,
+        release: &AnalyzedRelease,
+        columns: &[ColumnInfo],
+    ) -> Result<(usize, Option<Count>), Refusal> {
+        let all = &release.aggregates;
+        let fixed_point = FixedPoint::new(&inline(value, &release.computed), range, columns)?;
+        let centred = counts_every_row(filter, value, all) || averaged(value, filter, all);
+        let count = centred.then(|| self.count_of(value, nullable, filter, all));
+        let (filter, value) = (filter.clone(), value.clone());
+        let values = self.coordinate(Coordinate::Values {
+            filter,
+            value,
+            fixed_point: fixed_point.clone(),
+            centred,
+        });
+        Ok((
+            self.measure(Measure::Sum {
+                values,
+                count,
+                fixed_point,
+            }),
+            count,
+        ))
+    }
+
+    /// Rows where the value is not NULL: counted directly where nothing else needs the filter's
+    /// rows, else as rows minus NULLs, which share the filter's count.
+    fn count_of(
+        &mut self,
+        value: &Expr,
+        nullable: bool,
+        filter: &Option<Expr>,
+        all: &[BoundedAggregate],
+    ) -> Count {
+        if !nullable || counts_every_row(filter, value, all) {
+            let rows = self.rows_of(filter, all);
+            let nulls = nullable.then(|| {
+                self.coordinate(Coordinate::Nulls {
+                    filter: filter.clone(),
+                    value: value.clone(),
+                })
+            });
+            return Count { nulls, ..rows };
+        }
+        let mask = Mask {
+            filter: filter.clone(),
+            not_null: Some(value.clone()),
+        };
+        Count::of(self.coordinate(Coordinate::Rows { mask }))
+    }
+
+    /// All rows of a filter: as flags where all rows are counted anyway. A flag weighs as much as a
+    /// count, and half the sum of two noises has half the variance of one.
+    fn rows_of(&mut self, filter: &Option<Expr>, all: &[BoundedAggregate]) -> Count {
+        let whole = Coordinate::Rows {
+            mask: Mask {
+                filter: None,
+                not_null: None,
+            },
+        };
+        match filter {
+            Some(filter) if counts_all(all) => {
+                let rows = self.coordinate(Coordinate::Flags {
+                    filter: filter.clone(),
+                });
+                Count {
+                    rows,
+                    all: Some(self.coordinate(whole)),
+                    nulls: None,
+                }
+            }
+            filter => {
+                let mask = Mask {
+                    filter: filter.clone(),
+                    not_null: None,
+                };
+                Count::of(self.coordinate(Coordinate::Rows { mask }))
+            }
+        }
+    }
+
+    fn coordinate(&mut self, coordinate: Coordinate) -> usize {
+        position_or_push(&mut self.coordinates, coordinate)
+    }
+
+    fn measure(&mut self, measure: Measure) -> usize {
+        position_or_push(&mut self.measures, measure)
+    }
+}
+
+impl Count {
+    /// A coordinate that counts the rows itself.
+    fn of(rows: usize) -> Self {
+        Self {
+            rows,
+            all: None,
+            nulls: None,
+        }
+    }
+}
+
+fn not_in_the_vector() -> Refusal {
+    Refusal::new(
+        sqlstate::INTERNAL_ERROR,
+        "an aggregate of a choice has no coordinates",
+    )
+}
+
+fn position_or_push<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+    list.iter()
+        .position(|other| *other == item)
+        .unwrap_or_else(|| {
+            list.push(item);
+            list.len() - 1
+        })
+}
+
+/// Whether COUNT(*) of all rows is asked.
+fn counts_all(all: &[BoundedAggregate]) -> bool {
+    all.iter().any(|a| {
+        a.filter.is_none()
+            && matches!(
+                a.operation,
+                BoundedOperation::CountRows
+                    | BoundedOperation::Count {
+                        argument: _,
+                        nullable: false
+                    }
+            )
+    })
+}
+
+/// Whether another aggregate needs the number of all rows of the filter: COUNT(*), or the count for
+/// another value.
+fn counts_every_row(filter: &Option<Expr>, value: &Expr, all: &[BoundedAggregate]) -> bool {
+    all.iter()
+        .filter(|a| a.filter == *filter)
+        .any(|a| match &a.operation {
+            BoundedOperation::CountRows
+            | BoundedOperation::Count {
+                argument: _,
+                nullable: false,
+            }
+            | BoundedOperation::Truth(_) => true,
+            BoundedOperation::Joint { .. } => true,
+            BoundedOperation::Average {
+                argument,
+                range: _,
+                nullable: _,
+            }
+            | BoundedOperation::Dispersion {
+                argument,
+                range: _,
+                nullable: _,
+                kind: _,
+            } => argument != value,
+            BoundedOperation::Count { .. }
+            | BoundedOperation::CountUnits
+            | BoundedOperation::Sum { .. } => false,
+            BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
+            BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
+        })
+}
+
+/// Whether another aggregate needs the number of rows where the value is not NULL.
+fn averaged(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregate]) -> bool {
+    all.iter()
+        .filter(|a| a.filter == *filter)
+        .any(|a| match &a.operation {
+            BoundedOperation::Average { .. }
+            | BoundedOperation::Dispersion { .. }
+            | BoundedOperation::Joint { .. } => a.operation.arguments().contains(&value),
+            BoundedOperation::CountRows
+            | BoundedOperation::CountUnits
+            | BoundedOperation::Truth(_) => false,
+            BoundedOperation::Count { .. } | BoundedOperation::Sum { .. } => false,
+            BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
+            BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
+        })
+}
+
+/// Whether the value's NULLs are counted anyway, since its sum is centred on a count of all rows.
+fn summed_with_nulls(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregate]) -> bool {
+    all.iter()
+        .filter(|a| a.filter == *filter)
+        .any(|a| match &a.operation {
+            BoundedOperation::Sum {
+                argument,
+                range: _,
+                nullable,
+            }
+            | BoundedOperation::Average {
+                argument,
+                range: _,
+                nullable,
+            } => *nullable && argument == value,
+            BoundedOperation::Dispersion {
+                argument,
+                range: _,
+                nullable,
+                kind: _,
+            } => *nullable && argument == value,
+            BoundedOperation::CountRows
+            | BoundedOperation::Count { .. }
+            | BoundedOperation::CountUnits => false,
+            BoundedOperation::Joint { .. } | BoundedOperation::Truth(_) => false,
+            BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
+            BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
+        })
+}
