@@ -182,10 +182,49 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
         check_select(select)?;
-        // Scans are numbered within their release, so that the same release of two statements is
-        // one text.
+        // Scans are numbered within their release. So the same release has the same text in every
+        // statement.
         let scans = std::mem::take(&mut self.scans);
         let select = &self.with_constants(select, environment, Subqueries::BelowAggregates)?;
+        let (mut cut, written) = self.begin_cut(select, environment)?;
+        let mut projection = Vec::new();
+        for item in &select.projection {
+            projection.push(self.cut_item(item, &mut cut, environment)?);
+        }
+        let having = select
+            .having
+            .as_ref()
+            .map(|h| self.above(h, environment, &mut Above::Cut(&mut cut)))
+            .transpose()?;
+        let named_window =
+            self.above_named_windows(&select.named_window, environment, &mut Above::Cut(&mut cut))?;
+        let order_by = order_by
+            .map(|o| self.cut_order(o, select, &mut cut, environment))
+            .transpose()?;
+        let distinct = self.cut_distinct(select, &mut cut, environment)?;
+        self.scans = scans;
+        let from = vec![release_from(&cut, &written)];
+        self.finish_cut(cut)?;
+        let above = ast::Select {
+            distinct,
+            projection,
+            from,
+            selection: having,
+            group_by: ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
+            having: None,
+            named_window,
+            window_before_qualify: select.window_before_qualify,
+            ..empty_select()
+        };
+        Ok((above, order_by))
+    }
+
+    /// The rows and keys of a release, and the grouping sets that are written more than once.
+    fn begin_cut(
+        &mut self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<(Cut, Vec<usize>), Refusal> {
         let (input, scope) = self.rows(select, environment)?;
         let mut given = Given::default();
         self.subqueries_below(
@@ -199,8 +238,8 @@ impl Resolver<'_> {
             &mut given,
         )?;
         let input = given.below(input);
-        // The number is taken now: releases of middle queries come before, those of scalar
-        // subqueries above the cut after.
+        // The release takes its number here: after the releases of its middle queries, and before
+        // those of scalar subqueries above the cut.
         let number = self.releases.len();
         self.releases.push(Release {
             input,
@@ -216,7 +255,7 @@ impl Resolver<'_> {
                 written,
             },
         ) = self.keys(select, &scope, &given)?;
-        let mut cut = Cut {
+        let cut = Cut {
             number,
             scope,
             keys,
@@ -225,42 +264,11 @@ impl Resolver<'_> {
             uncertainties: Vec::new(),
             given,
         };
+        Ok((cut, written))
+    }
 
-        let is_key_list = is_distinct_rows(select);
-        let mut projection = Vec::new();
-        for item in &select.projection {
-            projection.push(self.cut_item(item, &mut cut, environment)?);
-        }
-        let having = select
-            .having
-            .as_ref()
-            .map(|h| self.above(h, environment, &mut Above::Cut(&mut cut)))
-            .transpose()?;
-        let named_window =
-            self.above_named_windows(&select.named_window, environment, &mut Above::Cut(&mut cut))?;
-        let order_by = order_by
-            .map(|o| self.cut_order(o, select, &mut cut, environment))
-            .transpose()?;
-        let distinct = match &select.distinct {
-            Some(ast::Distinct::Distinct) if is_key_list => None,
-            Some(ast::Distinct::On(exprs)) => {
-                let exprs = exprs
-                    .iter()
-                    .map(|e| self.cut_sorted(e, select, &mut cut, environment))
-                    .collect::<Result<_, _>>()?;
-                Some(ast::Distinct::On(exprs))
-            }
-            other => other.clone(),
-        };
-        self.scans = scans;
-        let joins = match written.as_slice() {
-            [] => Vec::new(),
-            written => vec![repeated(
-                written,
-                &format!("{}_sets", release_alias(number)),
-                (!cut.sets.is_empty()).then(|| cut.reference(SET_COLUMN.to_owned())),
-            )],
-        };
+    /// Fills the release with what its SELECT turned out to need.
+    fn finish_cut(&mut self, cut: Cut) -> Result<(), Refusal> {
         let Cut {
             number,
             scope: _,
@@ -270,35 +278,37 @@ impl Resolver<'_> {
             uncertainties,
             given: _,
         } = cut;
-        let release = &mut self.releases[number];
-        (
-            release.keys,
-            release.sets,
-            release.aggregates,
-            release.uncertainties,
-        ) = (keys, sets, aggregates, uncertainties);
-        if release.keys.is_empty() && release.aggregates.is_empty() {
+        if keys.is_empty() && aggregates.is_empty() {
             return Err(Refusal::unsupported(
                 "a query of private rows without an aggregate",
             ));
         }
-        let from = vec![ast::TableWithJoins {
-            relation: release_table(number),
-            joins,
-        }];
-        let group_by = ast::GroupByExpr::Expressions(Vec::new(), Vec::new());
-        let above = ast::Select {
-            distinct,
-            projection,
-            from,
-            selection: having,
-            group_by,
-            having: None,
-            named_window,
-            window_before_qualify: select.window_before_qualify,
-            ..empty_select()
-        };
-        Ok((above, order_by))
+        let release = &mut self.releases[number];
+        release.keys = keys;
+        release.sets = sets;
+        release.aggregates = aggregates;
+        release.uncertainties = uncertainties;
+        Ok(())
+    }
+
+    /// DISTINCT above the cut. Where the SELECT list is the list of keys, its rows differ anyway.
+    fn cut_distinct(
+        &mut self,
+        select: &ast::Select,
+        cut: &mut Cut,
+        environment: &Environment,
+    ) -> Result<Option<ast::Distinct>, Refusal> {
+        Ok(match &select.distinct {
+            Some(ast::Distinct::Distinct) if is_distinct_rows(select) => None,
+            Some(ast::Distinct::On(exprs)) => {
+                let exprs = exprs
+                    .iter()
+                    .map(|e| self.cut_sorted(e, select, cut, environment))
+                    .collect::<Result<_, _>>()?;
+                Some(ast::Distinct::On(exprs))
+            }
+            other => other.clone(),
+        })
     }
 
     fn cut_item(
@@ -494,6 +504,22 @@ pub(super) fn group_expression<'s>(
         }
     }
     Ok(expr)
+}
+
+/// The release in FROM, joined with the numbers of grouping sets that are written more than once.
+fn release_from(cut: &Cut, written: &[usize]) -> ast::TableWithJoins {
+    let joins = match written {
+        [] => Vec::new(),
+        written => vec![repeated(
+            written,
+            &format!("{}_sets", release_alias(cut.number)),
+            (!cut.sets.is_empty()).then(|| cut.reference(SET_COLUMN.to_owned())),
+        )],
+    };
+    ast::TableWithJoins {
+        relation: release_table(cut.number),
+        joins,
+    }
 }
 
 fn release_table(number: usize) -> ast::TableFactor {

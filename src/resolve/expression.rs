@@ -125,11 +125,12 @@ impl Expressions<'_> {
     }
 
     fn resolve(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
-        self.resolved(expr)
+        self.resolve_node(expr)
             .map_err(|refusal| refusal.within(|| place_of(expr)))
     }
 
-    fn resolved(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+    /// Each of the functions below handles some forms of expression.
+    fn resolve_node(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         use ast::Expr as E;
         if let Some((_, given)) = self
             .given
@@ -160,6 +161,19 @@ impl Expressions<'_> {
             E::Interval(interval) => self.interval(interval),
             E::UnaryOp { op, expr } => self.unary(*op, expr),
             E::BinaryOp { left, op, right } => self.binary(left, op, right),
+            E::Function(function) => self.function(function),
+            E::Subquery(_) | E::Exists { .. } | E::InSubquery { .. } => {
+                Err(Refusal::unsupported("a subquery in an expression")
+                    .hint("Join the table in FROM, or write the subquery as a derived table."))
+            }
+            other => self.resolve_predicate(other),
+        }
+    }
+
+    /// Tests, comparisons and CASE.
+    fn resolve_predicate(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+        use ast::Expr as E;
+        match expr {
             E::IsNull(e) => self.test(Function::IsNull, e),
             E::IsNotNull(e) => self.test(Function::IsNotNull, e),
             E::IsTrue(e) => self.truth(Function::IsTrue, e),
@@ -185,6 +199,32 @@ impl Expressions<'_> {
                 list,
                 negated,
             } => self.in_list(expr, list, *negated),
+            E::AnyOp {
+                left,
+                compare_op,
+                right,
+                is_some: _,
+            } => self.any_of(left, compare_op, right),
+            E::AllOp {
+                left,
+                compare_op,
+                right,
+            } => self.all_of(left, compare_op, right),
+            E::Case {
+                case_token: _,
+                end_token: _,
+                operand,
+                conditions,
+                else_result,
+            } => self.case(operand.as_deref(), conditions, else_result.as_deref()),
+            other => self.resolve_match(other),
+        }
+    }
+
+    /// LIKE, ILIKE and SIMILAR TO.
+    fn resolve_match(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+        use ast::Expr as E;
+        match expr {
             E::Like {
                 negated,
                 any: false,
@@ -237,24 +277,14 @@ impl Expressions<'_> {
                 escape_char.as_deref(),
                 *negated,
             ),
-            E::AnyOp {
-                left,
-                compare_op,
-                right,
-                is_some: _,
-            } => self.any_of(left, compare_op, right),
-            E::AllOp {
-                left,
-                compare_op,
-                right,
-            } => self.all_of(left, compare_op, right),
-            E::Case {
-                case_token: _,
-                end_token: _,
-                operand,
-                conditions,
-                else_result,
-            } => self.case(operand.as_deref(), conditions, else_result.as_deref()),
+            other => self.resolve_grammar(other),
+        }
+    }
+
+    /// Functions with a grammar of their own.
+    fn resolve_grammar(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+        use ast::Expr as E;
+        match expr {
             E::Extract {
                 field,
                 syntax: _,
@@ -276,17 +306,12 @@ impl Expressions<'_> {
                 "timezone",
                 vec![self.value(time_zone)?, self.resolve(timestamp)?],
             ),
-            E::Function(function) => self.function(function),
-            E::Subquery(_) | E::Exists { .. } | E::InSubquery { .. } => {
-                Err(Refusal::unsupported("a subquery in an expression")
-                    .hint("Join the table in FROM, or write the subquery as a derived table."))
-            }
-            other => self.of_text(other),
+            other => self.resolve_text_function(other),
         }
     }
 
-    /// Functions of text with a grammar of their own.
-    fn of_text(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+    /// Functions of texts with a grammar of their own.
+    fn resolve_text_function(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         use ast::Expr as E;
         match expr {
             E::Position { expr, r#in } => {

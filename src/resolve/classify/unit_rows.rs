@@ -443,37 +443,7 @@ impl Resolver<'_> {
                 sample: _,
                 index_hints: _,
             } => {
-                let (own, rows) = match self.lookup(name, environment)? {
-                    Source::Cte(definition) => {
-                        let own = names_of(name)?.pop().unwrap_or_default();
-                        (
-                            own,
-                            renamed(
-                                definition.rows.mentioned_at(factor),
-                                Some(&definition.cte.alias),
-                            )?,
-                        )
-                    }
-                    Source::Table(table) => (
-                        self.policy.tables[table.0].name.clone(),
-                        self.rows_of_table(table, factor),
-                    ),
-                    Source::View(view) => {
-                        let columns = view
-                            .view()
-                            .columns
-                            .iter()
-                            .map(|(name, _)| ((*name).to_owned(), ColumnFacts::default()))
-                            .collect();
-                        (
-                            view.view().name.to_owned(),
-                            QueryRows {
-                                private: false,
-                                columns,
-                            },
-                        )
-                    }
-                };
+                let (own, rows) = self.rows_of_name(name, factor, environment)?;
                 aliased(own, rows, alias.as_ref())
             }
             ast::TableFactor::Derived {
@@ -508,6 +478,39 @@ impl Resolver<'_> {
             }
             _ => Ok(Shape::default()),
         }
+    }
+
+    /// The name and the rows of a table, a common table expression or a view in FROM.
+    fn rows_of_name(
+        &self,
+        name: &ast::ObjectName,
+        mention: &ast::TableFactor,
+        environment: &Environment,
+    ) -> Result<(String, QueryRows), Refusal> {
+        Ok(match self.lookup(name, environment)? {
+            Source::Cte(definition) => {
+                let own = names_of(name)?.pop().unwrap_or_default();
+                let rows = definition.rows.mentioned_at(mention);
+                (own, renamed(rows, Some(&definition.cte.alias))?)
+            }
+            Source::Table(table) => (
+                self.policy.tables[table.0].name.clone(),
+                self.rows_of_table(table, mention),
+            ),
+            Source::View(view) => {
+                let columns = view
+                    .view()
+                    .columns
+                    .iter()
+                    .map(|(name, _)| ((*name).to_owned(), ColumnFacts::default()))
+                    .collect();
+                let rows = QueryRows {
+                    private: false,
+                    columns,
+                };
+                (view.view().name.to_owned(), rows)
+            }
+        })
     }
 
     fn rows_of_table(&self, id: TableId, mention: &ast::TableFactor) -> QueryRows {

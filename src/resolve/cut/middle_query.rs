@@ -228,39 +228,16 @@ impl Resolver<'_> {
             .collect())
     }
 
-    /// Positions of the columns that are a release's group keys, all of them: each row has its own.
-    /// A series never repeats itself, nor a column of unlike constants.
+    /// Positions of columns whose combination differs from row to row: all group keys of a release,
+    /// the column of a series, or a column of distinct constants.
     fn unique_columns(&self, query: &ast::Query) -> Option<Vec<usize>> {
         let select = match query.body.as_ref() {
             ast::SetExpr::Select(select) => select,
-            ast::SetExpr::Values(values) => return unlike_column(values).map(|at| vec![at]),
+            ast::SetExpr::Values(values) => return distinct_column(values).map(|at| vec![at]),
             _ => return None,
         };
-        if let [
-            ast::TableWithJoins {
-                relation:
-                    ast::TableFactor::Table {
-                        name,
-                        args: Some(_),
-                        ..
-                    },
-                joins,
-            },
-        ] = select.from.as_slice()
-        {
-            let is_series = joins.is_empty()
-                && names_of(name)
-                    .is_ok_and(|names| names.last().is_some_and(|name| name == "generate_series"));
-            let is_shown = matches!(
-                select.projection.as_slice(),
-                [ast::SelectItem::Wildcard(_)
-                    | ast::SelectItem::UnnamedExpr(ast::Expr::Identifier(_))
-                    | ast::SelectItem::ExprWithAlias {
-                        expr: ast::Expr::Identifier(_),
-                        alias: _
-                    }]
-            );
-            return (is_series && is_shown).then(|| vec![0]);
+        if let Some(is_series) = selects_series(select) {
+            return is_series.then(|| vec![0]);
         }
         let [
             ast::TableWithJoins {
@@ -605,17 +582,17 @@ fn own_definitions(query: &ast::Query) -> Vec<String> {
         .collect()
 }
 
-/// The first column of VALUES in which no text stands twice.
-fn unlike_column(values: &ast::Values) -> Option<usize> {
+/// The first column of VALUES whose constants all differ.
+fn distinct_column(values: &ast::Values) -> Option<usize> {
     let width = values.rows.first()?.content.len();
     (0..width).find(|at| {
         let mut values: Vec<Option<(bool, &str)>> = values
             .rows
             .iter()
-            .map(|row| row.content.get(*at).and_then(told_apart))
+            .map(|row| row.content.get(*at).and_then(comparable_constant))
             .collect();
         values.sort_unstable();
-        // Beside a number a text is one too.
+        // In a column that also holds numbers, PostgreSQL reads a text as a number.
         let is_one_kind = values.windows(2).all(|pair| {
             pair[0].map(|(is_number, _)| is_number) == pair[1].map(|(is_number, _)| is_number)
         });
@@ -625,7 +602,39 @@ fn unlike_column(values: &ast::Values) -> Option<usize> {
     })
 }
 
-/// A function that gives rows, in a SELECT list: each row stands there once for each of them.
+/// Whether FROM calls one function, and then whether the SELECT shows a plain series.
+fn selects_series(select: &ast::Select) -> Option<bool> {
+    let [
+        ast::TableWithJoins {
+            relation:
+                ast::TableFactor::Table {
+                    name,
+                    args: Some(_),
+                    ..
+                },
+            joins,
+        },
+    ] = select.from.as_slice()
+    else {
+        return None;
+    };
+    let is_series = joins.is_empty()
+        && names_of(name)
+            .is_ok_and(|names| names.last().is_some_and(|name| name == "generate_series"));
+    let is_shown = matches!(
+        select.projection.as_slice(),
+        [ast::SelectItem::Wildcard(_)
+            | ast::SelectItem::UnnamedExpr(ast::Expr::Identifier(_))
+            | ast::SelectItem::ExprWithAlias {
+                expr: ast::Expr::Identifier(_),
+                alias: _
+            }]
+    );
+    Some(is_series && is_shown)
+}
+
+/// Whether a SELECT item calls a set-returning function, which repeats the row once for each row of
+/// the function.
 fn repeats_rows(expr: &ast::Expr) -> bool {
     let gives_rows = |expr: &ast::Expr| match expr {
         ast::Expr::Function(function) => {
@@ -643,9 +652,9 @@ fn repeats_rows(expr: &ast::Expr) -> bool {
     .is_break()
 }
 
-/// Whether a constant is a number, and its text where unlike texts are unlike values: 1 and 1.0 are
-/// one value, and so are 'a' and 'A' in some collations.
-fn told_apart(expr: &ast::Expr) -> Option<(bool, &str)> {
+/// Whether a constant is a number, and its text. Only for constants whose values differ wherever
+/// their texts do: 1 and 1.0 are one value.
+fn comparable_constant(expr: &ast::Expr) -> Option<(bool, &str)> {
     let ast::Expr::Value(value) = expr else {
         return None;
     };

@@ -21,6 +21,8 @@ use crate::resolve::names::scope::names_of;
 
 /// Most characters that a constant may pad or repeat to.
 const LENGTH_MAX: i64 = TEXT_MAX as i64;
+/// Most repetitions of repeat().
+const REPEAT_MAX: i64 = 16;
 
 impl Expressions<'_> {
     pub(super) fn function(&self, function: &ast::Function) -> Result<Expr, Refusal> {
@@ -340,7 +342,7 @@ impl Expressions<'_> {
         Ok(Expr::literal(Some(value), Type::Interval))
     }
 
-    /// A call of the catalogue, its arguments cast as PostgreSQL would.
+    /// A call of a function in our table, with its arguments cast as PostgreSQL casts them.
     pub(super) fn call(&self, name: &str, mut arguments: Vec<Expr>) -> Result<Expr, Refusal> {
         if name == "octet_length" {
             arguments = arguments
@@ -348,36 +350,7 @@ impl Expressions<'_> {
                 .map(blanks::padded_if_char)
                 .collect::<Result<_, _>>()?;
         }
-        // An untyped constant is a text where an overload takes one there; beside a number, a date
-        // or a time else what their overload wants. Beside texts PostgreSQL may know an overload of
-        // texts that is not listed here.
-        let textual = arguments.iter().cloned().map(|a| {
-            if is_unknown(&a.data_type) {
-                coerce(a, &Type::Text)
-            } else {
-                Ok(a)
-            }
-        });
-        let textual = textual.collect::<Result<Vec<_>, _>>()?;
-        let types = |arguments: &[Expr]| {
-            arguments
-                .iter()
-                .map(|a| a.data_type.clone())
-                .collect::<Vec<_>>()
-        };
-        let mut found = overload(name, &types(&textual));
-        let tells = |a: &Expr| !is_unknown(&a.data_type) && !a.data_type.is_string();
-        let mut arguments = if found.is_none() && arguments.iter().any(tells) {
-            found = overload(name, &types(&arguments));
-            if found.is_some() { arguments } else { textual }
-        } else {
-            textual
-        };
-        // `3 + date`, `interval * 2`: listed the other way round.
-        if found.is_none() && arguments.len() == 2 && matches!(name, "+" | "*") {
-            arguments.reverse();
-            found = overload(name, &types(&arguments));
-        }
+        let (found, arguments) = find_overload(name, arguments)?;
         let Some(entry) = found else {
             let types = arguments
                 .iter()
@@ -390,28 +363,7 @@ impl Expressions<'_> {
         if entry.arguments.contains(&Kind::Timestamptz) || entry.result == Kind::Timestamptz {
             self.constants.require_utc(name)?;
         }
-        let mut cast = Vec::with_capacity(arguments.len());
-        for (argument, kind) in arguments.into_iter().zip(entry.arguments) {
-            let integer = matches!(kind, Kind::Int2 | Kind::Int4 | Kind::Int8)
-                && integer_range(&argument.data_type).is_some();
-            let numeric = matches!(
-                (kind, &argument.data_type),
-                (Kind::Numeric, Type::Numeric(_))
-            );
-            // A date and an interval make a timestamp, from the day's first instant.
-            let kind = if matches!(entry.function, Function::Later | Function::Earlier)
-                && *kind == Kind::Date
-            {
-                Kind::Timestamp
-            } else {
-                *kind
-            };
-            cast.push(if integer || numeric {
-                argument
-            } else {
-                folded(coerce(argument, &kind.data_type())?)
-            });
-        }
+        let mut cast = cast_to_kinds(entry, arguments)?;
         check_constants(entry, &mut cast)?;
         Ok(folded(Expr::call(
             entry.function,
@@ -419,6 +371,70 @@ impl Expressions<'_> {
             entry.result.data_type(),
         )))
     }
+}
+
+fn types_of(arguments: &[Expr]) -> Vec<Type> {
+    arguments.iter().map(|a| a.data_type.clone()).collect()
+}
+
+/// The overload that PostgreSQL would call, and the arguments in its order.
+///
+/// An untyped constant is a text where an overload takes a text there. Otherwise, next to a number,
+/// a date or a time, it has the type that their overload takes. Next to texts it stays a text:
+/// PostgreSQL may have an overload of texts that is not listed here.
+fn find_overload(
+    name: &str,
+    arguments: Vec<Expr>,
+) -> Result<(Option<&'static Entry>, Vec<Expr>), Refusal> {
+    let textual = arguments
+        .iter()
+        .cloned()
+        .map(|a| match is_unknown(&a.data_type) {
+            true => coerce(a, &Type::Text),
+            false => Ok(a),
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut found = overload(name, &types_of(&textual));
+    let decides = |a: &Expr| !is_unknown(&a.data_type) && !a.data_type.is_string();
+    let mut arguments = if found.is_none() && arguments.iter().any(decides) {
+        found = overload(name, &types_of(&arguments));
+        if found.is_some() { arguments } else { textual }
+    } else {
+        textual
+    };
+    // The table lists `date + 3` and `2 * interval` in one order only.
+    if found.is_none() && arguments.len() == 2 && matches!(name, "+" | "*") {
+        arguments.reverse();
+        found = overload(name, &types_of(&arguments));
+    }
+    Ok((found, arguments))
+}
+
+/// The arguments in the types that the entry takes.
+fn cast_to_kinds(entry: &Entry, arguments: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
+    let cast = |(argument, kind): (Expr, &Kind)| {
+        let integer = matches!(kind, Kind::Int2 | Kind::Int4 | Kind::Int8)
+            && integer_range(&argument.data_type).is_some();
+        let numeric = matches!(
+            (kind, &argument.data_type),
+            (Kind::Numeric, Type::Numeric(_))
+        );
+        // A date plus an interval is a timestamp, counted from the start of the day.
+        let kind = match entry.function {
+            Function::Later | Function::Earlier if *kind == Kind::Date => Kind::Timestamp,
+            _ => *kind,
+        };
+        Ok(if integer || numeric {
+            argument
+        } else {
+            folded(coerce(argument, &kind.data_type())?)
+        })
+    };
+    arguments
+        .into_iter()
+        .zip(entry.arguments)
+        .map(cast)
+        .collect()
 }
 
 fn null_if(a: Expr, b: Expr) -> Result<Expr, Refusal> {
@@ -437,23 +453,10 @@ fn null_if(a: Expr, b: Expr) -> Result<Expr, Refusal> {
     ))
 }
 
-/// Arguments that must be constants are, and lie where the function cannot fail.
+/// Arguments that must be constants are constants, within limits where the function cannot fail.
 fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal> {
+    check_kinds(entry, arguments)?;
     let name = entry.name;
-    for (kind, argument) in entry.arguments.iter().zip(arguments.iter()) {
-        if kind.is_constant() && argument.as_literal().is_none() {
-            return Err(Refusal::unsupported(format!(
-                "{name}() with an argument that is not a constant"
-            )));
-        }
-        if let (Kind::ConstantInt, Some(Scalar::Int(value))) = (kind, argument.as_literal())
-            && !(-1000..=100_000).contains(value)
-        {
-            return Err(Refusal::unsupported(format!(
-                "{name}() with a constant outside -1000 to 100000"
-            )));
-        }
-    }
     let text = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
         Some(Scalar::Text(text)) => Ok(text.clone()),
         _ => Err(Refusal::unsupported(format!(
@@ -490,30 +493,22 @@ fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal>
         F::SubstringMatching | F::SubstringWhole | F::CountMatching => pattern::regex(&text(1)?),
         F::ReplaceMatching => {
             pattern::regex(&text(1)?)?;
-            let plain_flags =
-                arguments.len() < 4 || text(3)?.chars().all(|c| matches!(c, 'g' | 'i'));
-            if plain_flags && text(2)?.len() <= 100 {
-                Ok(())
+            let flags = if arguments.len() < 4 {
+                String::new()
             } else {
-                Err(Refusal::unsupported(
-                    "regexp_replace() with these flags or so long a replacement",
-                ))
-            }
+                text(3)?
+            };
+            check_replacement(&text(2)?, &flags)
         }
         F::Formatted => zone::format(&text(1)?, &arguments[0].data_type),
         F::SplitPart if integer(2).is_none_or(|at| at < 1) => Err(Refusal::new(
             sqlstate::INVALID_PARAMETER_VALUE,
             "field position must be greater than zero",
         )),
-        F::PadLeft | F::PadRight | F::Repeat
-            if integer(1).is_none_or(|n| {
-                n > if entry.function == F::Repeat {
-                    16
-                } else {
-                    LENGTH_MAX
-                }
-            }) =>
-        {
+        F::Repeat if integer(1).is_none_or(|times| times > REPEAT_MAX) => {
+            Err(Refusal::unsupported(format!("{name}() to so long a text")))
+        }
+        F::PadLeft | F::PadRight if integer(1).is_none_or(|length| length > LENGTH_MAX) => {
             Err(Refusal::unsupported(format!("{name}() to so long a text")))
         }
         F::Replace | F::Translate if text(1)?.len().max(text(2)?.len()) > 100 => Err(
@@ -527,6 +522,35 @@ fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal>
         F::WidthBucket => check_histogram(arguments),
         _ => Ok(()),
     }
+}
+
+/// Each argument that must be a constant is one; counts are within limits.
+fn check_kinds(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
+    let name = entry.name;
+    for (kind, argument) in entry.arguments.iter().zip(arguments.iter()) {
+        if kind.is_constant() && argument.as_literal().is_none() {
+            return Err(Refusal::unsupported(format!(
+                "{name}() with an argument that is not a constant"
+            )));
+        }
+        if let (Kind::ConstantInt, Some(Scalar::Int(value))) = (kind, argument.as_literal())
+            && !(-1000..=100_000).contains(value)
+        {
+            return Err(Refusal::unsupported(format!(
+                "{name}() with a constant outside -1000 to 100000"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn check_replacement(replacement: &str, flags: &str) -> Result<(), Refusal> {
+    if flags.chars().all(|c| matches!(c, 'g' | 'i')) && replacement.len() <= 100 {
+        return Ok(());
+    }
+    Err(Refusal::unsupported(
+        "regexp_replace() with these flags or so long a replacement",
+    ))
 }
 
 /// A base or an exponent is a constant, so that the other can be held where the result stays in

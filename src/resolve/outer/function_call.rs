@@ -9,6 +9,16 @@ use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::names::scope::{names_of, position_of};
 
+fn function_refused(name: &str) -> Refusal {
+    Refusal::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!("function {name}() is not supported"),
+    )
+    .detail(
+        "Only functions that read nothing but their arguments may be used over released values.",
+    )
+}
+
 impl Resolver<'_> {
     pub(in crate::resolve) fn above_function(
         &mut self,
@@ -43,20 +53,7 @@ impl Resolver<'_> {
             if let Some(refusal) = super::uncertainty::refused(&names) {
                 return Err(refusal);
             }
-            let shown = names.join(".");
-            return Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                format!(
-                    "function {shown}() \
-                is \
-                not supported"
-                ),
-            )
-            .detail(
-                "Only functions that read nothing but their arguments may be used over \
-                    released values.",
-            )
-            .at(position_of(name)));
+            return Err(function_refused(&names.join(".")).at(position_of(name)));
         }
         if *uses_odbc_syntax
             || !matches!(parameters, ast::FunctionArguments::None)

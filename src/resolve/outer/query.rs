@@ -200,29 +200,17 @@ impl Resolver<'_> {
         let mut kept = Vec::new();
         let mut is_recursive = false;
         for (at, cte) in cte_tables.iter().enumerate() {
-            let ast::Cte {
-                alias,
-                query,
-                from,
-                materialized,
-                closing_paren_token,
-            } = cte;
-            if from.is_some() {
-                return Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
-                    "this form of WITH is not PostgreSQL's",
-                ));
-            }
-            let name = name_of(&alias.name)?;
+            let name = name_of(&cte.alias.name)?;
             reserved(&name)?;
-            if *recursive && recursion::names_any(query, &cte_tables[at + 1..])? {
+            let place = position(cte.alias.name.span);
+            if *recursive && recursion::names_any(&cte.query, &cte_tables[at + 1..])? {
                 return Err(unsupported_above(
                     "a query of WITH RECURSIVE that refers to a later one",
                 )
-                .at(position(alias.name.span)));
+                .at(place));
             }
             let names_itself =
-                *recursive && recursion::names_any(query, std::slice::from_ref(cte))?;
+                *recursive && recursion::names_any(&cte.query, std::slice::from_ref(cte))?;
             let inside = match names_itself {
                 true => environment.with_recursive(
                     name.clone(),
@@ -232,19 +220,7 @@ impl Resolver<'_> {
                 ),
                 false => environment.clone(),
             };
-            let rows = self.rows_of(query, &inside)?;
-            let mut opened = None;
-            if !rows.private {
-                let query = Box::new(self.open_query(query, &inside)?);
-                let (alias, closing_paren_token) = (alias.clone(), closing_paren_token.clone());
-                opened = Some(ast::Cte {
-                    alias,
-                    query,
-                    from: None,
-                    materialized: *materialized,
-                    closing_paren_token,
-                });
-            }
+            let (rows, opened) = self.open_definition(cte, &inside)?;
             kept.extend(opened.clone());
             is_recursive |= names_itself;
             environment = match (names_itself, opened) {
@@ -252,11 +228,7 @@ impl Resolver<'_> {
                 (true, Some(opened)) => {
                     environment.with_recursive(name, cte.clone(), opened, Recursion::Defined)
                 }
-                (true, None) => {
-                    return Err(
-                        Refusal::unsupported("WITH RECURSIVE").at(position(alias.name.span))
-                    );
-                }
+                (true, None) => return Err(Refusal::unsupported("WITH RECURSIVE").at(place)),
             };
         }
         let with = (!kept.is_empty()).then(|| ast::With {
@@ -267,6 +239,40 @@ impl Resolver<'_> {
         Ok((with, environment))
     }
 
+    /// The rows of one definition, and the definition over released and public tables unless its
+    /// rows are private.
+    fn open_definition(
+        &mut self,
+        cte: &ast::Cte,
+        environment: &Environment,
+    ) -> Result<(QueryRows, Option<ast::Cte>), Refusal> {
+        let ast::Cte {
+            alias,
+            query,
+            from,
+            materialized,
+            closing_paren_token,
+        } = cte;
+        if from.is_some() {
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "this form of WITH is not PostgreSQL's",
+            ));
+        }
+        let rows = self.rows_of(query, environment)?;
+        if rows.private {
+            return Ok((rows, None));
+        }
+        let opened = ast::Cte {
+            alias: alias.clone(),
+            query: Box::new(self.open_query(query, environment)?),
+            from: None,
+            materialized: *materialized,
+            closing_paren_token: closing_paren_token.clone(),
+        };
+        Ok((rows, Some(opened)))
+    }
+
     fn open_body(
         &mut self,
         body: &ast::SetExpr,
@@ -275,30 +281,7 @@ impl Resolver<'_> {
     ) -> Result<(ast::SetExpr, Option<ast::OrderBy>), Refusal> {
         match body {
             ast::SetExpr::Select(select) => {
-                let counting = match order_by {
-                    None => self.counting_groups(select, environment)?,
-                    Some(_) => None,
-                };
-                let select = counting.as_ref().unwrap_or(select);
-                let (select, order_by) = if !self.reads_private(select, environment)? {
-                    self.open_select(select, order_by, environment)?
-                } else if empty_query::is_constant_false(select.selection.as_ref())
-                    && !is_asking_elsewhere(select, order_by)
-                {
-                    self.empty = true;
-                    let opened = self.open_select(select, order_by, environment);
-                    self.empty = false;
-                    opened?
-                } else if is_aggregated(select) && self.is_step(select, environment)? {
-                    return Err(self
-                        .steps_refused()
-                        .at(select.projection.first().and_then(place_of)));
-                } else if is_aggregated(select) {
-                    self.cut_select(select, order_by, environment)
-                        .map_err(|refusal| self.outside(refusal))?
-                } else {
-                    return Err(rows_refused().at(select.projection.first().and_then(place_of)));
-                };
+                let (select, order_by) = self.open_or_cut(select, order_by, environment)?;
                 Ok((ast::SetExpr::Select(Box::new(select)), order_by))
             }
             ast::SetExpr::Query(query) => {
@@ -359,6 +342,41 @@ impl Resolver<'_> {
             .detail("pgveil answers SELECT queries only.")),
             ast::SetExpr::Table(_) => Err(Refusal::unsupported("TABLE")),
         }
+    }
+
+    /// A SELECT over public tables stays as it is; one over private rows becomes a release, if it
+    /// aggregates them.
+    fn open_or_cut(
+        &mut self,
+        select: &ast::Select,
+        order_by: Option<&ast::OrderBy>,
+        environment: &Environment,
+    ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
+        let counting = match order_by {
+            None => self.counting_groups(select, environment)?,
+            Some(_) => None,
+        };
+        let select = counting.as_ref().unwrap_or(select);
+        if !self.reads_private(select, environment)? {
+            return self.open_select(select, order_by, environment);
+        }
+        if empty_query::is_constant_false(select.selection.as_ref())
+            && !has_subquery_beside_aggregate(select, order_by)
+        {
+            self.empty = true;
+            let opened = self.open_select(select, order_by, environment);
+            self.empty = false;
+            return opened;
+        }
+        let place = select.projection.first().and_then(place_of);
+        if !is_aggregated(select) {
+            return Err(rows_refused().at(place));
+        }
+        if self.is_step(select, environment)? {
+            return Err(self.unit_rows_refused().at(place));
+        }
+        self.cut_select(select, order_by, environment)
+            .map_err(|refusal| self.outside(refusal))
     }
 
     /// In a subquery of an expression, a name that its own FROM has not is one of the query around
@@ -436,7 +454,7 @@ impl Resolver<'_> {
     }
 
     /// Groups that each lie within one unit are rows of that unit still.
-    fn steps_refused(&self) -> Refusal {
+    fn unit_rows_refused(&self) -> Refusal {
         let unit = &self.policy.privacy.unit;
         Refusal::denied(format!(
             "rows of one {unit} each are not shown; aggregate over them"
@@ -487,7 +505,7 @@ pub(in crate::resolve) fn item_expr(item: &ast::SelectItem) -> Option<&ast::Expr
 }
 
 /// Whether a node holds a query.
-fn asks(node: &impl ast::Visit) -> bool {
+fn has_query(node: &impl ast::Visit) -> bool {
     struct Search;
     impl ast::Visitor for Search {
         type Break = ();
@@ -498,16 +516,16 @@ fn asks(node: &impl ast::Visit) -> bool {
     node.visit(&mut Search).is_break()
 }
 
-/// An aggregate without rows is still a row, and a subquery beside it asks rows of its own: those
-/// are not empty, so this is no shape probe.
-fn is_asking_elsewhere(select: &ast::Select, order_by: Option<&ast::OrderBy>) -> bool {
+/// Whether a SELECT whose WHERE is false still reads rows. An aggregate over no rows still returns
+/// one row, and a subquery next to the aggregate reads rows that WHERE does not exclude.
+fn has_subquery_beside_aggregate(select: &ast::Select, order_by: Option<&ast::OrderBy>) -> bool {
     let above = select
         .projection
         .iter()
         .filter_map(item_expr)
         .chain(&select.having)
-        .any(asks);
-    is_aggregated(select) && (above || order_by.is_some_and(asks))
+        .any(has_query);
+    is_aggregated(select) && (above || order_by.is_some_and(has_query))
 }
 
 /// How every refusal of rows begins.
@@ -521,7 +539,7 @@ pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
     impl ast::Visitor for Subqueries {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
-            if asks(expr) {
+            if has_query(expr) {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())

@@ -209,11 +209,11 @@ impl Resolver<'_> {
         factor: &ast::TableFactor,
         environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
-        self.opened(factor, environment)
+        self.open_factor_node(factor, environment)
             .map_err(|refusal| refusal.within(|| place_of(factor)))
     }
 
-    fn opened(
+    fn open_factor_node(
         &mut self,
         factor: &ast::TableFactor,
         environment: &Environment,
@@ -251,6 +251,40 @@ impl Resolver<'_> {
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
                 self.open_function(name, args, *with_ordinality, alias.as_ref(), environment)
             }
+            ast::TableFactor::Derived {
+                lateral,
+                subquery,
+                alias,
+                sample: None,
+            } => Ok(ast::TableFactor::Derived {
+                lateral: *lateral,
+                subquery: Box::new(self.open_derived(
+                    *lateral,
+                    subquery,
+                    alias.as_ref(),
+                    environment,
+                )?),
+                alias: alias.clone(),
+                sample: None,
+            }),
+            ast::TableFactor::NestedJoin {
+                table_with_joins,
+                alias,
+            } => Ok(ast::TableFactor::NestedJoin {
+                table_with_joins: Box::new(self.open_tables(table_with_joins, environment)?),
+                alias: alias.clone(),
+            }),
+            other => self.open_function_factor(other, environment),
+        }
+    }
+
+    /// UNNEST and LATERAL calls.
+    fn open_function_factor(
+        &mut self,
+        factor: &ast::TableFactor,
+        environment: &Environment,
+    ) -> Result<ast::TableFactor, Refusal> {
+        match factor {
             ast::TableFactor::UNNEST {
                 alias,
                 array_exprs,
@@ -270,51 +304,46 @@ impl Resolver<'_> {
                 args,
                 with_ordinality,
                 alias,
-            } => {
-                check_rows_function(name)?;
-                let args = args
-                    .iter()
-                    .map(|a| self.above_argument(a, environment, &mut Above::Open))
-                    .collect::<Result<_, _>>()?;
-                let (name, alias) = (name.clone(), alias.clone());
-                Ok(ast::TableFactor::Function {
-                    lateral: true,
-                    name,
-                    args,
-                    with_ordinality: *with_ordinality,
-                    alias,
-                })
-            }
-            ast::TableFactor::Derived {
-                lateral,
-                subquery,
-                alias,
-                sample: None,
-            } => {
-                if let Some(alias) = alias {
-                    reserved(&name_of(&alias.name)?)?;
-                }
-                // In a lateral subquery, as in one of an expression, names of the query around are
-                // in sight.
-                self.subqueries += usize::from(*lateral);
-                let opened = self.open_query(subquery, environment);
-                self.subqueries -= usize::from(*lateral);
-                Ok(ast::TableFactor::Derived {
-                    lateral: *lateral,
-                    subquery: Box::new(opened?),
-                    alias: alias.clone(),
-                    sample: None,
-                })
-            }
-            ast::TableFactor::NestedJoin {
-                table_with_joins,
-                alias,
-            } => Ok(ast::TableFactor::NestedJoin {
-                table_with_joins: Box::new(self.open_tables(table_with_joins, environment)?),
+            } => Ok(ast::TableFactor::Function {
+                lateral: true,
+                name: name.clone(),
+                args: self.open_arguments(name, args, environment)?,
+                with_ordinality: *with_ordinality,
                 alias: alias.clone(),
             }),
             _ => Err(unsupported_above("this kind of FROM item")),
         }
+    }
+
+    fn open_derived(
+        &mut self,
+        lateral: bool,
+        subquery: &ast::Query,
+        alias: Option<&ast::TableAlias>,
+        environment: &Environment,
+    ) -> Result<ast::Query, Refusal> {
+        if let Some(alias) = alias {
+            reserved(&name_of(&alias.name)?)?;
+        }
+        // A lateral subquery sees the names of the query around it, like one in an expression.
+        self.subqueries += usize::from(lateral);
+        let opened = self.open_query(subquery, environment);
+        self.subqueries -= usize::from(lateral);
+        opened
+    }
+
+    /// The arguments of a set-returning function in FROM.
+    fn open_arguments(
+        &mut self,
+        name: &ast::ObjectName,
+        arguments: &[ast::FunctionArg],
+        environment: &Environment,
+    ) -> Result<Vec<ast::FunctionArg>, Refusal> {
+        check_rows_function(name)?;
+        arguments
+            .iter()
+            .map(|a| self.above_argument(a, environment, &mut Above::Open))
+            .collect()
     }
 
     /// A public table under its full name, or a WITH name. Private tables never get here: their
@@ -376,11 +405,7 @@ impl Resolver<'_> {
         alias: Option<&ast::TableAlias>,
         environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
-        check_rows_function(name)?;
-        let args = arguments
-            .iter()
-            .map(|a| self.above_argument(a, environment, &mut Above::Open))
-            .collect::<Result<_, _>>()?;
+        let args = self.open_arguments(name, arguments, environment)?;
         Ok(ast::TableFactor::Table {
             name: name.clone(),
             alias: alias.cloned(),

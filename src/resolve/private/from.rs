@@ -168,25 +168,35 @@ impl Resolver<'_> {
                 on: Expr::and(conditions),
             };
             if let Some(condition) = filtering {
-                let is_extended = relation.is_extended();
-                let place = SubqueryPlace {
-                    scope: &scope,
-                    outer: &[],
-                    environment,
-                    is_extended,
-                };
-                let mut given = Given::default();
-                self.subqueries_in(condition, place, Which::Condition, &mut given)?;
-                let predicate = self
-                    .expressions_at(place, &given)
-                    .condition(condition, "JOIN/ON")?;
-                relation = Relation::Filter {
-                    input: Box::new(given.below(relation)),
-                    predicate,
-                };
+                relation = self.filter_by_on(relation, condition, &scope, environment)?;
             }
         }
         Ok((relation, scope))
+    }
+
+    /// Filters the rows of an inner join by an ON that holds subqueries.
+    fn filter_by_on(
+        &mut self,
+        relation: Relation,
+        condition: &ast::Expr,
+        scope: &Scope,
+        environment: &Environment,
+    ) -> Result<Relation, Refusal> {
+        let place = SubqueryPlace {
+            scope,
+            outer: &[],
+            environment,
+            is_extended: relation.is_extended(),
+        };
+        let mut given = Given::default();
+        self.subqueries_in(condition, place, Which::Condition, &mut given)?;
+        let predicate = self
+            .expressions_at(place, &given)
+            .condition(condition, "JOIN/ON")?;
+        Ok(Relation::Filter {
+            input: Box::new(given.below(relation)),
+            predicate,
+        })
     }
 
     /// What USING or NATURAL says; `swapped` where the right side is the one preserved. A bare name
@@ -279,36 +289,7 @@ impl Resolver<'_> {
                 sample: None,
                 index_hints,
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
-                match self.lookup(name, environment)? {
-                    Source::Cte(definition) if definition.is_middle => {
-                        let own = names_of(name)?.pop().unwrap_or_default();
-                        let (relation, columns) = self.middle_named(&definition, environment)?;
-                        Ok((relation, scope_of(columns, alias.as_ref(), own)?))
-                    }
-                    Source::Cte(definition) => {
-                        let inner = definition.cte.alias.columns.clone();
-                        let (relation, columns) =
-                            self.rows_query(&definition.cte.query, &definition.environment)?;
-                        let columns = renamed(columns, &inner)?;
-                        let own = names_of(name)?.pop().unwrap_or_default();
-                        Ok((relation, scope_of(columns, alias.as_ref(), own)?))
-                    }
-                    Source::View(view) => {
-                        let name = view.view().name;
-                        Err(
-                            Refusal::unsupported(format!("a join of pgveil.{name} with rows"))
-                                .hint(
-                                    "Read it in a query of its own, or in a subquery beside the \
-                            aggregates.",
-                                ),
-                        )
-                    }
-                    Source::Table(table) => {
-                        let (relation, columns) = self.scan(table)?;
-                        let own = self.policy.tables[table.0].name.clone();
-                        Ok((relation, scope_of(columns, alias.as_ref(), own)?))
-                    }
-                }
+                self.rows_of_name_in_from(name, alias.as_ref(), environment)
             }
             ast::TableFactor::Table {
                 sample: Some(_), ..
@@ -356,7 +337,44 @@ impl Resolver<'_> {
         }
     }
 
-    /// A function's rows, of constants: its query stands alone.
+    /// The rows of a table or of a common table expression.
+    fn rows_of_name_in_from(
+        &mut self,
+        name: &ast::ObjectName,
+        alias: Option<&ast::TableAlias>,
+        environment: &Environment,
+    ) -> Result<(Relation, Scope), Refusal> {
+        match self.lookup(name, environment)? {
+            Source::Cte(definition) if definition.is_middle => {
+                let own = names_of(name)?.pop().unwrap_or_default();
+                let (relation, columns) = self.middle_named(&definition, environment)?;
+                Ok((relation, scope_of(columns, alias, own)?))
+            }
+            Source::Cte(definition) => {
+                let inner = definition.cte.alias.columns.clone();
+                let (relation, columns) =
+                    self.rows_query(&definition.cte.query, &definition.environment)?;
+                let columns = renamed(columns, &inner)?;
+                let own = names_of(name)?.pop().unwrap_or_default();
+                Ok((relation, scope_of(columns, alias, own)?))
+            }
+            Source::View(view) => {
+                let name = view.view().name;
+                Err(
+                    Refusal::unsupported(format!("a join of pgveil.{name} with rows")).hint(
+                        "Read it in a query of its own, or in a subquery beside the aggregates.",
+                    ),
+                )
+            }
+            Source::Table(table) => {
+                let (relation, columns) = self.scan(table)?;
+                let own = self.policy.tables[table.0].name.clone();
+                Ok((relation, scope_of(columns, alias, own)?))
+            }
+        }
+    }
+
+    /// The rows of a function of constants. They come from a query that runs by itself.
     fn rows_of_function(
         &mut self,
         call: &ast::TableFactor,

@@ -74,32 +74,13 @@ impl Resolver<'_> {
         tied: &[ColumnId],
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let scope = place.scope;
-        let mut grouping = Grouping::default();
-        let mut computed = Computed::new();
         let mut given = Given::default();
         self.subqueries_below(select, place, &mut given)?;
-        let (keys, sets) = self.keys(select, scope, &given)?;
-        if !sets.keys.is_empty() || !sets.written.is_empty() {
-            return Err(Refusal::unsupported(
-                "GROUPING SETS, ROLLUP or CUBE within the rows of one unit",
-            ));
-        }
-        for key in keys {
-            let id = match key.expr.as_column() {
-                Some(id) => id,
-                None => {
-                    let id = self.new_column(made(&key.text, &key.expr.data_type, true));
-                    computed.push((id, key.expr.clone()));
-                    id
-                }
-            };
-            grouping.keys.push((key.expr, id));
-        }
-        for id in tied {
-            if grouping.keys.iter().all(|(_, key)| key != id) {
-                grouping.keys.push((self.column_expr(*id), *id));
-            }
-        }
+        let mut computed = Computed::new();
+        let mut grouping = Grouping {
+            keys: self.group_keys(select, scope, &given, tied, &mut computed)?,
+            ..Grouping::default()
+        };
         let exprs: Vec<&ast::Expr> = select
             .projection
             .iter()
@@ -145,6 +126,42 @@ impl Resolver<'_> {
             };
         }
         Ok((computing(windowed(relation, windows), items), named))
+    }
+
+    /// The keys of GROUP BY, then those of `tied` that are not among them. What must be computed
+    /// for them goes to `computed`.
+    fn group_keys(
+        &mut self,
+        select: &ast::Select,
+        scope: &Scope,
+        given: &Given,
+        tied: &[ColumnId],
+        computed: &mut Computed,
+    ) -> Result<Vec<(Expr, ColumnId)>, Refusal> {
+        let (keys, sets) = self.keys(select, scope, given)?;
+        if !sets.keys.is_empty() || !sets.written.is_empty() {
+            return Err(Refusal::unsupported(
+                "GROUPING SETS, ROLLUP or CUBE within the rows of one unit",
+            ));
+        }
+        let mut found = Vec::new();
+        for key in keys {
+            let id = match key.expr.as_column() {
+                Some(id) => id,
+                None => {
+                    let id = self.new_column(made(&key.text, &key.expr.data_type, true));
+                    computed.push((id, key.expr.clone()));
+                    id
+                }
+            };
+            found.push((key.expr, id));
+        }
+        for id in tied {
+            if found.iter().all(|(_, key)| key != id) {
+                found.push((self.column_expr(*id), *id));
+            }
+        }
+        Ok(found)
     }
 
     /// The SELECT list: what must be computed for it, and its names.
@@ -480,19 +497,10 @@ pub(in crate::resolve) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggr
         data_type,
         place,
     } = aggregate;
+    check_exact(&operation, name)?;
     let is_float = |e: &Expr| matches!(e.data_type, Type::Float4 | Type::Float8);
     let numeric = Type::Numeric(None);
     let (operation, data_type) = match operation {
-        Operation::Sum(argument)
-        | Operation::Unlike {
-            value: argument,
-            moment: Moment::Sum,
-        } if argument.data_type == Type::Float4 => {
-            return Err(Refusal::unsupported(format!(
-                "{name}() of type real within one group of rows"
-            ))
-            .hint("Cast the value to double precision."));
-        }
         Operation::Sum(value) if is_float(&value) => {
             (Operation::Sum(value.cast(numeric.clone())), numeric)
         }
@@ -521,15 +529,6 @@ pub(in crate::resolve) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggr
             },
             data_type,
         ),
-        Operation::Quantile {
-            fractions: Fractions::Array(_),
-            ..
-        } => {
-            return Err(Refusal::unsupported(format!(
-                "{name}() of several fractions within one group of rows"
-            ))
-            .hint("Ask each fraction by a call of its own."));
-        }
         other @ (Operation::Quantile { .. } | Operation::Mode { .. }) => (other, data_type),
         other @ (Operation::CountRows
         | Operation::Count(_)
@@ -547,6 +546,39 @@ pub(in crate::resolve) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggr
         data_type,
         place,
     })
+}
+
+/// Refuses aggregates that have no exact form within one unit.
+fn check_exact(operation: &Operation, name: &str) -> Result<(), Refusal> {
+    match operation {
+        Operation::Sum(value)
+        | Operation::Unlike {
+            value,
+            moment: Moment::Sum,
+        } if value.data_type == Type::Float4 => Err(Refusal::unsupported(format!(
+            "{name}() of type real within one group of rows"
+        ))
+        .hint("Cast the value to double precision.")),
+        Operation::Quantile {
+            fractions: Fractions::Array(_),
+            ..
+        } => Err(Refusal::unsupported(format!(
+            "{name}() of several fractions within one group of rows"
+        ))
+        .hint("Ask each fraction by a call of its own.")),
+        Operation::CountRows
+        | Operation::Count(_)
+        | Operation::Distinct(_)
+        | Operation::Sum(_)
+        | Operation::Average(_)
+        | Operation::Unlike { .. } => Ok(()),
+        Operation::Variance { .. }
+        | Operation::Paired { .. }
+        | Operation::Quantile { .. }
+        | Operation::Mode { .. }
+        | Operation::Extreme { .. }
+        | Operation::Truth { .. } => Ok(()),
+    }
 }
 
 /// The value as a numeric, without a detour over float8.

@@ -7,7 +7,7 @@ use super::subquery::{Given, SubqueryPlace};
 use crate::catalog::Type;
 use crate::ir::aggregate::Operation;
 use crate::ir::relation::{ColumnId, Expr, Relation};
-use crate::ir::window::{Order, Position, Window, WindowFunction};
+use crate::ir::window::{Frame, Order, Position, Window, WindowFunction};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
@@ -15,6 +15,31 @@ use crate::resolve::expression::aggregate_call::{aggregate, called_name};
 use crate::resolve::expression::plain_arguments;
 use crate::resolve::expression::window_spec::{Over, framed, over, placed_frame};
 use crate::resolve::names::scope::{Named, names_of};
+
+/// The frame that PostgreSQL reads for the function, if it reads one.
+fn frame_of(
+    function: &WindowFunction,
+    frame: Option<Frame>,
+    name: &str,
+) -> Result<Option<Frame>, Refusal> {
+    match function {
+        WindowFunction::Placed { value: _, place } => placed_frame(*place, frame, name),
+        WindowFunction::RowNumber
+        | WindowFunction::Rank
+        | WindowFunction::DenseRank
+        | WindowFunction::PercentRank
+        | WindowFunction::Share
+        | WindowFunction::Tile(_) => Ok(None),
+        WindowFunction::Neighbour { .. } | WindowFunction::Aggregate(_) => Ok(None),
+    }
+}
+
+fn window_function_refused(name: &str) -> Refusal {
+    Refusal::unsupported(format!("the window function {name}()")).hint(
+        "ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE, \
+            LAST_VALUE, NTH_VALUE and aggregates are answered within one unit's rows.",
+    )
+}
 
 impl Resolver<'_> {
     /// Resolves the window calls of a SELECT list.
@@ -63,19 +88,7 @@ impl Resolver<'_> {
             frame,
         } = over(function, select)?;
         if !self.determines_unit(partition_by, select, place.environment)? {
-            let unit = &self.policy.privacy.unit;
-            return Err(Refusal::unsupported(format!(
-                "a window over rows of more than one {unit}"
-            ))
-            .detail(format!(
-                "A value computed over rows of several would let one {unit} move \
-                    the rows of others."
-            ))
-            .hint(format!(
-                "Write PARTITION BY with the column that identifies the {unit} \
-                    first, \
-                    or aggregate first and use the window above."
-            )));
+            return Err(self.wide_window_refused());
         }
         let expressions = self.expressions_at(place, given);
         let partition = partition_by
@@ -94,59 +107,46 @@ impl Resolver<'_> {
         if positional && !is_plain {
             return Err(Refusal::unsupported(format!("this form of {name}()")));
         }
-        if !positional {
+        let (function, frame, data_type, result) = if positional {
+            let arguments = plain_arguments(&function.args, &name)?
+                .into_iter()
+                .map(|e| expressions.value(e))
+                .collect::<Result<Vec<_>, _>>()?;
+            let (ranked, data_type) = positional_call(&name, arguments)?;
+            let frame = frame_of(&ranked, frame, &name)?;
+            (ranked, frame, data_type.clone(), data_type)
+        } else {
             if called_name(function).is_none() {
-                return Err(
-                    Refusal::unsupported(format!("the window function {name}()")).hint(
-                        "ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, \
-                        LEAD, \
-                        FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates are answered within one \
-                        unit's rows.",
-                    ),
-                );
+                return Err(window_function_refused(&name));
             }
             let found = aggregate(function, &expressions)?;
             check_window_aggregate(&found.operation, &function.args, &name)?;
             let result = found.data_type.clone();
             let exact = exact(found, &name)?;
             let data_type = exact.data_type.clone();
-            return Ok((
-                Window {
-                    ranked: WindowFunction::Aggregate(exact),
-                    partition,
-                    order,
-                    frame,
-                    data_type,
-                },
-                result,
-            ));
-        }
-        let arguments = plain_arguments(&function.args, &name)?
-            .into_iter()
-            .map(|e| expressions.value(e))
-            .collect::<Result<Vec<_>, _>>()?;
-        let (ranked, data_type) = positional_call(&name, arguments)?;
-        let frame = match &ranked {
-            WindowFunction::Placed { value: _, place } => placed_frame(*place, frame, &name)?,
-            // PostgreSQL reads no frame for these.
-            WindowFunction::RowNumber
-            | WindowFunction::Rank
-            | WindowFunction::DenseRank
-            | WindowFunction::PercentRank
-            | WindowFunction::Share
-            | WindowFunction::Tile(_) => None,
-            WindowFunction::Neighbour { .. } | WindowFunction::Aggregate(_) => None,
+            (WindowFunction::Aggregate(exact), frame, data_type, result)
         };
-        Ok((
-            Window {
-                ranked,
-                partition,
-                order,
-                frame,
-                data_type: data_type.clone(),
-            },
+        let window = Window {
+            ranked: function,
+            partition,
+            order,
+            frame,
             data_type,
-        ))
+        };
+        Ok((window, result))
+    }
+
+    fn wide_window_refused(&self) -> Refusal {
+        let unit = &self.policy.privacy.unit;
+        Refusal::unsupported(format!("a window over rows of more than one {unit}"))
+            .detail(format!(
+                "A value computed over rows of several would let one {unit} move the rows of \
+                    others."
+            ))
+            .hint(format!(
+                "Write PARTITION BY with the column that identifies the {unit} first, or \
+                    aggregate first and use the window above."
+            ))
     }
 
     /// DISTINCT ON: the first row of each combination of its keys.
