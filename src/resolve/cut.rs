@@ -9,19 +9,22 @@ pub(in crate::resolve) mod middle_query;
 use sqlparser::ast;
 
 use super::Resolver;
-use super::expression::aggregate_call::{aggregate, aggregate_name, contains_aggregate};
-use super::expression::bare_name;
+use super::expression::aggregate_call::aggregate;
 use super::names::output_name::column_name;
-use super::names::scope::{Scope, name_of, names_of, place_of};
-use super::outer::expression::{Above, quoted};
-use super::outer::query::{Environment, ROWS, item_expr};
-use super::outer::select::{check_select, empty_select, is_ordinal, map_order, plain_table};
+use super::names::scope::Scope;
+use super::outer::expression::Above;
+use super::outer::query::{Environment, ROWS};
 use super::outer::uncertainty;
 use super::private::subquery::{Given, SubqueryPlace};
 use crate::ir::Uncertainty;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::relation::{Key, Release, SET_COLUMN, aggregate_column, key_column, release_alias};
 use crate::refusal::{Refusal, TextPosition, sqlstate};
+use crate::resolve::names::scope::group_expression;
+use crate::resolve::syntax::{
+    aggregate_name, bare_name, check_select, contains_aggregate, empty_select, is_distinct_rows,
+    is_ordinal, item_expr, map_order, name_of, names_of, place_of, plain_table, quoted,
+};
 use grouping::{Sets, grouping, numbered, repeated, sets};
 use middle_query::Subqueries;
 
@@ -433,19 +436,6 @@ impl Resolver<'_> {
     }
 }
 
-/// SELECT DISTINCT of plain values: its items are the keys.
-pub(super) fn is_distinct_rows(select: &ast::Select) -> bool {
-    let ungrouped =
-        matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
-    let aggregated = select.having.is_some()
-        || select
-            .projection
-            .iter()
-            .filter_map(item_expr)
-            .any(contains_aggregate);
-    matches!(select.distinct, Some(ast::Distinct::Distinct)) && ungrouped && !aggregated
-}
-
 /// The arguments of a call of GROUPING.
 fn grouping_arguments(expr: &ast::Expr) -> Option<&[ast::FunctionArg]> {
     let ast::Expr::Function(function) = expr else {
@@ -466,44 +456,6 @@ fn output_name(item: &ast::SelectItem) -> Result<String, Refusal> {
         ast::SelectItem::ExprWithAlias { expr: _, alias } => name_of(alias),
         item => Ok(item_expr(item).map(column_name).unwrap_or_default()),
     }
-}
-
-/// PostgreSQL's order: an ordinal; a column in scope; an output name; an expression.
-pub(super) fn group_expression<'s>(
-    expr: &'s ast::Expr,
-    select: &'s ast::Select,
-    scope: &Scope,
-) -> Result<&'s ast::Expr, Refusal> {
-    if let ast::Expr::Value(ast::ValueWithSpan {
-        value: ast::Value::Number(text, false),
-        span: _,
-    }) = expr
-    {
-        let position = text
-            .parse::<usize>()
-            .ok()
-            .filter(|p| (1..=select.projection.len()).contains(p));
-        return position
-            .and_then(|p| item_expr(&select.projection[p - 1]))
-            .ok_or_else(|| {
-                Refusal::new(
-                    "42P10",
-                    format!("GROUP BY position {text} is not in select list"),
-                )
-            });
-    }
-    if let Some(name) = bare_name(expr)
-        && scope.bare(&name)?.is_none()
-    {
-        for item in &select.projection {
-            if let ast::SelectItem::ExprWithAlias { expr, alias } = item
-                && name_of(alias)? == name
-            {
-                return Ok(expr);
-            }
-        }
-    }
-    Ok(expr)
 }
 
 /// The release in FROM, joined with the numbers of grouping sets that are written more than once.

@@ -17,10 +17,7 @@ pub use enums::TypeNames;
 pub use pattern::{regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use types::{construct, type_of};
 
-use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
-
-use super::cut::middle_query::constant_number;
-use super::names::scope::{Scope, name_of, place_of};
+use super::names::scope::Scope;
 use super::session_functions::Session;
 use crate::catalog::Type;
 use crate::ir::functions::Function;
@@ -29,6 +26,8 @@ use crate::ir::literal::{
 };
 use crate::ir::relation::{ColumnInfo, ConstantId, Expr, Node};
 use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::syntax::{constant_number, place_of};
+use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use types::literal;
 
 /// Values of the session that expressions may name; read once a statement.
@@ -649,12 +648,4 @@ fn unify(exprs: Vec<Expr>, place: &str) -> Result<Vec<Expr>, Refusal> {
         common = Type::Char(None);
     }
     exprs.into_iter().map(|e| coerce(e, &common)).collect()
-}
-
-/// The identifier's name, where the expression is a bare one.
-pub fn bare_name(expr: &ast::Expr) -> Option<String> {
-    match expr {
-        ast::Expr::Identifier(ident) => name_of(ident).ok(),
-        _ => None,
-    }
 }

@@ -14,12 +14,11 @@ use crate::ir::relation::{ColumnId, TableId};
 use crate::policy::Protection;
 use crate::refusal::Refusal;
 use crate::resolve::Resolver;
-use crate::resolve::cut::{group_expression, is_distinct_rows};
-use crate::resolve::names::scope::{Item, Named, Scope, name_of, names_of};
-use crate::resolve::outer::query::{
-    Environment, Named as Source, Recursion, is_aggregated, item_expr,
-};
+use crate::resolve::names::scope::group_expression;
+use crate::resolve::names::scope::{Item, Named, Scope};
+use crate::resolve::outer::query::{Environment, Named as Source, Recursion};
 use crate::resolve::recursion::names_any;
+use crate::resolve::syntax::{is_aggregated, is_distinct_rows, item_expr, name_of, names_of};
 
 /// What equal values of a column have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

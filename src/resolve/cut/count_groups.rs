@@ -6,15 +6,15 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::grouping::sets;
-use super::{group_expression, is_distinct_rows};
 use crate::refusal::Refusal;
 use crate::resolve::Resolver;
-use crate::resolve::expression::aggregate_call::{aggregate_name, contains_aggregate};
-use crate::resolve::expression::bare_name;
 use crate::resolve::names::output_name::column_name;
-use crate::resolve::names::scope::name_of;
-use crate::resolve::outer::query::{Environment, is_aggregated, item_expr};
-use crate::resolve::outer::select::{check_select, empty_select};
+use crate::resolve::names::scope::group_expression;
+use crate::resolve::outer::query::Environment;
+use crate::resolve::syntax::{
+    aggregate_name, bare_name, check_select, contains_aggregate, empty_select, is_aggregated,
+    is_distinct_rows, item_expr, name_of,
+};
 
 impl Resolver<'_> {
     /// `SELECT count(*) FROM (SELECT DISTINCT x, y FROM …) AS d` as

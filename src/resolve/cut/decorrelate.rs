@@ -4,22 +4,20 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast;
-
-use super::middle_query::{query_of, select_of};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::relation::Expr;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::resolve::Resolver;
-use crate::resolve::expression::aggregate_call::aggregate_name;
 use crate::resolve::expression::compare;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::outer::expression::quoted;
-use crate::resolve::outer::query::{Environment, is_aggregated, item_expr};
-use crate::resolve::outer::select::empty_select;
-use crate::resolve::private::subquery::{Given, SubqueryPlace, plain_select, unnested};
+use crate::resolve::outer::query::Environment;
+use crate::resolve::private::subquery::{Given, SubqueryPlace, plain_select};
+use crate::resolve::syntax::{
+    aggregate_name, empty_select, is_aggregated, item_expr, query_of, quoted, select_of, unnested,
+};
+use sqlparser::ast;
 
 /// Names of the released groups and of their columns; no text of a client has the first.
 const GROUPS: &str = "groups found";

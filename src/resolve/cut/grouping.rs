@@ -3,7 +3,7 @@
 use sqlparser::ast;
 
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::outer::expression::quoted;
+use crate::resolve::syntax::{query_of, quoted};
 
 /// Most grouping sets of one release: each counts towards what a unit contributes.
 const SETS_MAX: usize = 64;
@@ -196,7 +196,7 @@ pub fn repeated(written: &[usize], alias: &str, set_number: Option<ast::Expr>) -
     };
     let relation = ast::TableFactor::Derived {
         lateral: false,
-        subquery: Box::new(super::middle_query::query_of(values)),
+        subquery: Box::new(query_of(values)),
         alias: Some(ast::TableAlias {
             explicit: true,
             name: quoted(alias),

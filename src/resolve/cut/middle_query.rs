@@ -4,9 +4,6 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast;
-
-use super::is_distinct_rows;
 use crate::catalog::Type;
 use crate::ir::relation::{
     ColumnInfo, ConstantId, ConstantRows, MiddleQuery, MiddleRows, Relation, release_number,
@@ -14,13 +11,14 @@ use crate::ir::relation::{
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::classify::unit_rows::QueryRows;
-use crate::resolve::expression::aggregate_call::aggregate_name;
-use crate::resolve::names::scope::{Named, name_of, names_of};
+use crate::resolve::names::scope::Named;
 use crate::resolve::outer::allow_list;
-use crate::resolve::outer::expression::quoted;
-use crate::resolve::outer::query::{Definition, Environment, Recursion, item_expr};
-use crate::resolve::outer::select::{empty_select, is_ordinal, plain_table};
-use crate::resolve::private::subquery::unnested;
+use crate::resolve::outer::query::{Definition, Environment, Recursion};
+use crate::resolve::syntax::{
+    ONE_PLACEHOLDER, ROWS_PLACEHOLDER, aggregate_name, empty_select, is_distinct_rows, is_ordinal,
+    item_expr, name_of, names_of, plain_table, query_of, quoted, select_of, unnested,
+};
+use sqlparser::ast;
 
 /// Most middle queries of a statement.
 const MIDDLES_MAX: usize = 32;
@@ -413,10 +411,10 @@ impl Resolver<'_> {
                 negated,
             } => ast::Expr::InList {
                 expr: expr.clone(),
-                list: vec![constant(ROWS)],
+                list: vec![constant(ROWS_PLACEHOLDER)],
                 negated: *negated,
             },
-            _ => constant(ONE),
+            _ => constant(ONE_PLACEHOLDER),
         })
     }
 
@@ -460,51 +458,12 @@ pub(in crate::resolve) fn is_made_before(
     !rows.private && (!is_plain(query) || relation_names(query).iter().any(is_middle))
 }
 
-/// What constants stand as in a syntax tree: placeholders that no text of a client can spell.
-const ONE: &str = "pgveil one ";
-const ROWS: &str = "pgveil rows ";
-
-/// The constant that a value stands for.
-pub(in crate::resolve) fn constant_number(value: &ast::Value) -> Option<ConstantId> {
-    let ast::Value::Placeholder(name) = value else {
-        return None;
-    };
-    name.strip_prefix(ONE)
-        .or_else(|| name.strip_prefix(ROWS))
-        .and_then(|n| n.parse().ok())
-        .map(ConstantId)
-}
-
-/// All values of a middle query's only column.
-pub(in crate::resolve) fn is_constant_list(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) if name.starts_with(ROWS))
-}
-
 /// `SELECT expr`.
 fn one_row(expr: ast::Expr) -> ast::Query {
     query_of(select_of(ast::Select {
         projection: vec![ast::SelectItem::UnnamedExpr(expr)],
         ..empty_select()
     }))
-}
-
-pub(in crate::resolve) fn select_of(select: ast::Select) -> ast::SetExpr {
-    ast::SetExpr::Select(Box::new(select))
-}
-
-pub(in crate::resolve) fn query_of(body: ast::SetExpr) -> ast::Query {
-    ast::Query {
-        with: None,
-        body: Box::new(body),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
-    }
 }
 
 /// A query that selects, filters and renames: one SELECT without groups, order, limit or windows.
@@ -530,7 +489,7 @@ fn is_plain(query: &ast::Query) -> bool {
                 ast::TableFactor::Derived { subquery, .. } => is_plain(subquery),
                 _ => true,
             });
-            !crate::resolve::outer::query::is_aggregated(select)
+            !crate::resolve::syntax::is_aggregated(select)
                 && plain_items
                 && !select
                     .projection

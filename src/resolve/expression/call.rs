@@ -17,7 +17,7 @@ use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::TEXT_MAX;
-use crate::resolve::names::scope::names_of;
+use crate::resolve::syntax::names_of;
 
 /// Most characters that a constant may pad or repeat to.
 const LENGTH_MAX: i64 = TEXT_MAX as i64;

@@ -11,7 +11,7 @@ use crate::ir::literal::{coerce, is_unknown, type_name};
 use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::cut::middle_query::is_constant_list;
+use crate::resolve::syntax::is_constant_list;
 
 /// Longest IN list.
 const LIST_MAX: usize = 10_000;

@@ -1,8 +1,7 @@
 //! The column name PostgreSQL gives to an unnamed expression of a SELECT list (its FigureColname).
 
+use crate::resolve::syntax::name_of;
 use sqlparser::ast;
-
-use super::scope::name_of;
 
 /// How sure PostgreSQL is of a name: a cast's type name gives way to nothing better, a CASE to its
 /// ELSE.

@@ -1,13 +1,10 @@
 //! Names in scope of one SELECT: which column an identifier means.
 
-use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart, Spanned};
-use sqlparser::tokenizer::Span;
+use sqlparser::ast::{self, Ident};
 
 use crate::ir::relation::ColumnId;
 use crate::refusal::{Refusal, sqlstate};
-
-/// PostgreSQL truncates identifiers to 63 bytes; longer ones are refused rather than cut.
-const NAME_BYTES_MAX: usize = 63;
+use crate::resolve::syntax::{bare_name, item_expr, name_of, names_of, position};
 
 /// One entry of FROM.
 #[derive(Debug, Clone, PartialEq)]
@@ -205,57 +202,40 @@ impl Scope {
     }
 }
 
-/// An identifier as PostgreSQL folds it: quoted ones as written, others in lower case (ASCII
-/// letters).
-pub fn name_of(ident: &Ident) -> Result<String, Refusal> {
-    let Ident {
-        value,
-        quote_style,
+/// PostgreSQL's order: an ordinal; a column in scope; an output name; an expression.
+pub(in crate::resolve) fn group_expression<'s>(
+    expr: &'s ast::Expr,
+    select: &'s ast::Select,
+    scope: &Scope,
+) -> Result<&'s ast::Expr, Refusal> {
+    if let ast::Expr::Value(ast::ValueWithSpan {
+        value: ast::Value::Number(text, false),
         span: _,
-    } = ident;
-    let name = match quote_style {
-        Some('"') => value.clone(),
-        None => value.chars().map(|c| c.to_ascii_lowercase()).collect(),
-        Some(_) => {
-            return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
-                "identifiers are quoted with double quotes",
-            ));
-        }
-    };
-    if name.len() > NAME_BYTES_MAX {
-        return Err(Refusal::new("42622", "identifier is longer than 63 bytes"));
+    }) = expr
+    {
+        let position = text
+            .parse::<usize>()
+            .ok()
+            .filter(|p| (1..=select.projection.len()).contains(p));
+        return position
+            .and_then(|p| item_expr(&select.projection[p - 1]))
+            .ok_or_else(|| {
+                Refusal::new(
+                    "42P10",
+                    format!("GROUP BY position {text} is not in select list"),
+                )
+            });
     }
-    Ok(name)
-}
-
-/// The parts of a qualified name, folded.
-pub fn names_of(name: &ObjectName) -> Result<Vec<String>, Refusal> {
-    name.0
-        .iter()
-        .map(|part| match part {
-            ObjectNamePart::Identifier(ident) => name_of(ident),
-            ObjectNamePart::Function(_) => {
-                Err(Refusal::unsupported("a name computed by a function"))
+    if let Some(name) = bare_name(expr)
+        && scope.bare(&name)?.is_none()
+    {
+        for item in &select.projection {
+            if let ast::SelectItem::ExprWithAlias { expr, alias } = item
+                && name_of(alias)? == name
+            {
+                return Ok(expr);
             }
-        })
-        .collect()
-}
-
-/// Where a part of the statement begins in the client's text; `None` for what we wrote ourselves.
-/// The parser was given tokens whose column is that position.
-pub fn position(span: Span) -> Option<u32> {
-    u32::try_from(span.start.column)
-        .ok()
-        .filter(|position| *position > 0)
-}
-
-/// Where a node of the statement begins.
-pub fn place_of(node: &impl Spanned) -> Option<u32> {
-    position(node.span())
-}
-
-/// Where a qualified name begins.
-pub fn position_of(name: &ObjectName) -> Option<u32> {
-    position(name.span())
+        }
+    }
+    Ok(expr)
 }

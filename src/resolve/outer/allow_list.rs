@@ -1,12 +1,10 @@
 //! What may stand above the cut: functions, types and operators that read nothing but their
 //! arguments, change nothing, and give the same value when run twice.
 
-use sqlparser::ast;
-
-use super::expression::unsupported_above;
 use crate::refusal::Refusal;
 use crate::resolve::expression::type_of;
-use crate::resolve::names::scope::names_of;
+use crate::resolve::syntax::{names_of, unsupported_above};
+use sqlparser::ast;
 
 /// Functions of an expression, by name: immutable or stable, without side effects. None reads a
 /// file, a setting, a catalog or a table by name, waits or locks.

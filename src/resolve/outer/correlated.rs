@@ -9,9 +9,7 @@ use super::query::{Environment, Named};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::cut::Cut;
-use crate::resolve::expression::aggregate_call::aggregate_name;
-use crate::resolve::expression::bare_name;
-use crate::resolve::names::scope::{name_of, names_of, position};
+use crate::resolve::syntax::{aggregate_name, bare_name, name_of, names_of, position};
 
 impl Resolver<'_> {
     /// The subquery with every reference to the cut's rows replaced by the release's column.

@@ -9,12 +9,12 @@ use sqlparser::ast;
 use super::allow_list;
 use super::query::Environment;
 use crate::ir::literal::INTERVAL_HINT;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::Refusal;
 use crate::resolve::Resolver;
 use crate::resolve::cut::Cut;
-use crate::resolve::expression::{bare_name, construct};
-use crate::resolve::names::scope::{names_of, place_of};
+use crate::resolve::expression::construct;
 use crate::resolve::session_functions;
+use crate::resolve::syntax::{bare_name, names_of, place_of, unsupported_above};
 
 /// Where an expression stands.
 pub(in crate::resolve) enum Above<'c> {
@@ -567,18 +567,6 @@ fn names_a_release_column(query: &ast::Query) -> bool {
         }
     }
     ast::Visit::visit(query, &mut Search).is_break()
-}
-
-pub(in crate::resolve) fn unsupported_above(what: &str) -> Refusal {
-    Refusal::new(
-        sqlstate::FEATURE_NOT_SUPPORTED,
-        format!("{what} is not supported"),
-    )
-}
-
-/// A quoted identifier.
-pub(in crate::resolve) fn quoted(name: &str) -> ast::Ident {
-    ast::Ident::with_quote('"', name)
 }
 
 fn is_interval_field(field: &ast::DateTimeField) -> bool {

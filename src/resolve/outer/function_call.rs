@@ -3,11 +3,11 @@
 use sqlparser::ast;
 
 use super::allow_list;
-use super::expression::{Above, unsupported_above};
+use super::expression::Above;
 use super::query::Environment;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::names::scope::{names_of, position_of};
+use crate::resolve::syntax::{names_of, position_of, unsupported_above};
 
 fn function_refused(name: &str) -> Refusal {
     Refusal::new(
@@ -271,7 +271,7 @@ impl Resolver<'_> {
                     sqlstate::SYNTAX_ERROR,
                     "a window is defined in parentheses",
                 )
-                .at(crate::resolve::names::scope::position(name.span))),
+                .at(crate::resolve::syntax::position(name.span))),
             })
             .collect()
     }

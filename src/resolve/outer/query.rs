@@ -3,9 +3,6 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use sqlparser::ast;
-
-use super::expression::unsupported_above;
 use crate::ir::relation::TableId;
 use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
 use crate::refusal::{Refusal, sqlstate};
@@ -13,9 +10,11 @@ use crate::resolve::Resolver;
 use crate::resolve::classify::empty_query;
 use crate::resolve::classify::unit_rows::QueryRows;
 use crate::resolve::cut::middle_query::is_made_before;
-use crate::resolve::expression::aggregate_call::contains_aggregate;
-use crate::resolve::names::scope::{name_of, names_of, place_of, position, position_of};
 use crate::resolve::recursion;
+use crate::resolve::syntax::{
+    is_aggregated, item_expr, name_of, names_of, place_of, position, position_of, unsupported_above,
+};
+use sqlparser::ast;
 
 /// Common table expressions in scope, innermost last.
 #[derive(Debug, Clone, Default)]
@@ -477,30 +476,6 @@ impl Resolver<'_> {
             Protection::Private(_) => true,
             Protection::Public => false,
         }
-    }
-}
-
-/// A SELECT whose rows are groups.
-pub(in crate::resolve) fn is_aggregated(select: &ast::Select) -> bool {
-    let grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, modifiers) if exprs.is_empty() && modifiers.is_empty());
-    grouped
-        || select.having.is_some()
-        || select.distinct.is_some()
-        || select
-            .projection
-            .iter()
-            .filter_map(item_expr)
-            .any(contains_aggregate)
-}
-
-pub(in crate::resolve) fn item_expr(item: &ast::SelectItem) -> Option<&ast::Expr> {
-    match item {
-        ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ } => {
-            Some(expr)
-        }
-        ast::SelectItem::ExprWithAliases { .. }
-        | ast::SelectItem::QualifiedWildcard(..)
-        | ast::SelectItem::Wildcard(_) => None,
     }
 }
 

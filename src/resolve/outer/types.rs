@@ -11,10 +11,11 @@ use crate::ir::literal::common_type;
 use crate::ir::relation::{ColumnId, ColumnInfo, aggregate_column, key_column, release_number};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::expression::aggregate_call::{aggregate, aggregate_name};
+use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::{Expressions, plain_arguments};
 use crate::resolve::names::output_name::column_name;
-use crate::resolve::names::scope::{Item, Named, Scope, name_of, names_of, place_of};
+use crate::resolve::names::scope::{Item, Named, Scope};
+use crate::resolve::syntax::{aggregate_name, name_of, names_of, place_of, quoted};
 
 /// A column's name and type.
 pub(in crate::resolve) type Column = (String, Type);
@@ -486,10 +487,7 @@ impl ast::VisitorMut for Calls<'_, '_, '_> {
             Ok(None) => ControlFlow::Continue(()),
             Ok(Some(data_type)) => {
                 let name = format!("pgveil call {}", self.found.len());
-                *expr = ast::Expr::CompoundIdentifier(vec![
-                    super::expression::quoted(CALLS),
-                    super::expression::quoted(&name),
-                ]);
+                *expr = ast::Expr::CompoundIdentifier(vec![quoted(CALLS), quoted(&name)]);
                 self.found.push((name, data_type));
                 ControlFlow::Continue(())
             }

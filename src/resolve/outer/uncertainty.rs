@@ -7,9 +7,8 @@ use crate::catalog::Type;
 use crate::ir::{Formula, Statistic, Uncertainty};
 use crate::policy::VIEW_SCHEMA;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::expression::aggregate_call::aggregate_name;
 use crate::resolve::expression::type_of;
-use crate::resolve::names::scope::names_of;
+use crate::resolve::syntax::{aggregate_name, names_of};
 
 impl Uncertainty {
     /// Its name in the outer query, as the release's `at`-th.

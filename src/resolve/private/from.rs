@@ -13,11 +13,11 @@ use crate::ir::literal::{coerce, common_type};
 use crate::ir::relation::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::cut::middle_query::{Subqueries, query_of, select_of};
+use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::compare;
-use crate::resolve::names::scope::{Item, Named, Scope, name_of, names_of, place_of};
+use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::outer::query::{Environment, Named as Source, reserved};
-use crate::resolve::outer::select::empty_select;
+use crate::resolve::syntax::{empty_select, name_of, names_of, place_of, query_of, select_of};
 
 /// Most tables one release may join.
 const SCANS_MAX: usize = 16;
@@ -491,10 +491,8 @@ impl Resolver<'_> {
         order_by: Option<&ast::OrderBy>,
         environment: &Environment,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
-        crate::resolve::outer::select::check_select(select)?;
-        if crate::resolve::outer::query::is_aggregated(select)
-            && !self.is_step(select, environment)?
-        {
+        crate::resolve::syntax::check_select(select)?;
+        if crate::resolve::syntax::is_aggregated(select) && !self.is_step(select, environment)? {
             return Err(
                 Refusal::unsupported("a join or filter of private rows with grouped rows")
                     .hint("Aggregate once, over the joined rows."),

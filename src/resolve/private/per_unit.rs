@@ -12,11 +12,12 @@ use crate::ir::window::Window;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::cut::is_distinct_rows;
 use crate::resolve::expression::Expressions;
-use crate::resolve::expression::aggregate_call::{aggregate, aggregate_name};
-use crate::resolve::names::scope::{Named, Scope, name_of, names_of, place_of};
-use crate::resolve::outer::query::item_expr;
+use crate::resolve::expression::aggregate_call::aggregate;
+use crate::resolve::names::scope::{Named, Scope};
+use crate::resolve::syntax::{
+    aggregate_name, is_distinct_rows, item_expr, name_of, names_of, place_of,
+};
 
 /// Columns with their definitions.
 type Computed = Vec<(ColumnId, Expr)>;
@@ -39,7 +40,7 @@ impl Resolver<'_> {
         place: SubqueryPlace<'_>,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let is_distinct = is_distinct_rows(select);
-        if is_distinct || !crate::resolve::outer::query::is_aggregated(select) {
+        if is_distinct || !crate::resolve::syntax::is_aggregated(select) {
             let mut given = Given::default();
             for expr in select.projection.iter().filter_map(item_expr) {
                 self.subqueries_in(expr, place, Which::Columns, &mut given)?;

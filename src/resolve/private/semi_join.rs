@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::per_unit::computing;
-use super::subquery::{Given, SubqueryPlace, plain_select, unnested};
+use super::subquery::{Given, SubqueryPlace, plain_select};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::relation::{Expr, Node, Relation};
@@ -15,8 +15,8 @@ use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::compare;
-use crate::resolve::names::scope::position;
-use crate::resolve::outer::query::{Environment, is_aggregated};
+use crate::resolve::outer::query::Environment;
+use crate::resolve::syntax::{is_aggregated, position, unnested};
 
 /// Rows of a subquery, what ties them to the row around, and the items they show.
 struct Found {

@@ -13,12 +13,12 @@ use crate::ir::functions::Function;
 use crate::ir::relation::{ColumnId, Expr, JoinKind, Node, Relation};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::cut::group_expression;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::Expressions;
-use crate::resolve::expression::aggregate_call::aggregate_name;
-use crate::resolve::names::scope::{Scope, place_of};
-use crate::resolve::outer::query::{Environment, is_aggregated, item_expr};
+use crate::resolve::names::scope::Scope;
+use crate::resolve::names::scope::group_expression;
+use crate::resolve::outer::query::Environment;
+use crate::resolve::syntax::{aggregate_name, is_aggregated, item_expr, place_of, unnested};
 
 /// Parts of expressions that were resolved before them, by their place in the text, and what they
 /// ask of the relation below.
@@ -380,7 +380,7 @@ impl Resolver<'_> {
         environment: &Environment,
         around: SubqueryPlace<'_>,
     ) -> Result<Inner, Refusal> {
-        crate::resolve::outer::select::check_select(select)?;
+        crate::resolve::syntax::check_select(select)?;
         let (relation, scope) = self.rows_from(select, environment)?;
         let outer: Vec<Scope> = std::iter::once(around.scope)
             .chain(around.outer)
@@ -436,7 +436,7 @@ impl Resolver<'_> {
         let Some(condition) = &select.selection else {
             return Ok((relation, Vec::new()));
         };
-        if crate::resolve::expression::aggregate_call::contains_aggregate(condition) {
+        if crate::resolve::syntax::contains_aggregate(condition) {
             return Err(Refusal::new(
                 sqlstate::GROUPING_ERROR,
                 "aggregate functions are not allowed in WHERE",
@@ -717,12 +717,5 @@ pub(in crate::resolve) fn plain_select(query: &ast::Query) -> Option<&ast::Selec
             plain_select(inner)
         }
         _ => None,
-    }
-}
-
-pub fn unnested(expr: &ast::Expr) -> &ast::Expr {
-    match expr {
-        ast::Expr::Nested(inner) => unnested(inner),
-        other => other,
     }
 }

@@ -11,10 +11,11 @@ use crate::ir::window::{Frame, Order, Position, Window, WindowFunction};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::expression::aggregate_call::{aggregate, called_name};
+use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::plain_arguments;
 use crate::resolve::expression::window_spec::{Over, framed, over, placed_frame};
-use crate::resolve::names::scope::{Named, names_of};
+use crate::resolve::names::scope::Named;
+use crate::resolve::syntax::{called_name, names_of};
 
 /// The frame that PostgreSQL reads for the function, if it reads one.
 fn frame_of(
@@ -54,7 +55,7 @@ impl Resolver<'_> {
         for expr in select
             .projection
             .iter()
-            .filter_map(crate::resolve::outer::query::item_expr)
+            .filter_map(crate::resolve::syntax::item_expr)
         {
             calls(expr, &mut found);
         }
@@ -160,7 +161,7 @@ impl Resolver<'_> {
         let Some(ast::Distinct::On(keys)) = &select.distinct else {
             return Err(Refusal::unsupported("this form of DISTINCT"));
         };
-        if crate::resolve::outer::query::is_aggregated(&ast::Select {
+        if crate::resolve::syntax::is_aggregated(&ast::Select {
             distinct: None,
             ..select.clone()
         }) {
@@ -344,7 +345,7 @@ fn orders(
                         "WITH FILL is not PostgreSQL's",
                     ));
                 }
-                if crate::resolve::outer::select::is_ordinal(expr) {
+                if crate::resolve::syntax::is_ordinal(expr) {
                     return Err(
                         Refusal::unsupported("ORDER BY a position within private rows")
                             .hint("Name the column."),
