@@ -13,7 +13,7 @@ use super::expression::aggregate_call::aggregate;
 use super::names::output_name::column_name;
 use super::names::scope::Scope;
 use super::outer::expression::Above;
-use super::outer::query::{Environment, ROWS};
+use super::outer::query::Environment;
 use super::outer::uncertainty;
 use super::private::subquery::{Given, SubqueryPlace};
 use crate::ir::Uncertainty;
@@ -31,7 +31,7 @@ use middle_query::Subqueries;
 /// Most keys and aggregates of one release.
 const COLUMNS_MAX: usize = 100;
 
-/// What has been collected of one release while its SELECT is rewritten.
+/// One release while its SELECT is rewritten.
 pub(super) struct Cut {
     number: usize,
     scope: Scope,
@@ -44,7 +44,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// What stands above the cut for this expression; `None` to look at its parts.
+    /// The expression that replaces `expr` above the cut. `None` if its parts must be visited.
     pub(super) fn replace(
         &mut self,
         resolver: &Resolver<'_>,
@@ -144,7 +144,7 @@ impl Cut {
         self.scope.columns().any(|column| column.name == name)
     }
 
-    /// The index of the call among the release's aggregates.
+    /// The index of the aggregate among the release's aggregates. A new one is added.
     fn aggregate(
         &mut self,
         resolver: &Resolver<'_>,
@@ -320,8 +320,8 @@ impl Resolver<'_> {
         cut: &mut Cut,
         environment: &Environment,
     ) -> Result<ast::SelectItem, Refusal> {
-        let expr = item_expr(item)
-            .ok_or_else(|| Refusal::denied(format!("{ROWS}; name the columns to group by")))?;
+        let expr =
+            item_expr(item).ok_or_else(|| Refusal::private_rows("name the columns to group by"))?;
         let alias = match item {
             ast::SelectItem::ExprWithAlias { expr: _, alias } => quoted(&name_of(alias)?),
             _ => quoted(&column_name(expr)),
@@ -332,8 +332,8 @@ impl Resolver<'_> {
         })
     }
 
-    /// GROUP BY: ordinals, output names and expressions, and which of them each grouping set has;
-    /// or the items of SELECT DISTINCT.
+    /// The keys of GROUP BY (ordinals, output names and expressions) and the keys of each grouping
+    /// set. For SELECT DISTINCT, the items are the keys.
     pub(super) fn keys(
         &self,
         select: &ast::Select,
@@ -342,7 +342,7 @@ impl Resolver<'_> {
     ) -> Result<(Vec<Key>, Sets), Refusal> {
         let is_distinct = is_distinct_rows(select);
         let sets = if is_distinct {
-            let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied(ROWS));
+            let shown = |i| item_expr(i).ok_or_else(|| Refusal::private_rows(""));
             vec![
                 select
                     .projection
@@ -358,7 +358,7 @@ impl Resolver<'_> {
         for set in sets {
             let mut own = Vec::new();
             for expr in set {
-                // An item is no position, and no other item's name.
+                // An item of SELECT DISTINCT is neither an ordinal nor the name of another item.
                 let expr = if is_distinct {
                     expr
                 } else {
@@ -398,7 +398,7 @@ impl Resolver<'_> {
         Ok((keys, sets))
     }
 
-    /// ORDER BY: an output name or ordinal stays; anything else is an expression over the release.
+    /// ORDER BY: output names and ordinals stay, anything else is an expression over the release.
     fn cut_order(
         &mut self,
         order_by: &ast::OrderBy,
@@ -436,7 +436,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The arguments of a call of GROUPING.
+/// The arguments of a GROUPING call.
 fn grouping_arguments(expr: &ast::Expr) -> Option<&[ast::FunctionArg]> {
     let ast::Expr::Function(function) = expr else {
         return None;

@@ -25,7 +25,7 @@ use crate::ir::literal::{
     coerce, common_type, is_unknown, number, type_name, unknown, unknown_under,
 };
 use crate::ir::relation::{ColumnInfo, ConstantId, Expr, Node};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
 use crate::resolve::syntax::{constant_number, place_of};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use types::literal;
@@ -362,12 +362,8 @@ impl Expressions<'_> {
     }
 
     fn column(&self, parts: &[ast::Ident]) -> Result<Expr, Refusal> {
-        let missing = |refusal: &Refusal| {
-            [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE]
-                .contains(&refusal.sqlstate.as_str())
-        };
         let id = match self.scope.find(parts) {
-            Err(refusal) if missing(&refusal) => self
+            Err(refusal) if refusal.kind == RefusalKind::UnknownName => self
                 .outer
                 .iter()
                 .find_map(|scope| scope.find(parts).ok())

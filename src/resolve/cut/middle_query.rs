@@ -1,5 +1,5 @@
-//! Middle queries: SQL over released and public tables whose rows a later release reads as
-//! constants. Grouped, ordered or limited items of FROM, and uncorrelated subqueries of
+//! Middle queries: SQL over released and public tables. A later release reads their rows as
+//! constants. They are grouped, ordered or limited items of FROM, and uncorrelated subqueries in
 //! expressions.
 
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use crate::catalog::Type;
 use crate::ir::relation::{
     ColumnInfo, ConstantId, ConstantRows, MiddleQuery, MiddleRows, Relation, release_number,
 };
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::classify::unit_rows::QueryRows;
 use crate::resolve::names::scope::Named;
@@ -23,17 +23,17 @@ use sqlparser::ast;
 /// Most middle queries of a statement.
 const MIDDLES_MAX: usize = 32;
 
-/// Which subqueries of a SELECT stand in its rows, rather than above its groups.
+/// Which subqueries of a SELECT belong to its rows, and not to the query above its groups.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::resolve) enum Subqueries {
     Everywhere,
-    /// Of the SELECT list, HAVING and ORDER BY only what aggregates and group keys hold.
+    /// In the SELECT list, HAVING and ORDER BY: only subqueries inside aggregates and group keys.
     BelowAggregates,
 }
 
 impl Resolver<'_> {
-    /// Whether a query's rows must be made before the rows that read it: it shows no private row,
-    /// and is more than a public table filtered and renamed.
+    /// Whether a query must run before the rows that read it. It shows no private row, and does
+    /// more than filter and rename a public table.
     pub(in crate::resolve) fn is_middle(
         &self,
         query: &ast::Query,
@@ -56,8 +56,8 @@ impl Resolver<'_> {
         self.constant_rows(opened)
     }
 
-    /// The rows of a common table expression as constants; it is not opened anew, so that its
-    /// releases stay its own.
+    /// The rows of a common table expression as constants. Its query is not opened again, so it has
+    /// its releases only once.
     pub(in crate::resolve) fn middle_named(
         &mut self,
         definition: &Definition,
@@ -113,13 +113,13 @@ impl Resolver<'_> {
         ))
     }
 
-    /// A query that is run by itself: opened, with the common table expressions it names.
+    /// Opens a query that runs by itself, and adds the common table expressions that it names.
     fn standalone(
         &mut self,
         query: &ast::Query,
         environment: &Environment,
     ) -> Result<ast::Query, Refusal> {
-        // It stands alone: no name of a query around it means anything in it.
+        // It runs by itself, so it sees no names of the queries around it.
         let (subqueries, scans) = (
             std::mem::take(&mut self.subqueries),
             std::mem::take(&mut self.scans),
@@ -143,7 +143,7 @@ impl Resolver<'_> {
         Ok(opened)
     }
 
-    /// What WITH must hold for a query to be run by itself.
+    /// The WITH clause that a query needs to run by itself.
     fn definitions_of(
         &self,
         query: &ast::Query,
@@ -188,7 +188,7 @@ impl Resolver<'_> {
         }))
     }
 
-    /// Registers a middle query and gives its columns as constants.
+    /// Registers a middle query and returns its columns as constants.
     fn middle(
         &mut self,
         query: ast::Query,
@@ -289,7 +289,7 @@ impl Resolver<'_> {
         .collect()
     }
 
-    /// The SELECT with every uncorrelated subquery in its rows' expressions replaced by a constant.
+    /// Replaces every uncorrelated subquery in the expressions of the SELECT's rows by a constant.
     pub(in crate::resolve) fn with_constants(
         &mut self,
         select: &ast::Select,
@@ -334,7 +334,7 @@ impl Resolver<'_> {
         Ok(select)
     }
 
-    /// The constant of a subquery; `None` where it is not one that stands alone.
+    /// The constant that replaces a subquery. `None` if the subquery cannot run by itself.
     fn constant_of(
         &mut self,
         expr: &ast::Expr,
@@ -359,11 +359,8 @@ impl Resolver<'_> {
         let before = self.mark();
         match self.constant_query(expr, query, rows, environment) {
             Ok(replaced) => Ok(Some(replaced)),
-            // A name of the query around it: correlated, which is for others to judge.
-            Err(refusal)
-                if [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE]
-                    .contains(&refusal.sqlstate.as_str()) =>
-            {
+            // It names a column of the query around it, so it is correlated and handled elsewhere.
+            Err(refusal) if refusal.kind == RefusalKind::UnknownName => {
                 self.back_to(before);
                 Ok(None)
             }
@@ -442,9 +439,9 @@ impl Resolver<'_> {
     }
 }
 
-/// [`Resolver::is_middle`] of a query whose rows are known. What a common table expression is was
-/// told where it was defined: names that lead to names that lead to names would be followed along
-/// every path else.
+/// [`Resolver::is_middle`] of a query whose rows are known. For a common table expression the
+/// answer was computed at its definition. Following names to definitions again would take
+/// exponential time.
 pub(in crate::resolve) fn is_made_before(
     query: &ast::Query,
     rows: &QueryRows,
@@ -466,7 +463,8 @@ fn one_row(expr: ast::Expr) -> ast::Query {
     }))
 }
 
-/// A query that selects, filters and renames: one SELECT without groups, order, limit or windows.
+/// Whether a query only selects, filters and renames: one SELECT without groups, order, limit or
+/// windows.
 fn is_plain(query: &ast::Query) -> bool {
     let ast::Query {
         with,
@@ -515,7 +513,7 @@ impl ast::Visitor for FindWindow {
     }
 }
 
-/// Names of one part that FROM reads anywhere in the query, folded.
+/// The unqualified names, folded, that any FROM in the query reads.
 fn relation_names(query: &ast::Query) -> Vec<String> {
     struct Names(Vec<String>);
     impl ast::Visitor for Names {
@@ -626,7 +624,7 @@ fn comparable_constant(expr: &ast::Expr) -> Option<(bool, &str)> {
     }
 }
 
-/// The expressions of GROUP BY, ordinals and output names followed to the SELECT list.
+/// The expressions of GROUP BY, and the SELECT items that its ordinals and output names refer to.
 fn group_keys(select: &ast::Select) -> Vec<ast::Expr> {
     let items: Vec<&ast::Expr> = select.projection.iter().filter_map(item_expr).collect();
     if is_distinct_rows(select) {
@@ -694,16 +692,16 @@ fn conditions<'e>(tables: &'e mut ast::TableWithJoins, exprs: &mut Vec<&'e mut a
     }
 }
 
-/// Replaces subqueries by constants; one that stands twice becomes one constant.
+/// Replaces subqueries by constants. Equal subqueries become one constant.
 struct Replace<'r, 'p> {
     resolver: &'r mut Resolver<'p>,
     environment: &'r Environment,
     known: Vec<(ast::Expr, ast::Expr)>,
-    /// Queries around the expression, within the visited one: their subqueries are their own.
+    /// Number of open queries below the visited expression. Their subqueries are not replaced.
     depth: usize,
-    /// Aggregates and keys around the expression.
+    /// Number of open aggregates and keys around the expression.
     inside: usize,
-    /// Where only those of aggregates and keys are replaced: the keys.
+    /// The group keys, if only subqueries inside aggregates and keys are replaced.
     keys: Option<Vec<ast::Expr>>,
 }
 
@@ -777,7 +775,8 @@ impl ast::VisitorMut for Replace<'_, '_> {
             *expr = membership;
         }
         if self.inside == 0 && self.keys.as_ref().is_some_and(|keys| keys.contains(expr)) {
-            // The same key below and above the cut: replaced alike, by a walk of its own.
+            // The same key stands below and above the cut. Walking it separately replaces both
+            // alike.
             let keys = self.keys.take();
             let walked = ast::VisitMut::visit(expr, self);
             self.keys = keys;

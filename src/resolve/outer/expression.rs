@@ -1,5 +1,5 @@
-//! Expressions above the cut: the analyst's own, over released and public values, through an
-//! allow-list of nodes and functions.
+//! Expressions above the cut, over released and public values. An allow-list holds the nodes and
+//! functions that may be used.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ pub(in crate::resolve) enum Above<'c> {
 }
 
 impl Resolver<'_> {
-    /// Rewrites an expression above the cut, node by node; a node that is not listed is refused.
+    /// Rewrites an expression above the cut, node by node. Nodes that are not listed are refused.
     pub(in crate::resolve) fn above(
         &mut self,
         expr: &ast::Expr,
@@ -486,9 +486,9 @@ impl Resolver<'_> {
         })
     }
 
-    /// A subquery of an expression. One that stands in a cut may name the release's keys; other
-    /// columns of the private rows are gone above the cut, and what else such a name might find
-    /// there (a column of the release, or of a query around the cut one) is another thing.
+    /// A subquery in an expression. In a cut it may name the release's keys. The other columns of
+    /// the private rows do not exist above the cut. Such a name could find something else there, a
+    /// column of the release or of a query around it, so it is refused.
     pub(in crate::resolve) fn above_query(
         &mut self,
         query: &ast::Query,
@@ -545,14 +545,14 @@ impl Resolver<'_> {
     }
 }
 
-/// CURRENT_USER and its kin, written as the grammar has them.
+/// CURRENT_USER, SESSION_USER, USER and CURRENT_ROLE, written without parentheses.
 pub(in crate::resolve) fn is_session_user(function: &ast::Function) -> bool {
     let bare = matches!(function.args, ast::FunctionArguments::None);
     bare && names_of(&function.name)
         .is_ok_and(|names| matches!(names.as_slice(), [name] if ["current_user", "session_user", "user", "current_role"].contains(&name.as_str())))
 }
 
-/// A bare name that the released rows have too: `k0`, `a12`.
+/// Whether a bare name could be a column of the released rows: `k0`, `a12`.
 fn names_a_release_column(query: &ast::Query) -> bool {
     struct Search;
     impl ast::Visitor for Search {

@@ -1,4 +1,4 @@
-//! Function calls above the cut, with their arguments, orders and windows.
+//! Function calls above the cut, with their arguments, orderings and windows.
 
 use sqlparser::ast;
 

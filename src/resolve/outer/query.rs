@@ -1,11 +1,11 @@
-//! Whole queries: WITH, set operations, and which SELECT reads private rows.
+//! Whole queries: WITH, set operations, and the decision which SELECT reads private rows.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use crate::ir::relation::TableId;
 use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::classify::empty_query;
 use crate::resolve::classify::unit_rows::QueryRows;
@@ -24,24 +24,25 @@ pub struct Environment(Option<Rc<Definition>>);
 pub struct Definition {
     pub name: String,
     pub cte: ast::Cte,
-    /// What was in scope where it was defined.
+    /// The definitions in scope at this definition.
     pub environment: Environment,
-    /// What its rows are. Rows of private tables are used by inlining, never printed.
+    /// What its rows are. Private rows are inlined, never printed.
     pub rows: QueryRows,
-    /// What is printed for it: its query over released and public tables. `None` where it selects
-    /// rows of private tables: it is used by inlining.
+    /// The definition to print, over released and public tables. `None` if it selects private rows:
+    /// then it is inlined.
     pub opened: Option<ast::Cte>,
-    /// Whether its rows must be made before rows that read it.
+    /// Whether it must run before rows that read it.
     pub is_middle: bool,
     pub recursion: Recursion,
     outside: Environment,
 }
 
-/// Whether a definition names itself (WITH RECURSIVE): such a one is printed, never inlined.
+/// Whether a definition names itself (WITH RECURSIVE). A recursive definition is printed, never
+/// inlined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recursion {
     None,
-    /// As its own query sees it.
+    /// Seen from its own query.
     Within,
     Defined,
 }
@@ -79,7 +80,7 @@ impl Environment {
         })))
     }
 
-    /// A definition that names itself: as it is seen from within, and after.
+    /// A recursive definition, seen from within or after it.
     pub(in crate::resolve) fn with_recursive(
         &self,
         name: String,
@@ -106,14 +107,14 @@ impl Environment {
     }
 }
 
-/// What a table name in FROM stands for.
+/// What a table name in FROM refers to.
 pub enum Named {
     Cte(Rc<Definition>),
     Table(TableId),
     View(ViewKind),
 }
 
-/// Names of this form are ours: releases stand under them in the outer query.
+/// Refuses names of the form that pgveil gives to releases in the outer query.
 pub fn reserved(name: &str) -> Result<(), Refusal> {
     if name.starts_with("pgveil_") {
         return Err(
@@ -125,7 +126,7 @@ pub fn reserved(name: &str) -> Result<(), Refusal> {
 }
 
 impl Resolver<'_> {
-    /// Rewrites a query that shows no private row: every release in it becomes a table of released
+    /// Rewrites a query that shows no private row. Every release in it becomes a table of released
     /// rows.
     pub(in crate::resolve) fn open_query(
         &mut self,
@@ -343,8 +344,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// A SELECT over public tables stays as it is; one over private rows becomes a release, if it
-    /// aggregates them.
+    /// A SELECT over public tables is opened. A SELECT that aggregates private rows becomes a
+    /// release; one that shows them is refused.
     fn open_or_cut(
         &mut self,
         select: &ast::Select,
@@ -378,12 +379,10 @@ impl Resolver<'_> {
             .map_err(|refusal| self.outside(refusal))
     }
 
-    /// In a subquery of an expression, a name that its own FROM has not is one of the query around
-    /// it: PostgreSQL has read the statement before.
+    /// In a subquery of an expression, a name that its FROM lacks refers to the query around it:
+    /// PostgreSQL has accepted the statement before.
     fn outside(&self, refusal: Refusal) -> Refusal {
-        let is_missing = [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE]
-            .contains(&refusal.sqlstate.as_str());
-        if self.subqueries == 0 || !is_missing {
+        if self.subqueries == 0 || refusal.kind != RefusalKind::UnknownName {
             return refusal;
         }
         Refusal::unsupported("a subquery of private rows that refers to the query around it")
@@ -392,8 +391,8 @@ impl Resolver<'_> {
             .at(refusal.position)
     }
 
-    /// The table or common table expression that a name in FROM stands for; what the policy does
-    /// not show does not exist.
+    /// Finds the table, common table expression or view that a name in FROM refers to. What the
+    /// policy hides does not exist.
     pub(in crate::resolve) fn lookup(
         &self,
         name: &ast::ObjectName,
@@ -452,7 +451,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Groups that each lie within one unit are rows of that unit still.
+    /// Groups that each lie within one unit are still rows of that unit, so they are not shown.
     fn unit_rows_refused(&self) -> Refusal {
         let unit = &self.policy.privacy.unit;
         Refusal::denied(format!(
@@ -479,7 +478,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Whether a node holds a query.
+/// Whether a node contains a query.
 fn has_query(node: &impl ast::Visit) -> bool {
     struct Search;
     impl ast::Visitor for Search {
@@ -503,12 +502,9 @@ fn has_subquery_beside_aggregate(select: &ast::Select, order_by: Option<&ast::Or
     is_aggregated(select) && (above || order_by.is_some_and(has_query))
 }
 
-/// How every refusal of rows begins.
-pub(in crate::resolve) const ROWS: &str = "rows of a private table are not shown";
-
-/// Whether this statement was refused for nothing but showing rows, as tools do that preview a
-/// table. Subqueries in expressions make it another: a value or a condition that is not answered is
-/// no empty table.
+/// Whether a statement was refused only because it shows rows, as tools do that preview a table. A
+/// statement with a subquery in an expression is not a preview: a value or a condition without an
+/// answer is not an empty table.
 pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
     struct Subqueries;
     impl ast::Visitor for Subqueries {
@@ -525,13 +521,13 @@ pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
         ast::SetExpr::Select(select) => !select.from.is_empty() && !is_aggregated(select),
         _ => false,
     };
-    let is_rows =
-        refusal.sqlstate == sqlstate::INSUFFICIENT_PRIVILEGE && refusal.message.starts_with(ROWS);
-    plain && is_rows && ast::Visit::visit(&*statement.0, &mut Subqueries).is_continue()
+    plain
+        && refusal.kind == RefusalKind::PrivateRows
+        && ast::Visit::visit(&*statement.0, &mut Subqueries).is_continue()
 }
 
 fn rows_refused() -> Refusal {
-    Refusal::denied(format!("{ROWS}; aggregate them")).detail(
+    Refusal::private_rows("aggregate them").detail(
         "COUNT, SUM and AVG are answered, with GROUP BY, FILTER and WHERE: for example \
             SELECT count(*) FROM the same table.",
     )

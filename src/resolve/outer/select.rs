@@ -1,5 +1,4 @@
-//! SELECT, VALUES, ORDER BY and LIMIT over public and released tables, clause by clause; and free
-//! shape probes.
+//! SELECT, VALUES, ORDER BY and LIMIT over public and released tables, clause by clause.
 
 use sqlparser::ast;
 
@@ -349,8 +348,8 @@ impl Resolver<'_> {
             .collect()
     }
 
-    /// A public table under its full name, or a WITH name. Private tables never get here: their
-    /// SELECT is cut or refused.
+    /// A public table under its full name, or a WITH name. Private tables are refused: a SELECT
+    /// that aggregates them is cut before.
     fn open_table(
         &mut self,
         name: &ast::ObjectName,
@@ -366,7 +365,7 @@ impl Resolver<'_> {
             Named::Table(table) if self.is_private(table) => {
                 return Err(Refusal::unsupported("private rows in this place"));
             }
-            // Without an alias of ours, so that `schema.table.column` finds it, as in PostgreSQL.
+            // It gets no alias from us, so that `schema.table.column` finds it, as in PostgreSQL.
             Named::Table(table) => (self.public_name(table), alias.cloned()),
             Named::View(view) => (
                 self.view_name(view),

@@ -1,5 +1,6 @@
-//! Names and types of the columns of a query over released and public tables, as far as they are
-//! followed here: only to plan with. The shadow confirms them before anything is charged.
+//! Names and types of the columns of a query over released and public tables. They only serve
+//! planning: the shadow confirms them before anything is charged. Types that are not followed here
+//! are refused.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +10,7 @@ use super::query::Named as Source;
 use crate::catalog::Type;
 use crate::ir::literal::common_type;
 use crate::ir::relation::{ColumnId, ColumnInfo, aggregate_column, key_column, release_number};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::{Expressions, plain_arguments};
@@ -17,7 +18,7 @@ use crate::resolve::names::output_name::column_name;
 use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::syntax::{aggregate_name, name_of, names_of, place_of, quoted};
 
-/// A column's name and type.
+/// Name and type of a column.
 pub(in crate::resolve) type Column = (String, Type);
 
 impl Resolver<'_> {
@@ -39,7 +40,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Types without modifiers, of those that constants may have.
+/// The type without its modifier, if constants may have it.
 fn constant_type(data_type: Type) -> Result<Type, Refusal> {
     match data_type {
         Type::Numeric(_) => Ok(Type::Numeric(None)),
@@ -68,7 +69,7 @@ fn constant_type(data_type: Type) -> Result<Type, Refusal> {
 
 struct Shapes<'r, 'p> {
     resolver: &'r Resolver<'p>,
-    /// Common table expressions in sight, innermost last.
+    /// Common table expressions in scope, innermost last.
     definitions: Vec<(String, Vec<Column>)>,
 }
 
@@ -255,7 +256,7 @@ impl Shapes<'_, '_> {
             } => {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 let data_type = self.series(&own, args)?;
-                // A function's one column has the name of its table.
+                // The only column of a function has the name of its table.
                 let column = alias
                     .as_ref()
                     .map_or(Ok(own.clone()), |alias| name_of(&alias.name))?;
@@ -275,7 +276,7 @@ impl Shapes<'_, '_> {
         }
     }
 
-    /// The type of GENERATE_SERIES of constants.
+    /// The type of GENERATE_SERIES over constants.
     fn series(&self, name: &str, arguments: &[ast::FunctionArg]) -> Result<Type, Refusal> {
         if name != "generate_series" {
             return Err(unfollowed("this function's rows"));
@@ -293,7 +294,7 @@ impl Shapes<'_, '_> {
             [_, _] | [_, _, _] if of(&[Type::Int2, Type::Int4]) => Ok(Type::Int4),
             [_, _] | [_, _, _] if of(&[Type::Int2, Type::Int4, Type::Int8]) => Ok(Type::Int8),
             [Type::Timestamp, Type::Timestamp, Type::Interval] => Ok(Type::Timestamp),
-            // Dates are taken as instants of the session's time zone, as in PostgreSQL.
+            // PostgreSQL reads dates as instants of the session's time zone.
             [
                 Type::Date | Type::Timestamptz,
                 Type::Date | Type::Timestamptz,
@@ -340,8 +341,8 @@ impl Shapes<'_, '_> {
         }
     }
 
-    /// The type of an expression: as over rows, once calls over groups and windows and subqueries
-    /// are taken for columns of their own types.
+    /// The type of an expression. Aggregates, window calls and subqueries are replaced by columns
+    /// of their types. Then it is resolved like an expression over rows.
     fn typed(&mut self, expr: &ast::Expr, known: &Known) -> Result<Type, Refusal> {
         if let ast::Expr::Cast { data_type, .. } = expr {
             return self.resolver.type_names().find(data_type);
@@ -365,7 +366,7 @@ impl Shapes<'_, '_> {
         let resolved = self.expressions(&known.scope, &known.columns).value(&expr);
         Ok(resolved
             .map_err(|refusal| {
-                if refusal.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED {
+                if refusal.kind == RefusalKind::Unsupported {
                     unfollowed("this expression").within(|| place_of(&expr))
                 } else {
                     refusal
@@ -404,7 +405,7 @@ fn learned(known: &mut Vec<ColumnInfo>, name: String, data_type: Type) -> Named 
     Named { name, id }
 }
 
-/// The scope of one entry of FROM, whose columns become known.
+/// The scope of one entry of FROM. Its columns become known.
 fn added(
     known: &mut Vec<ColumnInfo>,
     columns: Vec<Column>,
@@ -422,7 +423,7 @@ fn added(
     Ok(Scope::of(Item { alias, columns }))
 }
 
-/// Takes aggregates, window calls and subqueries for columns.
+/// Replaces aggregates, window calls and subqueries by columns.
 struct Calls<'s, 'r, 'p> {
     shapes: &'s mut Shapes<'r, 'p>,
     known: &'s Known,
@@ -430,7 +431,7 @@ struct Calls<'s, 'r, 'p> {
 }
 
 impl Calls<'_, '_, '_> {
-    /// The type of what is no row-level expression; `None` where it is one.
+    /// The type of a node that is not a row-level expression; `None` for a row-level expression.
     fn of(&mut self, expr: &ast::Expr) -> Result<Option<Type>, Refusal> {
         match expr {
             ast::Expr::Subquery(query) => match self.shapes.query(query)?.as_slice() {
@@ -496,7 +497,7 @@ impl ast::VisitorMut for Calls<'_, '_, '_> {
     }
 }
 
-/// Every column that the condition names outside its own subqueries is one of its own query's.
+/// Checks that every column outside the condition's subqueries is a column of its own query.
 fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
     struct Names<'s> {
         scope: &'s Scope,

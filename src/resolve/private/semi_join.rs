@@ -11,7 +11,7 @@ use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::relation::{Expr, Node, Relation};
 use crate::policy::{Protection, Scalar};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::compare;
@@ -211,15 +211,15 @@ impl Resolver<'_> {
             environment: &environment,
             is_extended: false,
         };
-        let (relation, named) =
-            self.grouped(select, relation, within, &ties.keys)
-                .map_err(|refusal| match refusal.sqlstate.as_str() {
-                    sqlstate::GROUPING_ERROR => {
-                        Refusal::unsupported("HAVING that reads the row around its subquery")
-                            .hint("Compare a scalar subquery instead.")
-                    }
-                    _ => refusal,
-                })?;
+        let (relation, named) = self.grouped(select, relation, within, &ties.keys).map_err(
+            |refusal| match refusal.kind {
+                RefusalKind::Grouping => {
+                    Refusal::unsupported("HAVING that reads the row around its subquery")
+                        .hint("Compare a scalar subquery instead.")
+                }
+                _ => refusal,
+            },
+        )?;
         Ok(Found {
             relation,
             conditions: ties.on,
@@ -290,10 +290,7 @@ fn alone(refusal: Refusal, query: &ast::Query, place: SubqueryPlace<'_>) -> Refu
             }
         }
     }
-    let is_unknown = matches!(
-        refusal.sqlstate.as_str(),
-        sqlstate::UNDEFINED_TABLE | sqlstate::UNDEFINED_COLUMN
-    );
+    let is_unknown = refusal.kind == RefusalKind::UnknownName;
     let Some(at) = refusal.position.filter(|_| is_unknown) else {
         return refusal;
     };
