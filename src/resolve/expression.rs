@@ -3,6 +3,7 @@
 pub(in crate::resolve) mod aggregate_call;
 mod blanks;
 mod call;
+mod common_type;
 mod desugar;
 mod enums;
 mod json_array;
@@ -13,6 +14,8 @@ pub(in crate::resolve) mod window_spec;
 mod zone;
 
 pub use call::plain_arguments;
+pub use common_type::compare;
+use common_type::{merge, of_all, unify};
 pub use enums::TypeNames;
 pub use pattern::{regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use types::{construct, type_of};
@@ -21,9 +24,7 @@ use super::names::scope::Scope;
 use super::session_functions::Session;
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::literal::{
-    coerce, common_type, is_unknown, number, type_name, unknown, unknown_under,
-};
+use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown_under};
 use crate::ir::relation::{ColumnInfo, ConstantId, Expr, Node};
 use crate::refusal::{Refusal, RefusalKind, sqlstate};
 use crate::resolve::syntax::{constant_number, place_of};
@@ -588,60 +589,4 @@ fn ends_in_prefix(expr: &ast::Expr) -> bool {
         } => ends_in_prefix(right),
         _ => false,
     }
-}
-
-/// A comparison, its operands brought to one type.
-///
-/// # Errors
-/// 42883 and 0A000 where there is none, or it depends on the session's zone.
-pub fn compare(
-    constants: &Constants,
-    function: Function,
-    left: Expr,
-    right: Expr,
-    symbol: &str,
-) -> Result<Expr, Refusal> {
-    constants.require_one_zone([&left.data_type, &right.data_type], symbol)?;
-    let operands = unify(blanks::compared(vec![left, right])?, symbol)?;
-    Ok(Expr::call(function, operands, Type::Bool))
-}
-
-fn merge(function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
-    let arguments = unify(arguments, name)?;
-    let data_type = of_all(&arguments)
-        .ok_or_else(|| Refusal::new(sqlstate::SYNTAX_ERROR, format!("{name} needs arguments")))?;
-    Ok(Expr::call(function, arguments, data_type))
-}
-
-/// The type that holds any of these values of one type: a constant among them may have more digits
-/// or characters than the others.
-fn of_all(values: &[Expr]) -> Option<Type> {
-    let first = values.first()?.data_type.clone();
-    let is_written = |e: &Expr| e.as_literal().is_some();
-    Some(match first {
-        Type::Numeric(_) if values.iter().any(is_written) => Type::Numeric(None),
-        Type::Varchar(_) if values.iter().any(is_written) => Type::Varchar(None),
-        _ => first,
-    })
-}
-
-/// Brings all to their common type. Integers of unlike width are cast too: widening cannot fail.
-fn unify(exprs: Vec<Expr>, place: &str) -> Result<Vec<Expr>, Refusal> {
-    let mut common = unknown();
-    for expr in &exprs {
-        common = common_type(&common, &expr.data_type).ok_or_else(|| {
-            let (a, b) = (type_name(&common), type_name(&expr.data_type));
-            Refusal::unsupported(format!("{place} between {a} and {b}"))
-                .hint("Cast one side so that both have the same type.")
-        })?;
-    }
-    if is_unknown(&common) {
-        common = Type::Text;
-    }
-    // A constant is as long as it is written.
-    let is_written = |e: &Expr| is_unknown(&e.data_type) && e.node != Node::Literal(None);
-    if matches!(common, Type::Char(_)) && exprs.iter().any(is_written) {
-        common = Type::Char(None);
-    }
-    exprs.into_iter().map(|e| coerce(e, &common)).collect()
 }

@@ -1,20 +1,20 @@
 //! FROM over private rows: scans, joins, derived tables and WITH that select, filter and rename, as
 //! one relation with its scope.
 
+mod using;
+
 use std::ops::ControlFlow;
+use using::Using;
 
 use sqlparser::ast;
 
-use super::per_unit::{computing, made};
+use super::per_unit::computing;
 use super::subquery::{Given, SubqueryPlace, Which};
 use crate::catalog::Type;
-use crate::ir::functions::Function;
-use crate::ir::literal::{coerce, common_type};
 use crate::ir::relation::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
-use crate::resolve::expression::compare;
 use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::outer::query::{Environment, Named as Source, reserved};
 use crate::resolve::syntax::{empty_select, name_of, names_of, place_of, query_of, select_of};
@@ -26,18 +26,6 @@ const SCANS_MAX: usize = 16;
 const SELECTS_MAX: usize = 1000;
 /// Most of them within one another: names of FROM that lead to further ones.
 const DEPTH_MAX: usize = 100;
-
-/// What USING makes of its names.
-#[derive(Default)]
-struct Using {
-    conditions: Vec<Expr>,
-    /// The one column of each name.
-    folded: Vec<Named>,
-    /// Those of them that are neither side's, by what the preserved side computes.
-    computed: Vec<(ColumnId, Expr)>,
-    /// Those of them that are another column in a wider type, and that one.
-    widened: Vec<(ColumnId, ColumnId)>,
-}
 
 impl Resolver<'_> {
     /// FROM and WHERE of a SELECT over private rows.
@@ -197,65 +185,6 @@ impl Resolver<'_> {
             input: Box::new(given.below(relation)),
             predicate,
         })
-    }
-
-    /// What USING or NATURAL says; `swapped` where the right side is the one preserved. A bare name
-    /// is the preserved side's column, of an inner join either's, in the type that both are
-    /// compared in (PostgreSQL's buildMergedJoinVar).
-    fn using(
-        &mut self,
-        left: &Scope,
-        right: &Scope,
-        constraint: &ast::JoinConstraint,
-        (kind, swapped): (JoinKind, bool),
-    ) -> Result<Using, Refusal> {
-        let mut using = Using::default();
-        for name in left.folded(constraint, right)? {
-            let missing = || {
-                Refusal::new(
-                    sqlstate::UNDEFINED_COLUMN,
-                    format!("column \"{name}\" specified in USING clause does not exist"),
-                )
-            };
-            let (a, b) = (
-                left.bare(&name)?.ok_or_else(missing)?,
-                right.bare(&name)?.ok_or_else(missing)?,
-            );
-            let (own_a, own_b) = (
-                self.column_expr(left.own(a)),
-                self.column_expr(right.own(b)),
-            );
-            using.conditions.push(compare(
-                self.constants,
-                Function::Equal,
-                own_a,
-                own_b,
-                "USING",
-            )?);
-            let (kept, other) = if swapped { (b, a) } else { (a, b) };
-            let [from, of_other] = [kept, other].map(|id| self.column_expr(id).data_type);
-            let to = common_type(&from, &of_other).unwrap_or_else(|| from.clone());
-            let is_relabelled = is_one_type_but_for_lengths(&from, &to);
-            let id = if from == to {
-                kept
-            } else if kind == JoinKind::Inner && of_other == to {
-                other
-            } else if is_relabelled {
-                kept
-            } else {
-                let value = coerce(self.column_expr(kept), &to)?;
-                let id = self.new_column(made(&name, &to, true));
-                using.computed.push((id, value));
-                id
-            };
-            if id != kept && (is_relabelled || matches!(to, Type::Int2 | Type::Int4 | Type::Int8)) {
-                using
-                    .widened
-                    .push((id, if swapped { right } else { left }.own(kept)));
-            }
-            using.folded.push(Named { name, id });
-        }
-        Ok(using)
     }
 
     pub(in crate::resolve) fn column_expr(&self, id: ColumnId) -> Expr {
