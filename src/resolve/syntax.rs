@@ -10,10 +10,10 @@ use crate::ir::functions::AGGREGATES;
 use crate::ir::relation::ConstantId;
 use crate::refusal::{Refusal, sqlstate};
 
-/// PostgreSQL truncates identifiers to 63 bytes; longer ones are refused rather than cut.
+/// PostgreSQL truncates identifiers to 63 bytes. Longer ones are refused here.
 const NAME_BYTES_MAX: usize = 63;
 
-/// An identifier as PostgreSQL folds it: quoted ones as written, others in lower case (ASCII
+/// An identifier as PostgreSQL folds it: quoted identifiers as written, others in lower case (ASCII
 /// letters).
 pub fn name_of(ident: &Ident) -> Result<String, Refusal> {
     let Ident {
@@ -55,7 +55,7 @@ pub(in crate::resolve) fn quoted(name: &str) -> ast::Ident {
     ast::Ident::with_quote('"', name)
 }
 
-/// The identifier's name, where the expression is a bare one.
+/// The name, if the expression is a bare identifier.
 pub fn bare_name(expr: &ast::Expr) -> Option<String> {
     match expr {
         ast::Expr::Identifier(ident) => name_of(ident).ok(),
@@ -63,8 +63,8 @@ pub fn bare_name(expr: &ast::Expr) -> Option<String> {
     }
 }
 
-/// Where a part of the statement begins in the client's text; `None` for what we wrote ourselves.
-/// The parser was given tokens whose column is that position.
+/// Where a part of the statement begins in the client's text. `None` for nodes that pgveil wrote.
+/// The parser got tokens whose column is that position.
 pub fn position(span: Span) -> Option<u32> {
     u32::try_from(span.start.column)
         .ok()
@@ -92,7 +92,7 @@ pub(in crate::resolve) fn item_expr(item: &ast::SelectItem) -> Option<&ast::Expr
     }
 }
 
-/// A bare integer: a position in the SELECT list.
+/// Whether the expression is a bare integer: a position in the SELECT list.
 pub(in crate::resolve) fn is_ordinal(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, _), span: _ }) if text.bytes().all(|b| b.is_ascii_digit()))
 }
@@ -115,7 +115,7 @@ pub(in crate::resolve) fn called_name(function: &ast::Function) -> Option<String
     AGGREGATES.contains(&name.as_str()).then(|| name.clone())
 }
 
-/// The aggregate's name, where the call is one over groups (not over a window).
+/// The aggregate's name, if the call is an aggregate over groups (not over a window).
 pub fn aggregate_name(function: &ast::Function) -> Option<String> {
     if function.over.is_some() {
         None
@@ -124,7 +124,7 @@ pub fn aggregate_name(function: &ast::Function) -> Option<String> {
     }
 }
 
-/// Whether an aggregate call stands in this expression, outside subqueries.
+/// Whether the expression contains an aggregate call outside subqueries.
 pub fn contains_aggregate(expr: &ast::Expr) -> bool {
     struct Search {
         depth: usize,
@@ -158,7 +158,7 @@ pub fn contains_aggregate(expr: &ast::Expr) -> bool {
     search.found
 }
 
-/// A SELECT whose rows are groups.
+/// Whether the rows of a SELECT are groups.
 pub(in crate::resolve) fn is_aggregated(select: &ast::Select) -> bool {
     let grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, modifiers) if exprs.is_empty() && modifiers.is_empty());
     grouped
@@ -171,7 +171,7 @@ pub(in crate::resolve) fn is_aggregated(select: &ast::Select) -> bool {
             .any(contains_aggregate)
 }
 
-/// SELECT DISTINCT of plain values: its items are the keys.
+/// Whether this is SELECT DISTINCT of values without aggregates: its items are the keys.
 pub(in crate::resolve) fn is_distinct_rows(select: &ast::Select) -> bool {
     let ungrouped =
         matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
@@ -184,8 +184,8 @@ pub(in crate::resolve) fn is_distinct_rows(select: &ast::Select) -> bool {
     matches!(select.distinct, Some(ast::Distinct::Distinct)) && ungrouped && !aggregated
 }
 
-/// Every clause of SELECT that is not PostgreSQL's, or not offered, is refused; the rest is left to
-/// the caller.
+/// Refuses every clause of SELECT that PostgreSQL lacks or that pgveil does not offer. The caller
+/// handles the others.
 pub(crate) fn check_select(select: &ast::Select) -> Result<(), Refusal> {
     let ast::Select {
         select_token: _,
@@ -286,7 +286,7 @@ pub(in crate::resolve) fn query_of(body: ast::SetExpr) -> ast::Query {
     }
 }
 
-/// A table in FROM with no clause but its alias.
+/// A table in FROM without any clause except its alias.
 pub fn plain_table(name: ast::ObjectName, alias: Option<ast::TableAlias>) -> ast::TableFactor {
     ast::TableFactor::Table {
         name,
@@ -354,12 +354,12 @@ pub(in crate::resolve) fn map_order(
     })
 }
 
-/// What constants stand as in a syntax tree: placeholders that no text of a client can spell.
+/// Placeholders that stand for constants in a syntax tree. No client can write them.
 pub(in crate::resolve) const ONE_PLACEHOLDER: &str = "pgveil one ";
 
 pub(in crate::resolve) const ROWS_PLACEHOLDER: &str = "pgveil rows ";
 
-/// The constant that a value stands for.
+/// The constant that a placeholder stands for.
 pub(in crate::resolve) fn constant_number(value: &ast::Value) -> Option<ConstantId> {
     let ast::Value::Placeholder(name) = value else {
         return None;
@@ -370,7 +370,7 @@ pub(in crate::resolve) fn constant_number(value: &ast::Value) -> Option<Constant
         .map(ConstantId)
 }
 
-/// All values of a middle query's only column.
+/// Whether the expression stands for all values of a middle query's only column.
 pub(in crate::resolve) fn is_constant_list(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) if name.starts_with(ROWS_PLACEHOLDER))
 }

@@ -22,7 +22,7 @@ impl Resolver<'_> {
     /// (x, y)) FROM …`, and a derived table with GROUP BY likewise. `None` for any other SELECT.
     ///
     /// # Errors
-    /// Those of names in the inner SELECT.
+    /// The errors of names in the inner SELECT.
     pub(in crate::resolve) fn counting_groups(
         &mut self,
         select: &ast::Select,

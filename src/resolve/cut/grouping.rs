@@ -11,7 +11,7 @@ const SETS_MAX: usize = 64;
 /// The key expressions of each grouping set; one set for a plain GROUP BY.
 ///
 /// # Errors
-/// 0A000 for forms of GROUP BY that are not PostgreSQL's, or for more sets than are answered.
+/// 0A000 for forms of GROUP BY that are not PostgreSQL's, or for more than `SETS_MAX` sets.
 pub fn sets(group_by: &ast::GroupByExpr) -> Result<Vec<Vec<&ast::Expr>>, Refusal> {
     let ast::GroupByExpr::Expressions(items, modifiers) = group_by else {
         return Err(Refusal::unsupported("this form of GROUP BY"));
@@ -94,7 +94,7 @@ fn members(expr: &ast::Expr) -> Vec<&ast::Expr> {
 /// row's grouping set lacks the key.
 ///
 /// # Errors
-/// 42803 for what is no key, 54000 past 31 arguments.
+/// 42803 for an expression that is not a key, 54000 for more than 31 arguments.
 pub fn grouping(
     arguments: &[usize],
     sets: &[Vec<usize>],

@@ -101,7 +101,7 @@ pub fn gives_rows(names: &[String]) -> bool {
 /// Types that a cast above the cut may name.
 ///
 /// # Errors
-/// 0A000 for types that look anything up (reg*) and for user-defined ones.
+/// 0A000 for types that look something up (reg*) and for user-defined types.
 pub fn check_type(data_type: &ast::DataType) -> Result<(), Refusal> {
     use ast::DataType as D;
     match data_type {

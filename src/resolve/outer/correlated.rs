@@ -15,7 +15,7 @@ impl Resolver<'_> {
     /// Replaces every reference to the cut's rows by the release's column.
     ///
     /// # Errors
-    /// 42803 for a column that is no key; 0A000 where the subquery reads private rows itself, or
+    /// 42803 for a column that is not a key; 0A000 if the subquery itself reads private rows, or
     /// aggregates the column.
     pub(in crate::resolve) fn correlate(
         &self,

@@ -25,8 +25,8 @@ impl Resolver<'_> {
     /// The columns of an opened query.
     ///
     /// # Errors
-    /// 0A000 where a type is not followed, or no row of a private table is compared with it; 42703,
-    /// 42P01 for names that mean nothing in it.
+    /// 0A000 if a type is not followed, or if private rows are not compared with values of it;
+    /// 42703 and 42P01 for unknown names.
     pub(in crate::resolve) fn shape(&self, query: &ast::Query) -> Result<Vec<Column>, Refusal> {
         let columns = Shapes {
             resolver: self,

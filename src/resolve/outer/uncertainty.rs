@@ -38,7 +38,7 @@ fn statistic(function: &ast::Function) -> Option<Statistic> {
 /// expressions.
 ///
 /// # Errors
-/// 0A000 where it is of anything but arithmetic over aggregates.
+/// 0A000 for anything but arithmetic over aggregates.
 pub(in crate::resolve) fn asked(
     expr: &ast::Expr,
     number: &mut Number<'_>,

@@ -1,5 +1,5 @@
-//! FROM over private rows: scans, joins, derived tables and WITH that select, filter and rename, as
-//! one relation with its scope.
+//! FROM over private rows: scans, joins, derived tables and common table expressions that select,
+//! filter and rename. They become one relation with its scope.
 
 mod using;
 
@@ -21,10 +21,10 @@ use crate::resolve::syntax::{empty_select, name_of, names_of, place_of, query_of
 
 /// Most tables one release may join.
 const SCANS_MAX: usize = 16;
-/// Most SELECTs over private rows that one statement is followed into, each as often as it is
-/// tried.
+/// Most SELECTs over private rows that one statement may resolve. Repeated attempts count each
+/// time.
 const SELECTS_MAX: usize = 1000;
-/// Most of them within one another: names of FROM that lead to further ones.
+/// Deepest nesting of such SELECTs, for example of names in FROM that lead to other names.
 const DEPTH_MAX: usize = 100;
 
 impl Resolver<'_> {
@@ -116,7 +116,7 @@ impl Resolver<'_> {
             let (kind, swapped, constraint) =
                 join_kind(join_operator).map_err(|refusal| refusal.within(|| place_of(right)))?;
             let (right, right_scope) = self.rows_factor(right, environment)?;
-            // Of an inner join ON is WHERE, where subqueries are known.
+            // The ON of an inner join is like WHERE, which may hold subqueries.
             let filtering = match constraint {
                 ast::JoinConstraint::On(condition)
                     if kind == JoinKind::Inner && has_subquery(condition) =>
@@ -362,7 +362,7 @@ impl Resolver<'_> {
         ))
     }
 
-    /// A query that only selects, filters and renames.
+    /// The rows of a query that only selects, filters and renames.
     pub(in crate::resolve) fn rows_query(
         &mut self,
         query: &ast::Query,
@@ -386,7 +386,7 @@ impl Resolver<'_> {
                 .hint("Which rows would be kept depends on other people's rows; filter with WHERE \
                     instead."))
             };
-        // An order that nothing cuts says nothing, but for DISTINCT ON.
+        // ORDER BY has no effect without LIMIT, except for DISTINCT ON.
         if limit_clause.is_some() || fetch.is_some() {
             return refused("LIMIT or OFFSET");
         }
@@ -452,7 +452,7 @@ pub(in crate::resolve) fn too_many() -> Refusal {
     )
 }
 
-/// The columns under the alias's own names.
+/// The columns, renamed by the alias.
 fn renamed(
     mut columns: Vec<Named>,
     names: &[ast::TableAliasColumnDef],
@@ -519,7 +519,7 @@ fn has_subquery(condition: &ast::Expr) -> bool {
     ast::Visit::visit(condition, &mut Search).is_break()
 }
 
-/// Kind, whether the sides change places (RIGHT), and the constraint.
+/// The kind of join, whether its sides are swapped (RIGHT), and the constraint.
 fn join_kind(
     operator: &ast::JoinOperator,
 ) -> Result<(JoinKind, bool, &ast::JoinConstraint), Refusal> {

@@ -1,5 +1,5 @@
-//! Steps within one unit: GROUP BY and DISTINCT whose groups each lie in one unit give rows of that
-//! unit, not a release.
+//! Grouping within one unit. If each group of a GROUP BY or DISTINCT lies in one unit, the groups
+//! are rows of that unit, not a release.
 
 mod exact;
 
@@ -25,17 +25,17 @@ use crate::resolve::syntax::{
 /// Columns with their definitions.
 type Computed = Vec<(ColumnId, Expr)>;
 
-/// One GROUP BY while its SELECT is resolved.
+/// A GROUP BY while its SELECT is resolved.
 #[derive(Default)]
 pub(in crate::resolve) struct Grouping {
     keys: Vec<(Expr, ColumnId)>,
     pub(in crate::resolve) aggregates: Vec<(ColumnId, Aggregate)>,
-    /// Columns of subqueries, which are none of the rows that are grouped.
+    /// Columns of subqueries and windows. They are not columns of the grouped rows.
     pub(in crate::resolve) inner: Vec<ColumnId>,
 }
 
 impl Resolver<'_> {
-    /// SELECT over rows: filtered rows, or one row for each group within a unit.
+    /// A SELECT over private rows: filtered rows, or one row for each group within a unit.
     pub(in crate::resolve) fn selected(
         &mut self,
         select: &ast::Select,
@@ -68,8 +68,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// One row for each group. The columns `tied` to a query around are keys beside those of GROUP
-    /// BY.
+    /// One row for each group. The columns `tied` to a query around it are keys in addition to
+    /// those of GROUP BY.
     pub(in crate::resolve) fn grouped(
         &mut self,
         select: &ast::Select,
@@ -95,7 +95,7 @@ impl Resolver<'_> {
         for expr in &exprs {
             self.aggregates_in(expr, place, &mut grouping, &mut given)?;
         }
-        // Subqueries beside the aggregates are tied to the groups.
+        // Subqueries outside the aggregates depend on the groups.
         for expr in &exprs {
             self.subqueries_in(expr, place, Which::Beside, &mut given)?;
         }
@@ -168,7 +168,7 @@ impl Resolver<'_> {
         Ok(found)
     }
 
-    /// The SELECT list: what must be computed for it, and its names.
+    /// The columns to compute for the SELECT list, and its names.
     pub(in crate::resolve) fn items(
         &mut self,
         select: &ast::Select,
@@ -360,8 +360,8 @@ impl Resolver<'_> {
 }
 
 impl Grouping {
-    /// An expression over the rows below as one over the groups: keys and aggregates are columns,
-    /// nothing else is left.
+    /// Turns an expression over the rows into one over the groups. It may only read keys and
+    /// aggregates.
     pub(in crate::resolve) fn regrouped(
         &mut self,
         expr: Expr,
@@ -434,8 +434,8 @@ impl Grouping {
         Ok(Expr { node, data_type })
     }
 
-    /// The value of an expression over a group where there is no row: counts are 0, other
-    /// aggregates NULL already.
+    /// The value of an expression over a group without rows: counts are 0, other aggregates are
+    /// NULL already.
     pub(in crate::resolve) fn without_rows(&self, expr: Expr) -> Expr {
         expr.mapped(&|e| match e.as_column() {
             Some(id)
@@ -461,8 +461,8 @@ impl Grouping {
             || self.aggregates.iter().any(|(made, _)| *made == id)
     }
 
-    /// A column of a table whose whole primary key is among the keys: then it is one more key, as
-    /// PostgreSQL allows.
+    /// Whether the column depends on the keys, because they hold the primary key of its table. It
+    /// then becomes one more key, as PostgreSQL allows.
     fn depends(&mut self, id: ColumnId, resolver: &Resolver<'_>) -> bool {
         let info = &resolver.columns[id.0 as usize];
         let Some((table, position)) = info.origin else {
@@ -507,7 +507,7 @@ fn is_count(operation: &Operation) -> bool {
         )
 }
 
-/// A column that no table holds.
+/// A computed column, which no table holds.
 pub(in crate::resolve) fn made(name: &str, data_type: &Type, nullable: bool) -> ColumnInfo {
     ColumnInfo {
         name: name.to_owned(),
@@ -549,7 +549,7 @@ pub(in crate::resolve) fn computing(
     }
 }
 
-/// Each combination of the columns once.
+/// Keeps each combination of the columns once.
 pub(in crate::resolve) fn distinct(relation: Relation, named: &[Named]) -> Relation {
     let mut keys: Vec<ColumnId> = Vec::new();
     for column in named {

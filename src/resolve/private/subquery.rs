@@ -1,5 +1,5 @@
-//! Subqueries in expressions over private rows: memberships become EXISTS, correlated aggregates
-//! become a joined step within units.
+//! Subqueries in expressions over private rows. Membership tests become EXISTS. Correlated
+//! aggregates become a joined grouping within units.
 
 mod correlated;
 
@@ -23,8 +23,8 @@ use crate::resolve::names::scope::group_expression;
 use crate::resolve::outer::query::Environment;
 use crate::resolve::syntax::{aggregate_name, is_aggregated, item_expr, place_of, unnested};
 
-/// Parts of expressions that were resolved before them, by their place in the text, and what they
-/// ask of the relation below.
+/// Parts of expressions that are already resolved, keyed by their address in the syntax tree, and
+/// what they need from the relation below.
 #[derive(Default)]
 pub(in crate::resolve) struct Given {
     pub(in crate::resolve) resolved: Vec<(*const ast::Expr, Expr)>,
@@ -33,7 +33,7 @@ pub(in crate::resolve) struct Given {
 }
 
 impl Given {
-    /// The same over groups: what it asks of the rows below may read keys and aggregates alone.
+    /// The same over groups. What it needs from the rows below may only read keys and aggregates.
     pub(in crate::resolve) fn regrouped(
         self,
         grouping: &mut Grouping,
@@ -58,12 +58,12 @@ impl Given {
         })
     }
 
-    /// Rows of which the row around finds at most one.
+    /// Joins rows of which each row finds at most one.
     pub(in crate::resolve) fn join(&mut self, relation: Relation, on: Option<Expr>) {
         self.joined.push((relation, on));
     }
 
-    /// The relation with the rows of scalar subqueries joined in, and the memberships computed.
+    /// The relation with the rows of scalar subqueries joined in and the membership tests computed.
     pub(in crate::resolve) fn below(&mut self, relation: Relation) -> Relation {
         let mut relation = relation;
         for (right, on) in self.joined.drain(..) {
@@ -84,21 +84,21 @@ impl Given {
     }
 }
 
-/// Names in sight where an expression stands.
+/// The names in scope of an expression.
 #[derive(Clone, Copy)]
 pub(in crate::resolve) struct SubqueryPlace<'p> {
     pub(in crate::resolve) scope: &'p Scope,
-    /// Of the queries around, the nearest first.
+    /// Scopes of the queries around it, the nearest first.
     pub(in crate::resolve) outer: &'p [Scope],
     pub(in crate::resolve) environment: &'p Environment,
-    /// An outer join below may have filled columns with NULL.
+    /// Whether an outer join below may have filled columns with NULL.
     pub(in crate::resolve) is_extended: bool,
 }
 
-/// Which subqueries of an expression are resolved.
+/// Which subqueries of an expression to resolve.
 #[derive(Clone, Copy, PartialEq)]
 pub(in crate::resolve) enum Which {
-    /// All, as part of a condition on rows.
+    /// All, as parts of a condition on rows.
     Condition,
     /// All, as columns of the rows.
     Columns,
@@ -116,9 +116,9 @@ struct Search<'v, 'r, 'p> {
     which: Which,
     queries: usize,
     aggregates: usize,
-    /// Subqueries that belong to the ANY or ALL around them.
+    /// Subqueries that the surrounding ANY or ALL has handled.
     taken: Vec<*const ast::Expr>,
-    /// Conditions of which only the truth matters.
+    /// Conditions for which only the value true matters.
     holding: Vec<*const ast::Expr>,
 }
 
@@ -189,7 +189,7 @@ impl ast::Visitor for Search<'_, '_, '_> {
         if is_other {
             return ControlFlow::Continue(());
         }
-        // A key that the SELECT list shows by its place was met as a key.
+        // A key that an ordinal takes from the SELECT list was resolved as a key.
         if self
             .given
             .resolved
@@ -292,7 +292,7 @@ impl Search<'_, '_, '_> {
     }
 }
 
-/// The conditions within one of which, like of it, only the truth matters.
+/// The parts of a condition for which, as for the condition itself, only the value true matters.
 fn holding(condition: &ast::Expr, found: &mut Vec<*const ast::Expr>) {
     match unnested(condition) {
         ast::Expr::BinaryOp {
@@ -347,7 +347,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Resolves the subqueries that a grouping SELECT has below its groups: in keys and inside
+    /// Resolves the subqueries below the groups of a grouping SELECT: in keys and inside
     /// aggregates.
     pub(in crate::resolve) fn subqueries_below(
         &mut self,
@@ -376,8 +376,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// A scalar subquery: an aggregate whose rows are tied to this row by equalities, or a row
-    /// found by its key. It becomes a join that finds at most one row.
+    /// A scalar subquery: an aggregate tied to this row by equalities, or a row found by its key.
+    /// It becomes a join that finds at most one row.
     fn scalar(
         &mut self,
         query: &ast::Query,
@@ -447,8 +447,8 @@ impl Resolver<'_> {
         Ok(Expr::column(id, data_type))
     }
 
-    /// The subquery grouped by its side of the equalities, joined to the row around it. No row is
-    /// no group: counts are 0 then, all else is NULL.
+    /// Groups the subquery by its side of the equalities and joins it to the row of the query
+    /// around it. Where no group is found, counts are 0 and anything else is NULL.
     fn joined_aggregate(
         &mut self,
         item: &ast::Expr,

@@ -223,7 +223,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Window functions that are no aggregates.
+/// Window functions that are not aggregates.
 const POSITIONAL: &[&str] = &[
     "row_number",
     "rank",
@@ -238,7 +238,7 @@ const POSITIONAL: &[&str] = &[
     "nth_value",
 ];
 
-/// What PostgreSQL has over groups alone.
+/// Refuses forms of aggregates that PostgreSQL does not accept over a window.
 fn check_window_aggregate(
     operation: &Operation,
     arguments: &ast::FunctionArguments,
@@ -361,7 +361,7 @@ fn orders(
         .collect()
 }
 
-/// Window calls in an expression, outside subqueries; none holds another.
+/// Window calls in an expression, outside subqueries. They are not nested.
 fn calls<'e>(expr: &'e ast::Expr, found: &mut Vec<&'e ast::Expr>) {
     use ast::Expr as E;
     match expr {
@@ -427,7 +427,7 @@ fn calls<'e>(expr: &'e ast::Expr, found: &mut Vec<&'e ast::Expr>) {
                 calls(result, found);
             }
         }
-        // Elsewhere a window call is met by the resolver of expressions, which refuses it by name.
+        // In other places the resolver of expressions finds the window call and refuses it by name.
         _ => {}
     }
 }

@@ -12,22 +12,23 @@ use crate::resolve::names::scope::{Named, Scope};
 use crate::resolve::private::per_unit::made;
 use sqlparser::ast;
 
-/// What USING makes of its names.
+/// The conditions and columns of USING or NATURAL.
 #[derive(Default)]
 pub(super) struct Using {
     pub(super) conditions: Vec<Expr>,
-    /// The one column of each name.
+    /// The merged column of each name.
     pub(super) folded: Vec<Named>,
-    /// Those of them that are neither side's, by what the preserved side computes.
+    /// Merged columns that belong to neither side, each with the expression that the preserved side
+    /// computes.
     pub(super) computed: Vec<(ColumnId, Expr)>,
-    /// Those of them that are another column in a wider type, and that one.
+    /// Merged columns that are another column in a wider type, with that column.
     pub(super) widened: Vec<(ColumnId, ColumnId)>,
 }
 
 impl Resolver<'_> {
-    /// What USING or NATURAL says; `swapped` where the right side is the one preserved. A bare name
-    /// is the preserved side's column, of an inner join either's, in the type that both are
-    /// compared in (PostgreSQL's buildMergedJoinVar).
+    /// The conditions and merged columns of USING or NATURAL. `swapped` if the right side is the
+    /// preserved one. A bare name is the preserved side's column; in an inner join it may be either
+    /// side's. It has the type in which both are compared (PostgreSQL's buildMergedJoinVar).
     pub(super) fn using(
         &mut self,
         left: &Scope,

@@ -5,8 +5,8 @@ use crate::ir::aggregate::{Aggregate, Fractions, Moment, Operation};
 use crate::ir::relation::{Expr, Node};
 use crate::refusal::Refusal;
 
-/// The aggregate as a function of the set of a unit's rows: floats are added as numerics, whose sum
-/// has no order.
+/// Makes the aggregate a function of the set of a unit's rows. The sum of floats depends on their
+/// order, so floats are added as numerics.
 pub(in crate::resolve) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refusal> {
     let Aggregate {
         operation,

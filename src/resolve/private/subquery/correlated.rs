@@ -1,4 +1,4 @@
-//! Correlated subqueries: FROM, WHERE, and the equalities with the row around.
+//! Correlated subqueries: FROM, WHERE, and the equalities with the row of the query around them.
 
 use super::{Given, SubqueryPlace, Which};
 use crate::catalog::Type;
@@ -13,9 +13,9 @@ use crate::resolve::private::per_unit::made;
 use crate::resolve::syntax::{item_expr, place_of};
 use sqlparser::ast;
 
-/// Equalities between columns of a subquery and the row around it.
+/// Equalities between columns of a subquery and the row of the query around it.
 pub(in crate::resolve) struct Ties {
-    /// Own sides that are no columns yet.
+    /// The subquery's sides that must be computed as columns.
     pub(in crate::resolve) computed: Vec<(ColumnId, Expr)>,
     pub(in crate::resolve) keys: Vec<ColumnId>,
     pub(in crate::resolve) on: Vec<Expr>,
@@ -25,14 +25,14 @@ pub(in crate::resolve) struct Ties {
 pub(in crate::resolve) struct Inner {
     pub(in crate::resolve) relation: Relation,
     pub(in crate::resolve) scope: Scope,
-    /// Of the queries around it, the nearest first.
+    /// Scopes of the queries around it, the nearest first.
     pub(in crate::resolve) outer: Vec<Scope>,
-    /// Conditions that also read the queries around it.
+    /// Conditions that also read queries around it.
     pub(in crate::resolve) across: Vec<Expr>,
 }
 
-/// The sides of an equality between an expression of `own` columns alone and one without any: own
-/// side first.
+/// The sides of an equality in which one side reads only `own` columns and the other none of them.
+/// The `own` side comes first.
 pub(super) fn equality<'e>(condition: &'e Expr, own: &[ColumnId]) -> Option<(&'e Expr, &'e Expr)> {
     let Node::Call {
         function: Function::Equal,
@@ -54,7 +54,8 @@ pub(super) fn equality<'e>(condition: &'e Expr, own: &[ColumnId]) -> Option<(&'e
     }
 }
 
-/// The one SELECT of a query that neither sorts nor cuts its rows in a way that matters here.
+/// The only SELECT of a query, if the query does not sort or limit its rows in a way that matters
+/// here.
 pub(in crate::resolve) fn plain_select(query: &ast::Query) -> Option<&ast::Select> {
     let ast::Query {
         with: _,
@@ -139,8 +140,8 @@ impl Resolver<'_> {
         Ok(items)
     }
 
-    /// WHERE: conditions on the rows themselves filter them, those that read the queries around are
-    /// given back.
+    /// WHERE of a subquery. Conditions on its own rows filter them. Conditions that read queries
+    /// around it are returned.
     pub(in crate::resolve) fn restricted(
         &mut self,
         select: &ast::Select,
@@ -186,8 +187,8 @@ impl Resolver<'_> {
         Ok((relation, across.into_iter().cloned().collect()))
     }
 
-    /// The conditions that tie rows to the row around, as equalities with columns of their own
-    /// side.
+    /// The conditions that tie the subquery's rows to the row of the query around it, as equalities
+    /// with columns of the subquery.
     pub(in crate::resolve) fn ties(
         &mut self,
         across: Vec<Expr>,
@@ -221,7 +222,7 @@ impl Resolver<'_> {
         Ok(Ties { computed, keys, on })
     }
 
-    /// Every column of a unique key of the one table is equated with the row around.
+    /// Whether equalities with the row of the query around it cover a unique key of the only table.
     pub(super) fn is_found_by_key(&self, inner: &Inner) -> bool {
         let Some(scan) = inner.relation.only_scan() else {
             return false;
