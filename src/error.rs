@@ -1,8 +1,8 @@
-//! One error for the whole road of a query, and what a client may see of it.
+//! The error of all stages of a query, and what a client may see of it.
 
 use crate::refusal::{Refusal, sqlstate};
 
-/// Why a statement was not answered; one variant a stage.
+/// Why a statement was not answered. Each stage has a variant.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("parse: {0}")]
@@ -13,7 +13,7 @@ pub enum Error {
     Analyze(Refusal),
     #[error("rewrite: {0}")]
     Rewrite(Refusal),
-    /// The budget does not cover it; nothing was charged.
+    /// The budget does not cover the statement; nothing was charged.
     #[error("ledger: {0}")]
     Ledger(Refusal),
     /// The shadow's own error about the statement or about released values.
@@ -22,13 +22,13 @@ pub enum Error {
     /// The statement was cancelled; a charge stands.
     #[error("cancelled")]
     Cancelled,
-    /// Anything else. The incident id stands in the operator's log beside the cause.
+    /// Anything else. The operator's log has the cause under the incident id.
     #[error("internal error, incident {incident}")]
     Internal { incident: String },
 }
 
 impl Error {
-    /// What the client is told.
+    /// What the client sees.
     pub fn report(&self) -> Refusal {
         match self {
             Self::Parse(r)

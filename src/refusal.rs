@@ -1,5 +1,5 @@
-//! What a client may be told of a failure: PostgreSQL's error fields, built from the SQL, the
-//! policy and released values only.
+//! What a client may learn about a failure: PostgreSQL's error fields. They are built from the SQL,
+//! the policy and released values only.
 
 /// SQLSTATE codes that pgveil raises itself.
 pub mod sqlstate {
@@ -20,14 +20,42 @@ pub mod sqlstate {
     pub const INTERNAL_ERROR: &str = "XX000";
 }
 
-/// Where a part of the statement begins in the client's text. What differs in nothing else is the
-/// same.
+/// Where a part of the statement begins in the client's text. Comparisons ignore it: two parts that
+/// differ only in their positions are equal.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TextPosition(pub Option<u32>);
 
 impl PartialEq for TextPosition {
     fn eq(&self, _: &Self) -> bool {
         true
+    }
+}
+
+/// What the code asks about a refusal. Behaviour depends on this, never on the texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// A name of a table or a column that is not in scope.
+    UnknownName,
+    /// A column that is neither a group key nor inside an aggregate, or a misplaced aggregate.
+    Grouping,
+    /// The statement would show rows of a private table.
+    PrivateRows,
+    /// Text that is not valid SQL.
+    Syntax,
+    /// Valid SQL that pgveil does not answer.
+    Unsupported,
+    Other,
+}
+
+impl RefusalKind {
+    fn of(sqlstate: &str) -> Self {
+        match sqlstate {
+            sqlstate::UNDEFINED_TABLE | sqlstate::UNDEFINED_COLUMN => Self::UnknownName,
+            sqlstate::GROUPING_ERROR => Self::Grouping,
+            sqlstate::SYNTAX_ERROR => Self::Syntax,
+            sqlstate::FEATURE_NOT_SUPPORTED => Self::Unsupported,
+            _ => Self::Other,
+        }
     }
 }
 
@@ -45,6 +73,8 @@ pub struct Refusal {
     pub hint: Option<String>,
     /// 1-based character position in the client's statement, where the parser knows it.
     pub position: Option<u32>,
+    /// Set by the constructors.
+    pub kind: RefusalKind,
 }
 
 impl Refusal {
@@ -55,6 +85,7 @@ impl Refusal {
             detail: None,
             hint: None,
             position: None,
+            kind: RefusalKind::of(sqlstate),
         }
     }
 
@@ -64,6 +95,16 @@ impl Refusal {
             sqlstate::FEATURE_NOT_SUPPORTED,
             format!("{construct} is not supported over private tables"),
         )
+    }
+
+    /// 42501: the statement would show rows of a private table; `advice` says what to do instead.
+    pub fn private_rows(advice: &str) -> Self {
+        let mut refusal = Self::denied(format!(
+            "rows of a private table are not shown{}{advice}",
+            if advice.is_empty() { "" } else { "; " }
+        ));
+        refusal.kind = RefusalKind::PrivateRows;
+        refusal
     }
 
     /// 42501: the policy forbids it.
@@ -86,7 +127,7 @@ impl Refusal {
         self
     }
 
-    /// At this place unless a part of it was named before: what is innermost tells its place first.
+    /// Sets the position unless an inner part of the statement has set it.
     pub fn within(self, position: impl FnOnce() -> Option<u32>) -> Self {
         if self.position.is_some() {
             self

@@ -136,58 +136,15 @@ fn plain_decimal(text: &str) -> Result<String, Refusal> {
 /// PostgreSQL's 22P02, 22007 or 22008 for malformed text; 0A000 for a type whose constants are not
 /// read here.
 pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
-    let invalid = || {
-        Refusal::new(
-            "22P02",
-            format!(
-                "invalid input syntax for type {}: \"{}\"",
-                type_name(to),
-                text.chars().take(80).collect::<String>()
-            ),
-        )
-    };
+    let invalid = || invalid_syntax(text, to);
     match to {
         Type::Text | Type::Varchar(_) | Type::Uuid => Ok(Scalar::Text(if *to == Type::Uuid {
             uuid(text).ok_or_else(invalid)?
         } else {
             text.to_owned()
         })),
-        Type::Int2 | Type::Int4 | Type::Int8 => {
-            let value: i64 = text.trim().parse().map_err(|_| invalid())?;
-            let (lower, upper) = integer_range(to).ok_or_else(invalid)?;
-            if value < lower || value > upper {
-                return Err(Refusal::new(
-                    "22003",
-                    format!(
-                        "value \"{text}\" is out of range for type {}",
-                        type_name(to)
-                    ),
-                ));
-            }
-            Ok(Scalar::Int(value))
-        }
-        Type::Numeric(_) | Type::Float4 | Type::Float8 => {
-            if let Some(word) = unbounded(text) {
-                return Ok(Scalar::Decimal(word.to_owned()));
-            }
-            let plain = plain_decimal(text).map_err(|_| invalid())?;
-            let is_zero = plain.bytes().all(|b| matches!(b, b'-' | b'0' | b'.'));
-            let held = |magnitude: f64| is_zero || (magnitude > 0.0 && magnitude.is_finite());
-            let is_held = match to {
-                Type::Float4 => plain
-                    .parse::<f32>()
-                    .is_ok_and(|value| held(f64::from(value.abs()))),
-                Type::Float8 => plain.parse::<f64>().is_ok_and(|value| held(value.abs())),
-                _ => true,
-            };
-            if !is_held {
-                return Err(Refusal::new(
-                    "22003",
-                    format!("\"{text}\" is out of range for type {}", type_name(to)),
-                ));
-            }
-            Ok(Scalar::Decimal(plain))
-        }
+        Type::Int2 | Type::Int4 | Type::Int8 => parse_integer(text, to),
+        Type::Numeric(_) | Type::Float4 | Type::Float8 => parse_decimal(text, to),
         Type::Bool => match text.trim().to_ascii_lowercase().as_str() {
             word if TRUE.contains(&word) => Ok(Scalar::Bool(true)),
             word if FALSE.contains(&word) => Ok(Scalar::Bool(false)),
@@ -222,6 +179,57 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
             type_name(to)
         ))),
     }
+}
+
+fn invalid_syntax(text: &str, to: &Type) -> Refusal {
+    Refusal::new(
+        "22P02",
+        format!(
+            "invalid input syntax for type {}: \"{}\"",
+            type_name(to),
+            text.chars().take(80).collect::<String>()
+        ),
+    )
+}
+
+fn parse_integer(text: &str, to: &Type) -> Result<Scalar, Refusal> {
+    let invalid = || invalid_syntax(text, to);
+    let value: i64 = text.trim().parse().map_err(|_| invalid())?;
+    let (lower, upper) = integer_range(to).ok_or_else(invalid)?;
+    if value < lower || value > upper {
+        return Err(Refusal::new(
+            "22003",
+            format!(
+                "value \"{text}\" is out of range for type {}",
+                type_name(to)
+            ),
+        ));
+    }
+    Ok(Scalar::Int(value))
+}
+
+/// Reads a numeric or a float. A float that overflows, or that rounds to zero, is out of range.
+fn parse_decimal(text: &str, to: &Type) -> Result<Scalar, Refusal> {
+    if let Some(word) = unbounded(text) {
+        return Ok(Scalar::Decimal(word.to_owned()));
+    }
+    let plain = plain_decimal(text).map_err(|_| invalid_syntax(text, to))?;
+    let is_zero = plain.bytes().all(|b| matches!(b, b'-' | b'0' | b'.'));
+    let held = |magnitude: f64| is_zero || (magnitude > 0.0 && magnitude.is_finite());
+    let is_held = match to {
+        Type::Float4 => plain
+            .parse::<f32>()
+            .is_ok_and(|value| held(f64::from(value.abs()))),
+        Type::Float8 => plain.parse::<f64>().is_ok_and(|value| held(value.abs())),
+        _ => true,
+    };
+    if !is_held {
+        return Err(Refusal::new(
+            "22003",
+            format!("\"{text}\" is out of range for type {}", type_name(to)),
+        ));
+    }
+    Ok(Scalar::Decimal(plain))
 }
 
 /// `NaN` and the infinities, as PostgreSQL prints them.

@@ -22,8 +22,17 @@ fn word(token: &Token) -> Option<(Keyword, &str)> {
     }
 }
 
+fn only_refused() -> Refusal {
+    Refusal::unsupported("ONLY").hint(
+        "Name the table without ONLY: partitions and \
+            child tables are tables of their own here.",
+    )
+}
+
+/// Rewrites PostgreSQL's phrases that the parser does not know.
+///
 /// # Errors
-/// 0A000 for a phrase that nothing else says; 42601 for NOT NULL without IS.
+/// 0A000 for a phrase that cannot be written another way; 42601 for NOT NULL without IS.
 pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>, Refusal> {
     check_intervals(&tokens)?;
     let next = next_words(&tokens);
@@ -83,10 +92,7 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
             // A table of this name to the parser; to PostgreSQL, the table that follows without its
             // children.
             Some((Keyword::ONLY, _)) if !is_plain_only(&before) => {
-                return Err(Refusal::unsupported("ONLY").hint(
-                    "Name the table without ONLY: partitions and \
-                        child tables are tables of their own here.",
-                ));
+                return Err(only_refused());
             }
             Some((Keyword::FROM, _)) if trims(&before, &earlier) => push(&[
                 Token::SingleQuotedString(" ".to_owned()),

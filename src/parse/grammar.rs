@@ -40,9 +40,9 @@ pub(super) fn unread(sql: &str, goal: Goal, position: u32, stopped: Option<u32>)
             sqlstate::STATEMENT_TOO_COMPLEX,
             "statement is nested too deeply",
         ),
-        Verdict::Valid { prefixes: _ } => Refusal {
-            sqlstate: sqlstate::FEATURE_NOT_SUPPORTED.to_owned(),
-            ..near("unsupported syntax", &text, stopped)
+        Verdict::Valid { prefixes: _ } => {
+            let near = near("unsupported syntax", &text, stopped);
+            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, near.message).at(near.position)
         }
         .detail("PostgreSQL would read this statement; pgveil does not know this form."),
     }

@@ -26,7 +26,7 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
 pub use advisory::{Act, Advisory, Number};
 pub use balance::{arms, balance, balanced};
 pub use bind::{Bound, parameter_oid, parameter_type};
@@ -276,8 +276,7 @@ impl Fault {
                 grammar::unread(sql, goal, begins, stopped_at(&text))
             }
             Self::Refused(refusal)
-                if [sqlstate::SYNTAX_ERROR, sqlstate::FEATURE_NOT_SUPPORTED]
-                    .contains(&refusal.sqlstate.as_str()) =>
+                if matches!(refusal.kind, RefusalKind::Syntax | RefusalKind::Unsupported) =>
             {
                 // The grammar is that of queries: a first word that begins none may begin another
                 // statement.

@@ -8,7 +8,7 @@ use sqlparser::tokenizer::{
 };
 
 use super::grammar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
 
 /// What operators are made of, in PostgreSQL's lexer (scan.l).
 pub const SIGNS: &str = "+-*/<>=~!@#%^&|`?";
@@ -58,7 +58,7 @@ pub(super) fn unread(error: &TokenizerError, sql: &str) -> Refusal {
 /// A refusal of [`read`], or what is no word to PostgreSQL either, in its own words.
 pub(super) fn no_word(refusal: Refusal, sql: &str) -> Refusal {
     grammar::no_word(sql)
-        .filter(|_| refusal.sqlstate == sqlstate::SYNTAX_ERROR)
+        .filter(|_| refusal.kind == RefusalKind::Syntax)
         .unwrap_or(refusal)
 }
 

@@ -9,26 +9,29 @@ pub(in crate::resolve) mod middle_query;
 use sqlparser::ast;
 
 use super::Resolver;
-use super::expression::aggregate_call::{aggregate, aggregate_name, contains_aggregate};
-use super::expression::bare_name;
+use super::expression::aggregate_call::aggregate;
 use super::names::output_name::column_name;
-use super::names::scope::{Scope, name_of, names_of, place_of};
-use super::outer::expression::{Above, quoted};
-use super::outer::query::{Environment, ROWS, item_expr};
-use super::outer::select::{check_select, empty_select, is_ordinal, map_order, plain_table};
+use super::names::scope::Scope;
+use super::outer::expression::Above;
+use super::outer::query::Environment;
 use super::outer::uncertainty;
 use super::private::subquery::{Given, SubqueryPlace};
 use crate::ir::Uncertainty;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::relation::{Key, Release, SET_COLUMN, aggregate_column, key_column, release_alias};
 use crate::refusal::{Refusal, TextPosition, sqlstate};
+use crate::resolve::names::scope::group_expression;
+use crate::resolve::syntax::{
+    aggregate_name, bare_name, check_select, contains_aggregate, empty_select, is_distinct_rows,
+    is_ordinal, item_expr, map_order, name_of, names_of, place_of, plain_table, quoted,
+};
 use grouping::{Sets, grouping, numbered, repeated, sets};
 use middle_query::Subqueries;
 
 /// Most keys and aggregates of one release.
 const COLUMNS_MAX: usize = 100;
 
-/// What has been collected of one release while its SELECT is rewritten.
+/// One release while its SELECT is rewritten.
 pub(super) struct Cut {
     number: usize,
     scope: Scope,
@@ -41,7 +44,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// What stands above the cut for this expression; `None` to look at its parts.
+    /// The expression that replaces `expr` above the cut. `None` if its parts must be visited.
     pub(super) fn replace(
         &mut self,
         resolver: &Resolver<'_>,
@@ -141,7 +144,7 @@ impl Cut {
         self.scope.columns().any(|column| column.name == name)
     }
 
-    /// The index of the call among the release's aggregates.
+    /// The index of the aggregate among the release's aggregates. A new one is added.
     fn aggregate(
         &mut self,
         resolver: &Resolver<'_>,
@@ -182,10 +185,49 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
         check_select(select)?;
-        // Scans are numbered within their release, so that the same release of two statements is
-        // one text.
+        // Scans are numbered within their release. So the same release has the same text in every
+        // statement.
         let scans = std::mem::take(&mut self.scans);
         let select = &self.with_constants(select, environment, Subqueries::BelowAggregates)?;
+        let (mut cut, written) = self.begin_cut(select, environment)?;
+        let mut projection = Vec::new();
+        for item in &select.projection {
+            projection.push(self.cut_item(item, &mut cut, environment)?);
+        }
+        let having = select
+            .having
+            .as_ref()
+            .map(|h| self.above(h, environment, &mut Above::Cut(&mut cut)))
+            .transpose()?;
+        let named_window =
+            self.above_named_windows(&select.named_window, environment, &mut Above::Cut(&mut cut))?;
+        let order_by = order_by
+            .map(|o| self.cut_order(o, select, &mut cut, environment))
+            .transpose()?;
+        let distinct = self.cut_distinct(select, &mut cut, environment)?;
+        self.scans = scans;
+        let from = vec![release_from(&cut, &written)];
+        self.finish_cut(cut)?;
+        let above = ast::Select {
+            distinct,
+            projection,
+            from,
+            selection: having,
+            group_by: ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
+            having: None,
+            named_window,
+            window_before_qualify: select.window_before_qualify,
+            ..empty_select()
+        };
+        Ok((above, order_by))
+    }
+
+    /// The rows and keys of a release, and the grouping sets that are written more than once.
+    fn begin_cut(
+        &mut self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<(Cut, Vec<usize>), Refusal> {
         let (input, scope) = self.rows(select, environment)?;
         let mut given = Given::default();
         self.subqueries_below(
@@ -199,8 +241,8 @@ impl Resolver<'_> {
             &mut given,
         )?;
         let input = given.below(input);
-        // The number is taken now: releases of middle queries come before, those of scalar
-        // subqueries above the cut after.
+        // The release takes its number here: after the releases of its middle queries, and before
+        // those of scalar subqueries above the cut.
         let number = self.releases.len();
         self.releases.push(Release {
             input,
@@ -216,7 +258,7 @@ impl Resolver<'_> {
                 written,
             },
         ) = self.keys(select, &scope, &given)?;
-        let mut cut = Cut {
+        let cut = Cut {
             number,
             scope,
             keys,
@@ -225,42 +267,11 @@ impl Resolver<'_> {
             uncertainties: Vec::new(),
             given,
         };
+        Ok((cut, written))
+    }
 
-        let is_key_list = is_distinct_rows(select);
-        let mut projection = Vec::new();
-        for item in &select.projection {
-            projection.push(self.cut_item(item, &mut cut, environment)?);
-        }
-        let having = select
-            .having
-            .as_ref()
-            .map(|h| self.above(h, environment, &mut Above::Cut(&mut cut)))
-            .transpose()?;
-        let named_window =
-            self.above_named_windows(&select.named_window, environment, &mut Above::Cut(&mut cut))?;
-        let order_by = order_by
-            .map(|o| self.cut_order(o, select, &mut cut, environment))
-            .transpose()?;
-        let distinct = match &select.distinct {
-            Some(ast::Distinct::Distinct) if is_key_list => None,
-            Some(ast::Distinct::On(exprs)) => {
-                let exprs = exprs
-                    .iter()
-                    .map(|e| self.cut_sorted(e, select, &mut cut, environment))
-                    .collect::<Result<_, _>>()?;
-                Some(ast::Distinct::On(exprs))
-            }
-            other => other.clone(),
-        };
-        self.scans = scans;
-        let joins = match written.as_slice() {
-            [] => Vec::new(),
-            written => vec![repeated(
-                written,
-                &format!("{}_sets", release_alias(number)),
-                (!cut.sets.is_empty()).then(|| cut.reference(SET_COLUMN.to_owned())),
-            )],
-        };
+    /// Fills the release with what its SELECT turned out to need.
+    fn finish_cut(&mut self, cut: Cut) -> Result<(), Refusal> {
         let Cut {
             number,
             scope: _,
@@ -270,35 +281,37 @@ impl Resolver<'_> {
             uncertainties,
             given: _,
         } = cut;
-        let release = &mut self.releases[number];
-        (
-            release.keys,
-            release.sets,
-            release.aggregates,
-            release.uncertainties,
-        ) = (keys, sets, aggregates, uncertainties);
-        if release.keys.is_empty() && release.aggregates.is_empty() {
+        if keys.is_empty() && aggregates.is_empty() {
             return Err(Refusal::unsupported(
                 "a query of private rows without an aggregate",
             ));
         }
-        let from = vec![ast::TableWithJoins {
-            relation: release_table(number),
-            joins,
-        }];
-        let group_by = ast::GroupByExpr::Expressions(Vec::new(), Vec::new());
-        let above = ast::Select {
-            distinct,
-            projection,
-            from,
-            selection: having,
-            group_by,
-            having: None,
-            named_window,
-            window_before_qualify: select.window_before_qualify,
-            ..empty_select()
-        };
-        Ok((above, order_by))
+        let release = &mut self.releases[number];
+        release.keys = keys;
+        release.sets = sets;
+        release.aggregates = aggregates;
+        release.uncertainties = uncertainties;
+        Ok(())
+    }
+
+    /// DISTINCT above the cut. Where the SELECT list is the list of keys, its rows differ anyway.
+    fn cut_distinct(
+        &mut self,
+        select: &ast::Select,
+        cut: &mut Cut,
+        environment: &Environment,
+    ) -> Result<Option<ast::Distinct>, Refusal> {
+        Ok(match &select.distinct {
+            Some(ast::Distinct::Distinct) if is_distinct_rows(select) => None,
+            Some(ast::Distinct::On(exprs)) => {
+                let exprs = exprs
+                    .iter()
+                    .map(|e| self.cut_sorted(e, select, cut, environment))
+                    .collect::<Result<_, _>>()?;
+                Some(ast::Distinct::On(exprs))
+            }
+            other => other.clone(),
+        })
     }
 
     fn cut_item(
@@ -307,8 +320,8 @@ impl Resolver<'_> {
         cut: &mut Cut,
         environment: &Environment,
     ) -> Result<ast::SelectItem, Refusal> {
-        let expr = item_expr(item)
-            .ok_or_else(|| Refusal::denied(format!("{ROWS}; name the columns to group by")))?;
+        let expr =
+            item_expr(item).ok_or_else(|| Refusal::private_rows("name the columns to group by"))?;
         let alias = match item {
             ast::SelectItem::ExprWithAlias { expr: _, alias } => quoted(&name_of(alias)?),
             _ => quoted(&column_name(expr)),
@@ -319,8 +332,8 @@ impl Resolver<'_> {
         })
     }
 
-    /// GROUP BY: ordinals, output names and expressions, and which of them each grouping set has;
-    /// or the items of SELECT DISTINCT.
+    /// The keys of GROUP BY (ordinals, output names and expressions) and the keys of each grouping
+    /// set. For SELECT DISTINCT, the items are the keys.
     pub(super) fn keys(
         &self,
         select: &ast::Select,
@@ -329,7 +342,7 @@ impl Resolver<'_> {
     ) -> Result<(Vec<Key>, Sets), Refusal> {
         let is_distinct = is_distinct_rows(select);
         let sets = if is_distinct {
-            let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied(ROWS));
+            let shown = |i| item_expr(i).ok_or_else(|| Refusal::private_rows(""));
             vec![
                 select
                     .projection
@@ -345,7 +358,7 @@ impl Resolver<'_> {
         for set in sets {
             let mut own = Vec::new();
             for expr in set {
-                // An item is no position, and no other item's name.
+                // An item of SELECT DISTINCT is neither an ordinal nor the name of another item.
                 let expr = if is_distinct {
                     expr
                 } else {
@@ -385,7 +398,7 @@ impl Resolver<'_> {
         Ok((keys, sets))
     }
 
-    /// ORDER BY: an output name or ordinal stays; anything else is an expression over the release.
+    /// ORDER BY: output names and ordinals stay, anything else is an expression over the release.
     fn cut_order(
         &mut self,
         order_by: &ast::OrderBy,
@@ -423,20 +436,7 @@ impl Resolver<'_> {
     }
 }
 
-/// SELECT DISTINCT of plain values: its items are the keys.
-pub(super) fn is_distinct_rows(select: &ast::Select) -> bool {
-    let ungrouped =
-        matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
-    let aggregated = select.having.is_some()
-        || select
-            .projection
-            .iter()
-            .filter_map(item_expr)
-            .any(contains_aggregate);
-    matches!(select.distinct, Some(ast::Distinct::Distinct)) && ungrouped && !aggregated
-}
-
-/// The arguments of a call of GROUPING.
+/// The arguments of a GROUPING call.
 fn grouping_arguments(expr: &ast::Expr) -> Option<&[ast::FunctionArg]> {
     let ast::Expr::Function(function) = expr else {
         return None;
@@ -458,42 +458,20 @@ fn output_name(item: &ast::SelectItem) -> Result<String, Refusal> {
     }
 }
 
-/// PostgreSQL's order: an ordinal; a column in scope; an output name; an expression.
-pub(super) fn group_expression<'s>(
-    expr: &'s ast::Expr,
-    select: &'s ast::Select,
-    scope: &Scope,
-) -> Result<&'s ast::Expr, Refusal> {
-    if let ast::Expr::Value(ast::ValueWithSpan {
-        value: ast::Value::Number(text, false),
-        span: _,
-    }) = expr
-    {
-        let position = text
-            .parse::<usize>()
-            .ok()
-            .filter(|p| (1..=select.projection.len()).contains(p));
-        return position
-            .and_then(|p| item_expr(&select.projection[p - 1]))
-            .ok_or_else(|| {
-                Refusal::new(
-                    "42P10",
-                    format!("GROUP BY position {text} is not in select list"),
-                )
-            });
+/// The release in FROM, joined with the numbers of grouping sets that are written more than once.
+fn release_from(cut: &Cut, written: &[usize]) -> ast::TableWithJoins {
+    let joins = match written {
+        [] => Vec::new(),
+        written => vec![repeated(
+            written,
+            &format!("{}_sets", release_alias(cut.number)),
+            (!cut.sets.is_empty()).then(|| cut.reference(SET_COLUMN.to_owned())),
+        )],
+    };
+    ast::TableWithJoins {
+        relation: release_table(cut.number),
+        joins,
     }
-    if let Some(name) = bare_name(expr)
-        && scope.bare(&name)?.is_none()
-    {
-        for item in &select.projection {
-            if let ast::SelectItem::ExprWithAlias { expr, alias } = item
-                && name_of(alias)? == name
-            {
-                return Ok(expr);
-            }
-        }
-    }
-    Ok(expr)
 }
 
 fn release_table(number: usize) -> ast::TableFactor {

@@ -3,6 +3,7 @@
 pub(in crate::resolve) mod aggregate_call;
 mod blanks;
 mod call;
+mod common_type;
 mod desugar;
 mod enums;
 mod json_array;
@@ -13,22 +14,21 @@ pub(in crate::resolve) mod window_spec;
 mod zone;
 
 pub use call::plain_arguments;
+pub use common_type::compare;
+use common_type::{merge, of_all, unify};
 pub use enums::TypeNames;
 pub use pattern::{regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use types::{construct, type_of};
 
-use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
-
-use super::cut::middle_query::constant_number;
-use super::names::scope::{Scope, name_of, place_of};
+use super::names::scope::Scope;
 use super::session_functions::Session;
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::literal::{
-    coerce, common_type, is_unknown, number, type_name, unknown, unknown_under,
-};
+use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown_under};
 use crate::ir::relation::{ColumnInfo, ConstantId, Expr, Node};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
+use crate::resolve::syntax::{constant_number, place_of};
+use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use types::literal;
 
 /// Values of the session that expressions may name; read once a statement.
@@ -125,11 +125,12 @@ impl Expressions<'_> {
     }
 
     fn resolve(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
-        self.resolved(expr)
+        self.resolve_node(expr)
             .map_err(|refusal| refusal.within(|| place_of(expr)))
     }
 
-    fn resolved(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+    /// Each of the functions below handles some forms of expression.
+    fn resolve_node(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         use ast::Expr as E;
         if let Some((_, given)) = self
             .given
@@ -160,6 +161,19 @@ impl Expressions<'_> {
             E::Interval(interval) => self.interval(interval),
             E::UnaryOp { op, expr } => self.unary(*op, expr),
             E::BinaryOp { left, op, right } => self.binary(left, op, right),
+            E::Function(function) => self.function(function),
+            E::Subquery(_) | E::Exists { .. } | E::InSubquery { .. } => {
+                Err(Refusal::unsupported("a subquery in an expression")
+                    .hint("Join the table in FROM, or write the subquery as a derived table."))
+            }
+            other => self.resolve_predicate(other),
+        }
+    }
+
+    /// Tests, comparisons and CASE.
+    fn resolve_predicate(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+        use ast::Expr as E;
+        match expr {
             E::IsNull(e) => self.test(Function::IsNull, e),
             E::IsNotNull(e) => self.test(Function::IsNotNull, e),
             E::IsTrue(e) => self.truth(Function::IsTrue, e),
@@ -185,6 +199,32 @@ impl Expressions<'_> {
                 list,
                 negated,
             } => self.in_list(expr, list, *negated),
+            E::AnyOp {
+                left,
+                compare_op,
+                right,
+                is_some: _,
+            } => self.any_of(left, compare_op, right),
+            E::AllOp {
+                left,
+                compare_op,
+                right,
+            } => self.all_of(left, compare_op, right),
+            E::Case {
+                case_token: _,
+                end_token: _,
+                operand,
+                conditions,
+                else_result,
+            } => self.case(operand.as_deref(), conditions, else_result.as_deref()),
+            other => self.resolve_match(other),
+        }
+    }
+
+    /// LIKE, ILIKE and SIMILAR TO.
+    fn resolve_match(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+        use ast::Expr as E;
+        match expr {
             E::Like {
                 negated,
                 any: false,
@@ -237,24 +277,14 @@ impl Expressions<'_> {
                 escape_char.as_deref(),
                 *negated,
             ),
-            E::AnyOp {
-                left,
-                compare_op,
-                right,
-                is_some: _,
-            } => self.any_of(left, compare_op, right),
-            E::AllOp {
-                left,
-                compare_op,
-                right,
-            } => self.all_of(left, compare_op, right),
-            E::Case {
-                case_token: _,
-                end_token: _,
-                operand,
-                conditions,
-                else_result,
-            } => self.case(operand.as_deref(), conditions, else_result.as_deref()),
+            other => self.resolve_grammar(other),
+        }
+    }
+
+    /// Functions with a grammar of their own.
+    fn resolve_grammar(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+        use ast::Expr as E;
+        match expr {
             E::Extract {
                 field,
                 syntax: _,
@@ -276,17 +306,12 @@ impl Expressions<'_> {
                 "timezone",
                 vec![self.value(time_zone)?, self.resolve(timestamp)?],
             ),
-            E::Function(function) => self.function(function),
-            E::Subquery(_) | E::Exists { .. } | E::InSubquery { .. } => {
-                Err(Refusal::unsupported("a subquery in an expression")
-                    .hint("Join the table in FROM, or write the subquery as a derived table."))
-            }
-            other => self.of_text(other),
+            other => self.resolve_text_function(other),
         }
     }
 
-    /// Functions of text with a grammar of their own.
-    fn of_text(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+    /// Functions of texts with a grammar of their own.
+    fn resolve_text_function(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         use ast::Expr as E;
         match expr {
             E::Position { expr, r#in } => {
@@ -338,12 +363,8 @@ impl Expressions<'_> {
     }
 
     fn column(&self, parts: &[ast::Ident]) -> Result<Expr, Refusal> {
-        let missing = |refusal: &Refusal| {
-            [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE]
-                .contains(&refusal.sqlstate.as_str())
-        };
         let id = match self.scope.find(parts) {
-            Err(refusal) if missing(&refusal) => self
+            Err(refusal) if refusal.kind == RefusalKind::UnknownName => self
                 .outer
                 .iter()
                 .find_map(|scope| scope.find(parts).ok())
@@ -567,69 +588,5 @@ fn ends_in_prefix(expr: &ast::Expr) -> bool {
             right,
         } => ends_in_prefix(right),
         _ => false,
-    }
-}
-
-/// A comparison, its operands brought to one type.
-///
-/// # Errors
-/// 42883 and 0A000 where there is none, or it depends on the session's zone.
-pub fn compare(
-    constants: &Constants,
-    function: Function,
-    left: Expr,
-    right: Expr,
-    symbol: &str,
-) -> Result<Expr, Refusal> {
-    constants.require_one_zone([&left.data_type, &right.data_type], symbol)?;
-    let operands = unify(blanks::compared(vec![left, right])?, symbol)?;
-    Ok(Expr::call(function, operands, Type::Bool))
-}
-
-fn merge(function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
-    let arguments = unify(arguments, name)?;
-    let data_type = of_all(&arguments)
-        .ok_or_else(|| Refusal::new(sqlstate::SYNTAX_ERROR, format!("{name} needs arguments")))?;
-    Ok(Expr::call(function, arguments, data_type))
-}
-
-/// The type that holds any of these values of one type: a constant among them may have more digits
-/// or characters than the others.
-fn of_all(values: &[Expr]) -> Option<Type> {
-    let first = values.first()?.data_type.clone();
-    let is_written = |e: &Expr| e.as_literal().is_some();
-    Some(match first {
-        Type::Numeric(_) if values.iter().any(is_written) => Type::Numeric(None),
-        Type::Varchar(_) if values.iter().any(is_written) => Type::Varchar(None),
-        _ => first,
-    })
-}
-
-/// Brings all to their common type. Integers of unlike width are cast too: widening cannot fail.
-fn unify(exprs: Vec<Expr>, place: &str) -> Result<Vec<Expr>, Refusal> {
-    let mut common = unknown();
-    for expr in &exprs {
-        common = common_type(&common, &expr.data_type).ok_or_else(|| {
-            let (a, b) = (type_name(&common), type_name(&expr.data_type));
-            Refusal::unsupported(format!("{place} between {a} and {b}"))
-                .hint("Cast one side so that both have the same type.")
-        })?;
-    }
-    if is_unknown(&common) {
-        common = Type::Text;
-    }
-    // A constant is as long as it is written.
-    let is_written = |e: &Expr| is_unknown(&e.data_type) && e.node != Node::Literal(None);
-    if matches!(common, Type::Char(_)) && exprs.iter().any(is_written) {
-        common = Type::Char(None);
-    }
-    exprs.into_iter().map(|e| coerce(e, &common)).collect()
-}
-
-/// The identifier's name, where the expression is a bare one.
-pub fn bare_name(expr: &ast::Expr) -> Option<String> {
-    match expr {
-        ast::Expr::Identifier(ident) => name_of(ident).ok(),
-        _ => None,
     }
 }

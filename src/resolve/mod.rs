@@ -10,10 +10,11 @@ pub(crate) mod outer;
 pub(crate) mod private;
 mod recursion;
 pub(crate) mod session_functions;
+pub(crate) mod syntax;
 
 pub use expression::{Constants, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use names::attribute_call::check_dotted;
-pub use outer::select::{empty_select, plain_table};
+pub use syntax::{empty_select, plain_table, unnested};
 
 pub use outer::query::is_preview;
 
@@ -23,7 +24,6 @@ use crate::ir::MiddleQuery;
 use crate::ir::Query;
 use crate::ir::Release;
 use crate::ir::TableId;
-pub use private::subquery::unnested;
 pub use session_functions::Session;
 
 use crate::catalog::Type;

@@ -2,10 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast;
-
-use super::names::scope::{name_of, names_of};
 use crate::refusal::Refusal;
+use crate::resolve::syntax::{name_of, names_of};
+use sqlparser::ast;
 
 /// Whether FROM, anywhere in the query, has a bare name of one of these.
 ///

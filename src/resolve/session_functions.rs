@@ -1,9 +1,8 @@
 //! What a session asks of itself and of its server: `pg_backend_pid()`, `version()` and their kin,
 //! as constants of the statement. The shadow would tell of its own.
 
+use crate::resolve::syntax::names_of;
 use sqlparser::ast;
-
-use super::names::scope::names_of;
 
 /// What the server tells a session of itself, and of the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

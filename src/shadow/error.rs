@@ -48,10 +48,8 @@ fn refusal(code: &str, error: &DbError) -> Refusal {
         Some(ErrorPosition::Internal { .. }) | None => None,
     };
     Refusal {
-        sqlstate: code.to_owned(),
-        message: error.message().to_owned(),
         detail: error.detail().map(str::to_owned),
         hint: error.hint().map(str::to_owned),
-        position,
+        ..Refusal::new(code, error.message()).at(position)
     }
 }

@@ -9,7 +9,7 @@ use sqlparser::parser::Parser;
 
 use super::{Facts, names};
 use crate::refusal::Refusal;
-use crate::resolve::names::scope::names_of;
+use crate::resolve::syntax::names_of;
 
 /// Functions that would tell of the shadow's server, or change its session: in FROM, where nothing
 /// is put in their place, they are refused.

@@ -8,8 +8,8 @@ use sqlparser::ast;
 use super::names;
 use crate::policy::{Policy, VIEW_SCHEMA, view};
 use crate::refusal::Refusal;
-use crate::resolve::names::scope::{name_of, names_of};
 use crate::resolve::outer::allow_list;
+use crate::resolve::syntax::{name_of, names_of};
 
 /// Schemas that are PostgreSQL's own.
 pub(super) const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];

@@ -10,10 +10,9 @@ use super::{Facts, names};
 use crate::parse::{SIGNS, Statement, parse};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::names::output_name::column_name;
-use crate::resolve::names::scope::{name_of, names_of};
 use crate::resolve::outer::allow_list;
-use crate::resolve::outer::select::{check_select, plain_alias};
 use crate::resolve::session_functions::Session;
+use crate::resolve::syntax::{check_select, name_of, names_of, plain_alias};
 
 pub(super) struct Walk<'a> {
     pub(super) facts: &'a Facts,

@@ -205,6 +205,7 @@ fn of_execute(stop: Outcome) -> Outcome {
             detail,
             hint,
             position,
+            kind,
         }) => {
             let message = message.replace(
                 "are not allowed in VALUES",
@@ -216,6 +217,7 @@ fn of_execute(stop: Outcome) -> Outcome {
                 detail,
                 hint,
                 position,
+                kind,
             })
         }
         stop @ (Outcome::Fatal(_) | Outcome::Closed) => stop,

@@ -280,6 +280,7 @@ fn fields(severity: &str, refusal: &Refusal) -> Vec<(u8, String)> {
         detail,
         hint,
         position,
+        kind: _,
     } = refusal;
     let mut fields = vec![
         (b'S', severity.to_owned()),

@@ -88,20 +88,7 @@ pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, No
             let characters = characters
                 .first()
                 .map_or(Ok(" "), |c| compared(subject, c))?;
-            let is_trimmed = |c: char| characters.contains(c);
-            let left = if function == F::TrimRight {
-                subject
-            } else {
-                subject.trim_start_matches(is_trimmed)
-            };
-            shown(
-                if function == F::TrimLeft {
-                    left
-                } else {
-                    left.trim_end_matches(is_trimmed)
-                }
-                .to_owned(),
-            )
+            shown(trimmed(function, subject, characters))
         }
         (F::Concatenate, [other]) => shown(format!("{subject}{}", text(other)?)),
         (F::Position, [wanted]) => match subject.find(text(wanted)?) {
@@ -136,6 +123,21 @@ pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, No
         }
         _ => Err(NotEvaluable),
     }
+}
+
+fn trimmed(function: Function, subject: &str, characters: &str) -> String {
+    let is_trimmed = |c: char| characters.contains(c);
+    let left = if function == Function::TrimRight {
+        subject
+    } else {
+        subject.trim_start_matches(is_trimmed)
+    };
+    if function == Function::TrimLeft {
+        left
+    } else {
+        left.trim_end_matches(is_trimmed)
+    }
+    .to_owned()
 }
 
 fn capitalized(text: &str) -> String {

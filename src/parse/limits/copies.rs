@@ -1,7 +1,7 @@
-//! What is read several times. PostgreSQL copies the subject of an IN for each item that is no
-//! constant, and that of BETWEEN; the resolver reads operands of BETWEEN, of a CASE with an
-//! operand, and of rows that are compared, more than once. A few dozen of these within each other
-//! would take any time and memory.
+//! Limits on operands that are read several times. PostgreSQL copies the subject of an IN for each
+//! item that is not a constant, and the subject of BETWEEN. The resolver reads some operands more
+//! than once: of BETWEEN, of a CASE with an operand, and of row comparisons. Nesting a few dozen of
+//! these would take unbounded time and memory.
 
 use std::ops::ControlFlow;
 
@@ -9,11 +9,11 @@ use sqlparser::ast::{self, Expr};
 
 use crate::refusal::{Refusal, sqlstate};
 
-/// Most readings of all expressions of a statement together.
+/// Most readings of all expressions of a statement.
 const READINGS_MAX: u64 = 100_000;
 
 /// # Errors
-/// 54001 where too much would be read again and again.
+/// 54001 if expressions would be read too often.
 pub(in crate::parse) fn check(query: &ast::Query) -> Result<(), Refusal> {
     let mut readings = Readings {
         all: 0,
@@ -35,9 +35,9 @@ pub(in crate::parse) fn check(query: &ast::Query) -> Result<(), Refusal> {
 
 struct Readings {
     all: u64,
-    /// How often what stands in each open expression is read.
+    /// How often the contents of each open expression are read.
     open: Vec<u64>,
-    /// Operands that are still to come, and how often each is read.
+    /// Operands not yet visited, and how often each is read.
     copied: Vec<(*const Expr, u64)>,
 }
 
@@ -105,7 +105,7 @@ fn copied(expr: &Expr) -> Vec<(&Expr, usize)> {
     }
 }
 
-/// Whether it reads nothing, and calls nothing.
+/// Whether the expression reads no column and calls no function.
 pub fn is_constant(expr: &Expr) -> bool {
     match expr {
         Expr::Value(_) | Expr::TypedString { .. } => true,

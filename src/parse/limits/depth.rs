@@ -1,46 +1,45 @@
-//! Bounds how deep a statement's tree can be before it is parsed. The parser counts nesting, but
-//! `1 + 1 + 1 + …` is as deep a tree without any, and everything that walks it afterwards
-//! (printing, comparing, dropping) is recursive: one statement could overflow the stack of the
-//! whole proxy.
+//! Limits the depth of a statement's tree before it is parsed. The parser limits nesting. But `1 +
+//! 1 + 1 + …` makes a deep tree without nesting, and later walks of the tree (printing, comparing,
+//! dropping) are recursive. One statement could overflow the stack of the whole proxy.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use crate::refusal::{Refusal, sqlstate};
 
-/// Most operators and keywords, those of nested parts counted with what is around them, between a
-/// statement and anything in it.
+/// Most operators and keywords between a statement and any of its parts. Those of nested parts are
+/// added to those around them.
 const LENGTH_MAX: u32 = 250;
 
-/// How often what stands deepest may be read, as a power of two: the parser reads some constructs
-/// in one way to their end, and then anew in another.
+/// How often the deepest part may be read, as a power of two. The parser reads some constructs to
+/// their end in one way, and then again in another.
 const RETRIES_MAX: usize = 8;
 
-/// Stack that walking the deepest tree within that length takes, with a wide margin. A thread that
-/// has four times as much never makes room in passing.
+/// Stack needed to walk the deepest tree of that length, with a wide margin. A thread with four
+/// times as much never has to grow its stack.
 pub const STACK_BYTES: usize = 8 << 20;
 
-/// Runs what walks a whole tree where there is room for it: a thread's own stack may be small.
+/// Runs a walk of a whole tree with enough stack: a thread's own stack may be small.
 pub fn with_room<T>(walk: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_BYTES, 4 * STACK_BYTES, walk)
 }
 
-/// Levels that an arm of a set operation may lie below it for each UNION, INTERSECT or EXCEPT: each
-/// holds a whole query.
+/// Levels that each UNION, INTERSECT or EXCEPT may add to the depth of its arms: each arm holds a
+/// whole query.
 pub(in crate::parse) const SET_LEVELS: u32 = 6;
 
-/// What is open at a place of the text: how high the tree of it may be.
+/// An open construct, and the height that its tree may have.
 #[derive(Default)]
 struct Open {
     is_case: bool,
-    /// Operators and keywords since the last thing that stands beside, and the highest of what
-    /// brackets and CASE hold among them.
+    /// Operators and keywords since the last sibling began, plus the highest of the brackets and
+    /// CASEs among them.
     length: u32,
     within: u32,
-    /// The highest of what stood beside.
+    /// The height of the highest sibling so far.
     beside: u32,
     set_operations: u32,
-    /// Each may be within the one before: the parser calls itself for those that have no ON.
+    /// Joins may nest: the parser calls itself for those without ON.
     joins: u32,
 }
 
@@ -49,7 +48,7 @@ impl Open {
         self.length = self.length.saturating_add(1);
     }
 
-    /// What comes now stands beside what was.
+    /// Begins a new sibling.
     fn part(&mut self) {
         self.beside = self.beside.max(self.length.saturating_add(self.within));
         (self.length, self.within) = (0, 0);
@@ -63,7 +62,7 @@ impl Open {
     }
 }
 
-/// Never empty: the last is the statement itself.
+/// Never empty: the last one is the statement itself.
 struct Heights(Vec<Open>);
 
 impl Heights {
@@ -78,7 +77,7 @@ impl Heights {
         });
     }
 
-    /// Nothing is closed that was not opened.
+    /// Ignores a closing bracket without an opening one.
     fn close(&mut self) {
         if self.0.len() > 1
             && let Some(closed) = self.0.pop()
@@ -94,7 +93,7 @@ impl Heights {
         self.0.len() > 1 && self.0.last().is_some_and(|open| open.is_case)
     }
 
-    /// The whole statement's; the next one begins.
+    /// Returns the height of the whole statement; then the next one begins.
     fn end(&mut self) -> u32 {
         while self.0.len() > 1 {
             self.close();
@@ -142,7 +141,7 @@ fn read(heights: &mut Heights, token: &Token, before: &Token) -> Result<(), Refu
         (Token::Word(_), Keyword::END) if heights.closes_case() => heights.close(),
         (Token::LParen | Token::LBracket | Token::LBrace, _) => heights.begin(false),
         (Token::RParen | Token::RBracket | Token::RBrace, _) => {
-            // A CASE within the brackets ends with them.
+            // A closing bracket also ends the CASEs opened inside it.
             while heights.closes_case() {
                 heights.close();
             }
@@ -162,18 +161,18 @@ fn read(heights: &mut Heights, token: &Token, before: &Token) -> Result<(), Refu
     Ok(())
 }
 
-/// What neither opens nor closes.
+/// A token that neither opens nor closes a construct.
 fn beside_or_below(heights: &mut Heights, token: &Token, before: &Token) {
-    // The branches of a CASE stand side by side.
+    // The branches of a CASE are siblings.
     let is_branch = heights.closes_case() && surely_ends_a_value(before);
     let Some(open) = heights.top() else { return };
     match (token, keyword(token)) {
-        // Members of a list stand side by side.
+        // The members of a list are siblings.
         (Token::Comma, _) => open.part(),
         (Token::Word(_), Keyword::WHEN) if is_branch => open.part(),
         (Token::Word(_), Keyword::NoKeyword) => {}
         (Token::Word(_), Keyword::JOIN) => open.joins = open.joins.saturating_add(1),
-        // Terms too, of a chain that is balanced once it is parsed.
+        // So are the terms of AND and OR: their chain is balanced after parsing.
         (Token::Word(_), Keyword::AND | Keyword::OR) => open.part(),
         (Token::Word(_), Keyword::ALL) if keyword(before) == Keyword::UNION => {
             open.set_operations = open.set_operations.saturating_sub(1)
@@ -186,7 +185,7 @@ fn beside_or_below(heights: &mut Heights, token: &Token, before: &Token) {
     }
 }
 
-/// Behind anything else, a word is an operand: WHEN too, to the parser.
+/// After any other token a word is an operand. To the parser, even WHEN is.
 pub(in crate::parse) fn surely_ends_a_value(before: &Token) -> bool {
     match before {
         Token::Word(_) => {
@@ -209,7 +208,7 @@ pub(in crate::parse) fn surely_ends_a_value(before: &Token) -> bool {
     }
 }
 
-/// No quoted name is one.
+/// The keyword of a token. A quoted name is never a keyword.
 pub(in crate::parse) fn keyword(token: &Token) -> Keyword {
     if let Token::Word(Word {
         value: _,
@@ -224,14 +223,14 @@ pub(in crate::parse) fn keyword(token: &Token) -> Keyword {
 }
 
 /// # Errors
-/// 54001 where too much would be read again and again.
+/// 54001 if a part would be read too often.
 fn check_retries(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
     let tokens: Vec<&Token> = tokens
         .iter()
         .map(|token| &token.token)
         .filter(|token| !matches!(token, Token::Whitespace(_)))
         .collect();
-    // At each open parenthesis, what it and those around it weigh.
+    // For each open parenthesis, its weight plus that of those around it.
     let mut open: Vec<usize> = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         match token {
@@ -262,8 +261,8 @@ fn check_retries(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a parenthesis weighs, by what stands before it and first in it. Of what PostgreSQL takes,
-/// `IN (SELECT …)` is read once.
+/// The weight of a parenthesis, given the word before it and the first token in it. In the forms
+/// that PostgreSQL accepts, `IN (SELECT …)` is read once.
 fn retries(before: Keyword, first: Option<&Token>) -> usize {
     match (before, first) {
         (Keyword::POSITION, _) | (Keyword::IN, Some(Token::LParen)) => 2,

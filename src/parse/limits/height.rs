@@ -1,5 +1,5 @@
-//! How high a parsed statement is. What walks it afterwards (printing, comparing, dropping,
-//! resolving) calls itself at each level.
+//! Limits the height of a parsed statement. Walks of it (printing, comparing, dropping, resolving)
+//! are recursive.
 
 use std::ops::ControlFlow;
 
@@ -9,15 +9,16 @@ use super::depth;
 use super::depth::SET_LEVELS;
 use crate::refusal::Refusal;
 
-/// Most expressions, queries and relations within one another. [`chain`] lets no statement through
-/// that is higher, but for words that it takes for others than the parser does.
+/// Most nested expressions, queries and relations. [`chain`] refuses higher statements before
+/// parsing, unless it takes words for something else than the parser does.
 const HEIGHT_MAX: usize = 300;
 
-/// Stack that a parser, this check and dropping the tree take for each word: a tree has no more
-/// levels than words. In a debug build some 3 KiB were seen.
+/// Stack that the parser, this check and dropping the tree take for each word. A tree has at most
+/// as many levels as words. A debug build was seen to take 3 KiB.
 const WORD_BYTES: usize = 4 << 10;
 
-/// Runs what parses so many words, and checks what it has parsed before anything else walks it.
+/// Runs a parser of that many words with enough stack, and checks its result before anything else
+/// walks it.
 pub(in crate::parse) fn with_room_for<T>(words: usize, parse: impl FnOnce() -> T) -> T {
     let most = words.saturating_mul(WORD_BYTES);
     stacker::maybe_grow(
@@ -58,7 +59,7 @@ impl Height {
     }
 }
 
-/// How many set operations stand within one another, by their operands alone.
+/// The number of nested set operations, counted along their operands.
 fn set_operations(body: &SetExpr) -> usize {
     let (mut most, mut left) = (0, vec![(body, 0)]);
     while let Some((body, around)) = left.pop() {
@@ -112,7 +113,7 @@ impl ast::Visitor for Height {
 mod tests {
     use crate::parse::parse;
 
-    /// Words that the parser takes for names: what is counted of the words alone is told otherwise.
+    /// The parser takes some words for names. So a count of the words alone differs.
     #[test]
     fn no_word_hides_a_level() {
         let cases = (0..50).fold("1".to_owned(), |inner, _| {

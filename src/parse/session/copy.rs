@@ -285,22 +285,7 @@ impl Options {
             "csv" => true,
             "text" => false,
             "binary" => {
-                for (name, is_given, state) in [
-                    ("DELIMITER", delimiter.is_some(), sqlstate::SYNTAX_ERROR),
-                    ("NULL", null.is_some(), sqlstate::SYNTAX_ERROR),
-                    (
-                        "HEADER",
-                        header == Some(true),
-                        sqlstate::FEATURE_NOT_SUPPORTED,
-                    ),
-                ] {
-                    if is_given {
-                        return Err(Refusal::new(
-                            state,
-                            format!("cannot specify {name} in BINARY mode"),
-                        ));
-                    }
-                }
+                check_binary(delimiter.is_some(), null.is_some(), header == Some(true))?;
                 csv_only(&quote, &escape, &force)?;
                 return Ok(CopyFormat::Binary);
             }
@@ -317,30 +302,8 @@ impl Options {
                 .as_deref()
                 .unwrap_or(if is_csv { "," } else { "\t" }),
         )?;
-        let null = null.unwrap_or_else(|| {
-            if is_csv {
-                String::new()
-            } else {
-                "\\N".to_owned()
-            }
-        });
-        if matches!(delimiter, b'\n' | b'\r') {
-            return Err(invalid(
-                "COPY delimiter cannot be newline or carriage return",
-            ));
-        }
-        if null.contains(['\n', '\r']) {
-            return Err(invalid(
-                "COPY null representation cannot use newline or carriage return",
-            ));
-        }
-        // In text these letters would make an escape of a value's own characters.
-        if !is_csv && b"\\.abcdefghijklmnopqrstuvwxyz0123456789".contains(&delimiter) {
-            return Err(invalid(&format!(
-                "COPY delimiter cannot be \"{}\"",
-                char::from(delimiter)
-            )));
-        }
+        let null = null.unwrap_or_else(|| if is_csv { "" } else { "\\N" }.to_owned());
+        check_line(delimiter, &null, is_csv)?;
         let style = Style {
             delimiter,
             null,
@@ -376,6 +339,45 @@ impl Options {
         }
         Ok(chosen)
     }
+}
+
+/// Options that the binary format does not take.
+fn check_binary(has_delimiter: bool, has_null: bool, has_header: bool) -> Result<(), Refusal> {
+    for (name, is_given, state) in [
+        ("DELIMITER", has_delimiter, sqlstate::SYNTAX_ERROR),
+        ("NULL", has_null, sqlstate::SYNTAX_ERROR),
+        ("HEADER", has_header, sqlstate::FEATURE_NOT_SUPPORTED),
+    ] {
+        if is_given {
+            return Err(Refusal::new(
+                state,
+                format!("cannot specify {name} in BINARY mode"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The delimiter and the null text do not break lines or escapes.
+fn check_line(delimiter: u8, null: &str, is_csv: bool) -> Result<(), Refusal> {
+    if matches!(delimiter, b'\n' | b'\r') {
+        return Err(invalid(
+            "COPY delimiter cannot be newline or carriage return",
+        ));
+    }
+    if null.contains(['\n', '\r']) {
+        return Err(invalid(
+            "COPY null representation cannot use newline or carriage return",
+        ));
+    }
+    // In the text format, a backslash before one of these letters in a value would be an escape.
+    if !is_csv && b"\\.abcdefghijklmnopqrstuvwxyz0123456789".contains(&delimiter) {
+        return Err(invalid(&format!(
+            "COPY delimiter cannot be \"{}\"",
+            char::from(delimiter)
+        )));
+    }
+    Ok(())
 }
 
 fn csv_only(

@@ -1,9 +1,9 @@
-//! Shape probes: queries that are empty whatever the tables hold (`LIMIT 0`, `WHERE 1 = 0`,
-//! `WHERE false`). Only literals fold, never ranges.
+//! Queries that return no rows whatever the tables hold (`LIMIT 0`, `WHERE 1 = 0`, `WHERE false`);
+//! tools send them to learn the columns. Only literals are evaluated, never ranges.
 
 use sqlparser::ast;
 
-/// The statement ends in `LIMIT 0`.
+/// Whether the statement ends in `LIMIT 0`.
 pub(in crate::resolve) fn has_limit_zero(query: &ast::Query) -> bool {
     match &query.limit_clause {
         Some(ast::LimitClause::LimitOffset {
@@ -16,8 +16,8 @@ pub(in crate::resolve) fn has_limit_zero(query: &ast::Query) -> bool {
     }
 }
 
-/// A constant where a whole number is wanted: `0`, `'0'`, and `CAST(E'0' AS bigint)`, as a bound
-/// parameter is written.
+/// The value of a constant where a whole number is expected: `0`, `'0'`, and `CAST(E'0' AS
+/// bigint)`, which is how a bound parameter is written.
 pub(in crate::resolve) fn whole_number(expr: &ast::Expr) -> Option<i64> {
     use ast::DataType as D;
     match expr {
@@ -42,7 +42,7 @@ pub(in crate::resolve) fn whole_number(expr: &ast::Expr) -> Option<i64> {
     }
 }
 
-/// The condition is false by its literals alone.
+/// Whether the condition is false because of its literals alone.
 pub(in crate::resolve) fn is_constant_false(condition: Option<&ast::Expr>) -> bool {
     match condition {
         Some(ast::Expr::Nested(inner)) => is_constant_false(Some(inner)),

@@ -1,5 +1,5 @@
-//! What a query is before it is resolved: whether it reads private rows, and whether it can have
-//! rows at all.
+//! Facts about a query before it is resolved: whether it reads private rows, and whether it can
+//! return rows at all.
 
 pub(in crate::resolve) mod empty_query;
 pub(in crate::resolve) mod unit_rows;

@@ -1,9 +1,9 @@
-//! What a query's rows are, by names alone: whether they are rows of private tables, and which
-//! columns tell one unit from another. The cut depends on it: a GROUP BY that keeps units apart is
-//! a step on the way to a release, any other is the release.
+//! Facts about a query's rows, found by names alone: whether they are private, and which columns
+//! identify the unit. The cut depends on them. A GROUP BY that keeps units apart is a step towards
+//! a release; any other GROUP BY is the release.
 //!
-//! Nothing here is trusted for privacy: `analyze` adds the unit to every such step. A wrong guess
-//! gives another answer than PostgreSQL's, or a refusal.
+//! Privacy does not rely on these facts: `analyze` adds the unit to every such step. A wrong guess
+//! leads to an answer that differs from PostgreSQL's, or to a refusal.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -14,28 +14,28 @@ use crate::ir::relation::{ColumnId, TableId};
 use crate::policy::Protection;
 use crate::refusal::Refusal;
 use crate::resolve::Resolver;
-use crate::resolve::cut::{group_expression, is_distinct_rows};
-use crate::resolve::names::scope::{Item, Named, Scope, name_of, names_of};
-use crate::resolve::outer::query::{
-    Environment, Named as Source, Recursion, is_aggregated, item_expr,
-};
+use crate::resolve::names::scope::group_expression;
+use crate::resolve::names::scope::{Item, Named, Scope};
+use crate::resolve::outer::query::{Environment, Named as Source, Recursion};
 use crate::resolve::recursion::names_any;
+use crate::resolve::syntax::{is_aggregated, is_distinct_rows, item_expr, name_of, names_of};
 
-/// What equal values of a column have in common.
+/// What rows with equal values in a column have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Common {
     Unit,
-    /// The row of a private table with this value in the column of this position.
+    /// The row of a private table that has this value in the column at this position.
     Row(TableId, usize),
 }
 
-/// What is known of one column.
+/// The facts about one column.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct ColumnFacts {
     /// Equal values belong to one unit: the unit itself, a key along its path, or a one-column key
     /// of a private table.
     determines: Option<Common>,
-    /// A private table's column: which mention of the table, the table, the column's position.
+    /// The column of a private table: which mention of the table, the table, and the column's
+    /// position.
     origin: Option<(u64, TableId, usize)>,
 }
 
@@ -48,7 +48,7 @@ pub struct QueryRows {
 }
 
 impl QueryRows {
-    /// Those of a WITH where it is named.
+    /// The rows of a common table expression at a place that names it.
     fn mentioned_at(&self, place: &ast::TableFactor) -> Self {
         let mut rows = self.clone();
         for (mention, _, _) in rows
@@ -62,7 +62,7 @@ impl QueryRows {
     }
 }
 
-/// What FROM brings into scope; the scope's ids are indexes into `facts`.
+/// The names that FROM brings into scope. The scope's ids are indexes into `facts`.
 #[derive(Debug, Default)]
 struct Shape {
     private: bool,
@@ -87,8 +87,8 @@ impl Shape {
         }
     }
 
-    /// Both sides beside each other, the columns of these names folded; a column of a side that may
-    /// be missing determines nothing.
+    /// Joins both sides and merges the columns of these names. A column of a side that may be
+    /// missing determines nothing.
     fn beside(&mut self, mut right: Self, keeps_left: bool, keeps_right: bool, folded: &[String]) {
         if !keeps_left {
             self.facts
@@ -144,7 +144,7 @@ impl Resolver<'_> {
         self.rows_of_body(&query.body, &environment)
     }
 
-    /// What WITH adds to the names in sight.
+    /// The environment with the definitions of WITH.
     pub(in crate::resolve) fn environment_of(
         &self,
         with: Option<&ast::With>,
@@ -165,7 +165,7 @@ impl Resolver<'_> {
                 false => environment.clone(),
             };
             let rows = self.rows_of(&cte.query, &inside)?;
-            // Only what its rows are is read of this one.
+            // Only the facts about its rows are read from this definition.
             let opened = (!rows.private).then(|| cte.clone());
             environment = match (names_itself, opened) {
                 (true, Some(opened)) => {
@@ -213,7 +213,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether a column in the same place of both arms tells units apart.
+    /// Whether a column at the same position in both arms identifies the unit.
     pub(in crate::resolve) fn set_tells_apart(
         &self,
         left: &ast::SetExpr,
@@ -346,7 +346,7 @@ impl Resolver<'_> {
         }))
     }
 
-    /// A whole NOT NULL key of one mention of a table is among the columns.
+    /// Whether the columns hold a whole NOT NULL key of one mention of a table.
     fn holds_key(&self, mention: u64, table: TableId, facts: &[ColumnFacts]) -> bool {
         let policy = &self.policy.tables[table.0];
         policy.unique_keys.iter().any(|key| {
@@ -363,7 +363,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// Whether FROM holds a private table, at any depth that no release cuts off.
+    /// Whether FROM reads a private table, at any depth outside releases.
     pub(in crate::resolve) fn reads_private(
         &self,
         select: &ast::Select,
@@ -429,8 +429,8 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<Shape, Refusal> {
         match factor {
-            // Decorations are judged where the table is read; a name with arguments is a function,
-            // whose arguments are expressions.
+            // Other clauses are checked where the table is read. A name with arguments is a
+            // function, whose arguments are expressions.
             ast::TableFactor::Table {
                 name,
                 alias,
@@ -443,37 +443,7 @@ impl Resolver<'_> {
                 sample: _,
                 index_hints: _,
             } => {
-                let (own, rows) = match self.lookup(name, environment)? {
-                    Source::Cte(definition) => {
-                        let own = names_of(name)?.pop().unwrap_or_default();
-                        (
-                            own,
-                            renamed(
-                                definition.rows.mentioned_at(factor),
-                                Some(&definition.cte.alias),
-                            )?,
-                        )
-                    }
-                    Source::Table(table) => (
-                        self.policy.tables[table.0].name.clone(),
-                        self.rows_of_table(table, factor),
-                    ),
-                    Source::View(view) => {
-                        let columns = view
-                            .view()
-                            .columns
-                            .iter()
-                            .map(|(name, _)| ((*name).to_owned(), ColumnFacts::default()))
-                            .collect();
-                        (
-                            view.view().name.to_owned(),
-                            QueryRows {
-                                private: false,
-                                columns,
-                            },
-                        )
-                    }
-                };
+                let (own, rows) = self.rows_of_name(name, factor, environment)?;
                 aliased(own, rows, alias.as_ref())
             }
             ast::TableFactor::Derived {
@@ -510,6 +480,39 @@ impl Resolver<'_> {
         }
     }
 
+    /// The name and the rows of a table, a common table expression or a view in FROM.
+    fn rows_of_name(
+        &self,
+        name: &ast::ObjectName,
+        mention: &ast::TableFactor,
+        environment: &Environment,
+    ) -> Result<(String, QueryRows), Refusal> {
+        Ok(match self.lookup(name, environment)? {
+            Source::Cte(definition) => {
+                let own = names_of(name)?.pop().unwrap_or_default();
+                let rows = definition.rows.mentioned_at(mention);
+                (own, renamed(rows, Some(&definition.cte.alias))?)
+            }
+            Source::Table(table) => (
+                self.policy.tables[table.0].name.clone(),
+                self.rows_of_table(table, mention),
+            ),
+            Source::View(view) => {
+                let columns = view
+                    .view()
+                    .columns
+                    .iter()
+                    .map(|(name, _)| ((*name).to_owned(), ColumnFacts::default()))
+                    .collect();
+                let rows = QueryRows {
+                    private: false,
+                    columns,
+                };
+                (view.view().name.to_owned(), rows)
+            }
+        })
+    }
+
     fn rows_of_table(&self, id: TableId, mention: &ast::TableFactor) -> QueryRows {
         let table = &self.policy.tables[id.0];
         let private = self.is_private(id);
@@ -533,7 +536,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What rows with equal values in this column have in common, where that is of one unit.
+    /// What rows with equal values in this column have in common, if they belong to one unit.
     fn common(&self, id: TableId, at: usize) -> Option<Common> {
         let table = &self.policy.tables[id.0];
         let Protection::Private(unit) = &table.protection else {
@@ -570,8 +573,8 @@ impl Resolver<'_> {
     }
 }
 
-/// The place in the text of a mention tells two scans of one table apart, also within a WITH that
-/// is named twice.
+/// The position of a mention in the text distinguishes two scans of one table, also within a common
+/// table expression that is named twice.
 fn mention_at(within: u64, place: &ast::TableFactor) -> u64 {
     let mut hasher = DefaultHasher::new();
     (within, std::ptr::from_ref(place) as usize).hash(&mut hasher);

@@ -1,27 +1,28 @@
-//! How many distinct rows or groups there are: a count of unlike values. A list of released groups
-//! would lack those of few units, and hold every listed one.
+//! Counts of distinct rows or of groups, answered as COUNT(DISTINCT …). Counting a list of released
+//! groups would be wrong: it lacks groups of few units, and it holds every key that the policy
+//! lists.
 
 use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
 use super::grouping::sets;
-use super::{group_expression, is_distinct_rows};
 use crate::refusal::Refusal;
 use crate::resolve::Resolver;
-use crate::resolve::expression::aggregate_call::{aggregate_name, contains_aggregate};
-use crate::resolve::expression::bare_name;
 use crate::resolve::names::output_name::column_name;
-use crate::resolve::names::scope::name_of;
-use crate::resolve::outer::query::{Environment, is_aggregated, item_expr};
-use crate::resolve::outer::select::{check_select, empty_select};
+use crate::resolve::names::scope::group_expression;
+use crate::resolve::outer::query::Environment;
+use crate::resolve::syntax::{
+    aggregate_name, bare_name, check_select, contains_aggregate, empty_select, is_aggregated,
+    is_distinct_rows, item_expr, name_of,
+};
 
 impl Resolver<'_> {
-    /// `SELECT count(*) FROM (SELECT DISTINCT x, y FROM …) AS d` as
-    /// `SELECT count(DISTINCT (x, y)) FROM …`, and GROUP BY likewise; `None` for any other SELECT.
+    /// Rewrites `SELECT count(*) FROM (SELECT DISTINCT x, y FROM …) AS d` to `SELECT count(DISTINCT
+    /// (x, y)) FROM …`, and a derived table with GROUP BY likewise. `None` for any other SELECT.
     ///
     /// # Errors
-    /// Those of names in the inner SELECT.
+    /// The errors of names in the inner SELECT.
     pub(in crate::resolve) fn counting_groups(
         &mut self,
         select: &ast::Select,
@@ -71,9 +72,9 @@ impl Resolver<'_> {
         }))
     }
 
-    /// What tells the rows of a SELECT DISTINCT or a GROUP BY apart; `None` for forms that are not
-    /// followed, and where the policy lists every value: then the list itself is counted, exactly
-    /// and for nothing.
+    /// The expressions whose combinations are the rows of a SELECT DISTINCT or a GROUP BY. `None`
+    /// for forms that are not followed, and where the policy lists every value: then the list
+    /// itself is counted, exactly and at no cost.
     fn unlike_rows(
         &mut self,
         inner: &ast::Select,
@@ -127,7 +128,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The one derived table of a SELECT that has no other clause than its list.
+/// The only derived table of a SELECT whose only other clause is its list.
 fn counted_select(select: &ast::Select) -> Option<&ast::Select> {
     let bare = ast::Select {
         select_token: select.select_token.clone(),
@@ -182,12 +183,12 @@ fn counted_select(select: &ast::Select) -> Option<&ast::Select> {
     }
 }
 
-/// Makes each count of the derived table's rows one of unlike values; breaks at anything else that
-/// reads them.
+/// Turns each count of the derived table's rows into a count of distinct values. Breaks at anything
+/// else that reads those rows.
 struct Counts<'s> {
     inner: &'s ast::Select,
     unlike: Vec<ast::Expr>,
-    /// How many counts there were.
+    /// Number of counts.
     found: usize,
 }
 
@@ -231,7 +232,7 @@ impl Counts<'_> {
         })
     }
 
-    /// The expression behind a column of the derived table, where it is one of the row alone.
+    /// The expression that defines a column of the derived table, if it depends on the row alone.
     fn definition(&self, column: &ast::Expr) -> Option<ast::Expr> {
         let name = match column {
             ast::Expr::CompoundIdentifier(parts) if parts.len() == 2 => name_of(&parts[1]).ok()?,

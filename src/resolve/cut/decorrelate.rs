@@ -1,44 +1,42 @@
-//! A scalar aggregate over private rows, tied by equalities to a row that is not of the same unit:
-//! its groups are a release of their own, by their side of the equalities, in which the row around
-//! finds its own.
+//! Decorrelation of a scalar aggregate over private rows. Equalities tie the subquery to a row of
+//! the query around it that does not belong to the same unit. The subquery becomes a release,
+//! grouped by its side of the equalities. The row of the query around it looks up its own group.
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast;
-
-use super::middle_query::{query_of, select_of};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::relation::Expr;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::resolve::Resolver;
-use crate::resolve::expression::aggregate_call::aggregate_name;
 use crate::resolve::expression::compare;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::outer::expression::quoted;
-use crate::resolve::outer::query::{Environment, is_aggregated, item_expr};
-use crate::resolve::outer::select::empty_select;
-use crate::resolve::private::subquery::{Given, SubqueryPlace, plain_select, unnested};
+use crate::resolve::outer::query::Environment;
+use crate::resolve::private::subquery::{Given, SubqueryPlace, plain_select};
+use crate::resolve::syntax::{
+    aggregate_name, empty_select, is_aggregated, item_expr, query_of, quoted, select_of, unnested,
+};
+use sqlparser::ast;
 
-/// Names of the released groups and of their columns; no text of a client has the first.
+/// The names of the released groups and of their columns. No client can write the first one.
 const GROUPS: &str = "groups found";
 const VALUE: &str = "value found";
 
-/// The subquery's groups, and what finds one of them.
+/// The subquery's groups, and the values that look one of them up.
 pub(in crate::resolve) struct Decorrelate {
     groups: ast::Query,
-    /// Its own sides of the equalities.
+    /// The subquery's sides of the equalities.
     own: Vec<ast::Expr>,
-    /// The other sides, which are of queries around.
+    /// The other sides, which read queries around the subquery.
     others: Vec<ast::Expr>,
-    /// Where there is no group: 0 of a count, NULL of anything else.
+    /// Where no group is found, a count is 0 and anything else is NULL.
     is_count: bool,
 }
 
 impl Resolver<'_> {
-    /// Takes a correlated aggregate apart; `None` where equalities are not all that ties it, or
-    /// where it stands alone.
+    /// Takes a correlated aggregate apart. `None` if something other than equalities ties it to the
+    /// query around it, or if nothing does.
     fn decorrelated(
         &mut self,
         select: &ast::Select,
@@ -76,7 +74,7 @@ impl Resolver<'_> {
             }
         }
         let is_count = matches!(item, ast::Expr::Function(function) if counts(function));
-        // A bare name of the query around must mean nothing among the groups.
+        // A bare name of the query around the subquery must not name one of the groups' columns.
         let is_caught = |other: &ast::Expr| {
             other.to_string().contains(VALUE)
                 || (0..own.len()).any(|at| other.to_string().contains(&tie(at)))
@@ -113,8 +111,8 @@ impl Resolver<'_> {
         }))
     }
 
-    /// Above the cut: the subquery as one that looks its group up; `None` where it is none of this
-    /// kind.
+    /// Above the cut: rewrites the subquery to look its group up. `None` if it is not a correlated
+    /// aggregate of this kind.
     pub(in crate::resolve) fn looked_up(
         &mut self,
         query: &ast::Query,
@@ -166,8 +164,8 @@ impl Resolver<'_> {
         }))))
     }
 
-    /// Below the cut: the released groups joined to the row around, where the equalities do not tie
-    /// both to one unit.
+    /// Below the cut: joins the released groups to the row of the query around them. Only where the
+    /// equalities do not tie both to one unit.
     pub(in crate::resolve) fn joined_groups(
         &mut self,
         select: &ast::Select,
@@ -265,7 +263,7 @@ fn conjuncts(condition: &ast::Expr) -> Vec<&ast::Expr> {
 /// What a conjunct of the subquery's WHERE reads.
 enum Sides<'e> {
     Own,
-    /// One side is of its own rows, the other of queries around.
+    /// One side reads the subquery's rows, the other side reads queries around it.
     Tie {
         own: &'e ast::Expr,
         other: &'e ast::Expr,
@@ -299,7 +297,7 @@ fn sides<'e>(conjunct: &'e ast::Expr, scope: &Scope) -> Sides<'e> {
     }
 }
 
-/// How many names outside subqueries are columns of the scope, and how many are not.
+/// Numbers of names outside subqueries: those that are columns of the scope, and the others.
 fn names(expr: &ast::Expr, scope: &Scope) -> (usize, usize) {
     struct Names<'s> {
         scope: &'s Scope,
@@ -342,13 +340,13 @@ fn names(expr: &ast::Expr, scope: &Scope) -> (usize, usize) {
     (names.own, names.other)
 }
 
-/// Whether an aggregate is 0 of no rows.
+/// Whether the aggregate of no rows is 0.
 fn counts(function: &ast::Function) -> bool {
     aggregate_name(function).is_some_and(|name| matches!(name.as_str(), "count" | "regr_count"))
 }
 
-/// Whether the item is NULL where there are no rows, as a group that is not there is: an aggregate,
-/// or what is NULL wherever one is.
+/// Whether the item is NULL over no rows, like a lookup that finds no group: an aggregate, or an
+/// expression that is NULL if one of its parts is.
 fn is_null_of_nothing(expr: &ast::Expr) -> bool {
     let is_constant = |expr: &ast::Expr| matches!(unnested(expr), ast::Expr::Value(_));
     match unnested(expr) {

@@ -3,15 +3,15 @@
 use sqlparser::ast;
 
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::outer::expression::quoted;
+use crate::resolve::syntax::{query_of, quoted};
 
-/// Most grouping sets of one release: each counts towards what a unit contributes.
+/// Most grouping sets of one release. Each one adds to what a unit contributes.
 const SETS_MAX: usize = 64;
 
-/// The keys of each grouping set, as expressions; one set for a plain GROUP BY.
+/// The key expressions of each grouping set; one set for a plain GROUP BY.
 ///
 /// # Errors
-/// 0A000 for forms of GROUP BY that are not PostgreSQL's, or for more sets than are answered.
+/// 0A000 for forms of GROUP BY that are not PostgreSQL's, or for more than `SETS_MAX` sets.
 pub fn sets(group_by: &ast::GroupByExpr) -> Result<Vec<Vec<&ast::Expr>>, Refusal> {
     let ast::GroupByExpr::Expressions(items, modifiers) = group_by else {
         return Err(Refusal::unsupported("this form of GROUP BY"));
@@ -25,7 +25,7 @@ pub fn sets(group_by: &ast::GroupByExpr) -> Result<Vec<Vec<&ast::Expr>>, Refusal
         if sets.len().saturating_mul(own.len()) > SETS_MAX {
             return Err(too_many());
         }
-        // Every set of one item with every set of the next.
+        // Combine every set of one item with every set of the next.
         sets = sets
             .iter()
             .flat_map(|set| {
@@ -44,7 +44,7 @@ fn too_many() -> Refusal {
     )
 }
 
-/// The sets of one item, counted before they are made.
+/// The sets of one item. They are counted before they are built.
 fn of_item(item: &ast::Expr) -> Result<Vec<Vec<&ast::Expr>>, Refusal> {
     let many = match item {
         ast::Expr::GroupingSets(sets) => sets.len() > SETS_MAX,
@@ -82,7 +82,7 @@ fn of_item(item: &ast::Expr) -> Result<Vec<Vec<&ast::Expr>>, Refusal> {
     })
 }
 
-/// `(a, b)` groups by both, `()` by nothing.
+/// `(a, b)` groups by both, `()` by no key.
 fn members(expr: &ast::Expr) -> Vec<&ast::Expr> {
     match expr {
         ast::Expr::Tuple(items) => items.iter().collect(),
@@ -90,11 +90,11 @@ fn members(expr: &ast::Expr) -> Vec<&ast::Expr> {
     }
 }
 
-/// GROUPING(a, b): a bit for each key, the first the highest, set where the row's grouping set
-/// lacks it.
+/// GROUPING(a, b): one bit for each key, the first key in the highest bit. A bit is set if the
+/// row's grouping set lacks the key.
 ///
 /// # Errors
-/// 42803 for what is no key, 54000 past 31 arguments.
+/// 42803 for an expression that is not a key, 54000 for more than 31 arguments.
 pub fn grouping(
     arguments: &[usize],
     sets: &[Vec<usize>],
@@ -135,14 +135,13 @@ pub fn grouping(
 /// The grouping sets of one SELECT.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sets {
-    /// The keys of each set, no set twice; none for a plain GROUP BY of all keys.
+    /// The keys of each distinct set. Empty for a plain GROUP BY of all keys.
     pub keys: Vec<Vec<usize>>,
-    /// The number of each set as it was written, one given twice twice; empty where each is written
-    /// once.
+    /// For each set as written, the number of its distinct set. Empty if no set is written twice.
     pub written: Vec<usize>,
 }
 
-/// The sets in terms of distinct keys.
+/// The sets as indexes of keys, without duplicates.
 pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Sets {
     let mut once: Vec<Vec<usize>> = Vec::new();
     let mut written = Vec::new();
@@ -169,8 +168,8 @@ pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Sets {
     Sets { keys, written }
 }
 
-/// What shows the groups of a set as often as it was written: `(VALUES (0), (0), (1)) AS alias(n)`,
-/// joined on the set's number where there are several.
+/// A join that repeats the groups of a set as often as the set is written: `(VALUES (0), (0), (1))
+/// AS alias(n)`, joined on the set's number if there are several sets.
 pub fn repeated(written: &[usize], alias: &str, set_number: Option<ast::Expr>) -> ast::Join {
     let number =
         |value: usize| ast::Expr::Value(ast::Value::Number(value.to_string(), false).into());
@@ -196,7 +195,7 @@ pub fn repeated(written: &[usize], alias: &str, set_number: Option<ast::Expr>) -
     };
     let relation = ast::TableFactor::Derived {
         lateral: false,
-        subquery: Box::new(super::middle_query::query_of(values)),
+        subquery: Box::new(query_of(values)),
         alias: Some(ast::TableAlias {
             explicit: true,
             name: quoted(alias),
@@ -229,7 +228,7 @@ mod tests {
     use super::*;
     use crate::parse::{Statement, parse};
 
-    /// How many sets GROUP BY has.
+    /// The number of sets of a GROUP BY.
     fn count(group_by: &str) -> Result<usize, String> {
         let statements = parse(&format!("SELECT 1 FROM t GROUP BY {group_by}")).unwrap();
         let [Statement::Query(query)] = statements.as_slice() else {
@@ -243,8 +242,7 @@ mod tests {
             .map_err(|refusal| refusal.message)
     }
 
-    /// A long ROLLUP would be half its length squared of references, and a CUBE two to its length
-    /// of sets.
+    /// A ROLLUP of n keys has about n²/2 references, and a CUBE of n keys has 2ⁿ sets.
     #[test]
     fn sets_are_counted_before_they_are_made() {
         let keys = |number: usize| vec!["a"; number].join(", ");

@@ -1,12 +1,12 @@
-//! Middle queries: SQL over released and public tables whose rows a later release reads as
-//! constants. Grouped, ordered or limited items of FROM, and uncorrelated subqueries of
+//! Middle queries: SQL over released and public tables. A later release reads their rows as
+//! constants. They are grouped, ordered or limited items of FROM, and uncorrelated subqueries in
 //! expressions.
 
+mod constants;
+
+pub(in crate::resolve) use constants::Subqueries;
 use std::ops::ControlFlow;
 
-use sqlparser::ast;
-
-use super::is_distinct_rows;
 use crate::catalog::Type;
 use crate::ir::relation::{
     ColumnInfo, ConstantId, ConstantRows, MiddleQuery, MiddleRows, Relation, release_number,
@@ -14,28 +14,20 @@ use crate::ir::relation::{
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::classify::unit_rows::QueryRows;
-use crate::resolve::expression::aggregate_call::aggregate_name;
-use crate::resolve::names::scope::{Named, name_of, names_of};
+use crate::resolve::names::scope::Named;
 use crate::resolve::outer::allow_list;
-use crate::resolve::outer::expression::quoted;
-use crate::resolve::outer::query::{Definition, Environment, Recursion, item_expr};
-use crate::resolve::outer::select::{empty_select, is_ordinal, plain_table};
-use crate::resolve::private::subquery::unnested;
+use crate::resolve::outer::query::{Definition, Environment, Recursion};
+use crate::resolve::syntax::{
+    empty_select, item_expr, name_of, names_of, plain_table, query_of, quoted, select_of,
+};
+use sqlparser::ast;
 
 /// Most middle queries of a statement.
 const MIDDLES_MAX: usize = 32;
 
-/// Which subqueries of a SELECT stand in its rows, rather than above its groups.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::resolve) enum Subqueries {
-    Everywhere,
-    /// Of the SELECT list, HAVING and ORDER BY only what aggregates and group keys hold.
-    BelowAggregates,
-}
-
 impl Resolver<'_> {
-    /// Whether a query's rows must be made before the rows that read it: it shows no private row,
-    /// and is more than a public table filtered and renamed.
+    /// Whether a query must run before the rows that read it. It shows no private row, and does
+    /// more than filter and rename a public table.
     pub(in crate::resolve) fn is_middle(
         &self,
         query: &ast::Query,
@@ -58,8 +50,8 @@ impl Resolver<'_> {
         self.constant_rows(opened)
     }
 
-    /// The rows of a common table expression as constants; it is not opened anew, so that its
-    /// releases stay its own.
+    /// The rows of a common table expression as constants. Its query is not opened again, so it has
+    /// its releases only once.
     pub(in crate::resolve) fn middle_named(
         &mut self,
         definition: &Definition,
@@ -115,13 +107,13 @@ impl Resolver<'_> {
         ))
     }
 
-    /// A query that is run by itself: opened, with the common table expressions it names.
+    /// Opens a query that runs by itself, and adds the common table expressions that it names.
     fn standalone(
         &mut self,
         query: &ast::Query,
         environment: &Environment,
     ) -> Result<ast::Query, Refusal> {
-        // It stands alone: no name of a query around it means anything in it.
+        // It runs by itself, so it sees no names of the queries around it.
         let (subqueries, scans) = (
             std::mem::take(&mut self.subqueries),
             std::mem::take(&mut self.scans),
@@ -145,7 +137,7 @@ impl Resolver<'_> {
         Ok(opened)
     }
 
-    /// What WITH must hold for a query to be run by itself.
+    /// The WITH clause that a query needs to run by itself.
     fn definitions_of(
         &self,
         query: &ast::Query,
@@ -190,7 +182,7 @@ impl Resolver<'_> {
         }))
     }
 
-    /// Registers a middle query and gives its columns as constants.
+    /// Registers a middle query and returns its columns as constants.
     fn middle(
         &mut self,
         query: ast::Query,
@@ -228,39 +220,16 @@ impl Resolver<'_> {
             .collect())
     }
 
-    /// Positions of the columns that are a release's group keys, all of them: each row has its own.
-    /// A series never repeats itself, nor a column of unlike constants.
+    /// Positions of columns whose combination differs from row to row: all group keys of a release,
+    /// the column of a series, or a column of distinct constants.
     fn unique_columns(&self, query: &ast::Query) -> Option<Vec<usize>> {
         let select = match query.body.as_ref() {
             ast::SetExpr::Select(select) => select,
-            ast::SetExpr::Values(values) => return unlike_column(values).map(|at| vec![at]),
+            ast::SetExpr::Values(values) => return distinct_column(values).map(|at| vec![at]),
             _ => return None,
         };
-        if let [
-            ast::TableWithJoins {
-                relation:
-                    ast::TableFactor::Table {
-                        name,
-                        args: Some(_),
-                        ..
-                    },
-                joins,
-            },
-        ] = select.from.as_slice()
-        {
-            let is_series = joins.is_empty()
-                && names_of(name)
-                    .is_ok_and(|names| names.last().is_some_and(|name| name == "generate_series"));
-            let is_shown = matches!(
-                select.projection.as_slice(),
-                [ast::SelectItem::Wildcard(_)
-                    | ast::SelectItem::UnnamedExpr(ast::Expr::Identifier(_))
-                    | ast::SelectItem::ExprWithAlias {
-                        expr: ast::Expr::Identifier(_),
-                        alias: _
-                    }]
-            );
-            return (is_series && is_shown).then(|| vec![0]);
+        if let Some(is_series) = selects_series(select) {
+            return is_series.then(|| vec![0]);
         }
         let [
             ast::TableWithJoins {
@@ -313,163 +282,11 @@ impl Resolver<'_> {
         })
         .collect()
     }
-
-    /// The SELECT with every uncorrelated subquery in its rows' expressions replaced by a constant.
-    pub(in crate::resolve) fn with_constants(
-        &mut self,
-        select: &ast::Select,
-        environment: &Environment,
-        place: Subqueries,
-    ) -> Result<ast::Select, Refusal> {
-        let mut select = select.clone();
-        let keys = group_keys(&select);
-        let mut replace = Replace {
-            resolver: self,
-            environment,
-            known: Vec::new(),
-            depth: 0,
-            inside: 0,
-            keys: None,
-        };
-        let mut exprs: Vec<&mut ast::Expr> = select.selection.iter_mut().collect();
-        for tables in &mut select.from {
-            conditions(tables, &mut exprs);
-        }
-        if let ast::GroupByExpr::Expressions(all, _) = &mut select.group_by {
-            exprs.extend(all);
-        }
-        for expr in exprs {
-            replace.all(expr)?;
-        }
-        if place == Subqueries::BelowAggregates {
-            replace.keys = Some(keys);
-        }
-        for item in &mut select.projection {
-            match item {
-                ast::SelectItem::UnnamedExpr(expr)
-                | ast::SelectItem::ExprWithAlias { expr, alias: _ } => replace.all(expr)?,
-                ast::SelectItem::ExprWithAliases { .. }
-                | ast::SelectItem::QualifiedWildcard(..)
-                | ast::SelectItem::Wildcard(_) => {}
-            }
-        }
-        if let Some(having) = &mut select.having {
-            replace.all(having)?;
-        }
-        Ok(select)
-    }
-
-    /// The constant of a subquery; `None` where it is not one that stands alone.
-    fn constant_of(
-        &mut self,
-        expr: &ast::Expr,
-        environment: &Environment,
-    ) -> Result<Option<ast::Expr>, Refusal> {
-        let (query, rows) = match expr {
-            ast::Expr::Subquery(query)
-            | ast::Expr::Exists {
-                subquery: query,
-                negated: _,
-            } => (query, MiddleRows::One),
-            ast::Expr::InSubquery {
-                expr: _,
-                subquery,
-                negated: _,
-            } => (subquery, MiddleRows::Many),
-            _ => return Ok(None),
-        };
-        if !self.is_middle(query, environment)? {
-            return Ok(None);
-        }
-        let before = self.mark();
-        match self.constant_query(expr, query, rows, environment) {
-            Ok(replaced) => Ok(Some(replaced)),
-            // A name of the query around it: correlated, which is for others to judge.
-            Err(refusal)
-                if [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE]
-                    .contains(&refusal.sqlstate.as_str()) =>
-            {
-                self.back_to(before);
-                Ok(None)
-            }
-            Err(refusal) => Err(refusal),
-        }
-    }
-
-    fn constant_query(
-        &mut self,
-        expr: &ast::Expr,
-        query: &ast::Query,
-        rows: MiddleRows,
-        environment: &Environment,
-    ) -> Result<ast::Expr, Refusal> {
-        let opened = self.standalone(query, environment)?;
-        let data_type = match (expr, self.shape(&opened)?.as_slice()) {
-            (ast::Expr::Exists { .. }, _) => Type::Bool,
-            (_, [(_, data_type)]) => data_type.clone(),
-            _ => {
-                return Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
-                    "subquery must return only one column",
-                ));
-            }
-        };
-        let opened = match expr {
-            ast::Expr::InSubquery { .. } => opened,
-            ast::Expr::Exists {
-                subquery: _,
-                negated,
-            } => one_row(ast::Expr::Exists {
-                subquery: Box::new(opened),
-                negated: *negated,
-            }),
-            _ => one_row(ast::Expr::Subquery(Box::new(opened))),
-        };
-        let constants = self.middle(opened, vec![data_type], rows)?;
-        let constant = |kind: &str| {
-            ast::Expr::Value(ast::Value::Placeholder(format!("{kind}{}", constants[0].0)).into())
-        };
-        Ok(match expr {
-            ast::Expr::InSubquery {
-                expr,
-                subquery: _,
-                negated,
-            } => ast::Expr::InList {
-                expr: expr.clone(),
-                list: vec![constant(ROWS)],
-                negated: *negated,
-            },
-            _ => constant(ONE),
-        })
-    }
-
-    pub(in crate::resolve) fn mark(&self) -> [usize; 6] {
-        [
-            self.columns.len(),
-            self.releases.len(),
-            self.middles.len(),
-            self.bound.len(),
-            self.public_tables.len(),
-            self.scans,
-        ]
-    }
-
-    pub(in crate::resolve) fn back_to(
-        &mut self,
-        [columns, releases, middles, bound, public_tables, scans]: [usize; 6],
-    ) {
-        self.columns.truncate(columns);
-        self.releases.truncate(releases);
-        self.middles.truncate(middles);
-        self.bound.truncate(bound);
-        self.public_tables.truncate(public_tables);
-        self.scans = scans;
-    }
 }
 
-/// [`Resolver::is_middle`] of a query whose rows are known. What a common table expression is was
-/// told where it was defined: names that lead to names that lead to names would be followed along
-/// every path else.
+/// [`Resolver::is_middle`] of a query whose rows are known. For a common table expression the
+/// answer was computed at its definition. Following names to definitions again would take
+/// exponential time.
 pub(in crate::resolve) fn is_made_before(
     query: &ast::Query,
     rows: &QueryRows,
@@ -483,54 +300,8 @@ pub(in crate::resolve) fn is_made_before(
     !rows.private && (!is_plain(query) || relation_names(query).iter().any(is_middle))
 }
 
-/// What constants stand as in a syntax tree: placeholders that no text of a client can spell.
-const ONE: &str = "pgveil one ";
-const ROWS: &str = "pgveil rows ";
-
-/// The constant that a value stands for.
-pub(in crate::resolve) fn constant_number(value: &ast::Value) -> Option<ConstantId> {
-    let ast::Value::Placeholder(name) = value else {
-        return None;
-    };
-    name.strip_prefix(ONE)
-        .or_else(|| name.strip_prefix(ROWS))
-        .and_then(|n| n.parse().ok())
-        .map(ConstantId)
-}
-
-/// All values of a middle query's only column.
-pub(in crate::resolve) fn is_constant_list(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) if name.starts_with(ROWS))
-}
-
-/// `SELECT expr`.
-fn one_row(expr: ast::Expr) -> ast::Query {
-    query_of(select_of(ast::Select {
-        projection: vec![ast::SelectItem::UnnamedExpr(expr)],
-        ..empty_select()
-    }))
-}
-
-pub(in crate::resolve) fn select_of(select: ast::Select) -> ast::SetExpr {
-    ast::SetExpr::Select(Box::new(select))
-}
-
-pub(in crate::resolve) fn query_of(body: ast::SetExpr) -> ast::Query {
-    ast::Query {
-        with: None,
-        body: Box::new(body),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
-    }
-}
-
-/// A query that selects, filters and renames: one SELECT without groups, order, limit or windows.
+/// Whether a query only selects, filters and renames: one SELECT without groups, order, limit or
+/// windows.
 fn is_plain(query: &ast::Query) -> bool {
     let ast::Query {
         with,
@@ -553,7 +324,7 @@ fn is_plain(query: &ast::Query) -> bool {
                 ast::TableFactor::Derived { subquery, .. } => is_plain(subquery),
                 _ => true,
             });
-            !crate::resolve::outer::query::is_aggregated(select)
+            !crate::resolve::syntax::is_aggregated(select)
                 && plain_items
                 && !select
                     .projection
@@ -579,7 +350,7 @@ impl ast::Visitor for FindWindow {
     }
 }
 
-/// Names of one part that FROM reads anywhere in the query, folded.
+/// The unqualified names, folded, that any FROM in the query reads.
 fn relation_names(query: &ast::Query) -> Vec<String> {
     struct Names(Vec<String>);
     impl ast::Visitor for Names {
@@ -605,17 +376,17 @@ fn own_definitions(query: &ast::Query) -> Vec<String> {
         .collect()
 }
 
-/// The first column of VALUES in which no text stands twice.
-fn unlike_column(values: &ast::Values) -> Option<usize> {
+/// The first column of VALUES whose constants all differ.
+fn distinct_column(values: &ast::Values) -> Option<usize> {
     let width = values.rows.first()?.content.len();
     (0..width).find(|at| {
         let mut values: Vec<Option<(bool, &str)>> = values
             .rows
             .iter()
-            .map(|row| row.content.get(*at).and_then(told_apart))
+            .map(|row| row.content.get(*at).and_then(comparable_constant))
             .collect();
         values.sort_unstable();
-        // Beside a number a text is one too.
+        // In a column that also holds numbers, PostgreSQL reads a text as a number.
         let is_one_kind = values.windows(2).all(|pair| {
             pair[0].map(|(is_number, _)| is_number) == pair[1].map(|(is_number, _)| is_number)
         });
@@ -625,7 +396,39 @@ fn unlike_column(values: &ast::Values) -> Option<usize> {
     })
 }
 
-/// A function that gives rows, in a SELECT list: each row stands there once for each of them.
+/// Whether FROM calls one function, and then whether the SELECT shows a plain series.
+fn selects_series(select: &ast::Select) -> Option<bool> {
+    let [
+        ast::TableWithJoins {
+            relation:
+                ast::TableFactor::Table {
+                    name,
+                    args: Some(_),
+                    ..
+                },
+            joins,
+        },
+    ] = select.from.as_slice()
+    else {
+        return None;
+    };
+    let is_series = joins.is_empty()
+        && names_of(name)
+            .is_ok_and(|names| names.last().is_some_and(|name| name == "generate_series"));
+    let is_shown = matches!(
+        select.projection.as_slice(),
+        [ast::SelectItem::Wildcard(_)
+            | ast::SelectItem::UnnamedExpr(ast::Expr::Identifier(_))
+            | ast::SelectItem::ExprWithAlias {
+                expr: ast::Expr::Identifier(_),
+                alias: _
+            }]
+    );
+    Some(is_series && is_shown)
+}
+
+/// Whether a SELECT item calls a set-returning function, which repeats the row once for each row of
+/// the function.
 fn repeats_rows(expr: &ast::Expr) -> bool {
     let gives_rows = |expr: &ast::Expr| match expr {
         ast::Expr::Function(function) => {
@@ -643,9 +446,9 @@ fn repeats_rows(expr: &ast::Expr) -> bool {
     .is_break()
 }
 
-/// Whether a constant is a number, and its text where unlike texts are unlike values: 1 and 1.0 are
-/// one value, and so are 'a' and 'A' in some collations.
-fn told_apart(expr: &ast::Expr) -> Option<(bool, &str)> {
+/// Whether a constant is a number, and its text. Only for constants whose values differ wherever
+/// their texts do: 1 and 1.0 are one value.
+fn comparable_constant(expr: &ast::Expr) -> Option<(bool, &str)> {
     let ast::Expr::Value(value) = expr else {
         return None;
     };
@@ -655,182 +458,5 @@ fn told_apart(expr: &ast::Expr) -> Option<(bool, &str)> {
         }
         ast::Value::SingleQuotedString(text) => Some((false, text)),
         _ => None,
-    }
-}
-
-/// The expressions of GROUP BY, ordinals and output names followed to the SELECT list.
-fn group_keys(select: &ast::Select) -> Vec<ast::Expr> {
-    let items: Vec<&ast::Expr> = select.projection.iter().filter_map(item_expr).collect();
-    if is_distinct_rows(select) {
-        return items.into_iter().cloned().collect();
-    }
-    let ast::GroupByExpr::Expressions(exprs, _) = &select.group_by else {
-        return Vec::new();
-    };
-    let mut keys = exprs.clone();
-    for expr in exprs {
-        if is_ordinal(expr)
-            && let Some(at) = expr
-                .to_string()
-                .parse::<usize>()
-                .ok()
-                .and_then(|n| n.checked_sub(1))
-        {
-            keys.extend(items.get(at).map(|e| (*e).clone()));
-        }
-        let named = select.projection.iter().filter_map(|item| match item {
-            ast::SelectItem::ExprWithAlias { expr: value, alias } => {
-                (ast::Expr::Identifier(alias.clone()) == *expr).then(|| value.clone())
-            }
-            _ => None,
-        });
-        keys.extend(named);
-    }
-    keys
-}
-
-fn conditions<'e>(tables: &'e mut ast::TableWithJoins, exprs: &mut Vec<&'e mut ast::Expr>) {
-    use ast::JoinOperator as J;
-    let ast::TableWithJoins { relation, joins } = tables;
-    if let ast::TableFactor::NestedJoin {
-        table_with_joins,
-        alias: _,
-    } = relation
-    {
-        conditions(table_with_joins, exprs);
-    }
-    for ast::Join {
-        relation,
-        global: _,
-        join_operator,
-    } in joins
-    {
-        if let ast::TableFactor::NestedJoin {
-            table_with_joins,
-            alias: _,
-        } = relation
-        {
-            conditions(table_with_joins, exprs);
-        }
-        if let J::Join(c)
-        | J::Inner(c)
-        | J::Left(c)
-        | J::LeftOuter(c)
-        | J::Right(c)
-        | J::RightOuter(c)
-        | J::FullOuter(c) = join_operator
-            && let ast::JoinConstraint::On(expr) = c
-        {
-            exprs.push(expr);
-        }
-    }
-}
-
-/// Replaces subqueries by constants; one that stands twice becomes one constant.
-struct Replace<'r, 'p> {
-    resolver: &'r mut Resolver<'p>,
-    environment: &'r Environment,
-    known: Vec<(ast::Expr, ast::Expr)>,
-    /// Queries around the expression, within the visited one: their subqueries are their own.
-    depth: usize,
-    /// Aggregates and keys around the expression.
-    inside: usize,
-    /// Where only those of aggregates and keys are replaced: the keys.
-    keys: Option<Vec<ast::Expr>>,
-}
-
-/// `x = ANY (subquery)` as `x IN (subquery)`, and `x <> ALL` as NOT IN.
-fn as_membership(expr: &ast::Expr) -> Option<ast::Expr> {
-    let (left, right, negated) = match expr {
-        ast::Expr::AnyOp {
-            left,
-            compare_op: ast::BinaryOperator::Eq,
-            right,
-            is_some: _,
-        } => (left, right, false),
-        ast::Expr::AllOp {
-            left,
-            compare_op: ast::BinaryOperator::NotEq,
-            right,
-        } => (left, right, true),
-        _ => return None,
-    };
-    match unnested(right) {
-        ast::Expr::Subquery(subquery) => Some(ast::Expr::InSubquery {
-            expr: left.clone(),
-            subquery: subquery.clone(),
-            negated,
-        }),
-        _ => None,
-    }
-}
-
-impl Replace<'_, '_> {
-    fn all(&mut self, expr: &mut ast::Expr) -> Result<(), Refusal> {
-        match ast::VisitMut::visit(expr, self) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(refusal) => Err(refusal),
-        }
-    }
-
-    fn replaced(&mut self, expr: &ast::Expr) -> Result<Option<ast::Expr>, Refusal> {
-        if let Some((_, constant)) = self.known.iter().find(|(known, _)| known == expr) {
-            return Ok(Some(constant.clone()));
-        }
-        let constant = self.resolver.constant_of(expr, self.environment)?;
-        self.known
-            .extend(constant.iter().map(|c| (expr.clone(), c.clone())));
-        Ok(constant)
-    }
-
-    fn encloses(&self, expr: &ast::Expr) -> bool {
-        matches!(expr, ast::Expr::Function(function) if aggregate_name(function).is_some())
-    }
-}
-
-impl ast::VisitorMut for Replace<'_, '_> {
-    type Break = Refusal;
-
-    fn pre_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<Refusal> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<Refusal> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
-        if self.depth > 0 {
-            return ControlFlow::Continue(());
-        }
-        if let Some(membership) = as_membership(expr) {
-            *expr = membership;
-        }
-        if self.inside == 0 && self.keys.as_ref().is_some_and(|keys| keys.contains(expr)) {
-            // The same key below and above the cut: replaced alike, by a walk of its own.
-            let keys = self.keys.take();
-            let walked = ast::VisitMut::visit(expr, self);
-            self.keys = keys;
-            self.inside += usize::from(self.encloses(expr));
-            return walked;
-        }
-        self.inside += usize::from(self.encloses(expr));
-        if self.keys.is_none() || self.inside > 0 {
-            match self.replaced(expr) {
-                Ok(Some(constant)) => *expr = constant,
-                Ok(None) => {}
-                Err(refusal) => return ControlFlow::Break(refusal),
-            }
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
-        if self.depth == 0 {
-            self.inside -= usize::from(self.encloses(expr));
-        }
-        ControlFlow::Continue(())
     }
 }

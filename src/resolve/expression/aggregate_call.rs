@@ -8,66 +8,11 @@ use crate::ir::aggregate::{
     Aggregate, Distinct, End, Fractions, MILLIONTHS, Moment, Operation, Paired, Quantifier,
     VarianceKind,
 };
-use crate::ir::functions::AGGREGATES;
 use crate::ir::literal::type_name;
 use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, TextPosition, sqlstate};
-use crate::resolve::names::scope::{names_of, place_of};
-
-/// The aggregate's name, where the call is one over groups (not over a window).
-pub fn aggregate_name(function: &ast::Function) -> Option<String> {
-    if function.over.is_some() {
-        None
-    } else {
-        called_name(function)
-    }
-}
-
-/// The aggregate's name, over groups or over a window.
-pub(in crate::resolve) fn called_name(function: &ast::Function) -> Option<String> {
-    let names = names_of(&function.name).ok()?;
-    let name = match names.as_slice() {
-        [name] => name,
-        [schema, name] if schema == "pg_catalog" => name,
-        _ => return None,
-    };
-    AGGREGATES.contains(&name.as_str()).then(|| name.clone())
-}
-
-/// Whether an aggregate call stands in this expression, outside subqueries.
-pub fn contains_aggregate(expr: &ast::Expr) -> bool {
-    struct Search {
-        depth: usize,
-        found: bool,
-    }
-    impl ast::Visitor for Search {
-        type Break = ();
-        fn pre_visit_query(&mut self, _: &ast::Query) -> std::ops::ControlFlow<()> {
-            self.depth += 1;
-            std::ops::ControlFlow::Continue(())
-        }
-        fn post_visit_query(&mut self, _: &ast::Query) -> std::ops::ControlFlow<()> {
-            self.depth -= 1;
-            std::ops::ControlFlow::Continue(())
-        }
-        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> std::ops::ControlFlow<()> {
-            if let ast::Expr::Function(function) = expr
-                && self.depth == 0
-                && aggregate_name(function).is_some()
-            {
-                self.found = true;
-            }
-            std::ops::ControlFlow::Continue(())
-        }
-    }
-    let mut search = Search {
-        depth: 0,
-        found: false,
-    };
-    let _ = ast::Visit::visit(expr, &mut search);
-    search.found
-}
+use crate::resolve::syntax::{called_name, contains_aggregate, place_of};
 
 /// Resolves an aggregate call over the rows of `expressions`' scope.
 ///

@@ -1,26 +1,31 @@
 //! Calls: constants of the session, functions with types of their own, and the catalogue's
 //! overloads with their constant arguments checked.
 
+mod limits;
+
+use limits::check_constants;
 use sqlparser::ast;
 
 use super::predicates::coerce_text;
 use super::types::{cast, type_named};
-use super::{Expressions, blanks, merge, pattern, unify, zone};
+use super::{Expressions, blanks, merge, unify};
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
 use crate::ir::functions::{Entry, Function, Kind, is_known, overload};
 use crate::ir::literal::{
-    Fields, INTERVAL_HINT, MICROS_PER_DAY, coerce, in_calendar, integer_range, interval_of,
-    is_unknown, read_by_pattern, type_name,
+    Fields, INTERVAL_HINT, coerce, integer_range, interval_of, is_unknown, read_by_pattern,
+    type_name,
 };
 use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::TEXT_MAX;
-use crate::resolve::names::scope::names_of;
+use crate::resolve::syntax::names_of;
 
 /// Most characters that a constant may pad or repeat to.
 const LENGTH_MAX: i64 = TEXT_MAX as i64;
+/// Most repetitions of repeat().
+const REPEAT_MAX: i64 = 16;
 
 impl Expressions<'_> {
     pub(super) fn function(&self, function: &ast::Function) -> Result<Expr, Refusal> {
@@ -340,7 +345,7 @@ impl Expressions<'_> {
         Ok(Expr::literal(Some(value), Type::Interval))
     }
 
-    /// A call of the catalogue, its arguments cast as PostgreSQL would.
+    /// A call of a function in our table, with its arguments cast as PostgreSQL casts them.
     pub(super) fn call(&self, name: &str, mut arguments: Vec<Expr>) -> Result<Expr, Refusal> {
         if name == "octet_length" {
             arguments = arguments
@@ -348,36 +353,7 @@ impl Expressions<'_> {
                 .map(blanks::padded_if_char)
                 .collect::<Result<_, _>>()?;
         }
-        // An untyped constant is a text where an overload takes one there; beside a number, a date
-        // or a time else what their overload wants. Beside texts PostgreSQL may know an overload of
-        // texts that is not listed here.
-        let textual = arguments.iter().cloned().map(|a| {
-            if is_unknown(&a.data_type) {
-                coerce(a, &Type::Text)
-            } else {
-                Ok(a)
-            }
-        });
-        let textual = textual.collect::<Result<Vec<_>, _>>()?;
-        let types = |arguments: &[Expr]| {
-            arguments
-                .iter()
-                .map(|a| a.data_type.clone())
-                .collect::<Vec<_>>()
-        };
-        let mut found = overload(name, &types(&textual));
-        let tells = |a: &Expr| !is_unknown(&a.data_type) && !a.data_type.is_string();
-        let mut arguments = if found.is_none() && arguments.iter().any(tells) {
-            found = overload(name, &types(&arguments));
-            if found.is_some() { arguments } else { textual }
-        } else {
-            textual
-        };
-        // `3 + date`, `interval * 2`: listed the other way round.
-        if found.is_none() && arguments.len() == 2 && matches!(name, "+" | "*") {
-            arguments.reverse();
-            found = overload(name, &types(&arguments));
-        }
+        let (found, arguments) = find_overload(name, arguments)?;
         let Some(entry) = found else {
             let types = arguments
                 .iter()
@@ -390,28 +366,7 @@ impl Expressions<'_> {
         if entry.arguments.contains(&Kind::Timestamptz) || entry.result == Kind::Timestamptz {
             self.constants.require_utc(name)?;
         }
-        let mut cast = Vec::with_capacity(arguments.len());
-        for (argument, kind) in arguments.into_iter().zip(entry.arguments) {
-            let integer = matches!(kind, Kind::Int2 | Kind::Int4 | Kind::Int8)
-                && integer_range(&argument.data_type).is_some();
-            let numeric = matches!(
-                (kind, &argument.data_type),
-                (Kind::Numeric, Type::Numeric(_))
-            );
-            // A date and an interval make a timestamp, from the day's first instant.
-            let kind = if matches!(entry.function, Function::Later | Function::Earlier)
-                && *kind == Kind::Date
-            {
-                Kind::Timestamp
-            } else {
-                *kind
-            };
-            cast.push(if integer || numeric {
-                argument
-            } else {
-                folded(coerce(argument, &kind.data_type())?)
-            });
-        }
+        let mut cast = cast_to_kinds(entry, arguments)?;
         check_constants(entry, &mut cast)?;
         Ok(folded(Expr::call(
             entry.function,
@@ -419,6 +374,70 @@ impl Expressions<'_> {
             entry.result.data_type(),
         )))
     }
+}
+
+fn types_of(arguments: &[Expr]) -> Vec<Type> {
+    arguments.iter().map(|a| a.data_type.clone()).collect()
+}
+
+/// The overload that PostgreSQL would call, and the arguments in its order.
+///
+/// An untyped constant is a text where an overload takes a text there. Otherwise, next to a number,
+/// a date or a time, it has the type that their overload takes. Next to texts it stays a text:
+/// PostgreSQL may have an overload of texts that is not listed here.
+fn find_overload(
+    name: &str,
+    arguments: Vec<Expr>,
+) -> Result<(Option<&'static Entry>, Vec<Expr>), Refusal> {
+    let textual = arguments
+        .iter()
+        .cloned()
+        .map(|a| match is_unknown(&a.data_type) {
+            true => coerce(a, &Type::Text),
+            false => Ok(a),
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut found = overload(name, &types_of(&textual));
+    let decides = |a: &Expr| !is_unknown(&a.data_type) && !a.data_type.is_string();
+    let mut arguments = if found.is_none() && arguments.iter().any(decides) {
+        found = overload(name, &types_of(&arguments));
+        if found.is_some() { arguments } else { textual }
+    } else {
+        textual
+    };
+    // The table lists `date + 3` and `2 * interval` in one order only.
+    if found.is_none() && arguments.len() == 2 && matches!(name, "+" | "*") {
+        arguments.reverse();
+        found = overload(name, &types_of(&arguments));
+    }
+    Ok((found, arguments))
+}
+
+/// The arguments in the types that the entry takes.
+fn cast_to_kinds(entry: &Entry, arguments: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
+    let cast = |(argument, kind): (Expr, &Kind)| {
+        let integer = matches!(kind, Kind::Int2 | Kind::Int4 | Kind::Int8)
+            && integer_range(&argument.data_type).is_some();
+        let numeric = matches!(
+            (kind, &argument.data_type),
+            (Kind::Numeric, Type::Numeric(_))
+        );
+        // A date plus an interval is a timestamp, counted from the start of the day.
+        let kind = match entry.function {
+            Function::Later | Function::Earlier if *kind == Kind::Date => Kind::Timestamp,
+            _ => *kind,
+        };
+        Ok(if integer || numeric {
+            argument
+        } else {
+            folded(coerce(argument, &kind.data_type())?)
+        })
+    };
+    arguments
+        .into_iter()
+        .zip(entry.arguments)
+        .map(cast)
+        .collect()
 }
 
 fn null_if(a: Expr, b: Expr) -> Result<Expr, Refusal> {
@@ -435,179 +454,6 @@ fn null_if(a: Expr, b: Expr) -> Result<Expr, Refusal> {
     Ok(folded(
         Expr::call(Function::NullIf, vec![a, b], common).cast(result),
     ))
-}
-
-/// Arguments that must be constants are, and lie where the function cannot fail.
-fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal> {
-    let name = entry.name;
-    for (kind, argument) in entry.arguments.iter().zip(arguments.iter()) {
-        if kind.is_constant() && argument.as_literal().is_none() {
-            return Err(Refusal::unsupported(format!(
-                "{name}() with an argument that is not a constant"
-            )));
-        }
-        if let (Kind::ConstantInt, Some(Scalar::Int(value))) = (kind, argument.as_literal())
-            && !(-1000..=100_000).contains(value)
-        {
-            return Err(Refusal::unsupported(format!(
-                "{name}() with a constant outside -1000 to 100000"
-            )));
-        }
-    }
-    let text = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
-        Some(Scalar::Text(text)) => Ok(text.clone()),
-        _ => Err(Refusal::unsupported(format!(
-            "{name}() without a constant text"
-        ))),
-    };
-    let integer = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
-        Some(Scalar::Int(value)) => Some(*value),
-        _ => None,
-    };
-    use Function as F;
-    match entry.function {
-        F::DateTrunc | F::DatePart | F::Extract => {
-            let operand = arguments
-                .get(1)
-                .map_or(Type::Timestamp, |a| a.data_type.clone());
-            let field = zone::field(&text(0)?, entry.function, &operand)?;
-            arguments[0] = Expr::literal(Some(Scalar::Text(field)), Type::Text);
-            Ok(())
-        }
-        F::AtZone => {
-            arguments[0] = Expr::literal(Some(Scalar::Text(zone::zone(&text(0)?)?)), Type::Text);
-            Ok(())
-        }
-        F::Overlay | F::OverlayFor
-            if integer(2).is_none_or(|at| at < 1)
-                || (arguments.len() > 3 && integer(3).is_none_or(|length| length < 0)) =>
-        {
-            Err(Refusal::unsupported(
-                "overlay() from before the first character, or for a negative length",
-            ))
-        }
-        F::DateBin => check_bin(arguments),
-        F::SubstringMatching | F::SubstringWhole | F::CountMatching => pattern::regex(&text(1)?),
-        F::ReplaceMatching => {
-            pattern::regex(&text(1)?)?;
-            let plain_flags =
-                arguments.len() < 4 || text(3)?.chars().all(|c| matches!(c, 'g' | 'i'));
-            if plain_flags && text(2)?.len() <= 100 {
-                Ok(())
-            } else {
-                Err(Refusal::unsupported(
-                    "regexp_replace() with these flags or so long a replacement",
-                ))
-            }
-        }
-        F::Formatted => zone::format(&text(1)?, &arguments[0].data_type),
-        F::SplitPart if integer(2).is_none_or(|at| at < 1) => Err(Refusal::new(
-            sqlstate::INVALID_PARAMETER_VALUE,
-            "field position must be greater than zero",
-        )),
-        F::PadLeft | F::PadRight | F::Repeat
-            if integer(1).is_none_or(|n| {
-                n > if entry.function == F::Repeat {
-                    16
-                } else {
-                    LENGTH_MAX
-                }
-            }) =>
-        {
-            Err(Refusal::unsupported(format!("{name}() to so long a text")))
-        }
-        F::Replace | F::Translate if text(1)?.len().max(text(2)?.len()) > 100 => Err(
-            Refusal::unsupported(format!("{name}() with so long a constant")),
-        ),
-        F::SubstringFor if integer(2).is_some_and(|length| length < 0) => Err(Refusal::new(
-            "22011",
-            "negative substring length not allowed",
-        )),
-        F::LogBase | F::Power => check_powers(entry, arguments),
-        F::WidthBucket => check_histogram(arguments),
-        _ => Ok(()),
-    }
-}
-
-/// A base or an exponent is a constant, so that the other can be held where the result stays in
-/// range.
-fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
-    let constant = |at: usize| match arguments.get(at).map(|a| &a.node) {
-        Some(Node::Literal(Some(Scalar::Decimal(text)))) => text.parse::<f64>().ok(),
-        _ => None,
-    };
-    let is_base = |base: f64| (1e-6..=0.9).contains(&base) || (1.1..=1e6).contains(&base);
-    let fits = match (entry.function, constant(0), constant(1)) {
-        (Function::LogBase, Some(base), _) => is_base(base),
-        (Function::LogBase, None, _) => false,
-        (_, _, Some(exponent)) => {
-            exponent.abs() <= 32.0 && (exponent == 0.0 || exponent.abs() >= 0.01)
-        }
-        (_, Some(base), None) => is_base(base),
-        (_, None, None) => false,
-    };
-    if fits {
-        return Ok(());
-    }
-    let (message, hint) = match entry.function {
-        Function::LogBase => (
-            "log() with this base",
-            "Give a constant base from 1.1 to 1000000.",
-        ),
-        _ => (
-            "a power of two values that both vary, or with this constant",
-            "Give a constant exponent from -32 to 32, or a constant base from 1.1 to 1000000.",
-        ),
-    };
-    Err(Refusal::unsupported(message).hint(hint))
-}
-
-/// A step of a fixed length, from a constant origin.
-fn check_bin(arguments: &[Expr]) -> Result<(), Refusal> {
-    let step = match arguments.first().and_then(Expr::as_literal) {
-        Some(Scalar::Interval {
-            months: 0,
-            days,
-            micros,
-        }) => i128::from(*days) * i128::from(MICROS_PER_DAY) + i128::from(*micros),
-        _ => 0,
-    };
-    // From the year 1, so long a step back is still within PostgreSQL's own calendar.
-    let longest = 4000 * 365 * i128::from(MICROS_PER_DAY);
-    let is_in_calendar = |origin: &Expr| matches!(origin.as_literal(), Some(Scalar::Timestamp(micros)) if in_calendar(*micros));
-    if (1..=longest).contains(&step) && arguments.get(2).is_some_and(is_in_calendar) {
-        return Ok(());
-    }
-    Err(
-        Refusal::unsupported("date_bin() with this step or origin").hint(
-            "Give a positive constant step of at most 4000 years without months, and a constant \
-            origin in the years 1 to 9999.",
-        ),
-    )
-}
-
-fn check_histogram(arguments: &[Expr]) -> Result<(), Refusal> {
-    let constant = |at: usize| arguments.get(at).and_then(Expr::as_literal);
-    match (constant(1), constant(2), constant(3)) {
-        (Some(Scalar::Decimal(lower)), Some(Scalar::Decimal(upper)), Some(Scalar::Int(count))) => {
-            let (lower, upper) = (
-                lower.parse::<f64>().unwrap_or(f64::NAN),
-                upper.parse::<f64>().unwrap_or(f64::NAN),
-            );
-            if lower < upper
-                && upper - lower > 1e-9
-                && (1..=100_000).contains(count)
-                && lower.abs().max(upper.abs()) < 1e30
-            {
-                return Ok(());
-            }
-            Err(Refusal::unsupported("width_bucket() with these limits")
-                .hint("Give a lower constant, a higher constant and a count from 1 to 100000."))
-        }
-        _ => Err(Refusal::unsupported(
-            "width_bucket() with limits that are not constants",
-        )),
-    }
 }
 
 /// The arguments of a plain call: no DISTINCT, no names, no clauses.

@@ -10,7 +10,7 @@ use crate::ir::literal::{Fields, coerce, interval, is_unknown};
 use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::names::scope::names_of;
+use crate::resolve::syntax::names_of;
 
 /// Most thresholds of one `width_bucket`.
 const THRESHOLDS_MAX: usize = 1000;

@@ -8,8 +8,8 @@ use crate::ir::literal::{coerce, is_unknown, parse, type_name};
 use crate::ir::relation::{Expr, Node};
 use crate::policy::{Policy, Scalar};
 use crate::refusal::Refusal;
-use crate::resolve::names::scope::names_of;
 use crate::resolve::outer::allow_list::is_harmless;
+use crate::resolve::syntax::names_of;
 
 /// Names of types within a statement.
 #[derive(Debug, Clone, Copy)]

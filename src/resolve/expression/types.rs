@@ -8,7 +8,7 @@ use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown};
 use crate::ir::relation::Expr;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
-use crate::resolve::names::scope::names_of;
+use crate::resolve::syntax::names_of;
 
 /// An explicit cast, where it can be made total.
 ///

@@ -9,7 +9,7 @@ use crate::ir::relation::{Expr, Node};
 use crate::ir::window::{Edge, Frame, FrameMode, Order, Position};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::names::scope::name_of;
+use crate::resolve::syntax::name_of;
 
 /// Most rows or groups that a frame reaches.
 const OFFSET_MAX: i64 = 1_000_000_000;

@@ -4,12 +4,11 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use sqlparser::ast;
-
-use super::scope::name_of;
 use crate::parse;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::outer::allow_list::is_harmless;
+use crate::resolve::syntax::name_of;
+use sqlparser::ast;
 
 /// No allow-list of functions sees such a call: the last name of a dotted column is none of
 /// `callable`, the functions of one argument and the types that read more than their argument, but

@@ -1,8 +1,7 @@
 //! The column name PostgreSQL gives to an unnamed expression of a SELECT list (its FigureColname).
 
+use crate::resolve::syntax::name_of;
 use sqlparser::ast;
-
-use super::scope::name_of;
 
 /// How sure PostgreSQL is of a name: a cast's type name gives way to nothing better, a CASE to its
 /// ELSE.
@@ -34,15 +33,7 @@ fn figure(expr: &ast::Expr) -> (String, Strength) {
         E::Collate { expr, collation: _ } => figure(expr),
         E::Function(function) => match function.name.0.last() {
             Some(ast::ObjectNamePart::Identifier(ident)) => {
-                let name = name_of(ident).unwrap_or_default();
-                (
-                    if name == "char_length" && ident.quote_style.is_none() {
-                        "char_length".to_owned()
-                    } else {
-                        name
-                    },
-                    Strength::Strong,
-                )
+                (name_of(ident).unwrap_or_default(), Strength::Strong)
             }
             Some(ast::ObjectNamePart::Function(_)) | None => (UNNAMED.to_owned(), Strength::None),
         },
@@ -92,16 +83,22 @@ fn figure(expr: &ast::Expr) -> (String, Strength) {
             value: ast::Value::Boolean(_),
             span: _,
         }) => ("bool".to_owned(), Strength::Weak),
-        E::Subquery(query) => match query.body.as_ref() {
-            ast::SetExpr::Select(select) => match select.projection.first() {
-                Some(ast::SelectItem::UnnamedExpr(expr)) => figure(expr),
-                Some(ast::SelectItem::ExprWithAlias { expr: _, alias }) => {
-                    (name_of(alias).unwrap_or_default(), Strength::Strong)
-                }
-                _ => (UNNAMED.to_owned(), Strength::None),
-            },
-            _ => (UNNAMED.to_owned(), Strength::None),
-        },
+        E::Subquery(query) => figure_of_query(query),
+        _ => (UNNAMED.to_owned(), Strength::None),
+    }
+}
+
+/// A scalar subquery has the name of its only column.
+fn figure_of_query(query: &ast::Query) -> (String, Strength) {
+    let first = match query.body.as_ref() {
+        ast::SetExpr::Select(select) => select.projection.first(),
+        _ => None,
+    };
+    match first {
+        Some(ast::SelectItem::UnnamedExpr(expr)) => figure(expr),
+        Some(ast::SelectItem::ExprWithAlias { expr: _, alias }) => {
+            (name_of(alias).unwrap_or_default(), Strength::Strong)
+        }
         _ => (UNNAMED.to_owned(), Strength::None),
     }
 }

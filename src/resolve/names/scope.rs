@@ -1,13 +1,10 @@
 //! Names in scope of one SELECT: which column an identifier means.
 
-use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart, Spanned};
-use sqlparser::tokenizer::Span;
+use sqlparser::ast::{self, Ident};
 
 use crate::ir::relation::ColumnId;
 use crate::refusal::{Refusal, sqlstate};
-
-/// PostgreSQL truncates identifiers to 63 bytes; longer ones are refused rather than cut.
-const NAME_BYTES_MAX: usize = 63;
+use crate::resolve::syntax::{bare_name, item_expr, name_of, names_of, position};
 
 /// One entry of FROM.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,11 +23,11 @@ pub struct Named {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scope {
     items: Vec<Item>,
-    /// What a bare name and `*` find, in the order of `*`: of columns that USING or NATURAL folds
-    /// into one, that one.
+    /// The columns that bare names and `*` find, in the order of `*`. Columns that USING or NATURAL
+    /// merges stand here once.
     visible: Vec<Named>,
-    /// Of a column that USING widens, the one that was: they are equal, and it may be a unit or a
-    /// key.
+    /// Columns that USING widened, with the original column. They have equal values, and the
+    /// original may be a unit or a key.
     widened: Vec<(ColumnId, ColumnId)>,
 }
 
@@ -44,7 +41,7 @@ impl Scope {
     }
 
     /// # Errors
-    /// 42712 where both sides have an alias.
+    /// 42712 if both sides have an entry with the same alias.
     pub fn require_other_names(&self, right: &Self) -> Result<(), Refusal> {
         match right
             .items
@@ -59,8 +56,8 @@ impl Scope {
         }
     }
 
-    /// Adds the right side of a join. The columns that USING or NATURAL makes of one of each side
-    /// come first in `*`, then what is left of either (PostgreSQL's transformFromClauseItem).
+    /// Adds the right side of a join. In `*`, the columns that USING or NATURAL merges come first,
+    /// then the rest of the left and of the right side (PostgreSQL's transformFromClauseItem).
     pub fn join(&mut self, right: Self, folded: Vec<Named>) {
         let left = std::mem::replace(&mut self.visible, folded);
         let is_folded = |column: &Named| self.visible.iter().any(|f| f.name == column.name);
@@ -74,12 +71,12 @@ impl Scope {
         self.widened.extend(right.widened);
     }
 
-    /// Notes that the first is the second in a wider type.
+    /// Records that the first column is the second in a wider type.
     pub fn widen(&mut self, wide: ColumnId, own: ColumnId) {
         self.widened.push((wide, own));
     }
 
-    /// The column itself, of one that USING widened.
+    /// The original of a column that USING widened; any other column itself.
     pub fn own(&self, id: ColumnId) -> ColumnId {
         self.widened
             .iter()
@@ -87,10 +84,10 @@ impl Scope {
             .map_or(id, |(_, own)| *own)
     }
 
-    /// The names that a join folds.
+    /// The column names that a join merges.
     ///
     /// # Errors
-    /// 42701 where USING has a name twice, 42601 where it has no plain names.
+    /// 42701 if USING repeats a name, 42601 if it has names that are not plain.
     pub fn folded(
         &self,
         constraint: &ast::JoinConstraint,
@@ -125,7 +122,7 @@ impl Scope {
         }
     }
 
-    /// The same with other ids.
+    /// The same scope with other column ids.
     pub fn renumbered(mut self, id: impl Fn(ColumnId) -> ColumnId) -> Self {
         let columns = self
             .items
@@ -140,7 +137,7 @@ impl Scope {
         self.items.iter().find(|item| item.alias == alias)
     }
 
-    /// Every column, whether a bare name finds it or `alias.name`, or both.
+    /// Every column that a bare name or `alias.name` finds.
     pub fn columns(&self) -> impl Iterator<Item = &Named> {
         self.items
             .iter()
@@ -148,7 +145,7 @@ impl Scope {
             .chain(&self.visible)
     }
 
-    /// The column a bare name means; `None` if there is none.
+    /// The column of a bare name; `None` if there is none.
     pub fn bare(&self, name: &str) -> Result<Option<ColumnId>, Refusal> {
         let mut found = self.visible.iter().filter(|c| c.name == name);
         match (found.next(), found.next()) {
@@ -199,63 +196,47 @@ impl Scope {
         }
     }
 
-    /// The columns `*` stands for, in its order.
+    /// The columns of `*`, in its order.
     pub fn visible(&self) -> impl Iterator<Item = &Named> {
         self.visible.iter()
     }
 }
 
-/// An identifier as PostgreSQL folds it: quoted ones as written, others in lower case (ASCII
-/// letters).
-pub fn name_of(ident: &Ident) -> Result<String, Refusal> {
-    let Ident {
-        value,
-        quote_style,
+/// Resolves an item of GROUP BY in PostgreSQL's order: an ordinal, a column in scope, an output
+/// name, any other expression.
+pub(in crate::resolve) fn group_expression<'s>(
+    expr: &'s ast::Expr,
+    select: &'s ast::Select,
+    scope: &Scope,
+) -> Result<&'s ast::Expr, Refusal> {
+    if let ast::Expr::Value(ast::ValueWithSpan {
+        value: ast::Value::Number(text, false),
         span: _,
-    } = ident;
-    let name = match quote_style {
-        Some('"') => value.clone(),
-        None => value.chars().map(|c| c.to_ascii_lowercase()).collect(),
-        Some(_) => {
-            return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
-                "identifiers are quoted with double quotes",
-            ));
-        }
-    };
-    if name.len() > NAME_BYTES_MAX {
-        return Err(Refusal::new("42622", "identifier is longer than 63 bytes"));
+    }) = expr
+    {
+        let position = text
+            .parse::<usize>()
+            .ok()
+            .filter(|p| (1..=select.projection.len()).contains(p));
+        return position
+            .and_then(|p| item_expr(&select.projection[p - 1]))
+            .ok_or_else(|| {
+                Refusal::new(
+                    "42P10",
+                    format!("GROUP BY position {text} is not in select list"),
+                )
+            });
     }
-    Ok(name)
-}
-
-/// The parts of a qualified name, folded.
-pub fn names_of(name: &ObjectName) -> Result<Vec<String>, Refusal> {
-    name.0
-        .iter()
-        .map(|part| match part {
-            ObjectNamePart::Identifier(ident) => name_of(ident),
-            ObjectNamePart::Function(_) => {
-                Err(Refusal::unsupported("a name computed by a function"))
+    if let Some(name) = bare_name(expr)
+        && scope.bare(&name)?.is_none()
+    {
+        for item in &select.projection {
+            if let ast::SelectItem::ExprWithAlias { expr, alias } = item
+                && name_of(alias)? == name
+            {
+                return Ok(expr);
             }
-        })
-        .collect()
-}
-
-/// Where a part of the statement begins in the client's text; `None` for what we wrote ourselves.
-/// The parser was given tokens whose column is that position.
-pub fn position(span: Span) -> Option<u32> {
-    u32::try_from(span.start.column)
-        .ok()
-        .filter(|position| *position > 0)
-}
-
-/// Where a node of the statement begins.
-pub fn place_of(node: &impl Spanned) -> Option<u32> {
-    position(node.span())
-}
-
-/// Where a qualified name begins.
-pub fn position_of(name: &ObjectName) -> Option<u32> {
-    position(name.span())
+        }
+    }
+    Ok(expr)
 }

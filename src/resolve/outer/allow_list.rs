@@ -1,15 +1,13 @@
-//! What may stand above the cut: functions, types and operators that read nothing but their
-//! arguments, change nothing, and give the same value when run twice.
+//! The functions, types and operators allowed above the cut. They read only their arguments, have
+//! no side effects, and return the same value when run twice.
 
-use sqlparser::ast;
-
-use super::expression::unsupported_above;
 use crate::refusal::Refusal;
 use crate::resolve::expression::type_of;
-use crate::resolve::names::scope::names_of;
+use crate::resolve::syntax::{names_of, unsupported_above};
+use sqlparser::ast;
 
-/// Functions of an expression, by name: immutable or stable, without side effects. None reads a
-/// file, a setting, a catalog or a table by name, waits or locks.
+/// Functions allowed in expressions: immutable or stable, without side effects. They read no file,
+/// setting, catalog or table by name, and they do not wait or lock.
 const FUNCTIONS: &str = "
     abs acos acosd acosh asin asind asinh atan atan2 atan2d atand atanh cbrt ceil ceiling cos cosd \
     cosh cot cotd degrees div exp floor gcd lcm ln log
@@ -50,7 +48,7 @@ const FUNCTIONS: &str = "
     current_database current_catalog current_schema current_schemas current_user session_user user \
     version";
 
-/// Functions that give rows: in FROM, and in a SELECT list.
+/// Set-returning functions, allowed in FROM and in a SELECT list.
 const ROWS: &str = "
     generate_series generate_subscripts unnest regexp_matches regexp_split_to_table \
     string_to_table \
@@ -58,22 +56,22 @@ const ROWS: &str = "
     json_each_text json_object_keys jsonb_array_elements jsonb_array_elements_text jsonb_each \
     jsonb_each_text jsonb_object_keys jsonb_path_query";
 
-/// Types by name that the parser knows no word for. None looks anything up: no reg*.
+/// Types that the parser knows only by name. They look nothing up: no reg* types.
 const TYPES: &str = "
     name bpchar inet cidr macaddr macaddr8 money jsonpath time timetz bit varbit tsvector tsquery \
     point box circle line lseg path polygon
     int4range int8range numrange tsrange tstzrange daterange
     int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange";
 
-/// Types with a name of one word of the grammar, whose constants may depend on the session's
-/// settings and on nothing else.
+/// Types whose name is a keyword of the grammar. Their constants may depend on the session's
+/// settings, and on nothing else.
 const WORDS: &str = "date time timestamp timestamptz timetz interval numeric bytea json jsonb xml";
 
 fn lists(words: &str, name: &str) -> bool {
     words.split_whitespace().any(|word| word == name)
 }
 
-/// The one name of a built-in, with or without its schema.
+/// The name of a built-in, written with or without its schema.
 fn built_in(names: &[String]) -> Option<&str> {
     match names {
         [name] => Some(name),
@@ -82,7 +80,7 @@ fn built_in(names: &[String]) -> Option<&str> {
     }
 }
 
-/// Whether an expression may call it.
+/// Whether an expression may call the function.
 pub fn is_function(names: &[String]) -> bool {
     built_in(names).is_some_and(|name| lists(FUNCTIONS, name) || lists(ROWS, name))
 }
@@ -95,7 +93,7 @@ pub fn is_harmless(name: &str) -> bool {
         .any(|words| lists(words, name))
 }
 
-/// Whether it may stand in FROM.
+/// Whether FROM may call the function.
 pub fn gives_rows(names: &[String]) -> bool {
     built_in(names).is_some_and(|name| lists(ROWS, name))
 }
@@ -103,7 +101,7 @@ pub fn gives_rows(names: &[String]) -> bool {
 /// Types that a cast above the cut may name.
 ///
 /// # Errors
-/// 0A000 for types that look anything up (reg*) and for user-defined ones.
+/// 0A000 for types that look something up (reg*) and for user-defined types.
 pub fn check_type(data_type: &ast::DataType) -> Result<(), Refusal> {
     use ast::DataType as D;
     match data_type {
@@ -180,7 +178,7 @@ pub fn check_binary(op: &ast::BinaryOperator) -> Result<(), Refusal> {
     }
 }
 
-/// A collation of the server's own, by its name.
+/// Allows the server's built-in collations, by name.
 pub fn check_collation(name: &ast::ObjectName) -> Result<(), Refusal> {
     match built_in(&names_of(name)?) {
         Some(_) => Ok(()),
@@ -188,10 +186,10 @@ pub fn check_collation(name: &ast::ObjectName) -> Result<(), Refusal> {
     }
 }
 
-/// Longest text that a padding function may be asked for: one value is held whole in memory.
+/// Longest text that a padding function may build: the server holds one value in memory.
 const PADDED_MAX: u32 = 10_000;
 
-/// Functions whose result may be far longer than their arguments take a constant length.
+/// Functions whose result may be much longer than their arguments need a constant length.
 pub fn check_growth(name: &str, arguments: &ast::FunctionArguments) -> Result<(), Refusal> {
     if !["repeat", "lpad", "rpad"].contains(&name) {
         return Ok(());

@@ -1,23 +1,21 @@
-//! Subqueries above the cut that refer to the grouped query around them: a key becomes the
-//! release's column, anything else is refused.
+//! Subqueries above the cut that refer to the grouped query around them. A key becomes the
+//! release's column; other columns are refused.
 
 use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
 use super::query::{Environment, Named};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::cut::Cut;
-use crate::resolve::expression::aggregate_call::aggregate_name;
-use crate::resolve::expression::bare_name;
-use crate::resolve::names::scope::{name_of, names_of, position};
+use crate::resolve::syntax::{aggregate_name, bare_name, name_of, names_of, position};
 
 impl Resolver<'_> {
-    /// The subquery with every reference to the cut's rows replaced by the release's column.
+    /// Replaces every reference to the cut's rows by the release's column.
     ///
     /// # Errors
-    /// 42803 for a column that is no key; 0A000 where the subquery reads private rows itself, or
+    /// 42803 for a column that is not a key; 0A000 if the subquery itself reads private rows, or
     /// aggregates the column.
     pub(in crate::resolve) fn correlate(
         &self,
@@ -55,10 +53,10 @@ impl Resolver<'_> {
     }
 }
 
-/// What FROM brings into scope, anywhere in the subquery.
+/// The names that FROM brings into scope anywhere in the subquery.
 struct Inside<'r> {
     names: Vec<String>,
-    /// Every column of its tables; `None` where one is not a table of the policy.
+    /// Every column of the tables. `None` if one of them is not a table of the policy.
     columns: Option<Vec<String>>,
     reads_private: bool,
     resolver: &'r Resolver<'r>,
@@ -75,7 +73,7 @@ impl ast::Visitor for Inside<'_> {
         ControlFlow::Continue(())
     }
 
-    /// ORDER BY means an output name before a column.
+    /// In ORDER BY, an output name takes precedence over a column.
     fn pre_visit_select(&mut self, select: &ast::Select) -> ControlFlow<()> {
         let aliases = select.projection.iter().filter_map(|item| match item {
             ast::SelectItem::ExprWithAlias { expr: _, alias } => name_of(alias).ok(),
@@ -142,7 +140,7 @@ struct Replace<'r, 'c> {
     names: Vec<String>,
     columns: Option<Vec<String>>,
     reads_private: bool,
-    /// How many aggregate calls are open.
+    /// Number of open aggregate calls.
     aggregates: usize,
 }
 
@@ -187,7 +185,7 @@ impl Replace<'_, '_> {
         match self.cut.replace(self.resolver, expr) {
             Ok(Some(key)) => Ok(key),
             Ok(None) => Err(ungrouped()),
-            Err(refusal) if refusal.sqlstate == sqlstate::GROUPING_ERROR => Err(ungrouped()),
+            Err(refusal) if refusal.kind == RefusalKind::Grouping => Err(ungrouped()),
             Err(refusal) => Err(refusal),
         }
     }

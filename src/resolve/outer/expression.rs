@@ -1,5 +1,5 @@
-//! Expressions above the cut: the analyst's own, over released and public values, through an
-//! allow-list of nodes and functions.
+//! Expressions above the cut, over released and public values. An allow-list holds the nodes and
+//! functions that may be used.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -9,12 +9,12 @@ use sqlparser::ast;
 use super::allow_list;
 use super::query::Environment;
 use crate::ir::literal::INTERVAL_HINT;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::Refusal;
 use crate::resolve::Resolver;
 use crate::resolve::cut::Cut;
-use crate::resolve::expression::{bare_name, construct};
-use crate::resolve::names::scope::{names_of, place_of};
+use crate::resolve::expression::construct;
 use crate::resolve::session_functions;
+use crate::resolve::syntax::{bare_name, names_of, place_of, unsupported_above};
 
 /// Where an expression stands.
 pub(in crate::resolve) enum Above<'c> {
@@ -25,22 +25,19 @@ pub(in crate::resolve) enum Above<'c> {
 }
 
 impl Resolver<'_> {
-    /// Rewrites an expression above the cut, node by node; a node that is not listed is refused.
+    /// Rewrites an expression above the cut, node by node. Nodes that are not listed are refused.
     pub(in crate::resolve) fn above(
         &mut self,
         expr: &ast::Expr,
         environment: &Environment,
         place: &mut Above<'_>,
     ) -> Result<ast::Expr, Refusal> {
-        self.rewritten(expr, environment, place)
+        self.rewrite_expression(expr, environment, place)
             .map_err(|refusal| refusal.within(|| place_of(expr)))
     }
 
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one arm for each form of expression that may stand above the cut"
-    )]
-    fn rewritten(
+    /// Names, constants, casts and calls. Each of the functions below handles some other forms.
+    fn rewrite_expression(
         &mut self,
         expr: &ast::Expr,
         environment: &Environment,
@@ -67,30 +64,129 @@ impl Resolver<'_> {
                 open_value(value)?;
                 expr.clone()
             }
-            E::Interval(ast::Interval {
-                value,
-                leading_field,
-                leading_precision,
-                last_field,
-                fractional_seconds_precision,
-            }) => {
-                // The name of any other unit is an alias to PostgreSQL.
-                if leading_field
-                    .as_ref()
-                    .is_some_and(|field| !is_interval_field(field))
-                {
-                    return Err(unsupported_above("this unit behind an interval constant")
-                        .hint(INTERVAL_HINT));
-                }
-                E::Interval(ast::Interval {
-                    value: one(self, value, place)?,
-                    leading_field: leading_field.clone(),
-                    leading_precision: *leading_precision,
-                    last_field: last_field.clone(),
-                    fractional_seconds_precision: *fractional_seconds_precision,
-                })
+            E::Interval(interval) => {
+                E::Interval(self.above_interval(interval, environment, place)?)
             }
             E::Nested(e) => E::Nested(one(self, e, place)?),
+            E::Cast {
+                kind: kind @ (ast::CastKind::Cast | ast::CastKind::DoubleColon),
+                expr,
+                data_type,
+                format: None,
+            } => {
+                allow_list::check_type(data_type)?;
+                E::Cast {
+                    kind: kind.clone(),
+                    expr: one(self, expr, place)?,
+                    data_type: data_type.clone(),
+                    format: None,
+                }
+            }
+            E::Function(function) if is_session_user(function) => {
+                session_functions::name(&self.constants.role)
+            }
+            E::Function(function) => match self.constants.session.fact(function) {
+                Some(fact) => fact,
+                None => E::Function(self.above_function(function, environment, place)?),
+            },
+            E::Tuple(items) => E::Tuple(self.above_all(items, environment, place)?),
+            E::Array(ast::Array { elem, named }) => {
+                let elem = self.above_all(elem, environment, place)?;
+                E::Array(ast::Array {
+                    elem,
+                    named: *named,
+                })
+            }
+            other => self.above_subquery_form(other, environment, place)?,
+        })
+    }
+
+    /// Subqueries, ANY and ALL; COLLATE.
+    fn above_subquery_form(
+        &mut self,
+        expr: &ast::Expr,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::Expr, Refusal> {
+        use ast::Expr as E;
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+            this.above(e, environment, place).map(Box::new)
+        };
+        Ok(match expr {
+            E::AnyOp {
+                left,
+                compare_op,
+                right,
+                is_some,
+            } => {
+                allow_list::check_binary(compare_op)?;
+                let (left, right) = (one(self, left, place)?, one(self, right, place)?);
+                E::AnyOp {
+                    left,
+                    compare_op: compare_op.clone(),
+                    right,
+                    is_some: *is_some,
+                }
+            }
+            E::AllOp {
+                left,
+                compare_op,
+                right,
+            } => {
+                allow_list::check_binary(compare_op)?;
+                E::AllOp {
+                    left: one(self, left, place)?,
+                    compare_op: compare_op.clone(),
+                    right: one(self, right, place)?,
+                }
+            }
+            E::Collate { expr, collation } => {
+                allow_list::check_collation(collation)?;
+                E::Collate {
+                    expr: one(self, expr, place)?,
+                    collation: collation.clone(),
+                }
+            }
+            E::Subquery(query) => {
+                let looked_up = match place {
+                    Above::Open => self.looked_up(query, environment)?,
+                    Above::Cut(_) => None,
+                };
+                E::Subquery(self.above_query(
+                    looked_up.as_ref().unwrap_or(query),
+                    environment,
+                    place,
+                )?)
+            }
+            E::Exists { subquery, negated } => E::Exists {
+                subquery: self.above_query(subquery, environment, place)?,
+                negated: *negated,
+            },
+            E::InSubquery {
+                expr,
+                subquery,
+                negated,
+            } => E::InSubquery {
+                expr: one(self, expr, place)?,
+                subquery: self.above_query(subquery, environment, place)?,
+                negated: *negated,
+            },
+            other => self.above_predicate(other, environment, place)?,
+        })
+    }
+
+    /// Operators and tests.
+    fn above_predicate(
+        &mut self,
+        expr: &ast::Expr,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::Expr, Refusal> {
+        use ast::Expr as E;
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+            this.above(e, environment, place).map(Box::new)
+        };
+        Ok(match expr {
             E::IsNull(e) => E::IsNull(one(self, e, place)?),
             E::IsNotNull(e) => E::IsNotNull(one(self, e, place)?),
             E::IsTrue(e) => E::IsTrue(one(self, e, place)?),
@@ -120,33 +216,6 @@ impl Resolver<'_> {
                     right: one(self, right, place)?,
                 }
             }
-            E::AnyOp {
-                left,
-                compare_op,
-                right,
-                is_some,
-            } => {
-                allow_list::check_binary(compare_op)?;
-                let (left, right) = (one(self, left, place)?, one(self, right, place)?);
-                E::AnyOp {
-                    left,
-                    compare_op: compare_op.clone(),
-                    right,
-                    is_some: *is_some,
-                }
-            }
-            E::AllOp {
-                left,
-                compare_op,
-                right,
-            } => {
-                allow_list::check_binary(compare_op)?;
-                E::AllOp {
-                    left: one(self, left, place)?,
-                    compare_op: compare_op.clone(),
-                    right: one(self, right, place)?,
-                }
-            }
             E::Between {
                 expr,
                 negated,
@@ -163,16 +232,34 @@ impl Resolver<'_> {
                 list,
                 negated,
             } => {
-                let list = list
-                    .iter()
-                    .map(|e| self.above(e, environment, place))
-                    .collect::<Result<_, _>>()?;
+                let list = self.above_all(list, environment, place)?;
                 E::InList {
                     expr: one(self, expr, place)?,
                     list,
                     negated: *negated,
                 }
             }
+            other => self.above_match(other, environment, place)?,
+        })
+    }
+
+    /// LIKE, ILIKE and SIMILAR TO.
+    fn above_match(
+        &mut self,
+        expr: &ast::Expr,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::Expr, Refusal> {
+        use ast::Expr as E;
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+            this.above(e, environment, place).map(Box::new)
+        };
+        let maybe = |this: &mut Self, e: &Option<Box<ast::Expr>>, place: &mut Above<'_>| {
+            e.as_ref()
+                .map(|e| this.above(e, environment, place).map(Box::new))
+                .transpose()
+        };
+        Ok(match expr {
             E::Like {
                 negated,
                 any: false,
@@ -184,10 +271,7 @@ impl Resolver<'_> {
                 any: false,
                 expr: one(self, expr, place)?,
                 pattern: one(self, pattern, place)?,
-                escape_char: escape_char
-                    .as_ref()
-                    .map(|e| one(self, e, place))
-                    .transpose()?,
+                escape_char: maybe(self, escape_char, place)?,
             },
             E::ILike {
                 negated,
@@ -200,10 +284,7 @@ impl Resolver<'_> {
                 any: false,
                 expr: one(self, expr, place)?,
                 pattern: one(self, pattern, place)?,
-                escape_char: escape_char
-                    .as_ref()
-                    .map(|e| one(self, e, place))
-                    .transpose()?,
+                escape_char: maybe(self, escape_char, place)?,
             },
             E::SimilarTo {
                 negated,
@@ -214,32 +295,29 @@ impl Resolver<'_> {
                 negated: *negated,
                 expr: one(self, expr, place)?,
                 pattern: one(self, pattern, place)?,
-                escape_char: escape_char
-                    .as_ref()
-                    .map(|e| one(self, e, place))
-                    .transpose()?,
+                escape_char: maybe(self, escape_char, place)?,
             },
-            E::Collate { expr, collation } => {
-                allow_list::check_collation(collation)?;
-                E::Collate {
-                    expr: one(self, expr, place)?,
-                    collation: collation.clone(),
-                }
-            }
-            E::Cast {
-                kind: kind @ (ast::CastKind::Cast | ast::CastKind::DoubleColon),
-                expr,
-                data_type,
-                format: None,
-            } => {
-                allow_list::check_type(data_type)?;
-                E::Cast {
-                    kind: kind.clone(),
-                    expr: one(self, expr, place)?,
-                    data_type: data_type.clone(),
-                    format: None,
-                }
-            }
+            other => self.above_grammar(other, environment, place)?,
+        })
+    }
+
+    /// CASE, and functions of dates, numbers and arrays with a grammar of their own.
+    fn above_grammar(
+        &mut self,
+        expr: &ast::Expr,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::Expr, Refusal> {
+        use ast::Expr as E;
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+            this.above(e, environment, place).map(Box::new)
+        };
+        let maybe = |this: &mut Self, e: &Option<Box<ast::Expr>>, place: &mut Above<'_>| {
+            e.as_ref()
+                .map(|e| this.above(e, environment, place).map(Box::new))
+                .transpose()
+        };
+        Ok(match expr {
             E::AtTimeZone {
                 timestamp,
                 time_zone,
@@ -264,6 +342,47 @@ impl Resolver<'_> {
                 expr: one(self, expr, place)?,
                 field: field.clone(),
             },
+            E::CompoundFieldAccess { root, access_chain } => E::CompoundFieldAccess {
+                root: one(self, root, place)?,
+                access_chain: access_chain
+                    .iter()
+                    .map(|a| self.above_access(a, environment, place))
+                    .collect::<Result<_, _>>()?,
+            },
+            E::Case {
+                case_token,
+                end_token,
+                operand,
+                conditions,
+                else_result,
+            } => E::Case {
+                case_token: case_token.clone(),
+                end_token: end_token.clone(),
+                operand: maybe(self, operand, place)?,
+                conditions: self.above_conditions(conditions, environment, place)?,
+                else_result: maybe(self, else_result, place)?,
+            },
+            other => self.above_text_function(other, environment, place)?,
+        })
+    }
+
+    /// Functions of texts with a grammar of their own.
+    fn above_text_function(
+        &mut self,
+        expr: &ast::Expr,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::Expr, Refusal> {
+        use ast::Expr as E;
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+            this.above(e, environment, place).map(Box::new)
+        };
+        let maybe = |this: &mut Self, e: &Option<Box<ast::Expr>>, place: &mut Above<'_>| {
+            e.as_ref()
+                .map(|e| this.above(e, environment, place).map(Box::new))
+                .transpose()
+        };
+        Ok(match expr {
             E::Overlay {
                 expr,
                 overlay_what,
@@ -273,17 +392,7 @@ impl Resolver<'_> {
                 expr: one(self, expr, place)?,
                 overlay_what: one(self, overlay_what, place)?,
                 overlay_from: one(self, overlay_from, place)?,
-                overlay_for: overlay_for
-                    .as_ref()
-                    .map(|e| one(self, e, place))
-                    .transpose()?,
-            },
-            E::CompoundFieldAccess { root, access_chain } => E::CompoundFieldAccess {
-                root: one(self, root, place)?,
-                access_chain: access_chain
-                    .iter()
-                    .map(|a| self.above_access(a, environment, place))
-                    .collect::<Result<_, _>>()?,
+                overlay_for: maybe(self, overlay_for, place)?,
             },
             E::Position { expr, r#in } => E::Position {
                 expr: one(self, expr, place)?,
@@ -297,14 +406,8 @@ impl Resolver<'_> {
                 shorthand,
             } => E::Substring {
                 expr: one(self, expr, place)?,
-                substring_from: substring_from
-                    .as_ref()
-                    .map(|e| one(self, e, place))
-                    .transpose()?,
-                substring_for: substring_for
-                    .as_ref()
-                    .map(|e| one(self, e, place))
-                    .transpose()?,
+                substring_from: maybe(self, substring_from, place)?,
+                substring_for: maybe(self, substring_for, place)?,
                 special: *special,
                 shorthand: *shorthand,
             },
@@ -315,91 +418,77 @@ impl Resolver<'_> {
                 trim_characters: None,
             } => E::Trim {
                 trim_where: *trim_where,
-                trim_what: trim_what
-                    .as_ref()
-                    .map(|e| one(self, e, place))
-                    .transpose()?,
+                trim_what: maybe(self, trim_what, place)?,
                 expr: one(self, expr, place)?,
                 trim_characters: None,
-            },
-            E::Case {
-                case_token,
-                end_token,
-                operand,
-                conditions,
-                else_result,
-            } => E::Case {
-                case_token: case_token.clone(),
-                end_token: end_token.clone(),
-                operand: operand.as_ref().map(|e| one(self, e, place)).transpose()?,
-                conditions: conditions
-                    .iter()
-                    .map(|ast::CaseWhen { condition, result }| {
-                        Ok(ast::CaseWhen {
-                            condition: self.above(condition, environment, place)?,
-                            result: self.above(result, environment, place)?,
-                        })
-                    })
-                    .collect::<Result<_, Refusal>>()?,
-                else_result: else_result
-                    .as_ref()
-                    .map(|e| one(self, e, place))
-                    .transpose()?,
-            },
-            E::Function(function) if is_session_user(function) => {
-                session_functions::name(&self.constants.role)
-            }
-            E::Function(function) => match self.constants.session.fact(function) {
-                Some(fact) => fact,
-                None => E::Function(self.above_function(function, environment, place)?),
-            },
-            E::Tuple(items) => E::Tuple(
-                items
-                    .iter()
-                    .map(|e| self.above(e, environment, place))
-                    .collect::<Result<_, _>>()?,
-            ),
-            E::Array(ast::Array { elem, named }) => {
-                let elem = elem
-                    .iter()
-                    .map(|e| self.above(e, environment, place))
-                    .collect::<Result<_, _>>()?;
-                E::Array(ast::Array {
-                    elem,
-                    named: *named,
-                })
-            }
-            E::Subquery(query) => {
-                let looked_up = match place {
-                    Above::Open => self.looked_up(query, environment)?,
-                    Above::Cut(_) => None,
-                };
-                E::Subquery(self.above_query(
-                    looked_up.as_ref().unwrap_or(query),
-                    environment,
-                    place,
-                )?)
-            }
-            E::Exists { subquery, negated } => E::Exists {
-                subquery: self.above_query(subquery, environment, place)?,
-                negated: *negated,
-            },
-            E::InSubquery {
-                expr,
-                subquery,
-                negated,
-            } => E::InSubquery {
-                expr: one(self, expr, place)?,
-                subquery: self.above_query(subquery, environment, place)?,
-                negated: *negated,
             },
             other => return Err(unsupported_above(construct(other))),
         })
     }
 
-    /// A subquery of an expression. One that stands in a cut may name the release's keys; other
-    /// columns of the private rows are gone above the cut, and what else such a name might find
-    /// there (a column of the release, or of a query around the cut one) is another thing.
+    fn above_conditions(
+        &mut self,
+        conditions: &[ast::CaseWhen],
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<Vec<ast::CaseWhen>, Refusal> {
+        conditions
+            .iter()
+            .map(|ast::CaseWhen { condition, result }| {
+                Ok(ast::CaseWhen {
+                    condition: self.above(condition, environment, place)?,
+                    result: self.above(result, environment, place)?,
+                })
+            })
+            .collect()
+    }
+
+    fn above_all(
+        &mut self,
+        exprs: &[ast::Expr],
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<Vec<ast::Expr>, Refusal> {
+        exprs
+            .iter()
+            .map(|e| self.above(e, environment, place))
+            .collect()
+    }
+
+    fn above_interval(
+        &mut self,
+        interval: &ast::Interval,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::Interval, Refusal> {
+        let ast::Interval {
+            value,
+            leading_field,
+            leading_precision,
+            last_field,
+            fractional_seconds_precision,
+        } = interval;
+        // PostgreSQL reads any other word after the constant as an alias.
+        if leading_field
+            .as_ref()
+            .is_some_and(|field| !is_interval_field(field))
+        {
+            return Err(
+                unsupported_above("this unit behind an interval constant").hint(INTERVAL_HINT)
+            );
+        }
+        Ok(ast::Interval {
+            value: Box::new(self.above(value, environment, place)?),
+            leading_field: leading_field.clone(),
+            leading_precision: *leading_precision,
+            last_field: last_field.clone(),
+            fractional_seconds_precision: *fractional_seconds_precision,
+        })
+    }
+
+    /// A subquery in an expression. In a cut it may name the release's keys. The other columns of
+    /// the private rows do not exist above the cut. Such a name could find something else there, a
+    /// column of the release or of a query around it, so it is refused.
     pub(in crate::resolve) fn above_query(
         &mut self,
         query: &ast::Query,
@@ -456,14 +545,14 @@ impl Resolver<'_> {
     }
 }
 
-/// CURRENT_USER and its kin, written as the grammar has them.
+/// CURRENT_USER, SESSION_USER, USER and CURRENT_ROLE, written without parentheses.
 pub(in crate::resolve) fn is_session_user(function: &ast::Function) -> bool {
     let bare = matches!(function.args, ast::FunctionArguments::None);
     bare && names_of(&function.name)
         .is_ok_and(|names| matches!(names.as_slice(), [name] if ["current_user", "session_user", "user", "current_role"].contains(&name.as_str())))
 }
 
-/// A bare name that the released rows have too: `k0`, `a12`.
+/// Whether a bare name could be a column of the released rows: `k0`, `a12`.
 fn names_a_release_column(query: &ast::Query) -> bool {
     struct Search;
     impl ast::Visitor for Search {
@@ -478,18 +567,6 @@ fn names_a_release_column(query: &ast::Query) -> bool {
         }
     }
     ast::Visit::visit(query, &mut Search).is_break()
-}
-
-pub(in crate::resolve) fn unsupported_above(what: &str) -> Refusal {
-    Refusal::new(
-        sqlstate::FEATURE_NOT_SUPPORTED,
-        format!("{what} is not supported"),
-    )
-}
-
-/// A quoted identifier.
-pub(in crate::resolve) fn quoted(name: &str) -> ast::Ident {
-    ast::Ident::with_quote('"', name)
 }
 
 fn is_interval_field(field: &ast::DateTimeField) -> bool {

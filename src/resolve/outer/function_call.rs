@@ -1,13 +1,23 @@
-//! Function calls above the cut, with their arguments, orders and windows.
+//! Function calls above the cut, with their arguments, orderings and windows.
 
 use sqlparser::ast;
 
 use super::allow_list;
-use super::expression::{Above, unsupported_above};
+use super::expression::Above;
 use super::query::Environment;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::names::scope::{names_of, position_of};
+use crate::resolve::syntax::{names_of, position_of, unsupported_above};
+
+fn function_refused(name: &str) -> Refusal {
+    Refusal::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!("function {name}() is not supported"),
+    )
+    .detail(
+        "Only functions that read nothing but their arguments may be used over released values.",
+    )
+}
 
 impl Resolver<'_> {
     pub(in crate::resolve) fn above_function(
@@ -43,20 +53,7 @@ impl Resolver<'_> {
             if let Some(refusal) = super::uncertainty::refused(&names) {
                 return Err(refusal);
             }
-            let shown = names.join(".");
-            return Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                format!(
-                    "function {shown}() \
-                is \
-                not supported"
-                ),
-            )
-            .detail(
-                "Only functions that read nothing but their arguments may be used over \
-                    released values.",
-            )
-            .at(position_of(name)));
+            return Err(function_refused(&names.join(".")).at(position_of(name)));
         }
         if *uses_odbc_syntax
             || !matches!(parameters, ast::FunctionArguments::None)
@@ -274,7 +271,7 @@ impl Resolver<'_> {
                     sqlstate::SYNTAX_ERROR,
                     "a window is defined in parentheses",
                 )
-                .at(crate::resolve::names::scope::position(name.span))),
+                .at(crate::resolve::syntax::position(name.span))),
             })
             .collect()
     }

@@ -1,4 +1,4 @@
-//! What stands above the cut: the analyst's outer query over released and public rows.
+//! Above the cut: the analyst's outer query over released and public rows.
 
 pub(crate) mod allow_list;
 pub(in crate::resolve) mod correlated;

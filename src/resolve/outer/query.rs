@@ -1,21 +1,20 @@
-//! Whole queries: WITH, set operations, and which SELECT reads private rows.
+//! Whole queries: WITH, set operations, and the decision which SELECT reads private rows.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use sqlparser::ast;
-
-use super::expression::unsupported_above;
 use crate::ir::relation::TableId;
 use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::classify::empty_query;
 use crate::resolve::classify::unit_rows::QueryRows;
 use crate::resolve::cut::middle_query::is_made_before;
-use crate::resolve::expression::aggregate_call::contains_aggregate;
-use crate::resolve::names::scope::{name_of, names_of, place_of, position, position_of};
 use crate::resolve::recursion;
+use crate::resolve::syntax::{
+    is_aggregated, item_expr, name_of, names_of, place_of, position, position_of, unsupported_above,
+};
+use sqlparser::ast;
 
 /// Common table expressions in scope, innermost last.
 #[derive(Debug, Clone, Default)]
@@ -25,24 +24,25 @@ pub struct Environment(Option<Rc<Definition>>);
 pub struct Definition {
     pub name: String,
     pub cte: ast::Cte,
-    /// What was in scope where it was defined.
+    /// The definitions in scope at this definition.
     pub environment: Environment,
-    /// What its rows are. Rows of private tables are used by inlining, never printed.
+    /// What its rows are. Private rows are inlined, never printed.
     pub rows: QueryRows,
-    /// What is printed for it: its query over released and public tables. `None` where it selects
-    /// rows of private tables: it is used by inlining.
+    /// The definition to print, over released and public tables. `None` if it selects private rows:
+    /// then it is inlined.
     pub opened: Option<ast::Cte>,
-    /// Whether its rows must be made before rows that read it.
+    /// Whether it must run before rows that read it.
     pub is_middle: bool,
     pub recursion: Recursion,
     outside: Environment,
 }
 
-/// Whether a definition names itself (WITH RECURSIVE): such a one is printed, never inlined.
+/// Whether a definition names itself (WITH RECURSIVE). A recursive definition is printed, never
+/// inlined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recursion {
     None,
-    /// As its own query sees it.
+    /// Seen from its own query.
     Within,
     Defined,
 }
@@ -80,7 +80,7 @@ impl Environment {
         })))
     }
 
-    /// A definition that names itself: as it is seen from within, and after.
+    /// A recursive definition, seen from within or after it.
     pub(in crate::resolve) fn with_recursive(
         &self,
         name: String,
@@ -107,14 +107,14 @@ impl Environment {
     }
 }
 
-/// What a table name in FROM stands for.
+/// What a table name in FROM refers to.
 pub enum Named {
     Cte(Rc<Definition>),
     Table(TableId),
     View(ViewKind),
 }
 
-/// Names of this form are ours: releases stand under them in the outer query.
+/// Refuses names of the form that pgveil gives to releases in the outer query.
 pub fn reserved(name: &str) -> Result<(), Refusal> {
     if name.starts_with("pgveil_") {
         return Err(
@@ -126,7 +126,7 @@ pub fn reserved(name: &str) -> Result<(), Refusal> {
 }
 
 impl Resolver<'_> {
-    /// Rewrites a query that shows no private row: every release in it becomes a table of released
+    /// Rewrites a query that shows no private row. Every release in it becomes a table of released
     /// rows.
     pub(in crate::resolve) fn open_query(
         &mut self,
@@ -200,29 +200,17 @@ impl Resolver<'_> {
         let mut kept = Vec::new();
         let mut is_recursive = false;
         for (at, cte) in cte_tables.iter().enumerate() {
-            let ast::Cte {
-                alias,
-                query,
-                from,
-                materialized,
-                closing_paren_token,
-            } = cte;
-            if from.is_some() {
-                return Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
-                    "this form of WITH is not PostgreSQL's",
-                ));
-            }
-            let name = name_of(&alias.name)?;
+            let name = name_of(&cte.alias.name)?;
             reserved(&name)?;
-            if *recursive && recursion::names_any(query, &cte_tables[at + 1..])? {
+            let place = position(cte.alias.name.span);
+            if *recursive && recursion::names_any(&cte.query, &cte_tables[at + 1..])? {
                 return Err(unsupported_above(
                     "a query of WITH RECURSIVE that refers to a later one",
                 )
-                .at(position(alias.name.span)));
+                .at(place));
             }
             let names_itself =
-                *recursive && recursion::names_any(query, std::slice::from_ref(cte))?;
+                *recursive && recursion::names_any(&cte.query, std::slice::from_ref(cte))?;
             let inside = match names_itself {
                 true => environment.with_recursive(
                     name.clone(),
@@ -232,19 +220,7 @@ impl Resolver<'_> {
                 ),
                 false => environment.clone(),
             };
-            let rows = self.rows_of(query, &inside)?;
-            let mut opened = None;
-            if !rows.private {
-                let query = Box::new(self.open_query(query, &inside)?);
-                let (alias, closing_paren_token) = (alias.clone(), closing_paren_token.clone());
-                opened = Some(ast::Cte {
-                    alias,
-                    query,
-                    from: None,
-                    materialized: *materialized,
-                    closing_paren_token,
-                });
-            }
+            let (rows, opened) = self.open_definition(cte, &inside)?;
             kept.extend(opened.clone());
             is_recursive |= names_itself;
             environment = match (names_itself, opened) {
@@ -252,11 +228,7 @@ impl Resolver<'_> {
                 (true, Some(opened)) => {
                     environment.with_recursive(name, cte.clone(), opened, Recursion::Defined)
                 }
-                (true, None) => {
-                    return Err(
-                        Refusal::unsupported("WITH RECURSIVE").at(position(alias.name.span))
-                    );
-                }
+                (true, None) => return Err(Refusal::unsupported("WITH RECURSIVE").at(place)),
             };
         }
         let with = (!kept.is_empty()).then(|| ast::With {
@@ -267,6 +239,40 @@ impl Resolver<'_> {
         Ok((with, environment))
     }
 
+    /// The rows of one definition, and the definition over released and public tables unless its
+    /// rows are private.
+    fn open_definition(
+        &mut self,
+        cte: &ast::Cte,
+        environment: &Environment,
+    ) -> Result<(QueryRows, Option<ast::Cte>), Refusal> {
+        let ast::Cte {
+            alias,
+            query,
+            from,
+            materialized,
+            closing_paren_token,
+        } = cte;
+        if from.is_some() {
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "this form of WITH is not PostgreSQL's",
+            ));
+        }
+        let rows = self.rows_of(query, environment)?;
+        if rows.private {
+            return Ok((rows, None));
+        }
+        let opened = ast::Cte {
+            alias: alias.clone(),
+            query: Box::new(self.open_query(query, environment)?),
+            from: None,
+            materialized: *materialized,
+            closing_paren_token: closing_paren_token.clone(),
+        };
+        Ok((rows, Some(opened)))
+    }
+
     fn open_body(
         &mut self,
         body: &ast::SetExpr,
@@ -275,30 +281,7 @@ impl Resolver<'_> {
     ) -> Result<(ast::SetExpr, Option<ast::OrderBy>), Refusal> {
         match body {
             ast::SetExpr::Select(select) => {
-                let counting = match order_by {
-                    None => self.counting_groups(select, environment)?,
-                    Some(_) => None,
-                };
-                let select = counting.as_ref().unwrap_or(select);
-                let (select, order_by) = if !self.reads_private(select, environment)? {
-                    self.open_select(select, order_by, environment)?
-                } else if empty_query::is_constant_false(select.selection.as_ref())
-                    && !is_asking_elsewhere(select, order_by)
-                {
-                    self.empty = true;
-                    let opened = self.open_select(select, order_by, environment);
-                    self.empty = false;
-                    opened?
-                } else if is_aggregated(select) && self.is_step(select, environment)? {
-                    return Err(self
-                        .steps_refused()
-                        .at(select.projection.first().and_then(place_of)));
-                } else if is_aggregated(select) {
-                    self.cut_select(select, order_by, environment)
-                        .map_err(|refusal| self.outside(refusal))?
-                } else {
-                    return Err(rows_refused().at(select.projection.first().and_then(place_of)));
-                };
+                let (select, order_by) = self.open_or_cut(select, order_by, environment)?;
                 Ok((ast::SetExpr::Select(Box::new(select)), order_by))
             }
             ast::SetExpr::Query(query) => {
@@ -361,12 +344,45 @@ impl Resolver<'_> {
         }
     }
 
-    /// In a subquery of an expression, a name that its own FROM has not is one of the query around
-    /// it: PostgreSQL has read the statement before.
+    /// A SELECT over public tables is opened. A SELECT that aggregates private rows becomes a
+    /// release; one that shows them is refused.
+    fn open_or_cut(
+        &mut self,
+        select: &ast::Select,
+        order_by: Option<&ast::OrderBy>,
+        environment: &Environment,
+    ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
+        let counting = match order_by {
+            None => self.counting_groups(select, environment)?,
+            Some(_) => None,
+        };
+        let select = counting.as_ref().unwrap_or(select);
+        if !self.reads_private(select, environment)? {
+            return self.open_select(select, order_by, environment);
+        }
+        if empty_query::is_constant_false(select.selection.as_ref())
+            && !has_subquery_beside_aggregate(select, order_by)
+        {
+            self.empty = true;
+            let opened = self.open_select(select, order_by, environment);
+            self.empty = false;
+            return opened;
+        }
+        let place = select.projection.first().and_then(place_of);
+        if !is_aggregated(select) {
+            return Err(rows_refused().at(place));
+        }
+        if self.is_step(select, environment)? {
+            return Err(self.unit_rows_refused().at(place));
+        }
+        self.cut_select(select, order_by, environment)
+            .map_err(|refusal| self.outside(refusal))
+    }
+
+    /// In a subquery of an expression, a name that its FROM lacks refers to the query around it:
+    /// PostgreSQL has accepted the statement before.
     fn outside(&self, refusal: Refusal) -> Refusal {
-        let is_missing = [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE]
-            .contains(&refusal.sqlstate.as_str());
-        if self.subqueries == 0 || !is_missing {
+        if self.subqueries == 0 || refusal.kind != RefusalKind::UnknownName {
             return refusal;
         }
         Refusal::unsupported("a subquery of private rows that refers to the query around it")
@@ -375,8 +391,8 @@ impl Resolver<'_> {
             .at(refusal.position)
     }
 
-    /// The table or common table expression that a name in FROM stands for; what the policy does
-    /// not show does not exist.
+    /// Finds the table, common table expression or view that a name in FROM refers to. What the
+    /// policy hides does not exist.
     pub(in crate::resolve) fn lookup(
         &self,
         name: &ast::ObjectName,
@@ -435,8 +451,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Groups that each lie within one unit are rows of that unit still.
-    fn steps_refused(&self) -> Refusal {
+    /// Groups that each lie within one unit are still rows of that unit, so they are not shown.
+    fn unit_rows_refused(&self) -> Refusal {
         let unit = &self.policy.privacy.unit;
         Refusal::denied(format!(
             "rows of one {unit} each are not shown; aggregate over them"
@@ -462,32 +478,8 @@ impl Resolver<'_> {
     }
 }
 
-/// A SELECT whose rows are groups.
-pub(in crate::resolve) fn is_aggregated(select: &ast::Select) -> bool {
-    let grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, modifiers) if exprs.is_empty() && modifiers.is_empty());
-    grouped
-        || select.having.is_some()
-        || select.distinct.is_some()
-        || select
-            .projection
-            .iter()
-            .filter_map(item_expr)
-            .any(contains_aggregate)
-}
-
-pub(in crate::resolve) fn item_expr(item: &ast::SelectItem) -> Option<&ast::Expr> {
-    match item {
-        ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ } => {
-            Some(expr)
-        }
-        ast::SelectItem::ExprWithAliases { .. }
-        | ast::SelectItem::QualifiedWildcard(..)
-        | ast::SelectItem::Wildcard(_) => None,
-    }
-}
-
-/// Whether a node holds a query.
-fn asks(node: &impl ast::Visit) -> bool {
+/// Whether a node contains a query.
+fn has_query(node: &impl ast::Visit) -> bool {
     struct Search;
     impl ast::Visitor for Search {
         type Break = ();
@@ -498,30 +490,27 @@ fn asks(node: &impl ast::Visit) -> bool {
     node.visit(&mut Search).is_break()
 }
 
-/// An aggregate without rows is still a row, and a subquery beside it asks rows of its own: those
-/// are not empty, so this is no shape probe.
-fn is_asking_elsewhere(select: &ast::Select, order_by: Option<&ast::OrderBy>) -> bool {
+/// Whether a SELECT whose WHERE is false still reads rows. An aggregate over no rows still returns
+/// one row, and a subquery next to the aggregate reads rows that WHERE does not exclude.
+fn has_subquery_beside_aggregate(select: &ast::Select, order_by: Option<&ast::OrderBy>) -> bool {
     let above = select
         .projection
         .iter()
         .filter_map(item_expr)
         .chain(&select.having)
-        .any(asks);
-    is_aggregated(select) && (above || order_by.is_some_and(asks))
+        .any(has_query);
+    is_aggregated(select) && (above || order_by.is_some_and(has_query))
 }
 
-/// How every refusal of rows begins.
-pub(in crate::resolve) const ROWS: &str = "rows of a private table are not shown";
-
-/// Whether this statement was refused for nothing but showing rows, as tools do that preview a
-/// table. Subqueries in expressions make it another: a value or a condition that is not answered is
-/// no empty table.
+/// Whether a statement was refused only because it shows rows, as tools do that preview a table. A
+/// statement with a subquery in an expression is not a preview: a value or a condition without an
+/// answer is not an empty table.
 pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
     struct Subqueries;
     impl ast::Visitor for Subqueries {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
-            if asks(expr) {
+            if has_query(expr) {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -532,13 +521,13 @@ pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
         ast::SetExpr::Select(select) => !select.from.is_empty() && !is_aggregated(select),
         _ => false,
     };
-    let is_rows =
-        refusal.sqlstate == sqlstate::INSUFFICIENT_PRIVILEGE && refusal.message.starts_with(ROWS);
-    plain && is_rows && ast::Visit::visit(&*statement.0, &mut Subqueries).is_continue()
+    plain
+        && refusal.kind == RefusalKind::PrivateRows
+        && ast::Visit::visit(&*statement.0, &mut Subqueries).is_continue()
 }
 
 fn rows_refused() -> Refusal {
-    Refusal::denied(format!("{ROWS}; aggregate them")).detail(
+    Refusal::private_rows("aggregate them").detail(
         "COUNT, SUM and AVG are answered, with GROUP BY, FILTER and WHERE: for example \
             SELECT count(*) FROM the same table.",
     )

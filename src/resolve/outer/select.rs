@@ -1,17 +1,19 @@
-//! SELECT, VALUES, ORDER BY and LIMIT over public and released tables, clause by clause; and free
-//! shape probes.
+//! SELECT, VALUES, ORDER BY and LIMIT over public and released tables, clause by clause.
 
 use sqlparser::ast;
 
 use super::allow_list;
-use super::expression::{Above, is_session_user, quoted, unsupported_above};
+use super::expression::{Above, is_session_user};
 use super::query::{Environment, Named, reserved};
 use crate::ir::relation::{TableId, view_alias};
 use crate::policy::ViewKind;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::names::output_name::column_name;
-use crate::resolve::names::scope::{name_of, names_of, place_of, position_of};
+use crate::resolve::syntax::{
+    check_select, empty_select, map_order, name_of, names_of, place_of, plain_alias, plain_table,
+    position_of, quoted, unsupported_above,
+};
 
 impl Resolver<'_> {
     pub(in crate::resolve) fn open_select(
@@ -209,11 +211,11 @@ impl Resolver<'_> {
         factor: &ast::TableFactor,
         environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
-        self.opened(factor, environment)
+        self.open_factor_node(factor, environment)
             .map_err(|refusal| refusal.within(|| place_of(factor)))
     }
 
-    fn opened(
+    fn open_factor_node(
         &mut self,
         factor: &ast::TableFactor,
         environment: &Environment,
@@ -251,6 +253,40 @@ impl Resolver<'_> {
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
                 self.open_function(name, args, *with_ordinality, alias.as_ref(), environment)
             }
+            ast::TableFactor::Derived {
+                lateral,
+                subquery,
+                alias,
+                sample: None,
+            } => Ok(ast::TableFactor::Derived {
+                lateral: *lateral,
+                subquery: Box::new(self.open_derived(
+                    *lateral,
+                    subquery,
+                    alias.as_ref(),
+                    environment,
+                )?),
+                alias: alias.clone(),
+                sample: None,
+            }),
+            ast::TableFactor::NestedJoin {
+                table_with_joins,
+                alias,
+            } => Ok(ast::TableFactor::NestedJoin {
+                table_with_joins: Box::new(self.open_tables(table_with_joins, environment)?),
+                alias: alias.clone(),
+            }),
+            other => self.open_function_factor(other, environment),
+        }
+    }
+
+    /// UNNEST and LATERAL calls.
+    fn open_function_factor(
+        &mut self,
+        factor: &ast::TableFactor,
+        environment: &Environment,
+    ) -> Result<ast::TableFactor, Refusal> {
+        match factor {
             ast::TableFactor::UNNEST {
                 alias,
                 array_exprs,
@@ -270,55 +306,50 @@ impl Resolver<'_> {
                 args,
                 with_ordinality,
                 alias,
-            } => {
-                check_rows_function(name)?;
-                let args = args
-                    .iter()
-                    .map(|a| self.above_argument(a, environment, &mut Above::Open))
-                    .collect::<Result<_, _>>()?;
-                let (name, alias) = (name.clone(), alias.clone());
-                Ok(ast::TableFactor::Function {
-                    lateral: true,
-                    name,
-                    args,
-                    with_ordinality: *with_ordinality,
-                    alias,
-                })
-            }
-            ast::TableFactor::Derived {
-                lateral,
-                subquery,
-                alias,
-                sample: None,
-            } => {
-                if let Some(alias) = alias {
-                    reserved(&name_of(&alias.name)?)?;
-                }
-                // In a lateral subquery, as in one of an expression, names of the query around are
-                // in sight.
-                self.subqueries += usize::from(*lateral);
-                let opened = self.open_query(subquery, environment);
-                self.subqueries -= usize::from(*lateral);
-                Ok(ast::TableFactor::Derived {
-                    lateral: *lateral,
-                    subquery: Box::new(opened?),
-                    alias: alias.clone(),
-                    sample: None,
-                })
-            }
-            ast::TableFactor::NestedJoin {
-                table_with_joins,
-                alias,
-            } => Ok(ast::TableFactor::NestedJoin {
-                table_with_joins: Box::new(self.open_tables(table_with_joins, environment)?),
+            } => Ok(ast::TableFactor::Function {
+                lateral: true,
+                name: name.clone(),
+                args: self.open_arguments(name, args, environment)?,
+                with_ordinality: *with_ordinality,
                 alias: alias.clone(),
             }),
             _ => Err(unsupported_above("this kind of FROM item")),
         }
     }
 
-    /// A public table under its full name, or a WITH name. Private tables never get here: their
-    /// SELECT is cut or refused.
+    fn open_derived(
+        &mut self,
+        lateral: bool,
+        subquery: &ast::Query,
+        alias: Option<&ast::TableAlias>,
+        environment: &Environment,
+    ) -> Result<ast::Query, Refusal> {
+        if let Some(alias) = alias {
+            reserved(&name_of(&alias.name)?)?;
+        }
+        // A lateral subquery sees the names of the query around it, like one in an expression.
+        self.subqueries += usize::from(lateral);
+        let opened = self.open_query(subquery, environment);
+        self.subqueries -= usize::from(lateral);
+        opened
+    }
+
+    /// The arguments of a set-returning function in FROM.
+    fn open_arguments(
+        &mut self,
+        name: &ast::ObjectName,
+        arguments: &[ast::FunctionArg],
+        environment: &Environment,
+    ) -> Result<Vec<ast::FunctionArg>, Refusal> {
+        check_rows_function(name)?;
+        arguments
+            .iter()
+            .map(|a| self.above_argument(a, environment, &mut Above::Open))
+            .collect()
+    }
+
+    /// A public table under its full name, or a WITH name. Private tables are refused: a SELECT
+    /// that aggregates them is cut before.
     fn open_table(
         &mut self,
         name: &ast::ObjectName,
@@ -334,7 +365,7 @@ impl Resolver<'_> {
             Named::Table(table) if self.is_private(table) => {
                 return Err(Refusal::unsupported("private rows in this place"));
             }
-            // Without an alias of ours, so that `schema.table.column` finds it, as in PostgreSQL.
+            // It gets no alias from us, so that `schema.table.column` finds it, as in PostgreSQL.
             Named::Table(table) => (self.public_name(table), alias.cloned()),
             Named::View(view) => (
                 self.view_name(view),
@@ -376,11 +407,7 @@ impl Resolver<'_> {
         alias: Option<&ast::TableAlias>,
         environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
-        check_rows_function(name)?;
-        let args = arguments
-            .iter()
-            .map(|a| self.above_argument(a, environment, &mut Above::Open))
-            .collect::<Result<_, _>>()?;
+        let args = self.open_arguments(name, arguments, environment)?;
         Ok(ast::TableFactor::Table {
             name: name.clone(),
             alias: alias.cloned(),
@@ -506,161 +533,5 @@ fn check_rows_function(name: &ast::ObjectName) -> Result<(), Refusal> {
     match allow_list::gives_rows(&names_of(name)?) {
         true => Ok(()),
         false => Err(unsupported_above("this function in FROM").at(position_of(name))),
-    }
-}
-
-/// Every clause of SELECT that is not PostgreSQL's, or not offered, is refused; the rest is left to
-/// the caller.
-pub(crate) fn check_select(select: &ast::Select) -> Result<(), Refusal> {
-    let ast::Select {
-        select_token: _,
-        optimizer_hints,
-        distinct: _,
-        select_modifiers,
-        top,
-        top_before_distinct: _,
-        projection: _,
-        exclude,
-        into,
-        from: _,
-        lateral_views,
-        prewhere,
-        selection: _,
-        connect_by,
-        group_by: _,
-        cluster_by,
-        distribute_by,
-        sort_by,
-        having: _,
-        named_window: _,
-        qualify,
-        window_before_qualify: _,
-        value_table_mode,
-        flavor,
-    } = select;
-    if into.is_some() {
-        return Err(Refusal::denied("SELECT INTO is not allowed")
-            .detail("pgveil answers read-only queries."));
-    }
-    let foreign = select_modifiers.is_some()
-        || top.is_some()
-        || exclude.is_some()
-        || prewhere.is_some()
-        || qualify.is_some();
-    let foreign = foreign
-        || value_table_mode.is_some()
-        || *flavor != ast::SelectFlavor::Standard
-        || !optimizer_hints.is_empty();
-    let foreign =
-        foreign || !lateral_views.is_empty() || !connect_by.is_empty() || !cluster_by.is_empty();
-    if foreign || !distribute_by.is_empty() || !sort_by.is_empty() {
-        return Err(Refusal::new(
-            sqlstate::SYNTAX_ERROR,
-            "this clause is not part of PostgreSQL's SELECT",
-        ));
-    }
-    Ok(())
-}
-
-/// A SELECT without any clause.
-pub fn empty_select() -> ast::Select {
-    ast::Select {
-        select_token: ast::helpers::attached_token::AttachedToken::empty(),
-        optimizer_hints: Vec::new(),
-        distinct: None,
-        select_modifiers: None,
-        top: None,
-        top_before_distinct: false,
-        projection: Vec::new(),
-        exclude: None,
-        into: None,
-        from: Vec::new(),
-        lateral_views: Vec::new(),
-        prewhere: None,
-        selection: None,
-        connect_by: Vec::new(),
-        group_by: ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
-        cluster_by: Vec::new(),
-        distribute_by: Vec::new(),
-        sort_by: Vec::new(),
-        having: None,
-        named_window: Vec::new(),
-        qualify: None,
-        window_before_qualify: false,
-        value_table_mode: None,
-        flavor: ast::SelectFlavor::Standard,
-    }
-}
-
-pub(in crate::resolve) fn map_order(
-    order_by: &ast::OrderBy,
-    mut map: impl FnMut(&ast::Expr) -> Result<ast::Expr, Refusal>,
-) -> Result<ast::OrderBy, Refusal> {
-    let ast::OrderBy { kind, interpolate } = order_by;
-    let ast::OrderByKind::Expressions(exprs) = kind else {
-        return Err(Refusal::new(
-            sqlstate::SYNTAX_ERROR,
-            "ORDER BY ALL is not PostgreSQL's",
-        ));
-    };
-    if interpolate.is_some() {
-        return Err(Refusal::new(
-            sqlstate::SYNTAX_ERROR,
-            "INTERPOLATE is not PostgreSQL's",
-        ));
-    }
-    let exprs = exprs
-        .iter()
-        .map(
-            |ast::OrderByExpr {
-                 expr,
-                 options,
-                 with_fill,
-             }| match with_fill {
-                None => Ok(ast::OrderByExpr {
-                    expr: map(expr)?,
-                    options: options.clone(),
-                    with_fill: None,
-                }),
-                Some(_) => Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
-                    "WITH FILL is not PostgreSQL's",
-                )),
-            },
-        )
-        .collect::<Result<_, _>>()?;
-    Ok(ast::OrderBy {
-        kind: ast::OrderByKind::Expressions(exprs),
-        interpolate: None,
-    })
-}
-
-/// A bare integer: a position in the SELECT list.
-pub(in crate::resolve) fn is_ordinal(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, _), span: _ }) if text.bytes().all(|b| b.is_ascii_digit()))
-}
-
-/// A table in FROM with no clause but its alias.
-pub fn plain_table(name: ast::ObjectName, alias: Option<ast::TableAlias>) -> ast::TableFactor {
-    ast::TableFactor::Table {
-        name,
-        alias,
-        args: None,
-        with_hints: Vec::new(),
-        version: None,
-        with_ordinality: false,
-        partitions: Vec::new(),
-        json_path: None,
-        sample: None,
-        index_hints: Vec::new(),
-    }
-}
-
-pub(crate) fn plain_alias(name: &str) -> ast::TableAlias {
-    ast::TableAlias {
-        explicit: true,
-        name: quoted(name),
-        columns: Vec::new(),
-        at: None,
     }
 }

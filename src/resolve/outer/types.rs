@@ -1,5 +1,6 @@
-//! Names and types of the columns of a query over released and public tables, as far as they are
-//! followed here: only to plan with. The shadow confirms them before anything is charged.
+//! Names and types of the columns of a query over released and public tables. They only serve
+//! planning: the shadow confirms them before anything is charged. Types that are not followed here
+//! are refused.
 
 use std::ops::ControlFlow;
 
@@ -9,22 +10,23 @@ use super::query::Named as Source;
 use crate::catalog::Type;
 use crate::ir::literal::common_type;
 use crate::ir::relation::{ColumnId, ColumnInfo, aggregate_column, key_column, release_number};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::expression::aggregate_call::{aggregate, aggregate_name};
+use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::{Expressions, plain_arguments};
 use crate::resolve::names::output_name::column_name;
-use crate::resolve::names::scope::{Item, Named, Scope, name_of, names_of, place_of};
+use crate::resolve::names::scope::{Item, Named, Scope};
+use crate::resolve::syntax::{aggregate_name, name_of, names_of, place_of, quoted};
 
-/// A column's name and type.
+/// Name and type of a column.
 pub(in crate::resolve) type Column = (String, Type);
 
 impl Resolver<'_> {
     /// The columns of an opened query.
     ///
     /// # Errors
-    /// 0A000 where a type is not followed, or no row of a private table is compared with it; 42703,
-    /// 42P01 for names that mean nothing in it.
+    /// 0A000 if a type is not followed, or if private rows are not compared with values of it;
+    /// 42703 and 42P01 for unknown names.
     pub(in crate::resolve) fn shape(&self, query: &ast::Query) -> Result<Vec<Column>, Refusal> {
         let columns = Shapes {
             resolver: self,
@@ -38,7 +40,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Types without modifiers, of those that constants may have.
+/// The type without its modifier, if constants may have it.
 fn constant_type(data_type: Type) -> Result<Type, Refusal> {
     match data_type {
         Type::Numeric(_) => Ok(Type::Numeric(None)),
@@ -67,7 +69,7 @@ fn constant_type(data_type: Type) -> Result<Type, Refusal> {
 
 struct Shapes<'r, 'p> {
     resolver: &'r Resolver<'p>,
-    /// Common table expressions in sight, innermost last.
+    /// Common table expressions in scope, innermost last.
     definitions: Vec<(String, Vec<Column>)>,
 }
 
@@ -254,7 +256,7 @@ impl Shapes<'_, '_> {
             } => {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 let data_type = self.series(&own, args)?;
-                // A function's one column has the name of its table.
+                // The only column of a function has the name of its table.
                 let column = alias
                     .as_ref()
                     .map_or(Ok(own.clone()), |alias| name_of(&alias.name))?;
@@ -274,7 +276,7 @@ impl Shapes<'_, '_> {
         }
     }
 
-    /// The type of GENERATE_SERIES of constants.
+    /// The type of GENERATE_SERIES over constants.
     fn series(&self, name: &str, arguments: &[ast::FunctionArg]) -> Result<Type, Refusal> {
         if name != "generate_series" {
             return Err(unfollowed("this function's rows"));
@@ -292,7 +294,7 @@ impl Shapes<'_, '_> {
             [_, _] | [_, _, _] if of(&[Type::Int2, Type::Int4]) => Ok(Type::Int4),
             [_, _] | [_, _, _] if of(&[Type::Int2, Type::Int4, Type::Int8]) => Ok(Type::Int8),
             [Type::Timestamp, Type::Timestamp, Type::Interval] => Ok(Type::Timestamp),
-            // Dates are taken as instants of the session's time zone, as in PostgreSQL.
+            // PostgreSQL reads dates as instants of the session's time zone.
             [
                 Type::Date | Type::Timestamptz,
                 Type::Date | Type::Timestamptz,
@@ -339,8 +341,8 @@ impl Shapes<'_, '_> {
         }
     }
 
-    /// The type of an expression: as over rows, once calls over groups and windows and subqueries
-    /// are taken for columns of their own types.
+    /// The type of an expression. Aggregates, window calls and subqueries are replaced by columns
+    /// of their types. Then it is resolved like an expression over rows.
     fn typed(&mut self, expr: &ast::Expr, known: &Known) -> Result<Type, Refusal> {
         if let ast::Expr::Cast { data_type, .. } = expr {
             return self.resolver.type_names().find(data_type);
@@ -364,7 +366,7 @@ impl Shapes<'_, '_> {
         let resolved = self.expressions(&known.scope, &known.columns).value(&expr);
         Ok(resolved
             .map_err(|refusal| {
-                if refusal.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED {
+                if refusal.kind == RefusalKind::Unsupported {
                     unfollowed("this expression").within(|| place_of(&expr))
                 } else {
                     refusal
@@ -403,7 +405,7 @@ fn learned(known: &mut Vec<ColumnInfo>, name: String, data_type: Type) -> Named 
     Named { name, id }
 }
 
-/// The scope of one entry of FROM, whose columns become known.
+/// The scope of one entry of FROM. Its columns become known.
 fn added(
     known: &mut Vec<ColumnInfo>,
     columns: Vec<Column>,
@@ -421,7 +423,7 @@ fn added(
     Ok(Scope::of(Item { alias, columns }))
 }
 
-/// Takes aggregates, window calls and subqueries for columns.
+/// Replaces aggregates, window calls and subqueries by columns.
 struct Calls<'s, 'r, 'p> {
     shapes: &'s mut Shapes<'r, 'p>,
     known: &'s Known,
@@ -429,7 +431,7 @@ struct Calls<'s, 'r, 'p> {
 }
 
 impl Calls<'_, '_, '_> {
-    /// The type of what is no row-level expression; `None` where it is one.
+    /// The type of a node that is not a row-level expression; `None` for a row-level expression.
     fn of(&mut self, expr: &ast::Expr) -> Result<Option<Type>, Refusal> {
         match expr {
             ast::Expr::Subquery(query) => match self.shapes.query(query)?.as_slice() {
@@ -486,10 +488,7 @@ impl ast::VisitorMut for Calls<'_, '_, '_> {
             Ok(None) => ControlFlow::Continue(()),
             Ok(Some(data_type)) => {
                 let name = format!("pgveil call {}", self.found.len());
-                *expr = ast::Expr::CompoundIdentifier(vec![
-                    super::expression::quoted(CALLS),
-                    super::expression::quoted(&name),
-                ]);
+                *expr = ast::Expr::CompoundIdentifier(vec![quoted(CALLS), quoted(&name)]);
                 self.found.push((name, data_type));
                 ControlFlow::Continue(())
             }
@@ -498,7 +497,7 @@ impl ast::VisitorMut for Calls<'_, '_, '_> {
     }
 }
 
-/// Every column that the condition names outside its own subqueries is one of its own query's.
+/// Checks that every column outside the condition's subqueries is a column of its own query.
 fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
     struct Names<'s> {
         scope: &'s Scope,

@@ -1,5 +1,5 @@
 //! `pgveil.stderr(…)`, `pgveil.ci_low(…)` and `pgveil.ci_high(…)` of aggregates and of arithmetic
-//! over them: columns of their release, computed from what is released.
+//! over aggregates. They are columns of their release, computed from released values.
 
 use sqlparser::ast;
 
@@ -7,12 +7,11 @@ use crate::catalog::Type;
 use crate::ir::{Formula, Statistic, Uncertainty};
 use crate::policy::VIEW_SCHEMA;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::expression::aggregate_call::aggregate_name;
 use crate::resolve::expression::type_of;
-use crate::resolve::names::scope::names_of;
+use crate::resolve::syntax::{aggregate_name, names_of};
 
 impl Uncertainty {
-    /// Its name in the outer query, as the release's `at`-th.
+    /// Its column name in the outer query, as the release's `at`-th.
     pub fn column(&self, at: usize) -> String {
         let name = match self.statistic {
             Statistic::StandardError => "stderr",
@@ -35,11 +34,11 @@ fn statistic(function: &ast::Function) -> Option<Statistic> {
     }
 }
 
-/// The uncertainty that a call asks for, its aggregates numbered by `number`; `None` for other
+/// The uncertainty that a call asks for. `number` numbers its aggregates. `None` for other
 /// expressions.
 ///
 /// # Errors
-/// 0A000 where it is of anything but arithmetic over aggregates.
+/// 0A000 for anything but arithmetic over aggregates.
 pub(in crate::resolve) fn asked(
     expr: &ast::Expr,
     number: &mut Number<'_>,
@@ -69,10 +68,10 @@ pub(in crate::resolve) fn asked(
 /// Numbers an aggregate call.
 type Number<'n> = dyn FnMut(&ast::Function) -> Result<usize, Refusal> + 'n;
 
-/// Deepest arithmetic: it is walked on a plain stack.
+/// Deepest arithmetic. The walk is recursive, on the thread's stack.
 const DEPTH_MAX: usize = 100;
 
-/// `None` for what has no known error.
+/// `None` for an expression whose error is not known.
 fn formula(
     expr: &ast::Expr,
     depth: usize,
@@ -130,7 +129,7 @@ fn formula(
     })
 }
 
-/// Functions under which an error stays known; NULLIF and COALESCE choose a value where there is
+/// Functions whose result has a known error. NULLIF and COALESCE choose a value where there is
 /// none.
 fn called(
     function: &ast::Function,
@@ -182,7 +181,7 @@ fn constant(text: &str) -> Option<Formula> {
     })
 }
 
-/// The arguments of a call of nothing but expressions, without any clause.
+/// The arguments of a call that has expressions as arguments and no other clause.
 fn plain_arguments(function: &ast::Function) -> Option<Vec<&ast::Expr>> {
     let ast::Function {
         name: _,
@@ -219,8 +218,7 @@ fn plain_arguments(function: &ast::Function) -> Option<Vec<&ast::Expr>> {
     }
 }
 
-/// 0A000 for one of these functions where no aggregate of private rows stands in it; `None` for
-/// other names.
+/// 0A000 for one of these functions without an aggregate of private rows; `None` for other names.
 pub(in crate::resolve) fn refused(names: &[String]) -> Option<Refusal> {
     matches!(names, [schema, _] if schema == VIEW_SCHEMA).then(|| elsewhere(&names.join(".")))
 }

@@ -1,43 +1,31 @@
-//! FROM over private rows: scans, joins, derived tables and WITH that select, filter and rename, as
-//! one relation with its scope.
+//! FROM over private rows: scans, joins, derived tables and common table expressions that select,
+//! filter and rename. They become one relation with its scope.
+
+mod using;
 
 use std::ops::ControlFlow;
+use using::Using;
 
 use sqlparser::ast;
 
-use super::per_unit::{computing, made};
+use super::per_unit::computing;
 use super::subquery::{Given, SubqueryPlace, Which};
 use crate::catalog::Type;
-use crate::ir::functions::Function;
-use crate::ir::literal::{coerce, common_type};
 use crate::ir::relation::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::cut::middle_query::{Subqueries, query_of, select_of};
-use crate::resolve::expression::compare;
-use crate::resolve::names::scope::{Item, Named, Scope, name_of, names_of, place_of};
+use crate::resolve::cut::middle_query::Subqueries;
+use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::outer::query::{Environment, Named as Source, reserved};
-use crate::resolve::outer::select::empty_select;
+use crate::resolve::syntax::{empty_select, name_of, names_of, place_of, query_of, select_of};
 
 /// Most tables one release may join.
 const SCANS_MAX: usize = 16;
-/// Most SELECTs over private rows that one statement is followed into, each as often as it is
-/// tried.
+/// Most SELECTs over private rows that one statement may resolve. Repeated attempts count each
+/// time.
 const SELECTS_MAX: usize = 1000;
-/// Most of them within one another: names of FROM that lead to further ones.
+/// Deepest nesting of such SELECTs, for example of names in FROM that lead to other names.
 const DEPTH_MAX: usize = 100;
-
-/// What USING makes of its names.
-#[derive(Default)]
-struct Using {
-    conditions: Vec<Expr>,
-    /// The one column of each name.
-    folded: Vec<Named>,
-    /// Those of them that are neither side's, by what the preserved side computes.
-    computed: Vec<(ColumnId, Expr)>,
-    /// Those of them that are another column in a wider type, and that one.
-    widened: Vec<(ColumnId, ColumnId)>,
-}
 
 impl Resolver<'_> {
     /// FROM and WHERE of a SELECT over private rows.
@@ -128,7 +116,7 @@ impl Resolver<'_> {
             let (kind, swapped, constraint) =
                 join_kind(join_operator).map_err(|refusal| refusal.within(|| place_of(right)))?;
             let (right, right_scope) = self.rows_factor(right, environment)?;
-            // Of an inner join ON is WHERE, where subqueries are known.
+            // The ON of an inner join is like WHERE, which may hold subqueries.
             let filtering = match constraint {
                 ast::JoinConstraint::On(condition)
                     if kind == JoinKind::Inner && has_subquery(condition) =>
@@ -168,84 +156,35 @@ impl Resolver<'_> {
                 on: Expr::and(conditions),
             };
             if let Some(condition) = filtering {
-                let is_extended = relation.is_extended();
-                let place = SubqueryPlace {
-                    scope: &scope,
-                    outer: &[],
-                    environment,
-                    is_extended,
-                };
-                let mut given = Given::default();
-                self.subqueries_in(condition, place, Which::Condition, &mut given)?;
-                let predicate = self
-                    .expressions_at(place, &given)
-                    .condition(condition, "JOIN/ON")?;
-                relation = Relation::Filter {
-                    input: Box::new(given.below(relation)),
-                    predicate,
-                };
+                relation = self.filter_by_on(relation, condition, &scope, environment)?;
             }
         }
         Ok((relation, scope))
     }
 
-    /// What USING or NATURAL says; `swapped` where the right side is the one preserved. A bare name
-    /// is the preserved side's column, of an inner join either's, in the type that both are
-    /// compared in (PostgreSQL's buildMergedJoinVar).
-    fn using(
+    /// Filters the rows of an inner join by an ON that holds subqueries.
+    fn filter_by_on(
         &mut self,
-        left: &Scope,
-        right: &Scope,
-        constraint: &ast::JoinConstraint,
-        (kind, swapped): (JoinKind, bool),
-    ) -> Result<Using, Refusal> {
-        let mut using = Using::default();
-        for name in left.folded(constraint, right)? {
-            let missing = || {
-                Refusal::new(
-                    sqlstate::UNDEFINED_COLUMN,
-                    format!("column \"{name}\" specified in USING clause does not exist"),
-                )
-            };
-            let (a, b) = (
-                left.bare(&name)?.ok_or_else(missing)?,
-                right.bare(&name)?.ok_or_else(missing)?,
-            );
-            let (own_a, own_b) = (
-                self.column_expr(left.own(a)),
-                self.column_expr(right.own(b)),
-            );
-            using.conditions.push(compare(
-                self.constants,
-                Function::Equal,
-                own_a,
-                own_b,
-                "USING",
-            )?);
-            let (kept, other) = if swapped { (b, a) } else { (a, b) };
-            let [from, of_other] = [kept, other].map(|id| self.column_expr(id).data_type);
-            let to = common_type(&from, &of_other).unwrap_or_else(|| from.clone());
-            let is_relabelled = is_one_type_but_for_lengths(&from, &to);
-            let id = if from == to {
-                kept
-            } else if kind == JoinKind::Inner && of_other == to {
-                other
-            } else if is_relabelled {
-                kept
-            } else {
-                let value = coerce(self.column_expr(kept), &to)?;
-                let id = self.new_column(made(&name, &to, true));
-                using.computed.push((id, value));
-                id
-            };
-            if id != kept && (is_relabelled || matches!(to, Type::Int2 | Type::Int4 | Type::Int8)) {
-                using
-                    .widened
-                    .push((id, if swapped { right } else { left }.own(kept)));
-            }
-            using.folded.push(Named { name, id });
-        }
-        Ok(using)
+        relation: Relation,
+        condition: &ast::Expr,
+        scope: &Scope,
+        environment: &Environment,
+    ) -> Result<Relation, Refusal> {
+        let place = SubqueryPlace {
+            scope,
+            outer: &[],
+            environment,
+            is_extended: relation.is_extended(),
+        };
+        let mut given = Given::default();
+        self.subqueries_in(condition, place, Which::Condition, &mut given)?;
+        let predicate = self
+            .expressions_at(place, &given)
+            .condition(condition, "JOIN/ON")?;
+        Ok(Relation::Filter {
+            input: Box::new(given.below(relation)),
+            predicate,
+        })
     }
 
     pub(in crate::resolve) fn column_expr(&self, id: ColumnId) -> Expr {
@@ -279,36 +218,7 @@ impl Resolver<'_> {
                 sample: None,
                 index_hints,
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
-                match self.lookup(name, environment)? {
-                    Source::Cte(definition) if definition.is_middle => {
-                        let own = names_of(name)?.pop().unwrap_or_default();
-                        let (relation, columns) = self.middle_named(&definition, environment)?;
-                        Ok((relation, scope_of(columns, alias.as_ref(), own)?))
-                    }
-                    Source::Cte(definition) => {
-                        let inner = definition.cte.alias.columns.clone();
-                        let (relation, columns) =
-                            self.rows_query(&definition.cte.query, &definition.environment)?;
-                        let columns = renamed(columns, &inner)?;
-                        let own = names_of(name)?.pop().unwrap_or_default();
-                        Ok((relation, scope_of(columns, alias.as_ref(), own)?))
-                    }
-                    Source::View(view) => {
-                        let name = view.view().name;
-                        Err(
-                            Refusal::unsupported(format!("a join of pgveil.{name} with rows"))
-                                .hint(
-                                    "Read it in a query of its own, or in a subquery beside the \
-                            aggregates.",
-                                ),
-                        )
-                    }
-                    Source::Table(table) => {
-                        let (relation, columns) = self.scan(table)?;
-                        let own = self.policy.tables[table.0].name.clone();
-                        Ok((relation, scope_of(columns, alias.as_ref(), own)?))
-                    }
-                }
+                self.rows_of_name_in_from(name, alias.as_ref(), environment)
             }
             ast::TableFactor::Table {
                 sample: Some(_), ..
@@ -356,7 +266,44 @@ impl Resolver<'_> {
         }
     }
 
-    /// A function's rows, of constants: its query stands alone.
+    /// The rows of a table or of a common table expression.
+    fn rows_of_name_in_from(
+        &mut self,
+        name: &ast::ObjectName,
+        alias: Option<&ast::TableAlias>,
+        environment: &Environment,
+    ) -> Result<(Relation, Scope), Refusal> {
+        match self.lookup(name, environment)? {
+            Source::Cte(definition) if definition.is_middle => {
+                let own = names_of(name)?.pop().unwrap_or_default();
+                let (relation, columns) = self.middle_named(&definition, environment)?;
+                Ok((relation, scope_of(columns, alias, own)?))
+            }
+            Source::Cte(definition) => {
+                let inner = definition.cte.alias.columns.clone();
+                let (relation, columns) =
+                    self.rows_query(&definition.cte.query, &definition.environment)?;
+                let columns = renamed(columns, &inner)?;
+                let own = names_of(name)?.pop().unwrap_or_default();
+                Ok((relation, scope_of(columns, alias, own)?))
+            }
+            Source::View(view) => {
+                let name = view.view().name;
+                Err(
+                    Refusal::unsupported(format!("a join of pgveil.{name} with rows")).hint(
+                        "Read it in a query of its own, or in a subquery beside the aggregates.",
+                    ),
+                )
+            }
+            Source::Table(table) => {
+                let (relation, columns) = self.scan(table)?;
+                let own = self.policy.tables[table.0].name.clone();
+                Ok((relation, scope_of(columns, alias, own)?))
+            }
+        }
+    }
+
+    /// The rows of a function of constants. They come from a query that runs by itself.
     fn rows_of_function(
         &mut self,
         call: &ast::TableFactor,
@@ -415,7 +362,7 @@ impl Resolver<'_> {
         ))
     }
 
-    /// A query that only selects, filters and renames.
+    /// The rows of a query that only selects, filters and renames.
     pub(in crate::resolve) fn rows_query(
         &mut self,
         query: &ast::Query,
@@ -439,7 +386,7 @@ impl Resolver<'_> {
                 .hint("Which rows would be kept depends on other people's rows; filter with WHERE \
                     instead."))
             };
-        // An order that nothing cuts says nothing, but for DISTINCT ON.
+        // ORDER BY has no effect without LIMIT, except for DISTINCT ON.
         if limit_clause.is_some() || fetch.is_some() {
             return refused("LIMIT or OFFSET");
         }
@@ -473,10 +420,8 @@ impl Resolver<'_> {
         order_by: Option<&ast::OrderBy>,
         environment: &Environment,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
-        crate::resolve::outer::select::check_select(select)?;
-        if crate::resolve::outer::query::is_aggregated(select)
-            && !self.is_step(select, environment)?
-        {
+        crate::resolve::syntax::check_select(select)?;
+        if crate::resolve::syntax::is_aggregated(select) && !self.is_step(select, environment)? {
             return Err(
                 Refusal::unsupported("a join or filter of private rows with grouped rows")
                     .hint("Aggregate once, over the joined rows."),
@@ -507,7 +452,7 @@ pub(in crate::resolve) fn too_many() -> Refusal {
     )
 }
 
-/// The columns under the alias's own names.
+/// The columns, renamed by the alias.
 fn renamed(
     mut columns: Vec<Named>,
     names: &[ast::TableAliasColumnDef],
@@ -574,7 +519,7 @@ fn has_subquery(condition: &ast::Expr) -> bool {
     ast::Visit::visit(condition, &mut Search).is_break()
 }
 
-/// Kind, whether the sides change places (RIGHT), and the constraint.
+/// The kind of join, whether its sides are swapped (RIGHT), and the constraint.
 fn join_kind(
     operator: &ast::JoinOperator,
 ) -> Result<(JoinKind, bool, &ast::JoinConstraint), Refusal> {

@@ -1,4 +1,4 @@
-//! What stands below the cut: FROM, subqueries, windows and unions over the rows of one unit.
+//! Below the cut: FROM, subqueries, windows and unions over the rows of one unit.
 
 pub(in crate::resolve) mod from;
 pub(in crate::resolve) mod per_unit;

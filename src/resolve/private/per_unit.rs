@@ -1,37 +1,41 @@
-//! Steps within one unit: GROUP BY and DISTINCT whose groups each lie in one unit give rows of that
-//! unit, not a release.
+//! Grouping within one unit. If each group of a GROUP BY or DISTINCT lies in one unit, the groups
+//! are rows of that unit, not a release.
 
+mod exact;
+
+pub(in crate::resolve) use exact::exact;
 use sqlparser::ast;
 
 use super::subquery::{Given, SubqueryPlace, Which};
 use crate::catalog::{Equality, Type};
-use crate::ir::aggregate::{Aggregate, Fractions, Moment, Operation, Paired};
+use crate::ir::aggregate::{Aggregate, Operation, Paired};
 use crate::ir::functions::Function;
 use crate::ir::relation::{ColumnId, ColumnInfo, Expr, Node, Relation};
 use crate::ir::window::Window;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::cut::is_distinct_rows;
 use crate::resolve::expression::Expressions;
-use crate::resolve::expression::aggregate_call::{aggregate, aggregate_name};
-use crate::resolve::names::scope::{Named, Scope, name_of, names_of, place_of};
-use crate::resolve::outer::query::item_expr;
+use crate::resolve::expression::aggregate_call::aggregate;
+use crate::resolve::names::scope::{Named, Scope};
+use crate::resolve::syntax::{
+    aggregate_name, is_distinct_rows, item_expr, name_of, names_of, place_of,
+};
 
 /// Columns with their definitions.
 type Computed = Vec<(ColumnId, Expr)>;
 
-/// One GROUP BY while its SELECT is resolved.
+/// A GROUP BY while its SELECT is resolved.
 #[derive(Default)]
 pub(in crate::resolve) struct Grouping {
     keys: Vec<(Expr, ColumnId)>,
     pub(in crate::resolve) aggregates: Vec<(ColumnId, Aggregate)>,
-    /// Columns of subqueries, which are none of the rows that are grouped.
+    /// Columns of subqueries and windows. They are not columns of the grouped rows.
     pub(in crate::resolve) inner: Vec<ColumnId>,
 }
 
 impl Resolver<'_> {
-    /// SELECT over rows: filtered rows, or one row for each group within a unit.
+    /// A SELECT over private rows: filtered rows, or one row for each group within a unit.
     pub(in crate::resolve) fn selected(
         &mut self,
         select: &ast::Select,
@@ -39,7 +43,7 @@ impl Resolver<'_> {
         place: SubqueryPlace<'_>,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let is_distinct = is_distinct_rows(select);
-        if is_distinct || !crate::resolve::outer::query::is_aggregated(select) {
+        if is_distinct || !crate::resolve::syntax::is_aggregated(select) {
             let mut given = Given::default();
             for expr in select.projection.iter().filter_map(item_expr) {
                 self.subqueries_in(expr, place, Which::Columns, &mut given)?;
@@ -64,8 +68,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// One row for each group. The columns `tied` to a query around are keys beside those of GROUP
-    /// BY.
+    /// One row for each group. The columns `tied` to a query around it are keys in addition to
+    /// those of GROUP BY.
     pub(in crate::resolve) fn grouped(
         &mut self,
         select: &ast::Select,
@@ -74,32 +78,13 @@ impl Resolver<'_> {
         tied: &[ColumnId],
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let scope = place.scope;
-        let mut grouping = Grouping::default();
-        let mut computed = Computed::new();
         let mut given = Given::default();
         self.subqueries_below(select, place, &mut given)?;
-        let (keys, sets) = self.keys(select, scope, &given)?;
-        if !sets.keys.is_empty() || !sets.written.is_empty() {
-            return Err(Refusal::unsupported(
-                "GROUPING SETS, ROLLUP or CUBE within the rows of one unit",
-            ));
-        }
-        for key in keys {
-            let id = match key.expr.as_column() {
-                Some(id) => id,
-                None => {
-                    let id = self.new_column(made(&key.text, &key.expr.data_type, true));
-                    computed.push((id, key.expr.clone()));
-                    id
-                }
-            };
-            grouping.keys.push((key.expr, id));
-        }
-        for id in tied {
-            if grouping.keys.iter().all(|(_, key)| key != id) {
-                grouping.keys.push((self.column_expr(*id), *id));
-            }
-        }
+        let mut computed = Computed::new();
+        let mut grouping = Grouping {
+            keys: self.group_keys(select, scope, &given, tied, &mut computed)?,
+            ..Grouping::default()
+        };
         let exprs: Vec<&ast::Expr> = select
             .projection
             .iter()
@@ -110,7 +95,7 @@ impl Resolver<'_> {
         for expr in &exprs {
             self.aggregates_in(expr, place, &mut grouping, &mut given)?;
         }
-        // Subqueries beside the aggregates are tied to the groups.
+        // Subqueries outside the aggregates depend on the groups.
         for expr in &exprs {
             self.subqueries_in(expr, place, Which::Beside, &mut given)?;
         }
@@ -147,7 +132,43 @@ impl Resolver<'_> {
         Ok((computing(windowed(relation, windows), items), named))
     }
 
-    /// The SELECT list: what must be computed for it, and its names.
+    /// The keys of GROUP BY, then those of `tied` that are not among them. What must be computed
+    /// for them goes to `computed`.
+    fn group_keys(
+        &mut self,
+        select: &ast::Select,
+        scope: &Scope,
+        given: &Given,
+        tied: &[ColumnId],
+        computed: &mut Computed,
+    ) -> Result<Vec<(Expr, ColumnId)>, Refusal> {
+        let (keys, sets) = self.keys(select, scope, given)?;
+        if !sets.keys.is_empty() || !sets.written.is_empty() {
+            return Err(Refusal::unsupported(
+                "GROUPING SETS, ROLLUP or CUBE within the rows of one unit",
+            ));
+        }
+        let mut found = Vec::new();
+        for key in keys {
+            let id = match key.expr.as_column() {
+                Some(id) => id,
+                None => {
+                    let id = self.new_column(made(&key.text, &key.expr.data_type, true));
+                    computed.push((id, key.expr.clone()));
+                    id
+                }
+            };
+            found.push((key.expr, id));
+        }
+        for id in tied {
+            if found.iter().all(|(_, key)| key != id) {
+                found.push((self.column_expr(*id), *id));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The columns to compute for the SELECT list, and its names.
     pub(in crate::resolve) fn items(
         &mut self,
         select: &ast::Select,
@@ -339,8 +360,8 @@ impl Resolver<'_> {
 }
 
 impl Grouping {
-    /// An expression over the rows below as one over the groups: keys and aggregates are columns,
-    /// nothing else is left.
+    /// Turns an expression over the rows into one over the groups. It may only read keys and
+    /// aggregates.
     pub(in crate::resolve) fn regrouped(
         &mut self,
         expr: Expr,
@@ -413,8 +434,8 @@ impl Grouping {
         Ok(Expr { node, data_type })
     }
 
-    /// The value of an expression over a group where there is no row: counts are 0, other
-    /// aggregates NULL already.
+    /// The value of an expression over a group without rows: counts are 0, other aggregates are
+    /// NULL already.
     pub(in crate::resolve) fn without_rows(&self, expr: Expr) -> Expr {
         expr.mapped(&|e| match e.as_column() {
             Some(id)
@@ -440,8 +461,8 @@ impl Grouping {
             || self.aggregates.iter().any(|(made, _)| *made == id)
     }
 
-    /// A column of a table whose whole primary key is among the keys: then it is one more key, as
-    /// PostgreSQL allows.
+    /// Whether the column depends on the keys, because they hold the primary key of its table. It
+    /// then becomes one more key, as PostgreSQL allows.
     fn depends(&mut self, id: ColumnId, resolver: &Resolver<'_>) -> bool {
         let info = &resolver.columns[id.0 as usize];
         let Some((table, position)) = info.origin else {
@@ -471,103 +492,6 @@ impl Grouping {
     }
 }
 
-/// The aggregate as a function of the set of a unit's rows: floats are added as numerics, whose sum
-/// has no order.
-pub(in crate::resolve) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refusal> {
-    let Aggregate {
-        operation,
-        filter,
-        data_type,
-        place,
-    } = aggregate;
-    let is_float = |e: &Expr| matches!(e.data_type, Type::Float4 | Type::Float8);
-    let numeric = Type::Numeric(None);
-    let (operation, data_type) = match operation {
-        Operation::Sum(argument)
-        | Operation::Unlike {
-            value: argument,
-            moment: Moment::Sum,
-        } if argument.data_type == Type::Float4 => {
-            return Err(Refusal::unsupported(format!(
-                "{name}() of type real within one group of rows"
-            ))
-            .hint("Cast the value to double precision."));
-        }
-        Operation::Sum(value) if is_float(&value) => {
-            (Operation::Sum(value.cast(numeric.clone())), numeric)
-        }
-        Operation::Average(value) if is_float(&value) => {
-            (Operation::Average(value.cast(numeric.clone())), numeric)
-        }
-        Operation::Unlike { value, moment } if is_float(&value) => (
-            Operation::Unlike {
-                value: value.cast(numeric.clone()),
-                moment,
-            },
-            numeric,
-        ),
-        Operation::Variance { value, kind } if is_float(&value) => (
-            Operation::Variance {
-                value: value.cast(numeric.clone()),
-                kind,
-            },
-            numeric,
-        ),
-        Operation::Paired { y, x, kind } => (
-            Operation::Paired {
-                y: decimal(y),
-                x: decimal(x),
-                kind,
-            },
-            data_type,
-        ),
-        Operation::Quantile {
-            fractions: Fractions::Array(_),
-            ..
-        } => {
-            return Err(Refusal::unsupported(format!(
-                "{name}() of several fractions within one group of rows"
-            ))
-            .hint("Ask each fraction by a call of its own."));
-        }
-        other @ (Operation::Quantile { .. } | Operation::Mode { .. }) => (other, data_type),
-        other @ (Operation::CountRows
-        | Operation::Count(_)
-        | Operation::Distinct(_)
-        | Operation::Sum(_)
-        | Operation::Average(_)) => (other, data_type),
-        other @ (Operation::Variance { .. }
-        | Operation::Extreme { .. }
-        | Operation::Truth { .. }) => (other, data_type),
-        other @ Operation::Unlike { .. } => (other, data_type),
-    };
-    Ok(Aggregate {
-        operation,
-        filter,
-        data_type,
-        place,
-    })
-}
-
-/// The value as a numeric, without a detour over float8.
-fn decimal(value: Expr) -> Expr {
-    match value.node {
-        Node::Cast(inner)
-            if matches!(
-                inner.data_type,
-                Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_)
-            ) =>
-        {
-            inner.cast(Type::Numeric(None))
-        }
-        node => Expr {
-            node,
-            data_type: value.data_type,
-        }
-        .cast(Type::Numeric(None)),
-    }
-}
-
 fn is_count(operation: &Operation) -> bool {
     let counts_pairs = matches!(
         operation,
@@ -583,7 +507,7 @@ fn is_count(operation: &Operation) -> bool {
         )
 }
 
-/// A column that no table holds.
+/// A computed column, which no table holds.
 pub(in crate::resolve) fn made(name: &str, data_type: &Type, nullable: bool) -> ColumnInfo {
     ColumnInfo {
         name: name.to_owned(),
@@ -625,7 +549,7 @@ pub(in crate::resolve) fn computing(
     }
 }
 
-/// Each combination of the columns once.
+/// Keeps each combination of the columns once.
 pub(in crate::resolve) fn distinct(relation: Relation, named: &[Named]) -> Relation {
     let mut keys: Vec<ColumnId> = Vec::new();
     for column in named {

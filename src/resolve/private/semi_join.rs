@@ -1,38 +1,39 @@
-//! IN, EXISTS and their negations over rows of subqueries: some row meets a condition that also
-//! reads the row around.
+//! IN, EXISTS and their negations over the rows of a subquery: whether some row meets a condition
+//! that also reads the row of the query around it.
 
 use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
 use super::per_unit::computing;
-use super::subquery::{Given, SubqueryPlace, plain_select, unnested};
+use super::subquery::{Given, SubqueryPlace, plain_select};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::relation::{Expr, Node, Relation};
 use crate::policy::{Protection, Scalar};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::compare;
-use crate::resolve::names::scope::position;
-use crate::resolve::outer::query::{Environment, is_aggregated};
+use crate::resolve::outer::query::Environment;
+use crate::resolve::syntax::{is_aggregated, position, unnested};
 
-/// Rows of a subquery, what ties them to the row around, and the items they show.
+/// The rows of a subquery, the conditions that tie them to the row of the query around it, and its
+/// items.
 struct Found {
     relation: Relation,
     conditions: Vec<Expr>,
     items: Vec<Expr>,
 }
 
-/// What is made of a membership.
+/// How the result of a membership test is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::resolve) enum SemiJoin {
-    /// Rows or values are taken where it is true: false and NULL are alike.
+    /// Only whether it is true matters: false and NULL have the same effect.
     Taken,
-    /// Its value, NULL included.
+    /// Its value matters, including NULL.
     Told,
-    /// The value of its negation.
+    /// The value of its negation matters.
     Negated,
 }
 
@@ -71,7 +72,7 @@ impl Resolver<'_> {
                     .hint("Write NOT EXISTS (SELECT … WHERE …) instead."),
             );
         };
-        // NULL is in no set, and not in the empty set alone.
+        // NULL IN (…) is NULL, except for the empty set.
         let (any, _) = self.exists(query, &[], place)?;
         let unknown = Expr {
             node: Node::Case {
@@ -90,7 +91,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// A row of the subquery exists, whose items equal the subjects; with the items.
+    /// Whether the subquery has a row whose items equal the subjects; also returns the items.
     pub(in crate::resolve) fn exists(
         &mut self,
         query: &ast::Query,
@@ -168,8 +169,8 @@ impl Resolver<'_> {
         })
     }
 
-    /// Groups that stand alone, or that equalities tie to the row around: those are grouped by
-    /// their side of the equalities too.
+    /// The groups of a subquery. If equalities tie it to the row of the query around it, it is also
+    /// grouped by its side of them.
     fn groups_found(
         &mut self,
         query: &ast::Query,
@@ -211,15 +212,15 @@ impl Resolver<'_> {
             environment: &environment,
             is_extended: false,
         };
-        let (relation, named) =
-            self.grouped(select, relation, within, &ties.keys)
-                .map_err(|refusal| match refusal.sqlstate.as_str() {
-                    sqlstate::GROUPING_ERROR => {
-                        Refusal::unsupported("HAVING that reads the row around its subquery")
-                            .hint("Compare a scalar subquery instead.")
-                    }
-                    _ => refusal,
-                })?;
+        let (relation, named) = self.grouped(select, relation, within, &ties.keys).map_err(
+            |refusal| match refusal.kind {
+                RefusalKind::Grouping => {
+                    Refusal::unsupported("HAVING that reads the row around its subquery")
+                        .hint("Compare a scalar subquery instead.")
+                }
+                _ => refusal,
+            },
+        )?;
         Ok(Found {
             relation,
             conditions: ties.on,
@@ -227,7 +228,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// NOT IN is NOT EXISTS only over items that are never NULL.
+    /// NOT IN is the same as NOT EXISTS only if no item is NULL.
     fn check_never_null(&self, items: &[Expr], found: &Expr) -> Result<(), Refusal> {
         let is_extended = match &found.node {
             Node::Exists {
@@ -246,8 +247,8 @@ impl Resolver<'_> {
         )
     }
 
-    /// False for a column that is NOT NULL in its table, or that is the unit or the key that leads
-    /// to it: rows of nobody are left out at the scan.
+    /// Whether the expression may be NULL. It may not if it is a column declared NOT NULL, the
+    /// unit, or the key that leads to the unit: the scan leaves out rows that belong to no unit.
     fn may_be_null(&self, expr: &Expr) -> bool {
         let Some(id) = expr.as_column() else {
             return expr.as_literal().is_none();
@@ -265,7 +266,7 @@ impl Resolver<'_> {
     }
 }
 
-/// What stood alone and knew no such name, where a query around knows it.
+/// Replaces an unknown-name refusal of a standalone query if a query around it has that name.
 fn alone(refusal: Refusal, query: &ast::Query, place: SubqueryPlace<'_>) -> Refusal {
     struct Search<'p> {
         place: SubqueryPlace<'p>,
@@ -290,10 +291,7 @@ fn alone(refusal: Refusal, query: &ast::Query, place: SubqueryPlace<'_>) -> Refu
             }
         }
     }
-    let is_unknown = matches!(
-        refusal.sqlstate.as_str(),
-        sqlstate::UNDEFINED_TABLE | sqlstate::UNDEFINED_COLUMN
-    );
+    let is_unknown = refusal.kind == RefusalKind::UnknownName;
     let Some(at) = refusal.position.filter(|_| is_unknown) else {
         return refusal;
     };

@@ -1,6 +1,10 @@
-//! Subqueries in expressions over private rows: memberships become EXISTS, correlated aggregates
-//! become a joined step within units.
+//! Subqueries in expressions over private rows. Membership tests become EXISTS. Correlated
+//! aggregates become a joined grouping within units.
 
+mod correlated;
+
+pub(in crate::resolve) use correlated::plain_select;
+use correlated::{Inner, Ties};
 use std::ops::ControlFlow;
 
 use sqlparser::ast;
@@ -9,19 +13,18 @@ use super::per_unit::{Grouping, computing, made};
 use super::semi_join::SemiJoin;
 use super::semi_join::not;
 use crate::catalog::Type;
-use crate::ir::functions::Function;
-use crate::ir::relation::{ColumnId, Expr, JoinKind, Node, Relation};
+use crate::ir::relation::{ColumnId, Expr, JoinKind, Relation};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::cut::group_expression;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::Expressions;
-use crate::resolve::expression::aggregate_call::aggregate_name;
-use crate::resolve::names::scope::{Scope, place_of};
-use crate::resolve::outer::query::{Environment, is_aggregated, item_expr};
+use crate::resolve::names::scope::Scope;
+use crate::resolve::names::scope::group_expression;
+use crate::resolve::outer::query::Environment;
+use crate::resolve::syntax::{aggregate_name, is_aggregated, item_expr, place_of, unnested};
 
-/// Parts of expressions that were resolved before them, by their place in the text, and what they
-/// ask of the relation below.
+/// Parts of expressions that are already resolved, keyed by their address in the syntax tree, and
+/// what they need from the relation below.
 #[derive(Default)]
 pub(in crate::resolve) struct Given {
     pub(in crate::resolve) resolved: Vec<(*const ast::Expr, Expr)>,
@@ -30,7 +33,7 @@ pub(in crate::resolve) struct Given {
 }
 
 impl Given {
-    /// The same over groups: what it asks of the rows below may read keys and aggregates alone.
+    /// The same over groups. What it needs from the rows below may only read keys and aggregates.
     pub(in crate::resolve) fn regrouped(
         self,
         grouping: &mut Grouping,
@@ -55,12 +58,12 @@ impl Given {
         })
     }
 
-    /// Rows of which the row around finds at most one.
+    /// Joins rows of which each row finds at most one.
     pub(in crate::resolve) fn join(&mut self, relation: Relation, on: Option<Expr>) {
         self.joined.push((relation, on));
     }
 
-    /// The relation with the rows of scalar subqueries joined in, and the memberships computed.
+    /// The relation with the rows of scalar subqueries joined in and the membership tests computed.
     pub(in crate::resolve) fn below(&mut self, relation: Relation) -> Relation {
         let mut relation = relation;
         for (right, on) in self.joined.drain(..) {
@@ -81,21 +84,21 @@ impl Given {
     }
 }
 
-/// Names in sight where an expression stands.
+/// The names in scope of an expression.
 #[derive(Clone, Copy)]
 pub(in crate::resolve) struct SubqueryPlace<'p> {
     pub(in crate::resolve) scope: &'p Scope,
-    /// Of the queries around, the nearest first.
+    /// Scopes of the queries around it, the nearest first.
     pub(in crate::resolve) outer: &'p [Scope],
     pub(in crate::resolve) environment: &'p Environment,
-    /// An outer join below may have filled columns with NULL.
+    /// Whether an outer join below may have filled columns with NULL.
     pub(in crate::resolve) is_extended: bool,
 }
 
-/// Which subqueries of an expression are resolved.
+/// Which subqueries of an expression to resolve.
 #[derive(Clone, Copy, PartialEq)]
 pub(in crate::resolve) enum Which {
-    /// All, as part of a condition on rows.
+    /// All, as parts of a condition on rows.
     Condition,
     /// All, as columns of the rows.
     Columns,
@@ -113,9 +116,9 @@ struct Search<'v, 'r, 'p> {
     which: Which,
     queries: usize,
     aggregates: usize,
-    /// Subqueries that belong to the ANY or ALL around them.
+    /// Subqueries that the surrounding ANY or ALL has handled.
     taken: Vec<*const ast::Expr>,
-    /// Conditions of which only the truth matters.
+    /// Conditions for which only the value true matters.
     holding: Vec<*const ast::Expr>,
 }
 
@@ -186,7 +189,7 @@ impl ast::Visitor for Search<'_, '_, '_> {
         if is_other {
             return ControlFlow::Continue(());
         }
-        // A key that the SELECT list shows by its place was met as a key.
+        // A key that an ordinal takes from the SELECT list was resolved as a key.
         if self
             .given
             .resolved
@@ -289,7 +292,7 @@ impl Search<'_, '_, '_> {
     }
 }
 
-/// The conditions within one of which, like of it, only the truth matters.
+/// The parts of a condition for which, as for the condition itself, only the value true matters.
 fn holding(condition: &ast::Expr, found: &mut Vec<*const ast::Expr>) {
     match unnested(condition) {
         ast::Expr::BinaryOp {
@@ -344,7 +347,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Resolves the subqueries that a grouping SELECT has below its groups: in keys and inside
+    /// Resolves the subqueries below the groups of a grouping SELECT: in keys and inside
     /// aggregates.
     pub(in crate::resolve) fn subqueries_below(
         &mut self,
@@ -373,107 +376,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// FROM and WHERE of a subquery.
-    pub(in crate::resolve) fn correlated(
-        &mut self,
-        select: &ast::Select,
-        environment: &Environment,
-        around: SubqueryPlace<'_>,
-    ) -> Result<Inner, Refusal> {
-        crate::resolve::outer::select::check_select(select)?;
-        let (relation, scope) = self.rows_from(select, environment)?;
-        let outer: Vec<Scope> = std::iter::once(around.scope)
-            .chain(around.outer)
-            .cloned()
-            .collect();
-        let is_extended = relation.is_extended();
-        let (relation, across) = self.restricted(
-            select,
-            relation,
-            SubqueryPlace {
-                scope: &scope,
-                outer: &outer,
-                environment,
-                is_extended,
-            },
-        )?;
-        Ok(Inner {
-            relation,
-            scope,
-            outer,
-            across,
-        })
-    }
-
-    pub(in crate::resolve) fn items_of(
-        &self,
-        select: &ast::Select,
-        inner: &Inner,
-    ) -> Result<Vec<Expr>, Refusal> {
-        let expressions = Expressions {
-            outer: &inner.outer,
-            ..self.expressions(&inner.scope)
-        };
-        let mut items = Vec::new();
-        for item in &select.projection {
-            let expr = item_expr(item).ok_or_else(|| {
-                Refusal::unsupported("a subquery of whole rows in an expression")
-                    .hint("Name its column.")
-            })?;
-            items.push(expressions.value(expr)?);
-        }
-        Ok(items)
-    }
-
-    /// WHERE: conditions on the rows themselves filter them, those that read the queries around are
-    /// given back.
-    pub(in crate::resolve) fn restricted(
-        &mut self,
-        select: &ast::Select,
-        relation: Relation,
-        place: SubqueryPlace<'_>,
-    ) -> Result<(Relation, Vec<Expr>), Refusal> {
-        let Some(condition) = &select.selection else {
-            return Ok((relation, Vec::new()));
-        };
-        if crate::resolve::expression::aggregate_call::contains_aggregate(condition) {
-            return Err(Refusal::new(
-                sqlstate::GROUPING_ERROR,
-                "aggregate functions are not allowed in WHERE",
-            )
-            .at(place_of(condition)));
-        }
-        let mut given = Given::default();
-        self.subqueries_in(condition, place, Which::Condition, &mut given)?;
-        let predicate = self
-            .expressions_at(place, &given)
-            .condition(condition, "WHERE")?;
-        let relation = given.below(relation);
-        if place.outer.is_empty() {
-            return Ok((
-                Relation::Filter {
-                    input: Box::new(relation),
-                    predicate,
-                },
-                Vec::new(),
-            ));
-        }
-        let own = relation.made_at_any_depth();
-        let is_own = |e: &&Expr| e.free_columns().iter().all(|id| own.contains(id));
-        let (inside, across): (Vec<&Expr>, Vec<&Expr>) =
-            predicate.conjuncts().into_iter().partition(is_own);
-        let relation = match Expr::and(inside.into_iter().cloned().collect()) {
-            Some(predicate) => Relation::Filter {
-                input: Box::new(relation),
-                predicate,
-            },
-            None => relation,
-        };
-        Ok((relation, across.into_iter().cloned().collect()))
-    }
-
-    /// A scalar subquery: an aggregate whose rows are tied to this row by equalities, or a row
-    /// found by its key. It becomes a join that finds at most one row.
+    /// A scalar subquery: an aggregate tied to this row by equalities, or a row found by its key.
+    /// It becomes a join that finds at most one row.
     fn scalar(
         &mut self,
         query: &ast::Query,
@@ -543,8 +447,8 @@ impl Resolver<'_> {
         Ok(Expr::column(id, data_type))
     }
 
-    /// The subquery grouped by its side of the equalities, joined to the row around it. No row is
-    /// no group: counts are 0 then, all else is NULL.
+    /// Groups the subquery by its side of the equalities and joins it to the row of the query
+    /// around it. Where no group is found, counts are 0 and anything else is NULL.
     fn joined_aggregate(
         &mut self,
         item: &ast::Expr,
@@ -581,148 +485,5 @@ impl Resolver<'_> {
         };
         given.joined.push((group, Expr::and(on)));
         Ok(value)
-    }
-
-    /// The conditions that tie rows to the row around, as equalities with columns of their own
-    /// side.
-    pub(in crate::resolve) fn ties(
-        &mut self,
-        across: Vec<Expr>,
-        own: &[ColumnId],
-    ) -> Result<Ties, Refusal> {
-        let (mut computed, mut keys, mut on) = (Vec::new(), Vec::new(), Vec::new());
-        for condition in across {
-            let (key, other) = equality(&condition, own).ok_or_else(|| {
-                Refusal::unsupported(
-                    "a subquery tied to the row around it by anything but equalities",
-                )
-                .hint("Join the tables in FROM and group instead.")
-            })?;
-            let id = match key.as_column() {
-                Some(id) => id,
-                None => {
-                    let id = self.new_column(made("key", &key.data_type, true));
-                    computed.push((id, key.clone()));
-                    id
-                }
-            };
-            on.push(Expr::call(
-                Function::Equal,
-                vec![Expr::column(id, key.data_type.clone()), other.clone()],
-                Type::Bool,
-            ));
-            if !keys.contains(&id) {
-                keys.push(id);
-            }
-        }
-        Ok(Ties { computed, keys, on })
-    }
-
-    /// Every column of a unique key of the one table is equated with the row around.
-    fn is_found_by_key(&self, inner: &Inner) -> bool {
-        let Some(scan) = inner.relation.only_scan() else {
-            return false;
-        };
-        let table = &self.policy.tables[scan.table.0];
-        let own = inner.relation.made_at_any_depth();
-        let tied: Vec<(ColumnId, &Expr)> = inner
-            .across
-            .iter()
-            .filter_map(|c| equality(c, &own))
-            .filter_map(|(e, to)| Some((e.as_column()?, to)))
-            .collect();
-        let compared = |name: &str| {
-            let id = table
-                .columns
-                .iter()
-                .position(|c| c.name == name)
-                .map(|at| scan.columns[at]);
-            let tied = tied.iter().filter(move |(tied, _)| id == Some(*tied));
-            tied.filter_map(|(id, to)| crate::ir::equality(*id, to, self.policy, &self.columns))
-        };
-        table
-            .unique_keys
-            .iter()
-            .any(|key| key.tells_apart(compared))
-    }
-}
-
-/// Equalities between columns of a subquery and the row around it.
-pub(in crate::resolve) struct Ties {
-    /// Own sides that are no columns yet.
-    pub(in crate::resolve) computed: Vec<(ColumnId, Expr)>,
-    pub(in crate::resolve) keys: Vec<ColumnId>,
-    pub(in crate::resolve) on: Vec<Expr>,
-}
-
-/// FROM and WHERE of a subquery.
-pub(in crate::resolve) struct Inner {
-    pub(in crate::resolve) relation: Relation,
-    pub(in crate::resolve) scope: Scope,
-    /// Of the queries around it, the nearest first.
-    pub(in crate::resolve) outer: Vec<Scope>,
-    /// Conditions that also read the queries around it.
-    pub(in crate::resolve) across: Vec<Expr>,
-}
-
-/// The sides of an equality between an expression of `own` columns alone and one without any: own
-/// side first.
-fn equality<'e>(condition: &'e Expr, own: &[ColumnId]) -> Option<(&'e Expr, &'e Expr)> {
-    let Node::Call {
-        function: Function::Equal,
-        arguments,
-    } = &condition.node
-    else {
-        return None;
-    };
-    let [a, b] = arguments.as_slice() else {
-        return None;
-    };
-    let all_own =
-        |e: &Expr| !e.columns().is_empty() && e.columns().iter().all(|id| own.contains(id));
-    let none_own = |e: &Expr| e.columns().iter().all(|id| !own.contains(id));
-    match (all_own(a) && none_own(b), all_own(b) && none_own(a)) {
-        (true, _) => Some((a, b)),
-        (_, true) => Some((b, a)),
-        _ => None,
-    }
-}
-
-/// The one SELECT of a query that neither sorts nor cuts its rows in a way that matters here.
-pub(in crate::resolve) fn plain_select(query: &ast::Query) -> Option<&ast::Select> {
-    let ast::Query {
-        with: _,
-        body,
-        order_by: _,
-        limit_clause,
-        fetch,
-        locks,
-        for_clause,
-        settings,
-        format_clause,
-        pipe_operators,
-    } = query;
-    let extras = for_clause.is_some()
-        || settings.is_some()
-        || format_clause.is_some()
-        || !pipe_operators.is_empty()
-        || !locks.is_empty();
-    match body.as_ref() {
-        ast::SetExpr::Select(select) if !extras && fetch.is_none() && limit_clause.is_none() => {
-            Some(select)
-        }
-        ast::SetExpr::Query(inner)
-            if !extras && fetch.is_none() && limit_clause.is_none() && query.with.is_none() =>
-        {
-            plain_select(inner)
-        }
-        _ => None,
-    }
-}
-
-pub fn unnested(expr: &ast::Expr) -> &ast::Expr {
-    match expr {
-        ast::Expr::Nested(inner) => unnested(inner),
-        other => other,
     }
 }

@@ -1,4 +1,4 @@
-//! UNION of private rows: each arm's rows stay their own units'.
+//! UNION of private rows. The rows of each arm stay rows of their units.
 
 use sqlparser::ast;
 
@@ -11,13 +11,13 @@ use crate::resolve::Resolver;
 use crate::resolve::names::scope::Named;
 use crate::resolve::outer::query::Environment;
 
-/// Most arms of UNION ALL over private rows: each is a derived table within those of the arms
-/// behind it.
+/// Most arms of a UNION ALL over private rows. Each arm becomes a derived table nested in those of
+/// the later arms.
 const ARMS_MAX: usize = 40;
 
 impl Resolver<'_> {
-    /// The rows of UNION ALL; of UNION, each combination once, which tells units apart or is
-    /// refused.
+    /// The rows of UNION ALL. UNION keeps each combination once; it is refused unless the columns
+    /// identify the unit.
     pub(in crate::resolve) fn rows_union(
         &mut self,
         left: &ast::SetExpr,
@@ -43,7 +43,7 @@ impl Resolver<'_> {
                     .hint("UNION ALL keeps every row."),
             );
         }
-        // Types meet from left to right, as PostgreSQL has it, whatever the chain's shape.
+        // Types are combined from left to right, as in PostgreSQL, however the chain is nested.
         let arms = if is_all {
             arms(left, right)
         } else {

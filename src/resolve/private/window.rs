@@ -7,14 +7,40 @@ use super::subquery::{Given, SubqueryPlace};
 use crate::catalog::Type;
 use crate::ir::aggregate::Operation;
 use crate::ir::relation::{ColumnId, Expr, Relation};
-use crate::ir::window::{Order, Position, Window, WindowFunction};
+use crate::ir::window::{Frame, Order, Position, Window, WindowFunction};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
-use crate::resolve::expression::aggregate_call::{aggregate, called_name};
+use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::plain_arguments;
 use crate::resolve::expression::window_spec::{Over, framed, over, placed_frame};
-use crate::resolve::names::scope::{Named, names_of};
+use crate::resolve::names::scope::Named;
+use crate::resolve::syntax::{called_name, names_of};
+
+/// The frame that PostgreSQL reads for the function, if it reads one.
+fn frame_of(
+    function: &WindowFunction,
+    frame: Option<Frame>,
+    name: &str,
+) -> Result<Option<Frame>, Refusal> {
+    match function {
+        WindowFunction::Placed { value: _, place } => placed_frame(*place, frame, name),
+        WindowFunction::RowNumber
+        | WindowFunction::Rank
+        | WindowFunction::DenseRank
+        | WindowFunction::PercentRank
+        | WindowFunction::Share
+        | WindowFunction::Tile(_) => Ok(None),
+        WindowFunction::Neighbour { .. } | WindowFunction::Aggregate(_) => Ok(None),
+    }
+}
+
+fn window_function_refused(name: &str) -> Refusal {
+    Refusal::unsupported(format!("the window function {name}()")).hint(
+        "ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE, \
+            LAST_VALUE, NTH_VALUE and aggregates are answered within one unit's rows.",
+    )
+}
 
 impl Resolver<'_> {
     /// Resolves the window calls of a SELECT list.
@@ -29,7 +55,7 @@ impl Resolver<'_> {
         for expr in select
             .projection
             .iter()
-            .filter_map(crate::resolve::outer::query::item_expr)
+            .filter_map(crate::resolve::syntax::item_expr)
         {
             calls(expr, &mut found);
         }
@@ -63,19 +89,7 @@ impl Resolver<'_> {
             frame,
         } = over(function, select)?;
         if !self.determines_unit(partition_by, select, place.environment)? {
-            let unit = &self.policy.privacy.unit;
-            return Err(Refusal::unsupported(format!(
-                "a window over rows of more than one {unit}"
-            ))
-            .detail(format!(
-                "A value computed over rows of several would let one {unit} move \
-                    the rows of others."
-            ))
-            .hint(format!(
-                "Write PARTITION BY with the column that identifies the {unit} \
-                    first, \
-                    or aggregate first and use the window above."
-            )));
+            return Err(self.wide_window_refused());
         }
         let expressions = self.expressions_at(place, given);
         let partition = partition_by
@@ -94,59 +108,46 @@ impl Resolver<'_> {
         if positional && !is_plain {
             return Err(Refusal::unsupported(format!("this form of {name}()")));
         }
-        if !positional {
+        let (function, frame, data_type, result) = if positional {
+            let arguments = plain_arguments(&function.args, &name)?
+                .into_iter()
+                .map(|e| expressions.value(e))
+                .collect::<Result<Vec<_>, _>>()?;
+            let (ranked, data_type) = positional_call(&name, arguments)?;
+            let frame = frame_of(&ranked, frame, &name)?;
+            (ranked, frame, data_type.clone(), data_type)
+        } else {
             if called_name(function).is_none() {
-                return Err(
-                    Refusal::unsupported(format!("the window function {name}()")).hint(
-                        "ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, \
-                        LEAD, \
-                        FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates are answered within one \
-                        unit's rows.",
-                    ),
-                );
+                return Err(window_function_refused(&name));
             }
             let found = aggregate(function, &expressions)?;
             check_window_aggregate(&found.operation, &function.args, &name)?;
             let result = found.data_type.clone();
             let exact = exact(found, &name)?;
             let data_type = exact.data_type.clone();
-            return Ok((
-                Window {
-                    ranked: WindowFunction::Aggregate(exact),
-                    partition,
-                    order,
-                    frame,
-                    data_type,
-                },
-                result,
-            ));
-        }
-        let arguments = plain_arguments(&function.args, &name)?
-            .into_iter()
-            .map(|e| expressions.value(e))
-            .collect::<Result<Vec<_>, _>>()?;
-        let (ranked, data_type) = positional_call(&name, arguments)?;
-        let frame = match &ranked {
-            WindowFunction::Placed { value: _, place } => placed_frame(*place, frame, &name)?,
-            // PostgreSQL reads no frame for these.
-            WindowFunction::RowNumber
-            | WindowFunction::Rank
-            | WindowFunction::DenseRank
-            | WindowFunction::PercentRank
-            | WindowFunction::Share
-            | WindowFunction::Tile(_) => None,
-            WindowFunction::Neighbour { .. } | WindowFunction::Aggregate(_) => None,
+            (WindowFunction::Aggregate(exact), frame, data_type, result)
         };
-        Ok((
-            Window {
-                ranked,
-                partition,
-                order,
-                frame,
-                data_type: data_type.clone(),
-            },
+        let window = Window {
+            ranked: function,
+            partition,
+            order,
+            frame,
             data_type,
-        ))
+        };
+        Ok((window, result))
+    }
+
+    fn wide_window_refused(&self) -> Refusal {
+        let unit = &self.policy.privacy.unit;
+        Refusal::unsupported(format!("a window over rows of more than one {unit}"))
+            .detail(format!(
+                "A value computed over rows of several would let one {unit} move the rows of \
+                    others."
+            ))
+            .hint(format!(
+                "Write PARTITION BY with the column that identifies the {unit} first, or \
+                    aggregate first and use the window above."
+            ))
     }
 
     /// DISTINCT ON: the first row of each combination of its keys.
@@ -160,7 +161,7 @@ impl Resolver<'_> {
         let Some(ast::Distinct::On(keys)) = &select.distinct else {
             return Err(Refusal::unsupported("this form of DISTINCT"));
         };
-        if crate::resolve::outer::query::is_aggregated(&ast::Select {
+        if crate::resolve::syntax::is_aggregated(&ast::Select {
             distinct: None,
             ..select.clone()
         }) {
@@ -222,7 +223,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Window functions that are no aggregates.
+/// Window functions that are not aggregates.
 const POSITIONAL: &[&str] = &[
     "row_number",
     "rank",
@@ -237,7 +238,7 @@ const POSITIONAL: &[&str] = &[
     "nth_value",
 ];
 
-/// What PostgreSQL has over groups alone.
+/// Refuses forms of aggregates that PostgreSQL does not accept over a window.
 fn check_window_aggregate(
     operation: &Operation,
     arguments: &ast::FunctionArguments,
@@ -344,7 +345,7 @@ fn orders(
                         "WITH FILL is not PostgreSQL's",
                     ));
                 }
-                if crate::resolve::outer::select::is_ordinal(expr) {
+                if crate::resolve::syntax::is_ordinal(expr) {
                     return Err(
                         Refusal::unsupported("ORDER BY a position within private rows")
                             .hint("Name the column."),
@@ -360,7 +361,7 @@ fn orders(
         .collect()
 }
 
-/// Window calls in an expression, outside subqueries; none holds another.
+/// Window calls in an expression, outside subqueries. They are not nested.
 fn calls<'e>(expr: &'e ast::Expr, found: &mut Vec<&'e ast::Expr>) {
     use ast::Expr as E;
     match expr {
@@ -426,7 +427,7 @@ fn calls<'e>(expr: &'e ast::Expr, found: &mut Vec<&'e ast::Expr>) {
                 calls(result, found);
             }
         }
-        // Elsewhere a window call is met by the resolver of expressions, which refuses it by name.
+        // In other places the resolver of expressions finds the window call and refuses it by name.
         _ => {}
     }
 }

@@ -28,6 +28,7 @@ fn told(refusal: Refusal) -> Told {
         position,
         detail: _,
         hint: _,
+        kind: _,
     } = refusal;
     (sqlstate, message, position)
 }

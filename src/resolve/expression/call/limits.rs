@@ -1,0 +1,191 @@
+//! Limits of arguments that must be constants.
+
+use super::{LENGTH_MAX, REPEAT_MAX};
+use crate::catalog::Type;
+use crate::ir::functions::{Entry, Function, Kind};
+use crate::ir::literal::{MICROS_PER_DAY, in_calendar};
+use crate::ir::relation::{Expr, Node};
+use crate::policy::Scalar;
+use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::expression::{pattern, zone};
+
+/// Arguments that must be constants are constants, within limits where the function cannot fail.
+pub(super) fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal> {
+    check_kinds(entry, arguments)?;
+    let name = entry.name;
+    let text = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
+        Some(Scalar::Text(text)) => Ok(text.clone()),
+        _ => Err(Refusal::unsupported(format!(
+            "{name}() without a constant text"
+        ))),
+    };
+    let integer = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
+        Some(Scalar::Int(value)) => Some(*value),
+        _ => None,
+    };
+    use Function as F;
+    match entry.function {
+        F::DateTrunc | F::DatePart | F::Extract => {
+            let operand = arguments
+                .get(1)
+                .map_or(Type::Timestamp, |a| a.data_type.clone());
+            let field = zone::field(&text(0)?, entry.function, &operand)?;
+            arguments[0] = Expr::literal(Some(Scalar::Text(field)), Type::Text);
+            Ok(())
+        }
+        F::AtZone => {
+            arguments[0] = Expr::literal(Some(Scalar::Text(zone::zone(&text(0)?)?)), Type::Text);
+            Ok(())
+        }
+        F::Overlay | F::OverlayFor
+            if integer(2).is_none_or(|at| at < 1)
+                || (arguments.len() > 3 && integer(3).is_none_or(|length| length < 0)) =>
+        {
+            Err(Refusal::unsupported(
+                "overlay() from before the first character, or for a negative length",
+            ))
+        }
+        F::DateBin => check_bin(arguments),
+        F::SubstringMatching | F::SubstringWhole | F::CountMatching => pattern::regex(&text(1)?),
+        F::ReplaceMatching => {
+            pattern::regex(&text(1)?)?;
+            let flags = if arguments.len() < 4 {
+                String::new()
+            } else {
+                text(3)?
+            };
+            check_replacement(&text(2)?, &flags)
+        }
+        F::Formatted => zone::format(&text(1)?, &arguments[0].data_type),
+        F::SplitPart if integer(2).is_none_or(|at| at < 1) => Err(Refusal::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            "field position must be greater than zero",
+        )),
+        F::Repeat if integer(1).is_none_or(|times| times > REPEAT_MAX) => {
+            Err(Refusal::unsupported(format!("{name}() to so long a text")))
+        }
+        F::PadLeft | F::PadRight if integer(1).is_none_or(|length| length > LENGTH_MAX) => {
+            Err(Refusal::unsupported(format!("{name}() to so long a text")))
+        }
+        F::Replace | F::Translate if text(1)?.len().max(text(2)?.len()) > 100 => Err(
+            Refusal::unsupported(format!("{name}() with so long a constant")),
+        ),
+        F::SubstringFor if integer(2).is_some_and(|length| length < 0) => Err(Refusal::new(
+            "22011",
+            "negative substring length not allowed",
+        )),
+        F::LogBase | F::Power => check_powers(entry, arguments),
+        F::WidthBucket => check_histogram(arguments),
+        _ => Ok(()),
+    }
+}
+
+/// Each argument that must be a constant is one; counts are within limits.
+pub(super) fn check_kinds(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
+    let name = entry.name;
+    for (kind, argument) in entry.arguments.iter().zip(arguments.iter()) {
+        if kind.is_constant() && argument.as_literal().is_none() {
+            return Err(Refusal::unsupported(format!(
+                "{name}() with an argument that is not a constant"
+            )));
+        }
+        if let (Kind::ConstantInt, Some(Scalar::Int(value))) = (kind, argument.as_literal())
+            && !(-1000..=100_000).contains(value)
+        {
+            return Err(Refusal::unsupported(format!(
+                "{name}() with a constant outside -1000 to 100000"
+            )));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_replacement(replacement: &str, flags: &str) -> Result<(), Refusal> {
+    if flags.chars().all(|c| matches!(c, 'g' | 'i')) && replacement.len() <= 100 {
+        return Ok(());
+    }
+    Err(Refusal::unsupported(
+        "regexp_replace() with these flags or so long a replacement",
+    ))
+}
+
+/// A base or an exponent is a constant, so that the other can be held where the result stays in
+/// range.
+pub(super) fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
+    let constant = |at: usize| match arguments.get(at).map(|a| &a.node) {
+        Some(Node::Literal(Some(Scalar::Decimal(text)))) => text.parse::<f64>().ok(),
+        _ => None,
+    };
+    let is_base = |base: f64| (1e-6..=0.9).contains(&base) || (1.1..=1e6).contains(&base);
+    let fits = match (entry.function, constant(0), constant(1)) {
+        (Function::LogBase, Some(base), _) => is_base(base),
+        (Function::LogBase, None, _) => false,
+        (_, _, Some(exponent)) => {
+            exponent.abs() <= 32.0 && (exponent == 0.0 || exponent.abs() >= 0.01)
+        }
+        (_, Some(base), None) => is_base(base),
+        (_, None, None) => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    let (message, hint) = match entry.function {
+        Function::LogBase => (
+            "log() with this base",
+            "Give a constant base from 1.1 to 1000000.",
+        ),
+        _ => (
+            "a power of two values that both vary, or with this constant",
+            "Give a constant exponent from -32 to 32, or a constant base from 1.1 to 1000000.",
+        ),
+    };
+    Err(Refusal::unsupported(message).hint(hint))
+}
+
+/// A step of a fixed length, from a constant origin.
+pub(super) fn check_bin(arguments: &[Expr]) -> Result<(), Refusal> {
+    let step = match arguments.first().and_then(Expr::as_literal) {
+        Some(Scalar::Interval {
+            months: 0,
+            days,
+            micros,
+        }) => i128::from(*days) * i128::from(MICROS_PER_DAY) + i128::from(*micros),
+        _ => 0,
+    };
+    // From the year 1, so long a step back is still within PostgreSQL's own calendar.
+    let longest = 4000 * 365 * i128::from(MICROS_PER_DAY);
+    let is_in_calendar = |origin: &Expr| matches!(origin.as_literal(), Some(Scalar::Timestamp(micros)) if in_calendar(*micros));
+    if (1..=longest).contains(&step) && arguments.get(2).is_some_and(is_in_calendar) {
+        return Ok(());
+    }
+    Err(
+        Refusal::unsupported("date_bin() with this step or origin").hint(
+            "Give a positive constant step of at most 4000 years without months, and a constant \
+            origin in the years 1 to 9999.",
+        ),
+    )
+}
+
+pub(super) fn check_histogram(arguments: &[Expr]) -> Result<(), Refusal> {
+    let constant = |at: usize| arguments.get(at).and_then(Expr::as_literal);
+    match (constant(1), constant(2), constant(3)) {
+        (Some(Scalar::Decimal(lower)), Some(Scalar::Decimal(upper)), Some(Scalar::Int(count))) => {
+            let (lower, upper) = (
+                lower.parse::<f64>().unwrap_or(f64::NAN),
+                upper.parse::<f64>().unwrap_or(f64::NAN),
+            );
+            if lower < upper
+                && upper - lower > 1e-9
+                && (1..=100_000).contains(count)
+                && lower.abs().max(upper.abs()) < 1e30
+            {
+                return Ok(());
+            }
+            Err(Refusal::unsupported("width_bucket() with these limits")
+                .hint("Give a lower constant, a higher constant and a count from 1 to 100000."))
+        }
+        _ => Err(Refusal::unsupported(
+            "width_bucket() with limits that are not constants",
+        )),
+    }
+}

@@ -1,0 +1,64 @@
+//! Operands and results brought to one type.
+
+use super::{Constants, blanks};
+use crate::catalog::Type;
+use crate::ir::functions::Function;
+use crate::ir::literal::{coerce, common_type, is_unknown, type_name, unknown};
+use crate::ir::relation::{Expr, Node};
+use crate::refusal::{Refusal, sqlstate};
+
+/// A comparison, its operands brought to one type.
+///
+/// # Errors
+/// 42883 and 0A000 where there is none, or it depends on the session's zone.
+pub fn compare(
+    constants: &Constants,
+    function: Function,
+    left: Expr,
+    right: Expr,
+    symbol: &str,
+) -> Result<Expr, Refusal> {
+    constants.require_one_zone([&left.data_type, &right.data_type], symbol)?;
+    let operands = unify(blanks::compared(vec![left, right])?, symbol)?;
+    Ok(Expr::call(function, operands, Type::Bool))
+}
+
+pub(super) fn merge(function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
+    let arguments = unify(arguments, name)?;
+    let data_type = of_all(&arguments)
+        .ok_or_else(|| Refusal::new(sqlstate::SYNTAX_ERROR, format!("{name} needs arguments")))?;
+    Ok(Expr::call(function, arguments, data_type))
+}
+
+/// The type that holds any of these values of one type: a constant among them may have more digits
+/// or characters than the others.
+pub(super) fn of_all(values: &[Expr]) -> Option<Type> {
+    let first = values.first()?.data_type.clone();
+    let is_written = |e: &Expr| e.as_literal().is_some();
+    Some(match first {
+        Type::Numeric(_) if values.iter().any(is_written) => Type::Numeric(None),
+        Type::Varchar(_) if values.iter().any(is_written) => Type::Varchar(None),
+        _ => first,
+    })
+}
+
+/// Brings all to their common type. Integers of unlike width are cast too: widening cannot fail.
+pub(super) fn unify(exprs: Vec<Expr>, place: &str) -> Result<Vec<Expr>, Refusal> {
+    let mut common = unknown();
+    for expr in &exprs {
+        common = common_type(&common, &expr.data_type).ok_or_else(|| {
+            let (a, b) = (type_name(&common), type_name(&expr.data_type));
+            Refusal::unsupported(format!("{place} between {a} and {b}"))
+                .hint("Cast one side so that both have the same type.")
+        })?;
+    }
+    if is_unknown(&common) {
+        common = Type::Text;
+    }
+    // A constant is as long as it is written.
+    let is_written = |e: &Expr| is_unknown(&e.data_type) && e.node != Node::Literal(None);
+    if matches!(common, Type::Char(_)) && exprs.iter().any(is_written) {
+        common = Type::Char(None);
+    }
+    exprs.into_iter().map(|e| coerce(e, &common)).collect()
+}

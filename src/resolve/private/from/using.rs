@@ -1,0 +1,87 @@
+//! USING and NATURAL.
+
+use super::is_one_type_but_for_lengths;
+use crate::catalog::Type;
+use crate::ir::functions::Function;
+use crate::ir::literal::{coerce, common_type};
+use crate::ir::relation::{ColumnId, Expr, JoinKind};
+use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::Resolver;
+use crate::resolve::expression::compare;
+use crate::resolve::names::scope::{Named, Scope};
+use crate::resolve::private::per_unit::made;
+use sqlparser::ast;
+
+/// The conditions and columns of USING or NATURAL.
+#[derive(Default)]
+pub(super) struct Using {
+    pub(super) conditions: Vec<Expr>,
+    /// The merged column of each name.
+    pub(super) folded: Vec<Named>,
+    /// Merged columns that belong to neither side, each with the expression that the preserved side
+    /// computes.
+    pub(super) computed: Vec<(ColumnId, Expr)>,
+    /// Merged columns that are another column in a wider type, with that column.
+    pub(super) widened: Vec<(ColumnId, ColumnId)>,
+}
+
+impl Resolver<'_> {
+    /// The conditions and merged columns of USING or NATURAL. `swapped` if the right side is the
+    /// preserved one. A bare name is the preserved side's column; in an inner join it may be either
+    /// side's. It has the type in which both are compared (PostgreSQL's buildMergedJoinVar).
+    pub(super) fn using(
+        &mut self,
+        left: &Scope,
+        right: &Scope,
+        constraint: &ast::JoinConstraint,
+        (kind, swapped): (JoinKind, bool),
+    ) -> Result<Using, Refusal> {
+        let mut using = Using::default();
+        for name in left.folded(constraint, right)? {
+            let missing = || {
+                Refusal::new(
+                    sqlstate::UNDEFINED_COLUMN,
+                    format!("column \"{name}\" specified in USING clause does not exist"),
+                )
+            };
+            let (a, b) = (
+                left.bare(&name)?.ok_or_else(missing)?,
+                right.bare(&name)?.ok_or_else(missing)?,
+            );
+            let (own_a, own_b) = (
+                self.column_expr(left.own(a)),
+                self.column_expr(right.own(b)),
+            );
+            using.conditions.push(compare(
+                self.constants,
+                Function::Equal,
+                own_a,
+                own_b,
+                "USING",
+            )?);
+            let (kept, other) = if swapped { (b, a) } else { (a, b) };
+            let [from, of_other] = [kept, other].map(|id| self.column_expr(id).data_type);
+            let to = common_type(&from, &of_other).unwrap_or_else(|| from.clone());
+            let is_relabelled = is_one_type_but_for_lengths(&from, &to);
+            let id = if from == to {
+                kept
+            } else if kind == JoinKind::Inner && of_other == to {
+                other
+            } else if is_relabelled {
+                kept
+            } else {
+                let value = coerce(self.column_expr(kept), &to)?;
+                let id = self.new_column(made(&name, &to, true));
+                using.computed.push((id, value));
+                id
+            };
+            if id != kept && (is_relabelled || matches!(to, Type::Int2 | Type::Int4 | Type::Int8)) {
+                using
+                    .widened
+                    .push((id, if swapped { right } else { left }.own(kept)));
+            }
+            using.folded.push(Named { name, id });
+        }
+        Ok(using)
+    }
+}

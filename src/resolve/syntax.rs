@@ -1,0 +1,383 @@
+//! Helpers for sqlparser's syntax trees: reading names, positions and kinds of SELECT, and building
+//! the nodes that pgveil writes itself.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart, Spanned};
+use sqlparser::tokenizer::Span;
+
+use crate::ir::functions::AGGREGATES;
+use crate::ir::relation::ConstantId;
+use crate::refusal::{Refusal, sqlstate};
+
+/// PostgreSQL truncates identifiers to 63 bytes. Longer ones are refused here.
+const NAME_BYTES_MAX: usize = 63;
+
+/// An identifier as PostgreSQL folds it: quoted identifiers as written, others in lower case (ASCII
+/// letters).
+pub fn name_of(ident: &Ident) -> Result<String, Refusal> {
+    let Ident {
+        value,
+        quote_style,
+        span: _,
+    } = ident;
+    let name = match quote_style {
+        Some('"') => value.clone(),
+        None => value.chars().map(|c| c.to_ascii_lowercase()).collect(),
+        Some(_) => {
+            return Err(Refusal::new(
+                sqlstate::SYNTAX_ERROR,
+                "identifiers are quoted with double quotes",
+            ));
+        }
+    };
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Refusal::new("42622", "identifier is longer than 63 bytes"));
+    }
+    Ok(name)
+}
+
+/// The parts of a qualified name, folded.
+pub fn names_of(name: &ObjectName) -> Result<Vec<String>, Refusal> {
+    name.0
+        .iter()
+        .map(|part| match part {
+            ObjectNamePart::Identifier(ident) => name_of(ident),
+            ObjectNamePart::Function(_) => {
+                Err(Refusal::unsupported("a name computed by a function"))
+            }
+        })
+        .collect()
+}
+
+/// A quoted identifier.
+pub(in crate::resolve) fn quoted(name: &str) -> ast::Ident {
+    ast::Ident::with_quote('"', name)
+}
+
+/// The name, if the expression is a bare identifier.
+pub fn bare_name(expr: &ast::Expr) -> Option<String> {
+    match expr {
+        ast::Expr::Identifier(ident) => name_of(ident).ok(),
+        _ => None,
+    }
+}
+
+/// Where a part of the statement begins in the client's text. `None` for nodes that pgveil wrote.
+/// The parser got tokens whose column is that position.
+pub fn position(span: Span) -> Option<u32> {
+    u32::try_from(span.start.column)
+        .ok()
+        .filter(|position| *position > 0)
+}
+
+/// Where a node of the statement begins.
+pub fn place_of(node: &impl Spanned) -> Option<u32> {
+    position(node.span())
+}
+
+/// Where a qualified name begins.
+pub fn position_of(name: &ObjectName) -> Option<u32> {
+    position(name.span())
+}
+
+pub(in crate::resolve) fn item_expr(item: &ast::SelectItem) -> Option<&ast::Expr> {
+    match item {
+        ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ } => {
+            Some(expr)
+        }
+        ast::SelectItem::ExprWithAliases { .. }
+        | ast::SelectItem::QualifiedWildcard(..)
+        | ast::SelectItem::Wildcard(_) => None,
+    }
+}
+
+/// Whether the expression is a bare integer: a position in the SELECT list.
+pub(in crate::resolve) fn is_ordinal(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, _), span: _ }) if text.bytes().all(|b| b.is_ascii_digit()))
+}
+
+pub fn unnested(expr: &ast::Expr) -> &ast::Expr {
+    match expr {
+        ast::Expr::Nested(inner) => unnested(inner),
+        other => other,
+    }
+}
+
+/// The aggregate's name, over groups or over a window.
+pub(in crate::resolve) fn called_name(function: &ast::Function) -> Option<String> {
+    let names = names_of(&function.name).ok()?;
+    let name = match names.as_slice() {
+        [name] => name,
+        [schema, name] if schema == "pg_catalog" => name,
+        _ => return None,
+    };
+    AGGREGATES.contains(&name.as_str()).then(|| name.clone())
+}
+
+/// The aggregate's name, if the call is an aggregate over groups (not over a window).
+pub fn aggregate_name(function: &ast::Function) -> Option<String> {
+    if function.over.is_some() {
+        None
+    } else {
+        called_name(function)
+    }
+}
+
+/// Whether the expression contains an aggregate call outside subqueries.
+pub fn contains_aggregate(expr: &ast::Expr) -> bool {
+    struct Search {
+        depth: usize,
+        found: bool,
+    }
+    impl ast::Visitor for Search {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+            if let ast::Expr::Function(function) = expr
+                && self.depth == 0
+                && aggregate_name(function).is_some()
+            {
+                self.found = true;
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut search = Search {
+        depth: 0,
+        found: false,
+    };
+    let _ = ast::Visit::visit(expr, &mut search);
+    search.found
+}
+
+/// Whether the rows of a SELECT are groups.
+pub(in crate::resolve) fn is_aggregated(select: &ast::Select) -> bool {
+    let grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, modifiers) if exprs.is_empty() && modifiers.is_empty());
+    grouped
+        || select.having.is_some()
+        || select.distinct.is_some()
+        || select
+            .projection
+            .iter()
+            .filter_map(item_expr)
+            .any(contains_aggregate)
+}
+
+/// Whether this is SELECT DISTINCT of values without aggregates: its items are the keys.
+pub(in crate::resolve) fn is_distinct_rows(select: &ast::Select) -> bool {
+    let ungrouped =
+        matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
+    let aggregated = select.having.is_some()
+        || select
+            .projection
+            .iter()
+            .filter_map(item_expr)
+            .any(contains_aggregate);
+    matches!(select.distinct, Some(ast::Distinct::Distinct)) && ungrouped && !aggregated
+}
+
+/// Refuses every clause of SELECT that PostgreSQL lacks or that pgveil does not offer. The caller
+/// handles the others.
+pub(crate) fn check_select(select: &ast::Select) -> Result<(), Refusal> {
+    let ast::Select {
+        select_token: _,
+        optimizer_hints,
+        distinct: _,
+        select_modifiers,
+        top,
+        top_before_distinct: _,
+        projection: _,
+        exclude,
+        into,
+        from: _,
+        lateral_views,
+        prewhere,
+        selection: _,
+        connect_by,
+        group_by: _,
+        cluster_by,
+        distribute_by,
+        sort_by,
+        having: _,
+        named_window: _,
+        qualify,
+        window_before_qualify: _,
+        value_table_mode,
+        flavor,
+    } = select;
+    if into.is_some() {
+        return Err(Refusal::denied("SELECT INTO is not allowed")
+            .detail("pgveil answers read-only queries."));
+    }
+    let foreign = select_modifiers.is_some()
+        || top.is_some()
+        || exclude.is_some()
+        || prewhere.is_some()
+        || qualify.is_some();
+    let foreign = foreign
+        || value_table_mode.is_some()
+        || *flavor != ast::SelectFlavor::Standard
+        || !optimizer_hints.is_empty();
+    let foreign =
+        foreign || !lateral_views.is_empty() || !connect_by.is_empty() || !cluster_by.is_empty();
+    if foreign || !distribute_by.is_empty() || !sort_by.is_empty() {
+        return Err(Refusal::new(
+            sqlstate::SYNTAX_ERROR,
+            "this clause is not part of PostgreSQL's SELECT",
+        ));
+    }
+    Ok(())
+}
+
+/// A SELECT without any clause.
+pub fn empty_select() -> ast::Select {
+    ast::Select {
+        select_token: ast::helpers::attached_token::AttachedToken::empty(),
+        optimizer_hints: Vec::new(),
+        distinct: None,
+        select_modifiers: None,
+        top: None,
+        top_before_distinct: false,
+        projection: Vec::new(),
+        exclude: None,
+        into: None,
+        from: Vec::new(),
+        lateral_views: Vec::new(),
+        prewhere: None,
+        selection: None,
+        connect_by: Vec::new(),
+        group_by: ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
+        cluster_by: Vec::new(),
+        distribute_by: Vec::new(),
+        sort_by: Vec::new(),
+        having: None,
+        named_window: Vec::new(),
+        qualify: None,
+        window_before_qualify: false,
+        value_table_mode: None,
+        flavor: ast::SelectFlavor::Standard,
+    }
+}
+
+pub(in crate::resolve) fn select_of(select: ast::Select) -> ast::SetExpr {
+    ast::SetExpr::Select(Box::new(select))
+}
+
+pub(in crate::resolve) fn query_of(body: ast::SetExpr) -> ast::Query {
+    ast::Query {
+        with: None,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
+
+/// A table in FROM without any clause except its alias.
+pub fn plain_table(name: ast::ObjectName, alias: Option<ast::TableAlias>) -> ast::TableFactor {
+    ast::TableFactor::Table {
+        name,
+        alias,
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    }
+}
+
+pub(crate) fn plain_alias(name: &str) -> ast::TableAlias {
+    ast::TableAlias {
+        explicit: true,
+        name: quoted(name),
+        columns: Vec::new(),
+        at: None,
+    }
+}
+
+pub(in crate::resolve) fn map_order(
+    order_by: &ast::OrderBy,
+    mut map: impl FnMut(&ast::Expr) -> Result<ast::Expr, Refusal>,
+) -> Result<ast::OrderBy, Refusal> {
+    let ast::OrderBy { kind, interpolate } = order_by;
+    let ast::OrderByKind::Expressions(exprs) = kind else {
+        return Err(Refusal::new(
+            sqlstate::SYNTAX_ERROR,
+            "ORDER BY ALL is not PostgreSQL's",
+        ));
+    };
+    if interpolate.is_some() {
+        return Err(Refusal::new(
+            sqlstate::SYNTAX_ERROR,
+            "INTERPOLATE is not PostgreSQL's",
+        ));
+    }
+    let exprs = exprs
+        .iter()
+        .map(
+            |ast::OrderByExpr {
+                 expr,
+                 options,
+                 with_fill,
+             }| match with_fill {
+                None => Ok(ast::OrderByExpr {
+                    expr: map(expr)?,
+                    options: options.clone(),
+                    with_fill: None,
+                }),
+                Some(_) => Err(Refusal::new(
+                    sqlstate::SYNTAX_ERROR,
+                    "WITH FILL is not PostgreSQL's",
+                )),
+            },
+        )
+        .collect::<Result<_, _>>()?;
+    Ok(ast::OrderBy {
+        kind: ast::OrderByKind::Expressions(exprs),
+        interpolate: None,
+    })
+}
+
+/// Placeholders that stand for constants in a syntax tree. No client can write them.
+pub(in crate::resolve) const ONE_PLACEHOLDER: &str = "pgveil one ";
+
+pub(in crate::resolve) const ROWS_PLACEHOLDER: &str = "pgveil rows ";
+
+/// The constant that a placeholder stands for.
+pub(in crate::resolve) fn constant_number(value: &ast::Value) -> Option<ConstantId> {
+    let ast::Value::Placeholder(name) = value else {
+        return None;
+    };
+    name.strip_prefix(ONE_PLACEHOLDER)
+        .or_else(|| name.strip_prefix(ROWS_PLACEHOLDER))
+        .and_then(|n| n.parse().ok())
+        .map(ConstantId)
+}
+
+/// Whether the expression stands for all values of a middle query's only column.
+pub(in crate::resolve) fn is_constant_list(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) if name.starts_with(ROWS_PLACEHOLDER))
+}
+
+pub(in crate::resolve) fn unsupported_above(what: &str) -> Refusal {
+    Refusal::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!("{what} is not supported"),
+    )
+}
