@@ -54,7 +54,7 @@ pub(super) struct Connection<S> {
     pub(super) shutdown: CancellationToken,
     /// After an error in the extended protocol: everything up to Sync is dropped.
     skipping: bool,
-    /// Values the client was last told by ParameterStatus.
+    /// The values that ParameterStatus last reported.
     told: Vec<(&'static str, String)>,
 }
 
@@ -141,7 +141,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// How long the client may say nothing now, and what it is told then.
+    /// How long the client may be silent now, and the error it gets then.
     fn patience(&self) -> Option<(Duration, Refusal)> {
         let (name, sqlstate, message) = match self.transaction.status() {
             Status::Idle => (

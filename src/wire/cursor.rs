@@ -33,7 +33,7 @@ pub(super) struct Cursor {
     /// The settings that its rows were printed under.
     requester: Requester,
     bytes: usize,
-    /// The same in the stock of all sessions.
+    /// The same, of the session's memory share.
     _held: Option<HeldMemory>,
 }
 
@@ -180,30 +180,7 @@ impl<S: Service> Connection<S> {
             scroll,
             holds,
         } = declare;
-        if name.is_empty() {
-            return Err(Refusal::new("34000", "invalid cursor name: must not be empty").into());
-        }
-        if !holds {
-            self.transaction.require_string_or_block("DECLARE CURSOR")?;
-        }
-        if self.cursors.get(name).is_some() || self.portals.contains_key(name) {
-            return Err(cursor_exists(name).into());
-        }
-        let held: usize = self
-            .cursors
-            .by_name
-            .values()
-            .map(|cursor| cursor.bytes)
-            .sum();
-        if held > HELD_BYTES_MAX || self.cursors.by_name.len() >= CURSORS_MAX {
-            return Err(Refusal::new(
-                sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                "too many rows are held by the cursors of this session",
-            )
-            .detail("Nothing was charged.")
-            .hint("Close those no longer needed.")
-            .into());
-        }
+        self.check_declarable(name, *holds)?;
         let requester = self.requester();
         if *is_binary {
             check_exact(&requester)?;
@@ -250,6 +227,37 @@ impl<S: Service> Connection<S> {
             notices,
             ..Reply::done("DECLARE CURSOR")
         })
+    }
+
+    /// What must hold before the query is asked, and so charged.
+    fn check_declarable(&mut self, name: &str, holds: bool) -> Result<(), Refusal> {
+        if name.is_empty() {
+            return Err(Refusal::new(
+                "34000",
+                "invalid cursor name: must not be empty",
+            ));
+        }
+        if !holds {
+            self.transaction.require_string_or_block("DECLARE CURSOR")?;
+        }
+        if self.cursors.get(name).is_some() || self.portals.contains_key(name) {
+            return Err(cursor_exists(name));
+        }
+        let held: usize = self
+            .cursors
+            .by_name
+            .values()
+            .map(|cursor| cursor.bytes)
+            .sum();
+        if held > HELD_BYTES_MAX || self.cursors.by_name.len() >= CURSORS_MAX {
+            return Err(Refusal::new(
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                "too many rows are held by the cursors of this session",
+            )
+            .detail("Nothing was charged.")
+            .hint("Close those no longer needed."));
+        }
+        Ok(())
     }
 
     /// FETCH or MOVE. Without `formats`, values come as the cursor was declared.

@@ -23,7 +23,7 @@ pub(super) struct Prepared {
     pub(super) path: Vec<String>,
     /// What it weighs, with its columns.
     pub(super) bytes: usize,
-    /// The same in the stock of all sessions.
+    /// The same, of the session's memory share.
     pub(super) _held: HeldMemory,
 }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 /// Fewest that may wait, however few sessions the policy allows.
 const WAITING_MIN: usize = 16;
 
-/// All who wait.
+/// All connections that are logging in.
 #[derive(Default)]
 pub(super) struct Unauthenticated {
     waiting: Mutex<Waiting>,
