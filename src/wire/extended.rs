@@ -12,8 +12,8 @@ use pgwire::messages::extendedquery::{
 use super::advisory::advising;
 use super::connection::Connection;
 use super::cursor::cursor_exists;
-use super::message::{Bind, Target, not_utf8};
-use super::outcome::{Outcome, PROTOCOL_VIOLATION};
+use super::message::{Bind, Target, check_counts, not_utf8};
+use super::outcome::Outcome;
 use super::portal::{
     Portal, Prepared, Progress, columns_weight, counted, each, settings_weight, text_column,
 };
@@ -580,30 +580,4 @@ mod tests {
             assert!(kept(vec![Format::Binary], sent()).is_ok());
         }
     }
-}
-
-/// Whether Bind supplies as many values and formats as the statement has parameters and columns.
-fn check_counts(
-    statement: &str,
-    (values, formats, wanted): (usize, usize, usize),
-    (result_formats, columns): (usize, usize),
-) -> Result<(), Refusal> {
-    let violation = |message: String| Err(Refusal::new(PROTOCOL_VIOLATION, message));
-    if values != wanted {
-        return violation(format!(
-            "bind message supplies {values} parameters, but prepared statement \"{statement}\" \
-                requires {wanted}"
-        ));
-    }
-    if formats > 1 && formats != wanted {
-        return violation(format!(
-            "bind message has {formats} parameter formats but {wanted} parameters"
-        ));
-    }
-    if result_formats > 1 && result_formats != columns {
-        return violation(format!(
-            "bind message has {result_formats} result formats but query has {columns} columns"
-        ));
-    }
-    Ok(())
 }
