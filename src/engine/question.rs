@@ -1,4 +1,4 @@
-//! One question from its text to its answer: open, bind, plan, run, finish.
+//! One question from its text to its answer: classify, bind, plan, run, finish.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Engine {
     }
 
     /// Separates statements about the catalogs from questions, which PostgreSQL describes.
-    async fn open(
+    async fn classify(
         &self,
         requester: &Requester,
         query: &Query,
@@ -124,7 +124,7 @@ impl Engine {
         query: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
-        let (query, description) = match self.open(requester, query, parameters).await? {
+        let (query, description) = match self.classify(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {
                 return self
                     .describe_catalogs(requester, &statement, parameters)
@@ -205,7 +205,7 @@ impl Engine {
         query: &Query,
         (parameters, arguments, formats): (&[u32], &[Argument], &[Format]),
     ) -> Result<ControlFlow<(Answer, Verdict), PlannedQuestion>, Error> {
-        let (query, description) = match self.open(requester, query, parameters).await? {
+        let (query, description) = match self.classify(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {
                 let answer = self
                     .answer_catalogs(requester, &statement, parameters, arguments, formats)
@@ -257,7 +257,7 @@ impl Engine {
         (parameters, arguments): (&[u32], &[Argument]),
         json: bool,
     ) -> Result<Vec<String>, Error> {
-        let (query, description) = match self.open(requester, query, parameters).await? {
+        let (query, description) = match self.classify(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {
                 self.describe_catalogs(requester, &statement, parameters)
                     .await?;
