@@ -1,8 +1,7 @@
-//! What sessions hold in memory: answers as they come and on their way to a client that reads
-//! slowly, cursors, portals that are read in parts, prepared statements and long messages. A little
-//! is every session's own; what is beyond comes out of one stock for all, so that no number of
-//! sessions takes the machine's memory, and of which a quarter stays for other roles than the
-//! greediest.
+//! Limits what sessions hold in memory: answers as they come and on their way to a slow client,
+//! cursors, portals that are read in parts, prepared statements and long messages. Each session has
+//! a small allowance. Everything beyond it counts towards one budget for all sessions, so that many
+//! sessions cannot exhaust the machine's memory. One role may take three quarters of that budget.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,18 +11,17 @@ use bytes::Bytes;
 
 use crate::refusal::Refusal;
 
-/// What a session may hold before the common stock is asked.
+/// What a session may hold before it counts towards the common budget.
 const OWN_BYTES: usize = 2 << 20;
-/// The common stock: of all sessions together.
+/// The common budget of all sessions.
 const COMMON_BYTES: usize = 1 << 30;
-/// Weight of a row and of a value beside their bytes: a million rows of a thousand NULLs are no
-/// small answer.
+/// Overhead of a row and of a value: a million rows of a thousand NULLs take memory too.
 const ROW_BYTES: usize = 48;
 const VALUE_BYTES: usize = 64;
 /// The SQLSTATE of an answer for which there is no room.
 pub const NO_ROOM: &str = "53200";
 
-/// What may still be held from one source.
+/// A counter with an upper limit.
 #[derive(Debug)]
 struct Source {
     held: AtomicUsize,
@@ -50,14 +48,14 @@ impl Source {
     }
 }
 
-/// The common stock, and what each role has of it.
+/// The common budget, and what each role has taken of it.
 #[derive(Debug)]
 pub struct MemoryBudget {
     common: Arc<Source>,
     by_role: Mutex<HashMap<String, Arc<Source>>>,
 }
 
-/// One session's: its own, then the role's part of the common one.
+/// One session's allowance, and its role's part of the common budget.
 #[derive(Debug, Clone)]
 pub struct MemoryShare {
     own: Arc<Source>,
@@ -65,7 +63,7 @@ pub struct MemoryShare {
     common: Arc<Source>,
 }
 
-/// What is held of a share; given back when it is dropped.
+/// Memory that is held of a share. Dropping it gives the memory back.
 #[derive(Debug)]
 pub struct HeldMemory {
     share: MemoryShare,
@@ -87,11 +85,11 @@ impl MemoryBudget {
         }
     }
 
-    /// For one session of this role.
+    /// A share for one session of this role.
     pub fn share(&self, role: &str) -> MemoryShare {
         let most = self.common.most - self.common.most / 4;
         let mut all = self.by_role.lock().unwrap_or_else(PoisonError::into_inner);
-        // Roles are the policy's: few.
+        // The policy has few roles, so the map stays small.
         let of_role = Arc::clone(
             all.entry(role.to_owned())
                 .or_insert_with(|| Source::new(most)),
@@ -104,19 +102,19 @@ impl MemoryBudget {
     }
 }
 
-/// One that nobody else has a part in: for who asks without a session.
+/// A share of a separate budget, for requesters without a session.
 impl Default for MemoryShare {
     fn default() -> Self {
         MemoryBudget::default().share("")
     }
 }
 
-/// The weight of a row.
+/// The bytes that a row takes.
 pub fn weight(row: &[Option<Bytes>]) -> usize {
     weight_of_copy(row) + row.iter().flatten().map(Bytes::len).sum::<usize>()
 }
 
-/// The weight of a row whose values share their bytes with those of another.
+/// The bytes that a copy of a row takes, whose values share their bytes with the original.
 fn weight_of_copy(row: &[Option<Bytes>]) -> usize {
     ROW_BYTES + row.len() * VALUE_BYTES
 }
@@ -132,7 +130,7 @@ impl MemoryShare {
     }
 
     /// # Errors
-    /// 53200 where the stock is at its end.
+    /// 53200 where the budget is exhausted.
     pub fn hold(&self, bytes: usize) -> Result<HeldMemory, Refusal> {
         let mut held = self.begin();
         held.add(bytes)?;
@@ -140,15 +138,15 @@ impl MemoryShare {
     }
 
     /// # Errors
-    /// 53200 where the stock is at its end.
+    /// 53200 where the budget is exhausted.
     pub fn hold_rows(&self, rows: &[Vec<Option<Bytes>>]) -> Result<HeldMemory, Refusal> {
         self.hold(rows.iter().map(|row| weight(row)).sum())
     }
 
-    /// Of rows that are held already, once more without their bytes.
+    /// Holds copies of rows that are held already; the bytes of their values do not count again.
     ///
     /// # Errors
-    /// 53200 where the stock is at its end.
+    /// 53200 where the budget is exhausted.
     pub fn hold_copies(&self, rows: &[Vec<Option<Bytes>>]) -> Result<HeldMemory, Refusal> {
         self.hold(rows.iter().map(|row| weight_of_copy(row)).sum())
     }
@@ -156,7 +154,7 @@ impl MemoryShare {
 
 impl HeldMemory {
     /// # Errors
-    /// 53200 where the stock is at its end; what was held stays held.
+    /// 53200 where the budget is exhausted. What was held stays held.
     pub fn add(&mut self, bytes: usize) -> Result<(), Refusal> {
         let MemoryShare {
             own,
@@ -167,7 +165,7 @@ impl HeldMemory {
             self.own += bytes;
             return Ok(());
         }
-        // What is more than little comes out of the common stock as a whole.
+        // Past the session's allowance, everything moves to the common budget.
         let all = self.own + bytes;
         if of_role.take(all) {
             if common.take(all) {
@@ -193,7 +191,7 @@ impl HeldMemory {
         self.own + self.common
     }
 
-    /// Gives back what is held beyond so many bytes.
+    /// Gives back what is held beyond `bytes`.
     pub fn fit(&mut self, bytes: usize) {
         let excess = self.bytes().saturating_sub(bytes);
         let common = excess.min(self.common);
@@ -204,7 +202,7 @@ impl HeldMemory {
         self.own -= excess - common;
     }
 
-    /// Takes over what another of the same session holds.
+    /// Takes over what `other`, of the same session, holds.
     pub fn join(&mut self, mut other: Self) {
         self.own += std::mem::take(&mut other.own);
         self.common += std::mem::take(&mut other.common);
@@ -243,7 +241,7 @@ mod tests {
             greedy.hold_rows(&rows(OWN_BYTES)).err().unwrap().sqlstate,
             NO_ROOM
         );
-        // Who holds little is not touched by it.
+        // A session within its allowance is not affected.
         let small = modest.hold_rows(&rows(1000)).ok().unwrap();
         assert!(modest.hold_rows(&rows(OWN_BYTES)).is_err());
         all.pop();
@@ -264,11 +262,7 @@ mod tests {
             .cycle()
             .map_while(|share| share.hold_rows(&rows(OWN_BYTES)).ok())
             .collect();
-        assert_eq!(
-            all.len(),
-            5,
-            "six of eight, less what the rows weigh beside their bytes"
-        );
+        assert_eq!(all.len(), 5, "six of eight, less the overhead of the rows");
         let other = memory.share("bob");
         let others = [
             other.hold_rows(&rows(OWN_BYTES)).ok().unwrap(),
@@ -290,7 +284,7 @@ mod tests {
         growing.add(1).unwrap();
         assert_eq!(held(&memory, &share), [0, OWN_BYTES + 1, OWN_BYTES + 1]);
         growing.add(OWN_BYTES).unwrap();
-        // Three of four are the role's most; what was held stays held.
+        // A role may take three of four. What was held stays held.
         assert!(growing.add(OWN_BYTES).is_err());
         assert_eq!(
             held(&memory, &share),
@@ -303,7 +297,7 @@ mod tests {
         assert_eq!(held(&memory, &share), [70, 10, 10]);
         drop((growing, small));
         assert_eq!(held(&memory, &share), [0; 3]);
-        // A role may be at its end where the stock is not, and the other way round.
+        // The role's limit and the common limit can be reached independently.
         let others: Vec<HeldMemory> = ["bob", "eve"]
             .map(|role| {
                 memory

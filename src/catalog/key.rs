@@ -13,7 +13,7 @@ pub enum Equality {
     Own,
     /// `=` of the column's type, texts byte for byte. All deterministic collations agree on it.
     Exact,
-    /// `=` of texts under this collation, which takes different texts for equal.
+    /// `=` of texts under this collation, which takes different spellings for equal.
     Under(Collation),
 }
 
@@ -37,7 +37,7 @@ pub(super) struct KeyColumn {
 }
 
 impl KeyColumn {
-    /// Whether values that are unlike in the index are so by this comparison.
+    /// Whether values that differ in the index also differ by this comparison.
     fn covers(&self, equality: &Equality) -> bool {
         match equality {
             Equality::Own => self.covers_own,

@@ -21,7 +21,7 @@ pub async fn load(client: &Client) -> Result<Catalog, Error> {
         .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         .await?;
     let catalog = read(client).await;
-    // Nothing was written, so ROLLBACK ends it in either case; the first error is the one to tell.
+    // Nothing was written, so ROLLBACK ends it in either case. The first error is reported.
     let ended = client.batch_execute("ROLLBACK").await;
     let catalog = catalog?;
     ended?;
@@ -42,6 +42,37 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
         "INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER"
     };
 
+    let mut tables = read_tables(client, writes).await?;
+    let types = client
+        .query(TYPES_SQL, &[])
+        .await?
+        .iter()
+        .map(user_type)
+        .collect::<Result<Vec<_>, _>>()?;
+    look_into(&mut tables, &types);
+    let oids: Vec<u32> = tables.keys().copied().collect();
+    for (oid, fingerprint) in fingerprints(client, &oids).await? {
+        if let Some(table) = tables.get_mut(&oid) {
+            table.fingerprint = fingerprint;
+        }
+    }
+    let mut tables: Vec<Table> = tables.into_values().collect();
+    tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
+    let powers = powers(&client.query_one(POWERS_SQL, &[]).await?)?;
+    let (server_encoding, database) = (server.try_get(2)?, server.try_get(3)?);
+    Ok(Catalog {
+        server_version,
+        server_version_num: number,
+        server_encoding,
+        database,
+        powers,
+        tables,
+        types,
+    })
+}
+
+/// The tables with their columns, keys, checks and inheritance, by OID.
+async fn read_tables(client: &Client, writes: &str) -> Result<BTreeMap<u32, Table>, Error> {
     let mut tables = BTreeMap::new();
     for row in client.query(TABLES_SQL, &[&writes]).await? {
         let table = table(&row)?;
@@ -81,36 +112,10 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
         edges.push((row.try_get(0)?, row.try_get(1)?));
     }
     link(&mut tables, &edges);
-
-    let types = client
-        .query(TYPES_SQL, &[])
-        .await?
-        .iter()
-        .map(user_type)
-        .collect::<Result<Vec<_>, _>>()?;
-    look_into(&mut tables, &types);
-    let oids: Vec<u32> = tables.keys().copied().collect();
-    for (oid, fingerprint) in fingerprints(client, &oids).await? {
-        if let Some(table) = tables.get_mut(&oid) {
-            table.fingerprint = fingerprint;
-        }
-    }
-    let mut tables: Vec<Table> = tables.into_values().collect();
-    tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
-    let powers = powers(&client.query_one(POWERS_SQL, &[]).await?)?;
-    let (server_encoding, database) = (server.try_get(2)?, server.try_get(3)?);
-    Ok(Catalog {
-        server_version,
-        server_version_num: number,
-        server_encoding,
-        database,
-        powers,
-        tables,
-        types,
-    })
+    Ok(tables)
 }
 
-/// A superuser's other powers are not told: they follow.
+/// A superuser has every other power, so those are not listed.
 fn powers(row: &Row) -> Result<Vec<Power>, Error> {
     if row.try_get(0)? {
         return Ok(vec![Power::Superuser]);

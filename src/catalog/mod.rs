@@ -31,7 +31,7 @@ pub enum Error {
     TooOld(String),
 }
 
-/// A PostgreSQL type as the resolver tells types apart.
+/// A PostgreSQL type, as far as the resolver distinguishes types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
     Bool,
@@ -223,7 +223,7 @@ pub enum Definition {
     Opaque,
 }
 
-/// A right that nobody needs who only reads tables.
+/// A right that a role which only reads tables does not need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Power {
     Superuser,

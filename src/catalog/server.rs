@@ -1,4 +1,4 @@
-//! What the backing server tells of itself, and what its sessions start with.
+//! What the backing server says of itself, and the settings that its sessions start with.
 
 use std::collections::HashMap;
 

@@ -317,7 +317,7 @@ fn time(microseconds: i64) -> String {
     sql::scalar_text(&Scalar::Timestamp(microseconds - FROM_1970_US))
 }
 
-/// Without a pure bound there is none to show.
+/// Without a pure bound no epsilon is shown.
 fn epsilon(epsilon: Option<Fixed>) -> String {
     epsilon.map_or("-".to_owned(), |e| format!("{:.4}", e.to_f64()))
 }

@@ -116,7 +116,7 @@ fn summary(policy: &Policy, owner: &AccountSpec, roles: &[AccountSpec]) -> Vec<S
     lines
 }
 
-/// A role's budget, and what its failures may tell beside it.
+/// A role's budget, and how many bits its failures may reveal.
 fn budgeted(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> String {
     let AccountSpec {
         name,

@@ -9,9 +9,9 @@ use super::arguments::ServeOptions;
 use super::{Failure, notify, process, reload, signal, start, tls};
 use crate::admin;
 use crate::engine::Reloadable;
-use crate::policy::Certificate;
+use crate::policy::{Certificate, File};
 use crate::postgres::LocalPostgres;
-use crate::shadow::ShadowSource;
+use crate::shadow::{CopiedTable, ShadowSource};
 use crate::wire;
 
 pub async fn run(options: ServeOptions) -> Result<(), Failure> {
@@ -27,32 +27,8 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
         )?),
         (None, _) | (_, None) => None,
     };
-    if process::is_root() {
-        tracing::warn!(
-            "pgveil runs as root: give it a user of its own, who may write the ledger and nothing \
-                else"
-        );
-    }
-    if tls.is_none() && !options.listen.ip().is_loopback() {
-        tracing::warn!(
-            "clients connect without TLS, so answers and metadata can be read on the way: give \
-                --tls-cert and --tls-key"
-        );
-    }
-    if options.tls_client_ca.is_none()
-        && let Some(role) = file
-            .roles
-            .iter()
-            .find(|role| role.certificate == Certificate::Required)
-    {
-        return Err(Failure::with_remedy(
-            format_args!(
-                "role \"{}\" needs a certificate, and no authority is named",
-                role.name
-            ),
-            "Give the authorities that sign clients' certificates by --tls-client-ca.",
-        ));
-    }
+    warn_of_exposure(&options, tls.is_none());
+    check_authorities(&options, &file)?;
     let listener = listen(options.listen).await?;
     let operator = match options.admin {
         Some(address) => Some(listen(address).await?),
@@ -81,18 +57,12 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
         .await
     });
     let started = started.await?;
-    for table in started.mirrored.iter().filter(|table| table.rows.is_none()) {
-        tracing::warn!(
-            "public table {}.{} has more rows than limits.mirror_rows and is not mirrored",
-            table.schema,
-            table.table
-        );
-    }
+    warn_of_large_tables(&started.mirrored);
     let address = listener.local_addr().map_err(Failure::new)?;
-    let exchange = Arc::new(Reloadable::new(started.engine));
-    tokio::spawn(admin::watch(Arc::clone(&exchange), token.clone()));
+    let engine = Arc::new(Reloadable::new(started.engine));
+    tokio::spawn(admin::watch(Arc::clone(&engine), token.clone()));
     if let Some(operator) = operator {
-        tokio::spawn(admin::serve(operator, Arc::clone(&exchange), token.clone()));
+        tokio::spawn(admin::serve(operator, Arc::clone(&engine), token.clone()));
     }
     tracing::info!(%address, tls = tls.is_some(), "ready");
     notify::ready();
@@ -102,14 +72,59 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
         notify::stopping();
     });
     tokio::select! {
-        served = wire::serve(listener, tls, Arc::clone(&exchange), token.clone()) => served.map_err(Failure::new)?,
-        () = reload::on_hangup(hangups, &options.policy, file, &exchange) => {}
+        served = wire::serve(listener, tls, Arc::clone(&engine), token.clone()) => {
+            served.map_err(Failure::new)?;
+        }
+        () = reload::on_hangup(hangups, &options.policy, file, &engine) => {}
     }
-    let engine = exchange.current();
-    drop(exchange);
-    start::stop(engine).await;
+    let last = engine.current();
+    drop(engine);
+    start::stop(last).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+fn warn_of_exposure(options: &ServeOptions, is_plain: bool) {
+    if process::is_root() {
+        tracing::warn!(
+            "pgveil runs as root: give it a user of its own, who may write the ledger and nothing \
+                else"
+        );
+    }
+    if is_plain && !options.listen.ip().is_loopback() {
+        tracing::warn!(
+            "clients connect without TLS, so answers and metadata can be read on the way: give \
+                --tls-cert and --tls-key"
+        );
+    }
+}
+
+/// Without authorities no client could show the certificate that a role needs.
+fn check_authorities(options: &ServeOptions, file: &File) -> Result<(), Failure> {
+    let needs = file
+        .roles
+        .iter()
+        .find(|role| role.certificate == Certificate::Required);
+    match needs {
+        Some(role) if options.tls_client_ca.is_none() => Err(Failure::with_remedy(
+            format_args!(
+                "role \"{}\" needs a certificate, and no authority is named",
+                role.name
+            ),
+            "Give the authorities that sign clients' certificates by --tls-client-ca.",
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn warn_of_large_tables(copied: &[CopiedTable]) {
+    for table in copied.iter().filter(|table| table.rows.is_none()) {
+        tracing::warn!(
+            "public table {}.{} has more rows than limits.mirror_rows and is not mirrored",
+            table.schema,
+            table.table
+        );
+    }
 }
 
 /// Binds the address that clients connect to.

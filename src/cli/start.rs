@@ -72,8 +72,8 @@ pub fn ledger_url(file: &File) -> Result<&Secret, Failure> {
     file.ledger_url.as_ref().ok_or_else(|| {
         Failure::with_remedy(
             format_args!("{} names no ledger", file.name),
-            "Add `ledger: {url: sqlite:///var/lib/pgveil/ledger.db}`; it remembers for ever what \
-                was spent.",
+            "Add `ledger: {url: sqlite:///var/lib/pgveil/ledger.db}`; it permanently records every \
+                charge.",
         )
     })
 }

@@ -1,5 +1,5 @@
-//! EXPLAIN: the plan of a query, its noise and its price, as text and as JSON. Free; public facts
-//! only.
+//! EXPLAIN: the plan of a query, its noise and its price, as text and as JSON. It is free and shows
+//! public facts only.
 
 use super::notice::{cost, describe, left, noise};
 use super::reuse::Recalled;
@@ -11,16 +11,16 @@ use crate::mechanism::{Fixed, Loss, Mechanism};
 use crate::policy::{Policy, Protection, SessionSettings, UnitStep, WISHES};
 use crate::rewrite::{Output, Plan, ReleasePlan, Statement, Summed, measure_deviation};
 
-/// What of a plan the role holds already, and what the rest would cost now.
+/// The releases that the role holds already, and what the others would cost now.
 pub(super) struct Due {
-    /// Releases whose answers would be shown again.
+    /// Releases whose stored answers would be shown again.
     same: Vec<usize>,
     summed: Vec<FromFiner>,
     loss: Loss,
 }
 
 impl Due {
-    /// What was made for other roles is due like what was never made.
+    /// The price of an answer that was made for another role is shown like that of a new one.
     pub fn of(plan: &Plan, recalled: Recalled) -> Self {
         let Recalled {
             released,
@@ -42,8 +42,8 @@ impl Due {
     }
 }
 
-/// The lines of EXPLAIN: each release's tree, SQL, sensitivity and noise; the settings that shape
-/// it; the cost, and what of it is paid; what the role has left before and after.
+/// The lines of EXPLAIN: each release's tree, SQL, sensitivity and noise; the settings that differ
+/// from their defaults; the cost, and how much of it is paid; the role's budget before and after.
 pub(super) fn text(
     plan: &Plan,
     session_settings: &SessionSettings,
@@ -240,8 +240,8 @@ fn set(session_settings: &SessionSettings) -> impl Iterator<Item = (&'static str
         .map(|(wish, value)| (wish.name, value))
 }
 
-/// The fraction of the role's budget that is left after a loss; `None` where it does not fit. The
-/// owner's total is not told of.
+/// The fraction of the role's budget that is left after a loss; `None` where the loss does not fit.
+/// It says nothing of the owner's total.
 fn after(balance: &Balance, loss: Loss) -> Option<f64> {
     if !balance.cap.admits(&balance.spent, &loss) {
         return None;

@@ -1,4 +1,4 @@
-//! The count of failures a role may still cause, kept also against many questions at once.
+//! Counts the failures that a role may still cause, also among concurrent questions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,34 +9,34 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use crate::ledger;
 use crate::ledger::Ledger;
 
-/// Places for questions that run, by role: as many as the role has failures left, so that all of
-/// them may fail without passing the limit.
+/// Slots for running questions, by role: as many as the role has failures left, so that all of them
+/// may fail without passing the limit.
 #[derive(Default)]
 pub struct Failures {
     places: Mutex<HashMap<String, Arc<TablePlaces>>>,
 }
 
-/// One role's.
+/// The slots of one role.
 struct TablePlaces {
     free: Arc<Semaphore>,
-    /// Those that no failure took.
+    /// Slots that no failure has used up.
     left: AtomicU32,
 }
 
-/// The place of one question that runs; free again when it is dropped, gone for ever where the
-/// question failed.
+/// The slot of one running question. Dropping it frees the slot, unless the question failed: then
+/// the slot is gone for ever.
 pub struct FailureSlot {
     places: Arc<TablePlaces>,
     place: OwnedSemaphorePermit,
 }
 
 impl Failures {
-    /// Waits for a place; `None` where the role has no failure left.
+    /// Waits for a slot; `None` where the role has no failure left.
     ///
     /// # Guarantee
-    /// Failures recorded by [`FailureSlot::failed`] never exceed `limit` on one proxy. Of several
-    /// on one ledger, each sees the others' failures before its next question; only those that run
-    /// at that moment may come on top.
+    /// Failures recorded by [`FailureSlot::failed`] never exceed `limit` on one proxy. Proxies that
+    /// share a ledger see each other's failures before their next question; only questions that run
+    /// at the same moment may exceed the limit.
     ///
     /// # Errors
     /// Where the ledger cannot be read.
@@ -67,7 +67,7 @@ impl Failures {
         if ledger.failures_left(role, limit).await? == 0 {
             places.free.close();
         }
-        // Closed when the last failure was used up, here or on another proxy.
+        // The semaphore is closed when the last failure was used up, here or on another proxy.
         Ok(Arc::clone(&places.free)
             .acquire_owned()
             .await
@@ -77,8 +77,8 @@ impl Failures {
 }
 
 impl FailureSlot {
-    /// Records the failure, durably. Nobody takes the place again, whatever becomes of the record:
-    /// the failure shows.
+    /// Records the failure, durably. The slot is gone even where the record cannot be written,
+    /// because the client sees the failure.
     ///
     /// # Errors
     /// Where the ledger cannot be written.
@@ -126,8 +126,8 @@ mod tests {
         }
     }
 
-    /// A failure that cannot be written down shows as well: its place is gone, and with the last
-    /// one the role asks no more.
+    /// A failure that cannot be recorded is visible too: its slot is gone, and after the last one
+    /// the role is refused.
     #[tokio::test]
     async fn a_failure_that_is_not_recorded_takes_its_place() {
         let path = std::path::PathBuf::from(format!(

@@ -1,5 +1,5 @@
-//! What a running proxy counts for its operator: questions by how they ended, time by stage,
-//! sessions. Never a text, a name or a value.
+//! What a running proxy counts for its operator: questions by verdict, time by stage, sessions. It
+//! never holds a text, a name or a value.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ const EDGES: [f64; 14] = [
 
 #[derive(Debug, Clone, Default)]
 struct Histogram {
-    /// Within each edge and above the one before it.
+    /// Counts between each edge and the edge below it.
     counts: [u64; EDGES.len()],
     seconds: f64,
 }
@@ -39,18 +39,18 @@ struct Counts {
     sessions: u64,
 }
 
-/// Shared by everything that serves, also from one policy to the next.
+/// Shared by the whole process. It survives a reload of the policy.
 #[derive(Debug, Default)]
 pub struct Metrics(Mutex<Counts>);
 
-/// Times the stages of one question, each from the end of the one before it.
+/// Times the stages of one question, each from the end of the stage before it.
 pub struct Laps<'a> {
     meter: &'a Metrics,
     since: Instant,
 }
 
 impl Metrics {
-    /// A question has ended; its SQLSTATE says how.
+    /// Counts a question that has ended with this SQLSTATE.
     pub fn question(&self, kind: &'static str, sqlstate: &str, took: Duration) {
         let mut counts = self.lock();
         *counts
@@ -107,14 +107,14 @@ impl Metrics {
         text
     }
 
-    /// The counts hold no invariant that a panic could break.
+    /// A panic cannot break an invariant of the counts: they have none.
     fn lock(&self) -> MutexGuard<'_, Counts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Laps<'_> {
-    /// The stage that has just ended.
+    /// Ends a stage.
     pub fn lap(&mut self, stage: &'static str) {
         let now = Instant::now();
         self.meter

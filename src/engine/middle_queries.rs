@@ -1,4 +1,4 @@
-//! Middle queries as they are run: by the shadow, over what is released already, once a statement.
+//! Runs middle queries: once for each statement, by the shadow, over released values.
 
 use super::{Engine, internal, shadow_error};
 use crate::catalog::oid_of;
@@ -14,7 +14,7 @@ use crate::shadow::{ColumnDescription, Description, Format, Requester, Weighed};
 /// A column of a middle query's rows, as PostgreSQL prints it under fixed settings.
 pub(super) type Column = Vec<Option<String>>;
 
-/// The middle queries of one statement, run when they are first needed.
+/// The middle queries of one statement. Each is run when it is first needed.
 pub(super) struct MiddleQueries<'a> {
     engine: &'a Engine,
     requester: Requester,
@@ -24,14 +24,14 @@ pub(super) struct MiddleQueries<'a> {
     held: Vec<HeldMemory>,
 }
 
-/// Most values that a row may be held against, in all lists of a release's statements together: 50
-/// ns each. A longer text counts as several.
+/// The most values that one row may be compared with, in all lists of a release's statements
+/// together, at 50 ns each. A longer text counts as several values.
 const SEARCHED_MAX: u64 = 400_000;
 
-/// Nanoseconds that one row may take beside public rows that no equality picks.
+/// The most nanoseconds that one row may take with public rows that no equality selects.
 const PAIRS_NANOSECONDS_MAX: u64 = 5_000_000_000;
 
-/// Most bytes of all values of a statement's middle queries.
+/// The most bytes of all values of a statement's middle queries.
 const BYTES_MAX: usize = 64 << 20;
 
 impl<'a> MiddleQueries<'a> {
@@ -49,8 +49,8 @@ impl<'a> MiddleQueries<'a> {
     /// The constants of a release's statement, in the order of its parameters.
     ///
     /// # Errors
-    /// What goes wrong with a middle query speaks of released values only. XX000 where a release
-    /// that it reads was not made yet.
+    /// Errors of middle queries depend on released values only. XX000 where a release that a query
+    /// reads was not made yet.
     pub async fn constants(
         &mut self,
         release: usize,
@@ -85,7 +85,7 @@ impl<'a> MiddleQueries<'a> {
         Ok(constants)
     }
 
-    /// What is computed of a row beside every public one takes as long as there are of these.
+    /// An expression over a row and every public row takes as long as there are public rows.
     fn check_pairs(&self, plan: &ReleasePlan) -> Result<(), Error> {
         let table = |id: &TableId| {
             self.engine.mirrored.get(id).map_or(1, |rows| {
@@ -175,8 +175,8 @@ impl<'a> MiddleQueries<'a> {
 }
 
 impl Engine {
-    /// The middle queries have the types that the releases were planned with, and the outer query
-    /// gives exactly the columns that PostgreSQL promised for the analyst's own text.
+    /// Checks that middle queries have the types that the releases were planned with, and that the
+    /// outer query gives exactly the columns that PostgreSQL promised for the analyst's own text.
     pub(super) async fn check_shape(
         &self,
         requester: &Requester,

@@ -13,8 +13,8 @@ use crate::policy::{Notices, Policy};
 use crate::release::{NoiseRecord, ReleasedTable};
 use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, choice_noise, measure_deviation};
 
-/// The notices of an answer, as many as the session wishes: one line of its cost, then how far off
-/// each aggregate may be.
+/// The notices of an answer, at the level of the session: one line of cost, then the error of each
+/// aggregate.
 pub(super) fn of_answer(
     plan: &Plan,
     answered: &Answered,
@@ -45,8 +45,7 @@ pub(super) fn of_answer(
             )
         }
     };
-    // Said wherever anything is: the answer is less accurate than the session's settings would make
-    // it.
+    // The answer is less accurate than the session's settings ask for.
     let cost = std::iter::once(cost).chain(summed.iter().map(|summed| summed.told(policy)));
     match wished {
         Notices::Off => Vec::new(),
@@ -72,7 +71,7 @@ fn cautions(release: &ReleasePlan) -> impl Iterator<Item = String> {
         .map(str::to_owned)
 }
 
-/// Said where the clock stands in a query of private rows and the policy rounds it.
+/// For queries of private rows that read the clock, where the policy rounds it.
 pub fn of_clock(plan: &Plan, query: &Query, policy: &Policy) -> Option<String> {
     let grain = policy.time_grain?;
     let told = || {
@@ -84,7 +83,7 @@ pub fn of_clock(plan: &Plan, query: &Query, policy: &Policy) -> Option<String> {
     (!plan.releases().is_empty() && query.reads_clock()).then(told)
 }
 
-/// `90min`: in the largest unit that divides it.
+/// `90min`: in the largest unit that divides the time.
 fn span(time: Duration) -> String {
     let ms = time.as_millis();
     let units = [(3_600_000, "h"), (60_000, "min"), (1_000, "s")];
@@ -96,7 +95,8 @@ fn span(time: Duration) -> String {
         })
 }
 
-/// The plan alone, as `pgveil explain` and the golden files show it, for a role of that delta.
+/// The plan's notices, for a role with this delta: as `pgveil explain` and the golden files show
+/// them.
 pub fn describe(plan: &Plan, delta: f64) -> Vec<String> {
     let mut lines = Vec::new();
     for release in plan.releases() {
@@ -134,8 +134,8 @@ pub fn describe(plan: &Plan, delta: f64) -> Vec<String> {
     lines
 }
 
-/// A loss in words: pure epsilon where there is one, else mu and the epsilon it stands for at the
-/// role's delta, which mu was chosen by.
+/// A loss in words: pure epsilon where there is one, otherwise mu and its epsilon at the role's
+/// delta, for which mu was chosen.
 pub(super) fn cost(loss: &Loss, delta: f64) -> String {
     let threshold = if loss.delta == Fixed::ZERO {
         String::new()
@@ -167,8 +167,8 @@ pub(super) fn left(balance: &Balance) -> String {
     )
 }
 
-/// The noise of every aggregate: half of the 95 % interval, over the released groups where it
-/// depends on what is released.
+/// The noise of every aggregate: half of the 95 % interval. Where it depends on released values,
+/// over the released groups.
 fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<String> {
     let mut lines = noise(release, table.and_then(|table| table.drawn.as_ref()));
     for (at, (output, _)) in release.outputs().iter().enumerate() {
@@ -208,8 +208,8 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
     lines
 }
 
-/// A line for each aggregate: the standard deviation of its noise, and what that means. Of noise
-/// that was drawn, else of what the plan would draw.
+/// A line for each aggregate: the standard deviation of its noise, and what that means. From the
+/// noise that was drawn, or before a release from what the plan would draw.
 pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<String> {
     let mut lines = Vec::new();
     let mechanism = drawn

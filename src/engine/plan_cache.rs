@@ -1,5 +1,5 @@
-//! Plans of the last questions: a client's Describe and its Execute are one question, and so is a
-//! dashboard's next refresh while no account has moved.
+//! Plans of recent questions. A client's Describe and Execute are one question, and so is a
+//! dashboard's next refresh while no account has changed.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,15 +8,15 @@ use crate::parse::Query;
 use crate::resolve::{Constants, Session};
 use crate::rewrite::{Plan, Terms};
 
-/// Most plans kept.
+/// The most plans kept.
 const KEPT: usize = 32;
-/// Longest question and statements of a plan that is kept, in bytes.
+/// The longest question and statements of a plan that is kept, in bytes.
 const BYTES_MAX: usize = 200_000;
-/// The same of all that are kept: each byte may stand for a hundred of a tree.
+/// The most bytes of all kept plans: each byte of text may become a hundred bytes of tree.
 const BYTES_ALL_MAX: usize = 1_000_000;
 
-/// Everything that [`super::plan`] reads, but for the policy, which an engine has one of. No row of
-/// any table is among it.
+/// Everything that [`super::plan`] reads except the policy, of which an engine has one. It holds no
+/// row of any table.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlanKey {
     pub query: Query,
@@ -26,7 +26,7 @@ pub(super) struct PlanKey {
 }
 
 impl PlanKey {
-    /// The question without what it does not read.
+    /// The question, without the session values that it does not read.
     pub(super) fn new(
         query: &Query,
         search_path: &[String],
@@ -90,7 +90,7 @@ impl PlanCache {
         if bytes > BYTES_MAX {
             return;
         }
-        // Accounts choose the noise of what is paid for, and nothing else.
+        // Accounts affect only the noise of what is paid for.
         let accounts = if plan.loss().is_zero() {
             Vec::new()
         } else {

@@ -1,6 +1,6 @@
-//! Turns of large statements: reading and planning one takes a processor for long, so only so many
-//! do at a time that a processor is left for everything else, and none of them keeps the others of
-//! its thread waiting.
+//! Limits how many large statements are read and planned at once. Each keeps a processor busy for
+//! long, so one processor stays free for everything else, and other tasks of the same thread are
+//! moved away first.
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use crate::parse::Query;
 use crate::postgres::FairPool;
 
-/// From this length on a text is large. What is shorter takes milliseconds.
+/// Texts of at least this length are large. Shorter ones take milliseconds.
 const LARGE_BYTES: usize = 8 << 10;
-/// Most large statements at a time, however many processors there are: each takes memory as well,
-/// up to about 200 MB.
+/// The most large statements at once, however many processors there are: each takes up to about 200
+/// MB of memory as well.
 const PLACES_MAX: usize = 4;
 
-/// One for all that serves, also from one policy to the next.
+/// One limit for the whole process. It survives a reload of the policy.
 #[derive(Debug)]
 pub struct PlanningLimit {
     places: Arc<Semaphore>,
@@ -29,13 +29,13 @@ pub enum Size {
     Large,
 }
 
-/// The turn of one stretch of work, which ends with it.
+/// The permit for one stretch of work. Dropping it ends the turn.
 #[must_use]
 #[derive(Debug)]
 pub struct PlanningPermit(Option<[OwnedSemaphorePermit; 2]>);
 
 impl Size {
-    /// Of a text of so many bytes.
+    /// The size of a text of `bytes` bytes.
     pub fn of_bytes(bytes: usize) -> Self {
         if bytes > LARGE_BYTES {
             Self::Large
@@ -44,7 +44,7 @@ impl Size {
         }
     }
 
-    /// Of the statement as it is printed.
+    /// The size of the statement as it is printed.
     pub fn of(query: &Query) -> Self {
         if query.printed_within(LARGE_BYTES).is_none() {
             Self::Large
@@ -55,7 +55,7 @@ impl Size {
 }
 
 impl Default for PlanningLimit {
-    /// As many places as there are processors, but one.
+    /// One permit fewer than there are processors.
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self::of((processors - 1).clamp(1, PLACES_MAX))
@@ -70,20 +70,20 @@ impl PlanningLimit {
         }
     }
 
-    /// Turns that one role may have at a time.
+    /// How many permits one role may hold at once.
     pub fn each(&self) -> usize {
         self.shares.each()
     }
 
-    /// Waits until the role has the turn for work on a statement of this size: first among its own,
-    /// then among the roles' next.
+    /// Waits for the role's turn to work on a statement of this size: first among the role's own
+    /// statements, then among the roles.
     pub async fn turn(&self, role: &str, size: Size) -> PlanningPermit {
         match size {
             Size::Small => PlanningPermit::at_once(),
             Size::Large => {
                 let share = self.shares.take(role).await;
                 let place = Arc::clone(&self.places).acquire_owned().await.ok();
-                // Neither is ever closed.
+                // Neither semaphore is ever closed.
                 PlanningPermit(share.zip(place).map(|(share, place)| [share, place]))
             }
         }
@@ -91,7 +91,7 @@ impl PlanningLimit {
 }
 
 impl PlanningPermit {
-    /// For what is small.
+    /// A permit for small statements, which never wait.
     pub fn at_once() -> Self {
         Self(None)
     }
@@ -108,8 +108,8 @@ impl PlanningPermit {
     }
 }
 
-/// Runs what may take long without a pause, as choosing among many candidates does: on a runtime of
-/// several threads the others' work moves on to another one first.
+/// Runs work that may take long without a pause, such as choosing among many candidates. On a
+/// runtime of several threads, other tasks move to another thread first.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     match tokio::runtime::Handle::current().runtime_flavor() {
         tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
@@ -152,8 +152,8 @@ mod tests {
         );
     }
 
-    /// One that waits behind many of another role is next, small ones wait for nobody, and who
-    /// gives up leaves the row.
+    /// A statement that waits behind many of another role is next; small ones wait for nothing; a
+    /// waiter that gives up leaves the queue.
     #[tokio::test]
     async fn roles_take_turns_and_small_ones_wait_for_nobody() {
         let lane = PlanningLimit::of(1);
@@ -170,7 +170,7 @@ mod tests {
         drop(queue.remove(0));
         assert_eq!(first.work(|| 7), 7);
         let modest = modest.await;
-        // The next of the greedy role has its share now, and waits for the place.
+        // The greedy role's next statement has the role's share now, and waits for a permit.
         assert!(poll!(&mut queue[0]).is_pending());
         modest.work(|| ());
         let next = queue.remove(0).await;

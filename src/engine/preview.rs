@@ -1,5 +1,5 @@
-//! Row previews under `previews: empty`: the statement with `LIMIT 0`, so that a tool sees the
-//! columns and the analyst is told why there is no row.
+//! Row previews under `previews: empty`: the statement with `LIMIT 0`. A tool sees the columns, and
+//! a notice explains why there is no row.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::rewrite::Plan;
 use crate::shadow::Requester;
 
 impl Engine {
-    /// The plan; or, where the statement was refused for showing rows alone and the policy has
-    /// previews empty, that of its shape. The plan of a shape has no release: nothing is read and
-    /// nothing charged.
+    /// The plan. Where the statement was refused only because it shows rows, and the policy has
+    /// `previews: empty`, the plan of its columns: it has no release, reads no row and charges
+    /// nothing.
     pub(super) async fn plan_or_preview(
         &self,
         requester: &Requester,
         query: &Query,
     ) -> Result<(Arc<Plan>, bool), Error> {
-        if let Some(plan) = self.planned_free(requester, query) {
+        if let Some(plan) = self.find_free_plan(requester, query) {
             return Ok((plan, false));
         }
         let refused = match (self.plan(requester, query).await, self.policy.previews) {
@@ -37,7 +37,7 @@ impl Engine {
     }
 }
 
-/// What the client is told beside no row.
+/// The notice of an empty preview.
 pub(super) fn notice() -> String {
     "rows of a private table are not shown, so there are none; aggregate them, as in SELECT \
         count(*) FROM the same table"

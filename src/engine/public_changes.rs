@@ -1,5 +1,5 @@
-//! Public tables whose rows are no longer those that the policy was loaded with: lists of keys,
-//! bounds and copies are of the old ones.
+//! Finds public tables whose rows have changed since the policy was loaded. Lists of keys, bounds
+//! and copies are still those of the old rows.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -17,8 +17,8 @@ use crate::rewrite::{Plan, ReleasePlan};
 const WARNING: &str = "01000";
 
 impl Engine {
-    /// Compares the small tables of the plan with what was loaded, in the snapshot that its rows
-    /// are read from. Of public tables alone.
+    /// Compares the small public tables of the plan with what was loaded, in the snapshot that the
+    /// plan reads.
     ///
     /// # Errors
     /// As [`Snapshot::changed`].
@@ -39,8 +39,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What an answer by this plan says of tables that have changed, whatever the session wishes to
-    /// be told.
+    /// The warnings of an answer by this plan, at every level of `pgveil.notices`.
     pub(super) fn of_changed_rows(&self, plan: &Plan) -> Vec<Refusal> {
         let changed = self
             .changed_rows
@@ -69,11 +68,11 @@ impl Engine {
         tables.map(warning).collect()
     }
 
-    /// Looks at all public tables; those of many rows only where that is asked for. The names of
-    /// the ones that have changed.
+    /// Compares all public tables, large ones only on request, and returns the names of those that
+    /// have changed.
     ///
     /// # Errors
-    /// Where the database cannot be asked; the text is for the operator.
+    /// Where the database cannot be asked. The text is for the operator.
     pub async fn changed_contents(&self, large_too: bool) -> Result<Vec<String>, String> {
         let all = (0..self.policy.tables.len())
             .map(TableId)
@@ -113,7 +112,7 @@ impl Engine {
         self.policy.tables[id.0].content.as_ref()
     }
 
-    /// The public tables whose rows the answer shows, joins, or takes the groups from.
+    /// The public tables whose rows the answer shows, joins, or takes its groups from.
     fn rows_of(&self, plan: &Plan) -> BTreeSet<TableId> {
         let find = |schema: &str, name: &str| {
             self.policy

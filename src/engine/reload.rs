@@ -1,4 +1,4 @@
-//! The engine in force, which a reload of the policy replaces at one moment: questions that run
+//! The engine in force, which a reload of the policy replaces at one moment. Running questions
 //! finish under the engine that they began with.
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,8 +18,8 @@ use crate::refusal::Refusal;
 
 pub struct Reloadable {
     current: RwLock<Arc<Engine>>,
-    /// Each question passes it; a reload that changes what questions stand on waits until none is
-    /// on its way.
+    /// Each question holds it for reading. A reload that changes what questions rely on waits until
+    /// no question is running.
     gate: tokio::sync::RwLock<()>,
 }
 
@@ -38,7 +38,7 @@ impl Reloadable {
             .clone()
     }
 
-    /// From now on questions go to `next`; gives the engine before it.
+    /// Sends new questions to `next`, and returns the engine before it.
     pub fn replace(&self, next: Arc<Engine>) -> Arc<Engine> {
         std::mem::replace(
             &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
@@ -46,7 +46,7 @@ impl Reloadable {
         )
     }
 
-    /// Waits for the questions that run, and lets no other begin while the guard lives.
+    /// Waits for running questions, and lets no other begin while the guard lives.
     pub async fn quiet(&self) -> tokio::sync::RwLockWriteGuard<'_, ()> {
         self.gate.write().await
     }

@@ -1,5 +1,5 @@
-//! Answers that were released before: the same question again gets the same values, and is paid
-//! once by each role that sees them.
+//! Stored answers: the same question again gets the same values, and each role that sees them pays
+//! once.
 
 use sha2::{Digest, Sha256};
 
@@ -20,20 +20,20 @@ use crate::release::Released;
 use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
 
-/// Bytes of an answer that is read for each byte that the ledger keeps of it, at most.
+/// The most bytes of memory for each byte of a stored answer.
 const OPENED: usize = 16;
 
-/// What needs no new noise.
+/// The releases of a plan that need no new noise.
 pub(super) struct Recalled {
     pub released: Released,
     pub offered: Vec<Offer>,
-    /// Releases that the role holds.
+    /// Releases that the role has paid for.
     pub count: usize,
-    /// Releases that are made of finer ones that it holds.
+    /// Releases that are rolled up from finer ones that the role has paid for.
     pub summed: Vec<FromFiner>,
-    /// What is to be answered, as far as it is known before the first release is made.
+    /// The releases that have to be made, as far as they are known before the first one is made.
     pub open: Vec<(usize, QuestionDigest)>,
-    /// The weight of what was recalled in the asker's stock.
+    /// The memory of the recalled answers, of the requester's share.
     pub held: HeldMemory,
 }
 
@@ -45,13 +45,13 @@ pub(super) struct Offer {
 }
 
 impl Engine {
-    /// Whether stored answers are looked for.
+    /// Whether stored answers are used.
     pub(super) fn recalls(&self, requester: &Requester) -> bool {
         self.reuse(requester) != Reuse::Off
     }
 
-    /// Looks for stored answers, release by release. Constants are made of answers that the role
-    /// holds already, so that nothing is read before it is paid.
+    /// Looks for stored answers, release by release. Constants come from answers that the role has
+    /// paid for, so that nothing is read before it is paid for.
     pub(super) async fn recall(
         &self,
         requester: &Requester,
@@ -70,7 +70,7 @@ impl Engine {
         if !self.recalls(requester) {
             return Ok(recalled);
         }
-        // Nobody pays for it, so it is bounded.
+        // This search is free, so its work is bounded.
         let effort = PlanningEffort::default();
         for release in plan.order() {
             let known = |(middle, _): &(usize, usize)| {
@@ -121,8 +121,8 @@ impl Engine {
         Ok(recalled)
     }
 
-    /// One debit for the part to be made and for what is offered. `None`: another process answers
-    /// one of the questions, or just has; nothing was charged.
+    /// One debit for the part that has to be made and for what is offered. `None`: another process
+    /// is answering one of the questions, or has just done so. Nothing was charged.
     pub(super) async fn charge(
         &self,
         requester: &Requester,
@@ -160,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Reads what was offered and is paid for now.
+    /// Reads the offered answers, which are paid for now.
     pub(super) async fn receive(
         &self,
         requester: &Requester,
@@ -182,8 +182,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Stores releases before anything of them is shown: an error further on cannot lose what was
-    /// paid.
+    /// Stores releases before anything of them is shown, so that a later error cannot lose what was
+    /// paid for.
     pub(super) async fn keep(&self, requester: &Requester, fresh: Vec<Fresh>) -> Result<(), Error> {
         for Fresh { question, values } in fresh {
             self.ledger
@@ -195,14 +195,14 @@ impl Engine {
     }
 }
 
-/// A release just made, as the ledger stores it.
+/// A new release, as the ledger stores it.
 pub(super) struct Fresh {
     question: QuestionDigest,
     values: Vec<u8>,
 }
 
 impl Fresh {
-    /// `None` where nothing was asked of the data.
+    /// `None` where the release asks nothing of the data.
     pub(super) fn of(
         plan: &Plan,
         release: usize,
@@ -220,21 +220,21 @@ impl Fresh {
     }
 }
 
-/// The price of all offers; counted like any other sum of losses.
+/// The price of all offers.
 pub(super) fn sum(offered: &[Offer]) -> Loss {
     offered.iter().fold(Loss::ZERO, |sum, offer| {
         sum.compose(offer.loss).unwrap_or(sum)
     })
 }
 
-/// What a stored answer to this release would be known by; `None` where nothing is asked of the
-/// data.
+/// The digest that a stored answer to this release has; `None` where the release asks nothing of
+/// the data.
 fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<QuestionDigest> {
     let release = &plan.releases()[release];
     let loss = release
         .loss()
         .filter(|_| !release.statements().is_empty())?;
-    // The noise of parts is in the question itself.
+    // The noise of choices is part of the question itself.
     let accuracy = release.price().map_or(1.0, |price| price.accuracy);
     let mut digest = Sha256::new();
     digest.update(release.question());
@@ -251,7 +251,7 @@ fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<Questio
             }
         }
     }
-    // Without constants, or it has none.
+    // A release with constants has no family.
     let family = release.family().map(|family| family.digest);
     Some(QuestionDigest {
         digest: digest.finalize().into(),

@@ -1,5 +1,5 @@
-//! Coarser questions answered by sums of a finer answer that the role has paid for: when that
-//! serves, and what is said of it.
+//! Coarser questions answered by sums of a finer answer that the role has paid for: when a finer
+//! answer serves, and what notices and EXPLAIN say of it.
 
 use super::planning_limit::aside;
 use super::{Engine, internal};
@@ -10,32 +10,32 @@ use crate::release::{Rollup, coarser};
 use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation};
 use crate::shadow::Requester;
 
-/// How many times the error of a bought answer a sum's may be. At this limit a bought answer of the
-/// same error would cost a hundredth; what is free can still be bought afterwards, what is bought
-/// cannot be given back.
+/// The most that a sum's error may exceed a bought answer's error. At this limit a bought answer of
+/// the same error would cost a hundredth. A free answer does not prevent buying one later; a bought
+/// one cannot be returned.
 const WORSE_MAX: f64 = 10.0;
 
-/// Two errors that differ less are one.
+/// Errors closer than this count as equal.
 const SLACK: f64 = 1e-9;
 
-/// A release that was answered so, and how well.
+/// A release that was rolled up, and its accuracy.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FromFiner {
     pub release: usize,
-    /// The most groups of the finer answer that one is the sum of.
+    /// The most groups of the finer answer that one group is the sum of.
     pub groups: usize,
-    /// Its error is at most so many times that of a bought answer.
+    /// How many times a bought answer's error its error is, at most.
     pub worse: f64,
-    /// Standard errors of aggregates that have one whatever the data are: the aggregate's number,
-    /// what it has, what it would have if bought.
+    /// For aggregates whose standard error does not depend on the data: the aggregate's number, its
+    /// error, and the error of a bought answer.
     pub errors: Vec<(usize, f64, f64)>,
-    /// The clip cuts off what units have above so many rows, otherwise over finer groups than over
-    /// coarse ones; `None` where it cuts nothing.
+    /// The clip cuts off rows of a unit above this number. Finer groups are cut differently from
+    /// coarse ones. `None` where nothing is cut.
     pub rows_per_unit: Option<u64>,
 }
 
 impl Engine {
-    /// What the session, or the role's policy, says of stored answers.
+    /// How the session, or the role's policy, wants stored answers used.
     pub(super) fn reuse(&self, requester: &Requester) -> Reuse {
         let always = self
             .policy
@@ -47,10 +47,10 @@ impl Engine {
         }
     }
 
-    /// The release's groups as sums of a finer answer that the role holds: of several the one with
-    /// the least error. `None` where none serves: where a wanted error is not met, or, where none
-    /// is wanted, if the answer was asked at less epsilon than this session wishes to spend or the
-    /// error is [`WORSE_MAX`] times that of a bought one. `effort`: the statement's.
+    /// The release as sums of a finer answer that the role holds; of several, the one with the
+    /// least error. `None` where no answer serves: because a wanted error is not met, or, without a
+    /// wanted error, because the answer was bought at a lower epsilon than the session's, or its
+    /// error is more than [`WORSE_MAX`] times that of a bought one. `effort` is the statement's.
     pub(super) async fn summed(
         &self,
         requester: &Requester,
@@ -122,7 +122,7 @@ impl FromFiner {
         }
     }
 
-    /// In words: what it is, how far off it may be, and how a better one is had.
+    /// In words: what the answer is, its error, and how to get a better one.
     pub fn told(&self, policy: &Policy) -> String {
         let of = if self.groups == 1 {
             "groups".to_owned()

@@ -1,5 +1,5 @@
-//! From a plan to released values: recall what is answered, pay for the rest, then release by
-//! release, the middle queries between them.
+//! From a plan to released values: recalls stored answers, pays for the other releases, then makes
+//! them one by one, with the middle queries between them.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use futures::FutureExt;
 use super::failures::FailureSlot;
 use super::middle_queries::MiddleQueries;
 use super::planning_limit::aside;
-use super::reuse::{Fresh, Recalled, sum};
+use super::reuse::{Fresh, Offer, Recalled, sum};
 use super::rollup::FromFiner;
 use super::statement_log::Tally;
 use super::timing::Timing;
@@ -22,28 +22,28 @@ use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, Releasing};
-use crate::rewrite::Plan;
+use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
 
-/// How often another process's answer is looked for.
+/// The interval at which the ledger is asked for another process's answer.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What an answer rests on, and what was paid for it.
 pub(super) struct Answered {
     pub released: Released,
     pub paid: Loss,
-    /// Releases that the role had paid for before.
+    /// How many releases the role had paid for before.
     pub recalled: usize,
-    /// Releases that were made of finer ones that it had paid for.
+    /// Releases that were rolled up from finer ones that the role had paid for.
     pub summed: Vec<FromFiner>,
-    /// The weight of what was recalled.
+    /// The memory of the recalled answers.
     pub _held: HeldMemory,
 }
 
 impl Engine {
-    /// What is answered already is recalled. For the rest one debit, in the whole before the first
-    /// statement runs; then each release in turn, in one snapshot.
-    pub(super) async fn answered(
+    /// Recalls stored answers. Pays for the other releases by one debit before the first statement
+    /// runs, then makes them in order, in one snapshot.
+    pub(super) async fn run_plan(
         &self,
         requester: &Requester,
         plan: &Plan,
@@ -51,8 +51,8 @@ impl Engine {
         tally: &Tally,
     ) -> Result<Answered, Error> {
         let timeout = self.policy.limits.statement_timeout;
-        // Who wants noise of its own finds nothing by waiting. Nor may one role keep others from a
-        // question, by asking it behind many slow ones of its own.
+        // A requester that buys fresh noise gains nothing by waiting. The timeout keeps one role
+        // from blocking a question for others by asking it behind many slow ones.
         let turns = async {
             if self.recalls(requester) {
                 self.turns.wait(plan, &requester.role, timeout).await
@@ -77,7 +77,8 @@ impl Engine {
         }
     }
 
-    /// Until no other process answers the questions; what it answered is found then.
+    /// Waits until no other process is answering the questions. Its answers are in the ledger
+    /// then.
     async fn wait_for(
         &self,
         questions: &[[u8; 32]],
@@ -99,8 +100,8 @@ impl Engine {
         Ok(())
     }
 
-    /// `waits`: whether a question that another process is answering is waited for, or bought once
-    /// more.
+    /// `waits`: whether to wait for a question that another process is answering, or to buy it
+    /// again.
     async fn attempt(
         &self,
         requester: &Requester,
@@ -133,16 +134,7 @@ impl Engine {
             })
         };
         if part.releases().next().is_none() {
-            // Where a new answer would be refused for too many failures, or wait, one that was made
-            // for others is and does too.
-            let _place = if offered.is_empty() {
-                None
-            } else {
-                Some(self.place_or_cancel(requester, pace).await?)
-            };
-            // Nothing runs under this charge, and no question is claimed by it.
-            let _charge = self.charge(requester, &part, &offered, &[], tally).await?;
-            self.receive(requester, plan, &offered, &mut released)
+            self.receive_offered(requester, &part, &offered, &mut released, pace, tally)
                 .await?;
             return Ok(answered(released));
         }
@@ -152,20 +144,8 @@ impl Engine {
             .map(|(_, question)| *question)
             .collect();
         let claimed: Vec<[u8; 32]> = questions.iter().map(|question| question.digest).collect();
-        let place = self.place_or_cancel(requester, pace).await?;
-        let snapshot = self
-            .backend
-            .snapshot(
-                &part,
-                &requester.role,
-                self.policy.limits.statement_timeout,
-                pace.cancel(),
-            )
-            .await
-            .map_err(before_charge)?;
-        self.compare_rows(plan, &snapshot)
-            .await
-            .map_err(before_charge)?;
+        let slot = self.slot_or_cancel(requester, pace).await?;
+        let snapshot = self.open_snapshot(requester, &part, pace).await?;
         let Some(charge) = self
             .charge(requester, &part, &offered, &questions, tally)
             .await?
@@ -175,34 +155,9 @@ impl Engine {
         let making = async {
             self.receive(requester, plan, &offered, &mut released)
                 .await?;
-            let mut fresh = Vec::new();
-            let making = self.made(
-                &snapshot,
-                Releasing::new(part, released, charge),
-                &mut middles,
-                &mut fresh,
-                pace,
-            );
-            let made = match AssertUnwindSafe(making).catch_unwind().await {
-                Ok(made) => made,
-                Err(_) => {
-                    pace.rest().await;
-                    Err(Fault::Backend(execute::Error::Backend(
-                        "it panicked".to_owned(),
-                    )))
-                }
-            };
-            // After a failure the connection is in a state that nobody knows: it is not kept.
-            let closed = if made.is_ok() {
-                snapshot.close().await
-            } else {
-                Ok(())
-            };
-            let kept = self.keep(requester, fresh).await;
-            let released = made?;
-            closed.map_err(Fault::Backend)?;
-            kept?;
-            Ok(released)
+            let releasing = Releasing::new(part, released, charge);
+            self.make_and_keep(requester, snapshot, releasing, &mut middles, pace)
+                .await
         };
         let made = self.ledger.holding(&claimed, making).await;
         if made.is_err() {
@@ -211,16 +166,93 @@ impl Engine {
         match made {
             Ok(released) => Ok(answered(released)),
             Err(Fault::Backend(execute::Error::Cancelled)) => Err(Error::Cancelled),
-            Err(Fault::Backend(error)) => Err(self.failed(requester, place, error).await?),
+            Err(Fault::Backend(error)) => Err(self.record_failure(requester, slot, error).await?),
             Err(Fault::Other(error)) => Err(error),
         }
     }
 
-    /// Makes the part's releases. What was made is in `fresh` also where a later one fails.
+    /// Pays for answers that were made for other roles, where no statement has to run.
+    async fn receive_offered(
+        &self,
+        requester: &Requester,
+        part: &UnpaidPart<'_>,
+        offered: &[Offer],
+        released: &mut Released,
+        pace: &Timing,
+        tally: &Tally,
+    ) -> Result<(), Error> {
+        // Where a new answer would wait, or be refused for too many failures, an answer that was
+        // made for another role does too: the difference would reveal that it exists.
+        let _slot = if offered.is_empty() {
+            None
+        } else {
+            Some(self.slot_or_cancel(requester, pace).await?)
+        };
+        // No statement runs under this charge, and it claims no question.
+        let _charge = self.charge(requester, part, offered, &[], tally).await?;
+        self.receive(requester, part.plan(), offered, released)
+            .await
+    }
+
+    /// The transaction that the plan's statements run in, with the tables of the plan.
+    async fn open_snapshot(
+        &self,
+        requester: &Requester,
+        part: &UnpaidPart<'_>,
+        pace: &Timing,
+    ) -> Result<Snapshot, Error> {
+        let timeout = self.policy.limits.statement_timeout;
+        let snapshot = self
+            .backend
+            .snapshot(part, &requester.role, timeout, pace.cancel())
+            .await
+            .map_err(before_charge)?;
+        self.compare_rows(part.plan(), &snapshot)
+            .await
+            .map_err(before_charge)?;
+        Ok(snapshot)
+    }
+
+    /// Makes the releases and stores them. Those made before a failure are stored too.
+    async fn make_and_keep(
+        &self,
+        requester: &Requester,
+        snapshot: Snapshot,
+        releasing: Releasing<'_>,
+        middles: &mut MiddleQueries<'_>,
+        pace: &Timing,
+    ) -> Result<Released, Fault> {
+        let mut fresh = Vec::new();
+        let making = self.make_releases(&snapshot, releasing, middles, &mut fresh, pace);
+        let made = match AssertUnwindSafe(making).catch_unwind().await {
+            Ok(made) => made,
+            Err(_) => {
+                pace.rest().await;
+                Err(Fault::Backend(execute::Error::Backend(
+                    "it panicked".to_owned(),
+                )))
+            }
+        };
+        // After a failure the state of the connection is unknown, so it does not return to the
+        // pool.
+        let closed = if made.is_ok() {
+            snapshot.close().await
+        } else {
+            Ok(())
+        };
+        let kept = self.keep(requester, fresh).await;
+        let released = made?;
+        closed.map_err(Fault::Backend)?;
+        kept?;
+        Ok(released)
+    }
+
+    /// Makes the part's releases. Those made before a failure are in `fresh`.
     ///
-    /// Until a statement's rest is over nobody sees that the rows were read: not the client, nor
-    /// who waits for the same answer, here or on another proxy, nor who waits for the connection.
-    async fn made(
+    /// Until the rest after a statement is over, nothing reveals that its rows were read: not to
+    /// the client, not to a session that waits for the same answer, here or on another proxy, and
+    /// not to one that waits for the connection.
+    async fn make_releases(
         &self,
         snapshot: &Snapshot,
         mut releasing: Releasing<'_>,
@@ -257,41 +289,40 @@ impl Engine {
         Ok(releasing.into_released())
     }
 
-    /// A failure after the charge shows, so it may tell one bit of the data: it is counted,
+    /// A failure after the charge is visible, so it may reveal a bit of the data. It is counted,
     /// durably.
-    async fn failed(
+    async fn record_failure(
         &self,
         requester: &Requester,
-        place: FailureSlot,
+        slot: FailureSlot,
         error: execute::Error,
     ) -> Result<Error, Error> {
-        place
-            .failed(&self.ledger, &requester.role, self.policy.limits.failures)
+        slot.failed(&self.ledger, &requester.role, self.policy.limits.failures)
             .await
             .map_err(|e| internal("ledger", &e))?;
         Ok(internal("execute", &error))
     }
 
-    async fn place_or_cancel(
+    async fn slot_or_cancel(
         &self,
         requester: &Requester,
         pace: &Timing,
     ) -> Result<FailureSlot, Error> {
         tokio::select! {
             biased;
-            place = self.place(requester) => place,
+            slot = self.failure_slot(requester) => slot,
             () = pace.cancel().cancelled() => Err(Error::Cancelled),
         }
     }
 
-    /// A place among the role's running questions, while it has failures left.
-    async fn place(&self, requester: &Requester) -> Result<FailureSlot, Error> {
-        let place = self
+    /// A slot among the role's running questions, while it has failures left.
+    async fn failure_slot(&self, requester: &Requester) -> Result<FailureSlot, Error> {
+        let slot = self
             .failures
             .enter(&self.ledger, &requester.role, self.policy.limits.failures)
             .await
             .map_err(|e| internal("ledger", &e))?;
-        place.ok_or_else(|| {
+        slot.ok_or_else(|| {
             Error::Ledger(
                 Refusal::denied(
                     "this role may ask no more: too many of its queries have failed on \
@@ -308,12 +339,13 @@ impl Engine {
 
 enum Attempt {
     Answered(Answered),
-    /// Another process answers one of these questions, or just has; nothing was charged.
+    /// Another process is answering one of these questions, or has just done so. Nothing was
+    /// charged.
     Awaited(Vec<[u8; 32]>),
 }
 
 enum Fault {
-    /// The backing database's, after the charge.
+    /// The database failed after the charge.
     Backend(execute::Error),
     Other(Error),
 }
@@ -324,7 +356,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// Nothing private was read and nothing charged.
+/// An error from before the charge: no private row was read.
 fn before_charge(error: execute::Error) -> Error {
     match error {
         execute::Error::Stale(table) => Error::Rewrite(

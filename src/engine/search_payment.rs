@@ -1,5 +1,5 @@
-//! What the policy's searches found is told to a role by every plan over private rows, so a role is
-//! shown none before it has paid for it, once.
+//! Every plan over private rows reveals what the policy's searches found. So each role pays for the
+//! searches once, before it sees a plan.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use crate::ledger::Found;
 use crate::policy::ViewKind;
 use crate::rewrite::Plan;
 
-/// What the policy rests on, and the roles that are known to have paid for all of it.
+/// The searches that the policy uses, and the roles that are known to have paid for all of them.
 #[derive(Debug, Default)]
 pub struct SearchPayment {
     found: Vec<Found>,
@@ -30,8 +30,7 @@ impl SearchPayment {
     }
 }
 
-/// The plan reads no private row and shows nothing of the policy: it is the same whatever was
-/// found.
+/// Whether the plan reveals nothing of what was found: it reads no private row.
 pub fn tells_nothing(plan: &Plan) -> bool {
     let is_of_the_role = |view: &ViewKind| match view {
         ViewKind::Budget | ViewKind::History => true,
@@ -41,16 +40,16 @@ pub fn tells_nothing(plan: &Plan) -> bool {
 }
 
 impl Engine {
-    /// Has the role pay what it has not paid yet. One that cannot is refused until it can: a grant
-    /// of the owner's counts at the next question.
+    /// Charges the role for the searches that it has not paid for. A role that cannot pay is
+    /// refused until it can; the owner's grant counts from the next question on.
     ///
     /// # Errors
-    /// 53400 where an account does not cover it; nothing was told then.
+    /// 53400 where an account does not cover the charge. Nothing is revealed then.
     pub(super) async fn admitted(&self, role: &str) -> Result<(), Error> {
         if self.admission.found.is_empty() {
             return Ok(());
         }
-        // Not held while the ledger writes, which knows by itself who has paid.
+        // The lock is not held while the ledger writes: the ledger itself knows who has paid.
         if self.admission.known().contains(role) {
             return Ok(());
         }

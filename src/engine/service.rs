@@ -1,4 +1,4 @@
-//! What the edges see of the engine: who asks, what is bound, what comes back.
+//! The interface of the engine to the edges: requests, bound values, answers.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester}
 #[derive(Debug)]
 pub struct Answer {
     pub columns: Vec<ColumnDescription>,
-    /// Row major; each value in the format that was asked for its column.
+    /// Row by row. Each value is in the format that was requested for its column.
     pub rows: Vec<Vec<Option<Bytes>>>,
     /// Sent to the client as NOTICE, before the rows.
     pub notices: Vec<String>,
     /// Sent as WARNING, before those.
     pub warnings: Vec<Refusal>,
-    /// The rows' weight in the asker's stock.
+    /// The memory of the rows, of the requester's share.
     pub held: HeldMemory,
 }
 
-/// How many connections may be held at a time.
+/// How many connections may be open at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TablePlaces {
     pub total: u32,
@@ -37,8 +37,8 @@ pub struct TablePlaces {
     pub per_address: u32,
 }
 
-/// What the wire needs of the engine. Two implementations: [`super::Engine`] and the double of the
-/// wire tests.
+/// What the wire needs of the engine. It has two implementations: [`super::Engine`] and the double
+/// of the wire tests.
 pub trait Service: Send + Sync + 'static {
     /// SCRAM verifier of a role (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`); `None` for
     /// an unknown role.
@@ -51,31 +51,32 @@ pub trait Service: Send + Sync + 'static {
     fn search_path(&self, role: &str) -> String;
     /// What sessions of a role start with.
     fn session_settings(&self, role: &str) -> SessionSettings;
-    /// Whether sessions of a role need a certificate beside the password.
+    /// Whether sessions of a role need a certificate as well as the password.
     fn certificate(&self, role: &str) -> Certificate;
-    /// What queries run with under these wishes, for SHOW.
+    /// The value of a setting that is in force under these session settings, for SHOW.
     fn in_force(&self, session_settings: &SessionSettings, name: &str) -> String {
         session_settings.show(name)
     }
-    /// 22023 for a wish past the policy's ceiling.
+    /// 22023 for a setting above the policy's ceiling.
     fn admits(&self, session_settings: &SessionSettings) -> Result<(), Refusal>;
     fn places(&self) -> TablePlaces;
-    /// What the time of answers about private rows is rounded up to; see [`super::patience`].
+    /// The quantum that times of answers about private rows are rounded up to; see
+    /// [`super::patience`].
     fn quantum(&self) -> Option<Duration>;
-    /// Where the operator's counts are kept.
+    /// The operator's metrics.
     fn meter(&self) -> Arc<Metrics>;
-    /// Where large statements take turns.
+    /// The limit on large statements.
     fn lane(&self) -> Arc<PlanningLimit>;
-    /// Parameter and column types; `parameters` holds type OIDs the client declared (0 or missing:
-    /// to be inferred).
+    /// Parameter and column types. `parameters` holds the type OIDs that the client declared;
+    /// PostgreSQL infers those that are 0 or missing.
     fn describe(
         &self,
         requester: &Requester,
         query: &Query,
         parameters: &[u32],
     ) -> impl Future<Output = Result<Description, Error>> + Send;
-    /// Plans, charges, runs and releases. `formats`: none (all text), one for all, or one a column.
-    /// `parameters` are the OIDs `describe` returned.
+    /// Plans, charges, runs and releases. `formats` is empty (all text), holds one format for all
+    /// columns, or one for each. `parameters` are the OIDs that `describe` returned.
     fn answer(
         &self,
         requester: &Requester,
@@ -85,8 +86,8 @@ pub trait Service: Send + Sync + 'static {
         formats: &[Format],
         cancel: CancellationToken,
     ) -> impl Future<Output = Result<Answer, Error>> + Send;
-    /// Released values as they were printed for this asker, in PostgreSQL's binary format. `oids`
-    /// are the types of a row's values.
+    /// Released values in PostgreSQL's binary format, from the texts printed for this requester.
+    /// `oids` are the types of a row's values.
     fn to_binary(
         &self,
         requester: &Requester,
@@ -102,7 +103,7 @@ pub trait Service: Send + Sync + 'static {
         arguments: &[Argument],
         json: bool,
     ) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
-    /// A text that could not be read as a statement, for the owner's record.
+    /// Records a text that could not be read as a statement.
     fn unread(&self, role: &str, refusal: &Refusal) -> impl Future<Output = ()> + Send {
         let _ = (role, refusal);
         async {}

@@ -1,5 +1,5 @@
-//! Turns of equal questions: the second of two that ask the same at once waits for the first, and
-//! finds its answer.
+//! Answers equal questions once: the second of two concurrent sessions waits for the first, and
+//! then finds its answer in the ledger.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, Weak};
@@ -11,22 +11,22 @@ use crate::rewrite::Plan;
 
 type Flight = tokio::sync::Mutex<()>;
 
-/// A question, and the role among whose sessions the turn is; none where it is among the roles.
+/// A question, and the role for waits within one role; `None` for waits among roles.
 type Key = ([u8; 32], Option<String>);
 
-/// Who is asking what, on this proxy.
+/// The questions that are being answered on this proxy.
 #[derive(Default)]
 pub struct SingleFlight {
     running: std::sync::Mutex<HashMap<Key, Weak<Flight>>>,
 }
 
 impl SingleFlight {
-    /// Waits until no other session of the role asks any of the plan's questions, then for other
-    /// roles' sessions, these for `most` only. The turns end when the guards are dropped.
+    /// Waits until no other session of the role asks any of the plan's questions, then for sessions
+    /// of other roles, for these at most `most`. Dropping the guards ends the turns.
     ///
-    /// Behind itself a role waits for as long as it takes: it would pay for the same answer again.
-    /// Who waits for other roles has all turns of its own role, and nobody who has one of theirs
-    /// waits for any of these: there is no circle.
+    /// Within its own role a session waits without a limit: it would pay for the same answer again
+    /// otherwise. A session that waits for other roles holds all turns of its own role, and no
+    /// session that holds a turn among the roles waits for those. So waiting cannot form a cycle.
     pub async fn wait(&self, plan: &Plan, role: &str, most: Duration) -> Vec<OwnedMutexGuard<()>> {
         let mut guards = self.all(plan, Some(role)).await;
         guards.extend(
@@ -44,7 +44,7 @@ impl SingleFlight {
             .filter(|r| !r.statements().is_empty())
             .map(|r| r.question())
             .collect();
-        // In one order for everybody, so that no two wait for each other.
+        // All sessions lock in the same order, so that two never wait for each other.
         questions.sort_unstable();
         questions.dedup();
         let mut guards = Vec::with_capacity(questions.len());

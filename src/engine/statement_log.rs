@@ -1,5 +1,4 @@
-//! What becomes of each statement, for the owner's record: who asked, which statement, how it ended
-//! and what it cost. Never its text.
+//! The owner's record of statements: role, digest, verdict and cost. Never the text.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -31,7 +30,7 @@ impl Tally {
 }
 
 impl Engine {
-    /// Records how a statement ended. `None`: it could not be read as one.
+    /// Records how a statement ended. `None`: the text could not be read as a statement.
     pub(super) async fn recorded<T>(
         &self,
         role: &str,
@@ -64,7 +63,7 @@ impl Engine {
     }
 }
 
-/// A refusal after something was charged is a failure: what was charged stays charged.
+/// A refusal after a charge counts as a failure: the charge stays.
 fn verdict_of(error: &Error, charged: &Loss) -> Verdict {
     match error {
         Error::Parse(_)

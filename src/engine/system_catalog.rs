@@ -1,16 +1,16 @@
-//! Statements about the catalogs: free, and answered by the shadow alone. They leave the road
-//! before it is resolved.
+//! Statements about the catalogs. They are free, and the shadow answers them: they are never
+//! resolved.
 
-use super::{
-    Answer, Argument, Description, Engine, Format, Requester, Weighed, described, shadow_error,
-};
+use super::question::error_in_text;
+use super::{Answer, Argument, Description, Engine, Format, Requester, shadow_error};
 use crate::error::Error;
 use crate::parse::{Query, with_room};
 use crate::policy::WISHES;
+use crate::shadow::Weighed;
 use crate::system_catalog::{Facts, catalogs};
 
 impl Engine {
-    /// What the shadow is asked, where the statement is about the catalogs.
+    /// The statement that the shadow runs, where this one is about the catalogs.
     pub(super) fn catalogs(
         &self,
         requester: &Requester,
@@ -43,7 +43,7 @@ impl Engine {
         self.shadow
             .describe_catalogs(requester, &statement.to_sql(), parameters)
             .await
-            .map_err(|e| described(statement, e))
+            .map_err(|e| error_in_text(statement, e))
     }
 
     pub(super) async fn answer_catalogs(
@@ -58,7 +58,7 @@ impl Engine {
             .describe_catalogs(requester, statement, parameters)
             .await?;
         let (bound, _held) = self
-            .bound(requester, statement, parameters, arguments)
+            .bind(requester, statement, parameters, arguments)
             .await?;
         let Weighed { rows, held } = self
             .shadow
@@ -75,7 +75,7 @@ impl Engine {
     }
 }
 
-/// What EXPLAIN says of such a statement.
+/// EXPLAIN of a statement about the catalogs.
 pub(super) fn explain(json: bool) -> Vec<String> {
     let text = "Statement about the catalogs: answered from the schema that the policy shows, \
         free, \

@@ -1,10 +1,10 @@
-//! When a statement that reads private rows may be seen to have ended: at multiples of the policy's
-//! quantum from when it began. The time that it takes tells which multiple it was, and no more.
+//! Hides when a statement over private rows ends: it is seen to end only at multiples of the
+//! policy's quantum from its beginning. Its time reveals which multiple, and nothing more.
 //!
-//! Only what reads private rows is paced, each such statement by itself: plans, catalogs, public
-//! tables, queries between two releases, stored answers and refusals before the charge take a time
-//! that no private row has a part in. Were it counted in, an analyst could have it end just before
-//! a multiple, and tell a private statement of milliseconds from a shorter one.
+//! Only what reads private rows is delayed, each such statement separately. Plans, catalogs, public
+//! tables, middle queries, stored answers and refusals before the charge take a time that does not
+//! depend on private rows. If that time counted too, an analyst could choose it to end just before
+//! a multiple, and distinguish a private statement of some milliseconds from a shorter one.
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The moments at which one statement may end, and its cancel.
+/// The moments at which one statement may end, and its cancellation.
 pub(super) struct Timing {
     began: Mutex<Instant>,
     quantum: Option<Duration>,
@@ -22,7 +22,7 @@ pub(super) struct Timing {
 }
 
 impl Timing {
-    /// Begins now. Without a quantum any moment will do. `cancel` is the client's.
+    /// Begins now. Without a quantum a statement may end at any moment. `cancel` is the client's.
     pub(super) fn new(quantum: Option<Duration>, cancel: CancellationToken) -> Self {
         Self {
             began: Mutex::new(Instant::now()),
@@ -32,18 +32,18 @@ impl Timing {
         }
     }
 
-    /// Ends the statement: the client's cancel, but at the end of a quantum only. One that acted
-    /// between two would tell whether the rows had been read by then.
+    /// Ends the statement when the client cancels, but only at the end of a quantum. A cancel that
+    /// acted earlier would reveal whether the rows had been read by then.
     pub(super) fn cancel(&self) -> &CancellationToken {
         &self.acting
     }
 
-    /// The client's cancel itself, for what reads no private row.
+    /// The client's cancel itself, for work that reads no private row.
     pub(super) fn asked(&self) -> &CancellationToken {
         &self.asked
     }
 
-    /// Quanta count from now: what went before read no private row.
+    /// Starts counting quanta: nothing before this moment read a private row.
     pub(super) fn begin(&self) {
         *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
@@ -52,7 +52,7 @@ impl Timing {
         *self.began.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps to the end of the quantum that runs; no thread is held.
+    /// Sleeps until the current quantum ends, without holding a thread.
     pub(super) async fn rest(&self) {
         let Some(quantum) = self.quantum else { return };
         let began = self.began();
@@ -61,11 +61,11 @@ impl Timing {
         }
     }
 
-    /// Runs the work, which listens to [`Self::cancel`].
+    /// Runs work that listens to [`Self::cancel`].
     pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let passing = async {
             self.asked.cancelled().await;
-            // A statement that began meanwhile has quanta of its own.
+            // A statement that has begun since then counts its own quanta.
             let mut began = None;
             while began != Some(self.began()) {
                 began = Some(self.began());
@@ -82,8 +82,8 @@ impl Timing {
     }
 }
 
-/// When a client's own timeout ends its wait, counted from its statement: a quantum after the one
-/// that the timeout falls in, so that an answer which was there in time has had its rest.
+/// The wait after which a client's own timeout ends: one quantum after the quantum that the timeout
+/// falls in, so that an answer that was ready in time has had its rest.
 pub fn patience(timeout: Duration, quantum: Option<Duration>) -> Duration {
     match quantum {
         None => timeout,
@@ -91,7 +91,7 @@ pub fn patience(timeout: Duration, quantum: Option<Duration>) -> Duration {
     }
 }
 
-/// The least multiple of the quantum, but none of zero, that is not below `passed`.
+/// The least positive multiple of the quantum that is not below `passed`.
 fn whole(passed: Duration, quantum: Duration) -> Duration {
     let one = quantum.as_nanos().max(1);
     let nanoseconds = passed.as_nanos().div_ceil(one).max(1).saturating_mul(one);

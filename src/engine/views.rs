@@ -1,5 +1,5 @@
 //! The rows of pgveil's own views for one role: facts of the policy, the session and the role's own
-//! account. No owner's balance, no other role's anything.
+//! account. They show no balance of the owner and nothing of other roles.
 
 use super::{Engine, internal};
 use crate::analyze::values_between;
@@ -15,7 +15,7 @@ use crate::rewrite::Plan;
 use crate::rewrite::emit::sql;
 use crate::shadow::Requester;
 
-/// Most debits that `pgveil.history` shows.
+/// The most debits that `pgveil.history` shows.
 const HISTORY_MAX: u32 = 10_000;
 
 type Row = Vec<Option<String>>;
@@ -213,8 +213,8 @@ fn is_summed(data_type: &Type, is_bounded: bool) -> bool {
     }
 }
 
-/// How the column's values become known where a query groups by it: `exact`, `listed`, `threshold`;
-/// nothing where they cannot.
+/// How GROUP BY finds the values of the column: `exact`, `listed` or `threshold`; NULL where it
+/// cannot be a key.
 fn grouped(
     data_type: &Type,
     is_public: bool,

@@ -1,5 +1,5 @@
-//! Released answers, kept beside the debits that paid for them: the same question again costs
-//! nothing, and shows the same values. And who is making one now.
+//! Stored answers, next to the debits that paid for them: the same question again costs nothing and
+//! shows the same values. Also the claims of processes that are making an answer.
 
 use super::charge::Fingerprint;
 use super::error::{DebitError, Error};
@@ -7,35 +7,35 @@ use super::rules::{Rules, first};
 use super::store::{Row, Value, blob, loss as columns};
 use crate::mechanism::Loss;
 
-/// What an answer is known by.
+/// Identifies an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuestionDigest {
-    /// A SHA-256 digest of all that decides the values, but for the noise.
+    /// A SHA-256 digest of everything that decides the values, except the noise.
     pub digest: [u8; 32],
-    /// What it has in common with the questions that an answer to it may be summed for; `None`
-    /// where there are none.
+    /// Shared with the coarser questions that the answer may be summed for; `None` where there are
+    /// none.
     pub family: Option<[u8; 32]>,
-    /// Grows as noise shrinks; comparable among answers of one question.
+    /// Grows as noise shrinks. Comparable among answers of one question.
     pub accuracy: f64,
     /// What the answer costs.
     pub loss: Loss,
 }
 
-/// An answer of the ledger to a question.
+/// A stored answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stored {
-    /// Paid by the role: its to see again.
+    /// The role has paid for it and may see it again.
     Held(Vec<u8>),
-    /// Made for another role, at the very loss of the question; to be seen once this role has paid
-    /// that.
+    /// Made for another role at exactly the loss of this question. The role may see it once it has
+    /// paid that loss.
     Offered(AnswerId),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerId(i64);
 
-/// What a search of the owner's found, whoever stands for it in the ledger. A role is shown nothing
-/// that rests on it before it has paid: [`super::Ledger::receive`].
+/// What a search found. A role sees nothing that depends on it before it has paid:
+/// [`super::Ledger::receive`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub answer: AnswerId,
@@ -44,13 +44,12 @@ pub struct Found {
     pub released: Vec<u8>,
 }
 
-/// Who decides that something is bought.
+/// Who buys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buyer {
-    /// The role, by a question. What the total says of it is told to the role.
+    /// The role, by a question. It learns whether the owner's total refuses it.
     Role,
-    /// The owner, in a role's name: a search, or its price for a role that is shown what rests on
-    /// it.
+    /// The owner, in a role's name: a search, or its price for a role that sees what depends on it.
     Owner,
 }
 
@@ -58,39 +57,39 @@ pub enum Buyer {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Purchase {
     pub buyer: Buyer,
-    /// Of answers to be made: the owner's account pays too.
+    /// The loss of answers that have to be made. The owner's account pays it too.
     pub fresh: Loss,
-    /// Of answers made before for other roles: the owner has paid.
+    /// The loss of answers that were made for other roles. The owner has paid it.
     pub offered: Loss,
-    /// The role holds these from then on.
+    /// The role holds these answers from then on.
     pub answers: Vec<AnswerId>,
-    /// What the charge covers: the part that is made.
+    /// The part of the plan that the charge covers: the part that is made.
     pub fingerprint: Fingerprint,
-    /// What the history says was bought: the same whether it was made before for another role or
-    /// not.
+    /// What the history shows as bought. It does not show whether an answer was made before for
+    /// another role.
     pub bought: Fingerprint,
-    /// The questions of the fresh part that nobody else is to answer meanwhile; none where the role
-    /// wants noise of its own.
+    /// The questions of the fresh part that no other process may answer at the same time; empty
+    /// where the role wants fresh noise.
     pub questions: Vec<QuestionDigest>,
 }
 
-/// Two accuracies that differ less are one: both come from the same computation.
+/// Accuracies closer than this are equal: both come from the same computation.
 const SLACK: f64 = 1e-9;
 
-/// Most answers of one family that are looked through: the newest.
+/// How many answers of one family are looked through, newest first.
 const RELATIVES_MAX: i64 = 8;
 
-/// Longest answer that is ever summed, in bytes: every question, and EXPLAIN, which is free, reads
-/// the relatives.
+/// The longest answer that is ever summed, in bytes: every question, and EXPLAIN, which is free,
+/// reads the relatives.
 const RELATIVE_BYTES_MAX: i64 = 262_144;
 
-/// How long a claim stands unless it is renewed: after that its process is taken for dead. In
-/// microseconds.
+/// How long a claim lasts unless it is renewed, in microseconds. After that its process counts as
+/// dead.
 pub(super) const LEASE: i64 = 15_000_000;
 
 impl Rules {
-    /// The most accurate answer that the role holds and that is accurate enough; else one of
-    /// exactly the question's loss, and none of those taken.
+    /// The most accurate answer that the role holds and that is accurate enough; otherwise an
+    /// answer of exactly the question's loss that is not among `taken`.
     pub(super) fn find(
         &mut self,
         role: &str,
@@ -123,7 +122,7 @@ impl Rules {
         if let Some(row) = held.first() {
             return Ok(Some(Stored::Held(row.blob(0)?.to_vec())));
         }
-        // Any other loss would tell the role that somebody has asked before.
+        // Any other loss would reveal to the role that another role has asked before.
         let [epsilon, rho, mu_squared, delta] = columns(loss);
         let sql =
             "SELECT id FROM answer WHERE question = $1 AND accuracy >= $2 AND epsilon IS NOT \
@@ -156,7 +155,7 @@ impl Rules {
             .map(Stored::Offered))
     }
 
-    /// The newest answer to the question, at whatever loss and for whatever role it was made.
+    /// The newest answer to the question, whatever its loss and whoever it was made for.
     pub(super) fn found(&mut self, question: [u8; 32]) -> Result<Option<Found>, Error> {
         let sql = "SELECT id, epsilon, rho, mu_squared, delta, released FROM answer WHERE question \
             = $1 ORDER BY id DESC LIMIT 1";
@@ -212,8 +211,8 @@ impl Rules {
             .transpose()
     }
 
-    /// The values of the newest answers of a family that the role holds, newest first. Those of
-    /// other roles are no part of it, nor are large ones, which are never summed.
+    /// The values of the newest answers of a family that the role holds, newest first. Answers of
+    /// other roles are left out, and so are large ones, which are never summed.
     pub(super) fn relatives(
         &mut self,
         role: &str,
@@ -238,7 +237,7 @@ impl Rules {
             .collect()
     }
 
-    /// Keeps an answer that the role has paid for. Nobody claims its question any more.
+    /// Stores an answer that the role has paid for, and ends the claim on its question.
     ///
     /// # Requires
     ///
@@ -293,8 +292,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether one of the questions has been answered since it was looked for, or is being answered
-    /// by another process.
+    /// Whether one of the questions was answered since it was looked up, or is being answered by
+    /// another process.
     pub(super) fn is_awaited(
         &mut self,
         role: i64,
@@ -318,7 +317,7 @@ impl Rules {
             let claims = self
                 .store
                 .query(sql, &[blob(question), blob(&self.holder)])?;
-            // A claim far in the future was made by a clock that is wrong.
+            // A claim far in the future comes from a wrong clock.
             if claims
                 .first()
                 .map(|row| row.int(0))
@@ -331,7 +330,7 @@ impl Rules {
         Ok(false)
     }
 
-    /// Claims the questions, or renews the claims, for a while.
+    /// Claims the questions for a while, or renews the claims.
     pub(super) fn claim(&mut self, questions: &[QuestionDigest], now: i64) -> Result<(), Error> {
         for question in questions {
             let sql = "INSERT INTO claim (question, holder, until) VALUES ($1, $2, $3)
@@ -349,7 +348,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Gives back what this process claims of the questions.
+    /// Gives up this process's claims on the questions.
     pub(super) fn release(&mut self, questions: &[[u8; 32]]) -> Result<(), Error> {
         for question in questions {
             self.store.query(
@@ -360,7 +359,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Renews claims that this process still has.
+    /// Renews claims that this process still holds.
     pub(super) fn renew_claims(&mut self, questions: &[[u8; 32]]) -> Result<(), Error> {
         let until = Value::Int(self.clock.now().saturating_add(LEASE));
         for question in questions {

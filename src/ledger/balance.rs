@@ -1,19 +1,19 @@
-//! What an account may spend, what it has spent, and what that leaves.
+//! What an account may spend, what it has spent, and what is left.
 
 use super::clock::date;
 use crate::mechanism::{Accounting, Cap, Fixed, Loss};
 use crate::policy::Renew;
 
-/// One account at one moment. A role's is the role's to see; the owner's is for the operator and
-/// the planner.
+/// One account at one moment. A role may see its own; the owner's is for the operator and the
+/// planner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Balance {
     /// What the account may spend under the policy in force, with what the owner granted since.
     pub cap: Cap,
-    /// Sum of the debits that count against the cap: those of the current period, or all. May
-    /// exceed the cap after the policy lowered it.
+    /// Sum of the debits that count against the cap: those of the current period, or all. It may
+    /// exceed the cap after the policy has lowered it.
     pub spent: Loss,
-    /// Sum of all debits ever. What was learnt adds up, whatever is renewed.
+    /// Sum of all debits ever. What was learnt adds up, also over periods.
     pub lifetime: Loss,
     pub renew: Renew,
     /// When the current period ends, in microseconds since 1970; `None` where nothing is renewed.
@@ -28,7 +28,7 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// Of an account that is never renewed, raised or frozen.
+    /// A balance of an account that is never renewed, raised or frozen.
     pub fn lasting(cap: Cap, spent: Loss) -> Self {
         Self {
             cap,
@@ -47,7 +47,7 @@ impl Balance {
         self.renews_at.map(date)
     }
 
-    /// Whether a pure loss could still be admitted by its epsilon: nothing without a pure bound was
+    /// Whether a pure loss could still be admitted by its epsilon: no loss without a pure bound was
     /// charged, and epsilon is left.
     pub fn pure_open(&self) -> bool {
         self.spent
@@ -55,7 +55,7 @@ impl Balance {
             .is_some_and(|spent| spent < self.cap.epsilon())
     }
 
-    /// What is left of epsilon on the pure branch; zero once that is closed.
+    /// What is left of epsilon on the pure branch; zero once the branch is closed.
     pub fn epsilon_left(&self) -> Fixed {
         self.spent
             .epsilon
@@ -89,7 +89,7 @@ impl Balance {
     }
 }
 
-/// Both accounts that a role's debits touch: what the planner's choice of a mechanism rests on.
+/// Both accounts that a role's debits touch. The planner chooses the mechanism by them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Balances {
     pub role: Balance,

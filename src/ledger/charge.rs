@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::mechanism::Loss;
 
-/// Which plan a debit pays for: a SHA-256 digest of the plan, made by the caller. It names no
+/// Identifies the plan that a debit pays for: a SHA-256 digest, made by the caller. It contains no
 /// literal and no SQL.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 32]);
@@ -20,7 +20,7 @@ impl Fingerprint {
         &self.0
     }
 
-    /// Its first eight bytes, for people to tell plans apart by.
+    /// Its first eight bytes, by which people can distinguish plans.
     pub fn short(&self) -> String {
         self.0
             .iter()

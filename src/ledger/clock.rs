@@ -12,7 +12,7 @@ use crate::policy::Renew;
 pub struct Clock(Arc<dyn Fn() -> i64 + Send + Sync>);
 
 impl Clock {
-    /// The machine's.
+    /// The machine's clock.
     pub fn system() -> Self {
         Self::new(|| {
             SystemTime::now()
@@ -23,7 +23,7 @@ impl Clock {
         })
     }
 
-    /// Another one, in microseconds since 1970: for tests of renewal.
+    /// Another clock, in microseconds since 1970: for tests of renewal.
     pub fn new(now: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
@@ -41,8 +41,8 @@ impl fmt::Debug for Clock {
 
 const DAY: i64 = 86_400_000_000;
 
-/// When the period that holds `now` began: Monday or the first of the month, 00:00 UTC. `None`
-/// where nothing is ever renewed.
+/// When the period that contains `now` began: Monday or the first of the month, 00:00 UTC. `None`
+/// where the budget is never renewed.
 pub(super) fn period_start(renew: Renew, now: i64) -> Option<i64> {
     let day = now.div_euclid(DAY);
     let before = match renew {
@@ -54,10 +54,10 @@ pub(super) fn period_start(renew: Renew, now: i64) -> Option<i64> {
     Some((day - before) * DAY)
 }
 
-/// Where the period that holds `now` ends.
+/// When the period that contains `now` ends.
 pub(super) fn period_end(renew: Renew, now: i64) -> Option<i64> {
     let start = period_start(renew, now)?;
-    // The longest week or month, from its first day, reaches into the next one only.
+    // The longest week or month, added to the first day, always ends in the next period.
     let longest = match renew {
         Renew::Never => return None,
         Renew::Weekly => 7,

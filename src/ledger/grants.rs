@@ -52,50 +52,10 @@ impl Rules {
                 role,
                 epsilon,
                 delta,
-            } => {
-                let account = self.role(role)?;
-                let (mine, total) = self.standings(account, now)?;
-                let balance = &mine.balance;
-                let sum = |policy: Fixed, granted: Fixed, more: Fixed| {
-                    policy
-                        .checked_add(granted)
-                        .and_then(|sum| sum.checked_add(more))
-                };
-                let granted = sum(balance.granted.0, *epsilon, Fixed::ZERO).zip(sum(
-                    balance.granted.1,
-                    *delta,
-                    Fixed::ZERO,
-                ));
-                let raised = sum(account.terms.epsilon, balance.granted.0, *epsilon).zip(sum(
-                    account.terms.delta,
-                    balance.granted.1,
-                    *delta,
-                ));
-                let owner = &self.owner.terms;
-                let of_owner = (
-                    owner.epsilon.checked_add(total.balance.granted.0),
-                    owner.delta.checked_add(total.balance.granted.1),
-                );
-                let fits = raised.is_some_and(|(epsilon, delta)| {
-                    Some(epsilon) <= of_owner.0 && Some(delta) <= of_owner.1
-                });
-                let (Some(granted), true) = (granted, fits) else {
-                    let why = format!(
-                        "role {role:?} would have more than the owner's whole budget, which covers \
-                            every role together: grant less"
-                    );
-                    return Ok(Err(Error::Decision(why)));
-                };
-                if !grows(&balance.cap, &self.cap(account, granted)) {
-                    return Ok(Err(Error::Decision(
-                        "that epsilon and delta raise nothing: grant more of one of them"
-                            .to_owned(),
-                    )));
-                }
-                // A grant belongs to the period it is made in.
-                self.set_role(account.id, &mine, &balance.lifetime, &Loss::ZERO)?;
-                (account.id, "grant", *epsilon, *delta)
-            }
+            } => match self.grant(role, *epsilon, *delta, now)? {
+                Ok(account) => (account, "grant", *epsilon, *delta),
+                Err(refused) => return Ok(Err(refused)),
+            },
             Act::Freeze { role } => (
                 self.account_of(role.as_deref())?,
                 "freeze",
@@ -124,6 +84,57 @@ impl Rules {
         ];
         self.store.query(sql, &values)?;
         Ok(Ok(()))
+    }
+
+    /// Checks a grant and returns the account it is for.
+    fn grant(
+        &mut self,
+        role: &str,
+        epsilon: Fixed,
+        delta: Fixed,
+        now: i64,
+    ) -> Result<Result<i64, Error>, Error> {
+        let account = self.role(role)?;
+        let (mine, total) = self.standings(account, now)?;
+        let balance = &mine.balance;
+        let sum = |policy: Fixed, granted: Fixed, more: Fixed| {
+            policy
+                .checked_add(granted)
+                .and_then(|sum| sum.checked_add(more))
+        };
+        let granted = sum(balance.granted.0, epsilon, Fixed::ZERO).zip(sum(
+            balance.granted.1,
+            delta,
+            Fixed::ZERO,
+        ));
+        let raised = sum(account.terms.epsilon, balance.granted.0, epsilon).zip(sum(
+            account.terms.delta,
+            balance.granted.1,
+            delta,
+        ));
+        let owner = &self.owner.terms;
+        let of_owner = (
+            owner.epsilon.checked_add(total.balance.granted.0),
+            owner.delta.checked_add(total.balance.granted.1),
+        );
+        let fits = raised.is_some_and(|(epsilon, delta)| {
+            Some(epsilon) <= of_owner.0 && Some(delta) <= of_owner.1
+        });
+        let (Some(granted), true) = (granted, fits) else {
+            let why = format!(
+                "role {role:?} would have more than the owner's whole budget, which covers \
+                    every role together: grant less"
+            );
+            return Ok(Err(Error::Decision(why)));
+        };
+        if !grows(&balance.cap, &self.cap(account, granted)) {
+            return Ok(Err(Error::Decision(
+                "that epsilon and delta raise nothing: grant more of one of them".to_owned(),
+            )));
+        }
+        // A grant belongs to the period in which it is made, so that period must have begun.
+        self.set_role(account.id, &mine, &balance.lifetime, &Loss::ZERO)?;
+        Ok(Ok(account.id))
     }
 
     fn account_of(&self, role: Option<&str>) -> Result<i64, Error> {

@@ -3,20 +3,21 @@
 //! Two accounts pay for each debit: the owner's, which binds all roles together for ever, and the
 //! role's own. [`Ledger::debit`] charges both or neither and returns a [`Charge`] only after the
 //! debit is durable; without a charge nothing can run. Nothing is ever refunded, no lifetime's sum
-//! ever shrinks, and a ledger that is not whole is refused, never started afresh. Several processes
-//! may share one: each debit reads the sums and writes them under one lock.
+//! ever shrinks, and a damaged ledger is refused, never started anew. Several processes may share a
+//! ledger: each debit reads and writes the sums under one lock.
 //!
-//! The rules stand in `books` and what it calls, once; a [`Store`] is a file of SQLite, for one
+//! The rules are in `rules` and the modules that it calls. A [`Store`] is a file of SQLite, for one
 //! machine, or a schema of PostgreSQL, for many proxies.
 //!
-//! Stored of a debit: role, time, the four components of the loss, a digest of the plan. Never SQL,
-//! never a literal. Stored of an answer: a digest of its question, who has paid for it, and the
-//! released values: what those roles were shown, and the noisy sums that it was computed of. Of
-//! every statement: who, when, its digest, what became of it.
+//! The ledger stores for a debit: role, time, the four components of the loss, and a digest of the
+//! plan; never SQL, never a literal. For an answer: a digest of its question, the roles that have
+//! paid for it, and the released values with the noisy sums that they were computed from. For every
+//! statement: role, time, digest and verdict.
 //!
-//! What the ledger cannot defend against is whoever may replace it: a restored older copy is a
-//! whole ledger in which less was spent.
+//! The ledger cannot defend itself against its replacement: a restored older copy is a valid ledger
+//! in which less was spent.
 
+mod accounts;
 mod answers;
 mod balance;
 mod charge;

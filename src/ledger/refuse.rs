@@ -1,5 +1,5 @@
-//! The words in which an exhausted budget is told to a role: what the query needs, what is left,
-//! and what can be done.
+//! The words of a refusal for lack of budget: what the query needs, what is left, and what can be
+//! done.
 
 use super::balance::{Balance, ratio};
 use crate::mechanism::{Accounting, Fixed, Loss};
@@ -59,7 +59,7 @@ fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
     }
 }
 
-/// The owner's total refuses. No number: a role sees none of the owner's balance.
+/// The owner's total has refused the role before. The role learns nothing more.
 pub(super) fn total_exhausted() -> Refusal {
     refusal(
         "privacy budget exhausted: the total over all roles does not cover this query".to_owned(),
@@ -69,7 +69,7 @@ pub(super) fn total_exhausted() -> Refusal {
     )
 }
 
-/// The owner's total refused before, and the role is told no more of it.
+/// The owner's total has refused the role before. The role learns nothing more.
 pub(super) fn closed() -> Refusal {
     refusal(
         "privacy budget exhausted: the total over all roles did not cover an earlier query of this \
@@ -79,7 +79,7 @@ pub(super) fn closed() -> Refusal {
     )
 }
 
-/// The owner has frozen the account.
+/// The owner's total has refused the role before. The role learns nothing more.
 pub(super) fn frozen() -> Refusal {
     refusal(
         "the privacy budget is frozen".to_owned(),

@@ -1,42 +1,42 @@
-//! The rules of the ledger: what is admitted, what is written. One thread runs them, over one
-//! store, inside one transaction at a time.
+//! The rules of the ledger: which debits are admitted, and what is written. One thread runs them,
+//! over one store, in one transaction at a time.
 
 use std::collections::HashMap;
 
+use super::accounts::open_accounts;
 use super::balance::{Balance, Balances};
 use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
-use super::store::{Access, Row, Store, Value, fixed, loss as columns, text};
+use super::store::{Access, Row, Store, Value, fixed, loss as columns};
 use super::{AccountSpec, Buyer, Entry, Purchase};
 use crate::mechanism::{Cap, Fixed, Loss};
 use crate::policy::Renew;
 
-/// An account of the policy in force: its row, and what the policy says of it.
+/// An account of the policy in force: its row, and the policy's terms for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Account {
     pub(super) id: i64,
     pub(super) terms: AccountTerms,
 }
 
-/// What a cap is made of, before the owner's grants.
+/// The policy's terms, before the owner's grants.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AccountTerms {
     pub(super) epsilon: Fixed,
     pub(super) delta: Fixed,
-    threshold_share: Fixed,
+    pub(super) threshold_share: Fixed,
     pub(super) cap: Cap,
-    renew: Renew,
+    pub(super) renew: Renew,
 }
 
-/// Where an account stands at one moment.
+/// An account at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct AccountStanding {
     pub(super) balance: Balance,
-    /// What was spent since the period began, also where the budget is not counted by periods.
+    /// What was spent since the period began, also where the budget is never renewed.
     period: Loss,
-    /// Whether a period has ended that is not yet written down as ended, and where the one of now
-    /// began.
+    /// The start of the current period, where the store still has an earlier one.
     begun: Option<i64>,
 }
 
@@ -44,11 +44,11 @@ pub(super) struct AccountStanding {
 pub(super) struct Rules {
     pub(super) store: Box<dyn Store>,
     pub(super) clock: Clock,
-    /// Tells this process's claims from others'.
+    /// Marks this process's claims.
     pub(super) holder: [u8; 16],
     pub(super) owner: Account,
     roles: HashMap<String, Account>,
-    /// Caps that grants have raised, by account and grant: making one takes a search for a root.
+    /// Caps that grants have raised, by account and grant. Computing one needs a root search.
     raised: HashMap<(i64, Fixed, Fixed), Cap>,
 }
 
@@ -78,13 +78,13 @@ impl Rules {
         })
     }
 
-    /// Debits the role for everything, the owner for what is fresh, or neither; claims the
-    /// questions whose answers are to be made.
+    /// Debits the role for everything and the owner for what is fresh, or neither. Claims the
+    /// questions whose answers will be made.
     ///
     /// # Requires
     ///
-    /// A `Write` transaction is open, so that no other process debits between the reading of the
-    /// sums and the commit.
+    /// A `Write` transaction is open, so that no other process debits between reading the sums and
+    /// the commit.
     pub(super) fn purchase(
         &mut self,
         role: &str,
@@ -118,8 +118,8 @@ impl Rules {
         let Some(whole) = fresh.compose(*offered) else {
             return Ok(Err(exhausted(role, *fresh, mine.balance)));
         };
-        // A sum past 128 bits in any currency is refused like one past the cap, even where another
-        // currency admits it.
+        // A sum that overflows 128 bits in one currency is refused like one above the cap, even
+        // where another currency admits it.
         let after = |cap: &Cap, spent: &Loss, next: &Loss| {
             spent.compose(*next).filter(|_| cap.admits(spent, next))
         };
@@ -127,12 +127,13 @@ impl Rules {
             return Ok(Err(exhausted(role, whole, mine.balance)));
         }
         let of_owner = after(&total.balance.cap, &total.balance.spent, fresh);
-        // What was made for others is refused where it would be if it were to be made.
+        // An answer that was made for another role is refused where a new one would be. The
+        // difference would reveal that it exists.
         let of_owner = of_owner.filter(|_| {
             *buyer == Buyer::Owner
                 || after(&total.balance.cap, &total.balance.spent, &whole).is_some()
         });
-        // However often a role's budget is renewed, what it learns in its life stays within the
+        // However often a role's budget is renewed, the sum over all periods stays within the
         // owner's total.
         let lifetime = after(&total.balance.cap, &mine.balance.lifetime, &whole);
         let (Some(of_owner), Some(lifetime)) = (of_owner, lifetime) else {
@@ -160,8 +161,8 @@ impl Rules {
         Ok(Ok(()))
     }
 
-    /// Writes a role's sums, `whole` on top of its period's; begins the period of now before that,
-    /// where it has not begun.
+    /// Writes a role's sums, with `whole` added to its period. Begins the current period first,
+    /// where the store still has an earlier one.
     pub(super) fn set_role(
         &mut self,
         id: i64,
@@ -169,15 +170,16 @@ impl Rules {
         lifetime: &Loss,
         whole: &Loss,
     ) -> Result<(), Error> {
-        // The lifetime's sum, which is no smaller, has been made.
+        // This cannot overflow: the lifetime's sum is at least as large, and did not.
         let period = standing.period.compose(*whole).unwrap_or(*lifetime);
         let [epsilon, rho, mu_squared, delta] = columns(&period);
         if let Some(start) = standing.begun {
-            let sql = "UPDATE period SET start = $1, debits = (SELECT coalesce(max(id), 0) FROM \
-                debit), receipts = (SELECT coalesce(max(id), 0) FROM receipt),
-                         decisions = (SELECT coalesce(max(id), 0) FROM decision), epsilon = $2, \
-                         rho \
-                         = $3, mu_squared = $4, delta = $5 WHERE account = $6";
+            let sql = "UPDATE period SET start = $1, \
+                         debits = (SELECT coalesce(max(id), 0) FROM debit), \
+                         receipts = (SELECT coalesce(max(id), 0) FROM receipt), \
+                         decisions = (SELECT coalesce(max(id), 0) FROM decision), \
+                         epsilon = $2, rho = $3, mu_squared = $4, delta = $5 \
+                       WHERE account = $6";
             self.store.query(
                 sql,
                 &[
@@ -199,7 +201,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The owner's total has refused the account.
+    /// Closes an account that the owner's total has refused.
     fn close(&mut self, account: Account, now: i64) -> Result<(), Error> {
         let sql = "INSERT INTO refusal (account, microseconds, epsilon, delta, decisions)
                    VALUES ($1, $2, $3, $4, (SELECT coalesce(max(id), 0) FROM decision))
@@ -291,12 +293,10 @@ impl Rules {
 
     /// The newest debits of a role, newest first.
     pub(super) fn history(&mut self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
-        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id, CAST(0 \
-            AS \
-            bigint) FROM debit WHERE role = $1
+        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id, \
+                     CAST(0 AS bigint) FROM debit WHERE role = $1 \
                    UNION ALL SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, \
-                   id, \
-                   CAST(1 AS bigint) FROM receipt WHERE role = $1
+                     id, CAST(1 AS bigint) FROM receipt WHERE role = $1 \
                    ORDER BY microseconds DESC, id DESC LIMIT $2";
         let rows = self.store.query(
             sql,
@@ -314,8 +314,8 @@ impl Rules {
             };
             let book = row.int(7)?;
             match entries.last_mut() {
-                // A debit and a receipt of one purchase: that others have asked a part of it before
-                // is not the role's to know.
+                // A debit and a receipt of one purchase are shown as one entry: the role must not
+                // learn that another role has asked a part of it before.
                 Some((last, of))
                     if (last.microseconds, last.fingerprint)
                         == (entry.microseconds, entry.fingerprint)
@@ -338,7 +338,7 @@ impl Rules {
             })
     }
 
-    /// Where an account and the owner's stand.
+    /// The standings of an account and of the owner's.
     pub(super) fn standings(
         &mut self,
         account: Account,
@@ -347,15 +347,14 @@ impl Rules {
         let owner = self.owner;
         let ids = [Value::Int(account.id), Value::Int(owner.id)];
         let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, \
-            p.start, p.epsilon, p.rho, p.mu_squared, p.delta, p.decisions,
-                     r.epsilon, r.delta, r.decisions
-                   FROM account AS a LEFT JOIN period AS p ON p.account = a.id LEFT JOIN refusal \
-                   AS \
-                   r ON r.account = a.id WHERE a.id IN ($1, $2)";
+                     p.start, p.epsilon, p.rho, p.mu_squared, p.delta, p.decisions, \
+                     r.epsilon, r.delta, r.decisions \
+                   FROM account AS a LEFT JOIN period AS p ON p.account = a.id \
+                     LEFT JOIN refusal AS r ON r.account = a.id \
+                   WHERE a.id IN ($1, $2)";
         let rows = self.store.query(sql, &ids)?;
-        let sql = "SELECT account, kind, epsilon, delta, id FROM decision WHERE account IN ($1, \
-            $2) \
-            ORDER BY id";
+        let sql = "SELECT account, kind, epsilon, delta, id FROM decision \
+                   WHERE account IN ($1, $2) ORDER BY id";
         let decisions = self.store.query(sql, &ids)?;
         let all_frozen = is_frozen(&decisions, owner.id)?;
         let mut standing = |account: Account| {
@@ -388,7 +387,7 @@ impl Rules {
         if !row.is_null(5) {
             (period, since) = (row.loss(6)?, row.int(10)?);
             let start = row.int(5)?;
-            // Periods only ever begin later than the last one did, whatever the clock says since.
+            // A period never begins before the last one did, whatever the clock says.
             begun = period_start(terms.renew, now).filter(|of_now| *of_now > start);
             if begun.is_some() {
                 (period, since) = (Loss::ZERO, i64::MAX);
@@ -447,7 +446,7 @@ impl Rules {
             )
             .ok()
         };
-        // A grant that makes no cap raises nothing.
+        // Where no cap can be computed, the grant raises nothing.
         *self
             .raised
             .entry((id, granted.0, granted.1))
@@ -472,8 +471,8 @@ fn exhausted(role: &str, needs: Loss, balance: Balance) -> DebitError {
     }
 }
 
-/// Whether the owner's total has refused the account of this row, and the owner has neither raised
-/// it since nor decided for the account: a grant, or an unfreezing.
+/// Whether the owner's total has refused this row's account, and the owner has since neither raised
+/// the total nor reopened the account by a grant or `unfreeze`.
 fn is_closed(owner: &AccountTerms, row: &Row, decisions: &[Row]) -> Result<bool, Error> {
     if row.is_null(11) {
         return Ok(false);
@@ -484,7 +483,7 @@ fn is_closed(owner: &AccountTerms, row: &Row, decisions: &[Row]) -> Result<bool,
         && (owner.epsilon, owner.delta) != (epsilon, delta);
     let mut is_decided = false;
     for decision in decisions {
-        // Those of this account, and of all.
+        // Decisions for this account, and for all accounts.
         is_decided |= decision.int(4)? > last && matches!(decision.text(1)?, "grant" | "unfreeze");
     }
     Ok(!is_raised && !is_decided)
@@ -514,152 +513,4 @@ fn gone() -> Error {
         ledger: "the ledger".to_owned(),
         reason: "an account is gone from it".to_owned(),
     }
-}
-
-fn open_accounts(
-    store: &mut dyn Store,
-    now: i64,
-    owner: &AccountSpec,
-    roles: &[AccountSpec],
-) -> Result<(Account, HashMap<String, Account>), Error> {
-    let owner = open_account(store, now, "owner", owner)?;
-    let mut accounts = HashMap::with_capacity(roles.len());
-    for role in roles {
-        let account = open_account(store, now, "role", role)?;
-        keep_period(store, now, account)?;
-        if accounts.insert(role.name.clone(), account).is_some() {
-            return Err(Error::NamedTwice {
-                name: role.name.clone(),
-            });
-        }
-    }
-    Ok((owner, accounts))
-}
-
-/// Finds the account, whose fixed terms must agree, or opens it. There is one owner, whatever the
-/// name; a role goes by its name.
-fn open_account(
-    store: &mut dyn Store,
-    now: i64,
-    kind: &str,
-    spec: &AccountSpec,
-) -> Result<Account, Error> {
-    let AccountSpec {
-        name,
-        budget,
-        threshold_share,
-        cap,
-        renew,
-    } = spec;
-    let fixed = Fixed::round_down;
-    let terms = AccountTerms {
-        epsilon: fixed(budget.epsilon),
-        delta: fixed(budget.delta),
-        threshold_share: fixed(*threshold_share),
-        cap: *cap,
-        renew: *renew,
-    };
-    let accounting = cap.accounting().name();
-    let (kind_value, budget_values) = (
-        text(kind),
-        [Value::Real(budget.epsilon), Value::Real(budget.delta)],
-    );
-    let sql = "SELECT id, accounting, threshold_share FROM account WHERE kind = $1 AND (kind = \
-        'owner' OR name = $2)";
-    let found = store.query(sql, &[kind_value.clone(), text(name)])?;
-    let [epsilon, delta] = budget_values;
-    let Some(row) = found.first() else {
-        let sql = "INSERT INTO account
-                     (id, kind, name, accounting, threshold_share, epsilon, delta, spent_epsilon, \
-                     spent_rho, spent_mu_squared, spent_delta, failures)
-                   VALUES ((SELECT coalesce(max(id), 0) + 1 FROM account), $1, $2, $3, $4, $5, $6, \
-                   $7, $7, $7, $7, 0) RETURNING id";
-        let zero = Value::Blob(vec![0; 16]);
-        let made = store.query(
-            sql,
-            &[
-                kind_value,
-                text(name),
-                text(accounting),
-                Value::Real(*threshold_share),
-                epsilon,
-                delta,
-                zero.clone(),
-            ],
-        )?;
-        let id = first(&made)?.int(0)?;
-        if kind == "role" {
-            let start = period_start(*renew, now).unwrap_or(0);
-            let sql =
-                "INSERT INTO period (account, renew, start, epsilon, rho, mu_squared, delta, \
-                debits, receipts, decisions)
-                       VALUES ($1, $2, $3, $4, $4, $4, $4, 0, 0, 0)";
-            store.query(
-                sql,
-                &[Value::Int(id), text(renew.name()), Value::Int(start), zero],
-            )?;
-        }
-        return Ok(Account { id, terms });
-    };
-    let fixed = |what, fixed, wanted| {
-        let account = if kind == "owner" {
-            "the owner's account".to_owned()
-        } else {
-            format!("the account of role {name:?}")
-        };
-        Err(Error::Fixed {
-            account,
-            what,
-            fixed,
-            wanted,
-        })
-    };
-    if row.text(1)? != accounting {
-        return fixed("accounting", row.text(1)?.to_owned(), accounting.to_owned());
-    }
-    if row.real(2)? != *threshold_share {
-        return fixed(
-            "threshold_share",
-            row.real(2)?.to_string(),
-            threshold_share.to_string(),
-        );
-    }
-    let id = row.int(0)?;
-    let sql = "UPDATE account SET epsilon = $1, delta = $2 WHERE id = $3 AND (epsilon <> $1 OR \
-        delta <> $2)";
-    store.query(sql, &[epsilon, delta, Value::Int(id)])?;
-    Ok(Account { id, terms })
-}
-
-/// Where the policy says another renewal than before, the period of now has begun with all that was
-/// spent before, and with no grant of a period that has ended: a change of words grants nothing.
-fn keep_period(store: &mut dyn Store, now: i64, account: Account) -> Result<(), Error> {
-    let Account { id, terms } = account;
-    let row = store.query(
-        "SELECT renew, start FROM period WHERE account = $1",
-        &[Value::Int(id)],
-    )?;
-    let row = first(&row)?;
-    let before = [Renew::Never, Renew::Weekly, Renew::Monthly]
-        .into_iter()
-        .find(|renew| row.text(0).is_ok_and(|name| name == renew.name()));
-    if before == Some(terms.renew) {
-        return Ok(());
-    }
-    let last = row.int(1)?;
-    if before
-        .and_then(|renew| period_start(renew, now))
-        .is_some_and(|start| start > last)
-    {
-        let sql = "UPDATE period SET decisions = (SELECT coalesce(max(id), 0) FROM decision) WHERE \
-            account = $1";
-        store.query(sql, &[Value::Int(id)])?;
-    }
-    let start = period_start(terms.renew, now).unwrap_or(0).max(last);
-    let sql = "UPDATE period SET renew = $1, start = $2 WHERE account = $3";
-    store.query(
-        sql,
-        &[text(terms.renew.name()), Value::Int(start), Value::Int(id)],
-    )?;
-    Ok(())
 }

@@ -43,11 +43,11 @@ pub(super) struct Server {
     runtime: Runtime,
     config: Config,
     session: Option<Session>,
-    /// The number of the open transaction, if it may write.
+    /// The id of the open transaction, if it may write.
     writing: Option<i64>,
-    /// The question of a claim of our own, never a statement's: each transaction that writes leaves
-    /// its number there. A server that has taken over from another gives numbers anew, so that a
-    /// number by itself may be somebody else's.
+    /// The question of a claim that marks this process, never a statement's: each transaction that
+    /// writes leaves its transaction id there. A promoted standby reuses ids, so an id alone may
+    /// belong to another transaction.
     mark: String,
 }
 

@@ -68,7 +68,7 @@ pub struct Record {
     /// A digest of the statement; all zeros where it could not be read as one.
     pub fingerprint: Fingerprint,
     pub verdict: Verdict,
-    /// As the client was told; 00000 where it was answered.
+    /// The SQLSTATE that the client got; 00000 where the statement was answered.
     pub sqlstate: String,
     /// What was charged for it.
     pub loss: Loss,

@@ -11,7 +11,7 @@ pub use domains::DomainReader;
 
 use super::error::{At, Findings, PolicyError};
 use super::file::{ColumnEntry, ColumnRule, File, TableEntry, TableRule};
-use super::{Policy, Protection, Table, version};
+use super::{Policy, Protection, Search, Table, Unit, version};
 use crate::catalog;
 use crate::catalog::Catalog;
 use domains::Domains;
@@ -55,8 +55,58 @@ pub async fn check(
     let units = units::check(file, &listed, &mut findings);
     placement::check(file, catalog, &listed, &units, &mut findings);
 
-    let mut domains = Domains::new(reader, &listed, file);
-    let (mut tables, mut sought) = (Vec::new(), Vec::new());
+    let (tables, searches) = check_tables(file, &listed, units, reader, &mut findings).await;
+    if !findings.errors.is_empty() {
+        return Err(findings.into_errors());
+    }
+    let mut policy = Policy {
+        version: String::new(),
+        database_url: file.database_url.clone(),
+        ledger_url: file.ledger_url.clone(),
+        shadow_url: file.shadow_url.clone(),
+        privacy: file.privacy.clone(),
+        roles: file.roles.clone(),
+        types: catalog
+            .types
+            .iter()
+            .filter(|made| is_shown(made, &tables))
+            .cloned()
+            .collect(),
+        tables,
+        searches,
+        limits: file.limits.clone(),
+        previews: file.previews,
+        quantum: file.quantum,
+        time_grain: file.time_grain,
+    };
+    policy.version = version::digest(&policy);
+    for (role, place) in policy.roles.iter().zip(&file.role_places) {
+        if let Err(refusal) = role.session_settings.within(&policy) {
+            findings.error(
+                *place,
+                format!("the settings of role \"{}\": {refusal}", role.name),
+            );
+        }
+    }
+    if !findings.errors.is_empty() {
+        return Err(findings.into_errors());
+    }
+    Ok(Checked {
+        policy,
+        warnings: findings.warnings,
+    })
+}
+
+/// The tables with their columns, and the searches that they leave to `pgveil bounds`.
+async fn check_tables(
+    file: &File,
+    listed: &[Listed<'_>],
+    units: Vec<Option<Unit>>,
+    reader: &dyn DomainReader,
+    findings: &mut Findings,
+) -> (Vec<Table>, Vec<Search>) {
+    let mut domains = Domains::new(reader, listed, file);
+    let (mut tables, mut searches) = (Vec::new(), Vec::new());
     for (table, unit) in listed.iter().zip(units) {
         // Before any list is read: what changes in between counts as changed.
         let content = if table.is_public() {
@@ -66,20 +116,14 @@ pub async fn check(
         } else {
             None
         };
-        let columns = columns::check(
-            table,
-            &listed,
-            file.limits.groups,
-            &mut domains,
-            &mut findings,
-        )
-        .await;
-        sought.extend(searches::of(
+        let columns =
+            columns::check(table, listed, file.limits.groups, &mut domains, findings).await;
+        searches.extend(searches::of(
             table,
             tables.len(),
             unit.as_ref(),
             &columns,
-            &mut findings,
+            findings,
         ));
         let protection = match (table.is_public(), unit) {
             (true, _) => Protection::Public,
@@ -105,45 +149,7 @@ pub async fn check(
             lists_from: lists_from(table),
         });
     }
-    if !findings.errors.is_empty() {
-        return Err(findings.into_errors());
-    }
-    let mut policy = Policy {
-        version: String::new(),
-        database_url: file.database_url.clone(),
-        ledger_url: file.ledger_url.clone(),
-        shadow_url: file.shadow_url.clone(),
-        privacy: file.privacy.clone(),
-        roles: file.roles.clone(),
-        types: catalog
-            .types
-            .iter()
-            .filter(|made| is_shown(made, &tables))
-            .cloned()
-            .collect(),
-        tables,
-        searches: sought,
-        limits: file.limits.clone(),
-        previews: file.previews,
-        quantum: file.quantum,
-        time_grain: file.time_grain,
-    };
-    policy.version = version::digest(&policy);
-    for (role, place) in policy.roles.iter().zip(&file.role_places) {
-        if let Err(refusal) = role.session_settings.within(&policy) {
-            findings.error(
-                *place,
-                format!("the settings of role \"{}\": {refusal}", role.name),
-            );
-        }
-    }
-    if !findings.errors.is_empty() {
-        return Err(findings.into_errors());
-    }
-    Ok(Checked {
-        policy,
-        warnings: findings.warnings,
-    })
+    (tables, searches)
 }
 
 fn encoding(file: &File, catalog: &Catalog, findings: &mut Findings) {

@@ -29,7 +29,7 @@ pub struct File {
     pub shadow_url: Option<Secret>,
     pub privacy: Privacy,
     pub roles: Vec<Role>,
-    /// Where the settings of each role stand, or else the role itself.
+    /// The place of each role's settings, or of the role where it has none.
     pub role_places: Vec<Location>,
     pub tables: Vec<TableEntry>,
     pub limits: Limits,
@@ -72,6 +72,8 @@ impl File {
     }
 }
 
+const POSTGRES: [&str; 2] = ["postgres://", "postgresql://"];
+
 fn read(
     name: &str,
     root: &Node,
@@ -83,33 +85,13 @@ fn read(
         read::count::<u32>(node, "version", 1..=1, findings);
     }
     let database = fields.optional("database");
-    let database_url = database.and_then(|node| {
-        url(
-            node,
-            "database",
-            &["postgres://", "postgresql://"],
-            environment,
-            findings,
-        )
-    });
-    let ledger_url = fields.optional("ledger").and_then(|node| {
-        url(
-            node,
-            "ledger",
-            &["sqlite://", "postgres://", "postgresql://"],
-            environment,
-            findings,
-        )
-    });
-    let shadow_url = fields.optional("shadow").and_then(|node| {
-        url(
-            node,
-            "shadow",
-            &["postgres://", "postgresql://"],
-            environment,
-            findings,
-        )
-    });
+    let (ledger, shadow) = (fields.optional("ledger"), fields.optional("shadow"));
+    let mut address = |node: Option<&Node>, what, schemes: &[&str]| {
+        node.and_then(|node| url(node, what, schemes, environment, findings))
+    };
+    let database_url = address(database, "database", &POSTGRES);
+    let ledger_url = address(ledger, "ledger", &["sqlite://", POSTGRES[0], POSTGRES[1]]);
+    let shadow_url = address(shadow, "shadow", &POSTGRES);
     let (privacy, owner) = fields
         .required(
             "privacy",

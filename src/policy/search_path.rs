@@ -42,7 +42,8 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// A comma separated list of identifiers, quoted or folded to lower case; `None` where it is none.
+/// A comma separated list of identifiers, quoted or folded to lower case; `None` where the text is
+/// no such list.
 pub fn path_names(list: &str) -> Option<Vec<String>> {
     let blank = |c: char| c.is_ascii_whitespace();
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! What a session wishes of its answers: the settings `pgveil.*`. The policy is the ceiling; no
-//! wish turns noise or accounting off.
+//! The settings `pgveil.*` of a session. The policy is the ceiling; no setting turns noise or
+//! accounting off.
 
 use super::Policy;
 use crate::refusal::{Refusal, sqlstate};
@@ -47,7 +47,7 @@ pub struct TargetErrors {
     count: usize,
 }
 
-/// Most errors that are told apart.
+/// The most target errors of one list.
 const TARGETS_MAX: usize = 16;
 
 impl TargetErrors {
@@ -94,10 +94,10 @@ pub enum Reuse {
 /// How the values of group keys may become known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeyChoice {
-    /// From the policy and the query where they tell, else by threshold.
+    /// By declared values where the policy or the query gives them, otherwise by threshold.
     #[default]
     Auto,
-    /// From the policy and the query, or not at all.
+    /// By declared values where the policy or the query gives them, otherwise by threshold.
     Domain,
     /// By threshold: only groups that enough units are in are shown.
     Threshold,

@@ -12,16 +12,16 @@ use super::typing::of_oid;
 use super::{ShadowError, VALUES_MAX};
 use crate::refusal::{Refusal, sqlstate};
 
-/// `text`, for a parameter whose type nobody knows.
+/// `text`, for a parameter of unknown type.
 const TEXT: u32 = 25;
 /// `unknown`.
 const UNKNOWN: u32 = 705;
-/// Bytes that values may have together whose text is longer than they came: as many as the text of
-/// a statement.
+/// The most bytes of text of all values whose text may be much longer than their binary form: as
+/// many as the text of a statement.
 const UNFOLDED_MAX: usize = 1 << 20;
-/// Types whose text is at most a few times as long as what came: bool, bytea, char, name, the
-/// integers, text, oid, json, floats, dates and times, uuid, and arrays of these. Of others eight
-/// bytes may stand for 131,072 digits: a numeric, also within an array, a range or jsonb.
+/// Types whose text is at most a few times as long as their binary form: bool, bytea, char, name,
+/// the integers, text, oid, json, floats, dates and times, uuid, and arrays of these. Eight bytes
+/// of other types may stand for 131,072 digits: a numeric, also within an array, a range or jsonb.
 const AS_LONG: [u32; 38] = [
     0, UNKNOWN, 16, 17, 18, 19, 20, 21, 23, TEXT, 26, 114, 700, 701, 1042, 1043, 1082, 1083, 1114,
     1184, 1186, 1266, 2950, 1000, 1001, 1005, 1007, 1009, 1014, 1015, 1016, 1021, 1022, 1028, 1115,
@@ -91,10 +91,10 @@ pub async fn to_binary(
     Ok(arguments.iter().zip(values).map(binary).collect())
 }
 
-/// Whether values may become texts of so many bytes together.
+/// Whether values may become texts of `bytes` bytes together.
 ///
 /// # Errors
-/// 54000 where these are too many.
+/// 54000 where that is too long.
 pub fn fit_as_text(bytes: usize) -> Result<(), Refusal> {
     if bytes <= UNFOLDED_MAX {
         return Ok(());
@@ -114,7 +114,7 @@ pub fn fit_as_text(bytes: usize) -> Result<(), Refusal> {
     ))
 }
 
-/// Whether those that may be much longer as text than they came fit.
+/// Checks the length of the values whose text may be much longer than their binary form.
 async fn measure(client: &Client, oids: &[u32], arguments: &[Argument]) -> Result<(), ShadowError> {
     let unfolding = oids
         .iter()
@@ -140,7 +140,7 @@ async fn measure(client: &Client, oids: &[u32], arguments: &[Argument]) -> Resul
 /// function, where a cast to text would say `true` for `t` and drop the blanks of `char(n)`.
 ///
 /// # Errors
-/// 54000 where the texts would be too long: they are measured before any of them comes.
+/// 54000 where the texts would be too long: their lengths are read before any text is.
 pub async fn print(
     client: &Client,
     oids: &[u32],
@@ -158,7 +158,8 @@ pub async fn print(
     Ok(texts.into_iter().map(Option::flatten).collect())
 }
 
-/// What an expression of each argument gives that is not NULL, in rows of [`VALUES_MAX`] columns.
+/// The value of an expression for each argument that is not NULL, in rows of [`VALUES_MAX`]
+/// columns.
 async fn select<T>(
     client: &Client,
     oids: &[u32],

@@ -11,12 +11,12 @@ use crate::policy::{Policy, VIEW_SCHEMA};
 use crate::postgres;
 use crate::postgres::{Locale, identifier, literal, qualified};
 
-/// Replicas that share a shadow build it one at a time.
+/// Proxies that share a shadow build it one at a time.
 const BUILD_LOCK: i64 = 0x7067_7665_696c;
-/// What the database's comment says of a shadow, before the digest of its DDL.
+/// The beginning of the database's comment, before the digest of the shadow's DDL.
 const MARK: &str = "pgveil shadow ";
 
-/// What stands in the shadow.
+/// What the shadow holds after it is built.
 #[derive(Debug)]
 pub struct Built {
     pub tables: Vec<Shape>,
@@ -26,7 +26,7 @@ pub struct Built {
     /// pg_type.typlen by OID.
     pub sizes: HashMap<u32, i16>,
     pub is_superuser: bool,
-    /// Those of the policy's roles that exist here.
+    /// The policy's roles that exist in the shadow.
     pub roles: HashSet<String>,
     /// What `version()` says, with the real server's number.
     pub version: String,
@@ -34,7 +34,7 @@ pub struct Built {
     pub callable: HashSet<String>,
 }
 
-/// No trace of what one asker's session runs may show in another's.
+/// What one session runs must leave no trace that another session can see.
 pub fn local_options(options: &ShadowOptions) -> postgres::Options {
     let connections = (options.connections + 8).to_string();
     let settings = [
@@ -58,38 +58,14 @@ pub async fn build(
     options: &ShadowOptions,
 ) -> Result<Built, ShadowError> {
     let schema = ddl::schema(policy, &builtin(admin).await?);
-    let mut warnings = schema.warnings;
+    let mut warnings = schema.warnings.clone();
     warnings.extend(other_major(admin, options).await?);
     warnings.extend(other_locale(admin, options).await?);
     admin
         .execute("SELECT pg_catalog.pg_advisory_lock($1)", &[&BUILD_LOCK])
         .await?;
-    // A table that turns private must lose its mirrored rows, although its DDL stays the same.
-    let protections = schema
-        .tables
-        .iter()
-        .map(|table| if table.is_public { "public" } else { "private" });
-    let meaning: Vec<&str> = schema
-        .statements
-        .iter()
-        .map(String::as_str)
-        .chain(protections)
-        .collect();
-    let digest = Sha256::digest(meaning.join(";"))
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect::<String>();
     warnings.extend(apart(admin, options).await?);
-    let standing = if let ShadowSource::Url(_) = options.source {
-        guard(admin).await?
-    } else {
-        None
-    };
-    if standing.as_deref() != Some(digest.as_str()) {
-        let mark =
-            matches!(options.source, ShadowSource::Url(_)).then(|| format!("{MARK}{digest}"));
-        rebuild(admin, &schema.statements, mark.as_deref()).await?;
-    }
+    rebuild_if_changed(admin, &schema, options).await?;
     let schemas: Vec<&str> = schema
         .schemas
         .iter()
@@ -101,7 +77,7 @@ pub async fn build(
         .await?
         .try_get(0)?;
     let is_superuser = is_superuser == "on";
-    // A session can become one of several roles where a superuser opens it.
+    // Where the shadow belongs to a superuser, its sessions can become one of several roles.
     let roles: Vec<&str> = policy
         .roles
         .iter()
@@ -120,62 +96,89 @@ pub async fn build(
     admin
         .execute("SELECT pg_catalog.pg_advisory_unlock($1)", &[&BUILD_LOCK])
         .await?;
-    let sizes = admin
-        .query("SELECT oid, typlen FROM pg_catalog.pg_type", &[])
-        .await?;
-    let sizes = sizes
-        .iter()
-        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
-        .collect::<Result<_, tokio_postgres::Error>>()?;
     for warning in &warnings {
         tracing::warn!("shadow: {warning}");
     }
-    let version: (String, String) = {
-        let row = admin
-            .query_one(
-                "SELECT pg_catalog.version(), pg_catalog.current_setting('server_version')",
-                &[],
-            )
-            .await?;
-        (row.try_get(0)?, row.try_get(1)?)
-    };
-    let version = version
-        .0
-        .replacen(&short(&version.1), &short(&options.server_version), 1);
-    let callable = admin
-        .query(CALLABLE, &[])
-        .await?
-        .iter()
-        .map(|row| row.try_get(0))
-        .collect::<Result<_, _>>()?;
-    let (tables, public_keys, roles) = (
-        schema.tables,
-        schema.public_keys,
-        locked.roles.into_iter().collect(),
-    );
     Ok(Built {
-        tables,
-        public_keys,
+        tables: schema.tables,
+        public_keys: schema.public_keys,
         warnings,
-        sizes,
+        sizes: type_sizes(admin).await?,
         is_superuser,
-        roles,
-        version,
-        callable,
+        roles: locked.roles.into_iter().collect(),
+        version: version_text(admin, options).await?,
+        callable: callable_names(admin).await?,
     })
 }
 
-/// What tells whether two servers run on one stream of changes.
+/// Rebuilds the schema unless the database already has the one of this policy.
+async fn rebuild_if_changed(
+    admin: &Client,
+    schema: &ddl::Schema,
+    options: &ShadowOptions,
+) -> Result<(), ShadowError> {
+    // A table that turns private must lose its copied rows, although its DDL stays the same.
+    let protections = schema
+        .tables
+        .iter()
+        .map(|table| if table.is_public { "public" } else { "private" });
+    let meaning: Vec<&str> = schema
+        .statements
+        .iter()
+        .map(String::as_str)
+        .chain(protections)
+        .collect();
+    let digest = Sha256::digest(meaning.join(";"))
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>();
+    let is_named = matches!(options.source, ShadowSource::Url(_));
+    let standing = if is_named { guard(admin).await? } else { None };
+    if standing.as_deref() != Some(digest.as_str()) {
+        let mark = is_named.then(|| format!("{MARK}{digest}"));
+        rebuild(admin, &schema.statements, mark.as_deref()).await?;
+    }
+    Ok(())
+}
+
+/// `pg_type.typlen` by OID.
+async fn type_sizes(admin: &Client) -> Result<HashMap<u32, i16>, ShadowError> {
+    let rows = admin
+        .query("SELECT oid, typlen FROM pg_catalog.pg_type", &[])
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .collect()
+}
+
+/// What `version()` says here, with the real server's number.
+async fn version_text(admin: &Client, options: &ShadowOptions) -> Result<String, ShadowError> {
+    let row = admin
+        .query_one(
+            "SELECT pg_catalog.version(), pg_catalog.current_setting('server_version')",
+            &[],
+        )
+        .await?;
+    let (text, own): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(text.replacen(&short(&own), &short(&options.server_version), 1))
+}
+
+async fn callable_names(admin: &Client) -> Result<HashSet<String>, ShadowError> {
+    let rows = admin.query(CALLABLE, &[]).await?;
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
+
+/// Identifies a server, to find out whether two servers share one stream of changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerIdentity {
-    /// Its cluster, of which there may be copies that have parted.
+    /// The system identifier, which copies of the cluster share.
     cluster: String,
     started: String,
     is_standby: bool,
 }
 
 impl ServerIdentity {
-    /// `None` where the server does not tell.
+    /// `None` where the server does not say.
     pub async fn of(client: &Client) -> Option<Self> {
         let sql = "SELECT system_identifier::text, extract(epoch FROM \
             pg_catalog.pg_postmaster_start_time())::text, pg_catalog.pg_is_in_recovery() FROM \
@@ -188,15 +191,15 @@ impl ServerIdentity {
         })
     }
 
-    /// One server, or a standby and what it follows.
+    /// Whether the two are one server, or a standby and the server it follows.
     fn shares_changes_with(&self, other: &Self) -> bool {
         self.cluster == other.cluster
             && (self.started == other.started || self.is_standby || other.is_standby)
     }
 }
 
-/// The catalogs of the server that has the private rows, and of one that it follows, tell of them:
-/// transaction numbers, sizes. A warning where it is not known.
+/// Refuses a shadow on the server of the private rows, or on a server that follows it or that it
+/// follows: the catalogs there reveal transaction numbers and sizes. Warns where that is unknown.
 async fn apart(admin: &Client, options: &ShadowOptions) -> Result<Option<String>, ShadowError> {
     let ShadowSource::Url(_) = options.source else {
         return Ok(None);
@@ -215,7 +218,8 @@ async fn apart(admin: &Client, options: &ShadowOptions) -> Result<Option<String>
     }
 }
 
-/// What `a.f` may call: an immutable function has nothing to tell but of its argument.
+/// Functions that `a.f` may call and that are not immutable. An immutable function depends on its
+/// argument only, so it is harmless.
 const CALLABLE: &str = "
     SELECT p.proname::text FROM pg_catalog.pg_proc p
     WHERE p.provolatile <> 'i' AND p.prokind = 'f' AND p.pronargs >= 1 AND p.pronargs - \
@@ -276,7 +280,7 @@ async fn other_major(
     }))
 }
 
-/// Above the aggregates released text is ordered and folded here.
+/// The shadow orders and folds released text, above the aggregates.
 async fn other_locale(
     admin: &Client,
     options: &ShadowOptions,
@@ -293,8 +297,8 @@ async fn other_locale(
     }))
 }
 
-/// A shadow that the operator names is wiped, so it must be ours or empty. The digest of what
-/// stands there, where it is ours.
+/// A shadow that the operator names is wiped, so it must be empty or built by pgveil. Returns the
+/// digest of its schema, where pgveil built it.
 async fn guard(admin: &Client) -> Result<Option<String>, ShadowError> {
     let comment = "SELECT pg_catalog.shobj_description(oid, 'pg_database') FROM \
         pg_catalog.pg_database WHERE datname = pg_catalog.current_database()";
@@ -352,7 +356,7 @@ pub async fn rebuild(
     Ok(admin.batch_execute(&batch.join(";\n")).await?)
 }
 
-/// The schema `public` may belong to another, so its tables and types go one by one.
+/// The schema `public` may belong to another role, so its tables and types are dropped one by one.
 async fn objects_of_public(admin: &Client) -> Result<Vec<String>, ShadowError> {
     let tables = "SELECT relname::text FROM pg_catalog.pg_class WHERE relnamespace = \
         'public'::regnamespace AND relkind = 'r'";

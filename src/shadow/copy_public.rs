@@ -7,7 +7,7 @@ use super::ShadowError;
 use super::ddl::Shape;
 use crate::postgres::{identifier, list, qualified};
 
-/// How one public table fared.
+/// The result of copying one public table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiedTable {
     pub schema: String,
@@ -16,17 +16,17 @@ pub struct CopiedTable {
     pub rows: Option<u64>,
 }
 
-/// How far the copying of a public table has come.
+/// Progress of the copying of a public table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copying<'a> {
     pub schema: &'a str,
     pub table: &'a str,
     pub rows: u64,
-    /// How many there are about, where the real database's statistics say.
+    /// The approximate number of rows, where the real database's statistics say.
     pub of: Option<u64>,
 }
 
-/// Hears how the copying goes on: at each table's begin, and every so many rows.
+/// Receives progress: at the beginning of each table, and every [`REPORT_ROWS`] rows.
 pub type Heard<'a> = &'a (dyn Fn(Copying<'_>) + Sync);
 
 /// Rows between two reports.
@@ -62,7 +62,7 @@ pub async fn mirror(
     Ok(mirrored)
 }
 
-/// Takes the foreign keys of public tables away, so that each can be filled whatever the others
+/// Drops the foreign keys of public tables, so that each table can be filled whatever the others
 /// hold.
 async fn unlink(shadow: &Client, tables: &[Shape]) -> Result<(), ShadowError> {
     let find = "SELECT o.conname::text FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c \
@@ -83,8 +83,8 @@ async fn unlink(shadow: &Client, tables: &[Shape]) -> Result<(), ShadowError> {
     Ok(())
 }
 
-/// Puts them back, for the catalogs to show. The rows they refer to may be missing here, so they
-/// are called valid as those of the real database are, which only a superuser may do.
+/// Restores them, so that catalogs show them. Rows that they refer to may be missing here, so they
+/// are marked valid as in the real database, which only a superuser may do.
 async fn link(shadow: &Client, keys: &[String]) -> Result<(), ShadowError> {
     for key in keys {
         shadow.batch_execute(key).await?;
@@ -101,8 +101,8 @@ async fn link(shadow: &Client, keys: &[String]) -> Result<(), ShadowError> {
     Ok(())
 }
 
-/// Binary, since only built-in types are mirrored: no setting reaches the values. One row past the
-/// limit tells that there are too many.
+/// In binary, since only built-in types are copied: no setting affects the values. One row past the
+/// limit shows that there are too many.
 async fn copy(
     source: &Client,
     shadow: &mut Client,
@@ -139,7 +139,7 @@ async fn copy(
             .await?;
         pin_mut!(outgoing, sink);
         let mut rows = 0;
-        // One message a row; `send` would flush each, and take ten times as long.
+        // `feed` sends rows in batches; `send` would flush each row, and take ten times as long.
         while let Some(row) = outgoing.next().await {
             sink.feed(row.map_err(|error| unread(&error))?).await?;
             rows += 1;
@@ -158,7 +158,7 @@ async fn copy(
     Ok((rows <= rows_max).then_some(rows))
 }
 
-/// What the real database last counted or guessed; nothing depends on it.
+/// The real database's estimate. Nothing depends on it.
 async fn estimate(source: &Client, table: &Shape) -> Option<u64> {
     let sql = "SELECT c.reltuples::float8 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace \
         n \
@@ -173,7 +173,7 @@ async fn estimate(source: &Client, table: &Shape) -> Option<u64> {
     (rows >= 1.0).then_some(rows as u64)
 }
 
-/// The real database's text stays out of what a client might see.
+/// The text of the real database's error must not reach a client.
 fn unread(error: &tokio_postgres::Error) -> ShadowError {
     let sqlstate = error.code().map_or("none", |code| code.code());
     ShadowError::Failed(format!(

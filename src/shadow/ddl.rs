@@ -31,7 +31,7 @@ pub struct Schema {
     pub warnings: Vec<String>,
 }
 
-/// What pg_catalog has in the shadow.
+/// The shadow's pg_catalog.
 #[derive(Debug)]
 pub struct Builtin {
     /// Names by OID.
@@ -95,7 +95,7 @@ fn create_type(made: &UserType) -> String {
                     .join(", ")
             )
         }
-        // It stands for a type that is not known here: it has a name, and no operators.
+        // A placeholder for a type that the shadow does not have: it has a name, and no operators.
         Definition::Opaque => format!("CREATE TYPE {name} AS ()"),
         Definition::Domain { base, not_null } => format!(
             "CREATE DOMAIN {name} AS {base}{}",
@@ -104,8 +104,8 @@ fn create_type(made: &UserType) -> String {
     }
 }
 
-/// pgveil's own views and functions, so that PostgreSQL knows their types: empty tables and
-/// functions that are never answered from here.
+/// pgveil's own views and functions, so that PostgreSQL knows their types: empty tables, and
+/// functions that are never called here.
 fn own() -> Vec<String> {
     let schema = identifier(VIEW_SCHEMA);
     let column = |(name, data_type): &(&str, Type)| format!("{} {data_type}", identifier(name));
@@ -151,7 +151,8 @@ fn create_table(
             {
                 Ok(format!(" COLLATE {}", qualified(schema, name)))
             }
-            // Rows would be ordered, and values told apart, otherwise than in the database.
+            // Another collation would order rows, and compare values, differently from the
+            // database.
             Some(Collation { schema: _, name }) if is_public => Err(format!(
                 "its collation {name} is not built into the shadow's PostgreSQL"
             )),
@@ -171,7 +172,7 @@ fn create_table(
         }
     }
     let mut unique_keys = Vec::new();
-    // One that its column's own collation does not keep would refuse rows of the mirror.
+    // A key that is finer than its column's collation would refuse copied rows.
     let keeps = |key: &&UniqueKey| {
         key.tells_apart(|name| {
             comparable
@@ -203,7 +204,7 @@ fn create_table(
     )
 }
 
-/// The keys of a public table towards visible columns, without a check of the rows that are there.
+/// The foreign keys of a public table towards visible columns, without a check of existing rows.
 fn public_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
     let Protection::Public = &table.protection else {
         return Vec::new();
@@ -278,7 +279,7 @@ fn foreign_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
     statements
 }
 
-/// The constraint, where the shadow has both ends.
+/// The constraint, where both of its tables are in the shadow.
 fn foreign_key(
     from: &Shape,
     columns: &[String],
@@ -303,15 +304,15 @@ fn foreign_key(
     })
 }
 
-/// Types that the shadow has.
+/// The types of the shadow.
 struct Types<'a> {
     builtin: &'a HashMap<u32, String>,
     made: &'a [UserType],
 }
 
 impl Types<'_> {
-    /// The type's SQL name; `Err` carries the name of a type that the shadow has not, or whose
-    /// values it cannot hold.
+    /// The type's SQL name. `Err` carries the name of a type that the shadow does not have, or
+    /// whose values it cannot hold.
     fn name<'t>(&self, data_type: &'t Type, is_public: bool) -> Result<String, &'t str> {
         match data_type {
             Type::Enum(made) => self
@@ -343,8 +344,8 @@ impl Types<'_> {
         })
     }
 
-    /// A type that somebody made, or its array. A public table's rows are copied, which takes types
-    /// that are the same on both sides.
+    /// A user-defined type, or its array. Copying a public table's rows needs the same type on both
+    /// sides.
     fn made_name(&self, oid: u32, is_public: bool) -> Option<String> {
         let is_copied = |made: &UserType| made.definition != Definition::Opaque && made.oid == oid;
         let of = |made: &&UserType| {

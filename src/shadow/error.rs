@@ -1,4 +1,4 @@
-//! Tells the statement's faults from the server's.
+//! Separates errors of the statement from errors of the server.
 
 use tokio_postgres::error::{DbError, ErrorPosition};
 
@@ -9,8 +9,8 @@ impl From<tokio_postgres::Error> for ShadowError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
             Some(database) => reported(database),
-            // What is not a report of the server is a broken pipe or a broken protocol; a value
-            // that did not encode is our bug.
+            // Anything but a report of the server is a broken connection or protocol; a value that
+            // could not be encoded is our bug.
             None if error.is_closed()
                 || std::error::Error::source(&error).is_some_and(|s| s.is::<std::io::Error>()) =>
             {
@@ -28,9 +28,10 @@ fn reported(error: &DbError) -> ShadowError {
         "57" if code == sqlstate::QUERY_CANCELED => ShadowError::Refusal(refusal(code, error)),
         // The server goes down, or refuses to come up.
         "57" => ShadowError::Lost(format!("SQLSTATE {code}")),
-        // A malformed binary parameter; class 08 itself would tell a pool that the connection died.
+        // A malformed binary parameter. Class 08 itself would make a pool believe that the
+        // connection died.
         "08" if code == "08P01" => ShadowError::Refusal(refusal("22P03", error)),
-        // 53400 would read as an exhausted budget.
+        // 53400 would look like an exhausted budget.
         "53" => ShadowError::Refusal(Refusal::new(
             sqlstate::PROGRAM_LIMIT_EXCEEDED,
             "query needs more memory or disk than the shadow database may use",

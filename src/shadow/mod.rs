@@ -1,6 +1,6 @@
-//! The second PostgreSQL: the policy-visible schema, small public tables, no private row. It types
-//! statements, prints parameters and runs what is left of a query above the privacy cut; a hole
-//! here can show nothing private.
+//! The second PostgreSQL: the schema that the policy shows, small public tables, no private row. It
+//! types statements, prints parameters and runs the outer query. A hole here can reveal nothing
+//! private.
 
 mod arguments;
 mod build;
@@ -37,14 +37,14 @@ pub use schema_copy::twin;
 /// and 1,664 columns.
 const VALUES_MAX: usize = 1_000;
 
-/// Why the shadow did not do it.
+/// Why the shadow did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ShadowError {
-    /// The statement's fault, in PostgreSQL's words; it speaks of the SQL and of released or public
-    /// values.
+    /// An error of the statement, in PostgreSQL's words. It depends on the SQL and on released or
+    /// public values only.
     #[error("{0}")]
     Refusal(Refusal),
-    /// The connection broke, and so did the one after it.
+    /// The connection broke, and the retry on a new one did too.
     #[error("the shadow database is out of reach: {0}")]
     Lost(String),
     /// Anything else that is not the statement's fault. The text holds no literal of a statement.
@@ -74,11 +74,11 @@ pub struct ShadowOptions {
     pub database: String,
     /// The real server's version, for example `15.18`; another major version is worth a warning.
     pub server_version: String,
-    /// The real database's; a local shadow has it too where the machine does, any other is worth a
-    /// warning.
+    /// The real database's locale. A local shadow has it too where the machine offers it; any other
+    /// locale causes a warning.
     pub locale: Option<Locale>,
-    /// The server that has the private rows, if it says what it is: its catalogs tell of them, so
-    /// that a named shadow must be on another.
+    /// The server of the private rows, where it identifies itself. Its catalogs reveal facts about
+    /// these rows, so a named shadow must be on another server.
     pub private_server: Option<ServerIdentity>,
     /// Sessions kept open; the embedded engine takes one.
     pub connections: usize,
@@ -109,9 +109,9 @@ impl ShadowOptions {
 #[derive(Debug)]
 pub struct Shadow {
     pool: pool::Pool,
-    /// Of the pool, for statements that may last.
+    /// The pool's part for statements that may take long.
     shares: FairPool,
-    /// Superuser or owner: builds and mirrors.
+    /// A superuser or the owner: builds the schema and copies public tables.
     admin: tokio_postgres::Config,
     engine: Engine,
     tables: Vec<ddl::Shape>,
@@ -205,13 +205,13 @@ impl Shadow {
         &self.version
     }
 
-    /// What a dotted name may call here that reads more than its argument: see
+    /// Functions that a dotted name may call here and that read more than their argument: see
     /// [`crate::resolve::check_dotted`].
     pub fn callable(&self) -> &HashSet<String> {
         &self.callable
     }
 
-    /// The role of the asker's own name, where the shadow has it.
+    /// The role with the requester's name, where the shadow has it.
     fn own_role<'a>(&self, requester: &'a Requester) -> &'a str {
         if self.roles.contains(&requester.role) {
             &requester.role
@@ -229,7 +229,7 @@ impl Shadow {
         self.mirror_heard(source, &|_| ()).await
     }
 
-    /// The same, and says how it goes on.
+    /// The same, with progress reports.
     pub async fn mirror_heard(
         &self,
         source: &tokio_postgres::Client,
@@ -256,7 +256,7 @@ impl Shadow {
         mirrored
     }
 
-    /// Parameter and column types of one statement, and PostgreSQL's own error where it has one.
+    /// Parameter and column types of one statement, or PostgreSQL's own error.
     pub async fn describe(
         &self,
         requester: &Requester,
@@ -267,7 +267,7 @@ impl Shadow {
             .await
     }
 
-    /// The same for a statement about the catalogs, which sees the asker's own role.
+    /// The same for a statement about the catalogs, which runs under the requester's own role.
     pub async fn describe_catalogs(
         &self,
         requester: &Requester,
@@ -310,9 +310,9 @@ impl Shadow {
         }
     }
 
-    /// Each bound parameter as PostgreSQL prints it under fixed settings (ISO dates, UTC): two
+    /// Each bound parameter as PostgreSQL prints it under fixed settings (ISO dates, UTC). Two
     /// spellings of one value become one text, which reads back as the same value under any
-    /// session's settings. Text is *read* under the asker's settings. `None` is NULL.
+    /// session's settings. Texts are *read* under the requester's settings. `None` is NULL.
     ///
     /// # Errors
     /// PostgreSQL's own; 54000 where the texts would be too long.
@@ -347,12 +347,12 @@ impl Shadow {
         }
     }
 
-    /// Sessions in use, and how many there may be.
+    /// Sessions in use, and their limit.
     pub fn used(&self) -> (usize, usize) {
         self.pool.used()
     }
 
-    /// Whether the server answers; while all sessions are in use, it does.
+    /// Whether the server answers. It counts as answering while all sessions are in use.
     pub async fn answers(&self) -> bool {
         let (used, size) = self.used();
         if used >= size {
@@ -379,7 +379,7 @@ impl Shadow {
         }
     }
 
-    /// Rows of text, as [`Self::run`] printed them for this asker, in binary.
+    /// Rows of text, as [`Self::run`] printed them for this requester, in binary.
     pub async fn to_binary(
         &self,
         requester: &Requester,
@@ -416,8 +416,8 @@ impl Shadow {
         Ok(read)
     }
 
-    /// Runs one SELECT without parameters. `columns_expected` is what [`Self::describe`] said of
-    /// it; `formats`: none (all text), one for all, or one a column.
+    /// Runs one SELECT without parameters. `columns_expected` is the result of [`Self::describe`].
+    /// `formats` is empty (all text), holds one format for all columns, or one for each.
     pub async fn run(
         &self,
         requester: &Requester,
@@ -429,8 +429,8 @@ impl Shadow {
             .await
     }
 
-    /// The same for a statement about the catalogs; `columns_expected` is what
-    /// [`Self::describe_catalogs`] said of it.
+    /// The same for a statement about the catalogs; `columns_expected` is the result of
+    /// [`Self::describe_catalogs`].
     pub async fn run_catalogs(
         &self,
         requester: &Requester,
@@ -457,7 +457,8 @@ impl Shadow {
         formats: &[Format],
     ) -> Result<Weighed, ShadowError> {
         let preamble = settings::preamble(requester, self.statement_timeout)?;
-        // A statement that was described was prepared, so it is one, and has these columns.
+        // A statement that was described was prepared, so it is one statement and has these
+        // columns.
         let is_known = self
             .cache
             .find(&typing::Key::new(&preamble, sql, &[]))

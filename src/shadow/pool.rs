@@ -1,4 +1,4 @@
-//! A few sessions of the locked-down role, each remembering the settings it was last given.
+//! A few sessions of the locked-down role. Each remembers the settings that it was last given.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -61,7 +61,7 @@ impl Login {
                 .await
                 .is_err()
             {
-                // Only a superuser may change the session's user; a member may still take the role.
+                // Only a superuser may change the session's user. A member may still take the role.
                 connected
                     .client
                     .batch_execute(&format!("SET ROLE {name}"))
@@ -105,7 +105,7 @@ impl Pool {
         }
     }
 
-    /// Sessions in use, and how many there may be.
+    /// Sessions in use, and their limit.
     pub fn used(&self) -> (usize, usize) {
         let size = self.size as usize;
         (size.saturating_sub(self.permits.available_permits()), size)
@@ -143,7 +143,7 @@ impl Pool {
                     session.preamble = preamble.to_owned();
                     return Ok(lease);
                 }
-                // A session that died while idle says nothing of the next one.
+                // A session that died while idle says nothing about the next one.
                 Err(ShadowError::Lost(_)) if !is_fresh => lease.session = None,
                 Err(error) => {
                     lease.give_back();
@@ -153,8 +153,8 @@ impl Pool {
         }
     }
 
-    /// The role's session that has these settings already, else the one used last. Where it has
-    /// none, the oldest of the others makes place for one.
+    /// The role's session that already has these settings, otherwise the one used last. Where the
+    /// role has no session, the oldest one of another role is closed.
     async fn take(&self, role: &str, preamble: &str) -> Option<Session> {
         let other = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -192,12 +192,12 @@ impl Pool {
     }
 
     pub async fn close(self) {
-        // It fails only where the semaphore was closed, which nobody does.
+        // It fails only where the semaphore is closed, which never happens.
         let _ = self.exclusive().await;
     }
 }
 
-/// How often a lost connection was tried again.
+/// How often a lost connection is retried.
 #[derive(Debug, Default)]
 pub struct Attempts {
     lost: u32,
@@ -221,8 +221,8 @@ impl Lease<'_> {
         }
     }
 
-    /// Takes the session back; `None` asks to try once more, since everything here is read-only and
-    /// free.
+    /// Takes the session back. `None` asks for one more attempt, since everything here is read-only
+    /// and free.
     pub fn settle<T>(
         mut self,
         outcome: Result<T, ShadowError>,
@@ -271,7 +271,7 @@ impl Drop for Lease<'_> {
             return;
         };
         let permit = self.permit.take();
-        // The embedded engine would only see the request once the statement is over.
+        // The embedded engine would see the request only after the statement has ended.
         let target = (self.pool.engine == Engine::Native).then(|| self.pool.login.config.clone());
         runtime.spawn(async move {
             if let Some(config) = target

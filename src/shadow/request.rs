@@ -1,32 +1,32 @@
-//! Plain data that the wire, the engine and the shadow hand on: who asks, what is bound, what a
-//! statement gives.
+//! Plain data that the wire, the engine and the shadow exchange: the requester, bound values, and
+//! descriptions of results.
 
 use bytes::Bytes;
 
 use crate::memory::MemoryShare;
 use crate::policy::SessionSettings;
 
-/// Who asks, and the session settings that reach an answer.
+/// The role that asks, and the session settings that affect an answer.
 #[derive(Debug, Clone)]
 pub struct Requester {
     /// The policy role, which is the user that logged in.
     pub role: String,
     /// The settings `pgveil.*`.
     pub session_settings: SessionSettings,
-    /// Settings of PostgreSQL that reach the printed form of a value: (name, value), names from a
+    /// Settings of PostgreSQL that affect the printed form of a value: (name, value), names from a
     /// fixed list (`TimeZone`, `DateStyle`, `IntervalStyle`, `extra_float_digits`, `bytea_output`).
-    /// Values are not yet checked by PostgreSQL.
+    /// PostgreSQL has not checked the values yet.
     pub settings: Vec<(String, String)>,
     /// Schemas of unqualified names, in order.
     pub search_path: Vec<String>,
-    /// The number that its session's BackendKeyData told; 0 for who asks without a session.
+    /// The process number in the session's BackendKeyData; 0 without a session.
     pub process: i32,
-    /// Where the rows of answers are counted.
+    /// The memory that rows of answers count towards.
     pub share: MemoryShare,
 }
 
 impl Requester {
-    /// The setting in force, which is the last of its name.
+    /// The setting in force: the last one of its name.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings
             .iter()
@@ -35,8 +35,8 @@ impl Requester {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Whether what is printed reads back as the same value: other styles of dates name zones by
-    /// words that mean several, and fewer digits lose some.
+    /// Whether printed values read back as the same value. Other styles of dates abbreviate time
+    /// zones ambiguously, and fewer digits lose some.
     pub fn prints_exactly(&self) -> bool {
         self.setting("DateStyle")
             .is_none_or(|style| style.starts_with("ISO"))
@@ -45,7 +45,7 @@ impl Requester {
                 .is_none_or(|digits| digits.parse().is_ok_and(|digits: i64| digits > 0))
     }
 
-    /// Whether, moreover, a value has one printed form.
+    /// Whether each value also has only one printed form.
     pub fn prints_plainly(&self) -> bool {
         self.prints_exactly()
             && self
@@ -53,8 +53,8 @@ impl Requester {
                 .is_none_or(|style| style == "postgres")
     }
 
-    /// The same, printing so. ISO is set behind the style that was there and not in its place: it
-    /// leaves the order of day and month, in which texts are read.
+    /// The same requester with settings that print so. ISO is appended to the DateStyle instead of
+    /// replacing it: this keeps the order of day and month, in which texts are read.
     #[must_use]
     pub fn printing_plainly(mut self) -> Self {
         for (name, value) in [
@@ -68,7 +68,7 @@ impl Requester {
     }
 }
 
-/// How a value travels.
+/// The format of a value on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Text,
@@ -92,7 +92,7 @@ pub struct ColumnDescription {
     pub type_modifier: i32,
 }
 
-/// Types of a statement's parameters and columns; free, touches no data.
+/// Types of a statement's parameters and columns. Free, and reads no data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// Type OID of each parameter.

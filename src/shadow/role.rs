@@ -1,5 +1,5 @@
-//! The role that statements run as: it reads, and nothing else. The resolver's allow-list of
-//! functions is the first line; this is the second.
+//! The role that statements run as: it may read, and nothing else. The resolver's allow-list of
+//! functions is the first defence; this is the second.
 
 use std::time::Duration;
 
@@ -8,18 +8,19 @@ use tokio_postgres::Client;
 use super::{ShadowError, ShadowSource};
 use crate::postgres::{identifier, literal};
 
-/// What everything but statements about the catalogs runs as. Not a superuser; owns nothing.
+/// The role of all statements except those about the catalogs. It is no superuser and owns nothing.
 pub const ROLE: &str = "pgveil_shadow";
 
-/// What the role has by `ALTER ROLE`, for sessions that log in as a superuser and switch.
+/// The settings that the role has by `ALTER ROLE`, for sessions that log in as a superuser and
+/// switch.
 pub const OPTIONS: &str = "-c temp_file_limit=256MB -c track_activities=off -c track_counts=off";
 
-/// The comment by which a role of a named server is known to be ours.
+/// The comment that marks roles which pgveil made on a named server.
 const MARK: &str = "pgveil shadow role";
 
-/// Functions that PUBLIC may execute by default and nobody needs here, as patterns of LIKE: they
-/// wait, signal between sessions, write large objects, run SQL from text, change settings, or tell
-/// of the cluster.
+/// Functions that PUBLIC may execute by default and that no statement needs here, as patterns of
+/// LIKE: they wait, signal other sessions, write large objects, run SQL from text, change settings,
+/// or reveal facts about the cluster.
 const LOCKED: [&str; 31] = [
     r"pg\_sleep%",
     r"lo\_%",
@@ -54,18 +55,16 @@ const LOCKED: [&str; 31] = [
     r"pg\_create\_%",
 ];
 
-/// What was locked, and who may log in.
+/// What could not be locked, and the roles that exist.
 #[derive(Debug)]
 pub struct Locked {
     pub warnings: Vec<String>,
-    /// Those of the policy's roles that have a role of their name here, for statements about the
-    /// catalogs.
+    /// The policy's roles that exist in the shadow, for statements about the catalogs.
     pub roles: Vec<String>,
 }
 
-/// Makes the roles, gives everyone who may connect SELECT on everything and REFERENCES (so that
-/// information_schema shows the keys), and locks functions. Each thing that a mere owner may not do
-/// is a warning.
+/// Makes the roles, grants PUBLIC SELECT on everything and REFERENCES (so that information_schema
+/// shows the keys), and locks functions. What only a superuser may do becomes a warning.
 pub async fn lock(
     admin: &Client,
     schemas: &[&str],
@@ -94,7 +93,7 @@ pub async fn lock(
     batch.push(format!("REVOKE ALL ON DATABASE {database} FROM PUBLIC"));
     batch.push(match source {
         ShadowSource::Url(_) => format!("GRANT CONNECT ON DATABASE {database} TO {ROLE}"),
-        // A server of our own has a private socket.
+        // A local server has a private socket.
         ShadowSource::Local | ShadowSource::LocalEngine(_) => {
             format!("GRANT CONNECT ON DATABASE {database} TO PUBLIC")
         }
@@ -110,22 +109,7 @@ pub async fn lock(
     batch.push(limits(ROLE, statement_timeout));
     admin.batch_execute(&batch.join(";\n")).await?;
 
-    let mut warnings = Vec::new();
-    for setting in [
-        "temp_file_limit TO '256MB'",
-        "track_activities TO off",
-        "track_counts TO off",
-    ] {
-        if let Err(error) = admin
-            .batch_execute(&format!("ALTER ROLE {ROLE} SET {setting}"))
-            .await
-        {
-            warnings.push(format!(
-                "its role could not be given {setting}: {}",
-                reason(&error)
-            ));
-        }
-    }
+    let mut warnings = restrict(admin).await;
     let mut own = Vec::new();
     for role in roles {
         match create(admin, role, &database, source, statement_timeout).await {
@@ -147,8 +131,29 @@ pub async fn lock(
     })
 }
 
-/// A role of one of the policy's names, with no right that not everybody has. One that stands
-/// already and is not ours is left alone.
+/// Settings that only a superuser may give a role, and a warning for each that was refused.
+async fn restrict(admin: &Client) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for setting in [
+        "temp_file_limit TO '256MB'",
+        "track_activities TO off",
+        "track_counts TO off",
+    ] {
+        if let Err(error) = admin
+            .batch_execute(&format!("ALTER ROLE {ROLE} SET {setting}"))
+            .await
+        {
+            warnings.push(format!(
+                "its role could not be given {setting}: {}",
+                reason(&error)
+            ));
+        }
+    }
+    warnings
+}
+
+/// A role with the name of one of the policy's roles and with PUBLIC's rights only. An existing
+/// role that pgveil did not make is left alone.
 async fn create(
     admin: &Client,
     role: &str,

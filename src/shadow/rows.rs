@@ -1,4 +1,4 @@
-//! Runs one literal SELECT and gives its rows in the formats the client asked for.
+//! Runs one literal SELECT and returns its rows in the formats that the client asked for.
 
 use bytes::Bytes;
 use futures::{TryStreamExt, pin_mut};
@@ -10,19 +10,19 @@ use super::request::{Description, Format};
 use crate::memory::{HeldMemory, MemoryShare, NO_ROOM, weight};
 use crate::refusal::{Refusal, sqlstate};
 
-/// Most rows of one answer.
+/// The most rows of one answer.
 pub const ROWS_MAX: usize = 1_000_000;
-/// Most bytes of one answer, with what holds its values.
+/// The most bytes of one answer, with the overhead of its values.
 pub const BYTES_MAX: usize = 256 << 20;
-/// The SQLSTATEs of an answer that was cut: its session still carries the rest and is not used
-/// again.
+/// The SQLSTATEs of an answer that was cut short. Its session still carries the rest and is not
+/// used again.
 pub const CUT_SHORT: [&str; 2] = [sqlstate::PROGRAM_LIMIT_EXCEEDED, NO_ROOM];
-/// Weight that is taken of the stock at a time, while rows come.
+/// How much memory is reserved at a time while rows come.
 const STEP_BYTES: usize = 64 << 10;
 
 type Rows = Vec<Vec<Option<Bytes>>>;
 
-/// Rows, and their weight in the asker's stock.
+/// Rows, and the memory that they take of the requester's share.
 #[derive(Debug)]
 pub struct Weighed {
     pub rows: Rows,
@@ -36,7 +36,7 @@ pub async fn run(
     expected: &Description,
     formats: &[Format],
 ) -> Result<Weighed, ShadowError> {
-    // Preparing refuses several statements in one text, which the simple protocol would run.
+    // PREPARE refuses several statements in one text, which the simple protocol would run.
     let statement = client.prepare(sql).await?;
     let types = statement
         .columns()
@@ -64,7 +64,7 @@ pub async fn run(
     mixed(client, share, sql, &statement, &formats).await
 }
 
-/// Both ways in one snapshot, so that `now()` and the order of rows agree.
+/// Both protocols run in one snapshot, so that `now()` and the order of rows agree.
 async fn mixed(
     client: &Client,
     share: &MemoryShare,
@@ -134,7 +134,7 @@ pub async fn text(client: &Client, share: &MemoryShare, sql: &str) -> Result<Wei
     Ok(collected.weighed())
 }
 
-/// The extended protocol: tokio-postgres asks for binary, and the bytes stay as they are.
+/// The extended protocol: tokio-postgres asks for binary, and the bytes are passed on unchanged.
 async fn binary(
     client: &Client,
     share: &MemoryShare,
@@ -170,8 +170,7 @@ impl Collected {
         }
     }
 
-    /// Counted as they come, so that answers on their way weigh as much as those that lie
-    /// somewhere.
+    /// Rows count as they come, so that answers in transit count as much as stored ones.
     fn push(&mut self, row: Vec<Option<Bytes>>) -> Result<(), ShadowError> {
         self.bytes += weight(&row);
         if self.rows.len() >= ROWS_MAX || self.bytes > BYTES_MAX {

@@ -1,4 +1,4 @@
-//! The policy's schema once more, in an empty database of one's own, for rows that are made up.
+//! A copy of the policy's schema in an empty database, for made-up rows.
 
 use tokio_postgres::Client;
 
@@ -22,7 +22,7 @@ pub async fn twin(
 ) -> Result<Vec<String>, ShadowError> {
     let schema = ddl::schema(policy, &build::builtin(twin).await?);
     build::rebuild(twin, &schema.statements, None).await?;
-    // Views and functions of pgveil's own are for typing alone.
+    // pgveil's own views and functions are for typing only.
     twin.batch_execute(&format!("DROP SCHEMA {} CASCADE", identifier(VIEW_SCHEMA)))
         .await?;
     copy_public::mirror(

@@ -1,5 +1,5 @@
-//! The session settings that reach an answer, as the one batch that makes a pooled session the
-//! asker's.
+//! The session settings that affect an answer, as one batch that gives a pooled session the
+//! requester's settings.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::request::Requester;
 use crate::postgres::{identifier, literal};
 use crate::refusal::Refusal;
 
-/// The only settings an asker may bring.
+/// The only settings a requester may bring.
 const NAMES: [&str; 5] = [
     "TimeZone",
     "DateStyle",
@@ -17,7 +17,7 @@ const NAMES: [&str; 5] = [
     "bytea_output",
 ];
 
-/// The batch for one asker. Names come from a fixed list and values travel as literals.
+/// The batch for one requester. Names come from a fixed list and values travel as literals.
 pub fn preamble(requester: &Requester, statement_timeout: Duration) -> Result<String, ShadowError> {
     let mut batch = base(statement_timeout);
     let path: Vec<String> = requester
@@ -52,7 +52,7 @@ pub fn canonical(statement_timeout: Duration) -> String {
     )
 }
 
-/// What a statement may take before it turns to disk, where `temp_file_limit` ends it.
+/// The memory that a statement may take before it uses the disk, where `temp_file_limit` ends it.
 const MEMORY: &str = "SET work_mem TO '16MB'; SET max_parallel_workers_per_gather TO 0";
 
 /// `synchronize_seqscans`: the same statement, run twice, must give its rows in the same order.

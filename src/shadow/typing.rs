@@ -1,4 +1,4 @@
-//! Asks PostgreSQL for the types of a statement, and remembers.
+//! Asks PostgreSQL for the types of a statement, and remembers them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -10,9 +10,9 @@ use super::ShadowError;
 use super::request::{ColumnDescription, Description};
 
 const ENTRIES_MAX: usize = 2048;
-/// What the entries may weigh together.
+/// The most bytes of all entries.
 const BYTES_ALL_MAX: usize = 32 << 20;
-/// Weight of a column beside its name.
+/// Overhead of a column, besides its name.
 const COLUMN_BYTES: usize = 48;
 /// Longer statements are typed each time.
 const SQL_BYTES_MAX: usize = 64 << 10;
@@ -44,7 +44,7 @@ struct Entries {
     bytes: usize,
 }
 
-/// Each key is there twice.
+/// Each key is stored twice.
 fn weight(key: &Key, description: &Description) -> usize {
     let Key {
         preamble,
@@ -60,8 +60,8 @@ fn weight(key: &Key, description: &Description) -> usize {
         + columns.sum::<usize>()
 }
 
-/// Descriptions by statement; the oldest goes first. The shadow's schema never changes, so nothing
-/// goes stale.
+/// Descriptions by statement. The oldest is evicted first. The shadow's schema never changes, so no
+/// entry becomes stale.
 #[derive(Debug, Default)]
 pub struct TypeCache(Mutex<Entries>);
 
@@ -114,7 +114,7 @@ pub async fn describe(
     let columns = statement.columns().iter().map(|column| ColumnDescription {
         name: column.name().to_owned(),
         type_oid: column.type_().oid(),
-        // Every type of the shadow was read when it was built; the rest are of variable length.
+        // Every type of the shadow was read when it was built. All others have variable length.
         type_size: sizes.get(&column.type_().oid()).copied().unwrap_or(-1),
         type_modifier: column.type_modifier(),
     });
@@ -124,7 +124,7 @@ pub async fn describe(
     })
 }
 
-/// A type that only its OID is needed of; 0 asks PostgreSQL to infer it.
+/// A type of which only the OID is needed; 0 asks PostgreSQL to infer it.
 pub fn of_oid(oid: u32) -> Type {
     Type::from_oid(oid)
         .unwrap_or_else(|| Type::new("declared".to_owned(), oid, Kind::Simple, String::new()))

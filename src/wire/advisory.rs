@@ -1,5 +1,5 @@
-//! Advisory locks as in a session of one's own: what it holds it knows, and no other session sees
-//! them. Nothing that two sessions could race for is written here.
+//! Advisory locks as in a database with one session: a session knows which it holds, and no other
+//! session sees them. Sessions write nothing that they could race for.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::engine::{Argument, ColumnDescription, Format, Service};
 use crate::parse::{Act, Advisory, Number, Scope};
 use crate::refusal::Refusal;
 
-/// Locks of different keys that a session may hold.
+/// How many different locks a session may hold.
 const LOCKS_MAX: usize = 1_000;
 
 const BOOL: (u32, i16) = (16, 1);
@@ -137,7 +137,7 @@ fn answer(advisory: &Advisory, held: Option<bool>, formats: &[Format]) -> Reply 
     }
 }
 
-/// `None` is NULL, of which nothing is locked.
+/// `None` is NULL: no lock is taken.
 fn key_of(
     number: &Number,
     advisory: &Advisory,

@@ -17,7 +17,7 @@ pub(super) struct Sessions {
     by_process: Mutex<HashMap<i32, (Vec<u8>, Slot)>>,
 }
 
-/// One session's place; leaving it ends its key.
+/// One session's entry. Dropping it invalidates the key.
 pub(super) struct Key {
     sessions: Arc<Sessions>,
     slot: Slot,
@@ -25,16 +25,15 @@ pub(super) struct Key {
     pub(super) secret: Vec<u8>,
 }
 
-/// One running statement. A fresh token each: a cancel that comes late finds an empty slot, never
-/// the next statement's token.
+/// One running statement. Each has a new token: a late cancel finds an empty slot, never the next
+/// statement's token.
 pub(super) struct Running {
     slot: Slot,
     pub(super) token: CancellationToken,
 }
 
 impl Sessions {
-    /// A key of `secret_bytes` random bytes from the operating system; `None` where it has none to
-    /// give.
+    /// A key of `secret_bytes` random bytes from the operating system; `None` where it has none.
     pub(super) fn enter(self: &Arc<Self>, secret_bytes: usize) -> Option<Key> {
         let mut secret = vec![0; secret_bytes];
         SysRng.try_fill_bytes(&mut secret).ok()?;
@@ -57,8 +56,8 @@ impl Sessions {
         })
     }
 
-    /// Cancels the statement running in the session of this key. Nothing tells a right key from a
-    /// wrong one.
+    /// Cancels the statement running in the session of this key. The caller cannot distinguish a
+    /// right key from a wrong one.
     pub(super) fn cancel(&self, process: i32, secret: &[u8]) {
         let slot = lock(&self.by_process)
             .get(&process)
@@ -102,7 +101,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
             == 0
 }
 
-/// The maps hold no invariant that a panic could break.
+/// The maps have no invariant that a panic could break.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -149,30 +149,34 @@ impl<S: Service> Connection<S> {
             }
             Session::DiscardAll => self.discard_all()?,
             Session::Discard { what } => Reply::done(format!("DISCARD {what}")),
-            Session::Deallocate { name: None } => {
-                self.statements.clear();
-                Reply::done("DEALLOCATE ALL")
-            }
-            Session::Deallocate { name: Some(name) } => {
-                self.statements
-                    .remove(name)
-                    .ok_or_else(|| no_statement(name))?;
-                Reply::done("DEALLOCATE")
-            }
+            Session::Deallocate { name } => self.deallocate(name.as_deref())?,
             Session::Listen => Reply::done("LISTEN"),
             Session::Unlisten => Reply::done("UNLISTEN"),
-            Session::Close { name: None } => {
-                self.cursors.close_all();
-                self.portals.clear();
-                Reply::done("CLOSE CURSOR ALL")
-            }
-            Session::Close { name: Some(name) } => {
-                if !self.cursors.close(name) && self.portals.remove(name).is_none() {
-                    return Err(no_cursor(name));
-                }
-                Reply::done("CLOSE CURSOR")
-            }
+            Session::Close { name } => self.close_cursor(name.as_deref())?,
         })
+    }
+
+    fn deallocate(&mut self, name: Option<&str>) -> Result<Reply, Refusal> {
+        let Some(name) = name else {
+            self.statements.clear();
+            return Ok(Reply::done("DEALLOCATE ALL"));
+        };
+        match self.statements.remove(name) {
+            Some(_) => Ok(Reply::done("DEALLOCATE")),
+            None => Err(no_statement(name)),
+        }
+    }
+
+    fn close_cursor(&mut self, name: Option<&str>) -> Result<Reply, Refusal> {
+        let Some(name) = name else {
+            self.cursors.close_all();
+            self.portals.clear();
+            return Ok(Reply::done("CLOSE CURSOR ALL"));
+        };
+        if !self.cursors.close(name) && self.portals.remove(name).is_none() {
+            return Err(no_cursor(name));
+        }
+        Ok(Reply::done("CLOSE CURSOR"))
     }
 
     fn show_all(&self) -> Reply {

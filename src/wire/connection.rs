@@ -1,4 +1,4 @@
-//! One logged-in session: takes a message at a time until the client leaves.
+//! One logged-in session: handles one message after another until the client leaves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::transaction::{Status, Transaction};
 use crate::engine::{MemoryShare, Service};
 use crate::refusal::{Refusal, sqlstate};
 
-/// Longest message of a logged-in client.
+/// The longest message of a logged-in client.
 const FRAME_BYTES_MAX: usize = 4 << 20;
 
 /// What a session has of the server's.
@@ -44,17 +44,17 @@ pub(super) struct Connection<S> {
     pub(super) cursors: Cursors,
     pub(super) locks: Locks,
     pub(super) key: Key,
-    /// Held by every running answer, so that it outlives the connection in the count.
+    /// Every running answer holds it, so that the session counts until the last answer ends.
     pub(super) place: Arc<ConnectionSlot>,
     pub(super) answers: mpsc::Sender<()>,
-    /// Room for rows that the client has not read yet.
+    /// Memory for rows that the client has not read yet.
     pub(super) share: MemoryShare,
-    /// Answers the client no longer waits for.
+    /// Abandoned answers.
     pub(super) unfinished: Vec<JoinHandle<()>>,
     pub(super) shutdown: CancellationToken,
-    /// After an error in the extended protocol: everything up to Sync is dropped.
+    /// Set after an error in the extended protocol: everything up to Sync is dropped.
     skipping: bool,
-    /// Values the client was last told by ParameterStatus.
+    /// The values that ParameterStatus last reported.
     told: Vec<(&'static str, String)>,
 }
 
@@ -112,7 +112,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Until something ends it.
+    /// Handles messages until the session ends.
     async fn converse(&mut self) -> Outcome {
         if let Err(stop) = self.ready().await {
             return stop;
@@ -141,7 +141,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// How long the client may say nothing now, and what it is told then.
+    /// How long the client may be silent now, and the error it gets then.
     fn patience(&self) -> Option<(Duration, Refusal)> {
         let (name, sqlstate, message) = match self.transaction.status() {
             Status::Idle => (
@@ -163,8 +163,7 @@ impl<S: Service> Connection<S> {
 
     async fn step(&mut self, frame: Frame) -> Result<(), Outcome> {
         let kind = frame.kind;
-        // A password message has no place in a session, so that something is wrong with the stream
-        // itself.
+        // A password message does not belong into a session, so the stream itself is broken.
         if self.skipping && !matches!(kind, b'S' | b'X' | b'p') {
             return Ok(());
         }
@@ -177,7 +176,7 @@ impl<S: Service> Connection<S> {
                 self.skipping = true;
                 self.channel.flush().await
             }
-            // Who asks on and reads nothing waits, whatever is asked.
+            // A client that sends and does not read has to wait, whatever it sends.
             Ok(()) => self.channel.relieve().await,
             Err(stop @ (Outcome::Fatal(_) | Outcome::Closed)) => Err(stop),
         }
@@ -211,7 +210,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Tells the client, and what the error does to the transaction.
+    /// Reports the error, and what it does to the transaction.
     pub(super) fn refuse(&mut self, refusal: &Refusal) {
         tracing::debug!(role = self.role, sqlstate = refusal.sqlstate, "refused");
         self.channel.error("ERROR", refusal);
@@ -230,13 +229,13 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// What ends with a transaction.
+    /// Ends what lasts as long as a transaction.
     pub(super) fn end_portals(&mut self, committed: bool) {
         self.portals.clear();
         self.cursors.end(committed);
     }
 
-    /// Changed settings, then ReadyForQuery.
+    /// Sends changed settings, then ReadyForQuery.
     pub(super) async fn ready(&mut self) -> Result<(), Outcome> {
         let now = self.settings.reported();
         for (at, (name, value)) in now.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Who is connected, counted: in all, by role and by client address.
+//! Counts connections: in all, by role and by client address.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -15,11 +15,11 @@ struct Taken {
     by_address: HashMap<IpAddr, u32>,
 }
 
-/// All places that are taken.
+/// All connections.
 #[derive(Clone, Default)]
 pub(super) struct Registry(Arc<Mutex<Taken>>);
 
-/// One session's place; held until the last answer of the session is done.
+/// One session's count. It is held until the last answer of the session has ended.
 pub(super) struct ConnectionSlot {
     registry: Registry,
     role: String,
@@ -71,7 +71,7 @@ impl Registry {
         }))
     }
 
-    /// The counts hold no invariant that a panic could break.
+    /// The counts have no invariant that a panic could break.
     fn lock(&self) -> MutexGuard<'_, Taken> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,5 +1,5 @@
-//! SQL cursors. A cursor's query is one question, asked and charged at DECLARE; FETCH and MOVE walk
-//! over the rows of its answer, which stay here.
+//! SQL cursors. A cursor's query is one question, asked and charged at DECLARE. FETCH and MOVE walk
+//! over the rows of its answer, which are kept here.
 
 use std::collections::HashMap;
 
@@ -12,28 +12,28 @@ use crate::engine::{Argument, ColumnDescription, Format, HeldMemory, Requester, 
 use crate::parse::{Count, Declare, Direction, Fetch};
 use crate::refusal::{Refusal, sqlstate};
 
-/// What the cursors of one session may hold before the next is refused. The answer that is then
-/// added has a bound of its own.
+/// The bytes that the cursors of one session may hold before the next cursor is refused. The answer
+/// that is then added has its own limit.
 const HELD_BYTES_MAX: usize = 64 << 20;
 const CURSORS_MAX: usize = 256;
 
-/// An answer, and where its client stands in it.
+/// An answer, and the cursor's position in it.
 pub(super) struct Cursor {
     pub(super) columns: Vec<ColumnDescription>,
     /// As text.
     rows: Vec<Row>,
-    /// 0 is before the first row; one more than there are rows is after the last.
+    /// 0 is before the first row; the number of rows plus one is after the last.
     position: usize,
-    /// What the simple protocol gets.
+    /// The format of values in the simple protocol.
     pub(super) format: Format,
     scrolls: bool,
     life: Life,
-    /// Savepoints that stood when it was declared.
+    /// The number of savepoints when it was declared.
     depth: usize,
     /// The settings that its rows were printed under.
     requester: Requester,
     bytes: usize,
-    /// The same in the stock of all sessions.
+    /// The same, of the session's memory share.
     _held: Option<HeldMemory>,
 }
 
@@ -57,14 +57,15 @@ impl Cursors {
         self.by_name.get(name)
     }
 
-    /// Once what is passed on the way is sure to be sent: who is refused it stays where they were.
+    /// Moves the cursor, once the passed rows are sure to be sent. If they are refused, the cursor
+    /// stays where it was.
     fn move_to(&mut self, name: &str, position: usize) {
         if let Some(cursor) = self.by_name.get_mut(name) {
             cursor.position = position;
         }
     }
 
-    /// False where there was none.
+    /// Returns whether there was such a cursor.
     pub(super) fn close(&mut self, name: &str) -> bool {
         self.by_name.remove(name).is_some()
     }
@@ -73,7 +74,7 @@ impl Cursors {
         self.by_name.clear();
     }
 
-    /// The transaction is over.
+    /// Ends the cursors of a transaction.
     pub(super) fn end(&mut self, committed: bool) {
         self.by_name.retain(|_, cursor| match cursor.life {
             Life::Transaction => false,
@@ -85,13 +86,13 @@ impl Cursors {
         }
     }
 
-    /// Only the first `depth` savepoints stand: cursors declared since the next one are undone.
+    /// Only the first `depth` savepoints remain: cursors declared after the next one are undone.
     pub(super) fn roll_back_to(&mut self, depth: usize) {
         self.by_name.retain(|_, cursor| cursor.depth <= depth);
     }
 
-    /// Only the first `depth` savepoints stand: what came after them belongs to the last of these
-    /// now.
+    /// Only the first `depth` savepoints remain: cursors declared after them belong to the last of
+    /// these now.
     pub(super) fn release(&mut self, depth: usize) {
         for cursor in self.by_name.values_mut() {
             cursor.depth = cursor.depth.min(depth);
@@ -100,7 +101,7 @@ impl Cursors {
 }
 
 impl Cursor {
-    /// Where it would stand, and the rows passed on the way.
+    /// The position after a fetch, and the rows passed on the way.
     ///
     /// # Errors
     /// 55000 where a NO SCROLL cursor would have to go back.
@@ -180,30 +181,7 @@ impl<S: Service> Connection<S> {
             scroll,
             holds,
         } = declare;
-        if name.is_empty() {
-            return Err(Refusal::new("34000", "invalid cursor name: must not be empty").into());
-        }
-        if !holds {
-            self.transaction.require_string_or_block("DECLARE CURSOR")?;
-        }
-        if self.cursors.get(name).is_some() || self.portals.contains_key(name) {
-            return Err(cursor_exists(name).into());
-        }
-        let held: usize = self
-            .cursors
-            .by_name
-            .values()
-            .map(|cursor| cursor.bytes)
-            .sum();
-        if held > HELD_BYTES_MAX || self.cursors.by_name.len() >= CURSORS_MAX {
-            return Err(Refusal::new(
-                sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                "too many rows are held by the cursors of this session",
-            )
-            .detail("Nothing was charged.")
-            .hint("Close those no longer needed.")
-            .into());
-        }
+        self.check_declarable(name, *holds)?;
         let requester = self.requester();
         if *is_binary {
             check_exact(&requester)?;
@@ -250,6 +228,37 @@ impl<S: Service> Connection<S> {
             notices,
             ..Reply::done("DECLARE CURSOR")
         })
+    }
+
+    /// What must hold before the query is asked, and so charged.
+    fn check_declarable(&mut self, name: &str, holds: bool) -> Result<(), Refusal> {
+        if name.is_empty() {
+            return Err(Refusal::new(
+                "34000",
+                "invalid cursor name: must not be empty",
+            ));
+        }
+        if !holds {
+            self.transaction.require_string_or_block("DECLARE CURSOR")?;
+        }
+        if self.cursors.get(name).is_some() || self.portals.contains_key(name) {
+            return Err(cursor_exists(name));
+        }
+        let held: usize = self
+            .cursors
+            .by_name
+            .values()
+            .map(|cursor| cursor.bytes)
+            .sum();
+        if held > HELD_BYTES_MAX || self.cursors.by_name.len() >= CURSORS_MAX {
+            return Err(Refusal::new(
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                "too many rows are held by the cursors of this session",
+            )
+            .detail("Nothing was charged.")
+            .hint("Close those no longer needed."));
+        }
+        Ok(())
     }
 
     /// FETCH or MOVE. Without `formats`, values come as the cursor was declared.
@@ -300,7 +309,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Execute on a portal that DECLARE opened: up to `rows_max` rows, and whether that limit was
-    /// met.
+    /// reached.
     pub(super) async fn execute_cursor(
         &mut self,
         name: &str,
@@ -327,8 +336,8 @@ impl<S: Service> Connection<S> {
         Ok(Some((rows, held, is_met)))
     }
 
-    /// Rows of text in the wanted formats, and what they weigh beside the cursor's. PostgreSQL
-    /// itself makes binary of them, in the shadow.
+    /// Rows of text in the wanted formats, and the memory of the converted rows. PostgreSQL itself,
+    /// in the shadow, converts to binary.
     async fn formatted(
         &mut self,
         requester: Requester,
@@ -365,8 +374,8 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// A cursor keeps its rows as text, of which other values could be made where it was printed in
-/// another way.
+/// A cursor keeps its rows as text. If they were printed under settings that lose information,
+/// binary values made from them would differ.
 fn check_exact(requester: &Requester) -> Result<(), Refusal> {
     if requester.prints_exactly() {
         return Ok(());

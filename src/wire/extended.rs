@@ -12,8 +12,8 @@ use pgwire::messages::extendedquery::{
 use super::advisory::advising;
 use super::connection::Connection;
 use super::cursor::cursor_exists;
-use super::message::{Bind, Target, not_utf8};
-use super::outcome::{Outcome, PROTOCOL_VIOLATION};
+use super::message::{Bind, Target, check_counts, not_utf8};
+use super::outcome::Outcome;
 use super::portal::{
     Portal, Prepared, Progress, columns_weight, counted, each, settings_weight, text_column,
 };
@@ -30,7 +30,7 @@ const STATEMENTS_BYTES_MAX: usize = 16 << 20;
 const STATEMENTS_MAX: usize = 4096;
 const PORTALS_BYTES_MAX: usize = 32 << 20;
 const PORTALS_MAX: usize = 1024;
-/// Weight of an entry beside its text.
+/// Overhead of an entry, besides its text.
 const ENTRY_BYTES: usize = 512;
 
 impl<S: Service> Connection<S> {
@@ -202,30 +202,13 @@ impl<S: Service> Connection<S> {
             self.allowed(known)?;
         }
         let wanted = prepared.parameters.len();
-        if values.len() != wanted {
-            let message = format!(
-                "bind message supplies {} parameters, but prepared statement \"{statement}\" \
-                    requires {wanted}",
-                values.len()
-            );
-            return Err(Refusal::new(PROTOCOL_VIOLATION, message).into());
-        }
-        if formats.len() > 1 && formats.len() != wanted {
-            let message = format!(
-                "bind message has {} parameter formats but {wanted} parameters",
-                formats.len()
-            );
-            return Err(Refusal::new(PROTOCOL_VIOLATION, message).into());
-        }
         let columns = self.columns(&prepared);
         let count = columns.as_ref().map_or(0, Vec::len);
-        if result_formats.len() > 1 && result_formats.len() != count {
-            let message = format!(
-                "bind message has {} result formats but query has {count} columns",
-                result_formats.len()
-            );
-            return Err(Refusal::new(PROTOCOL_VIOLATION, message).into());
-        }
+        check_counts(
+            &statement,
+            (values.len(), formats.len(), wanted),
+            (result_formats.len(), count),
+        )?;
         if !portal.is_empty()
             && (self.portals.contains_key(&portal) || self.cursors.get(&portal).is_some())
         {
@@ -303,7 +286,7 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
-    /// Rows beyond `rows_max` stay in the portal; a limit below one is none.
+    /// Rows beyond `rows_max` stay in the portal. A limit below one means no limit.
     pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<(), Outcome> {
         self.transaction.begin_pipeline(&self.settings);
         let Some(mut portal) = self.portals.remove(name) else {
@@ -322,38 +305,10 @@ impl<S: Service> Connection<S> {
         if matches!(portal.progress, Progress::Bound) {
             // A portal that fails is gone: it was charged, and must not be charged again by
             // mistake.
-            let prepared = portal.prepared.clone();
-            if let Statement::Query(query) = &statement {
-                self.check_columns(query, &prepared).await?;
-            }
-            let arguments = self.as_bound(&portal).await?;
-            let reply = self
-                .perform(
-                    &statement,
-                    &prepared.parameters,
-                    &arguments,
-                    &portal.formats,
-                )
-                .await?;
-            self.notices(&reply.notices);
-            if types(reply.columns.as_deref()) != types(portal.columns.as_deref()) {
-                return Err(changed_columns().into());
-            }
-            if let Some(writer) = &reply.copy {
-                self.stream(writer, &reply).await?;
-                portal.progress = Progress::Spent;
+            self.run_portal(&mut portal, &statement).await?;
+            if matches!(portal.progress, Progress::Spent) {
                 return self.keep(name, portal, &statement);
             }
-            if reply.columns.is_none() {
-                self.channel.complete(reply.tag);
-                portal.progress = Progress::Spent;
-                return self.keep(name, portal, &statement);
-            }
-            portal.progress = Progress::Fetching {
-                rows: reply.rows.into_iter(),
-                tag: reply.tag,
-                _held: reply.held,
-            };
         }
         match &mut portal.progress {
             Progress::Fetching { rows, tag, .. } => {
@@ -381,6 +336,43 @@ impl<S: Service> Connection<S> {
             }
         }
         self.keep(name, portal, &statement)
+    }
+
+    /// Runs the portal's statement for the first time. Statements without rows, and COPY, are
+    /// answered in full.
+    async fn run_portal(
+        &mut self,
+        portal: &mut Portal,
+        statement: &Statement,
+    ) -> Result<(), Outcome> {
+        let prepared = portal.prepared.clone();
+        if let Statement::Query(query) = statement {
+            self.check_columns(query, &prepared).await?;
+        }
+        let arguments = self.as_bound(portal).await?;
+        let reply = self
+            .perform(statement, &prepared.parameters, &arguments, &portal.formats)
+            .await?;
+        self.notices(&reply.notices);
+        if types(reply.columns.as_deref()) != types(portal.columns.as_deref()) {
+            return Err(changed_columns().into());
+        }
+        if let Some(writer) = &reply.copy {
+            self.stream(writer, &reply).await?;
+            portal.progress = Progress::Spent;
+            return Ok(());
+        }
+        if reply.columns.is_none() {
+            self.channel.complete(reply.tag);
+            portal.progress = Progress::Spent;
+            return Ok(());
+        }
+        portal.progress = Progress::Fetching {
+            rows: reply.rows.into_iter(),
+            tag: reply.tag,
+            _held: reply.held,
+        };
+        Ok(())
     }
 
     /// The portal's values as PostgreSQL reads them, at Bind: those whose text means something else

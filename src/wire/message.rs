@@ -3,7 +3,7 @@
 
 use bytes::{Buf, Bytes};
 
-use super::outcome::Outcome;
+use super::outcome::{Outcome, PROTOCOL_VIOLATION};
 use super::stream::Frame;
 use crate::refusal::Refusal;
 
@@ -186,6 +186,32 @@ impl Body {
 /// 22021
 pub(super) fn not_utf8() -> Refusal {
     Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\"")
+}
+
+/// Whether Bind supplies as many values and formats as the statement has parameters and columns.
+pub(super) fn check_counts(
+    statement: &str,
+    (values, formats, wanted): (usize, usize, usize),
+    (result_formats, columns): (usize, usize),
+) -> Result<(), Refusal> {
+    let violation = |message: String| Err(Refusal::new(PROTOCOL_VIOLATION, message));
+    if values != wanted {
+        return violation(format!(
+            "bind message supplies {values} parameters, but prepared statement \"{statement}\" \
+                requires {wanted}"
+        ));
+    }
+    if formats > 1 && formats != wanted {
+        return violation(format!(
+            "bind message has {formats} parameter formats but {wanted} parameters"
+        ));
+    }
+    if result_formats > 1 && result_formats != columns {
+        return violation(format!(
+            "bind message has {result_formats} result formats but query has {columns} columns"
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -46,16 +46,16 @@ use login::Opening;
 use outcome::Outcome;
 use startup::Opened;
 
-/// From accept to AuthenticationOk.
+/// The time from accept to AuthenticationOk.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
-/// What running statements get once the server stops, and what their last words get after that.
+/// The time that running statements get once the server stops, and then their last messages.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Silence after which a client is asked for a sign of life.
+/// The silence after which a client is probed.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// What all connections share.
+/// The state that all connections share.
 struct Server<S> {
     service: Arc<S>,
     tls: Option<Arc<ServerConfig>>,
@@ -126,14 +126,14 @@ pub async fn serve<S: Service>(
     Ok(())
 }
 
-/// The protocol's name in TLS (ALPN): clients that start TLS at once must ask for it, others may.
+/// The protocol's name in TLS (ALPN): clients that start TLS at once must offer it, others may.
 fn speaking_postgresql(tls: Arc<ServerConfig>) -> Arc<ServerConfig> {
     let mut tls = (*tls).clone();
     tls.alpn_protocols = vec![startup::PROTOCOL.to_vec()];
     Arc::new(tls)
 }
 
-/// A panic ends one connection and is counted; its text may hold what a client sent, so it is not
+/// A panic ends one connection and is counted. Its text may hold what a client sent, so it is not
 /// logged here.
 fn note(ended: Result<(), JoinError>) {
     if ended.is_err_and(|error| error.is_panic()) {
@@ -150,7 +150,7 @@ async fn client<S: Service>(
     answers: mpsc::Sender<()>,
 ) {
     let _ = socket.set_nodelay(true);
-    // Who is gone without a word gives its place back.
+    // A client that is gone without a word frees its connection.
     let _ = SockRef::from(&socket).set_tcp_keepalive(
         &TcpKeepalive::new()
             .with_time(KEEPALIVE)

@@ -6,11 +6,11 @@ pub(super) const PROTOCOL_VIOLATION: &str = "08P01";
 
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The client is told; the session goes on.
+    /// The client gets an error, and the session goes on.
     Refused(Refusal),
-    /// The client is told; the session ends.
+    /// The client gets an error, and the session ends.
     Fatal(Refusal),
-    /// Nobody is left to be told.
+    /// The client is gone.
     Closed,
 }
 

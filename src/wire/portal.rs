@@ -1,5 +1,5 @@
-//! What a session keeps between messages: prepared statements, and portals with the rows not yet
-//! fetched.
+//! State that a session keeps between messages: prepared statements, and portals with the rows not
+//! yet fetched.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ pub(super) struct Prepared {
     pub(super) parameters: Vec<u32>,
     /// `None` where it returns no rows.
     pub(super) columns: Option<Vec<ColumnDescription>>,
-    /// The search_path that its names were read under.
+    /// The search_path under which its names were resolved.
     pub(super) path: Vec<String>,
-    /// What it weighs, with its columns.
+    /// Its memory, with its columns.
     pub(super) bytes: usize,
-    /// The same in the stock of all sessions.
+    /// The same, of the session's memory share.
     pub(super) _held: HeldMemory,
 }
 
@@ -33,9 +33,9 @@ pub(super) struct Portal {
     pub(super) arguments: Vec<Argument>,
     /// The settings at its Bind, under which the arguments are read.
     pub(super) requester: Requester,
-    /// As Bind gave them: none, one for all, or one a column.
+    /// As Bind gave them: empty, one for all, or one for each column.
     pub(super) formats: Vec<Format>,
-    /// What a Describe of it says; FETCH and EXECUTE have the columns of what they name.
+    /// The columns that Describe reported. FETCH and EXECUTE have the columns of what they name.
     pub(super) columns: Option<Vec<ColumnDescription>>,
     pub(super) progress: Progress,
     pub(super) bytes: usize,
@@ -44,18 +44,18 @@ pub(super) struct Portal {
 
 pub(super) enum Progress {
     Bound,
-    /// Answered, and charged; these rows are left.
+    /// Answered and charged. These rows are left.
     Fetching {
         rows: std::vec::IntoIter<Row>,
         tag: String,
-        /// The rows' weight.
+        /// The rows' memory.
         _held: Option<HeldMemory>,
     },
-    /// Ran to its end, or failed; it never runs again.
+    /// Ran to its end, or failed. It never runs again.
     Spent,
 }
 
-/// What one statement gave.
+/// The result of one statement.
 pub(super) struct Reply {
     /// Severity and text of NoticeResponse messages.
     pub(super) notices: Vec<(&'static str, Refusal)>,
@@ -63,11 +63,11 @@ pub(super) struct Reply {
     pub(super) rows: Vec<Row>,
     /// Without the row count.
     pub(super) tag: String,
-    /// Of the values in the simple protocol, which asks for none; empty: text.
+    /// The format of values in the simple protocol, which requests none. Empty means text.
     pub(super) formats: Vec<Format>,
     /// COPY: the rows go out as a stream.
     pub(super) copy: Option<Writer>,
-    /// The weight of an answer's rows.
+    /// The memory of an answer's rows.
     pub(super) held: Option<HeldMemory>,
 }
 
@@ -111,7 +111,7 @@ impl Reply {
     }
 }
 
-/// PostgreSQL's tag: what gives rows of a query counts them.
+/// PostgreSQL's command tag: statements that return rows of a query count them.
 pub(super) fn counted(tag: &str, rows: usize) -> String {
     if matches!(tag, "SELECT" | "FETCH" | "COPY") {
         format!("{tag} {rows}")
@@ -120,7 +120,7 @@ pub(super) fn counted(tag: &str, rows: usize) -> String {
     }
 }
 
-/// About how much memory the description of some columns takes.
+/// The approximate memory of the description of some columns.
 pub(super) fn columns_weight(columns: Option<&[ColumnDescription]>) -> usize {
     columns
         .into_iter()
@@ -129,7 +129,7 @@ pub(super) fn columns_weight(columns: Option<&[ColumnDescription]>) -> usize {
         .sum()
 }
 
-/// About how much memory the settings of a portal take.
+/// The approximate memory of a portal's settings.
 pub(super) fn settings_weight(requester: &Requester) -> usize {
     let texts = requester
         .settings

@@ -1,12 +1,11 @@
 //! One question to the engine, and the wait for it.
 //!
 //! The engine charges before it runs, and counts failures after. So its future is never dropped
-//! half-way: it runs in a task of its own and ends under the policy's timeout, whatever becomes of
-//! the client that asked. A CancelRequest and a vanished client only cancel the token, which the
-//! engine obeys in its own order; `statement_timeout` ends the client's wait alone, and the session
-//! goes on. To bound what one session leaves behind, a question waits while [`UNFINISHED_MAX`]
-//! answers that it walked away from still run, and the session's place among the connections stays
-//! taken until all have ended.
+//! half-way: it runs in a separate task and ends under the policy's timeout, whatever becomes of
+//! the client. A CancelRequest and a vanished client only cancel the token, which the engine checks
+//! where it is safe to stop. `statement_timeout` ends only the client's wait, and the session goes
+//! on. To bound what one session leaves behind, a question waits while [`UNFINISHED_MAX`] abandoned
+//! answers still run, and the session counts as a connection until all of them have ended.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ use crate::parse::{ExplainFormat, Query};
 use crate::refusal::{Refusal, sqlstate};
 
 const JSON_OID: u32 = 114;
-/// Answers of one session that may still run while nobody waits for them.
+/// How many abandoned answers of one session may still run.
 const UNFINISHED_MAX: usize = 4;
 
 impl<S: Service> Connection<S> {
@@ -80,7 +79,7 @@ impl<S: Service> Connection<S> {
         })
     }
 
-    /// Free, and touches no data.
+    /// Describes a query. Free, and reads no data.
     pub(super) async fn described(
         &mut self,
         query: &Query,
@@ -110,7 +109,9 @@ impl<S: Service> Connection<S> {
         let (parameters, arguments) = (parameters.to_vec(), arguments.to_vec());
         let explained = self.ask("explain", query, |service, token| async move {
             tokio::select! {
-                explained = service.explain(&requester, &question, &parameters, &arguments, json) => explained,
+                explained = service.explain(&requester, &question, &parameters, &arguments, json) => {
+                    explained
+                }
                 () = token.cancelled() => Err(Error::Cancelled),
             }
         });
@@ -133,7 +134,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// What charges nothing and reads released values only.
+    /// Asks the service for something that charges nothing and reads released values only.
     pub(super) async fn ask_free<T, F>(
         &mut self,
         question: impl FnOnce(Arc<S>) -> F,
@@ -154,7 +155,7 @@ impl<S: Service> Connection<S> {
         .await
     }
 
-    /// The turn for work on a text of this size.
+    /// Waits for the right to work on a text of this size.
     pub(super) async fn turn(&mut self, size: Size) -> Result<PlanningPermit, Outcome> {
         match size {
             Size::Small => Ok(PlanningPermit::at_once()),
@@ -166,7 +167,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Runs the question and logs it: never its text or its values.
+    /// Runs the question and logs it, without its text and its values.
     async fn ask<T, F>(
         &mut self,
         kind: &'static str,
@@ -239,7 +240,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Waits while too many answers still run that nobody waits for.
+    /// Waits while too many abandoned answers still run.
     async fn make_room(
         &mut self,
         deadline: Option<tokio::time::Instant>,
@@ -265,7 +266,8 @@ impl<S: Service> Connection<S> {
         freed
     }
 
-    /// The future's output, unless the client's patience, the client or the server ends first.
+    /// The future's output, unless the deadline passes, the client disconnects or the server stops
+    /// first.
     async fn watch<T>(
         &mut self,
         future: impl Future<Output = T>,
@@ -314,7 +316,7 @@ pub(super) fn explain_column(format: ExplainFormat) -> ColumnDescription {
     }
 }
 
-/// The engine's task panicked; its message may hold values, so only the place it is told under is
+/// The engine's task panicked. The panic's message may hold values, so only an incident number is
 /// logged.
 fn lost(error: &JoinError) -> Refusal {
     let incident = format!("{:08x}", rand::random::<u32>());
@@ -322,7 +324,7 @@ fn lost(error: &JoinError) -> Refusal {
     Error::Internal { incident }.report()
 }
 
-/// Twelve hex characters that tell statements apart in the log.
+/// Twelve hexadecimal characters that identify a statement in the log.
 fn fingerprint(query: &Query) -> String {
     Sha256::digest(query.to_sql())
         .iter()

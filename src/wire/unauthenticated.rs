@@ -1,6 +1,6 @@
-//! Connections that have not logged in yet. Where there are too many, one of those whose network
-//! has most is closed, the one that has waited longest: to log in takes milliseconds, so that those
-//! who stall, or come in a crowd, are shown out and nobody else waits for them.
+//! Connections that have not logged in yet. Where there are too many, the connection that has
+//! waited longest is closed, of the network that has most. Logging in takes milliseconds, so this
+//! closes clients that stall or come in a crowd, and no other client waits for them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// Fewest that may wait, however few sessions the policy allows.
+/// The least limit, however few sessions the policy allows.
 const WAITING_MIN: usize = 16;
 
-/// All who wait.
+/// All connections that are logging in.
 #[derive(Default)]
 pub(super) struct Unauthenticated {
     waiting: Mutex<Waiting>,
@@ -21,21 +21,21 @@ pub(super) struct Unauthenticated {
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// In the order in which they came.
+    /// In order of arrival.
     by_network: HashMap<IpAddr, BTreeMap<u64, CancellationToken>>,
 }
 
-/// One connection's place in the lobby, until it is dropped.
+/// One connection's entry. Dropping it removes the entry.
 pub(super) struct Seat {
     unauthenticated: Arc<Unauthenticated>,
     network: IpAddr,
     number: u64,
-    /// Cancelled where the connection is to go.
+    /// Cancelled when the connection has to close.
     pub(super) shown_out: CancellationToken,
 }
 
 impl Unauthenticated {
-    /// As many may wait as there may be `sessions`.
+    /// As many connections may wait as there may be `sessions`.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr, sessions: u32) -> Seat {
         let most = usize::try_from(sessions)
             .unwrap_or(usize::MAX)
@@ -63,7 +63,7 @@ impl Unauthenticated {
         }
     }
 
-    /// The map holds no invariant that a panic could break.
+    /// The map has no invariant that a panic could break.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,8 +74,8 @@ impl Waiting {
         self.by_network.values().map(BTreeMap::len).sum()
     }
 
-    /// The longest waiting of the network that has most; of networks with as many, the longest
-    /// waiting of all.
+    /// The longest waiting connection of the network that has most; where networks have equally
+    /// many, the longest waiting of all.
     fn pop(&mut self) -> Option<CancellationToken> {
         let first = |seats: &BTreeMap<u64, CancellationToken>| {
             seats.first_key_value().map(|(number, _)| Reverse(*number))
@@ -98,7 +98,7 @@ impl Waiting {
     }
 }
 
-/// Whom an address counts for: a host has 64 bits of IPv6 to itself.
+/// The network that an address counts for: a host has 64 bits of IPv6 to itself.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

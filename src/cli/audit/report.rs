@@ -127,12 +127,30 @@ impl Report {
     }
 
     pub fn lines(&self) -> Vec<String> {
+        let mut lines = self.heading();
+        lines.extend(self.attack_lines());
+        lines.extend(self.sensitivity_lines());
+        lines.extend(self.ledger_lines());
+        lines.extend(
+            self.left_out
+                .iter()
+                .map(|why| format!("Not audited: {why}.")),
+        );
+        lines.push(match self.findings() {
+            0 => "No finding.".to_owned(),
+            1 => "1 finding.".to_owned(),
+            findings => format!("{findings} findings."),
+        });
+        lines
+    }
+
+    fn heading(&self) -> Vec<String> {
         let (trials, unit, judged) = (
             self.trials,
             &self.unit,
             self.asked.first().map_or(0, |asked| asked.judged),
         );
-        let mut lines = vec![
+        vec![
             format!(
                 "Audit of {}, on made-up rows. Protected: one {unit}.",
                 self.policy
@@ -150,14 +168,21 @@ impl Report {
                 self.provable_mu, self.provable_epsilon
             ),
             String::new(),
-            "What an attacker gains from one answer".to_owned(),
-        ];
-        let wide = self
-            .asked
+        ]
+    }
+
+    /// Characters of the longest question.
+    fn question_width(&self) -> usize {
+        self.asked
             .iter()
             .map(|asked| asked.question.chars().count())
             .max()
-            .unwrap_or(0);
+            .unwrap_or(0)
+    }
+
+    fn attack_lines(&self) -> Vec<String> {
+        let width = self.question_width();
+        let mut lines = vec!["What an attacker gains from one answer".to_owned()];
         for asked in &self.asked {
             let Asked {
                 question,
@@ -178,14 +203,19 @@ impl Report {
             };
             let verdict = asked.verdict();
             lines.push(format!(
-                "  {question:wide$}  {noise} noise, charged {currency} {charged:.3}{delta}; found \
+                "  {question:width$}  {noise} noise, charged {currency} {charged:.3}{delta}; found \
                     at least {found:.3} ({share:.0} %): {verdict}"
             ));
         }
-        lines.extend([
+        lines
+    }
+
+    fn sensitivity_lines(&self) -> Vec<String> {
+        let width = self.question_width();
+        let mut lines = vec![
             String::new(),
             "How far one unit moves the exact sums, of what is declared".to_owned(),
-        ]);
+        ];
         for measured in &self.measured {
             let Measured {
                 question,
@@ -196,11 +226,15 @@ impl Report {
             } = measured;
             let verdict = measured.verdict();
             lines.push(format!(
-                "  {question:wide$}  {:.2} % at most, {units} units one at a time: {verdict}",
+                "  {question:width$}  {:.2} % at most, {units} units one at a time: {verdict}",
                 100.0 * share
             ));
         }
-        lines.push(String::new());
+        lines
+    }
+
+    fn ledger_lines(&self) -> Vec<String> {
+        let mut lines = vec![String::new()];
         let answered: Vec<&Attempt> = self
             .refused
             .iter()
@@ -216,31 +250,21 @@ impl Report {
                 .iter()
                 .map(|attempt| format!("  FINDING: answered: {}", attempt.sql)),
         );
-        lines.push(told(
+        lines.push(either(
             self.books,
             "The ledger's sum is that of all charges.",
             "FINDING: the ledger's sum is not that of the charges.",
         ));
-        lines.push(told(
+        lines.push(either(
             self.kept,
             "The refused attempts cost nothing.",
             "FINDING: a refused attempt was charged.",
         ));
-        lines.extend(
-            self.left_out
-                .iter()
-                .map(|why| format!("Not audited: {why}.")),
-        );
-        lines.push(match self.findings() {
-            0 => "No finding.".to_owned(),
-            1 => "1 finding.".to_owned(),
-            findings => format!("{findings} findings."),
-        });
         lines
     }
 }
 
-fn told(holds: bool, well: &str, ill: &str) -> String {
+fn either(holds: bool, well: &str, ill: &str) -> String {
     if holds {
         well.to_owned()
     } else {

@@ -60,24 +60,27 @@ pub struct Stage {
     _scratch: Directory,
 }
 
+async fn start_postgres() -> Result<LocalPostgres, Failure> {
+    let options = Options {
+        database: Some(DATABASE.to_owned()),
+        ..Options::default()
+    };
+    let started = LocalPostgres::start_engine(Server::Native, options).await;
+    started.map_err(|e| {
+        Failure::with_remedy(
+            e,
+            "An audit fills a throw-away PostgreSQL: install its server binaries, or name their \
+            directory by PGVEIL_PG_BIN.",
+        )
+    })
+}
+
 impl Stage {
     pub async fn build(path: &Path) -> Result<Self, Failure> {
         let file = start::read(path)?;
         let source = start::open(&file, &start::database(&file)?).await?;
         let findings = start::findings(&file, &source.policy).await?;
-        let options = Options {
-            database: Some(DATABASE.to_owned()),
-            ..Options::default()
-        };
-        let local = LocalPostgres::start_engine(Server::Native, options)
-            .await
-            .map_err(|e| {
-                Failure::with_remedy(
-                    e,
-                    "An audit fills a throw-away PostgreSQL: install its server \
-                binaries, or name their directory by PGVEIL_PG_BIN.",
-                )
-            })?;
+        let local = start_postgres().await?;
         let config = local.config();
         let mut own = connect(&config)
             .await

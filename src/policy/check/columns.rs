@@ -56,7 +56,7 @@ pub async fn check(
             }
             Some(ColumnRule::Hidden) => continue,
             Some(_) => {}
-            // What nobody named is shown only where it can be read.
+            // A column that the policy does not name is shown only if it can be read.
             None if is_needed
                 || (*shows_other_columns && column.selectable && !column.is_virtual) => {}
             None => continue,

@@ -145,7 +145,7 @@ async fn within<T>(
         .batch_execute(&format!("BEGIN READ ONLY; {PRINTED}"))
         .await?;
     let read = reading.await;
-    // The first error is the one to tell.
+    // The first error is reported.
     let ended = client.batch_execute("ROLLBACK").await;
     let read = read?;
     ended?;

@@ -8,7 +8,7 @@ use crate::policy::error::Findings;
 use crate::policy::file::{ColumnRule, RowsRule, TableRule};
 use crate::policy::{Column, Unit};
 
-/// Fewer ends to choose from are no search.
+/// A search needs at least this many ends to choose from.
 const EDGES_LEAST: usize = 3;
 
 /// The searches of one table: its rows first, then its columns in their order. `at` is its place
@@ -43,61 +43,66 @@ pub fn of(
         let Some(entry) = entries.iter().find(|entry| entry.name == column.name) else {
             continue;
         };
-        let ColumnRule::Searched {
-            place,
-            lower,
-            upper,
-        } = &entry.rule
-        else {
-            continue;
-        };
-        let (name, data_type) = (&column.name, &column.data_type);
-        if !is_searchable(data_type) {
-            findings.error(
-                *place,
-                format!(
-                    "column \"{name}\" is {data_type}; `auto` finds bounds of numbers only, so \
-                    write bounds that need no look at the data"
-                ),
-            );
-            continue;
-        }
-        let Some(known) = table.relation.column(name) else {
-            continue;
-        };
-        let known = &catalog::Column {
-            data_type: data_type.clone(),
-            ..known.clone()
-        };
-        let mut read = |what, literal: &Option<_>| match literal {
-            Some(literal) => constant(known, what, literal, findings).map(Some),
-            None => Some(None),
-        };
-        let (lower, upper) = (
-            read("the lower bound", lower),
-            read("the upper bound", upper),
-        );
-        let (Some(lower), Some(upper)) = (lower, upper) else {
-            continue;
-        };
-        let search = Search {
-            table: at,
-            sought: AutoBound::Bounds {
-                column: position,
-                lower,
-                upper,
-            },
-        };
-        if search.edges(data_type).len() < EDGES_LEAST {
-            findings.error(
-                *place,
-                format!(
-                    "the bound of column \"{name}\" leaves nothing to search; write both bounds"
-                ),
-            );
-            continue;
-        }
-        searches.push(search);
+        let places = (at, position);
+        searches.extend(of_column(table, places, column, &entry.rule, findings));
     }
     searches
+}
+
+/// The search for a column's bounds, where the rule leaves one to it. `at` and `position` are the
+/// table's place in the policy and the column's in the table.
+fn of_column(
+    table: &Listed<'_>,
+    (at, position): (usize, usize),
+    column: &Column,
+    rule: &ColumnRule,
+    findings: &mut Findings,
+) -> Option<Search> {
+    let ColumnRule::Searched {
+        place,
+        lower,
+        upper,
+    } = rule
+    else {
+        return None;
+    };
+    let (name, data_type) = (&column.name, &column.data_type);
+    if !is_searchable(data_type) {
+        findings.error(
+            *place,
+            format!(
+                "column \"{name}\" is {data_type}; `auto` finds bounds of numbers only, so \
+                write bounds that need no look at the data"
+            ),
+        );
+        return None;
+    }
+    let known = &catalog::Column {
+        data_type: data_type.clone(),
+        ..table.relation.column(name)?.clone()
+    };
+    let mut read = |what, literal: &Option<_>| match literal {
+        Some(literal) => constant(known, what, literal, findings).map(Some),
+        None => Some(None),
+    };
+    let (lower, upper) = (
+        read("the lower bound", lower),
+        read("the upper bound", upper),
+    );
+    let search = Search {
+        table: at,
+        sought: AutoBound::Bounds {
+            column: position,
+            lower: lower?,
+            upper: upper?,
+        },
+    };
+    if search.edges(data_type).len() < EDGES_LEAST {
+        findings.error(
+            *place,
+            format!("the bound of column \"{name}\" leaves nothing to search; write both bounds"),
+        );
+        return None;
+    }
+    Some(search)
 }

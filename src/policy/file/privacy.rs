@@ -21,17 +21,7 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
     let Some(mut fields) = Fields::open(node, "privacy", findings) else {
         return (None, Owner::default());
     };
-    let unit = fields
-        .required("unit", "unit: person", findings)
-        .and_then(|node| {
-            read::scalar(
-                node,
-                "privacy.unit",
-                "a word for one person or thing that is protected",
-                findings,
-            )
-        })
-        .map(|(text, _)| text.to_owned());
+    let unit = unit(&mut fields, findings);
     let accounting = match fields.optional("accounting") {
         None => Some(Accounting::Gdp),
         Some(node) => accounting(node, findings),
@@ -48,16 +38,9 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
         None => Some(PerQuery::new(0.1, 1.0, None)),
         Some(node) => per_query(node, findings),
     };
-    let threshold_share = match fields.optional("threshold_share") {
-        None => Some(0.005),
-        Some(node) => read::number(
-            node,
-            "privacy.threshold_share",
-            "a number above 0 and below 1",
-            |x| x > 0.0 && x < 1.0,
-            findings,
-        ),
-    };
+    let threshold_share = fields
+        .optional("threshold_share")
+        .map_or(Some(0.005), |node| threshold_share(node, findings));
     let data_version = match fields.optional("data_version") {
         None => Some("1".to_owned()),
         Some(node) => data_version(node, findings),
@@ -99,6 +82,23 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
         })
     };
     (whole(), owner)
+}
+
+fn threshold_share(node: &Node, findings: &mut Findings) -> Option<f64> {
+    read::number(
+        node,
+        "privacy.threshold_share",
+        "a number above 0 and below 1",
+        |x| x > 0.0 && x < 1.0,
+        findings,
+    )
+}
+
+fn unit(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<String> {
+    let node = fields.required("unit", "unit: person", findings)?;
+    let what = "a word for one person or thing that is protected";
+    let (text, _) = read::scalar(node, "privacy.unit", what, findings)?;
+    Some(text.to_owned())
 }
 
 /// A budget that is too small for its accounting buys nothing.

@@ -10,8 +10,8 @@ use crate::policy::yaml::read;
 use crate::policy::yaml::read::{Environment, Fields};
 use crate::policy::yaml::tree::Node;
 use crate::policy::{
-    Ceilings, Certificate, Renew, Role, RoleReuse, Secret, SessionSettings, WISHES, path_names,
-    path_of,
+    Budget, Ceilings, Certificate, Renew, Role, RoleReuse, Secret, SessionSettings, WISHES,
+    path_names, path_of,
 };
 
 /// What the rest of the file allows to roles.
@@ -59,26 +59,8 @@ fn role(
 ) -> Option<(Role, Location)> {
     let owner = &allowed.owner;
     let mut fields = Fields::open(node, "a role", findings)?;
-    let name = fields
-        .required("name", "name: analyst", findings)
-        .and_then(|node| {
-            read::scalar(
-                node,
-                "the name of a role",
-                "a name of at most 63 bytes",
-                findings,
-            )
-            .map(|(text, _)| (node, text))
-        });
-    if let Some((node, name)) = name
-        && (name.len() > 63 || name.contains(char::is_control))
-    {
-        findings.error(
-            node.place,
-            "the name of a role must have at most 63 bytes and no control characters",
-        );
-    }
-    let who = name.map_or("a role".to_owned(), |(_, name)| format!("role \"{name}\""));
+    let name = role_name(&mut fields, findings);
+    let who = name.map_or("a role".to_owned(), |name| format!("role \"{name}\""));
     let verifier = fields
         .required(
             "password",
@@ -115,37 +97,11 @@ fn role(
         settings(node, &who, &allowed.ceilings, findings)
     });
     fields.done(findings);
-    if let Some((node, (_, Renew::Weekly | Renew::Monthly))) = budget {
-        findings.warning(
-            node.place,
-            format!(
-                "the budget of {who} is renewed: what it learns adds up period by period, and \
-                only the owner's total (privacy.budget) ends it"
-            ),
-        );
-    }
-    if let Some((node, (budget, _))) = budget {
-        privacy::spendable(
-            node.place,
-            &format!("the budget of {who}"),
-            budget,
-            owner,
-            findings,
-        );
-    }
-    if let (Some((node, (budget, _))), Some(total)) = (budget, owner.budget)
-        && (budget.epsilon > total.epsilon || budget.delta > total.delta)
-    {
-        findings.error(
-            node.place,
-            format!(
-                "the budget of {who} is more than the owner's whole budget (privacy.budget), \
-                which covers every role together"
-            ),
-        );
+    if let Some((node, (budget, renew))) = budget {
+        check_budget(node.place, &who, budget, renew, owner, findings);
     }
     let role = Role {
-        name: name?.1.to_owned(),
+        name: name?.to_owned(),
         verifier: verifier?,
         certificate: certificate?,
         budget: budget?.1.0,
@@ -155,6 +111,62 @@ fn role(
         search_path,
     };
     Some((role, chosen.map_or(node.place, |node| node.place)))
+}
+
+fn role_name<'n>(fields: &mut Fields<'n>, findings: &mut Findings) -> Option<&'n str> {
+    let node = fields.required("name", "name: analyst", findings)?;
+    let (name, _) = read::scalar(
+        node,
+        "the name of a role",
+        "a name of at most 63 bytes",
+        findings,
+    )?;
+    if name.len() > 63 || name.contains(char::is_control) {
+        findings.error(
+            node.place,
+            "the name of a role must have at most 63 bytes and no control characters",
+        );
+    }
+    Some(name)
+}
+
+/// Whether the budget can buy anything, and fits into the owner's.
+fn check_budget(
+    place: Location,
+    who: &str,
+    budget: Budget,
+    renew: Renew,
+    owner: &Owner,
+    findings: &mut Findings,
+) {
+    match renew {
+        Renew::Never => {}
+        Renew::Weekly | Renew::Monthly => findings.warning(
+            place,
+            format!(
+                "the budget of {who} is renewed: what it learns adds up period by period, and \
+                only the owner's total (privacy.budget) ends it"
+            ),
+        ),
+    }
+    privacy::spendable(
+        place,
+        &format!("the budget of {who}"),
+        budget,
+        owner,
+        findings,
+    );
+    if let Some(total) = owner.budget
+        && (budget.epsilon > total.epsilon || budget.delta > total.delta)
+    {
+        findings.error(
+            place,
+            format!(
+                "the budget of {who} is more than the owner's whole budget (privacy.budget), \
+                which covers every role together"
+            ),
+        );
+    }
 }
 
 /// What sessions of the role start with:

@@ -7,7 +7,7 @@ use crate::policy::error::{At, Findings, Location};
 /// Looks up environment variables; tests hand in their own.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The entries of one map; `done` reports those that nobody asked for.
+/// The entries of one map. `done` reports the keys that no reader asked for.
 pub struct Fields<'a> {
     what: String,
     place: Location,

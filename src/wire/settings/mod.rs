@@ -142,7 +142,7 @@ impl Settings {
         all
     }
 
-    /// The settings a client is told of by ParameterStatus, in order.
+    /// The settings that ParameterStatus reports, in order.
     pub(super) fn reported(&self) -> Vec<(&'static str, String)> {
         KNOWN
             .iter()

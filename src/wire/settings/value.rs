@@ -110,7 +110,7 @@ fn integer(name: &str, value: &str, min: i64, max: i64) -> Result<String, Refusa
     ))
 }
 
-/// `1500`, `1500ms`, `2s`, `1min`, `1h`, `1d`; zero is none.
+/// `1500`, `1500ms`, `2s`, `1min`, `1h`, `1d`. Zero means no limit.
 pub(super) fn milliseconds(value: &str) -> Option<u64> {
     let value = value.trim();
     let digits = value

@@ -1,0 +1,259 @@
+//! Plans a question for a role: `plan()`, and the cache and limits around it.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::plan_cache::PlanKey;
+use super::planning_limit::{Size, aside};
+use super::search_payment;
+use super::{Engine, Requester, internal};
+use crate::analyze::{PlanningEffort, analyze};
+use crate::catalog::Server;
+use crate::error::Error;
+use crate::ledger::Balances;
+use crate::mechanism::{AccountState, Loss};
+use crate::parse::Query;
+use crate::policy::{FROM_1970_US, Policy, Table};
+use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::{Constants, Session, resolve};
+use crate::rewrite::{Plan, Terms, rewrite};
+
+/// What planning one statement takes at most, besides the statement itself.
+const PLANNING_BYTES: usize = 200 << 20;
+
+/// Plans a query: pure, no I/O, no clock, no randomness.
+///
+/// # Errors
+/// One variant for each stage. Every text depends on the SQL, the policy and the terms only.
+pub fn plan(
+    query: &Query,
+    policy: &Policy,
+    search_path: &[String],
+    constants: &Constants,
+    terms: &Terms,
+) -> Result<Plan, Error> {
+    plan_within(
+        query,
+        policy,
+        search_path,
+        constants,
+        terms,
+        &Arc::default(),
+    )
+}
+
+/// [`plan`], refused with 54001 where it takes more work than `effort` has left.
+fn plan_within(
+    query: &Query,
+    policy: &Policy,
+    search_path: &[String],
+    constants: &Constants,
+    terms: &Terms,
+    effort: &Arc<PlanningEffort>,
+) -> Result<Plan, Error> {
+    crate::parse::with_room(|| {
+        let resolved = resolve(query, policy, search_path, constants).map_err(Error::Resolve)?;
+        let analyzed =
+            analyze(resolved, policy, &terms.session_settings, effort).map_err(Error::Analyze)?;
+        rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)
+    })
+}
+
+impl Engine {
+    /// Plans for a role as its accounts stand now, or finds the plan of an equal question. Free,
+    /// except that a role pays once for what the policy's searches found.
+    ///
+    /// # Errors
+    /// As [`plan`]; 53400 where the role cannot pay for the policy's searches; 22023 for an
+    /// epsilon above the policy's ceiling.
+    pub async fn plan(
+        &self,
+        requester: &Requester,
+        query: &Query,
+    ) -> Result<(Arc<Plan>, Balances), Error> {
+        let planned = self.find_or_plan(requester, query).await;
+        // An error may reveal what was found as well.
+        if !planned
+            .as_ref()
+            .is_ok_and(|(plan, _)| search_payment::tells_nothing(plan))
+        {
+            self.admitted(&requester.role).await?;
+        }
+        planned.and_then(|(plan, balances)| self.check_mirrored(&plan).map(|()| (plan, balances)))
+    }
+
+    /// Refuses a plan that reads, in the shadow, a public table whose rows were not copied.
+    pub(super) fn check_mirrored(&self, plan: &Plan) -> Result<(), Error> {
+        let Some(id) = plan
+            .public_tables()
+            .iter()
+            .find(|id| self.mirrored.get(id) == Some(&None))
+        else {
+            return Ok(());
+        };
+        let Table { schema, name, .. } = &self.policy.tables[id.0];
+        Err(Error::Resolve(
+            Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!(
+                    "public table {schema}.{name} has more rows than the policy's \
+                    limits.mirror_rows"
+                ),
+            )
+            .detail(
+                "Alone, and beside released values, public tables are answered from a \
+                    copy.",
+            )
+            .hint(
+                "Join it to the private rows, or ask the data owner to raise \
+                    limits.mirror_rows.",
+            ),
+        ))
+    }
+
+    async fn find_or_plan(
+        &self,
+        requester: &Requester,
+        query: &Query,
+    ) -> Result<(Arc<Plan>, Balances), Error> {
+        requester
+            .session_settings
+            .within(&self.policy)
+            .map_err(Error::Rewrite)?;
+        let balances = self
+            .ledger
+            .balances(&requester.role)
+            .await
+            .map_err(|e| internal("ledger", &e))?;
+        let role = AccountState {
+            cap: balances.role.cap,
+            spent: balances.role.spent,
+        };
+        // Only the cap of the owner's account: EXPLAIN shows the choice of noise, which must not
+        // depend on what other roles have spent.
+        let owner = AccountState {
+            cap: balances.owner.cap,
+            spent: Loss::ZERO,
+        };
+        let key = self.plan_key(requester, query, vec![role, owner]);
+        let free = || {
+            self.plans
+                .find(&self.plan_key(requester, query, Vec::new()))
+        };
+        if let Some(plan) = free().or_else(|| self.plans.find(&key)) {
+            return Ok((plan, balances));
+        }
+        let plan = Arc::new(self.plan_in_turn(requester, query, &key).await?);
+        self.plans.keep(key, &plan);
+        Ok((plan, balances))
+    }
+
+    /// Plans a short statement at once where that is little work. More work waits for the role's
+    /// turn, however short the text, and its memory counts towards the common budget.
+    async fn plan_in_turn(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        key: &PlanKey,
+    ) -> Result<Plan, Error> {
+        let plan = |effort: &Arc<PlanningEffort>| {
+            plan_within(
+                query,
+                &self.policy,
+                &requester.search_path,
+                &key.constants,
+                &key.terms,
+                effort,
+            )
+        };
+        if Size::of(query) == Size::Small {
+            let effort = Arc::new(PlanningEffort::small());
+            // Other tasks of this thread do not wait for it.
+            let planned = aside(|| plan(&effort));
+            if !effort.is_spent() {
+                return planned;
+            }
+        }
+        let permit = self.planning_limit.turn(&requester.role, Size::Large).await;
+        let _held = requester.share.hold(PLANNING_BYTES).map_err(Error::Parse)?;
+        permit.work(|| plan(&Arc::default()))
+    }
+
+    /// The plan of a question that was planned before and costs nothing, whatever the accounts
+    /// hold.
+    pub(super) fn find_free_plan(&self, requester: &Requester, query: &Query) -> Option<Arc<Plan>> {
+        requester.session_settings.within(&self.policy).ok()?;
+        self.plans
+            .find(&self.plan_key(requester, query, Vec::new()))
+            .filter(|plan| search_payment::tells_nothing(plan) && self.check_mirrored(plan).is_ok())
+    }
+
+    pub(super) fn delta(&self, role: &str) -> f64 {
+        self.policy
+            .role(role)
+            .map_or(self.policy.privacy.budget.delta, |r| r.budget.delta)
+    }
+
+    fn plan_key(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        accounts: Vec<AccountState>,
+    ) -> PlanKey {
+        let epsilon = requester
+            .session_settings
+            .epsilon
+            .unwrap_or(self.policy.privacy.epsilon_default);
+        let terms = Terms {
+            epsilon,
+            delta: self.delta(&requester.role),
+            accounts,
+            session_settings: requester.session_settings,
+        };
+        let constants = Constants {
+            session: self.session(requester),
+            ..constants(requester, &self.policy)
+        };
+        PlanKey::new(query, &requester.search_path, constants, terms)
+    }
+
+    /// What functions such as `version()` and `pg_backend_pid()` answer in this session.
+    pub(super) fn session(&self, requester: &Requester) -> Session {
+        let Server {
+            version, started, ..
+        } = &self.server;
+        Session {
+            process: requester.process,
+            database: self.database.clone(),
+            version: version.clone(),
+            started: started.clone(),
+        }
+    }
+}
+
+/// The session's constants. The clock is read once for each statement and rounded down to the
+/// policy's `time_grain`.
+pub fn constants(requester: &Requester, policy: &Policy) -> Constants {
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_micros();
+    let grain = policy
+        .time_grain
+        .map_or(1, |grain| grain.as_micros().max(1));
+    let since_1970 = since_1970 - since_1970 % grain;
+    let zone = requester.setting("TimeZone").unwrap_or("UTC");
+    let is_utc = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(zone));
+    Constants {
+        now: i64::try_from(since_1970).unwrap_or(i64::MAX) - FROM_1970_US,
+        role: requester.role.clone(),
+        session: Session::default(),
+        is_utc,
+        signs_each: requester
+            .setting("IntervalStyle")
+            .is_none_or(|style| !style.eq_ignore_ascii_case("sql_standard")),
+        prints_plainly: requester.prints_plainly(),
+    }
+}

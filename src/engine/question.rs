@@ -1,0 +1,301 @@
+//! One question from its text to its answer: classify, bind, plan, run, finish.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::middle_queries::MiddleQueries;
+use super::planning_limit::{Size, aside};
+use super::run::Answered;
+use super::service::Answer;
+use super::statement_log::Tally;
+use super::timing::Timing;
+use super::{
+    Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, explain, internal,
+    notice, preview, shadow_error, system_catalog,
+};
+use crate::error::Error;
+use crate::finish;
+use crate::ledger::Verdict;
+use crate::parse::{Bound, Query, parameter_type};
+use crate::policy::Notices;
+use crate::refusal::Refusal;
+use crate::resolve::check_dotted;
+use crate::rewrite::Plan;
+use crate::shadow::{ShadowError, Weighed};
+
+/// A statement before it is planned.
+enum Opened {
+    /// One about the catalogs, as the shadow runs it.
+    Catalogs(Query),
+    /// Any other, with the types that PostgreSQL gives it.
+    Question(Query, Description),
+}
+
+/// A question that is ready to be paid for.
+struct PlannedQuestion {
+    query: Query,
+    description: Description,
+    plan: Arc<Plan>,
+    /// It shows rows, and the policy answers with their columns only.
+    is_preview: bool,
+}
+
+impl Engine {
+    /// The query with its parameters as constants of their types, which PostgreSQL itself reads;
+    /// and the memory that the constants take.
+    pub(super) async fn bind(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        parameters: &[u32],
+        arguments: &[Argument],
+    ) -> Result<(Query, HeldMemory), Error> {
+        if parameters.len() != arguments.len() {
+            let counts = format!(
+                "bind message supplies {} parameters, but the statement requires {}",
+                arguments.len(),
+                parameters.len()
+            );
+            return Err(Error::Parse(Refusal::new("08P01", counts)));
+        }
+        if parameters.is_empty() {
+            return Ok((query.clone(), requester.share.begin()));
+        }
+        let texts = self
+            .shadow
+            .normalize_arguments(requester, parameters, arguments)
+            .await
+            .map_err(shadow_error)?;
+        let bytes: usize = texts.iter().flatten().map(String::len).sum();
+        let held = requester.share.hold(COPIES * bytes).map_err(Error::Parse)?;
+        let bound = parameters
+            .iter()
+            .zip(texts)
+            .map(|(oid, text)| {
+                Ok(Bound {
+                    data_type: parameter_type(*oid)?,
+                    text,
+                })
+            })
+            .collect::<Result<Vec<_>, _>>();
+        let bound = bound.map_err(Error::Parse)?;
+        let permit = self
+            .planning_limit
+            .turn(&requester.role, Size::of(query).max(Size::of_bytes(bytes)))
+            .await;
+        permit
+            .work(|| query.bind(&bound))
+            .map(|query| (query, held))
+            .map_err(Error::Parse)
+    }
+
+    /// Separates statements about the catalogs from questions, which PostgreSQL describes.
+    async fn classify(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        parameters: &[u32],
+    ) -> Result<Opened, Error> {
+        let size = Size::of(query);
+        let permit = self.planning_limit.turn(&requester.role, size).await;
+        let query = permit.work(|| {
+            let query = query.within(&self.database);
+            check_dotted(&query, self.shadow.callable()).map_err(Error::Resolve)?;
+            let statement = self.catalogs(requester, &query)?;
+            let sql = query.to_sql();
+            Ok::<_, Error>((query, sql, statement))
+        });
+        let (query, sql) = match query? {
+            (_, _, Some(statement)) => return Ok(Opened::Catalogs(statement)),
+            (query, sql, None) => (query, sql),
+        };
+        match self.shadow.describe(requester, &sql, parameters).await {
+            Ok(description) => Ok(Opened::Question(query, description)),
+            Err(error) => {
+                let permit = self.planning_limit.turn(&requester.role, size).await;
+                Err(permit.work(|| error_in_text(&query, error)))
+            }
+        }
+    }
+
+    pub(super) async fn describe_question(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        parameters: &[u32],
+    ) -> Result<Description, Error> {
+        let (query, description) = match self.classify(requester, query, parameters).await? {
+            Opened::Catalogs(statement) => {
+                return self
+                    .describe_catalogs(requester, &statement, parameters)
+                    .await;
+            }
+            Opened::Question(query, description) => (query, description),
+        };
+        if !query.has_parameters() {
+            // Parse already refuses what cannot be answered.
+            self.plan_or_preview(requester, &query).await?;
+        }
+        Ok(description)
+    }
+
+    pub(super) async fn answer_question(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        values: (&[u32], &[Argument], &[Format]),
+        pace: &Timing,
+        tally: &Tally,
+    ) -> Result<(Answer, Verdict), Error> {
+        let mut laps = self.metrics.laps();
+        // Nothing of the question is charged yet (what a role pays once for searches stays paid),
+        // and no private row was read.
+        let planned = tokio::select! {
+            planned = self.plan_question(requester, query, values) => planned?,
+            () = pace.asked().cancelled() => return Err(Error::Cancelled),
+        };
+        let planned = match planned {
+            ControlFlow::Break(answered) => return Ok(answered),
+            ControlFlow::Continue(planned) => planned,
+        };
+        let PlannedQuestion {
+            query,
+            description,
+            plan,
+            is_preview,
+        } = planned;
+        laps.lap("plan");
+        let answered = pace
+            .run(self.run_plan(requester, &plan, pace, tally))
+            .await?;
+        laps.lap("release");
+        let views = self.views(requester, &plan).await?;
+        let statement =
+            aside(|| finish::finish(&plan, &answered.released, &views)).map_err(Error::Rewrite)?;
+        let (_, _, formats) = values;
+        let Weighed { rows, held } = tokio::select! {
+            weighed = self.shadow.run(requester, &statement, &description, formats) => {
+                weighed.map_err(shadow_error)?
+            }
+            () = pace.asked().cancelled() => return Err(Error::Cancelled),
+        };
+        laps.lap("finish");
+        let mut notices = self.notices(requester, &query, &plan, &answered).await?;
+        notices.extend(is_preview.then(preview::notice));
+        let verdict = if !plan.loss().is_zero() && answered.paid.is_zero() {
+            Verdict::Reused
+        } else {
+            Verdict::Answered
+        };
+        let warnings = self.of_changed_rows(&plan);
+        let answer = Answer {
+            columns: description.columns,
+            rows,
+            notices,
+            warnings,
+            held,
+        };
+        Ok((answer, verdict))
+    }
+
+    /// The plan of a question, or the answer to a statement about the catalogs.
+    async fn plan_question(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        (parameters, arguments, formats): (&[u32], &[Argument], &[Format]),
+    ) -> Result<ControlFlow<(Answer, Verdict), PlannedQuestion>, Error> {
+        let (query, description) = match self.classify(requester, query, parameters).await? {
+            Opened::Catalogs(statement) => {
+                let answer = self
+                    .answer_catalogs(requester, &statement, parameters, arguments, formats)
+                    .await?;
+                return Ok(ControlFlow::Break((answer, Verdict::Answered)));
+            }
+            Opened::Question(query, description) => (query, description),
+        };
+        let (bound, _held) = self.bind(requester, &query, parameters, arguments).await?;
+        let (plan, is_preview) = self.plan_or_preview(requester, &bound).await?;
+        self.check_shape(requester, &plan, &description).await?;
+        Ok(ControlFlow::Continue(PlannedQuestion {
+            query,
+            description,
+            plan,
+            is_preview,
+        }))
+    }
+
+    async fn notices(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        plan: &Plan,
+        answered: &Answered,
+    ) -> Result<Vec<String>, Error> {
+        let level = requester.session_settings.notices;
+        let mut notices = Vec::new();
+        if level == Notices::Off {
+            return Ok(notices);
+        }
+        if !plan.loss().is_zero() {
+            let balances = self
+                .ledger
+                .balances(&requester.role)
+                .await
+                .map_err(|e| internal("ledger", &e))?;
+            let owner = (self.delta(&requester.role), &self.policy);
+            notices.extend(notice::of_answer(plan, answered, level, &balances, owner));
+        }
+        notices.extend(notice::of_clock(plan, query, &self.policy));
+        Ok(notices)
+    }
+
+    pub(super) async fn explain_question(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        (parameters, arguments): (&[u32], &[Argument]),
+        json: bool,
+    ) -> Result<Vec<String>, Error> {
+        let (query, description) = match self.classify(requester, query, parameters).await? {
+            Opened::Catalogs(statement) => {
+                self.describe_catalogs(requester, &statement, parameters)
+                    .await?;
+                return Ok(system_catalog::explain(json));
+            }
+            Opened::Question(query, description) => (query, description),
+        };
+        let (query, _held) = self.bind(requester, &query, parameters, arguments).await?;
+        let (plan, balances) = self.plan(requester, &query).await?;
+        self.check_shape(requester, &plan, &description).await?;
+        let recalled = self
+            .recall(
+                requester,
+                &plan,
+                &mut MiddleQueries::new(self, requester, &plan),
+            )
+            .await?;
+        let explain = if json { explain::json } else { explain::text };
+        Ok(explain(
+            &plan,
+            &requester.session_settings,
+            &explain::Due::of(&plan, recalled),
+            &balances.role,
+            (self.delta(&requester.role), &self.policy),
+        ))
+    }
+}
+
+/// An error in the analyst's own statement. PostgreSQL read our printing of it, so the position is
+/// translated to the analyst's text.
+pub(super) fn error_in_text(query: &Query, error: ShadowError) -> Error {
+    match error {
+        ShadowError::Refusal(refusal) => {
+            let place = refusal
+                .position
+                .and_then(|printed| crate::parse::with_room(|| query.place_of_printed(printed)));
+            Error::Shadow(refusal.at(place))
+        }
+        other => shadow_error(other),
+    }
+}
