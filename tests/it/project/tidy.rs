@@ -332,7 +332,7 @@ fn functions_stay_short() {
     // clippy counts; this holds it to the count.
     assert_eq!(
         std::fs::read_to_string("clippy.toml").unwrap().trim(),
-        "too-many-lines-threshold = 200"
+        "too-many-lines-threshold = 70"
     );
     assert!(
         std::fs::read_to_string("Cargo.toml")
