@@ -34,6 +34,8 @@ impl Step {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
             bar.set_style(style);
         }
+        // Drawn at once: a short step may end before the first tick.
+        bar.tick();
         bar.enable_steady_tick(TICK);
         Self {
             bar: Some(bar),
