@@ -172,7 +172,7 @@ fn kill_a_victim(binaries: Option<&str>) -> std::path::PathBuf {
     command
         .args([
             "--exact",
-            "postgres::native_is_gone_after_sigkill_of_its_parent",
+            "operations::postgres::native_is_gone_after_sigkill_of_its_parent",
         ])
         .env("PGVEIL_VICTIM", &note);
     command.envs(binaries.map(|binaries| ("PGVEIL_PG_BIN", binaries)));
