@@ -189,6 +189,7 @@ fn high_water() -> u64 {
     line("VmHWM:").unwrap_or(0)
 }
 
+#[allow(clippy::too_many_lines, reason = "one step after another")]
 fn main() {
     let number = |name: &str, usual: u64| {
         std::env::var(name)

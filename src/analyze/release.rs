@@ -132,13 +132,16 @@ fn labelled(
     })
 }
 
+/// Keys with their rules, and the combinations that they occur in.
+type RuledKeys = (Vec<(Expr, KeyRule)>, Vec<KeyCombinations>);
+
 /// The rule of each key, and which combinations of listed values occur.
 fn rule_keys(
     ruled: &keys::Keys<'_>,
     release: &Release,
     input: &Relation,
     keeps_public_rows: bool,
-) -> Result<(Vec<(Expr, KeyRule)>, Vec<KeyCombinations>), Refusal> {
+) -> Result<RuledKeys, Refusal> {
     let mut keys = Vec::new();
     for key in &release.keys {
         let rule = ruled

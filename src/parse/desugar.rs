@@ -73,10 +73,7 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
             }
             // A label to the parser; to PostgreSQL, one only behind AS.
             Some((keyword, name))
-                if wants_as(keyword)
-                    && ends_a_value(&before)
-                    && ends_an_item(&next)
-                    && word(&earlier).is_none_or(|(k, _)| k != Keyword::INTERVAL) =>
+                if wants_as(keyword) && is_label_place(&earlier, &before, &next) =>
             {
                 return Err(syntax_error(name, span).hint("Write AS before this label."));
             }
@@ -123,6 +120,12 @@ fn syntax_error(word: &str, span: Span) -> Refusal {
 fn wants_as(keyword: Keyword) -> bool {
     use Keyword as K;
     [K::YEAR, K::MONTH, K::DAY, K::HOUR, K::MINUTE, K::SECOND].contains(&keyword)
+}
+
+/// Behind a value that is no interval's, at the end of an item of a SELECT list.
+fn is_label_place(earlier: &Token, before: &Token, next: &Token) -> bool {
+    let is_interval = word(earlier).is_some_and(|(k, _)| k == Keyword::INTERVAL);
+    ends_a_value(before) && !is_interval && ends_an_item(next)
 }
 
 /// What follows an item of a SELECT list.
@@ -285,6 +288,7 @@ mod tests {
     use sqlparser::tokenizer::Tokenizer;
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "one table of cases")]
     fn phrases_are_written_out() {
         for (sql, wanted) in [
             ("a ISNULL", "a IS NULL"),

@@ -1,5 +1,10 @@
 //! Integration tests: one binary, one module a subject.
 
+#![allow(
+    clippy::too_many_lines,
+    reason = "a test tells one story from its beginning to its end"
+)]
+
 mod clients;
 mod fixture;
 mod harness;

@@ -344,6 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "one table of cases")]
     fn intervals_are_read_as_postgresql_reads_them() {
         let parts = |months, days, micros| {
             Some(Scalar::Interval {

@@ -263,6 +263,7 @@ fn prepared_statements_are_read() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one table of cases")]
 fn copy_options_are_those_of_postgresql() {
     let style = |delimiter, null: &str, has_header| Style {
         delimiter,

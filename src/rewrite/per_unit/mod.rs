@@ -342,6 +342,7 @@ fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
 }
 
 /// One aggregate over the rows of a group, or of the window `over`.
+#[allow(clippy::too_many_lines, reason = "one arm for each aggregate")]
 fn aggregate_call(
     aggregate: &Aggregate,
     expressions: &Expressions<'_>,
