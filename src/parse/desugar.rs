@@ -287,8 +287,8 @@ mod tests {
     use sqlparser::dialect::PostgreSqlDialect;
     use sqlparser::tokenizer::Tokenizer;
 
-    #[test]
     #[allow(clippy::too_many_lines, reason = "one table of cases")]
+    #[test]
     fn phrases_are_written_out() {
         for (sql, wanted) in [
             ("a ISNULL", "a IS NULL"),

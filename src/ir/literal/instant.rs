@@ -238,8 +238,8 @@ fn digits(text: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
-    #[test]
     #[allow(clippy::too_many_lines, reason = "one table of cases")]
+    #[test]
     fn iso_timestamps_are_read_as_postgresql_reads_them() {
         let hour = 3_600_000_000;
         for (text, wanted, in_zone) in [

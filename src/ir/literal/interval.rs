@@ -343,8 +343,8 @@ pub fn reach(months: i32, days: i32, micros: i64) -> f64 {
 mod tests {
     use super::*;
 
-    #[test]
     #[allow(clippy::too_many_lines, reason = "one table of cases")]
+    #[test]
     fn intervals_are_read_as_postgresql_reads_them() {
         let parts = |months, days, micros| {
             Some(Scalar::Interval {

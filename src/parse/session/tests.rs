@@ -262,8 +262,8 @@ fn prepared_statements_are_read() {
     );
 }
 
-#[test]
 #[allow(clippy::too_many_lines, reason = "one table of cases")]
+#[test]
 fn copy_options_are_those_of_postgresql() {
     let style = |delimiter, null: &str, has_header| Style {
         delimiter,

@@ -131,4 +131,5 @@ SELECT count(*) FROM nls.women WHERE time(1) '10:00:00.55' > '10:00';
 SELECT count(*) FROM nls.women WHERE timestamp(0) '2020-01-01 00:00:00.6' > now();
 SELECT count(*) FROM nls.women WHERE timestamptz(0) '2020-01-01 00:00:00.6+00' > now();
 SELECT count(*) FROM nls.women WHERE timestamp(0) with time zone '2020-01-01 00:00:00.6+00' > now();
-SELECT count(*) FROM nls.women WHERE greatest(race::bpchar, 'b') LIKE 'b%'
+SELECT count(*) FROM nls.women WHERE greatest(race::bpchar, 'b') LIKE 'b%';
+SELECT count(*) FROM nls.women WHERE birth_year == 1950;

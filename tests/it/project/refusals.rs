@@ -199,6 +199,9 @@ fn escaped(characters: &mut std::str::Chars<'_>) -> Option<char> {
     Some(c)
 }
 
+/// How the message of `Refusal::private_rows` begins.
+const PRIVATE_ROWS: &str = "rows of a private table are not shown";
+
 /// The message of each constructor of a refusal that is written out, as a template.
 fn written() -> Vec<String> {
     let mut sources = Vec::new();
@@ -209,7 +212,12 @@ fn written() -> Vec<String> {
     for path in sources.iter().filter(|path| !path.ends_with("tests.rs")) {
         let source = std::fs::read_to_string(path).unwrap();
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
-        for constructor in ["Refusal::new(", "Refusal::unsupported(", "Refusal::denied("] {
+        for constructor in [
+            "Refusal::new(",
+            "Refusal::unsupported(",
+            "Refusal::denied(",
+            "Refusal::private_rows(",
+        ] {
             let calls = source
                 .match_indices(constructor)
                 .map(|(at, _)| literals(&source[at + constructor.len()..]));
@@ -220,9 +228,14 @@ fn written() -> Vec<String> {
                         .chars()
                         .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
             };
-            messages.extend(
-                calls.filter_map(|literals| literals.into_iter().find(|text| !is_state(text))),
-            );
+            let texts =
+                calls.filter_map(|literals| literals.into_iter().find(|text| !is_state(text)));
+            let whole = |text: String| match (constructor, text.as_str()) {
+                ("Refusal::private_rows(", "") => PRIVATE_ROWS.to_owned(),
+                ("Refusal::private_rows(", advice) => format!("{PRIVATE_ROWS}; {advice}"),
+                _ => text,
+            };
+            messages.extend(texts.map(whole));
         }
     }
     messages.sort();
