@@ -338,15 +338,10 @@ impl Service for Engine {
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
         let (pace, tally) = (Timing::new(self.policy.quantum, cancel), Tally::new());
-        let answered = self
-            .answer_question(
-                requester,
-                query,
-                (parameters, arguments, formats),
-                &pace,
-                &tally,
-            )
-            .await;
+        // Boxed: a session's future holds this one, and both are polled on one stack.
+        let values = (parameters, arguments, formats);
+        let answered =
+            Box::pin(self.answer_question(requester, query, values, &pace, &tally)).await;
         let verdict = answered
             .as_ref()
             .map_or(Verdict::Answered, |(_, verdict)| *verdict);

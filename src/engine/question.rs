@@ -151,7 +151,7 @@ impl Engine {
         // Nothing of the question is charged yet (what a role pays once for searches stays paid),
         // and no private row was read.
         let planned = tokio::select! {
-            planned = self.plan_question(requester, query, values) => planned?,
+            planned = Box::pin(self.plan_question(requester, query, values)) => planned?,
             () = pace.asked().cancelled() => return Err(Error::Cancelled),
         };
         let planned = match planned {
@@ -166,7 +166,7 @@ impl Engine {
         } = planned;
         laps.lap("plan");
         let answered = pace
-            .run(self.run_plan(requester, &plan, pace, tally))
+            .run(Box::pin(self.run_plan(requester, &plan, pace, tally)))
             .await?;
         laps.lap("release");
         let views = self.views(requester, &plan).await?;
@@ -215,7 +215,7 @@ impl Engine {
             Opened::Question(query, description) => (query, description),
         };
         let (bound, _held) = self.bind(requester, &query, parameters, arguments).await?;
-        let (plan, is_preview) = self.plan_or_preview(requester, &bound).await?;
+        let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound)).await?;
         self.check_shape(requester, &plan, &description).await?;
         Ok(ControlFlow::Continue(PlannedQuestion {
             query,

@@ -14,19 +14,12 @@ pub(crate) mod syntax;
 
 pub use expression::{Constants, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use names::attribute_call::check_dotted;
+pub use outer::query::is_preview;
+pub use session_functions::Session;
 pub use syntax::{empty_select, plain_table, unnested};
 
-pub use outer::query::is_preview;
-
-use crate::ir::ColumnId;
-use crate::ir::ColumnInfo;
-use crate::ir::MiddleQuery;
-use crate::ir::Query;
-use crate::ir::Release;
-use crate::ir::TableId;
-pub use session_functions::Session;
-
 use crate::catalog::Type;
+use crate::ir::{ColumnId, ColumnInfo, MiddleQuery, Query, Release, TableId};
 use crate::parse;
 use crate::policy::{Policy, ViewKind};
 use crate::refusal::Refusal;
