@@ -1,8 +1,7 @@
 //! Fan-out: public rows that every private row is paired with, whatever it holds. The time that a
 //! pair takes is multiplied by their number.
 
-use crate::ir::functions::Function;
-use crate::ir::{ColumnId, ConstantId, Expr, Node, Relation, TableId};
+use crate::ir::{ColumnId, ConstantId, Expr, Relation, TableId};
 
 /// Public rows of a join, or of EXISTS, that no equality with the private row selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,18 +115,8 @@ impl<'a> Met<'a> {
     }
 
     fn equate(&mut self, condition: &Expr) {
-        let Node::Call {
-            function: Function::Equal,
-            arguments,
-        } = &condition.node
-        else {
-            return;
-        };
-        let [a, b] = arguments.as_slice() else { return };
-        for (one, other) in [(a, b), (b, a)] {
-            if let Some(id) = one.as_column() {
-                self.tell(id, other);
-            }
+        for (column, other) in condition.equated_columns() {
+            self.tell(column, other);
         }
     }
 

@@ -227,18 +227,8 @@ impl<'a> Within<'a> {
     }
 
     fn equate(&mut self, condition: &Expr) {
-        let Node::Call {
-            function: Function::Equal,
-            arguments,
-        } = &condition.node
-        else {
-            return;
-        };
-        let [a, b] = arguments.as_slice() else { return };
-        for (one, other) in [(a, b), (b, a)] {
-            if let Some(id) = one.as_column() {
-                self.tell(id, other);
-            }
+        for (column, other) in condition.equated_columns() {
+            self.tell(column, other);
         }
     }
 
@@ -330,16 +320,10 @@ fn in_every_arm(condition: &Expr) -> Vec<Expr> {
     if rest.is_empty() {
         return Vec::new();
     }
-    let equalities = first.conjuncts().into_iter().filter(|e| {
-        matches!(
-            e.node,
-            Node::Call {
-                function: Function::Equal,
-                ..
-            }
-        )
-    });
-    equalities
+    first
+        .conjuncts()
+        .into_iter()
+        .filter(|e| e.sides_of_equality().is_some())
         .take(COMMON_MAX)
         .filter(|equality| {
             rest.iter().all(|arm| {
@@ -372,18 +356,8 @@ fn disjuncts(condition: &Expr) -> Vec<&Expr> {
 
 /// The same equality, whichever side comes first.
 fn is_same(one: &Expr, other: &Expr) -> bool {
-    match (sides(one), sides(other)) {
+    match (one.sides_of_equality(), other.sides_of_equality()) {
         (Some([a, b]), Some([c, d])) => (a == c && b == d) || (a == d && b == c),
         _ => false,
-    }
-}
-
-fn sides(e: &Expr) -> Option<&[Expr; 2]> {
-    match &e.node {
-        Node::Call {
-            function: Function::Equal,
-            arguments,
-        } => arguments.as_slice().try_into().ok(),
-        _ => None,
     }
 }

@@ -1,8 +1,7 @@
 //! The order of inner joins: what an equality ties to the tables so far comes before what nothing
 //! ties to them yet, so that each join is judged by conditions on its own two sides.
 
-use crate::ir::functions::Function;
-use crate::ir::{ColumnId, Expr, JoinKind, Node, Relation};
+use crate::ir::{ColumnId, Expr, JoinKind, Relation};
 
 /// The same rows, joined in such an order, where `above` holds for them too. Relations that are in
 /// one are left as they are.
@@ -126,16 +125,7 @@ fn order(columns: &[Vec<ColumnId>], conditions: &[&Expr]) -> Vec<usize> {
 
 /// Which factors the sides of an equality read, where one of them is a column.
 fn tie(columns: &[Vec<ColumnId>], condition: &Expr) -> Option<[Vec<usize>; 2]> {
-    let Node::Call {
-        function: Function::Equal,
-        arguments,
-    } = &condition.node
-    else {
-        return None;
-    };
-    let [a, b] = arguments.as_slice() else {
-        return None;
-    };
+    let [a, b] = condition.sides_of_equality()?;
     if a.as_column().is_none() && b.as_column().is_none() {
         return None;
     }

@@ -4,8 +4,7 @@
 use super::keys::KeyRule;
 use super::label::{Lineage, only_scan, unit_of};
 use crate::catalog::{Equality, Type, UniqueKey};
-use crate::ir::functions::Function;
-use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation, TableId};
+use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, TableId};
 use crate::policy::{Policy, Protection};
 
 /// Definitions of the columns that derived tables compute from the row alone.
@@ -113,25 +112,8 @@ pub(super) fn equated_apart<'a>(
     condition: &'a Expr,
     own: &[ColumnId],
 ) -> impl Iterator<Item = (ColumnId, &'a Expr)> {
-    let sides = match &condition.node {
-        Node::Call {
-            function: Function::Equal,
-            arguments,
-        } => arguments.as_slice(),
-        _ => &[],
-    };
-    let pairs = if let [a, b] = sides {
-        vec![(a, b), (b, a)]
-    } else {
-        Vec::new()
-    };
-    pairs.into_iter().filter_map(|(one, other)| {
-        let id = one.as_column().filter(|id| own.contains(id))?;
-        other
-            .columns()
-            .iter()
-            .all(|c| !own.contains(c))
-            .then_some((id, other))
+    condition.equated_columns().filter(|(column, other)| {
+        own.contains(column) && other.columns().iter().all(|c| !own.contains(c))
     })
 }
 

@@ -1,9 +1,33 @@
 //! By what a column is compared where it is equated with something: unique keys prove nothing by a
 //! comparison that is less strict than their index.
 
-use super::relation::{ColumnId, ColumnInfo, Expr};
+use super::functions::Function;
+use super::relation::{ColumnId, ColumnInfo, Expr, Node};
 use crate::catalog::{Collation, Equality, Type};
 use crate::policy::Policy;
+
+impl Expr {
+    /// The two sides of an `=`.
+    pub fn sides_of_equality(&self) -> Option<&[Expr; 2]> {
+        match &self.node {
+            Node::Call {
+                function: Function::Equal,
+                arguments,
+            } => arguments.as_slice().try_into().ok(),
+            _ => None,
+        }
+    }
+
+    /// Each column that this equates with something, and what that is.
+    pub fn equated_columns(&self) -> impl Iterator<Item = (ColumnId, &Expr)> {
+        let pairs = self
+            .sides_of_equality()
+            .map(|[a, b]| [(a, b), (b, a)])
+            .into_iter()
+            .flatten();
+        pairs.filter_map(|(one, other)| Some((one.as_column()?, other)))
+    }
+}
 
 /// What `column = other` calls equal; `None` where that is not known to be as strict as `=` of the
 /// column's own type.

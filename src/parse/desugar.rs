@@ -4,6 +4,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespace, Word};
 
+use super::grammar;
 use crate::refusal::{Refusal, sqlstate};
 
 /// Stands before the lower end of BETWEEN SYMMETRIC until the tree is there: an operator that
@@ -112,8 +113,7 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
 }
 
 fn syntax_error(word: &str, span: Span) -> Refusal {
-    let message = format!("syntax error at or near \"{word}\"");
-    Refusal::new(sqlstate::SYNTAX_ERROR, message).at(u32::try_from(span.start.column).ok())
+    grammar::syntax_error_near(word).at(u32::try_from(span.start.column).ok())
 }
 
 /// Words that PostgreSQL takes for a label only behind AS.

@@ -126,6 +126,12 @@ fn near(what: &str, text: &[char], start: usize) -> Refusal {
         .at(u32::try_from(start + 1).ok())
 }
 
+/// PostgreSQL's syntax error at this word.
+pub(super) fn syntax_error_near(word: &str) -> Refusal {
+    let message = format!("syntax error at or near \"{word}\"");
+    Refusal::new(sqlstate::SYNTAX_ERROR, message)
+}
+
 /// PostgreSQL's syntax error at the word that begins at this position or next.
 pub(super) fn unexpected(sql: &str, position: u32) -> Refusal {
     near(

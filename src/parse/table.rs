@@ -4,8 +4,9 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
+use super::grammar;
 use super::limits::depth::keyword;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::Refusal;
 
 /// # Errors
 /// 42601 for `TABLE name label`: to PostgreSQL this command takes no label.
@@ -33,8 +34,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
             && let Token::Word(word) = &label.token
             && !follows(word.keyword)
         {
-            let message = format!("syntax error at or near \"{}\"", word.value);
-            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, message)
+            return Err(grammar::syntax_error_near(&word.value)
                 .at(u32::try_from(label.span.start.column).ok()));
         }
     }

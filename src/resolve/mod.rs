@@ -16,7 +16,7 @@ pub use expression::{Constants, regex_arcs, regex_of_similar, regex_reach, regex
 pub use names::attribute_call::check_dotted;
 pub use outer::query::is_preview;
 pub use session_functions::Session;
-pub use syntax::{empty_select, plain_table, unnested};
+pub use syntax::{empty_select, plain_table, query_of, unnested};
 
 use crate::catalog::Type;
 use crate::ir::{ColumnId, ColumnInfo, MiddleQuery, Query, Release, TableId};

@@ -271,7 +271,8 @@ pub(in crate::resolve) fn select_of(select: ast::Select) -> ast::SetExpr {
     ast::SetExpr::Select(Box::new(select))
 }
 
-pub(in crate::resolve) fn query_of(body: ast::SetExpr) -> ast::Query {
+/// A query without any clause but its body.
+pub fn query_of(body: ast::SetExpr) -> ast::Query {
     ast::Query {
         with: None,
         body: Box::new(body),

@@ -20,6 +20,29 @@ use rand_chacha::ChaCha20Rng;
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 use tokio_util::sync::CancellationToken;
 
+/// A PostgreSQL with this database and these settings, and a connection to the database.
+pub async fn started(
+    database: &str,
+    settings: Vec<(String, String)>,
+) -> (LocalPostgres, tokio_postgres::Client) {
+    let server = LocalPostgres::start(Options {
+        database: Some(database.to_owned()),
+        settings,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let client = connected(server.config()).await;
+    (server, client)
+}
+
+/// A connection that a task of its own serves.
+async fn connected(config: tokio_postgres::Config) -> tokio_postgres::Client {
+    let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
 /// Draws nothing but zeros: for answers that must equal PostgreSQL's own.
 pub struct Silent;
 
@@ -145,13 +168,7 @@ impl Veil {
     ) -> Self {
         let (server, client) = Self::server().await;
         drop(client);
-        let (maker, connection) = server
-            .config()
-            .dbname("postgres")
-            .connect(tokio_postgres::NoTls)
-            .await
-            .unwrap();
-        tokio::spawn(connection);
+        let maker = connected(server.config().dbname("postgres").to_owned()).await;
         maker
             .batch_execute("DROP DATABASE nls WITH (FORCE)")
             .await
@@ -160,12 +177,7 @@ impl Veil {
             .batch_execute(&format!("CREATE DATABASE nls TEMPLATE template0 {options}"))
             .await
             .unwrap();
-        let (client, connection) = server
-            .config()
-            .connect(tokio_postgres::NoTls)
-            .await
-            .unwrap();
-        tokio::spawn(connection);
+        let client = connected(server.config()).await;
         fill(&client).await;
         Self::around(server, client, yaml, sampler).await
     }
@@ -174,20 +186,7 @@ impl Veil {
         // Statements are looked for by words near their end, which `pg_stat_activity` shows only so
         // far.
         let settings = vec![("track_activity_query_size".to_owned(), "65536".to_owned())];
-        let server = LocalPostgres::start(Options {
-            database: Some("nls".to_owned()),
-            settings,
-            ..Options::default()
-        })
-        .await
-        .unwrap();
-        let (client, connection) = server
-            .config()
-            .connect(tokio_postgres::NoTls)
-            .await
-            .unwrap();
-        tokio::spawn(connection);
-        (server, client)
+        started("nls", settings).await
     }
 
     async fn around(

@@ -9,21 +9,42 @@ use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, NoTls};
 
+/// What tests that run at the same time share: the first of them starts it, the last ends it.
+pub struct Shared<T>(Mutex<Weak<T>>);
+
+/// Each test has a runtime that ends with it; what is shared outlives it.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+impl<T: Send + Sync + 'static> Shared<T> {
+    pub const fn new() -> Self {
+        Self(Mutex::const_new(Weak::new()))
+    }
+
+    /// The running one, or the one that `start` makes.
+    pub async fn get(&self, start: impl Future<Output = T> + Send + 'static) -> Arc<T> {
+        let mut shared = self.0.lock().await;
+        if let Some(running) = shared.upgrade() {
+            return running;
+        }
+        let started = Arc::new(RUNTIME.spawn(start).await.unwrap());
+        *shared = Arc::downgrade(&started);
+        started
+    }
+}
+
 /// Stops and leaves nothing behind when the last test drops it.
 pub struct Server(LocalPostgres);
 
-/// Each test has a runtime that ends with it; the server outlives it.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
-static SHARED: Mutex<Weak<Server>> = Mutex::const_new(Weak::new());
+static SHARED: Shared<Server> = Shared::new();
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
 impl Server {
     /// The running server, or a new one.
     pub async fn shared() -> Arc<Self> {
-        let mut shared = SHARED.lock().await;
-        if let Some(server) = shared.upgrade() {
-            return server;
-        }
+        SHARED.get(Self::start()).await
+    }
+
+    async fn start() -> Self {
         let settings = [("max_connections", "100"), ("autovacuum", "off")];
         let settings = settings
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -32,14 +53,7 @@ impl Server {
             settings,
             ..Options::default()
         };
-        let started = RUNTIME
-            .spawn(LocalPostgres::start(options))
-            .await
-            .unwrap()
-            .unwrap();
-        let server = Arc::new(Self(started));
-        *shared = Arc::downgrade(&server);
-        server
+        Self(LocalPostgres::start(options).await.unwrap())
     }
 
     pub async fn connect(&self, database: &str, user: &str) -> Client {

@@ -7,7 +7,7 @@ use crate::analyze::join_matches::{at_most_one, with_common};
 use crate::analyze::join_order::of_sides;
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::{ColumnId, Expr, JoinKind, Node, Relation};
+use crate::ir::{ColumnId, Expr, JoinKind, Relation};
 use crate::refusal::Refusal;
 
 impl Labels<'_> {
@@ -290,14 +290,9 @@ pub(super) fn merge(kind: JoinKind, a: Lineage, b: Lineage) -> Lineage {
 
 /// The two bare columns a condition equates.
 fn equated(condition: &Expr) -> Option<(ColumnId, ColumnId)> {
-    match &condition.node {
-        Node::Call {
-            function: Function::Equal,
-            arguments,
-        } => match arguments.as_slice() {
-            [a, b] if a.data_type == b.data_type => Some((a.as_column()?, b.as_column()?)),
-            _ => None,
-        },
-        _ => None,
+    let [a, b] = condition.sides_of_equality()?;
+    if a.data_type != b.data_type {
+        return None;
     }
+    Some((a.as_column()?, b.as_column()?))
 }

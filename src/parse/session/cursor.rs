@@ -4,8 +4,9 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::Session;
 use super::words::Words;
+use crate::parse::grammar;
 use crate::parse::{Query, Statement};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::Refusal;
 
 /// `DECLARE name … CURSOR … FOR query`: the query is one question, asked when the cursor is
 /// declared.
@@ -172,11 +173,8 @@ fn number(words: &mut Words<'_>) -> Result<Option<i64>, Refusal> {
     let Some(text) = words.number() else {
         return Ok(None);
     };
-    let number: i32 = text.parse().map_err(|_| {
-        Refusal::new(
-            sqlstate::SYNTAX_ERROR,
-            format!("syntax error at or near \"{text}\""),
-        )
-    })?;
+    let number: i32 = text
+        .parse()
+        .map_err(|_| grammar::syntax_error_near(&text))?;
     Ok(Some(i64::from(number)))
 }

@@ -446,22 +446,7 @@ pub fn select(
         group_by: ast::GroupByExpr::Expressions(group_by, Vec::new()),
         ..crate::resolve::empty_select()
     };
-    query(ast::SetExpr::Select(Box::new(select)))
-}
-
-pub fn query(body: ast::SetExpr) -> ast::Query {
-    ast::Query {
-        with: None,
-        body: Box::new(body),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
-    }
+    crate::resolve::query_of(ast::SetExpr::Select(Box::new(select)))
 }
 
 /// The rows, whose columns are computed before anything above reads them.

@@ -18,6 +18,7 @@ use crate::ir::{
     VarianceKind, Window,
 };
 use crate::refusal::Refusal;
+use crate::resolve::query_of;
 use pairs::Pairs;
 use window_call::window_call;
 
@@ -278,7 +279,7 @@ impl Relations<'_> {
         };
         let cells = columns.iter().map(cell).collect();
         Ok(Flat {
-            from: sql::tables(sql::derived(sql::query(body), &alias)),
+            from: sql::tables(sql::derived(query_of(body), &alias)),
             conditions: Vec::new(),
             cells,
         })

@@ -2,17 +2,16 @@
 //! behind it.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::runtime::Runtime;
-use tokio::sync::Mutex;
 use tokio_postgres::config::Host;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::fixture::Veil;
+use crate::harness::Shared;
 use crate::wire::tls;
 
 pub struct Stage {
@@ -26,10 +25,8 @@ pub struct Stage {
     _shutdown: DropGuard,
 }
 
-/// Each test has a runtime that ends with it; the stage serves several tests.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
-static SHARED: Mutex<Weak<Stage>> = Mutex::const_new(Weak::new());
-static SHOP: Mutex<Weak<Stage>> = Mutex::const_new(Weak::new());
+static SHARED: Shared<Stage> = Shared::new();
+static SHOP: Shared<Stage> = Shared::new();
 
 /// Clients that spend a budget to its end, each the one of its own role.
 const CLIENTS: [&str; 15] = [
@@ -74,25 +71,12 @@ pub fn poor(client: &str) -> String {
 impl Stage {
     /// The stage of the tests that run just now; the last of them to end ends it.
     pub async fn shared() -> Arc<Self> {
-        Self::of(&SHARED, Self::start()).await
+        SHARED.get(Self::start()).await
     }
 
     /// One whose tables stand in a schema of their own (tests/clients/shop).
     pub async fn shop() -> Arc<Self> {
-        Self::of(&SHOP, Self::start_shop()).await
-    }
-
-    async fn of(
-        place: &Mutex<Weak<Self>>,
-        start: impl Future<Output = Self> + Send + 'static,
-    ) -> Arc<Self> {
-        let mut shared = place.lock().await;
-        if let Some(stage) = shared.upgrade() {
-            return stage;
-        }
-        let stage = Arc::new(RUNTIME.spawn(start).await.unwrap());
-        *shared = Arc::downgrade(&stage);
-        stage
+        SHOP.get(Self::start_shop()).await
     }
 
     /// Without noise, so that answers can be compared; `analyst` has much to spend, the `poor`

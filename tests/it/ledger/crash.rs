@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use pgveil::ledger::Ledger;
 use pgveil::policy::{File, check};
-use pgveil::postgres::{LocalPostgres, Options};
 
 use crate::fixture::{account, load};
 use crate::operations::serve::free_port;
@@ -46,18 +45,7 @@ async fn connected(port: u16) -> tokio_postgres::Client {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_between_debit_and_answer() {
-    let server = LocalPostgres::start(Options {
-        database: Some("nls".to_owned()),
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    let (client, connection) = server
-        .config()
-        .connect(tokio_postgres::NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
+    let (server, client) = crate::fixture::started("nls", Vec::new()).await;
     load(&client).await;
     let directory = std::env::temp_dir().join(format!("pgveil-crash-{:x}", rand::random::<u64>()));
     std::fs::create_dir(&directory).unwrap();

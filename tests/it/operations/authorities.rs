@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::LocalPostgres;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
@@ -76,18 +76,7 @@ async fn checked(url: String, authorities: Option<std::path::PathBuf>) -> Result
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_databases_certificate_is_verified_by_the_operators_authorities() {
-    let server = LocalPostgres::start(Options {
-        database: Some("nls".to_owned()),
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    let (client, connection) = server
-        .config()
-        .connect(tokio_postgres::NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
+    let (server, client) = crate::fixture::started("nls", Vec::new()).await;
     load(&client).await;
     let ((tls, certificate), (_, stranger)) = (configuration(), configuration());
     let port = secured(&server, tls).await;

@@ -8,7 +8,7 @@ use pgveil::engine::{Engine, Requester};
 use pgveil::execute::Backend;
 use pgveil::mechanism::{Exponential, Noise, OsRandomness, Run, SampleError, Sampler};
 use pgveil::policy::{Finding, Search};
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::LocalPostgres;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -429,18 +429,7 @@ fn pgveil(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_owner_searches_by_command() {
-    let server = LocalPostgres::start(Options {
-        database: Some("shop".to_owned()),
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    let (client, connection) = server
-        .config()
-        .connect(tokio_postgres::NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
+    let (server, client) = crate::fixture::started("shop", Vec::new()).await;
     client
         .batch_execute(&format!("{TABLES}{ROWS}"))
         .await

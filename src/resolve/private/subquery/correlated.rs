@@ -3,7 +3,7 @@
 use super::{Given, SubqueryPlace, Which};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::relation::{ColumnId, Expr, Node, Relation};
+use crate::ir::relation::{ColumnId, Expr, Relation};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::expression::Expressions;
@@ -34,16 +34,7 @@ pub(in crate::resolve) struct Inner {
 /// The sides of an equality in which one side reads only `own` columns and the other none of them.
 /// The `own` side comes first.
 pub(super) fn equality<'e>(condition: &'e Expr, own: &[ColumnId]) -> Option<(&'e Expr, &'e Expr)> {
-    let Node::Call {
-        function: Function::Equal,
-        arguments,
-    } = &condition.node
-    else {
-        return None;
-    };
-    let [a, b] = arguments.as_slice() else {
-        return None;
-    };
+    let [a, b] = condition.sides_of_equality()?;
     let all_own =
         |e: &Expr| !e.columns().is_empty() && e.columns().iter().all(|id| own.contains(id));
     let none_own = |e: &Expr| e.columns().iter().all(|id| !own.contains(id));
