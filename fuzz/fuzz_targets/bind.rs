@@ -8,13 +8,19 @@ use pgveil::parse::{Bound, Query, Statement, parameter_type, parse};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::tokenizer::{Token, Tokenizer};
 
-const OIDS: [u32; 20] = [25, 23, 16, 20, 1700, 701, 1043, 1082, 1114, 1184, 1186, 2950, 17, 3802, 1009, 1007, 18, 2205, 3904, 20_000];
+const OIDS: [u32; 20] = [
+    25, 23, 16, 20, 1700, 701, 1043, 1082, 1114, 1184, 1186, 2950, 17, 3802, 1009, 1007, 18, 2205,
+    3904, 20_000,
+];
 
 fn bound(part: &str) -> Option<Bound> {
     let mut chars = part.chars();
     let choice = chars.next()? as usize;
     let data_type = parameter_type(OIDS[choice % OIDS.len()]).ok()?;
-    Some(Bound { data_type, text: (choice / OIDS.len() % 8 != 7).then(|| chars.as_str().to_owned()) })
+    Some(Bound {
+        data_type,
+        text: (choice / OIDS.len() % 8 != 7).then(|| chars.as_str().to_owned()),
+    })
 }
 
 /// The tokens of what is printed, each constant of text blank.
@@ -22,11 +28,19 @@ fn tokens(query: &Query, values: &[Bound]) -> Option<Vec<Token>> {
     let sql = query.bind(values).ok()?.to_sql();
     let parsed = parse(&sql);
     // A cast of each constant may be more than a client could write.
-    if parsed.as_ref().is_err_and(|refusal| refusal.sqlstate.starts_with("54")) {
+    if parsed
+        .as_ref()
+        .is_err_and(|refusal| refusal.sqlstate.starts_with("54"))
+    {
         return None;
     }
-    assert!(matches!(parsed.as_deref(), Ok([Statement::Query(_)])), "{sql}: {parsed:?}");
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, &sql).tokenize().unwrap_or_else(|e| panic!("{sql}: {e}"));
+    assert!(
+        matches!(parsed.as_deref(), Ok([Statement::Query(_)])),
+        "{sql}: {parsed:?}"
+    );
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, &sql)
+        .tokenize()
+        .unwrap_or_else(|e| panic!("{sql}: {e}"));
     let blank = |token| match token {
         Token::EscapedStringLiteral(_) => Token::EscapedStringLiteral(String::new()),
         other => other,
@@ -40,13 +54,22 @@ fuzz_target!(|text: &str| {
         return;
     }
     let mut parts = text.split('\0');
-    let Ok(statements) = parse(parts.next().unwrap_or_default()) else { return };
+    let Ok(statements) = parse(parts.next().unwrap_or_default()) else {
+        return;
+    };
     let values: Vec<Bound> = parts.filter_map(bound).collect();
-    let plain = |value: &Bound| Bound { data_type: value.data_type.clone(), text: value.text.as_ref().map(|_| "1".to_owned()) };
+    let plain = |value: &Bound| Bound {
+        data_type: value.data_type.clone(),
+        text: value.text.as_ref().map(|_| "1".to_owned()),
+    };
     let plain: Vec<Bound> = values.iter().map(plain).collect();
     for statement in &statements {
-        let Statement::Query(query) = statement else { continue };
-        let Some(found) = tokens(query, &values) else { continue };
+        let Statement::Query(query) = statement else {
+            continue;
+        };
+        let Some(found) = tokens(query, &values) else {
+            continue;
+        };
         assert_eq!(Some(found), tokens(query, &plain));
     }
 });

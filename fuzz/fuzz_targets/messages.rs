@@ -25,7 +25,8 @@ static SERVER: LazyLock<double::Running> = LazyLock::new(|| RUNTIME.block_on(dou
 async fn heard(client: &mut socket::Socket) -> Vec<u8> {
     let mut all = Vec::new();
     let _ = client.stream.shutdown().await;
-    let read = tokio::time::timeout(Duration::from_secs(20), client.stream.read_to_end(&mut all)).await;
+    let read =
+        tokio::time::timeout(Duration::from_secs(20), client.stream.read_to_end(&mut all)).await;
     assert!(read.is_ok(), "silence");
     all
 }
@@ -34,9 +35,12 @@ async fn heard(client: &mut socket::Socket) -> Vec<u8> {
 fn well_formed(mut bytes: &[u8]) -> usize {
     let mut count = 0;
     while let Some((head, rest)) = bytes.split_first_chunk::<5>() {
-        let length = usize::try_from(i32::from_be_bytes([head[1], head[2], head[3], head[4]])).unwrap();
+        let length =
+            usize::try_from(i32::from_be_bytes([head[1], head[2], head[3], head[4]])).unwrap();
         assert!(head[0].is_ascii_alphanumeric() && length >= 4, "{head:?}");
-        let Some(rest) = rest.get(length - 4..) else { return count };
+        let Some(rest) = rest.get(length - 4..) else {
+            return count;
+        };
         bytes = rest;
         count += 1;
     }
@@ -44,9 +48,16 @@ fn well_formed(mut bytes: &[u8]) -> usize {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let Some((choice, bytes)) = bytes.split_first() else {
+        return;
+    };
     // The double panics and waits for ever where it is told to.
-    if ["panic", "slow", "sleepy"].iter().any(|word| bytes.to_ascii_lowercase().windows(word.len()).any(|window| window == word.as_bytes())) {
+    if ["panic", "slow", "sleepy"].iter().any(|word| {
+        bytes
+            .to_ascii_lowercase()
+            .windows(word.len())
+            .any(|window| window == word.as_bytes())
+    }) {
         return;
     }
     let address = SERVER.address;
@@ -59,8 +70,18 @@ fuzz_target!(|bytes: &[u8]| {
             return;
         }
         let mut client = socket::Socket::log_in(address).await;
-        let _ =
-            client.stream.write_all(&[bytes, &socket::sync(), &socket::query("ROLLBACK"), &socket::query("SHOW application_name")].concat()).await;
+        let _ = client
+            .stream
+            .write_all(
+                &[
+                    bytes,
+                    &socket::sync(),
+                    &socket::query("ROLLBACK"),
+                    &socket::query("SHOW application_name"),
+                ]
+                .concat(),
+            )
+            .await;
         well_formed(&heard(&mut client).await);
     });
 });

@@ -7,7 +7,7 @@
 mod world;
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use pgveil::mechanism::{Cap, Fixed, Loss, AccountState};
+use pgveil::mechanism::{AccountState, Cap, Fixed, Loss};
 use pgveil::parse::{Query, Statement, parse};
 use pgveil::policy::{KeyChoice, Policy, SessionSettings};
 use pgveil::resolve::Constants;
@@ -17,17 +17,46 @@ use sqlparser::parser::Parser;
 
 fn terms(policy: &Policy, choice: u8) -> Terms {
     let fixed = Fixed::round_down;
-    let cap = Cap::new(fixed(3.0), fixed(1e-6), fixed(0.005), policy.privacy.accounting).unwrap();
-    let keys = [KeyChoice::Auto, KeyChoice::Auto, KeyChoice::Domain, KeyChoice::Threshold][usize::from(choice % 4)];
-    let mut session_settings = SessionSettings { keys, ..SessionSettings::default() };
+    let cap = Cap::new(
+        fixed(3.0),
+        fixed(1e-6),
+        fixed(0.005),
+        policy.privacy.accounting,
+    )
+    .unwrap();
+    let keys = [
+        KeyChoice::Auto,
+        KeyChoice::Auto,
+        KeyChoice::Domain,
+        KeyChoice::Threshold,
+    ][usize::from(choice % 4)];
+    let mut session_settings = SessionSettings {
+        keys,
+        ..SessionSettings::default()
+    };
     if choice & 4 != 0 {
-        session_settings.set("pgveil.target_error", "100, 10%").unwrap();
+        session_settings
+            .set("pgveil.target_error", "100, 10%")
+            .unwrap();
     }
     if choice & 8 != 0 {
-        session_settings.set("pgveil.max_rows_per_unit", "2").unwrap();
+        session_settings
+            .set("pgveil.max_rows_per_unit", "2")
+            .unwrap();
     }
-    let accounts = vec![AccountState { cap, spent: Loss::ZERO }; 2];
-    Terms { epsilon: if choice & 16 == 0 { 0.5 } else { 0.01 }, delta: 1e-6, accounts, session_settings }
+    let accounts = vec![
+        AccountState {
+            cap,
+            spent: Loss::ZERO
+        };
+        2
+    ];
+    Terms {
+        epsilon: if choice & 16 == 0 { 0.5 } else { 0.01 },
+        delta: 1e-6,
+        accounts,
+        session_settings,
+    }
 }
 
 fn planned(query: &Query, choice: u8) -> Option<(&'static Policy, Plan)> {
@@ -41,18 +70,32 @@ fn planned(query: &Query, choice: u8) -> Option<(&'static Policy, Plan)> {
         session: Default::default(),
     };
     let path = ["nls".to_owned(), "public".to_owned()];
-    pgveil::engine::plan(query, policy, &path, &constants, &terms(policy, choice)).ok().map(|plan| (policy, plan))
+    pgveil::engine::plan(query, policy, &path, &constants, &terms(policy, choice))
+        .ok()
+        .map(|plan| (policy, plan))
 }
 
 /// What is emitted may nest deeper than what a client may send.
 fn is_read_back(sql: &str) -> bool {
-    let read = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(1000).try_with_sql(sql)?.parse_statements();
-    pgveil::parse::with_room(read).is_ok_and(|parsed| parsed.len() == 1 && parsed[0].to_string() == sql)
+    let read = || {
+        Parser::new(&PostgreSqlDialect {})
+            .with_recursion_limit(1000)
+            .try_with_sql(sql)?
+            .parse_statements()
+    };
+    pgveil::parse::with_room(read)
+        .is_ok_and(|parsed| parsed.len() == 1 && parsed[0].to_string() == sql)
 }
 
 fn all_of(plan: &Plan) -> Vec<String> {
-    let below = plan.releases().iter().flat_map(|release| release.statements());
-    below.map(|statement| statement.sql().to_owned()).chain([pgveil::finish::shape(plan).unwrap_or_else(|e| panic!("{e:?}"))]).collect()
+    let below = plan
+        .releases()
+        .iter()
+        .flat_map(|release| release.statements());
+    below
+        .map(|statement| statement.sql().to_owned())
+        .chain([pgveil::finish::shape(plan).unwrap_or_else(|e| panic!("{e:?}"))])
+        .collect()
 }
 
 /// Numbers from a seed: the generator of Knuth's MMIX.
@@ -60,7 +103,10 @@ struct Draw(u64);
 
 impl Draw {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % bound.max(1)
     }
 }
@@ -73,7 +119,8 @@ fn edges(text: &[u8]) -> Vec<usize> {
         // Each bracket and sign for itself.
         other => other,
     };
-    let inner = (1..text.len()).filter(|&at| class(text[at - 1]) != class(text[at]) || matches!(text[at], b'(' | b')'));
+    let inner = (1..text.len())
+        .filter(|&at| class(text[at - 1]) != class(text[at]) || matches!(text[at], b'(' | b')'));
     [0].into_iter().chain(inner).chain([text.len()]).collect()
 }
 
@@ -92,7 +139,14 @@ fn repeated(text: &[u8], room: usize, draw: &mut Draw) -> Vec<u8> {
     let most = room.saturating_sub(text.len()) / (left.len() + right.len()).max(1);
     let times = 1 + [1, 7, 63, most][draw.below(4)].min(most);
     let tail = if nests { &text[d..] } else { &text[c..] };
-    [&text[..a], &left.repeat(times), &text[b..c], &right.repeat(if nests { times } else { 0 }), tail].concat()
+    [
+        &text[..a],
+        &left.repeat(times),
+        &text[b..c],
+        &right.repeat(if nests { times } else { 0 }),
+        tail,
+    ]
+    .concat()
 }
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
@@ -107,12 +161,20 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 });
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((choice, text)) = bytes.split_first() else { return };
-    let Ok(text) = std::str::from_utf8(text) else { return };
+    let Some((choice, text)) = bytes.split_first() else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(text) else {
+        return;
+    };
     let Ok(statements) = parse(text) else { return };
     for statement in &statements {
-        let (Statement::Query(query) | Statement::Explain(query, _)) = statement else { continue };
-        let Some((_, plan)) = planned(query, *choice) else { continue };
+        let (Statement::Query(query) | Statement::Explain(query, _)) = statement else {
+            continue;
+        };
+        let Some((_, plan)) = planned(query, *choice) else {
+            continue;
+        };
         let statements = all_of(&plan);
         for sql in &statements {
             assert!(is_read_back(sql), "{sql}");
@@ -120,6 +182,10 @@ fuzz_target!(|bytes: &[u8]| {
         let described = pgveil::engine::describe_plan(&plan, 1e-7);
         assert!(!described.is_empty());
         let (_, again) = planned(query, *choice).expect("what is planned once is planned again");
-        assert_eq!((statements, described), (all_of(&again), pgveil::engine::describe_plan(&again, 1e-7)), "a plan is a pure function");
+        assert_eq!(
+            (statements, described),
+            (all_of(&again), pgveil::engine::describe_plan(&again, 1e-7)),
+            "a plan is a pure function"
+        );
     }
 });

@@ -3,7 +3,10 @@
 
 use std::sync::LazyLock;
 
-use pgveil::catalog::{Allowed, Catalog, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind, Table, Type, UniqueKey, UserType};
+use pgveil::catalog::{
+    Allowed, Catalog, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind, Table, Type,
+    UniqueKey, UserType,
+};
 use pgveil::policy::{Checked, DomainReader, File, Policy, PolicyError, check};
 
 const DEMO: &str = include_str!("../../policies/demo.yaml");
@@ -26,8 +29,11 @@ const THINGS: &str = "  nls.things:
 const TABLES: [(&str, &str); 5] = [
     ("industries", "industry_code:int2! industry:text!"),
     ("occupations", "occupation_code:int2! occupation:text!"),
-    ("women", "woman_id:int4! birth_year:int2! race:text! years_of_school:int2 \
-        college_graduate:int2!"),
+    (
+        "women",
+        "woman_id:int4! birth_year:int2! race:text! years_of_school:int2 \
+        college_graduate:int2!",
+    ),
     (
         "interviews",
         "interview_id:int4! woman_id:int4! year:int2! age:int2 married:int2 never_married:int2 \
@@ -46,11 +52,19 @@ const TABLES: [(&str, &str); 5] = [
 ];
 
 fn mood() -> Enum {
-    Enum { oid: 20_000, schema: "nls".to_owned(), name: "mood".to_owned(), labels: ["sad", "it's", "happy"].map(str::to_owned).to_vec() }
+    Enum {
+        oid: 20_000,
+        schema: "nls".to_owned(),
+        name: "mood".to_owned(),
+        labels: ["sad", "it's", "happy"].map(str::to_owned).to_vec(),
+    }
 }
 
 fn type_of(name: &str) -> Type {
-    let other = |oid, name: &str| Type::Other { oid, name: name.to_owned() };
+    let other = |oid, name: &str| Type::Other {
+        oid,
+        name: name.to_owned(),
+    };
     match name {
         "int2" => Type::Int2,
         "int4" => Type::Int4,
@@ -95,11 +109,20 @@ fn column(number: usize, text: &str) -> Column {
 }
 
 fn key(column: &str, table: &str) -> ForeignKey {
-    ForeignKey { columns: vec![column.to_owned()], schema: "nls".to_owned(), table: table.to_owned(), referenced: vec![column.to_owned()] }
+    ForeignKey {
+        columns: vec![column.to_owned()],
+        schema: "nls".to_owned(),
+        table: table.to_owned(),
+        referenced: vec![column.to_owned()],
+    }
 }
 
 fn table(at: usize, (name, columns): (&str, &str)) -> Table {
-    let columns: Vec<Column> = columns.split_whitespace().enumerate().map(|(number, text)| column(number, text)).collect();
+    let columns: Vec<Column> = columns
+        .split_whitespace()
+        .enumerate()
+        .map(|(number, text)| column(number, text))
+        .collect();
     let mut unique_keys = vec![UniqueKey::plain([columns[0].name.clone()], true)];
     let mut foreign_keys = Vec::new();
     if matches!(name, "interviews" | "things") {
@@ -107,7 +130,10 @@ fn table(at: usize, (name, columns): (&str, &str)) -> Table {
     }
     if name == "interviews" {
         unique_keys.push(UniqueKey::plain(["woman_id", "year"], false));
-        foreign_keys.extend([key("industry_code", "industries"), key("occupation_code", "occupations")]);
+        foreign_keys.extend([
+            key("industry_code", "industries"),
+            key("occupation_code", "occupations"),
+        ]);
     }
     Table {
         oid: 16_400 + u32::try_from(at).unwrap(),
@@ -129,15 +155,30 @@ fn table(at: usize, (name, columns): (&str, &str)) -> Table {
 }
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
-    let Enum { oid, schema, name, labels } = mood();
+    let Enum {
+        oid,
+        schema,
+        name,
+        labels,
+    } = mood();
     Catalog {
         server_version: "15.18".to_owned(),
         server_version_num: 150_018,
         server_encoding: "UTF8".to_owned(),
         database: "nls".to_owned(),
         powers: Vec::new(),
-        tables: TABLES.into_iter().enumerate().map(|(at, listed)| table(at, listed)).collect(),
-        types: vec![UserType { oid, schema, name, array: 0, definition: Definition::Enum(labels) }],
+        tables: TABLES
+            .into_iter()
+            .enumerate()
+            .map(|(at, listed)| table(at, listed))
+            .collect(),
+        types: vec![UserType {
+            oid,
+            schema,
+            name,
+            array: 0,
+            definition: Definition::Enum(labels),
+        }],
     }
 });
 
@@ -145,29 +186,51 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
 struct Rows;
 
 fn value(column: &str, row: usize) -> Option<String> {
-    Some(if column.ends_with("_code") { format!("{}", row + 1) } else { ["farming", "it's \\ mining", "é"][row].to_owned() })
+    Some(if column.ends_with("_code") {
+        format!("{}", row + 1)
+    } else {
+        ["farming", "it's \\ mining", "é"][row].to_owned()
+    })
 }
 
 #[async_trait::async_trait]
 impl DomainReader for Rows {
-    async fn rows(&self, _: &str, _: &str, columns: &[&str], _: u32) -> Result<Vec<Vec<Option<String>>>, Error> {
-        Ok((0..3).map(|row| columns.iter().map(|column| value(column, row)).collect()).collect())
+    async fn rows(
+        &self,
+        _: &str,
+        _: &str,
+        columns: &[&str],
+        _: u32,
+    ) -> Result<Vec<Vec<Option<String>>>, Error> {
+        Ok((0..3)
+            .map(|row| columns.iter().map(|column| value(column, row)).collect())
+            .collect())
     }
 
     async fn ends(&self, _: &str, _: &str, columns: &[&str]) -> Result<Vec<Option<String>>, Error> {
-        Ok([0, 2].into_iter().flat_map(|row| columns.iter().map(move |column| value(column, row))).collect())
+        Ok([0, 2]
+            .into_iter()
+            .flat_map(|row| columns.iter().map(move |column| value(column, row)))
+            .collect())
     }
 }
 
 fn variable(name: &str) -> Option<String> {
-    Some(if name == "PGVEIL_LEDGER" { "sqlite:///fuzz.db".to_owned() } else { format!("postgresql://{name}") })
+    Some(if name == "PGVEIL_LEDGER" {
+        "sqlite:///fuzz.db".to_owned()
+    } else {
+        format!("postgresql://{name}")
+    })
 }
 
 /// A policy file as it is read, and then compared with the catalog.
 pub fn checked(text: &str) -> Result<Policy, Vec<PolicyError>> {
     let file = File::parse("policy.yaml", text, variable)?;
     // Nothing in it ever waits.
-    let Checked { policy, warnings: _ } = futures::executor::block_on(check(&file, &CATALOG, &Rows))?;
+    let Checked {
+        policy,
+        warnings: _,
+    } = futures::executor::block_on(check(&file, &CATALOG, &Rows))?;
     Ok(policy)
 }
 
@@ -177,6 +240,9 @@ pub static POLICIES: LazyLock<Vec<Policy>> = LazyLock::new(|| {
     let whole = DEMO.replace("\nlimits:", &format!("\n{THINGS}\nlimits:"));
     ["gdp", "zcdp", "pure"]
         .iter()
-        .map(|name| checked(&whole.replace("accounting: gdp ", &format!("accounting: {name} "))).unwrap_or_else(|errors| panic!("{errors:?}")))
+        .map(|name| {
+            checked(&whole.replace("accounting: gdp ", &format!("accounting: {name} ")))
+                .unwrap_or_else(|errors| panic!("{errors:?}"))
+        })
         .collect()
 });

@@ -64,7 +64,12 @@ pub fn sites(file: &Path, text: &str) -> Vec<Site> {
             return Vec::new();
         }
     };
-    let mut finder = Finder { file, text, functions: Vec::new(), found: Vec::new() };
+    let mut finder = Finder {
+        file,
+        text,
+        functions: Vec::new(),
+        found: Vec::new(),
+    };
     finder.visit_file(&parsed);
     number_equals(&mut finder.found);
     finder.found
@@ -74,7 +79,9 @@ pub fn sites(file: &Path, text: &str) -> Vec<Site> {
 fn number_equals(sites: &mut [Site]) {
     let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
     for site in sites {
-        let count = seen.entry((site.function.clone(), site.label.clone())).or_default();
+        let count = seen
+            .entry((site.function.clone(), site.label.clone()))
+            .or_default();
         *count += 1;
         if *count > 1 {
             site.label.push_str(&format!(" (number {count})"));
@@ -92,35 +99,66 @@ struct Finder<'a> {
 impl Finder<'_> {
     fn add(&mut self, start: usize, end: usize, change: Change, label: String) {
         // Outside of functions everything is constant.
-        let Some(function) = self.functions.last().cloned() else { return };
+        let Some(function) = self.functions.last().cloned() else {
+            return;
+        };
         let line = self.text[..start].matches('\n').count() + 1;
         let file = self.file.to_owned();
-        self.found.push(Site { id: 0, file, line, function, start, end, change, label });
+        self.found.push(Site {
+            id: 0,
+            file,
+            line,
+            function,
+            start,
+            end,
+            change,
+            label,
+        });
     }
 
     fn replace(&mut self, whole: Span, mutant: String) {
         let range = whole.byte_range();
-        let label = format!("{} => {}", one_line(&self.text[range.clone()]), one_line(&mutant));
+        let label = format!(
+            "{} => {}",
+            one_line(&self.text[range.clone()]),
+            one_line(&mutant)
+        );
         self.add(range.start, range.end, Change::Expression(mutant), label);
     }
 
     /// The whole with another word in it.
     fn replace_part(&mut self, whole: Span, part: Span, word: &str) {
         let (outer, inner) = (whole.byte_range(), part.byte_range());
-        let mutant = format!("{}{word}{}", &self.text[outer.start..inner.start], &self.text[inner.end..outer.end]);
+        let mutant = format!(
+            "{}{word}{}",
+            &self.text[outer.start..inner.start],
+            &self.text[inner.end..outer.end]
+        );
         self.replace(whole, mutant);
     }
 
-    fn function(&mut self, attributes: &[syn::Attribute], signature: &syn::Signature, block: &syn::Block) {
+    fn function(
+        &mut self,
+        attributes: &[syn::Attribute],
+        signature: &syn::Signature,
+        block: &syn::Block,
+    ) {
         if is_test(attributes) || signature.constness.is_some() {
             return;
         }
         self.functions.push(signature.ident.to_string());
         if let syn::ReturnType::Type(_, returned) = &signature.output {
-            let returned: String = self.text[returned.span().byte_range()].split_whitespace().collect();
+            let returned: String = self.text[returned.span().byte_range()]
+                .split_whitespace()
+                .collect();
             let start = block.brace_token.span.open().byte_range().end;
             for value in defaults(&returned) {
-                self.add(start, start, Change::Returns((*value).to_owned()), format!("returns {value}"));
+                self.add(
+                    start,
+                    start,
+                    Change::Returns((*value).to_owned()),
+                    format!("returns {value}"),
+                );
             }
         }
         visit::visit_block(self, block);
@@ -152,7 +190,11 @@ fn defaults(returned: &str) -> &'static [&'static str] {
 
 fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() > 110 { format!("{}…", line.chars().take(110).collect::<String>()) } else { line }
+    if line.chars().count() > 110 {
+        format!("{}…", line.chars().take(110).collect::<String>())
+    } else {
+        line
+    }
 }
 
 fn has_let(expr: &Expr) -> bool {
@@ -194,7 +236,13 @@ fn other_operators(op: &BinOp) -> &'static [&'static str] {
 
 /// The other of a pair.
 fn other_name(name: &str) -> Option<&'static str> {
-    PAIRS.iter().find_map(|(one, other)| if *one == name { Some(*other) } else { (*other == name).then_some(*one) })
+    PAIRS.iter().find_map(|(one, other)| {
+        if *one == name {
+            Some(*other)
+        } else {
+            (*other == name).then_some(*one)
+        }
+    })
 }
 
 impl<'ast> Visit<'ast> for Finder<'_> {
@@ -230,10 +278,23 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_stmt(&mut self, stmt: &'ast Stmt) {
         if let Stmt::Expr(expr, Some(end)) = stmt
-            && matches!(expr, Expr::MethodCall(_) | Expr::Call(_) | Expr::Try(_) | Expr::Await(_) | Expr::Assign(_) | Expr::Binary(_))
+            && matches!(
+                expr,
+                Expr::MethodCall(_)
+                    | Expr::Call(_)
+                    | Expr::Try(_)
+                    | Expr::Await(_)
+                    | Expr::Assign(_)
+                    | Expr::Binary(_)
+            )
         {
             let (start, end) = (expr.span().byte_range().start, end.span().byte_range().end);
-            self.add(start, end, Change::Skipped, format!("skips {}", one_line(&self.text[start..end])));
+            self.add(
+                start,
+                end,
+                Change::Skipped,
+                format!("skips {}", one_line(&self.text[start..end])),
+            );
         }
         visit::visit_stmt(self, stmt);
     }

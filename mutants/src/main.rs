@@ -26,13 +26,22 @@ const MODULES: [&str; 5] = ["analyze", "rewrite", "release", "mechanism", "ledge
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [folder, each, seed, longest, places @ ..] = arguments.as_slice() else {
-        eprintln!("usage: pgveil-mutants FOLDER MUTANTS_PER_PLACE SEED LONGEST_TEST_IN_SECONDS \
-            [PLACE…]");
-        eprintln!("A PLACE is a folder or file of src, such as rewrite or analyze/per_unit.rs; \
-            without any: {}", MODULES.join(", "));
+        eprintln!(
+            "usage: pgveil-mutants FOLDER MUTANTS_PER_PLACE SEED LONGEST_TEST_IN_SECONDS \
+            [PLACE…]"
+        );
+        eprintln!(
+            "A PLACE is a folder or file of src, such as rewrite or analyze/per_unit.rs; \
+            without any: {}",
+            MODULES.join(", ")
+        );
         return ExitCode::from(2);
     };
-    let (Ok(each), Ok(seed), Ok(longest)) = (each.parse::<usize>(), seed.parse::<u64>(), longest.parse::<u64>()) else {
+    let (Ok(each), Ok(seed), Ok(longest)) = (
+        each.parse::<usize>(),
+        seed.parse::<u64>(),
+        longest.parse::<u64>(),
+    ) else {
         eprintln!("MUTANTS_PER_PLACE, SEED and LONGEST_TEST_IN_SECONDS are numbers");
         return ExitCode::from(2);
     };
@@ -40,7 +49,11 @@ fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     copy(root, &folder);
     let mut sites = Vec::new();
-    let places = if places.is_empty() { MODULES.to_vec() } else { places.iter().map(String::as_str).collect() };
+    let places = if places.is_empty() {
+        MODULES.to_vec()
+    } else {
+        places.iter().map(String::as_str).collect()
+    };
     for place in places {
         let mut found = sites_of(root, place);
         let all = found.len();
@@ -62,8 +75,16 @@ fn main() -> ExitCode {
 /// What git knows of, and what it does not ignore; but for the sources, which are woven.
 fn copy(root: &Path, folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
-    let listed = Command::new("git").args(["ls-files", "-co", "--exclude-standard"]).current_dir(root).output().unwrap();
-    for name in String::from_utf8(listed.stdout).unwrap().lines().filter(|name| !(name.starts_with("src/") && name.ends_with(".rs"))) {
+    let listed = Command::new("git")
+        .args(["ls-files", "-co", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .unwrap();
+    for name in String::from_utf8(listed.stdout)
+        .unwrap()
+        .lines()
+        .filter(|name| !(name.starts_with("src/") && name.ends_with(".rs")))
+    {
         let (from, to) = (root.join(name), folder.join(name));
         if from.is_file() {
             weave::write_changed(&to, &std::fs::read(from).unwrap());
@@ -78,7 +99,10 @@ fn sites_of(root: &Path, place: &str) -> Vec<Site> {
     while let Some(path) = paths.pop() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() {
-            let mut held: Vec<PathBuf> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+            let mut held: Vec<PathBuf> = std::fs::read_dir(path)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .collect();
             held.sort();
             paths.extend(held);
         } else if name.ends_with(".rs") && !name.ends_with("tests.rs") && name != "testing.rs" {
@@ -103,5 +127,7 @@ fn shuffle(sites: &mut [Site], seed: u64) {
 /// Fowler, Noll and Vo's hash 1a.
 fn fnv(seed: u64, text: &str) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    text.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    text.bytes().fold(start, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }

@@ -29,8 +29,16 @@ pub struct Tests {
 
 /// Builds the tests that `targets` name: what cargo answers, and whether it could.
 pub fn cargo(folder: &Path, targets: &[&str]) -> (Vec<Value>, bool) {
-    let output = Command::new("cargo").args(["test", "--no-run", "--message-format=json"]).args(targets).current_dir(folder).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let output = Command::new("cargo")
+        .args(["test", "--no-run", "--message-format=json"])
+        .args(targets)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
     (told, output.status.success())
 }
 
@@ -38,33 +46,67 @@ pub fn cargo(folder: &Path, targets: &[&str]) -> (Vec<Value>, bool) {
 pub fn build(folder: &Path) -> [PathBuf; 2] {
     let (told, is_built) = cargo(folder, &["--lib", "--test", "it"]);
     assert!(is_built, "{told:?}");
-    let tests: Vec<Value> = told.into_iter().filter(|value| value["profile"]["test"] == true && value["executable"].is_string()).collect();
+    let tests: Vec<Value> = told
+        .into_iter()
+        .filter(|value| value["profile"]["test"] == true && value["executable"].is_string())
+        .collect();
     [false, true].map(|is_it| {
-        let found = tests.iter().find(|value| (value["target"]["name"] == "it") == is_it);
-        PathBuf::from(found.expect("cargo names the test binaries")["executable"].as_str().unwrap())
+        let found = tests
+            .iter()
+            .find(|value| (value["target"]["name"] == "it") == is_it);
+        PathBuf::from(
+            found.expect("cargo names the test binaries")["executable"]
+                .as_str()
+                .unwrap(),
+        )
     })
 }
 
 /// Names of all tests of a binary.
 pub fn names(folder: &Path, binary: &Path) -> Vec<String> {
-    let output = Command::new(binary).args(["--list", "--format", "terse"]).current_dir(folder).output().unwrap();
+    let output = Command::new(binary)
+        .args(["--list", "--format", "terse"])
+        .current_dir(folder)
+        .output()
+        .unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    told.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+    told.lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Runs the tests until one fails, or `limit` is over. `said` is a file for what they print.
 pub fn run(folder: &Path, tests: &Tests, switch: &Switch, said: &Path, limit: Duration) -> Outcome {
     let started = Instant::now();
     let mut command = Command::new(&tests.binary);
-    command.args(&tests.names).args(["--exact", "--test-threads", "2"]).current_dir(folder);
+    command
+        .args(&tests.names)
+        .args(["--exact", "--test-threads", "2"])
+        .current_dir(folder);
     match switch {
-        Switch::Mutants(numbers) => command.env("PGVEIL_MUTANTS", numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")),
+        Switch::Mutants(numbers) => command.env(
+            "PGVEIL_MUTANTS",
+            numbers
+                .iter()
+                .map(usize::to_string)
+                .collect::<Vec<_>>()
+                .join(","),
+        ),
         Switch::Reach(file) => command.env("PGVEIL_REACH", file),
     };
-    command.env("INSTA_UPDATE", "no").env("PGVEIL_NEIGHBOUR_QUERIES", "100").stdin(Stdio::null());
+    command
+        .env("INSTA_UPDATE", "no")
+        .env("PGVEIL_NEIGHBOUR_QUERIES", "100")
+        .stdin(Stdio::null());
     let output = std::fs::File::create(said).unwrap();
     // A group of its own: processes that a test left behind end with it.
-    let mut child = command.stdout(output).stderr(Stdio::null()).process_group(0).spawn().unwrap();
+    let mut child = command
+        .stdout(output)
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
     loop {
         let ended = child.try_wait().unwrap();
         if let Some(status) = ended
@@ -74,11 +116,16 @@ pub fn run(folder: &Path, tests: &Tests, switch: &Switch, said: &Path, limit: Du
         }
         let failed = failed(said);
         if ended.is_some() || failed.is_some() || started.elapsed() > limit {
-            let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).stderr(Stdio::null()).status();
+            let _ = Command::new("kill")
+                .args(["-KILL", "--", &format!("-{}", child.id())])
+                .stderr(Stdio::null())
+                .status();
             let _ = child.wait();
             return match failed {
                 Some(name) => Outcome::Failed(name),
-                None if ended.is_some() => Outcome::Failed(format!("an abort of {}", tests.names[0])),
+                None if ended.is_some() => {
+                    Outcome::Failed(format!("an abort of {}", tests.names[0]))
+                }
                 None => Outcome::Endless,
             };
         }
@@ -88,5 +135,9 @@ pub fn run(folder: &Path, tests: &Tests, switch: &Switch, said: &Path, limit: Du
 
 fn failed(said: &Path) -> Option<String> {
     let told = std::fs::read_to_string(said).unwrap_or_default();
-    told.lines().find_map(|line| line.strip_prefix("test ")?.split_once(" ... FAILED").map(|(name, _)| name.to_owned()))
+    told.lines().find_map(|line| {
+        line.strip_prefix("test ")?
+            .split_once(" ... FAILED")
+            .map(|(name, _)| name.to_owned())
+    })
 }

@@ -18,31 +18,15 @@ use crate::find::Site;
 use crate::run::{Outcome, Switch, Tests, build, names, run};
 
 /// Subjects of the integration tests that look at what the mutated modules do.
-const SUBJECTS: [&str; 24] = [
-    "attack",
-    "audit",
-    "cli",
-    "coarser",
-    "collations",
-    "coverage",
-    "explain",
-    "golden",
-    "invariants",
+const SUBJECTS: [&str; 8] = [
     "ledger",
-    "middle",
-    "neighbour",
-    "oracle",
-    "outer",
-    "plans",
-    "previews",
-    "refusals",
-    "reuse",
-    "road",
-    "shapes",
-    "statistics",
-    "twins",
-    "types",
-    "views",
+    "operations::cli",
+    "operations::plan_cache",
+    "privacy",
+    "project::golden",
+    "project::invariants",
+    "project::refusals",
+    "sql",
 ];
 
 /// A run that takes so many times as long as without a mutant has lost its way.
@@ -66,19 +50,57 @@ struct Reach {
 /// than `longest` are left out.
 pub fn all(folder: &Path, sites: &[Site], longest: Duration) -> ExitCode {
     let path = folder.join("results.tsv");
-    let before: BTreeSet<String> = std::fs::read_to_string(&path).unwrap_or_default().lines().filter_map(killed).collect();
-    let open: BTreeMap<usize, &Site> = sites.iter().filter(|site| !before.contains(&site.key())).map(|site| (site.id, site)).collect();
-    println!("{} of {} mutants were killed before", sites.len() - open.len(), sites.len());
-    let results = File::options().create(true).append(true).open(path).unwrap();
-    let trial = Trial { folder, open: Mutex::new(open), results: Mutex::new(results) };
+    let before: BTreeSet<String> = std::fs::read_to_string(&path)
+        .unwrap_or_default()
+        .lines()
+        .filter_map(killed)
+        .collect();
+    let open: BTreeMap<usize, &Site> = sites
+        .iter()
+        .filter(|site| !before.contains(&site.key()))
+        .map(|site| (site.id, site))
+        .collect();
+    println!(
+        "{} of {} mutants were killed before",
+        sites.len() - open.len(),
+        sites.len()
+    );
+    let results = File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .unwrap();
+    let trial = Trial {
+        folder,
+        open: Mutex::new(open),
+        results: Mutex::new(results),
+    };
     let [unit, it] = build(folder);
-    let units = names(folder, &unit).into_iter().map(|name| Tests { binary: unit.clone(), names: vec![name] }).collect();
+    let units = names(folder, &unit)
+        .into_iter()
+        .map(|name| Tests {
+            binary: unit.clone(),
+            names: vec![name],
+        })
+        .collect();
     let mut modules: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for name in names(folder, &it).into_iter().filter(|name| SUBJECTS.iter().any(|subject| name.starts_with(&format!("{subject}::")))) {
-        let module = name.rsplit_once("::").map_or(String::new(), |(module, _)| module.to_owned());
+    for name in names(folder, &it).into_iter().filter(|name| {
+        SUBJECTS
+            .iter()
+            .any(|subject| name.starts_with(&format!("{subject}::")))
+    }) {
+        let module = name
+            .rsplit_once("::")
+            .map_or(String::new(), |(module, _)| module.to_owned());
         modules.entry(module).or_default().push(name);
     }
-    let modules = modules.into_values().map(|names| Tests { binary: it.clone(), names }).collect();
+    let modules = modules
+        .into_values()
+        .map(|names| Tests {
+            binary: it.clone(),
+            names,
+        })
+        .collect();
     let mut reached = BTreeSet::new();
     for tests in [units, modules] {
         if trial.open().is_empty() {
@@ -93,9 +115,20 @@ pub fn all(folder: &Path, sites: &[Site], longest: Duration) -> ExitCode {
     }
     let open = trial.open();
     for (id, site) in &*open {
-        trial.note(site, if reached.contains(id) { "survives" } else { "is reached by no test" });
+        trial.note(
+            site,
+            if reached.contains(id) {
+                "survives"
+            } else {
+                "is reached by no test"
+            },
+        );
     }
-    if open.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if open.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// The mutants that no test has killed yet.
@@ -120,7 +153,11 @@ impl<'a> Trial<'a> {
                 return;
             }
             let is_passed = self.try_together(at, one, &several);
-            together = if is_passed { together * 2 } else { (together / 2).max(1) };
+            together = if is_passed {
+                together * 2
+            } else {
+                (together / 2).max(1)
+            };
         }
     }
 
@@ -128,7 +165,13 @@ impl<'a> Trial<'a> {
     /// fail.
     fn try_together(&self, at: usize, one: &Reach, mutants: &[usize]) -> bool {
         let limit = one.took * PATIENCE + Duration::from_secs(10);
-        let killer = match run(self.folder, &one.tests, &Switch::Mutants(mutants), &said(self.folder, at), limit) {
+        let killer = match run(
+            self.folder,
+            &one.tests,
+            &Switch::Mutants(mutants),
+            &said(self.folder, at),
+            limit,
+        ) {
             Outcome::Passed(_) => return true,
             Outcome::Failed(name) => name,
             Outcome::Endless => format!("the time of {}", one.tests.names[0]),
@@ -146,7 +189,14 @@ impl<'a> Trial<'a> {
     }
 
     fn note(&self, site: &Site, verdict: &str) {
-        writeln!(self.results.lock().unwrap(), "{}\t{}\t{}\t{verdict}", site.id, site.line, site.key()).unwrap();
+        writeln!(
+            self.results.lock().unwrap(),
+            "{}\t{}\t{}\t{verdict}",
+            site.id,
+            site.line,
+            site.key()
+        )
+        .unwrap();
     }
 }
 
@@ -164,22 +214,40 @@ fn reach(folder: &Path, tests: Vec<Tests>, longest: Duration) -> Vec<Reach> {
         let tests = &tests[number];
         let file = folder.join(format!("reach{at}"));
         let _ = std::fs::remove_file(&file);
-        match run(folder, tests, &Switch::Reach(&file), &said(folder, at), longest) {
+        match run(
+            folder,
+            tests,
+            &Switch::Reach(&file),
+            &said(folder, at),
+            longest,
+        ) {
             Outcome::Passed(took) => {
                 let told = std::fs::read_to_string(&file).unwrap_or_default();
-                Some((took, told.lines().filter_map(|line| line.parse().ok()).collect()))
+                Some((
+                    took,
+                    told.lines().filter_map(|line| line.parse().ok()).collect(),
+                ))
             }
             Outcome::Failed(name) => {
                 println!("{name} fails without a mutant, and is left out");
                 None
             }
             Outcome::Endless => {
-                println!("{} and its like take too long, and are left out", tests.names[0]);
+                println!(
+                    "{} and its like take too long, and are left out",
+                    tests.names[0]
+                );
                 None
             }
         }
     });
-    let of = |(tests, outcome): (Tests, Option<(Duration, BTreeSet<usize>)>)| outcome.map(|(took, mutants)| Reach { tests, took, mutants });
+    let of = |(tests, outcome): (Tests, Option<(Duration, BTreeSet<usize>)>)| {
+        outcome.map(|(took, mutants)| Reach {
+            tests,
+            took,
+            mutants,
+        })
+    };
     tests.into_iter().zip(outcomes).filter_map(of).collect()
 }
 

@@ -48,9 +48,15 @@ pub fn compiling(root: &Path, folder: &Path, mut sites: Vec<Site>) -> Vec<Site> 
             println!("{} mutants compile", sites.len());
             return sites;
         }
-        let mut faulty: BTreeSet<usize> = errors.iter().filter_map(|(file, place)| blamed(woven.get(file)?, place)).collect();
+        let mut faulty: BTreeSet<usize> = errors
+            .iter()
+            .filter_map(|(file, place)| blamed(woven.get(file)?, place))
+            .collect();
         if faulty.is_empty() {
-            faulty = errors.iter().filter_map(|(file, place)| nearest(woven.get(file)?, place, &sites)).collect();
+            faulty = errors
+                .iter()
+                .filter_map(|(file, place)| nearest(woven.get(file)?, place, &sites))
+                .collect();
         }
         assert!(!faulty.is_empty(), "no mutant is to blame for {errors:?}");
         println!("{} of {} mutants do not compile", faulty.len(), sites.len());
@@ -60,15 +66,25 @@ pub fn compiling(root: &Path, folder: &Path, mut sites: Vec<Site>) -> Vec<Site> 
 
 /// The mutant whose own text holds the place, else the innermost around it.
 fn blamed(pieces: &Pieces, place: &Range<usize>) -> Option<usize> {
-    let around = pieces.iter().filter(|(_, range)| range.start <= place.start && place.end <= range.end);
-    around.min_by_key(|(_, range)| range.len()).map(|(id, _)| *id)
+    let around = pieces
+        .iter()
+        .filter(|(_, range)| range.start <= place.start && place.end <= range.end);
+    around
+        .min_by_key(|(_, range)| range.len())
+        .map(|(id, _)| *id)
 }
 
 /// What is borrowed for too long, since a statement is left out, is told beside it.
 fn nearest(pieces: &Pieces, place: &Range<usize>, sites: &[Site]) -> Option<usize> {
-    let is_skipped = |id: &usize| sites.iter().any(|site| site.id == *id && matches!(site.change, Change::Skipped));
+    let is_skipped = |id: &usize| {
+        sites
+            .iter()
+            .any(|site| site.id == *id && matches!(site.change, Change::Skipped))
+    };
     let skipped = pieces.iter().filter(|(id, _)| is_skipped(id));
-    skipped.min_by_key(|(_, range)| range.start.abs_diff(place.start)).map(|(id, _)| *id)
+    skipped
+        .min_by_key(|(_, range)| range.start.abs_diff(place.start))
+        .map(|(id, _)| *id)
 }
 
 fn write(root: &Path, folder: &Path, sites: &[Site]) -> BTreeMap<PathBuf, Pieces> {
@@ -78,9 +94,14 @@ fn write(root: &Path, folder: &Path, sites: &[Site]) -> BTreeMap<PathBuf, Pieces
     for path in files {
         by_file.insert(path.strip_prefix(root).unwrap().to_owned(), Vec::new());
     }
-    sites.iter().for_each(|site| by_file.entry(site.file.clone()).or_default().push(site));
+    sites
+        .iter()
+        .for_each(|site| by_file.entry(site.file.clone()).or_default().push(site));
     let mut all = BTreeMap::new();
-    for (file, mut sites) in by_file.into_iter().filter(|(file, _)| file != Path::new("src/lib.rs")) {
+    for (file, mut sites) in by_file
+        .into_iter()
+        .filter(|(file, _)| file != Path::new("src/lib.rs"))
+    {
         let text = std::fs::read_to_string(root.join(&file)).unwrap();
         sites.sort_by_key(|site| (site.start, std::cmp::Reverse(site.end), site.id));
         let (mut woven, mut pieces) = (String::new(), Vec::new());
@@ -115,7 +136,10 @@ fn weave(out: &mut String, pieces: &mut Pieces, text: &str, range: Range<usize>,
     let mut at = range.start;
     let mut rest = sites;
     while let Some((site, after)) = rest.split_first() {
-        let inner = after.iter().take_while(|other| other.end <= site.end && site.start < site.end).count();
+        let inner = after
+            .iter()
+            .take_while(|other| other.end <= site.end && site.start < site.end)
+            .count();
         let (inner, after) = after.split_at(inner);
         out.push_str(&text[at..site.start]);
         let start = out.len();
@@ -134,8 +158,11 @@ fn weave(out: &mut String, pieces: &mut Pieces, text: &str, range: Range<usize>,
                 weave(out, pieces, text, site.start..site.end, inner);
                 out.push('}');
             }
-            Change::Returns(value) => out.push_str(&format!(" if crate::mutated({}) {{ return \
-                {value}; }} ", site.id)),
+            Change::Returns(value) => out.push_str(&format!(
+                " if crate::mutated({}) {{ return \
+                {value}; }} ",
+                site.id
+            )),
         }
         pieces.push((site.id, start..out.len()));
         at = site.end;
@@ -148,10 +175,22 @@ fn weave(out: &mut String, pieces: &mut Pieces, text: &str, range: Range<usize>,
 fn errors(folder: &Path) -> Vec<(PathBuf, Range<usize>)> {
     let (told, is_built) = cargo(folder, &["--lib"]);
     let mut found = Vec::new();
-    for message in told.iter().map(|value| &value["message"]).filter(|message| message["level"] == "error") {
-        for span in message["spans"].as_array().into_iter().flatten().filter(|span| span["is_primary"] == true) {
+    for message in told
+        .iter()
+        .map(|value| &value["message"])
+        .filter(|message| message["level"] == "error")
+    {
+        for span in message["spans"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|span| span["is_primary"] == true)
+        {
             let number = |name: &str| span[name].as_u64().unwrap_or(0) as usize;
-            found.push((PathBuf::from(span["file_name"].as_str().unwrap_or_default()), number("byte_start")..number("byte_end")));
+            found.push((
+                PathBuf::from(span["file_name"].as_str().unwrap_or_default()),
+                number("byte_start")..number("byte_end"),
+            ));
         }
     }
     assert!(is_built || !found.is_empty(), "{told:?}");

@@ -33,6 +33,33 @@ pub(super) fn at_most_one(
     units: &[ColumnId],
     conditions: &[Expr],
 ) -> bool {
+    found_several_times(schema, side, units, conditions).is_empty()
+}
+
+/// A relation of which one row of the other side may find several rows, and the columns of it that
+/// have one value each among these rows.
+pub(super) struct FoundSeveralTimes<'a> {
+    pub relation: &'a Relation,
+    pub fixed: Vec<ColumnId>,
+}
+
+/// The relations of `side` that a row of the other side, with one value for each of `units`, may
+/// find several rows of.
+///
+/// # Guarantee
+/// The other side's row finds at most as many rows of `side` as the product, over these relations,
+/// of the most rows of each that agree in its `fixed` columns. Relations that a key finds count as
+/// one row; each of the others is counted in turn, and from then on taken for one of its rows.
+///
+/// # Requires
+/// As [`at_most_one`].
+pub(super) fn found_several_times<'a>(
+    schema: Schema<'a>,
+    side: &'a Relation,
+    units: &[ColumnId],
+    conditions: &[Expr],
+) -> Vec<FoundSeveralTimes<'a>> {
+    let mut several = Vec::new();
     let own = side.made_at_any_depth();
     let mut within = Within {
         schema,
@@ -62,12 +89,22 @@ pub(super) fn at_most_one(
             .filter(|told| told.by.iter().all(|id| is_known(id, told.through)));
         let told = told.map(|told| (told.column, told.equality.clone()));
         let more: Vec<(ColumnId, Equality)> = told.filter(|found| !fixed.contains(found)).collect();
-        let (found, left): (Vec<&Relation>, Vec<&Relation>) = within
+        let (mut found, mut left): (Vec<&Relation>, Vec<&Relation>) = within
             .pieces
             .iter()
             .copied()
             .partition(|piece| is_found(schema, piece, &fixed));
-        let is_settled = more.is_empty() && found.is_empty();
+        if more.is_empty() && found.is_empty() {
+            // First those that something selects: others may follow from their columns.
+            let Some(at) = (0..left.len()).max_by_key(|at| fixed_columns(left[*at], &fixed).len())
+            else {
+                return several;
+            };
+            let relation = left.remove(at);
+            let fixed = fixed_columns(relation, &fixed);
+            several.push(FoundSeveralTimes { relation, fixed });
+            found.push(relation);
+        }
         fixed.extend(more);
         for piece in found {
             single.extend(piece.made());
@@ -89,12 +126,23 @@ pub(super) fn at_most_one(
         );
         within.pieces = left;
         if within.pieces.is_empty() {
-            return true;
-        }
-        if is_settled {
-            return false;
+            return several;
         }
     }
+}
+
+/// The columns of a table that are known to have one value each. A value that equals another under
+/// a collation other than the column's may be one of several.
+fn fixed_columns(piece: &Relation, fixed: &[(ColumnId, Equality)]) -> Vec<ColumnId> {
+    let Relation::Scan(scan) = piece else {
+        return Vec::new();
+    };
+    let is_fixed = |id: &&ColumnId| {
+        fixed
+            .iter()
+            .any(|(column, equality)| column == *id && *equality == Equality::Exact)
+    };
+    scan.columns.iter().filter(is_fixed).copied().collect()
 }
 
 /// A dependency: where the columns `by` have one value each, so has `column`, up to `equality`.

@@ -19,7 +19,7 @@ mod range;
 mod release;
 mod row_facts;
 
-pub use fanout::FanOut;
+pub use fanout::{FanOut, MetTable};
 pub use keys::key_combinations::{Axis, KeyCombinations, axes};
 pub use keys::{KeyRule, grouped, values_between};
 pub use label::{Label, Lineage, only_scan, unit_of};

@@ -4,11 +4,10 @@ use super::{Engine, internal, shadow_error};
 use crate::catalog::oid_of;
 use crate::error::Error;
 use crate::finish;
-use crate::ir::TableId;
 use crate::memory::HeldMemory;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::Released;
-use crate::rewrite::{Plan, ReleasePlan};
+use crate::rewrite::Plan;
 use crate::shadow::{ColumnDescription, Description, Format, Requester, Weighed};
 
 /// A column of a middle query's rows, as PostgreSQL prints it under fixed settings.
@@ -27,9 +26,6 @@ pub(super) struct MiddleQueries<'a> {
 /// The most values that one row may be compared with, in all lists of a release's statements
 /// together, at 50 ns each. A longer text counts as several values.
 const SEARCHED_MAX: u64 = 400_000;
-
-/// The most nanoseconds that one row may take with public rows that no equality selects.
-const PAIRS_NANOSECONDS_MAX: u64 = 5_000_000_000;
 
 /// The most bytes of all values of a statement's middle queries.
 const BYTES_MAX: usize = 64 << 20;
@@ -81,41 +77,14 @@ impl<'a> MiddleQueries<'a> {
             constants.push(columns[*column].clone());
             self.known[*middle] = Some(columns);
         }
-        self.check_pairs(plan)?;
-        Ok(constants)
-    }
-
-    /// An expression over a row and every public row takes as long as there are public rows.
-    fn check_pairs(&self, plan: &ReleasePlan) -> Result<(), Error> {
-        let table = |id: &TableId| {
-            self.engine.mirrored.get(id).map_or(1, |rows| {
-                rows.unwrap_or(self.engine.policy.limits.mirror_rows)
-            })
-        };
-        let middle = |at: &usize| {
-            self.known[*at]
+        let rows = |at: usize| {
+            self.known[at]
                 .as_ref()
                 .and_then(|columns| columns.first())
                 .map_or(1, |values| values.len() as u64)
         };
-        let pairs = plan.fan_outs().iter().flat_map(|(tables, middles)| {
-            tables.iter().map(table).chain(middles.iter().map(middle))
-        });
-        let nanoseconds = pairs.fold(plan.work(), |all, rows| all.saturating_mul(rows.max(1)));
-        if plan.fan_outs().is_empty() || nanoseconds <= PAIRS_NANOSECONDS_MAX {
-            return Ok(());
-        }
-        let limit = PAIRS_NANOSECONDS_MAX / 1_000_000_000;
-        let message = format!(
-            "one row could keep this query busy for more than {limit} s, beside all the public \
-                rows \
-                that it meets"
-        );
-        let refusal = Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, message)
-            .detail("The time of an answer must tell little about any row.");
-        Err(Error::Rewrite(refusal.hint(
-            "Join the public rows by an equality, or compute less of each pair.",
-        )))
+        self.engine.check_pairs(plan, rows).await?;
+        Ok(constants)
     }
 
     async fn run(&mut self, number: usize, released: &Released) -> Result<Vec<Column>, Error> {

@@ -10,6 +10,7 @@ mod planning;
 mod planning_limit;
 mod preview;
 mod public_changes;
+mod public_matches;
 mod question;
 mod reload;
 mod reuse;
@@ -44,6 +45,7 @@ pub use timing::patience;
 
 use failures::Failures;
 use plan_cache::PlanCache;
+use public_matches::PublicMatches;
 use search_payment::SearchPayment;
 use single_flight::SingleFlight;
 use statement_log::Tally;
@@ -81,6 +83,7 @@ pub struct Engine {
     admission: SearchPayment,
     /// Rows of each public table in the shadow; `None` where they were too many for it.
     mirrored: HashMap<TableId, Option<u64>>,
+    public_matches: PublicMatches,
     /// Public tables whose rows are known to have changed since the policy was loaded.
     changed_rows: Mutex<BTreeSet<TableId>>,
     server_version: String,
@@ -100,7 +103,7 @@ impl Engine {
     ) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
         let (failures, turns, metrics, planning_limit) = Default::default();
-        let (plans, admission, mirrored, changed_rows) = Default::default();
+        let (plans, admission, mirrored, public_matches, changed_rows) = Default::default();
         let server = Server::new(shadow.version());
         Self {
             policy,
@@ -115,6 +118,7 @@ impl Engine {
             plans,
             admission,
             mirrored,
+            public_matches,
             changed_rows,
             server_version,
             server,

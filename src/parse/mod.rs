@@ -11,6 +11,7 @@ mod grammar;
 pub(crate) mod limits;
 mod normalize;
 mod operator_precedence;
+mod parameters;
 mod position;
 mod preview;
 mod qualified_names;

@@ -6,6 +6,7 @@ mod arguments;
 mod build;
 mod copy_public;
 mod ddl;
+mod equal_rows;
 mod error;
 mod pool;
 mod request;

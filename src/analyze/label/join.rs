@@ -171,7 +171,8 @@ impl Labels<'_> {
     /// each row finds at most one; else the policy's limit chooses the clip.
     fn fan_out(&mut self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
         let unique = at_most_one(self.schema(), public, &[], conditions);
-        self.fan_outs.extend(FanOut::of(public, conditions));
+        self.fan_outs
+            .extend(FanOut::of(self.schema(), public, conditions));
         let rows_per_unit = if unique {
             lineage.rows_per_unit
         } else {

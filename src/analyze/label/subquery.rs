@@ -69,7 +69,8 @@ impl Labels<'_> {
         let outside = std::mem::take(&mut self.is_crossed);
         let (relation, inner) = self.label(relation, &[])?;
         if let (Label::Private(_), Label::Public) = (around.0, &inner) {
-            self.fan_outs.extend(FanOut::of(&relation, &conditions));
+            self.fan_outs
+                .extend(FanOut::of(self.schema(), &relation, &conditions));
         }
         let (joint, equality) = self.tied(around.0, inner.clone(), &conditions)?;
         let conditions: Vec<Expr> = conditions

@@ -21,6 +21,8 @@ const FRAMED: u64 = 200;
 pub(in crate::rewrite) struct JoinedRows<'a> {
     pub nanoseconds: u64,
     bounded: &'a HashMap<String, u64>,
+    /// Public rows that a private row is taken to meet, in all its joins and subqueries together.
+    pairs: u64,
     /// Of each query that is being visited, the rows of one unit, where something multiplies them.
     queries: Vec<Option<Rows>>,
     /// Of each expression that is being visited, whether it holds an aggregate.
@@ -30,10 +32,11 @@ pub(in crate::rewrite) struct JoinedRows<'a> {
 }
 
 impl<'a> JoinedRows<'a> {
-    pub fn new(bounded: &'a HashMap<String, u64>) -> Self {
+    pub fn new(bounded: &'a HashMap<String, u64>, pairs: u64) -> Self {
         Self {
             nanoseconds: 0,
             bounded,
+            pairs,
             queries: Vec::new(),
             aggregated: Vec::new(),
             in_from: false,
@@ -51,16 +54,22 @@ impl<'a> JoinedRows<'a> {
             self.queries.last().copied().flatten()
         };
         let of_body = self.of_body(&query.body);
-        let rows = product(around.map(|around| around.made), of_body);
-        self.queries.push(rows.map(|made| Rows {
-            made,
-            groups: if is_one_group(&query.body) {
-                around.map_or(1, |a| a.made)
-            } else {
-                made
-            },
-        }));
+        let is_paired = self.pairs > 1
+            && (around.is_some_and(|around| around.is_paired) || reads_tables(&query.body));
+        let rows = product(around.map(|around| around.made), of_body)
+            .or(is_paired.then_some(1))
+            .map(|made| Rows {
+                made,
+                groups: if is_one_group(&query.body) {
+                    around.map_or(1, |around| self.with_pairs(around.made, around.is_paired))
+                } else {
+                    self.with_pairs(made, is_paired)
+                },
+                is_paired,
+            });
+        self.queries.push(rows);
         if let Some(rows) = rows {
+            let rows = self.with_pairs(rows.made, is_paired);
             let each = of_joins(&query.body)
                 .saturating_mul(JOINED)
                 .saturating_add(of_groups(&query.body, rows));
@@ -84,10 +93,19 @@ impl<'a> JoinedRows<'a> {
         if let Some(around) = self.aggregated.last_mut() {
             *around |= is_of_group || is_aggregate(expr);
         }
-        let Some(Rows { made, groups }) = self.queries.last().copied().flatten() else {
+        let Some(Rows {
+            made,
+            groups,
+            is_paired,
+        }) = self.queries.last().copied().flatten()
+        else {
             return;
         };
-        let rows = if is_of_group { groups } else { made };
+        let rows = if is_of_group {
+            groups
+        } else {
+            self.with_pairs(made, is_paired)
+        };
         let more = match expr {
             ast::Expr::Function(call) => {
                 let sorts = u64::from(call.over.is_some())
@@ -101,6 +119,10 @@ impl<'a> JoinedRows<'a> {
             _ => 0,
         };
         self.spend(rows.saturating_mul(own.saturating_add(more)));
+    }
+
+    fn with_pairs(&self, rows: u64, is_paired: bool) -> u64 {
+        rows.saturating_mul(if is_paired { self.pairs } else { 1 })
     }
 
     fn spend(&mut self, nanoseconds: u64) {
@@ -158,8 +180,33 @@ impl<'a> JoinedRows<'a> {
 /// How many rows of one unit a query makes, and how many groups of them.
 #[derive(Clone, Copy)]
 struct Rows {
+    /// Without the public rows that they meet.
     made: u64,
+    /// With them.
     groups: u64,
+    /// They may be as many times more as there are public rows.
+    is_paired: bool,
+}
+
+/// Whether private rows may meet public ones here, or in derived tables that do not group by the
+/// unit alone.
+fn reads_tables(body: &ast::SetExpr) -> bool {
+    let of_factor = |factor: &ast::TableFactor| match factor {
+        ast::TableFactor::Derived { subquery, .. } => match &*subquery.body {
+            body if is_one_group(body) => false,
+            body => reads_tables(body),
+        },
+        _ => true,
+    };
+    match body {
+        ast::SetExpr::Select(select) => match select.from.as_slice() {
+            [tables] if tables.joins.is_empty() => of_factor(&tables.relation),
+            from => !from.is_empty(),
+        },
+        ast::SetExpr::Query(query) => reads_tables(&query.body),
+        ast::SetExpr::SetOperation { left, right, .. } => reads_tables(left) || reads_tables(right),
+        _ => false,
+    }
 }
 
 /// All of a unit's rows come together: they are grouped by the unit alone.

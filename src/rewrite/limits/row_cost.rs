@@ -23,6 +23,10 @@ const UNIT_NANOSECONDS_MAX: u64 = 250_000_000;
 /// expressions are computed for each pair.
 const PAIRS: u64 = 10;
 
+/// Pairs of which the time of one is taken: some as many as 5 s leave room for, since sorts and
+/// moving frames take more than in proportion.
+const PAIRS_TALLIED: u64 = 8_192;
+
 /// Digits that a column's value may have: up to 10^38, with the decimals that it keeps.
 const COLUMN_DIGITS: u64 = 98;
 
@@ -40,19 +44,19 @@ const LENGTH_MAX: u64 = TEXT_MAX as u64;
 pub(in crate::rewrite) struct RowCost {
     pub row: u64,
     pub unit: u64,
-    /// For one row, if each row joins one public row only.
-    pub alone: u64,
+    /// For one row and each public row that it meets, with all joined rows of its unit.
+    pub pair: u64,
 }
 
 impl Add for RowCost {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        let Self { row, unit, alone } = other;
+        let Self { row, unit, pair } = other;
         Self {
             row: self.row.saturating_add(row),
             unit: self.unit.saturating_add(unit),
-            alone: self.alone.saturating_add(alone),
+            pair: self.pair.saturating_add(pair),
         }
     }
 }
@@ -69,13 +73,8 @@ impl RowCost {
         Self {
             row: self.row.saturating_mul(PAIRS),
             unit: self.unit.saturating_mul(PAIRS),
-            alone: self.alone,
+            pair: self.pair,
         }
-    }
-
-    /// The cost for each public row that every private row is paired with.
-    pub fn beside(self) -> u64 {
-        self.row.max(self.alone)
     }
 }
 
@@ -84,20 +83,27 @@ impl RowCost {
 /// a 2 GHz server, rounded up. Where joins multiply one unit's rows, of which derived tables hold
 /// at most so many, also what all of these take.
 pub(in crate::rewrite) fn of(statement: &ast::Query, bounded: &HashMap<String, u64>) -> RowCost {
+    let (row, unit) = tallied(statement, bounded, 1);
+    let (_, paired) = tallied(statement, bounded, PAIRS_TALLIED);
+    RowCost {
+        row,
+        unit,
+        pair: paired.div_ceil(PAIRS_TALLIED),
+    }
+}
+
+/// The time for one row of each relation, and for all joined rows of one unit, each of which meets
+/// so many public rows.
+fn tallied(statement: &ast::Query, bounded: &HashMap<String, u64>, pairs: u64) -> (u64, u64) {
     let mut tally = Tally {
         nanoseconds: 0,
         open: Vec::new(),
         begun: Vec::new(),
         before: Vec::new(),
-        made: JoinedRows::new(bounded),
+        made: JoinedRows::new(bounded, pairs),
     };
     let _ = with_room(|| statement.visit(&mut tally));
-    let unit = tally.made.nanoseconds;
-    RowCost {
-        row: tally.nanoseconds,
-        unit,
-        alone: unit,
-    }
+    (tally.nanoseconds, tally.made.nanoseconds)
 }
 
 /// A logarithm or a power of a numeric is computed to as many digits as its operand has, which

@@ -9,7 +9,7 @@ use sqlparser::ast;
 
 use super::limits::row_cost::RowCost;
 use super::{ChoicePlan, Coordinate, Facts, Family, Measure, Output, Price, Statement};
-use crate::analyze::{KeyCombinations, KeyRule};
+use crate::analyze::{KeyCombinations, KeyRule, MetTable};
 use crate::catalog::{Collation, Type};
 use crate::ir::{MiddleQuery, TableId, Uncertainty};
 use crate::mechanism::Loss;
@@ -121,7 +121,7 @@ pub struct ReleasePlan {
     /// How long its statements may take for one row, and for all rows that joins make of it.
     pub(in crate::rewrite) work: RowCost,
     /// Public rows that each private row is paired with: tables, and middle queries.
-    pub(in crate::rewrite) fan_outs: Vec<(Vec<TableId>, Vec<usize>)>,
+    pub(in crate::rewrite) fan_outs: Vec<(Vec<MetTable>, Vec<usize>)>,
 }
 
 impl ReleasePlan {
@@ -135,12 +135,11 @@ impl ReleasePlan {
 
     /// Nanoseconds that its statements may take for each pair of a private row and a public one.
     pub fn work(&self) -> u64 {
-        self.work.beside()
+        self.work.pair
     }
 
-    /// Public rows that each private row is paired with, whatever it holds: those of tables, and of
-    /// middle queries.
-    pub fn fan_outs(&self) -> &[(Vec<TableId>, Vec<usize>)] {
+    /// Public rows that each private row is paired with: those of tables, and of middle queries.
+    pub fn fan_outs(&self) -> &[(Vec<MetTable>, Vec<usize>)] {
         &self.fan_outs
     }
 

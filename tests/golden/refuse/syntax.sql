@@ -88,6 +88,8 @@ SELECT count(*) FROM nls.women WHERE CASE WHEN race = 'black' THEN 'x' END::text
 
 SELECT E'\xe9', count(*) FROM nls.women;
 
+SELECT $1.race FROM nls.women;
+
 SELECT 'über', count(*)
   FROM nls.women WHER race = 'black';
 

@@ -11,6 +11,7 @@ pub mod middle_query;
 pub mod outer_query;
 pub mod per_unit;
 pub mod previews;
+pub mod public_matches;
 pub mod rollup;
 pub mod second_reader;
 pub mod settings;

@@ -422,19 +422,20 @@ async fn columns_of_a_third_relation_find_no_rows() {
         ),
         (0, 6)
     );
+    // How many codes give one value is not known, so that all count.
     assert_eq!(
         of(
             "visits v JOIN (SELECT t.code || 'x' AS c FROM towns t) d ON d.c = v.town",
             "v.i4 > 1"
         ),
-        (0, 8)
+        (1, 8)
     );
     assert_eq!(
         of(
             "visits v",
             "EXISTS (SELECT 1 FROM towns t, notes n WHERE t.code = v.town AND n.code = t.region)"
         ),
-        (0, 5)
+        (1, 5)
     );
     // Equal numerics may be printed in two ways, and pick two rows by their texts.
     let by_text = |column: &str| {

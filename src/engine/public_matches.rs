@@ -1,0 +1,105 @@
+//! How many rows of public tables one private row may meet, and what these pairs may take.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::{Engine, shadow_error};
+use crate::analyze::MetTable;
+use crate::error::Error;
+use crate::refusal::{Refusal, sqlstate};
+use crate::rewrite::ReleasePlan;
+
+/// The most nanoseconds that one row may take with the public rows that it meets.
+const PAIRS_NANOSECONDS_MAX: u64 = 5_000_000_000;
+
+/// The most equal rows of tables by columns, as they were counted in the shadow's copies.
+#[derive(Debug, Default)]
+pub(super) struct PublicMatches(Mutex<HashMap<MetTable, u64>>);
+
+impl Engine {
+    /// Refuses a release in which one row could take long, since it meets many public rows.
+    /// `middle` tells the rows of a middle query.
+    ///
+    /// # Guarantee
+    /// The number of pairs is bounded by public rows alone, whatever private rows hold: where an
+    /// equality selects the public rows, by the most of them that agree in its columns.
+    ///
+    /// # Errors
+    /// 54001 for more than five seconds.
+    pub(super) async fn check_pairs(
+        &self,
+        plan: &ReleasePlan,
+        middle: impl Fn(usize) -> u64,
+    ) -> Result<(), Error> {
+        if plan.fan_outs().is_empty() {
+            return Ok(());
+        }
+        let met = || plan.fan_outs().iter().flat_map(|(tables, _)| tables);
+        let middles = plan.fan_outs().iter().flat_map(|(_, middles)| middles);
+        let others = middles.fold(plan.work(), |all, at| {
+            all.saturating_mul(middle(*at).max(1))
+        });
+        let times = |all: u64, rows: u64| all.saturating_mul(rows.max(1));
+        let all_rows = met().map(|met| self.all_rows_of(met)).fold(others, times);
+        if all_rows <= PAIRS_NANOSECONDS_MAX {
+            return Ok(());
+        }
+        let mut nanoseconds = others;
+        for met in met() {
+            nanoseconds = times(nanoseconds, self.most_met(met).await?);
+        }
+        if nanoseconds <= PAIRS_NANOSECONDS_MAX {
+            return Ok(());
+        }
+        let limit = PAIRS_NANOSECONDS_MAX / 1_000_000_000;
+        let message = format!(
+            "one row could keep this query busy for more than {limit} s, beside all the public \
+                rows that it meets"
+        );
+        let refusal = Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, message)
+            .detail("The time of an answer must tell little about any row.");
+        Err(Error::Rewrite(refusal.hint(
+            "Join the public rows by columns of which few rows share a value, or compute less of \
+                each pair.",
+        )))
+    }
+
+    /// All rows of the table.
+    fn all_rows_of(&self, met: &MetTable) -> u64 {
+        self.mirrored
+            .get(&met.table)
+            .map_or(1, |rows| rows.unwrap_or(self.policy.limits.mirror_rows))
+    }
+
+    /// The most rows that agree in the columns. Counted once, since the copies stay as they are.
+    async fn most_met(&self, met: &MetTable) -> Result<u64, Error> {
+        let is_copied = matches!(self.mirrored.get(&met.table), Some(Some(_)));
+        if met.columns.is_empty() || !is_copied {
+            return Ok(self.all_rows_of(met));
+        }
+        let known = |matches: &PublicMatches| {
+            let counts = matches.0.lock().unwrap_or_else(PoisonError::into_inner);
+            counts.get(met).copied()
+        };
+        if let Some(rows) = known(&self.public_matches) {
+            return Ok(rows);
+        }
+        let table = &self.policy.tables[met.table.0];
+        let columns: Vec<&str> = met
+            .columns
+            .iter()
+            .map(|at| table.columns[*at].name.as_str())
+            .collect();
+        let rows = self
+            .shadow
+            .most_equal_rows(&table.schema, &table.name, &columns)
+            .await
+            .map_err(shadow_error)?;
+        self.public_matches
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(met.clone(), rows);
+        Ok(rows)
+    }
+}
