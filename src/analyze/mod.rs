@@ -30,7 +30,7 @@ use std::sync::Arc;
 use crate::catalog::Collation;
 use crate::ir::{
     ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query,
-    Relation, TableId, VarianceKind, release_alias,
+    Relation, ReleaseId, TableId, VarianceKind, release_alias,
 };
 use crate::policy::{Policy, Scalar, SessionSettings};
 use crate::refusal::Refusal;
@@ -307,7 +307,7 @@ pub fn analyze(
             .any(|column| column.collation.is_some())
     }) {
         for (number, release) in releases.iter_mut().enumerate() {
-            collate(release, number, &query, policy, &columns)?;
+            collate(release, ReleaseId(number), &query, policy, &columns)?;
         }
         // PostgreSQL would fail where two of them are compared, after the charge.
         let mut shown = releases
@@ -335,7 +335,7 @@ pub fn analyze(
 /// Derives the collations of a release.
 fn collate(
     release: &mut AnalyzedRelease,
-    number: usize,
+    number: ReleaseId,
     query: &Query,
     policy: &Policy,
     columns: &[ColumnInfo],

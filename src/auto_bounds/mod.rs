@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Error as Refused;
 use crate::execute;
 use crate::execute::Backend;
+use crate::ir::ReleaseId;
 use crate::ledger;
 use crate::ledger::{Buyer, DebitError, Fingerprint, Found, Ledger, Purchase};
 use crate::mechanism::{AccountState, Loss, Sampler};
@@ -247,11 +248,19 @@ impl Maker<'_> {
             snapshot.allow().await?;
             let mut releasing = Releasing::new(part, Released::before(&plan), charge);
             let rows = snapshot
-                .run(releasing.part(), 0, &[], releasing.charge(), cancel)
+                .run(
+                    releasing.part(),
+                    ReleaseId(0),
+                    &[],
+                    releasing.charge(),
+                    cancel,
+                )
                 .await?;
-            releasing.release(0, rows, sampler)?;
+            releasing.release(ReleaseId(0), rows, sampler)?;
             let released = releasing.into_released();
-            let table = released.table(0).ok_or(release::Error::Mismatch)?;
+            let table = released
+                .table(ReleaseId(0))
+                .ok_or(release::Error::Mismatch)?;
             let chosen = question.chosen(table, threshold(release));
             let kept = Kept {
                 finding: chosen.finding,

@@ -6,6 +6,7 @@ use super::reuse::Recalled;
 use super::rollup::FromFiner;
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
+use crate::ir::ReleaseId;
 use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss, Mechanism};
 use crate::policy::{Policy, Protection, SessionSettings, UnitStep, WISHES};
@@ -14,7 +15,7 @@ use crate::rewrite::{Output, Plan, ReleasePlan, Statement, Summed, measure_devia
 /// The releases that the role holds already, and what the others would cost now.
 pub(super) struct Due {
     /// Releases whose stored answers would be shown again.
-    same: Vec<usize>,
+    same: Vec<ReleaseId>,
     summed: Vec<FromFiner>,
     loss: Loss,
 }
@@ -30,9 +31,10 @@ impl Due {
             open: _,
             held: _,
         } = recalled;
-        let is_summed = |release: usize| summed.iter().any(|made| made.release == release);
-        let is_asked = |release: usize| !plan.releases()[release].statements().is_empty();
+        let is_summed = |release: ReleaseId| summed.iter().any(|made| made.release == release);
+        let is_asked = |release: ReleaseId| !plan.release(release).statements().is_empty();
         let same = (0..plan.releases().len())
+            .map(ReleaseId)
             .filter(|at| released.table(*at).is_some() && is_asked(*at) && !is_summed(*at))
             .collect();
         let loss = plan
@@ -58,11 +60,11 @@ pub(super) fn text(
     if !wished.is_empty() {
         lines.push(format!("Settings: {}", wished.join(", ")));
     }
-    let which = |release: usize| {
+    let which = |release: ReleaseId| {
         if plan.releases().len() == 1 {
             String::new()
         } else {
-            format!("release {}: ", release + 1)
+            format!("release {}: ", release.0 + 1)
         }
     };
     lines.extend(due.same.iter().map(|release| {
@@ -122,7 +124,7 @@ pub(super) fn json(
         "settings": settings,
         "cost": components(&plan.loss()),
         "cost_text": price(&plan.loss(), delta),
-        "reuse": due.same.iter().map(|at| serde_json::json!({ "release": at, "from": "same" })).chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
+        "reuse": due.same.iter().map(|at| serde_json::json!({ "release": at.0, "from": "same" })).chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
         "cost_now": components(&due.loss),
         "budget_left": balance.fraction_left(),
         "budget_left_after": after(balance, due.loss),
@@ -148,7 +150,7 @@ fn summed_up(summed: &FromFiner) -> serde_json::Value {
     } = summed;
     let error = |(at, own, bought): &(usize, f64, f64)| serde_json::json!({ "aggregate": at, "standard_deviation": own, "bought": bought });
     let aggregates: Vec<_> = errors.iter().map(error).collect();
-    serde_json::json!({ "release": release, "from": "finer", "groups": groups, "error_ratio": worse, "aggregates": aggregates })
+    serde_json::json!({ "release": release.0, "from": "finer", "groups": groups, "error_ratio": worse, "aggregates": aggregates })
 }
 
 fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {

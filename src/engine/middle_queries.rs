@@ -4,6 +4,7 @@ use super::{Engine, internal, shadow_error};
 use crate::catalog::oid_of;
 use crate::error::Error;
 use crate::finish;
+use crate::ir::{MiddleId, ReleaseId};
 use crate::memory::HeldMemory;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::Released;
@@ -49,14 +50,14 @@ impl<'a> MiddleQueries<'a> {
     /// reads was not made yet.
     pub async fn constants(
         &mut self,
-        release: usize,
+        release: ReleaseId,
         released: &Released,
     ) -> Result<Vec<Column>, Error> {
         let mut constants = Vec::new();
         let mut searched = 0u64;
-        let plan = &self.plan.releases()[release];
+        let plan = self.plan.release(release);
         for ((middle, column), times) in plan.constants().iter().zip(plan.searches()) {
-            let columns = match self.known[*middle].take() {
+            let columns = match self.known[middle.0].take() {
                 Some(columns) => columns,
                 None => self.run(*middle, released).await?,
             };
@@ -75,10 +76,10 @@ impl<'a> MiddleQueries<'a> {
                 ));
             }
             constants.push(columns[*column].clone());
-            self.known[*middle] = Some(columns);
+            self.known[middle.0] = Some(columns);
         }
-        let rows = |at: usize| {
-            self.known[at]
+        let rows = |at: MiddleId| {
+            self.known[at.0]
                 .as_ref()
                 .and_then(|columns| columns.first())
                 .map_or(1, |values| values.len() as u64)
@@ -87,11 +88,11 @@ impl<'a> MiddleQueries<'a> {
         Ok(constants)
     }
 
-    async fn run(&mut self, number: usize, released: &Released) -> Result<Vec<Column>, Error> {
+    async fn run(&mut self, number: MiddleId, released: &Released) -> Result<Vec<Column>, Error> {
         let rows_max = self.engine.policy.limits.groups;
         let statement =
             finish::middle(self.plan, number, rows_max, released).map_err(Error::Rewrite)?;
-        let types = &self.plan.middles()[number].columns;
+        let types = &self.plan.middle(number).columns;
         let column = |data_type| ColumnDescription {
             name: String::new(),
             type_oid: oid_of(data_type),
@@ -153,7 +154,7 @@ impl Engine {
         description: &Description,
     ) -> Result<(), Error> {
         for (number, middle) in plan.middles().iter().enumerate() {
-            let shape = finish::middle_shape(plan, number, self.policy.limits.groups)
+            let shape = finish::middle_shape(plan, MiddleId(number), self.policy.limits.groups)
                 .map_err(Error::Rewrite)?;
             let found = self
                 .shadow

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::run::Answered;
 use crate::finish::{quantile_95, spread};
-use crate::ir::Formula;
+use crate::ir::{Formula, ReleaseId};
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
@@ -55,7 +55,7 @@ pub(super) fn of_answer(
                 .releases()
                 .iter()
                 .enumerate()
-                .flat_map(|(at, release)| noise_released(release, released.table(at)));
+                .flat_map(|(at, release)| noise_released(release, released.table(ReleaseId(at))));
             let cautions = plan.releases().iter().flat_map(cautions);
             cost.chain(noise).chain(cautions).collect()
         }
@@ -112,7 +112,7 @@ pub fn describe(plan: &Plan, delta: f64) -> Vec<String> {
                 "  ${}: column {} of middle query {}",
                 parameter + 1,
                 column + 1,
-                middle + 1
+                middle.0 + 1
             ));
         }
     }

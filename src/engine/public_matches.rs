@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use super::{Engine, shadow_error};
 use crate::analyze::MetTable;
 use crate::error::Error;
+use crate::ir::MiddleId;
 use crate::refusal::{Refusal, sqlstate};
 use crate::rewrite::ReleasePlan;
 
@@ -29,7 +30,7 @@ impl Engine {
     pub(super) async fn check_pairs(
         &self,
         plan: &ReleasePlan,
-        middle: impl Fn(usize) -> u64,
+        middle: impl Fn(MiddleId) -> u64,
     ) -> Result<(), Error> {
         if plan.fan_outs().is_empty() {
             return Ok(());

@@ -10,6 +10,7 @@ use super::statement_log::Tally;
 use super::{Engine, internal};
 use crate::analyze::PlanningEffort;
 use crate::error::Error;
+use crate::ir::{MiddleId, ReleaseId};
 use crate::ledger::{
     AnswerId, Buyer, Charge, DebitError, Fingerprint, Purchase, QuestionDigest, Stored,
 };
@@ -32,14 +33,14 @@ pub(super) struct Recalled {
     /// Releases that are rolled up from finer ones that the role has paid for.
     pub summed: Vec<FromFiner>,
     /// The releases that have to be made, as far as they are known before the first one is made.
-    pub open: Vec<(usize, QuestionDigest)>,
+    pub open: Vec<(ReleaseId, QuestionDigest)>,
     /// The memory of the recalled answers, of the requester's share.
     pub held: HeldMemory,
 }
 
 /// A release that was made for another role.
 pub(super) struct Offer {
-    pub release: usize,
+    pub release: ReleaseId,
     answer: AnswerId,
     loss: Loss,
 }
@@ -73,14 +74,14 @@ impl Engine {
         // This search is free, so its work is bounded.
         let effort = PlanningEffort::default();
         for release in plan.order() {
-            let known = |(middle, _): &(usize, usize)| {
-                plan.middles()[*middle]
+            let known = |(middle, _): &(MiddleId, usize)| {
+                plan.middle(*middle)
                     .releases
                     .iter()
                     .all(|r| recalled.released.table(*r).is_some())
             };
             if recalled.released.table(release).is_some()
-                || !plan.releases()[release].constants().iter().all(known)
+                || !plan.release(release).constants().iter().all(known)
             {
                 continue;
             }
@@ -205,7 +206,7 @@ impl Fresh {
     /// `None` where the release asks nothing of the data.
     pub(super) fn of(
         plan: &Plan,
-        release: usize,
+        release: ReleaseId,
         constants: &[Column],
         released: &Released,
     ) -> Option<Self> {
@@ -229,8 +230,8 @@ pub(super) fn sum(offered: &[Offer]) -> Loss {
 
 /// The digest that a stored answer to this release has; `None` where the release asks nothing of
 /// the data.
-fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<QuestionDigest> {
-    let release = &plan.releases()[release];
+fn question(plan: &Plan, release: ReleaseId, constants: &[Column]) -> Option<QuestionDigest> {
+    let release = plan.release(release);
     let loss = release
         .loss()
         .filter(|_| !release.statements().is_empty())?;

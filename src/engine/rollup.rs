@@ -5,6 +5,7 @@ use super::planning_limit::aside;
 use super::{Engine, internal};
 use crate::analyze::PlanningEffort;
 use crate::error::Error;
+use crate::ir::ReleaseId;
 use crate::policy::{Policy, Reuse, RoleReuse};
 use crate::release::{Rollup, coarser};
 use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation};
@@ -21,7 +22,7 @@ const SLACK: f64 = 1e-9;
 /// A release that was rolled up, and its accuracy.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FromFiner {
-    pub release: usize,
+    pub release: ReleaseId,
     /// The most groups of the finer answer that one group is the sum of.
     pub groups: usize,
     /// How many times a bought answer's error its error is, at most.
@@ -55,10 +56,10 @@ impl Engine {
         &self,
         requester: &Requester,
         plan: &Plan,
-        release: usize,
+        release: ReleaseId,
         effort: &PlanningEffort,
     ) -> Result<Option<(Rollup, FromFiner)>, Error> {
-        let shape = &plan.releases()[release];
+        let shape = plan.release(release);
         let Some(family) = shape
             .family()
             .filter(|_| self.reuse(requester) == Reuse::On)
@@ -91,7 +92,7 @@ impl Engine {
 }
 
 impl FromFiner {
-    fn of(release: usize, plan: &ReleasePlan, made: &Rollup) -> Self {
+    fn of(release: ReleaseId, plan: &ReleasePlan, made: &Rollup) -> Self {
         let own = |measure| {
             made.table
                 .drawn

@@ -20,6 +20,7 @@ pub use pool::Backend;
 pub use sealed::Sealed;
 
 use crate::catalog::Content;
+use crate::ir::ReleaseId;
 use crate::ledger::Charge;
 use crate::postgres::qualified;
 use crate::rewrite::{ReleasePlan, Statement, UnpaidPart};
@@ -221,7 +222,7 @@ impl Snapshot {
     pub async fn run(
         &self,
         part: &UnpaidPart<'_>,
-        release: usize,
+        release: ReleaseId,
         constants: &[Vec<Option<String>>],
         paid: &Charge,
         cancel: &CancellationToken,
@@ -237,7 +238,7 @@ impl Snapshot {
         }
         // Overwritten, too, where a later statement fails.
         let mut all = Zeroizing::new(Vec::new());
-        for statement in part.plan().releases()[release].statements() {
+        for statement in part.plan().release(release).statements() {
             all.push(self.statement(statement, constants, cancel).await?);
         }
         Ok(Sealed::new(std::mem::take(&mut *all)))

@@ -14,7 +14,8 @@ pub use uncertainty::{Spread, quantile_95, spread};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{
-    MiddleQuery, MiddleRows, SET_COLUMN, aggregate_column, key_column, release_alias, view_alias,
+    MiddleId, MiddleQuery, MiddleRows, ReleaseId, SET_COLUMN, aggregate_column, key_column,
+    release_alias, view_alias,
 };
 use crate::policy::ViewKind;
 use crate::postgres::array_text;
@@ -29,7 +30,7 @@ use crate::rewrite::{ChoicePlan, Measure, Plan, ReleasePlan, Subject, key_text};
 /// # Errors
 /// XX000 where the statement does not survive printing.
 pub fn finish(plan: &Plan, released: &Released, views: &[ViewRows]) -> Result<String, Refusal> {
-    let all: Vec<usize> = (0..plan.releases().len()).collect();
+    let all: Vec<ReleaseId> = (0..plan.releases().len()).map(ReleaseId).collect();
     let views = views.iter().map(view_cte).collect();
     build(plan.outer().clone(), plan, &all, views, |release| {
         released.table(release)
@@ -96,11 +97,11 @@ fn unnested(alias: &str, names: &[String], array_exprs: Vec<ast::Expr>) -> ast::
 /// XX000 where one of its releases was not made yet, or the statement does not survive printing.
 pub fn middle(
     plan: &Plan,
-    number: usize,
+    number: MiddleId,
     rows_max: u32,
     released: &Released,
 ) -> Result<String, Refusal> {
-    let middle = &plan.middles()[number];
+    let middle = plan.middle(number);
     build(
         limited(middle, rows_max),
         plan,
@@ -114,9 +115,9 @@ pub fn middle(
 ///
 /// # Errors
 /// XX000 where the statement does not survive printing.
-pub fn middle_shape(plan: &Plan, number: usize, rows_max: u32) -> Result<String, Refusal> {
+pub fn middle_shape(plan: &Plan, number: MiddleId, rows_max: u32) -> Result<String, Refusal> {
     let empty = ReleasedTable::default();
-    let middle = &plan.middles()[number];
+    let middle = plan.middle(number);
     build(
         limited(middle, rows_max),
         plan,
@@ -166,7 +167,7 @@ fn limited(middle: &MiddleQuery, rows_max: u32) -> ast::Query {
 /// XX000 where the statement does not survive printing.
 pub fn shape(plan: &Plan) -> Result<String, Refusal> {
     let empty = ReleasedTable::default();
-    let all: Vec<usize> = (0..plan.releases().len()).collect();
+    let all: Vec<ReleaseId> = (0..plan.releases().len()).map(ReleaseId).collect();
     let views = plan
         .views()
         .iter()
@@ -183,9 +184,9 @@ pub fn shape(plan: &Plan) -> Result<String, Refusal> {
 fn build<'t>(
     mut query: ast::Query,
     plan: &Plan,
-    releases: &[usize],
+    releases: &[ReleaseId],
     views: Vec<ast::Cte>,
-    table: impl Fn(usize) -> Option<&'t ReleasedTable>,
+    table: impl Fn(ReleaseId) -> Option<&'t ReleasedTable>,
 ) -> Result<String, Refusal> {
     if !releases.is_empty() || !views.is_empty() {
         let mut ctes = views;
@@ -198,7 +199,7 @@ fn build<'t>(
             })?;
             ctes.push(cte(
                 &release_alias(*release),
-                table_query(&plan.releases()[*release], table),
+                table_query(plan.release(*release), table),
             ));
         }
         let with_token = ast::helpers::attached_token::AttachedToken::empty();

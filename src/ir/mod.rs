@@ -15,9 +15,9 @@ pub use aggregate::{
 };
 pub use equality::equality;
 pub use relation::{
-    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, MiddleQuery, MiddleRows,
-    Node, Query, Relation, Release, SET_COLUMN, Scan, TableId, aggregate_column, key_column,
-    release_alias, view_alias,
+    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, MiddleId, MiddleQuery,
+    MiddleRows, Node, Query, Relation, Release, ReleaseId, SET_COLUMN, Scan, TableId,
+    aggregate_column, key_column, release_alias, view_alias,
 };
 pub use uncertainty::{Formula, Statistic, Uncertainty};
 pub use window::{Edge, Frame, FrameMode, Order, Position, Window, WindowFunction};

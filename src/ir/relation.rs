@@ -24,6 +24,14 @@ pub struct TableId(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConstantId(pub u32);
 
+/// One release of a query; an index into [`Query::releases`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReleaseId(pub usize);
+
+/// One middle query of a query; an index into [`Query::middles`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MiddleId(pub usize);
+
 /// What is known of a column by its declaration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnInfo {
@@ -538,7 +546,7 @@ pub struct MiddleQuery {
     /// Types of its columns.
     pub columns: Vec<Type>,
     /// Releases that it reads.
-    pub releases: Vec<usize>,
+    pub releases: Vec<ReleaseId>,
     /// One row by construction: its values stand in expressions.
     pub rows: MiddleRows,
 }
@@ -559,7 +567,7 @@ pub struct Query {
     pub(crate) columns: Vec<ColumnInfo>,
     pub(crate) middles: Vec<MiddleQuery>,
     /// Each constant's middle query, and which of its columns it is.
-    pub(crate) constants: Vec<(usize, usize)>,
+    pub(crate) constants: Vec<(MiddleId, usize)>,
     /// Public tables the outer query reads.
     pub(crate) public_tables: Vec<TableId>,
     /// Views of pgveil's own that it reads.
@@ -588,7 +596,7 @@ impl Query {
     }
 
     /// The middle query of a constant, and which of its columns it is.
-    pub fn constant(&self, id: ConstantId) -> (usize, usize) {
+    pub fn constant(&self, id: ConstantId) -> (MiddleId, usize) {
         self.constants[id.0 as usize]
     }
 
@@ -602,13 +610,14 @@ impl Query {
 }
 
 /// Alias of the n-th release in the outer query.
-pub fn release_alias(release: usize) -> String {
-    format!("pgveil_{release}")
+pub fn release_alias(ReleaseId(number): ReleaseId) -> String {
+    format!("pgveil_{number}")
 }
 
 /// The release that stands under this name in the outer query.
-pub(crate) fn release_number(alias: &str) -> Option<usize> {
-    alias.strip_prefix("pgveil_").and_then(|n| n.parse().ok())
+pub(crate) fn release_number(alias: &str) -> Option<ReleaseId> {
+    let number = alias.strip_prefix("pgveil_")?;
+    number.parse().ok().map(ReleaseId)
 }
 
 /// Name of a view of pgveil's own in the outer query.

@@ -15,6 +15,7 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::analyze::{Axis, KeyCombinations, KeyRule, axes};
 use crate::catalog::Type;
 use crate::execute::{Rows, Sealed};
+use crate::ir::ReleaseId;
 use crate::ledger::{Charge, Fingerprint};
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::policy::Scalar;
@@ -35,8 +36,8 @@ pub struct Released {
 
 impl Released {
     /// The groups of a release, if it was made.
-    pub fn table(&self, release: usize) -> Option<&ReleasedTable> {
-        self.tables.get(release).and_then(Option::as_ref)
+    pub fn table(&self, release: ReleaseId) -> Option<&ReleasedTable> {
+        self.tables.get(release.0).and_then(Option::as_ref)
     }
 
     /// What is known before the database is asked: releases of declared keys alone.
@@ -49,16 +50,16 @@ impl Released {
     }
 
     /// Takes a roll-up of a finer answer that the requester holds.
-    pub fn take(&mut self, release: usize, made: Rollup) {
-        self.tables[release] = Some(made.table);
+    pub fn take(&mut self, release: ReleaseId, made: Rollup) {
+        self.tables[release.0] = Some(made.table);
     }
 
     /// Takes an answer that the requester holds.
     ///
     /// # Errors
     /// Where the text is not a table of this release's keys and measures.
-    pub fn recall(&mut self, plan: &Plan, release: usize, stored: &[u8]) -> Result<(), Error> {
-        let shape = &plan.releases()[release];
+    pub fn recall(&mut self, plan: &Plan, release: ReleaseId, stored: &[u8]) -> Result<(), Error> {
+        let shape = plan.release(release);
         let table: ReleasedTable = serde_json::from_slice(stored).map_err(|_| Error::Unreadable)?;
         let fits =
             |rows: usize, width: usize, wanted: usize| rows == table.keys.len() && width == wanted;
@@ -73,7 +74,7 @@ impl Released {
         if !keys || !measures {
             return Err(Error::Unreadable);
         }
-        self.tables[release] = Some(table);
+        self.tables[release.0] = Some(table);
         Ok(())
     }
 }
@@ -179,7 +180,7 @@ impl<'p> Releasing<'p> {
     /// (arXiv 1909.01917) for keys released by threshold, each group with its own draw.
     pub fn release(
         &mut self,
-        release: usize,
+        release: ReleaseId,
         rows: Sealed<Vec<Rows>>,
         sampler: &mut dyn Sampler,
     ) -> Result<(), Error> {
@@ -187,12 +188,12 @@ impl<'p> Releasing<'p> {
             self.released.table(release).is_none(),
             "noise is drawn once for a charge"
         );
-        let plan = &self.part.plan().releases()[release];
+        let plan = self.part.plan().release(release);
         if !self.part.contains(release) {
             return Err(Error::Mismatch);
         }
         let table = noised(plan, &rows.open(&self.paid), sampler)?;
-        self.released.tables[release] = Some(table);
+        self.released.tables[release.0] = Some(table);
         Ok(())
     }
 }

@@ -18,7 +18,9 @@ use super::outer::uncertainty;
 use super::private::subquery::{Given, SubqueryPlace};
 use crate::ir::Uncertainty;
 use crate::ir::aggregate::Aggregate;
-use crate::ir::relation::{Key, Release, SET_COLUMN, aggregate_column, key_column, release_alias};
+use crate::ir::relation::{
+    Key, Release, ReleaseId, SET_COLUMN, aggregate_column, key_column, release_alias,
+};
 use crate::refusal::{Refusal, TextPosition, sqlstate};
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
@@ -33,7 +35,7 @@ const COLUMNS_MAX: usize = 100;
 
 /// One release while its SELECT is rewritten.
 pub(super) struct Cut {
-    number: usize,
+    number: ReleaseId,
     scope: Scope,
     keys: Vec<Key>,
     sets: Vec<Vec<usize>>,
@@ -243,7 +245,7 @@ impl Resolver<'_> {
         let input = given.below(input);
         // The release takes its number here: after the releases of its middle queries, and before
         // those of scalar subqueries above the cut.
-        let number = self.releases.len();
+        let number = ReleaseId(self.releases.len());
         self.releases.push(Release {
             input,
             keys: Vec::new(),
@@ -286,7 +288,7 @@ impl Resolver<'_> {
                 "a query of private rows without an aggregate",
             ));
         }
-        let release = &mut self.releases[number];
+        let release = &mut self.releases[number.0];
         release.keys = keys;
         release.sets = sets;
         release.aggregates = aggregates;
@@ -474,7 +476,7 @@ fn release_from(cut: &Cut, written: &[usize]) -> ast::TableWithJoins {
     }
 }
 
-fn release_table(number: usize) -> ast::TableFactor {
+fn release_table(number: ReleaseId) -> ast::TableFactor {
     plain_table(
         ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(
             &release_alias(number),

@@ -25,7 +25,7 @@ use super::session_functions::Session;
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown_under};
-use crate::ir::relation::{ColumnInfo, ConstantId, Expr, Node};
+use crate::ir::relation::{ColumnInfo, ConstantId, Expr, MiddleId, Node};
 use crate::refusal::{Refusal, RefusalKind, sqlstate};
 use crate::resolve::syntax::{constant_number, place_of};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
@@ -94,7 +94,7 @@ pub struct Expressions<'a> {
     /// Names of the queries around a subquery, the nearest first.
     pub outer: &'a [Scope],
     /// Constants of middle queries, by number: which they are, and their types.
-    pub bound: &'a [((usize, usize), Type)],
+    pub bound: &'a [((MiddleId, usize), Type)],
 }
 
 impl Expressions<'_> {

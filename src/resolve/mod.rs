@@ -19,7 +19,7 @@ pub use session_functions::Session;
 pub use syntax::{empty_select, plain_table, query_of, unnested};
 
 use crate::catalog::Type;
-use crate::ir::{ColumnId, ColumnInfo, MiddleQuery, Query, Release, TableId};
+use crate::ir::{ColumnId, ColumnInfo, MiddleId, MiddleQuery, Query, Release, TableId};
 use crate::parse;
 use crate::policy::{Policy, ViewKind};
 use crate::refusal::Refusal;
@@ -96,7 +96,7 @@ struct Resolver<'a> {
     releases: Vec<Release>,
     middles: Vec<MiddleQuery>,
     /// Each constant of a release: its middle query and column there, and its type.
-    bound: Vec<((usize, usize), Type)>,
+    bound: Vec<((MiddleId, usize), Type)>,
     public_tables: Vec<TableId>,
     views: Vec<ViewKind>,
     scans: usize,

@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 
 use crate::catalog::Type;
 use crate::ir::relation::{
-    ColumnInfo, ConstantId, ConstantRows, MiddleQuery, MiddleRows, Relation, release_number,
+    ColumnInfo, ConstantId, ConstantRows, MiddleId, MiddleQuery, MiddleRows, Relation, ReleaseId,
+    release_number,
 };
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
@@ -195,8 +196,8 @@ impl Resolver<'_> {
                 format!("a query may hold at most {MIDDLES_MAX} subqueries over private rows"),
             ));
         }
-        let number = self.middles.len();
-        let mut releases: Vec<usize> = relation_names(&query)
+        let number = MiddleId(self.middles.len());
+        let mut releases: Vec<ReleaseId> = relation_names(&query)
             .iter()
             .filter_map(|name| release_number(name))
             .collect();
@@ -273,7 +274,7 @@ impl Resolver<'_> {
             }
             Some(_) | None => false,
         };
-        let keys = 0..self.releases[release].keys.len();
+        let keys = 0..self.releases[release.0].keys.len();
         keys.map(|key| {
             select
                 .projection

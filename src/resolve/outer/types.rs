@@ -308,7 +308,7 @@ impl Shapes<'_, '_> {
         let resolver = self.resolver;
         let names = names_of(name)?;
         if let [name] = names.as_slice() {
-            if let Some(release) = release_number(name).and_then(|at| resolver.releases.get(at)) {
+            if let Some(release) = release_number(name).and_then(|at| resolver.releases.get(at.0)) {
                 let keys = release
                     .keys
                     .iter()

@@ -11,7 +11,7 @@ use super::limits::row_cost::RowCost;
 use super::{ChoicePlan, Coordinate, Facts, Family, Measure, Output, Price, Statement};
 use crate::analyze::{KeyCombinations, KeyRule, MetTable};
 use crate::catalog::{Collation, Type};
-use crate::ir::{MiddleQuery, TableId, Uncertainty};
+use crate::ir::{MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty};
 use crate::mechanism::Loss;
 use crate::policy::ViewKind;
 
@@ -38,26 +38,34 @@ impl Plan {
         &self.releases
     }
 
+    pub fn release(&self, id: ReleaseId) -> &ReleasePlan {
+        &self.releases[id.0]
+    }
+
+    pub fn middle(&self, id: MiddleId) -> &MiddleQuery {
+        &self.middles[id.0]
+    }
+
     /// Queries over earlier releases, whose rows later ones read as constants.
     pub fn middles(&self) -> &[MiddleQuery] {
         &self.middles
     }
 
     /// The releases in an order in which each follows those that its constants come from.
-    pub fn order(&self) -> Vec<usize> {
+    pub fn order(&self) -> Vec<ReleaseId> {
         let mut order = Vec::new();
         for release in 0..self.releases.len() {
-            self.place(release, &mut order);
+            self.place(ReleaseId(release), &mut order);
         }
         order
     }
 
-    fn place(&self, release: usize, order: &mut Vec<usize>) {
+    fn place(&self, release: ReleaseId, order: &mut Vec<ReleaseId>) {
         if order.contains(&release) {
             return;
         }
-        for (middle, _) in self.releases[release].constants() {
-            for earlier in &self.middles[*middle].releases {
+        for (middle, _) in self.release(release).constants() {
+            for earlier in &self.middle(*middle).releases {
                 self.place(*earlier, order);
             }
         }
@@ -91,7 +99,7 @@ pub struct ReleasePlan {
     pub(in crate::rewrite) statement: Option<Statement>,
     /// What the statements' parameters `$1`, `$2`, … stand for: a middle query and one of its
     /// columns. All values of that column are bound as one array.
-    pub(in crate::rewrite) constants: Vec<(usize, usize)>,
+    pub(in crate::rewrite) constants: Vec<(MiddleId, usize)>,
     /// How often each constant is searched as a list, for each row.
     pub(in crate::rewrite) searches: Vec<u64>,
     pub(in crate::rewrite) keys: Vec<(Type, KeyRule)>,
@@ -121,7 +129,7 @@ pub struct ReleasePlan {
     /// How long its statements may take for one row, and for all rows that joins make of it.
     pub(in crate::rewrite) work: RowCost,
     /// Public rows that each private row is paired with: tables, and middle queries.
-    pub(in crate::rewrite) fan_outs: Vec<(Vec<MetTable>, Vec<usize>)>,
+    pub(in crate::rewrite) fan_outs: Vec<(Vec<MetTable>, Vec<MiddleId>)>,
 }
 
 impl ReleasePlan {
@@ -129,7 +137,7 @@ impl ReleasePlan {
         self.statement.as_ref().map(Statement::sql)
     }
 
-    pub fn constants(&self) -> &[(usize, usize)] {
+    pub fn constants(&self) -> &[(MiddleId, usize)] {
         &self.constants
     }
 
@@ -139,7 +147,7 @@ impl ReleasePlan {
     }
 
     /// Public rows that each private row is paired with: those of tables, and of middle queries.
-    pub fn fan_outs(&self) -> &[(Vec<MetTable>, Vec<usize>)] {
+    pub fn fan_outs(&self) -> &[(Vec<MetTable>, Vec<MiddleId>)] {
         &self.fan_outs
     }
 

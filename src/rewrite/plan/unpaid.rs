@@ -3,6 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::ir::ReleaseId;
 use crate::mechanism::Loss;
 use crate::rewrite::{Plan, ReleasePlan};
 
@@ -11,14 +12,15 @@ use crate::rewrite::{Plan, ReleasePlan};
 pub struct UnpaidPart<'p> {
     plan: &'p Plan,
     /// Ascending.
-    releases: Vec<usize>,
+    releases: Vec<ReleaseId>,
 }
 
 impl Plan {
     /// Those of the given releases that have a price.
-    pub fn part(&self, releases: impl Fn(usize) -> bool) -> UnpaidPart<'_> {
+    pub fn part(&self, releases: impl Fn(ReleaseId) -> bool) -> UnpaidPart<'_> {
         let releases = (0..self.releases.len())
-            .filter(|at| !self.releases[*at].statements().is_empty() && releases(*at))
+            .map(ReleaseId)
+            .filter(|at| !self.release(*at).statements().is_empty() && releases(*at))
             .collect();
         UnpaidPart {
             plan: self,
@@ -32,16 +34,13 @@ impl<'p> UnpaidPart<'p> {
         self.plan
     }
 
-    pub fn contains(&self, release: usize) -> bool {
+    pub fn contains(&self, release: ReleaseId) -> bool {
         self.releases.binary_search(&release).is_ok()
     }
 
     pub fn releases(&self) -> impl Iterator<Item = &'p ReleasePlan> {
         let plan = self.plan;
-        self.releases
-            .clone()
-            .into_iter()
-            .map(|at| &plan.releases[at])
+        self.releases.clone().into_iter().map(|at| plan.release(at))
     }
 
     /// The price of the part, in one debit. No part costs more than the plan, whose price was found
@@ -62,7 +61,7 @@ impl<'p> UnpaidPart<'p> {
         digest.update(self.plan.fingerprint);
         self.releases
             .iter()
-            .for_each(|at| digest.update((*at as u64).to_be_bytes()));
+            .for_each(|at| digest.update((at.0 as u64).to_be_bytes()));
         digest.finalize().into()
     }
 }

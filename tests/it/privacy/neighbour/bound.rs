@@ -55,8 +55,8 @@ pub fn filled(plan: &Plan, release: &ReleasePlan, sql: &str, random: &mut Random
         })
         .collect();
     for (at, (middle, column)) in release.constants().iter().enumerate().rev() {
-        let hostile = hostile(&plan.middles()[*middle].columns[*column]);
-        let values: Vec<&str> = (0..rows[*middle]).map(|_| random.pick(hostile)).collect();
+        let hostile = hostile(&plan.middle(*middle).columns[*column]);
+        let values: Vec<&str> = (0..rows[middle.0]).map(|_| random.pick(hostile)).collect();
         sql = sql.replace(
             &format!("${}", at + 1),
             &format!("'{{{}}}'", values.join(",")),
