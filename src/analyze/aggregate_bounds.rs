@@ -3,8 +3,8 @@
 
 use super::interval::Interval;
 use super::keys::{KeyRule, Keys};
+use super::nullability::Nullability;
 use super::range::Ranges;
-use super::release::Nullability;
 use super::{BoundedAggregate, BoundedOperation, Dispersion, Joint, Lineage, Ranks};
 use crate::catalog::Type;
 use crate::ir::functions::Function;

@@ -12,6 +12,7 @@ mod join_matches;
 mod join_order;
 mod keys;
 mod label;
+mod nullability;
 mod per_unit;
 mod planning_effort;
 mod public_outer_join;

@@ -12,8 +12,7 @@ use super::{
     AnalyzedRelease, BoundedAggregate, FanOut, KeyCombinations, KeyRule, Label, Lineage,
     PlanningEffort, aggregate_bounds, inline, only_scan, public_outer_join, unit_of,
 };
-use crate::ir::functions::Function;
-use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Relation, Release, Scan};
+use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Relation, Release, Scan};
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, sqlstate};
 
@@ -199,7 +198,7 @@ impl RowFacts<'_> {
                         .collect(),
                     excluded: Vec::new(),
                 },
-                nullability: Nullability {
+                nullability: super::nullability::Nullability {
                     columns,
                     computed,
                     null_extended,
@@ -265,53 +264,5 @@ impl RowFacts<'_> {
             told_by_unit(self.input, self.lineage, policy, &key)
         };
         self.release.sets.is_empty() && self.keys.iter().all(is_fixed)
-    }
-}
-
-/// Whether an expression may be NULL, by the catalog's NOT NULL, joins and the expression's own
-/// shape.
-pub(super) struct Nullability<'a> {
-    columns: &'a [ColumnInfo],
-    computed: &'a [(ColumnId, Expr)],
-    null_extended: &'a [ColumnId],
-}
-
-impl Nullability<'_> {
-    /// True unless proved otherwise: only bare columns, constants and arithmetic that keeps NOT
-    /// NULL are proved.
-    pub(super) fn may_be_null(&self, expr: &Expr) -> bool {
-        match &expr.node {
-            Node::Column(id) => match self.computed.iter().find(|(c, _)| c == id) {
-                Some((_, definition)) => {
-                    self.null_extended.contains(id) || self.may_be_null(definition)
-                }
-                None => self.columns[id.0 as usize].nullable || self.null_extended.contains(id),
-            },
-            Node::Literal(value) => value.is_none(),
-            Node::Constant(_) => true,
-            Node::Exists { .. } => false,
-            Node::Cast(inner) => {
-                keys::reads_text(inner, &expr.data_type) || self.may_be_null(inner)
-            }
-            Node::Case {
-                branches,
-                otherwise,
-            } => {
-                otherwise.as_ref().is_none_or(|e| self.may_be_null(e))
-                    || branches.iter().any(|(_, r)| self.may_be_null(r))
-            }
-            Node::Call {
-                function,
-                arguments,
-            } => match function {
-                Function::Add
-                | Function::Subtract
-                | Function::Multiply
-                | Function::Negate
-                | Function::Abs => arguments.iter().any(|a| self.may_be_null(a)),
-                Function::Coalesce => arguments.iter().all(|a| self.may_be_null(a)),
-                _ => true,
-            },
-        }
     }
 }

@@ -417,3 +417,17 @@ fn internal(stage: &str, cause: &dyn std::fmt::Display) -> Error {
     tracing::error!(stage, incident, %cause, "internal error");
     Error::Internal { incident }
 }
+
+/// An error in the analyst's own statement. PostgreSQL read our printing of it, so the position is
+/// translated to the analyst's text.
+fn error_in_text(query: &Query, error: ShadowError) -> Error {
+    match error {
+        ShadowError::Refusal(refusal) => {
+            let place = refusal
+                .position
+                .and_then(|printed| crate::parse::with_room(|| query.place_of_printed(printed)));
+            Error::Shadow(refusal.at(place))
+        }
+        other => shadow_error(other),
+    }
+}

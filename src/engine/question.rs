@@ -10,8 +10,8 @@ use super::service::Answer;
 use super::statement_log::Tally;
 use super::timing::Timing;
 use super::{
-    Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, explain, internal,
-    notice, preview, shadow_error, system_catalog,
+    Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, error_in_text, explain,
+    internal, notice, preview, shadow_error, system_catalog,
 };
 use crate::error::Error;
 use crate::finish;
@@ -21,7 +21,7 @@ use crate::policy::Notices;
 use crate::refusal::Refusal;
 use crate::resolve::check_dotted;
 use crate::rewrite::Plan;
-use crate::shadow::{ShadowError, Weighed};
+use crate::shadow::Weighed;
 
 /// A statement before it is planned.
 enum Opened {
@@ -283,19 +283,5 @@ impl Engine {
             &balances.role,
             (self.delta(&requester.role), &self.policy),
         ))
-    }
-}
-
-/// An error in the analyst's own statement. PostgreSQL read our printing of it, so the position is
-/// translated to the analyst's text.
-pub(super) fn error_in_text(query: &Query, error: ShadowError) -> Error {
-    match error {
-        ShadowError::Refusal(refusal) => {
-            let place = refusal
-                .position
-                .and_then(|printed| crate::parse::with_room(|| query.place_of_printed(printed)));
-            Error::Shadow(refusal.at(place))
-        }
-        other => shadow_error(other),
     }
 }

@@ -1,8 +1,9 @@
 //! Statements about the catalogs. They are free, and the shadow answers them: they are never
 //! resolved.
 
-use super::question::error_in_text;
-use super::{Answer, Argument, Description, Engine, Format, Requester, shadow_error};
+use super::{
+    Answer, Argument, Description, Engine, Format, Requester, error_in_text, shadow_error,
+};
 use crate::error::Error;
 use crate::parse::{Query, with_room};
 use crate::policy::WISHES;

@@ -5,10 +5,26 @@ use std::collections::HashMap;
 use super::AccountSpec;
 use super::clock::period_start;
 use super::error::Error;
-use super::rules::{Account, AccountTerms, first};
-use super::store::{Store, Value, text};
-use crate::mechanism::Fixed;
+use super::store::{Store, Value, first, text};
+use crate::mechanism::{Cap, Fixed};
 use crate::policy::Renew;
+
+/// An account of the policy in force: its row, and the policy's terms for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Account {
+    pub(super) id: i64,
+    pub(super) terms: AccountTerms,
+}
+
+/// The policy's terms, before the owner's grants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AccountTerms {
+    pub(super) epsilon: Fixed,
+    pub(super) delta: Fixed,
+    pub(super) threshold_share: Fixed,
+    pub(super) cap: Cap,
+    pub(super) renew: Renew,
+}
 
 pub(super) fn open_accounts(
     store: &mut dyn Store,

@@ -3,8 +3,8 @@
 
 use super::charge::Fingerprint;
 use super::error::{DebitError, Error};
-use super::rules::{Rules, first};
-use super::store::{Row, Value, blob, loss as columns};
+use super::rules::Rules;
+use super::store::{Row, Value, blob, first, loss as columns};
 use crate::mechanism::Loss;
 
 /// Identifies an answer.

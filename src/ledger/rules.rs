@@ -3,32 +3,15 @@
 
 use std::collections::HashMap;
 
-use super::accounts::open_accounts;
+use super::accounts::{Account, AccountTerms, open_accounts};
 use super::balance::{Balance, Balances};
 use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
-use super::store::{Access, Row, Store, Value, fixed, loss as columns};
+use super::store::{Access, Row, Store, Value, first, fixed, gone, loss as columns};
 use super::{AccountSpec, Buyer, Entry, Purchase};
 use crate::mechanism::{Cap, Fixed, Loss};
 use crate::policy::Renew;
-
-/// An account of the policy in force: its row, and the policy's terms for it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Account {
-    pub(super) id: i64,
-    pub(super) terms: AccountTerms,
-}
-
-/// The policy's terms, before the owner's grants.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct AccountTerms {
-    pub(super) epsilon: Fixed,
-    pub(super) delta: Fixed,
-    pub(super) threshold_share: Fixed,
-    pub(super) cap: Cap,
-    pub(super) renew: Renew,
-}
 
 /// An account at one moment.
 #[derive(Debug, Clone)]
@@ -502,15 +485,4 @@ fn is_frozen(decisions: &[Row], account: i64) -> Result<bool, Error> {
         }
     }
     Ok(frozen)
-}
-
-pub(super) fn first(rows: &[Row]) -> Result<&Row, Error> {
-    rows.first().ok_or_else(gone)
-}
-
-fn gone() -> Error {
-    Error::Damaged {
-        ledger: "the ledger".to_owned(),
-        reason: "an account is gone from it".to_owned(),
-    }
 }

@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::charge::Fingerprint;
 use super::error::Error;
-use super::rules::{Rules, first};
-use super::store::{Access, Row, Value, blob, loss as columns, text};
+use super::rules::Rules;
+use super::store::{Access, Row, Value, blob, first, loss as columns, text};
 use super::worker::Worker;
 use crate::mechanism::Loss;
 

@@ -156,3 +156,18 @@ fn malformed() -> Error {
         reason: "a value of it has the wrong type or length".to_owned(),
     }
 }
+
+/// The row that must be there.
+///
+/// # Errors
+/// [`Error::Damaged`] without any.
+pub(super) fn first(rows: &[Row]) -> Result<&Row, Error> {
+    rows.first().ok_or_else(gone)
+}
+
+pub(super) fn gone() -> Error {
+    Error::Damaged {
+        ledger: "the ledger".to_owned(),
+        reason: "an account is gone from it".to_owned(),
+    }
+}

@@ -18,6 +18,7 @@ mod qualified_names;
 mod session;
 mod set_config;
 mod sets;
+mod signs;
 mod table;
 mod tokens;
 mod values;
@@ -40,7 +41,7 @@ pub use session::{
     Session, Style,
 };
 pub use set_config::{Configure, Given};
-pub use tokens::SIGNS;
+pub use signs::SIGNS;
 pub use values::Values;
 
 /// Longest statement text that is parsed, in bytes.

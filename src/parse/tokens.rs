@@ -8,12 +8,8 @@ use sqlparser::tokenizer::{
 };
 
 use super::grammar;
+use super::signs::{blanks, length, signs, starts_name};
 use crate::refusal::{Refusal, RefusalKind, sqlstate};
-
-/// What operators are made of, in PostgreSQL's lexer (scan.l).
-pub const SIGNS: &str = "+-*/<>=~!@#%^&|`?";
-/// With one of these in it an operator may end in a plus or minus.
-const OTHER_SIGNS: &str = "~!@#^&|`?%";
 
 /// The tokens as PostgreSQL would have them, a run of blanks and comments as one blank.
 ///
@@ -117,10 +113,6 @@ fn check(token: &TokenWithSpan, text: &[char]) -> Result<(), Refusal> {
     }
 }
 
-pub(super) fn starts_name(c: char) -> bool {
-    c.is_ascii_alphabetic() || c == '_' || !c.is_ascii()
-}
-
 /// `\u+041` is none to PostgreSQL, and `\v` a letter or a tab, by its version.
 fn escapes_otherwise(mut constant: &[char]) -> bool {
     while let Some(at) = constant.iter().position(|c| *c == '\\') {
@@ -219,29 +211,6 @@ fn is_continuation(between: &[char]) -> bool {
     blanks(between) == (between.len(), true)
 }
 
-/// How long the blanks and comments are with which this begins, and whether a line ends in them.
-pub(super) fn blanks(text: &[char]) -> (usize, bool) {
-    let mut rest = text;
-    loop {
-        rest = match rest {
-            [' ' | '\t' | '\u{c}' | '\n' | '\r', others @ ..] => others,
-            ['-', '-', others @ ..] => {
-                &others[others
-                    .iter()
-                    .position(|c| matches!(c, '\n' | '\r'))
-                    .unwrap_or(others.len())..]
-            }
-            _ => {
-                let length = text.len() - rest.len();
-                return (
-                    length,
-                    text[..length].iter().any(|c| matches!(c, '\n' | '\r')),
-                );
-            }
-        }
-    }
-}
-
 fn check_operators(tokens: &[TokenWithSpan], text: &[char]) -> Result<(), Refusal> {
     let is_word =
         |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
@@ -310,34 +279,6 @@ fn place(location: Location) -> usize {
         .ok()
         .and_then(|column| column.checked_sub(1))
         .unwrap_or(usize::MAX)
-}
-
-/// The signs that stand together from here on, up to a comment.
-fn signs(text: &[char], start: usize) -> &[char] {
-    let run = text.get(start..).unwrap_or_default();
-    let ends = |at: &usize| {
-        !SIGNS.contains(run[*at]) || matches!(run[*at..], ['-', '-', ..] | ['/', '*', ..])
-    };
-    &run[..(0..run.len()).find(ends).unwrap_or(run.len())]
-}
-
-/// PostgreSQL's operator that begins here; empty where none does.
-pub(super) fn operator(text: &[char], start: usize) -> &[char] {
-    let together = signs(text, start);
-    &together[..length(together)]
-}
-
-/// How many of these signs are PostgreSQL's first operator.
-fn length(signs: &[char]) -> usize {
-    let is_sum = |at: usize| matches!(signs[at - 1], '+' | '-');
-    let mut length = signs.len();
-    if length > 1 && is_sum(length) && !signs[..length - 1].iter().any(|c| OTHER_SIGNS.contains(*c))
-    {
-        while length > 1 && is_sum(length) {
-            length -= 1;
-        }
-    }
-    length
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! they are written.
 
 use super::words::{Category, category};
-use crate::parse::tokens::{blanks, operator, starts_name};
+use crate::parse::signs::{blanks, operator, starts_name};
 use crate::refusal::{Refusal, sqlstate};
 
 /// What a word that is no keyword may be.
