@@ -89,12 +89,14 @@ impl Refusal {
         }
     }
 
-    /// 0A000: valid SQL for which no sound private answer is known; `construct` names it.
+    /// 0A000 with a free message. [`Self::unsupported`] serves where a short name says it all.
+    pub fn feature_not_supported(message: impl Into<String>) -> Self {
+        Self::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+    }
+
+    /// 0A000: valid SQL for which no sound private answer is known; `construct` is its short name.
     pub fn unsupported(construct: impl std::fmt::Display) -> Self {
-        Self::new(
-            sqlstate::FEATURE_NOT_SUPPORTED,
-            format!("{construct} is not supported over private tables"),
-        )
+        Self::feature_not_supported(format!("{construct} is not supported over private tables"))
     }
 
     /// 42501: the statement would show rows of a private table; `advice` says what to do instead.

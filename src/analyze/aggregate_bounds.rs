@@ -243,7 +243,7 @@ impl Bounds<'_> {
     fn rule(&self, value: &Expr, name: &str) -> Result<KeyRule, Refusal> {
         let refused = |_| {
             Refusal::unsupported(format!(
-                "{name} of a value of type {}, or of its collation",
+                "{name} of a value of this collation or of type {}",
                 type_name(&value.data_type)
             ))
         };
@@ -269,7 +269,7 @@ fn paired(
     kind: Paired,
     ranges: &Ranges<'_>,
 ) -> Result<BoundedOperation, Refusal> {
-    let range = |e: &Expr| finite(e, ranges, "CORR, COVAR or REGR");
+    let range = |e: &Expr| finite_pair(e, ranges);
     let joint = |kind: Joint| {
         Ok(BoundedOperation::Joint {
             y: y.clone(),
@@ -346,6 +346,20 @@ fn counted_unit(values: &Distinct, lineage: &Lineage) -> Option<Option<Expr>> {
         return Some(Some(condition.clone()));
     }
     None
+}
+
+/// The range of one argument of a statistic of pairs.
+fn finite_pair(argument: &Expr, ranges: &Ranges<'_>) -> Result<Interval, Refusal> {
+    let range = ranges.of(argument);
+    if range.is_finite() {
+        return Ok(range);
+    }
+    Err(
+        Refusal::feature_not_supported("CORR, COVAR and REGR need bounds for both arguments").hint(
+            "Clamp each argument inline, as in CORR(LEAST(GREATEST(y, 0), 100), x), add \
+            conditions such as WHERE y BETWEEN 0 AND 100, or ask the data owner to declare bounds.",
+        ),
+    )
 }
 
 fn finite(argument: &Expr, ranges: &Ranges<'_>, name: &str) -> Result<Interval, Refusal> {

@@ -46,7 +46,7 @@ impl<'a> Derived<'a> {
     fn equal(self) -> Result<Self, Refusal> {
         match self {
             Self::Unlike => Err(Refusal::unsupported(
-                "an expression over texts of several collations",
+                "an expression over texts of different collations",
             )
             .hint("Use columns of one collation.")),
             Self::Database | Self::Untold | Self::Of(_) => Ok(self),
@@ -56,10 +56,8 @@ impl<'a> Derived<'a> {
     /// Where an order, case or kinds of letters are asked.
     fn ordered(self) -> Result<Self, Refusal> {
         match self.equal()? {
-            Self::Untold => Err(Refusal::unsupported(
-                "an order or a pattern of released texts \
-                where \
-                columns have collations of their own",
+            Self::Untold => Err(Refusal::feature_not_supported(
+                "cannot order or match released texts when columns have different collations",
             )
             .hint("Compare them with = or IN.")),
             known => Ok(known),
@@ -70,7 +68,7 @@ impl<'a> Derived<'a> {
     fn searched(self) -> Result<Self, Refusal> {
         match self.equal()? {
             Self::Of(column) if !column.deterministic_collation => Err(Refusal::unsupported(
-                "a search in a column whose collation takes different texts for equal",
+                "a search in a column with a nondeterministic collation",
             )
             .hint("Compare it with = or IN.")),
             known => Ok(known),
@@ -294,12 +292,11 @@ impl<'a> Collations<'a> {
             };
             if !is_only_shown(&name) {
                 let unknown = || {
-                    Refusal::unsupported(
-                        "ordering released texts by a collation that is not built into PostgreSQL",
+                    Refusal::feature_not_supported(
+                        "cannot order released texts by a collation that is not built into \
+                            PostgreSQL",
                     )
-                    .hint(
-                        "Write the order with a collation that is, as in ORDER BY x COLLATE \"C\".",
-                    )
+                    .hint("Name a built-in collation, as in ORDER BY x COLLATE \"C\".")
                 };
                 shown.push((name, collation.ok_or_else(unknown)?));
             }

@@ -88,13 +88,12 @@ impl Keys<'_> {
         match self.choice {
             KeyChoice::Auto => known().map_or_else(|| self.threshold(expr), Ok),
             KeyChoice::Domain => known().ok_or_else(|| {
-                Refusal::unsupported(
-                    "under pgveil.keys = domain, GROUP BY a value that is not \
-                    known without the data",
+                Refusal::feature_not_supported(
+                    "pgveil.keys = domain requires GROUP BY values that are known without the \
+                        data",
                 )
                 .hint(
-                    "SET pgveil.keys = auto shows the groups that enough units are in; or \
-                        ask \
+                    "SET pgveil.keys = auto to see the groups that contain enough units, or ask \
                         the data owner to declare the column's values.",
                 )
             }),
@@ -118,7 +117,7 @@ impl Keys<'_> {
                 Ok(KeyRule::Threshold)
             }
             Type::Text | Type::Varchar(_) | Type::Char(_) => Err(Refusal::unsupported(
-                "GROUP BY a column whose collation takes different texts for equal",
+                "GROUP BY a column with a nondeterministic collation",
             )),
             Type::Float4 | Type::Interval | Type::Other { .. } => {
                 let name = crate::ir::literal::type_name(&expr.data_type);

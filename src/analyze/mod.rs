@@ -319,10 +319,10 @@ pub fn analyze(
         if let Some(first) = shown.next()
             && shown.any(|collation| collation != first)
         {
-            return Err(Refusal::unsupported(
-                "ordering or comparing released texts of several collations",
+            return Err(Refusal::feature_not_supported(
+                "cannot order or compare released texts of different collations",
             )
-            .hint("Write the collation of each, as in ORDER BY x COLLATE \"C\"."));
+            .hint("Name the collation of each text, as in ORDER BY x COLLATE \"C\"."));
         }
     }
     Ok(Analyzed {

@@ -34,7 +34,7 @@ pub(super) fn check_key(
             Ok(())
         }
         Type::Text | Type::Varchar(_) | Type::Char(_) => Err(Refusal::unsupported(
-            "GROUP BY a column whose collation takes different texts for equal",
+            "GROUP BY a column with a nondeterministic collation",
         )),
         Type::Interval | Type::Other { .. } => {
             let name = crate::ir::literal::type_name(&key.data_type);
@@ -61,7 +61,7 @@ pub(super) fn check_shown(
             if !is_deterministic(value, policy, columns) =>
         {
             Err(Refusal::unsupported(
-                "a window over a column whose collation takes different texts for equal",
+                "a window over a column with a nondeterministic collation",
             ))
         }
         _ => Ok(()),
@@ -95,7 +95,7 @@ pub(super) fn check_aggregate(
             if !is_deterministic(&inline(value, computed), policy, columns) =>
         {
             Err(Refusal::unsupported(
-                "MIN or MAX of a column whose collation takes different texts for equal",
+                "MIN or MAX of a column with a nondeterministic collation",
             ))
         }
         Operation::Extreme { value, end: _ } if is_unspelled(&value.data_type) => {
@@ -108,7 +108,7 @@ pub(super) fn check_aggregate(
             if !is_deterministic(&inline(value, computed), policy, columns) =>
         {
             Err(Refusal::unsupported(
-                "a percentile or mode of a column whose collation takes different texts for equal",
+                "a percentile or mode of a column with a nondeterministic collation",
             ))
         }
         Operation::Quantile { value, .. } | Operation::Mode { value, .. }

@@ -93,12 +93,12 @@ impl PlanningEffort {
             of what is counted takes too long",
         )
         .detail(
-            "Values of keys, of COUNT(DISTINCT ...) and of MODE() are computed from the listed \
-                    values of their columns before any row is read.",
+            "The values of group keys, COUNT(DISTINCT ...) and MODE() are computed from \
+                the listed values of their columns before any row is read.",
         )
         .hint(
-            "Shorten these expressions, narrow their columns with WHERE, or ask for fewer of \
-                them at once.",
+            "Simplify these expressions, narrow their columns with WHERE, or use fewer of \
+                them in one query.",
         ))
     }
 }

@@ -70,7 +70,7 @@ fn check_inner_join_answers(
         .iter()
         .any(|c| reads_private(c) || !c.relations().is_empty())
     {
-        return Err(refused("a WHERE condition on the private side")
+        return Err(refused("cannot have a WHERE condition on the private side")
             .hint("Move the condition on the private table into ON."));
     }
     let on_public = on
@@ -84,18 +84,24 @@ fn check_inner_join_answers(
             .iter()
             .any(|key| reads_private(&key.expr) || key.expr.columns().is_empty())
     {
-        return Err(
-            refused("keys or conditions of ON that are not its own side's")
-                .hint("Group by columns of the public table; ON ties it to the private one."),
-        );
+        return Err(refused(
+            "needs GROUP BY columns of that table and ON conditions that read the private table",
+        )
+        .hint(
+            "Group by columns of the public table, and move conditions on it alone from \
+                    ON to WHERE.",
+        ));
     }
     if !release
         .aggregates
         .iter()
         .all(|aggregate| ignores_missing(aggregate, private))
     {
-        return Err(refused("an aggregate that counts rows without a match")
-            .hint("Write count(column) with a column of the private table instead of count(*)."));
+        return Err(
+            refused("cannot have an aggregate that counts rows without a match").hint(
+                "Write count(column) with a column of the private table instead of count(*).",
+            ),
+        );
     }
     Ok(())
 }
@@ -137,7 +143,7 @@ pub(super) fn conditions(input: &Relation) -> Vec<Expr> {
 fn check_rule(rule: &KeyRule) -> Result<(), Refusal> {
     match rule {
         KeyRule::Domain(_) => Ok(()),
-        KeyRule::Threshold => Err(refused("a key of too many values").hint(
+        KeyRule::Threshold => Err(refused("cannot be grouped by a column of too many values").hint(
             "Group by a column of the public table with at most 1000 values, or use an inner join.",
         )),
     }
@@ -157,11 +163,10 @@ pub(super) fn check_groups(
     if ruled.are_held(keys, input) {
         return Ok(());
     }
-    Err(refused("groups that are not known to have a row")
+    Err(refused("needs groups that are known to have a row")
         .detail(
-            "Which groups there are is told by the policy's lists of the public table's \
-            values, \
-            as far as conditions on them are computed without the database.",
+            "The groups come from the policy's lists of the public table's values. \
+                Conditions count only where they can be evaluated without the database.",
         )
         .hint(
             "In WHERE, compare the columns of GROUP BY with constants by =, <>, IN, LIKE or IS \
@@ -170,8 +175,8 @@ pub(super) fn check_groups(
 }
 
 fn refused(what: &str) -> Refusal {
-    Refusal::unsupported(format!(
-        "an outer join that keeps every row of a public table, with {what},"
+    Refusal::feature_not_supported(format!(
+        "an outer join that keeps every row of a public table {what}"
     ))
 }
 

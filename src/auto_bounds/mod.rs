@@ -282,7 +282,7 @@ impl Maker<'_> {
 
     /// The debit, in the name of the first role that can bear it.
     async fn charged(&self, purchase: &Purchase) -> Result<(String, ledger::Charge), Error> {
-        let mut refused = Refusal::denied("a policy without roles has nobody to search for");
+        let mut refused = Refusal::denied("bounds cannot be searched: the policy has no roles");
         for role in &self.policy.roles {
             match self.ledger.purchase(&role.name, purchase.clone()).await {
                 Ok(charge) => return Ok((role.name.clone(), charge)),

@@ -101,8 +101,8 @@ impl Engine {
                 ),
             )
             .detail(
-                "Alone, and beside released values, public tables are answered from a \
-                    copy.",
+                "Queries over public tables alone, or together with released values, are \
+                    answered from a copy.",
             )
             .hint(
                 "Join it to the private rows, or ask the data owner to raise \

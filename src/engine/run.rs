@@ -326,10 +326,10 @@ impl Engine {
             Error::Ledger(
                 Refusal::denied(
                     "this role may ask no more: too many of its queries have failed on \
-                    the database",
+                        the database",
                 )
                 .detail(
-                    "Each visible failure can tell a little of the data, so they are \
+                    "Each visible failure can reveal a little about the data, so failures are \
                         counted and limited. Ask the data owner.",
                 ),
             )
@@ -373,7 +373,7 @@ fn before_charge(error: execute::Error) -> Error {
                 "a table of this query is locked by another session",
             )
             .detail("Nothing was charged.")
-            .hint("Ask again later."),
+            .hint("Try again later."),
         ),
         execute::Error::Cancelled => Error::Cancelled,
         execute::Error::Backend(text) => internal("execute", &text),

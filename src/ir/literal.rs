@@ -275,15 +275,14 @@ pub fn held(value: &Scalar) -> Scalar {
 /// two numbers of one part is not the same in every version.
 pub fn interval_of(text: &str, fields: Fields, signs_each: bool) -> Result<Scalar, Refusal> {
     if !signs_each && interval::signs_all(text) {
-        return Err(Refusal::unsupported(
-            "an interval constant with one sign before several numbers \
-            under IntervalStyle sql_standard",
+        return Err(Refusal::feature_not_supported(
+            "an interval constant with one sign before several numbers is ambiguous under \
+                IntervalStyle sql_standard",
         )
-        .hint("Write the sign of each number, or send SET IntervalStyle = 'postgres' first."));
+        .hint("Write a sign before each number, or run SET IntervalStyle = 'postgres' first."));
     }
-    interval(text, fields).ok_or_else(|| {
-        Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT)
-    })
+    interval(text, fields)
+        .ok_or_else(|| Refusal::unsupported("this form of interval constant").hint(INTERVAL_HINT))
 }
 
 fn not_iso(name: &str, text: &str) -> Refusal {
@@ -293,8 +292,8 @@ fn not_iso(name: &str, text: &str) -> Refusal {
         format!("invalid input syntax for type {name}: \"{shown}\""),
     )
     .hint(
-        "Write dates as YYYY-MM-DD and timestamps as YYYY-MM-DD HH:MM:SS; words such as \
-            'today' are not read.",
+        "Write dates as YYYY-MM-DD and timestamps as YYYY-MM-DD HH:MM:SS. Words such \
+                as 'today' are not accepted.",
     )
 }
 
@@ -465,13 +464,12 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
                     && is_marked(&expr.data_type, OUTSIDE_UTC)
                     && !instant::names_zone(&text) =>
             {
-                Err(Refusal::unsupported(
-                    "a timestamp with time zone without its zone in a session \
-                    whose TimeZone is not UTC",
+                Err(Refusal::feature_not_supported(
+                    "a timestamp with time zone must name its zone unless TimeZone is UTC",
                 )
                 .hint(
-                    "Write the zone, as in '2024-01-01 00:00:00+00', or send SET TimeZone = \
-                        'UTC' first.",
+                    "Write the zone, as in '2024-01-01 00:00:00+00', or run SET TimeZone = 'UTC' \
+                        first.",
                 ))
             }
             Node::Literal(Some(Scalar::Text(text))) => {

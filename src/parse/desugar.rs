@@ -25,8 +25,8 @@ fn word(token: &Token) -> Option<(Keyword, &str)> {
 
 fn only_refused() -> Refusal {
     Refusal::unsupported("ONLY").hint(
-        "Name the table without ONLY: partitions and \
-            child tables are tables of their own here.",
+        "Name the table without ONLY. pgveil treats partitions and child tables as \
+                separate tables.",
     )
 }
 

@@ -163,7 +163,7 @@ fn not_reproducible() -> Refusal {
         sqlstate::FEATURE_NOT_SUPPORTED,
         "this spelling of a name or constant is not supported",
     )
-    .detail("Quotes inside quoted names, and some rare forms of constants, are not read.")
+    .detail("Quotes inside quoted names and some rare forms of constants are not accepted.")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,8 +181,9 @@ pub enum ExplainFormat {
 pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     if sql.len() > TEXT_BYTES_MAX {
         return Err(
-            Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long")
-                .detail(format!("At most {TEXT_BYTES_MAX} bytes are read.")),
+            Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long").detail(format!(
+                "A statement may have at most {TEXT_BYTES_MAX} bytes."
+            )),
         );
     }
     if sql.contains('\0') || sql.contains('\u{FFFD}') {
@@ -203,7 +204,7 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     if words > TOKENS_MAX {
         return Err(
             Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long")
-                .detail(format!("At most {TOKENS_MAX} words and signs are read.")),
+                .detail(format!("A statement may have at most {TOKENS_MAX} tokens.")),
         );
     }
     limits::depth::check(&tokens)?;

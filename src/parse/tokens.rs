@@ -45,8 +45,8 @@ pub(super) fn unread(error: &TokenizerError, sql: &str) -> Refusal {
             "this constant or escape is not supported",
         )
         .hint(
-            "Write characters beyond ASCII as they are, or in an E'…' constant as \\uXXXX \
-                or \\UXXXXXXXX.",
+            "Write non-ASCII characters directly, or as \\uXXXX or \\UXXXXXXXX in an E'…' \
+                constant.",
         )
         .at(u32::try_from(start[0].span.start.column).ok())
     })
@@ -106,7 +106,7 @@ fn check(token: &TokenWithSpan, text: &[char]) -> Result<(), Refusal> {
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 "a name with Unicode escapes is not supported",
             )
-            .hint("Write the name itself in double quotes, or a space before the operator &.")
+            .hint("Write the name in double quotes, or put a space before the operator &.")
             .at(position))
         }
         _ => Ok(()),
@@ -236,7 +236,7 @@ fn check_operators(tokens: &[TokenWithSpan], text: &[char]) -> Result<(), Refusa
                     sqlstate::UNDEFINED_FUNCTION,
                     format!("operator does not exist: {operator}"),
                 )
-                .detail("Signs that stand together are one operator.")
+                .detail("Adjacent operator characters form one operator.")
                 .hint("Put a space between the operators.")
                 .at(u32::try_from(start + 1).ok()));
             }

@@ -304,8 +304,8 @@ impl SessionSettings {
                     ),
                 )
                 .detail(
-                    "The data owner's policy sets the least that a query may spend, which \
-                    bounds how many there are.",
+                    "The data owner's policy sets the minimum that a query must spend, which \
+                        bounds the number of queries.",
                 )
             });
         let past = [

@@ -167,7 +167,7 @@ impl Cut {
         if self.aggregates.len() > COLUMNS_MAX {
             return Err(Refusal::new(
                 sqlstate::STATEMENT_TOO_COMPLEX,
-                format!("a query may ask at most {COLUMNS_MAX} aggregates"),
+                format!("a query may have at most {COLUMNS_MAX} aggregates"),
             ));
         }
         Ok(at)

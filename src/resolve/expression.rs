@@ -56,10 +56,10 @@ impl Constants {
         if self.is_utc {
             return Ok(());
         }
-        Err(
-            Refusal::unsupported(format!("{what} in a session whose TimeZone is not UTC"))
-                .hint("Send SET TimeZone = 'UTC' first."),
-        )
+        Err(Refusal::feature_not_supported(format!(
+            "{what} is supported only when TimeZone is UTC"
+        ))
+        .hint("Run SET TimeZone = 'UTC' first."))
     }
 
     /// Values that are brought to one type: between timestamps with and without zone only in a
@@ -444,8 +444,8 @@ impl Expressions<'_> {
             | UnaryOperator::PGCubeRoot
             | UnaryOperator::BitwiseNot => self.call(&op.to_string(), vec![self.resolve(expr)?]),
             // What is left of BETWEEN SYMMETRIC where its operands cannot be written twice.
-            UnaryOperator::PGPrefixFactorial => Err(Refusal::unsupported(
-                "BETWEEN SYMMETRIC around a subquery or another of its kind",
+            UnaryOperator::PGPrefixFactorial => Err(Refusal::feature_not_supported(
+                "BETWEEN SYMMETRIC cannot contain a subquery or another BETWEEN SYMMETRIC",
             )),
             other => Err(Refusal::unsupported(format!("operator {other}"))),
         }
@@ -504,10 +504,10 @@ impl Expressions<'_> {
     ) -> Result<Expr, Refusal> {
         // PostgreSQL takes `@ a + 1` for `@ (a + 1)`.
         if ends_in_prefix(left) {
-            return Err(
-                Refusal::unsupported("an operator before its operand without parentheses")
-                    .hint("Put it in parentheses, or call the function, such as abs(x)."),
-            );
+            return Err(Refusal::feature_not_supported(
+                "a prefix operator on the left of another operator must be in parentheses",
+            )
+            .hint("Write (@ x) + 1, or call the function, such as abs(x)."));
         }
         let (mut a, mut b) = (self.resolve(left)?, self.resolve(right)?);
         // PostgreSQL takes an untyped constant for the other operand's type; what is added to a

@@ -70,10 +70,10 @@ pub fn resolve(
         ..
     } = resolver;
     if !middles.is_empty() && !views.is_empty() {
-        return Err(Refusal::unsupported(
-            "a view of pgveil beside private rows that are compared with released ones",
+        return Err(Refusal::feature_not_supported(
+            "a query that reads a pgveil view cannot compare private rows with released values",
         )
-        .hint("Read it in a query of its own."));
+        .hint("Read the view in a separate query."));
     }
     let constants = bound.into_iter().map(|(at, _)| at).collect();
     Ok(Query {

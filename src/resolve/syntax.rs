@@ -320,13 +320,13 @@ pub(in crate::resolve) fn map_order(
     let ast::OrderByKind::Expressions(exprs) = kind else {
         return Err(Refusal::new(
             sqlstate::SYNTAX_ERROR,
-            "ORDER BY ALL is not PostgreSQL's",
+            "ORDER BY ALL is not valid in PostgreSQL",
         ));
     };
     if interpolate.is_some() {
         return Err(Refusal::new(
             sqlstate::SYNTAX_ERROR,
-            "INTERPOLATE is not PostgreSQL's",
+            "INTERPOLATE is not valid in PostgreSQL",
         ));
     }
     let exprs = exprs
@@ -344,7 +344,7 @@ pub(in crate::resolve) fn map_order(
                 }),
                 Some(_) => Err(Refusal::new(
                     sqlstate::SYNTAX_ERROR,
-                    "WITH FILL is not PostgreSQL's",
+                    "WITH FILL is not valid in PostgreSQL",
                 )),
             },
         )

@@ -181,8 +181,8 @@ pub fn price(
     }
     let keyed = release.is_thresholded();
     if keyed && portion.terms.is_pure() {
-        return Err(Refusal::unsupported(
-            "GROUP BY a column without declared values under pure accounting",
+        return Err(Refusal::feature_not_supported(
+            "pure accounting requires declared values for GROUP BY columns",
         )
         .hint("Ask the data owner to declare the column's values."));
     }
@@ -468,5 +468,5 @@ fn out_of_reach() -> Refusal {
         sqlstate::INVALID_PARAMETER_VALUE,
         "no noise of supported size fits this query at this epsilon",
     )
-    .hint("Raise pgveil.epsilon, or sum over narrower ranges.")
+    .hint("Raise pgveil.epsilon, or narrow the ranges of the sums.")
 }

@@ -59,7 +59,7 @@ pub(super) fn fold(
         ("set_config", [setting, value, _]) => set_config(setting, value)?,
         ("current_setting" | "set_config", _) => {
             return Err(Refusal::denied(format!(
-                "{name} is called with other arguments here"
+                "{name}() does not support these arguments"
             )));
         }
         ("pg_get_userbyid", [oid]) => Some(role_name(oid)?),
@@ -90,7 +90,7 @@ fn role_name(oid: &ast::Expr) -> Result<ast::Expr, Refusal> {
     let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&found);
     parser
         .and_then(|mut parser| parser.parse_expr())
-        .map_err(|_| Refusal::denied("pg_get_userbyid takes a plain value here"))
+        .map_err(|_| Refusal::denied("the argument of pg_get_userbyid() must be a simple value"))
 }
 
 fn cast_null(data_type: ast::DataType) -> ast::Expr {
@@ -194,7 +194,7 @@ fn current_setting(
     }
     Err(
         Refusal::denied(format!("permission denied to examine \"{name}\""))
-            .hint("SHOW gives the settings of your session."),
+            .hint("SHOW lists the settings of your session."),
     )
 }
 
@@ -202,7 +202,7 @@ fn current_setting(
 /// is written more than once, so it must be one each time, and must not hold another such name,
 /// which would be written more often with each level.
 fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refusal> {
-    let refused = || Refusal::denied("current_setting takes a simple name of a setting here");
+    let refused = || Refusal::denied("the argument of current_setting() must be a simple value");
     let is_refused = |name: &String| matches!(name.as_str(), "clock_timestamp" | "current_setting");
     let holds_refused = ast::visit_expressions(setting, |expr| match expr {
         ast::Expr::Function(function)
@@ -241,7 +241,7 @@ fn set_config(setting: &ast::Expr, value: &ast::Expr) -> Result<Option<ast::Expr
     match (literal(setting), literal(value)) {
         (Some("jit"), Some(value @ ("on" | "off"))) => Ok(Some(text(Some(value)))),
         _ => Err(
-            Refusal::denied("set_config is not offered beside the system catalogs")
+            Refusal::denied("set_config() cannot be used together with the system catalogs")
                 .hint("Use SET."),
         ),
     }

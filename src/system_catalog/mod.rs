@@ -50,8 +50,8 @@ pub fn catalogs(
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 format!("a statement over both {relation} and {table} is not supported"),
             )
-            .detail("Statements about the catalogs are answered without the tables' rows.")
-            .hint("Ask the catalog and the table in two statements."));
+            .detail("Queries over the catalogs do not read the tables.")
+            .hint("Query the catalog and the table in two statements."));
         }
         survey::About::Catalogs { reads_relations } => reads_relations,
     };

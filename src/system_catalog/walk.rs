@@ -223,8 +223,8 @@ fn check_relation(name: &ast::ObjectName) -> Result<(), Refusal> {
             names.last().map_or("", String::as_str)
         ))
         .detail(
-            "Catalogs that tell of the schema are offered; those that tell of the server, \
-                its files, sessions and secrets are not.",
+            "Catalogs that describe the schema are available; those that describe the \
+                server, its files, sessions and secrets are not.",
         ));
     }
     Ok(())
@@ -260,8 +260,8 @@ fn check_function(name: &ast::ObjectName) -> Result<(), Refusal> {
 
 fn denied_function(name: &str) -> Refusal {
     Refusal::denied(format!("permission denied for function {name}")).detail(
-        "Statements about the catalogs may call functions that read the schema or compute \
-            with values, and no others.",
+        "Queries over the catalogs may call only functions that read the schema or \
+                compute with values.",
     )
 }
 

@@ -25,12 +25,11 @@ impl Labels<'_> {
             .collect();
         // In FROM, such an ON was moved to WHERE or refused. This one belongs to a scalar subquery.
         if on_conjuncts.iter().any(|c| !c.relations().is_empty()) {
-            return Err(Refusal::unsupported(
-                "a scalar subquery with a subquery inside it that refers to a query around both",
+            return Err(Refusal::feature_not_supported(
+                "a scalar subquery cannot contain a subquery that refers to a query outside \
+                    both",
             )
-            .hint(
-                "Write the inner one beside it, as in CASE WHEN EXISTS (…) THEN (SELECT …) END.",
-            ));
+            .hint("Move the inner subquery out, as in CASE WHEN EXISTS (…) THEN (SELECT …) END."));
         }
         let (inner_conditions, right_above): (Vec<Expr>, &[Expr]) = match kind {
             JoinKind::Inner => (above.iter().chain(&on_conjuncts).cloned().collect(), above),
@@ -220,7 +219,7 @@ impl Labels<'_> {
             "a join of private tables that does not equate the {unit} \
             they belong to"
         ))
-        .detail("Rows of two units would meet in one row, and no bound would hold for either.")
+        .detail("One joined row would hold data of two units, and the bounds are per unit.")
         .hint(format!(
             "Join on the column that identifies the {unit}, or along the foreign key \
                 that leads to it."

@@ -123,8 +123,8 @@ impl Labels<'_> {
     ) -> Result<(Label, Option<Expr>), Refusal> {
         match (around, inner) {
             (around, Label::Public) => Ok((around.clone(), None)),
-            (Label::Public, Label::Private(_)) => Err(Refusal::unsupported(
-                "a condition on rows of a public table that reads private rows",
+            (Label::Public, Label::Private(_)) => Err(Refusal::feature_not_supported(
+                "a condition on a public table cannot read private rows",
             )
             .hint("Join the tables and aggregate the private one.")),
             (Label::Private(a), Label::Private(b)) => {

@@ -58,10 +58,8 @@ impl Labels<'_> {
     ) -> Result<(Arm, Lineage), Refusal> {
         let (arm, label) = self.label(arm, &[])?;
         let Label::Private(lineage) = label else {
-            return Err(
-                Refusal::unsupported("UNION of private rows with public ones")
-                    .hint("Aggregate each side by itself and unite the results."),
-            );
+            return Err(Refusal::unsupported("UNION of private and public rows")
+                .hint("Aggregate each side separately and combine the results with UNION."));
         };
         if first.is_some_and(|first| first.data_type != lineage.data_type) {
             let unit = &self.policy.privacy.unit;

@@ -100,7 +100,7 @@ fn wished(
     else {
         return Err(Refusal::new(
             sqlstate::FEATURE_NOT_SUPPORTED,
-            "--once knows the settings of pgveil only",
+            "--once accepts only settings of pgveil",
         ));
     };
     session_settings.set(
@@ -116,7 +116,7 @@ fn wished(
 fn unanswered() -> Refusal {
     Refusal::new(
         sqlstate::FEATURE_NOT_SUPPORTED,
-        "--once answers queries, EXPLAIN and SET pgveil.… only",
+        "--once accepts only queries, EXPLAIN and SET pgveil.…",
     )
-    .hint("Run pgveil demo without --once, and ask by psql.")
+    .hint("Run pgveil demo without --once, and connect with psql.")
 }

@@ -26,10 +26,10 @@ pub(in crate::parse) fn check(query: &ast::Query) -> Result<(), Refusal> {
     Err(
         Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex")
             .detail(
-                "IN, BETWEEN, CASE and comparisons of rows stand within each other so that their \
-            operands would be read too often.",
+                "IN, BETWEEN, CASE and row comparisons are nested so that their operands \
+                    would be evaluated too often.",
             )
-            .hint("Compute the inner part in a subquery of FROM."),
+            .hint("Compute the inner part in a subquery in FROM."),
     )
 }
 

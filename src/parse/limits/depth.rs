@@ -247,8 +247,8 @@ fn check_retries(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
                         too deeply",
                     )
                     .detail(
-                        "At most eight of IN (SELECT …) are read within each other, and \
-                            four of IN ((…)) and POSITION (…).",
+                        "IN (SELECT …) can be nested at most eight deep; IN ((…)) and \
+                            POSITION (…) at most four.",
                     ));
                 }
                 open.push(weight);

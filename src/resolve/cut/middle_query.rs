@@ -157,12 +157,15 @@ impl Resolver<'_> {
                 continue;
             };
             if seen.contains(&definition.name) {
-                return Err(Refusal::unsupported("one WITH name for two queries")
-                    .hint("Give each common table expression its own name."));
+                return Err(Refusal::feature_not_supported(
+                    "two queries of this statement use the same WITH name",
+                )
+                .hint("Give each common table expression its own name."));
             }
             if definition.recursion == Recursion::Within {
-                return Err(Refusal::unsupported(
-                    "the query of WITH RECURSIVE that is being defined",
+                return Err(Refusal::feature_not_supported(
+                    "a subquery over private rows cannot refer to the WITH RECURSIVE query that \
+                        contains it",
                 ));
             }
             recursive |= definition.recursion == Recursion::Defined;

@@ -176,7 +176,7 @@ impl Call<'_> {
             "min" | "max" | "bool_and" | "bool_or" | "every" => self.plain(),
             name if paired(name).is_some() => {
                 Err(Refusal::unsupported(format!("{name}(DISTINCT …)"))
-                    .hint("COUNT, SUM, AVG, VARIANCE and STDDEV of DISTINCT values are answered."))
+                    .hint("DISTINCT is supported in COUNT, SUM, AVG, VARIANCE and STDDEV."))
             }
             _ => {
                 let (operation, data_type) = self.plain()?;
@@ -298,8 +298,8 @@ impl Call<'_> {
             },
         ] = self.ordering
         else {
-            return Err(Refusal::unsupported(format!(
-                "{}() without one value in WITHIN GROUP (ORDER BY …)",
+            return Err(Refusal::feature_not_supported(format!(
+                "{}() takes exactly one value in WITHIN GROUP (ORDER BY …)",
                 self.name
             )));
         };
@@ -321,8 +321,8 @@ impl Call<'_> {
             Some(Scalar::Int(number)) => *number as f64,
             Some(Scalar::Decimal(text)) => text.parse().unwrap_or(f64::NAN),
             _ => {
-                return Err(Refusal::unsupported(format!(
-                    "{}() of a fraction that is not a constant",
+                return Err(Refusal::feature_not_supported(format!(
+                    "the fraction of {}() must be a constant",
                     self.name
                 )));
             }
@@ -481,8 +481,9 @@ fn array_of(element: &Type) -> Option<Type> {
 
 fn unanswered(name: &str) -> Refusal {
     Refusal::unsupported(format!("the aggregate {name}()")).hint(
-        "COUNT, SUM, AVG, VARIANCE, STDDEV, COVAR, CORR, REGR, MIN, MAX, PERCENTILE_CONT, \
-            PERCENTILE_DISC, MODE, BOOL_AND and BOOL_OR are answered.",
+        "Supported aggregates are COUNT, SUM, AVG, VARIANCE, STDDEV, COVAR, CORR, \
+                REGR, MIN, MAX, PERCENTILE_CONT, PERCENTILE_DISC, MODE, BOOL_AND and \
+                BOOL_OR.",
     )
 }
 

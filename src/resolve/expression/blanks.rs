@@ -113,10 +113,10 @@ pub(super) fn padded(expr: Expr) -> Result<Expr, Refusal> {
                 Type::Text,
             )))
         }
-        (Type::Char(None), _) => Err(Refusal::unsupported(
-            "a pattern or text of a bpchar with its blanks",
+        (Type::Char(None), _) => Err(Refusal::feature_not_supported(
+            "cannot tell how many trailing blanks a value of type bpchar has",
         )
-        .hint("Cast it to text first, which takes the blanks at its end away, or to char(n).")),
+        .hint("Cast it to text, which removes trailing blanks, or to char(n).")),
         (data_type, node) => Ok(Expr { node, data_type }.cast(Type::Text)),
     }
 }

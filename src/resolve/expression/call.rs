@@ -116,8 +116,8 @@ impl Expressions<'_> {
                         [vec![separator], self.texts(arguments)?].concat(),
                         Type::Text,
                     )),
-                    None => Err(Refusal::unsupported(
-                        "concat_ws() with a separator that is not a constant",
+                    None => Err(Refusal::feature_not_supported(
+                        "the separator of concat_ws() must be a constant",
                     )),
                 }
             }
@@ -194,14 +194,13 @@ impl Expressions<'_> {
         if self.constants.prints_plainly {
             return cast(expr, to);
         }
-        Err(Refusal::unsupported(format!(
-            "the text of a value of type {} under these settings",
+        Err(Refusal::feature_not_supported(format!(
+            "cannot print a value of type {} under the session's settings",
             type_name(&expr.data_type)
         ))
         .hint(
-            "Send RESET DateStyle, RESET IntervalStyle and RESET extra_float_digits first, \
-                or \
-                use to_char().",
+            "Run RESET DateStyle, RESET IntervalStyle and RESET extra_float_digits first, \
+                or use to_char().",
         ))
     }
 
@@ -251,18 +250,21 @@ impl Expressions<'_> {
             return Err(Refusal::unsupported(format!("this form of {name}()")));
         };
         let (Some(text), Some(pattern)) = (constant(text), constant(pattern)) else {
-            return Err(
-                Refusal::unsupported(format!("{name}() of anything but constants"))
-                    .hint("Cast ISO text with ::date or ::timestamp."),
-            );
+            return Err(Refusal::feature_not_supported(format!(
+                "the arguments of {name}() must be constants"
+            ))
+            .hint("Cast ISO text with ::date or ::timestamp."));
         };
         if to == Type::Timestamptz {
             self.constants.require_utc(name)?;
         }
         let micros = read_by_pattern(&text, &pattern).ok_or_else(|| {
-            Refusal::unsupported(format!("{name}() with this constant and format")).hint(
-                "Formats of YYYY, MM, DD, HH24, MI, SS, MS and US are read, with every digit \
-                    written.",
+            Refusal::feature_not_supported(format!(
+                "{name}() cannot read this constant with this format"
+            ))
+            .hint(
+                "Use YYYY, MM, DD, HH24, MI, SS, MS and US in the format, and write every \
+                    digit of the constant.",
             )
         })?;
         let value = Expr::literal(Some(Scalar::Timestamp(micros)), Type::Timestamp);
@@ -361,7 +363,7 @@ impl Expressions<'_> {
                 .collect::<Vec<_>>()
                 .join(", ");
             return Err(Refusal::unsupported(format!("{name}({types})"))
-                .hint("Only functions and operators of the catalogue touch private rows."));
+                .hint("docs/sql.md lists the functions and operators that private rows support."));
         };
         if entry.arguments.contains(&Kind::Timestamptz) || entry.result == Kind::Timestamptz {
             self.constants.require_utc(name)?;

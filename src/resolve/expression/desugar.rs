@@ -37,9 +37,10 @@ impl Expressions<'_> {
         let hint = "The format is a constant of text, %s, %1$s and %%.";
         let format = coerce_text(arguments.remove(0))?;
         let Some(Scalar::Text(format)) = format.as_literal() else {
-            return Err(
-                Refusal::unsupported("format() with a format that is not a constant").hint(hint),
-            );
+            return Err(Refusal::feature_not_supported(
+                "the format of format() must be a constant",
+            )
+            .hint(hint));
         };
         let values = self.texts(arguments)?;
         let mut pieces = Vec::new();
@@ -92,8 +93,8 @@ impl Expressions<'_> {
         let flags = arguments.split_off(2);
         let constant = |e: &Expr| match e.as_literal() {
             Some(Scalar::Text(text)) => Ok(text.clone()),
-            _ => Err(Refusal::unsupported(
-                "regexp_like() with a pattern or flags that are not constants",
+            _ => Err(Refusal::feature_not_supported(
+                "the pattern and flags of regexp_like() must be constants",
             )),
         };
         let function = match flags.first().map(constant).transpose()?.as_deref() {
@@ -135,9 +136,11 @@ impl Expressions<'_> {
         array: &ast::Expr,
     ) -> Result<Expr, Refusal> {
         let refused = || {
-            Refusal::unsupported("width_bucket() with these thresholds").hint(format!(
-                "Give a constant array of 1 to {THRESHOLDS_MAX} numbers, dates or \
-                    timestamps in ascending order."
+            Refusal::feature_not_supported(
+                "the thresholds of width_bucket() must be a constant array in ascending order",
+            )
+            .hint(format!(
+                "Write a constant array of 1 to {THRESHOLDS_MAX} numbers, dates or timestamps."
             ))
         };
         let mut all = self.elements(array)?;
@@ -231,8 +234,8 @@ impl Expressions<'_> {
     ) -> Result<Expr, Refusal> {
         let refused = || {
             Refusal::unsupported("a field or subscript").hint(
-                "An element of an array column is read by its place, and (regexp_match(x, \
-                    'pattern'))[1].",
+                "Read an element of an array column as in tags[1]; also (regexp_match(x, \
+                    'pattern'))[1] is supported.",
             )
         };
         let [ast::AccessExpr::Subscript(ast::Subscript::Index { index })] = chain else {

@@ -72,7 +72,9 @@ impl Expressions<'_> {
             _ => return Ok(None),
         };
         let (Some(subject), path) = (arguments.first(), arguments.iter().skip(1)) else {
-            return Err(Refusal::unsupported(format!("{name}() without arguments")));
+            return Err(Refusal::feature_not_supported(format!(
+                "{name}() needs arguments"
+            )));
         };
         let subject = self.jsonb(subject, name)?;
         let path: Option<Vec<Scalar>> = path
@@ -97,7 +99,7 @@ impl Expressions<'_> {
             "{place} of a value of type {}",
             type_name(&subject.data_type)
         ))
-        .hint("Fields of jsonb columns are read, by names and places that are constants."))
+        .hint("Use it on a jsonb column with a constant, as in data ->> 'city' or data -> 0."))
     }
 
     fn at_path(
@@ -108,7 +110,7 @@ impl Expressions<'_> {
     ) -> Result<Expr, Refusal> {
         if path.is_empty() || path.len() > PATH_MAX {
             return Err(
-                Refusal::unsupported("a path into jsonb that is not a constant")
+                Refusal::feature_not_supported("a path into jsonb must be a constant")
                     .hint("Name the field as a constant, as in data ->> 'city'."),
             );
         }
@@ -213,7 +215,9 @@ impl Expressions<'_> {
             _ => return Ok(None),
         };
         counted.map(Some).ok_or_else(|| {
-            Refusal::unsupported(format!("{name}() of anything but an array column"))
+            Refusal::feature_not_supported(format!(
+                "the argument of {name}() must be an array column"
+            ))
         })
     }
 
@@ -230,7 +234,9 @@ impl Expressions<'_> {
         if !matches!(index.node, Node::Literal(Some(Scalar::Int(_))))
             || index.data_type != Type::Int4
         {
-            return Err(Refusal::unsupported("a subscript that is not a constant"));
+            return Err(Refusal::feature_not_supported(
+                "an array subscript must be a constant",
+            ));
         }
         Ok(Some(Expr::call(
             Function::Element,

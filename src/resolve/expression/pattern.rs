@@ -72,8 +72,8 @@ fn with_backslash(pattern: &str, escape: Option<&str>) -> Result<String, Refusal
 pub fn regex(pattern: &str) -> Result<(), Refusal> {
     let refused = || {
         Refusal::unsupported("this regular expression").hint(
-            "Characters, ., classes in brackets, \\d \\w \\s, ^ and $, groups, | and the \
-                quantifiers * + ? {m,n} are matched.",
+            "Supported are characters, ., bracket expressions, \\d \\w \\s, ^ and $, \
+                groups, | and the quantifiers * + ? {m,n}.",
         )
     };
     if pattern.len() > REGEX_BYTES_MAX {
@@ -266,7 +266,7 @@ pub fn regex_of_similar(pattern: &str) -> Result<String, Refusal> {
         let is_first = written.ends_with('[') || written.ends_with("[^");
         if in_brackets && (c == '[' || (c == ']' && is_first)) {
             return Err(Refusal::unsupported(format!(
-                "\"{c}\" at this place in brackets of SIMILAR TO"
+                "\"{c}\" at this position in a bracket expression of SIMILAR TO"
             ))
             .hint("Use a regular expression with ~."));
         }
@@ -281,7 +281,7 @@ pub fn regex_of_similar(pattern: &str) -> Result<String, Refusal> {
                 }
                 _ => {
                     return Err(Refusal::unsupported("this escape in SIMILAR TO")
-                        .hint("Escape a sign outside brackets."));
+                        .hint("Escape a character outside brackets only."));
                 }
             },
             '"' => return Err(Refusal::unsupported("a quote in SIMILAR TO")),

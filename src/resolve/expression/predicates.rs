@@ -115,8 +115,8 @@ impl Expressions<'_> {
         }
         if *op == BinaryOperator::Overlaps {
             let (Some(left), Some(right)) = (row(left), row(right)) else {
-                return Err(Refusal::unsupported(
-                    "OVERLAPS between values that are no rows",
+                return Err(Refusal::feature_not_supported(
+                    "OVERLAPS takes two rows, as in (a, b) OVERLAPS (c, d)",
                 ));
             };
             let ends = left
@@ -175,8 +175,8 @@ impl Expressions<'_> {
             ));
         }
         if left.len() > 8 {
-            return Err(Refusal::unsupported(
-                "a comparison of rows of more than 8 fields",
+            return Err(Refusal::feature_not_supported(
+                "a row comparison takes at most 8 fields",
             ));
         }
         let each = |function: Function| {
@@ -232,7 +232,9 @@ impl Expressions<'_> {
             }
             let rows = list.iter().map(|item| match row(item) {
                 Some(right) => self.rows(Function::Equal, &left, &right),
-                None => Err(Refusal::unsupported("IN between a row and a value")),
+                None => Err(Refusal::feature_not_supported(
+                    "IN cannot compare a row with a single value",
+                )),
             });
             return Ok(negate_if(negated, any(rows.collect::<Result<_, _>>()?)));
         }
@@ -381,11 +383,10 @@ impl Expressions<'_> {
     /// The elements of an array constant: `ARRAY[…]`, or its text with a cast.
     pub(super) fn elements(&self, array: &ast::Expr) -> Result<Vec<Expr>, Refusal> {
         let no_array = || {
-            Refusal::unsupported("ANY or ALL of anything but a constant array or an array column")
+            Refusal::feature_not_supported("ANY and ALL take a constant array or an array column")
                 .hint(
-                    "Write ARRAY[1, 2, 3] or an IN list; of an array column, x = ANY (column) \
-                    and \
-                    x <> ALL (column) are answered.",
+                    "Write ARRAY[1, 2, 3] or an IN list. Array columns support x = ANY (column) \
+                        and x <> ALL (column).",
                 )
         };
         match array {
@@ -488,8 +489,8 @@ impl Expressions<'_> {
         let expr = coerce_text(expr)?;
         match expr.as_literal() {
             Some(Scalar::Text(text)) => Ok(text.clone()),
-            _ => Err(Refusal::unsupported(format!(
-                "{what} that is not a constant"
+            _ => Err(Refusal::feature_not_supported(format!(
+                "{what} must be a constant"
             ))),
         }
     }

@@ -194,14 +194,10 @@ pub fn placed_frame(
         _ => Err(
             Refusal::unsupported(format!("{name}() over a frame of RANGE or GROUPS"))
                 .detail(
-                    "Which of the rows that tie at the frame's end is read would depend on where \
-                they are stored.",
+                    "The result would depend on how rows that tie at the end of the frame are \
+                        stored.",
                 )
-                .hint(
-                    "Write ROWS instead, or let the frame reach from UNBOUNDED PRECEDING to \
-                UNBOUNDED \
-                FOLLOWING.",
-                ),
+                .hint("Use ROWS, or a frame from UNBOUNDED PRECEDING to UNBOUNDED FOLLOWING."),
         ),
     }
 }
@@ -209,16 +205,16 @@ pub fn placed_frame(
 /// An offset as the constant that PostgreSQL takes in this mode.
 fn offset(mode: FrameMode, given: &Expr, order: &[Order]) -> Result<Expr, Refusal> {
     let Some(value) = constant(given) else {
-        return Err(Refusal::unsupported(
-            "a window frame whose offset is not a constant, or is too large",
+        return Err(Refusal::feature_not_supported(
+            "the offset of a window frame must be a constant within limits",
         )
         .hint("Write a number from 0 to 1000000000, or an interval of at most 1000 years."));
     };
     if mode != FrameMode::Range {
         return match value {
             Scalar::Int(_) => Ok(Expr::literal(Some(value), Type::Int8)),
-            _ => Err(Refusal::unsupported(
-                "a window frame of ROWS or GROUPS whose offset is not an integer",
+            _ => Err(Refusal::feature_not_supported(
+                "the offset of a ROWS or GROUPS frame must be an integer",
             )),
         };
     }
@@ -244,7 +240,7 @@ fn offset(mode: FrameMode, given: &Expr, order: &[Order]) -> Result<Expr, Refusa
             return Err(Refusal::unsupported(format!(
                 "RANGE with offset PRECEDING/FOLLOWING for {types}"
             ))
-            .hint("Numbers are measured in numbers, dates and timestamps in intervals."));
+            .hint("Numbers take a numeric offset; dates and timestamps take an interval."));
         }
     };
     Ok(Expr::literal(Some(value), data_type))

@@ -169,8 +169,9 @@ const ZONES: &[&str] = &[
 pub(super) fn zone(written: &str) -> Result<String, Refusal> {
     let found = ZONES.iter().find(|zone| zone.eq_ignore_ascii_case(written));
     found.map(|zone| (*zone).to_owned()).ok_or_else(|| {
-        Refusal::unsupported("this time zone over private rows").hint(
-            "Name UTC or a zone by a large city, such as 'Europe/Berlin' or 'America/New_York'.",
+        Refusal::unsupported("this time zone").hint(
+            "Use UTC or the name of a large city's zone, such as 'Europe/Berlin' or \
+                'America/New_York'.",
         )
     })
 }
@@ -195,6 +196,8 @@ pub(super) fn format(format: &str, operand: &Type) -> Result<(), Refusal> {
     if plain && !format.is_empty() && format.len() <= 64 {
         return Ok(());
     }
-    Err(Refusal::unsupported("to_char() with this format")
-        .hint("Dates take fields and separators such as 'YYYY-MM', numbers take 'FM999,990.00'."))
+    Err(Refusal::unsupported("to_char() with this format").hint(
+        "Use fields and separators such as 'YYYY-MM' for dates, and 'FM999,990.00' \
+                for numbers.",
+    ))
 }

@@ -35,12 +35,12 @@ impl AttributeCall<'_> {
         }
         Err(Refusal::new(
             sqlstate::FEATURE_NOT_SUPPORTED,
-            format!("a column named \"{name}\" behind the name of its table is not supported"),
+            format!("a column named \"{name}\" cannot be qualified with the name of its table"),
         )
         .detail(format!(
-            "Where there is no such column, PostgreSQL would call {name}() here."
+            "If there were no such column, PostgreSQL would call {name}() here."
         ))
-        .hint("Name the column alone, or rename it with AS in a subquery."))
+        .hint("Write the column without the table name, or rename it with AS in a subquery."))
     }
 }
 

@@ -166,15 +166,15 @@ impl Replace<'_, '_> {
     fn replaced(&mut self, expr: &ast::Expr) -> Result<ast::Expr, Refusal> {
         let at = position(sqlparser::ast::Spanned::span(expr));
         if self.reads_private {
-            return Err(Refusal::unsupported(
-                "a subquery of private rows that refers to the grouped query around it",
+            return Err(Refusal::feature_not_supported(
+                "a subquery over private rows cannot refer to the grouped query around it",
             )
             .hint("Join the tables, and group the joined rows.")
             .at(at));
         }
         if self.aggregates > 0 {
-            return Err(Refusal::unsupported(
-                "an aggregate, in a subquery, of a column of the query around it",
+            return Err(Refusal::feature_not_supported(
+                "a subquery cannot aggregate a column of the query around it",
             )
             .at(at));
         }

@@ -15,7 +15,8 @@ fn function_refused(name: &str) -> Refusal {
         format!("function {name}() is not supported"),
     )
     .detail(
-        "Only functions that read nothing but their arguments may be used over released values.",
+        "Over released values, only functions that depend on nothing but their \
+                arguments are allowed.",
     )
 }
 
@@ -242,7 +243,7 @@ impl Resolver<'_> {
                     }),
                     Some(_) => Err(Refusal::new(
                         sqlstate::SYNTAX_ERROR,
-                        "WITH FILL is not PostgreSQL's",
+                        "WITH FILL is not valid in PostgreSQL",
                     )),
                 },
             )

@@ -119,7 +119,7 @@ pub fn reserved(name: &str) -> Result<(), Refusal> {
     if name.starts_with("pgveil_") {
         return Err(
             Refusal::new("42939", format!("the name \"{name}\" is reserved"))
-                .detail("Names that start with pgveil_ are pgveil's own."),
+                .detail("Names that start with pgveil_ are reserved for pgveil."),
         );
     }
     Ok(())
@@ -146,10 +146,8 @@ impl Resolver<'_> {
             pipe_operators,
         } = query;
         if !locks.is_empty() {
-            return Err(
-                Refusal::denied("SELECT FOR UPDATE and its kin are not allowed")
-                    .detail("pgveil answers read-only queries."),
-            );
+            return Err(Refusal::denied("SELECT FOR UPDATE/SHARE is not allowed")
+                .detail("pgveil answers read-only queries."));
         }
         if for_clause.is_some()
             || settings.is_some()
@@ -256,7 +254,7 @@ impl Resolver<'_> {
         if from.is_some() {
             return Err(Refusal::new(
                 sqlstate::SYNTAX_ERROR,
-                "this form of WITH is not PostgreSQL's",
+                "this form of WITH is not valid in PostgreSQL",
             ));
         }
         let rows = self.rows_of(query, environment)?;
@@ -310,7 +308,7 @@ impl Resolver<'_> {
                 if matches!(op, ast::SetOperator::Minus) || !known {
                     return Err(Refusal::new(
                         sqlstate::SYNTAX_ERROR,
-                        "this set operation is not PostgreSQL's",
+                        "this set operation is not valid in PostgreSQL",
                     ));
                 }
                 let order_by = order_by
@@ -385,10 +383,12 @@ impl Resolver<'_> {
         if self.subqueries == 0 || refusal.kind != RefusalKind::UnknownName {
             return refusal;
         }
-        Refusal::unsupported("a subquery of private rows that refers to the query around it")
-            .detail(format!("Seen from inside, {}.", refusal.message))
-            .hint("Join the tables, and group the joined rows.")
-            .at(refusal.position)
+        Refusal::feature_not_supported(
+            "a subquery over private rows cannot refer to the query around it",
+        )
+        .detail(format!("Inside the subquery, {}.", refusal.message))
+        .hint("Join the tables, and group the joined rows.")
+        .at(refusal.position)
     }
 
     /// Finds the table, common table expression or view that a name in FROM refers to. What the
@@ -457,10 +457,7 @@ impl Resolver<'_> {
         Refusal::denied(format!(
             "rows of one {unit} each are not shown; aggregate over them"
         ))
-        .detail(format!(
-            "These groups tell one {unit} from another, so each would be about one \
-                {unit} alone."
-        ))
+        .detail(format!("Each group would describe a single {unit}."))
         .hint(
             "Write the query as a derived table and aggregate it, as in SELECT avg(total) \
                 FROM (SELECT …, sum(x) AS total FROM … GROUP BY …) AS t.",
@@ -528,17 +525,18 @@ pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
 
 fn rows_refused() -> Refusal {
     Refusal::private_rows("aggregate them").detail(
-        "COUNT, SUM and AVG are answered, with GROUP BY, FILTER and WHERE: for example \
-            SELECT count(*) FROM the same table.",
+        "Use COUNT, SUM or AVG, with GROUP BY, FILTER and WHERE; for example SELECT \
+                count(*) FROM the same table.",
     )
 }
 
 fn catalogs_refused() -> Refusal {
     Refusal::new(
         sqlstate::FEATURE_NOT_SUPPORTED,
-        "system catalogs are not read together with tables",
+        "system catalogs cannot be read together with tables",
     )
     .detail(
-        "Statements about the catalogs alone are answered from the schema that the policy shows.",
+        "Queries over the catalogs alone are answered from the schema that the policy \
+                shows.",
     )
 }

@@ -160,7 +160,7 @@ impl Resolver<'_> {
                     if *global {
                         return Err(Refusal::new(
                             sqlstate::SYNTAX_ERROR,
-                            "GLOBAL JOIN is not PostgreSQL's",
+                            "GLOBAL JOIN is not valid in PostgreSQL",
                         ));
                     }
                     Ok(ast::Join {
@@ -359,11 +359,15 @@ impl Resolver<'_> {
         let own = names_of(name)?.pop().unwrap_or_default();
         let (name, alias) = match self.lookup(name, environment)? {
             Named::Cte(definition) if definition.rows.private => {
-                return Err(Refusal::unsupported("private rows in this place"));
+                return Err(Refusal::feature_not_supported(
+                    "cannot read private rows here",
+                ));
             }
             Named::Cte(_) => (name.clone(), alias.cloned()),
             Named::Table(table) if self.is_private(table) => {
-                return Err(Refusal::unsupported("private rows in this place"));
+                return Err(Refusal::feature_not_supported(
+                    "cannot read private rows here",
+                ));
             }
             // It gets no alias from us, so that `schema.table.column` finds it, as in PostgreSQL.
             Named::Table(table) => (self.public_name(table), alias.cloned()),
@@ -496,7 +500,7 @@ impl Resolver<'_> {
             }),
             _ => Err(Refusal::new(
                 sqlstate::SYNTAX_ERROR,
-                "this form of LIMIT is not PostgreSQL's",
+                "this form of LIMIT is not valid in PostgreSQL",
             )),
         }
     }
@@ -514,7 +518,7 @@ impl Resolver<'_> {
         if *percent {
             return Err(Refusal::new(
                 sqlstate::SYNTAX_ERROR,
-                "FETCH … PERCENT is not PostgreSQL's",
+                "FETCH … PERCENT is not valid in PostgreSQL",
             ));
         }
         let quantity = quantity

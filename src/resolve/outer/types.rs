@@ -59,8 +59,8 @@ fn constant_type(data_type: Type) -> Result<Type, Refusal> {
         }
         Type::Interval | Type::Other { .. } => {
             let name = crate::ir::literal::type_name(&data_type).to_owned();
-            Err(Refusal::unsupported(format!(
-                "a subquery over private rows with a column of type {name}"
+            Err(Refusal::feature_not_supported(format!(
+                "a subquery over private rows cannot return a column of type {name}"
             ))
             .hint("Cast the column in the subquery."))
         }
@@ -560,6 +560,9 @@ fn unfollowed(what: &str) -> Refusal {
         sqlstate::FEATURE_NOT_SUPPORTED,
         format!("cannot determine the type of {what} in a subquery over private rows"),
     )
-    .detail("The subquery runs first, and what it gives becomes constants of known types.")
+    .detail(
+        "The subquery runs first, and its result becomes constants, whose types must \
+                be known.",
+    )
     .hint("Cast the columns of the subquery, for example (SELECT avg(x)::numeric FROM …).")
 }

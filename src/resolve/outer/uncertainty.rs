@@ -226,10 +226,7 @@ pub(in crate::resolve) fn refused(names: &[String]) -> Option<Refusal> {
 fn elsewhere(name: &str) -> Refusal {
     Refusal::new(
         sqlstate::FEATURE_NOT_SUPPORTED,
-        format!(
-            "{name}() is only known of aggregates of \
-        private rows and of arithmetic over them"
-        ),
+        format!("{name}() takes an aggregate over private rows, or arithmetic on such aggregates"),
     )
     .detail(
         "The functions are pgveil.stderr(), pgveil.ci_low() and pgveil.ci_high(). \
@@ -237,7 +234,7 @@ fn elsewhere(name: &str) -> Refusal {
             numeric or float8.",
     )
     .hint(
-        "Write it beside the aggregates, as in SELECT avg(x), pgveil.stderr(avg(x)) FROM the \
-            private table.",
+        "Repeat the aggregate inside it, as in SELECT avg(x), pgveil.stderr(avg(x)) \
+                FROM the private table.",
     )
 }

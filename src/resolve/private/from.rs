@@ -110,7 +110,7 @@ impl Resolver<'_> {
             if *global {
                 return Err(Refusal::new(
                     sqlstate::SYNTAX_ERROR,
-                    "GLOBAL JOIN is not PostgreSQL's",
+                    "GLOBAL JOIN is not valid in PostgreSQL",
                 ));
             }
             let (kind, swapped, constraint) =
@@ -289,11 +289,10 @@ impl Resolver<'_> {
             }
             Source::View(view) => {
                 let name = view.view().name;
-                Err(
-                    Refusal::unsupported(format!("a join of pgveil.{name} with rows")).hint(
-                        "Read it in a query of its own, or in a subquery beside the aggregates.",
-                    ),
-                )
+                Err(Refusal::feature_not_supported(format!(
+                    "pgveil.{name} cannot be joined with tables"
+                ))
+                .hint("Read it in a separate query, or in a subquery of the SELECT list."))
             }
             Source::Table(table) => {
                 let (relation, columns) = self.scan(table)?;
@@ -380,12 +379,14 @@ impl Resolver<'_> {
             format_clause,
             pipe_operators,
         } = query;
-        let refused =
-            |what: &str| {
-                Err(Refusal::unsupported(format!("{what} in a derived table"))
-                .hint("Which rows would be kept depends on other people's rows; filter with WHERE \
-                    instead."))
-            };
+        let refused = |what: &str| {
+            Err(
+                Refusal::unsupported(format!("{what} in a derived table")).hint(
+                    "Which rows are kept would depend on other units' rows. Filter with WHERE \
+                    instead.",
+                ),
+            )
+        };
         // ORDER BY has no effect without LIMIT, except for DISTINCT ON.
         if limit_clause.is_some() || fetch.is_some() {
             return refused("LIMIT or OFFSET");
@@ -422,10 +423,10 @@ impl Resolver<'_> {
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         crate::resolve::syntax::check_select(select)?;
         if crate::resolve::syntax::is_aggregated(select) && !self.is_step(select, environment)? {
-            return Err(
-                Refusal::unsupported("a join or filter of private rows with grouped rows")
-                    .hint("Aggregate once, over the joined rows."),
-            );
+            return Err(Refusal::feature_not_supported(
+                "private rows cannot be joined with or filtered by grouped rows",
+            )
+            .hint("Join first, and aggregate the joined rows."));
         }
         let select = &self.with_constants(select, environment, Subqueries::Everywhere)?;
         let (relation, scope) = self.rows(select, environment)?;
@@ -495,7 +496,7 @@ fn scope_of(
         Some(ast::TableAlias { at: Some(_), .. }) => {
             return Err(Refusal::new(
                 sqlstate::SYNTAX_ERROR,
-                "this form of alias is not PostgreSQL's",
+                "this form of alias is not valid in PostgreSQL",
             ));
         }
     };
@@ -530,9 +531,8 @@ fn join_kind(
         }
         J::Left(constraint) | J::LeftOuter(constraint) => Ok((JoinKind::Left, false, constraint)),
         J::Right(constraint) | J::RightOuter(constraint) => Ok((JoinKind::Left, true, constraint)),
-        J::FullOuter(_) => {
-            Err(Refusal::unsupported("FULL JOIN").hint("LEFT JOIN keeps the rows of one side."))
-        }
+        J::FullOuter(_) => Err(Refusal::unsupported("FULL JOIN")
+            .hint("Use LEFT JOIN, which keeps the rows of one side.")),
         _ => Err(Refusal::unsupported("this kind of join")),
     }
 }

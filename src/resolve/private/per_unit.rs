@@ -335,12 +335,10 @@ impl Resolver<'_> {
                 .flat_map(|e| e.free_columns())
                 .any(|id| !own.contains(&id))
             {
-                return Err(Refusal::unsupported(format!(
-                    "{name}() of columns of the query around its own"
+                return Err(Refusal::feature_not_supported(format!(
+                    "{name}() in a subquery cannot take columns of the query around it"
                 ))
-                .detail(
-                    "PostgreSQL would compute such an aggregate over the rows of the query around.",
-                )
+                .detail("PostgreSQL would compute this aggregate over the rows of the outer query.")
                 .hint("Aggregate columns of the subquery's own tables."));
             }
         }

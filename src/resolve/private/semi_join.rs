@@ -193,14 +193,13 @@ impl Resolver<'_> {
         }
         let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modifiers) if keys.is_empty() && modifiers.is_empty());
         if ungrouped || select.distinct.is_some() {
-            return Err(Refusal::unsupported(
-                "EXISTS or IN over one group that is tied to the row \
-                around it",
+            return Err(Refusal::feature_not_supported(
+                "EXISTS and IN cannot test an ungrouped aggregate that refers to the row \
+                    around it",
             )
             .hint(
-                "Compare the aggregate itself, as in (SELECT count(*) FROM … WHERE …) > 2, \
-                    or \
-                    GROUP BY in the subquery.",
+                "Compare the aggregate itself, as in (SELECT count(*) FROM … WHERE …) > 2, or \
+                    add GROUP BY to the subquery.",
             ));
         }
         let own = inner.relation.made_at_any_depth();
@@ -214,10 +213,10 @@ impl Resolver<'_> {
         };
         let (relation, named) = self.grouped(select, relation, within, &ties.keys).map_err(
             |refusal| match refusal.kind {
-                RefusalKind::Grouping => {
-                    Refusal::unsupported("HAVING that reads the row around its subquery")
-                        .hint("Compare a scalar subquery instead.")
-                }
+                RefusalKind::Grouping => Refusal::feature_not_supported(
+                    "HAVING in a subquery cannot refer to the row around it",
+                )
+                .hint("Compare a scalar subquery instead."),
                 _ => refusal,
             },
         )?;
@@ -298,8 +297,8 @@ fn alone(refusal: Refusal, query: &ast::Query, place: SubqueryPlace<'_>) -> Refu
     if ast::Visit::visit(query, &mut Search { place, at }).is_continue() {
         return refusal;
     }
-    Refusal::unsupported("EXISTS or IN over a UNION that refers to the row around it")
-        .hint("Write one EXISTS for each SELECT of the UNION, and OR between them.")
+    Refusal::feature_not_supported("a UNION in EXISTS or IN cannot refer to the row around it")
+        .hint("Write one EXISTS for each SELECT of the UNION and combine them with OR.")
 }
 
 pub(in crate::resolve) fn not(expr: Expr) -> Expr {

@@ -385,9 +385,9 @@ impl Resolver<'_> {
         given: &mut Given,
     ) -> Result<Expr, Refusal> {
         let refused = || {
-            Refusal::unsupported("this form of scalar subquery over private rows").hint(
-                "An aggregate without GROUP BY is answered, tied to the row around it by \
-                    equalities, or a column found by a unique key.",
+            Refusal::unsupported("this form of scalar subquery").hint(
+                "Use an aggregate without GROUP BY, or select a column by its unique key. \
+                    Refer to the row around it by equality only.",
             )
         };
         let select = plain_select(query).ok_or_else(refused)?;
@@ -421,13 +421,13 @@ impl Resolver<'_> {
         let inner = self.correlated(select, &environment, around)?;
         let value = self.expressions(&inner.scope).value(item)?;
         if !self.is_found_by_key(&inner) {
-            return Err(
-                Refusal::unsupported("a scalar subquery that may find two rows").hint(
-                    "Tie a unique key of its table to the row around it by equalities, or take \
-                    an \
-                    aggregate such as max().",
-                ),
-            );
+            return Err(Refusal::feature_not_supported(
+                "this scalar subquery may return more than one row",
+            )
+            .hint(
+                "Compare a unique key of its table with the row around it by equality, or use \
+                        an aggregate such as max().",
+            ));
         }
         let (id, data_type) = match value.as_column() {
             Some(id) => (id, value.data_type.clone()),

@@ -32,15 +32,14 @@ impl Resolver<'_> {
                 false
             }
             _ => {
-                return Err(Refusal::unsupported("INTERSECT or EXCEPT").hint(
-                    "Write EXISTS or NOT EXISTS with a subquery tied to the same row's unit.",
-                ));
+                return Err(Refusal::unsupported("INTERSECT or EXCEPT")
+                    .hint("Use EXISTS or NOT EXISTS with a subquery over the same unit."));
             }
         };
         if !is_all && !self.set_tells_apart(left, right, environment)? {
             return Err(
                 Refusal::unsupported("UNION that removes duplicates across units")
-                    .hint("UNION ALL keeps every row."),
+                    .hint("Use UNION ALL, which keeps every row."),
             );
         }
         // Types are combined from left to right, as in PostgreSQL, however the chain is nested.
@@ -140,7 +139,7 @@ impl Resolver<'_> {
                 set_quantifier,
                 right,
             } => self.rows_union(left, *op, *set_quantifier, right, environment),
-            _ => Err(Refusal::unsupported("this kind of UNION over private rows")),
+            _ => Err(Refusal::unsupported("this kind of UNION")),
         }
     }
 }

@@ -37,8 +37,9 @@ fn frame_of(
 
 fn window_function_refused(name: &str) -> Refusal {
     Refusal::unsupported(format!("the window function {name}()")).hint(
-        "ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE, \
-            LAST_VALUE, NTH_VALUE and aggregates are answered within one unit's rows.",
+        "Windows over the rows of one unit support aggregates, ROW_NUMBER, RANK, \
+                DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE, \
+                LAST_VALUE and NTH_VALUE.",
     )
 }
 
@@ -139,14 +140,13 @@ impl Resolver<'_> {
 
     fn wide_window_refused(&self) -> Refusal {
         let unit = &self.policy.privacy.unit;
-        Refusal::unsupported(format!("a window over rows of more than one {unit}"))
+        Refusal::feature_not_supported(format!("a window must stay within the rows of one {unit}"))
             .detail(format!(
-                "A value computed over rows of several would let one {unit} move the rows of \
-                    others."
+                "Otherwise one {unit} could change the values of others."
             ))
             .hint(format!(
-                "Write PARTITION BY with the column that identifies the {unit} first, or \
-                    aggregate first and use the window above."
+                "Add PARTITION BY with the column that identifies the {unit}, or aggregate \
+                    first and apply the window to the result."
             ))
     }
 
@@ -182,7 +182,7 @@ impl Resolver<'_> {
             Some(_) => {
                 return Err(Refusal::new(
                     sqlstate::SYNTAX_ERROR,
-                    "this form of ORDER BY is not PostgreSQL's",
+                    "this form of ORDER BY is not valid in PostgreSQL",
                 ));
             }
         };
@@ -273,8 +273,8 @@ fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(WindowFunction, 
     let form = || Refusal::unsupported(format!("this form of {name}()"));
     let constant = |e: &Expr, lowest: i64| match e.as_literal() {
         Some(Scalar::Int(n)) if (lowest..=10_000).contains(n) => Ok(*n),
-        _ => Err(Refusal::unsupported(format!(
-            "{name}() with a number that is not a constant from {lowest} to 10000"
+        _ => Err(Refusal::feature_not_supported(format!(
+            "the number in {name}() must be a constant from {lowest} to 10000"
         ))),
     };
     let mut arguments = arguments.into_iter();
@@ -342,13 +342,12 @@ fn orders(
                 if with_fill.is_some() {
                     return Err(Refusal::new(
                         sqlstate::SYNTAX_ERROR,
-                        "WITH FILL is not PostgreSQL's",
+                        "WITH FILL is not valid in PostgreSQL",
                     ));
                 }
                 if crate::resolve::syntax::is_ordinal(expr) {
                     return Err(
-                        Refusal::unsupported("ORDER BY a position within private rows")
-                            .hint("Name the column."),
+                        Refusal::unsupported("ORDER BY a position").hint("Name the column.")
                     );
                 }
                 Ok(Order {

@@ -146,10 +146,10 @@ fn timed(
     let nodes = a.nodes + b.nodes + 1;
     let moves = matches!(function, F::TimeLater | F::TimeEarlier);
     if moves && !b.range.within(Interval::new(-REACH * 4.0, REACH * 4.0)) {
-        return Err(
-            Refusal::unsupported("adding an interval whose length is not known to a time")
-                .hint(INTERVAL_HINT),
-        );
+        return Err(Refusal::feature_not_supported(
+            "cannot add an interval of unknown length to a time",
+        )
+        .hint(INTERVAL_HINT));
     }
     let range = of_call(function, &[a.range, b.range], result);
     let op = if matches!(function, F::AtTime | F::TimeLater) {
@@ -183,9 +183,9 @@ fn spans(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emi
         || !range.within(Interval::new(-REACH * 6.0, REACH * 6.0))
     {
         return Err(
-            Refusal::unsupported("arithmetic on an interval whose length is not known").hint(
-                "Differences of dates and timestamps and constant intervals have a known length; a \
-                column of intervals is compared, or read by EXTRACT.",
+            Refusal::unsupported("arithmetic on an interval of unknown length").hint(
+                "Constant intervals and differences of dates or timestamps have a known \
+                    length. Compare a column of intervals, or use EXTRACT.",
             ),
         );
     }
@@ -293,8 +293,8 @@ fn shifted(
         return Err(internal());
     };
     if !b.range.within(Interval::new(-REACH * 1.1, REACH * 1.1)) {
-        return Err(Refusal::unsupported(
-            "adding an interval that is not a constant to a date over private rows",
+        return Err(Refusal::feature_not_supported(
+            "an interval that is added to a date must be a constant",
         )
         .hint(INTERVAL_HINT));
     }

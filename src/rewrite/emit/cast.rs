@@ -116,9 +116,9 @@ pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result
             let kept = keep_within(value, of_type(from), from)?;
             Ok(plain(kept, to, Interval::ALL))
         }
-        Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => Err(
-            Refusal::unsupported(format!("a cast to {to:?} over private rows")),
-        ),
+        Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => {
+            Err(Refusal::unsupported(format!("a cast to {to:?}")))
+        }
     }
 }
 

@@ -107,8 +107,8 @@ pub(in crate::rewrite) fn literal(
     if let Some(Scalar::Decimal(text)) = value
         && is_unbounded(text)
     {
-        return Err(Refusal::unsupported(format!(
-            "{text} in anything but a comparison with a column"
+        return Err(Refusal::feature_not_supported(format!(
+            "{text} can only be compared with a column"
         )));
     }
     let range = match value {

@@ -89,9 +89,7 @@ pub(in crate::rewrite) fn read(value: Emitted, to: &Type) -> Result<Emitted, Ref
         | Type::Interval
         | Type::Time
         | Type::Enum(_)
-        | Type::Other { .. } => Err(Refusal::unsupported(format!(
-            "a cast from text to {to:?} over private rows"
-        ))),
+        | Type::Other { .. } => Err(Refusal::unsupported(format!("a cast from text to {to:?}"))),
     }
 }
 

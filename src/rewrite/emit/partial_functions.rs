@@ -42,8 +42,8 @@ pub(in crate::rewrite) fn domain(
     let mut operands = emitted;
     if function == F::Factorial {
         if !operands.iter().all(|e| e.range.hi <= FACTORIAL_MAX) {
-            return Err(Refusal::unsupported(format!(
-                "factorial() of a value that may be above {FACTORIAL_MAX}"
+            return Err(Refusal::feature_not_supported(format!(
+                "the argument of factorial() must be known to be at most {FACTORIAL_MAX}"
             ))
             .hint("Clamp it inline, as in factorial(LEAST(x, 20))."));
         }

@@ -43,13 +43,10 @@ impl Size {
             ),
         )
         .detail(format!(
-            "Each group has its own for each aggregate; an average takes two, a \
-                percentile, MIN, MAX or MODE() counts as {CHOICE}. Nothing was charged."
+            "Each group has one number per aggregate. An average takes two; a percentile, \
+                MIN, MAX or MODE() counts as {CHOICE}. Nothing was charged."
         ))
-        .hint(
-            "Group by fewer keys, narrow them with WHERE, or ask for fewer aggregates at \
-                once.",
-        ))
+        .hint("Group by fewer keys, narrow them with WHERE, or use fewer aggregates."))
     }
 }
 

@@ -38,15 +38,10 @@ pub fn wanted(
         return Err(unknown());
     }
     if wanted.is_empty() {
-        return Err(Refusal::unsupported(
-            "pgveil.target_error with a query that shows group keys \
-            alone",
+        return Err(Refusal::feature_not_supported(
+            "pgveil.target_error needs an aggregate, and this query shows only group keys",
         )
-        .hint(
-            "Ask for a count beside them, or RESET pgveil.target_error and set \
-                pgveil.epsilon \
-                instead.",
-        ));
+        .hint("Add a count, or RESET pgveil.target_error and set pgveil.epsilon instead."));
     }
     for (at, (output, _)) in trial.outputs().iter().enumerate() {
         for measure in measures_of(output) {
@@ -88,8 +83,11 @@ fn measures_of(output: &Output) -> Vec<usize> {
 }
 
 fn unknown() -> Refusal {
-    Refusal::unsupported("pgveil.target_error with an aggregate whose error depends on the data")
-        .hint("RESET pgveil.target_error, and set pgveil.epsilon instead.")
+    Refusal::feature_not_supported(
+        "pgveil.target_error cannot be used with an aggregate whose error depends on \
+                the data",
+    )
+    .hint("RESET pgveil.target_error, and set pgveil.epsilon instead.")
 }
 
 /// How many times the trial's noise is the wanted one, in the worst measure of a release. Above 1:
@@ -215,10 +213,10 @@ pub(in crate::rewrite) fn too_dear(needed: f64, most: f64) -> Refusal {
     Refusal::new(
         sqlstate::INVALID_PARAMETER_VALUE,
         format!(
-            "pgveil.target_error needs {need} for this query, and at most {most} may be spent \
-            on one"
+            "pgveil.target_error needs {need} for this query, more than the limit of \
+                {most} per query"
         ),
     )
     .detail("Nothing was charged. The data owner's policy sets the ceiling.")
-    .hint("Wish for a larger error, or ask for fewer groups and aggregates.")
+    .hint("Set a larger target error, or use fewer groups and aggregates.")
 }

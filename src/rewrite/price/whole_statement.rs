@@ -129,14 +129,14 @@ fn at_least(asked: &AskedRelease<'_>, policy: &Policy, terms: &Terms) -> Result<
     let refused = Refusal::new(
         sqlstate::INVALID_PARAMETER_VALUE,
         format!(
-            "epsilon {whole} is too little for the {} parts of this query: each must get what \
-            epsilon {least} is worth alone",
+            "epsilon {whole} is too small for the {} parts of this query: each needs at \
+                least epsilon {least} alone",
             asked.share
         ),
     )
     .detail(
-        "The data owner's policy sets the least that a query may spend, which bounds how many \
-        there are.",
+        "The data owner's policy sets the minimum that a query must spend, which \
+                bounds the number of queries.",
     );
     let needed = (needed * 1.001 * 1e4).ceil() / 1e4;
     Err(if needed <= most {

@@ -85,8 +85,10 @@ impl FixedPoint {
         };
         let (lower, upper) = span(bounds);
         if lower >= upper {
-            return Err(Refusal::unsupported("a sum over so narrow a range")
-                .hint("Widen the bounds of the value."));
+            return Err(Refusal::feature_not_supported(
+                "the range of this sum is too narrow for exact noise",
+            )
+            .hint("Widen the bounds of the value."));
         }
         Ok(Self {
             step,

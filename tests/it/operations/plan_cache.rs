@@ -476,8 +476,8 @@ async fn each_release_costs_the_least_epsilon() {
         (refused.sqlstate.as_str(), refused.message.as_str()),
         (
             "22023",
-            "epsilon 0.05 is too little for the 3 parts of this query: each must get what epsilon \
-                0.05 is worth alone"
+            "epsilon 0.05 is too small for the 3 parts of this query: each needs at least epsilon \
+                0.05 alone"
         )
     );
     let hint = refused.hint.unwrap();

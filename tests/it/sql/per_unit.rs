@@ -369,7 +369,7 @@ async fn groups_of_public_rows_are_those_that_where_keeps() {
         assert!(
             refused
                 .message
-                .contains("groups that are not known to have a row"),
+                .contains("needs groups that are known to have a row"),
             "{sql}: {refused:?}"
         );
     }

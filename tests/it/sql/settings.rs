@@ -212,8 +212,8 @@ async fn intervals_below_the_cut_are_read_in_the_sessions_style_or_refused() {
     };
     let since = "- timestamp '2000-01-01'";
     let refused = Err(
-        "an interval constant with one sign before several numbers under IntervalStyle \
-            sql_standard is not supported over private tables"
+        "an interval constant with one sign before several numbers is ambiguous under \
+                IntervalStyle sql_standard"
             .to_owned(),
     );
     for condition in [

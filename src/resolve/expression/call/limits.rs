@@ -15,8 +15,8 @@ pub(super) fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(
     let name = entry.name;
     let text = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
         Some(Scalar::Text(text)) => Ok(text.clone()),
-        _ => Err(Refusal::unsupported(format!(
-            "{name}() without a constant text"
+        _ => Err(Refusal::feature_not_supported(format!(
+            "the text argument of {name}() must be a constant"
         ))),
     };
     let integer = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
@@ -41,8 +41,9 @@ pub(super) fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(
             if integer(2).is_none_or(|at| at < 1)
                 || (arguments.len() > 3 && integer(3).is_none_or(|length| length < 0)) =>
         {
-            Err(Refusal::unsupported(
-                "overlay() from before the first character, or for a negative length",
+            Err(Refusal::feature_not_supported(
+                "overlay() must start at the first character or later, with a length that is \
+                    not negative",
             ))
         }
         F::DateBin => check_bin(arguments),
@@ -61,14 +62,14 @@ pub(super) fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(
             sqlstate::INVALID_PARAMETER_VALUE,
             "field position must be greater than zero",
         )),
-        F::Repeat if integer(1).is_none_or(|times| times > REPEAT_MAX) => {
-            Err(Refusal::unsupported(format!("{name}() to so long a text")))
-        }
-        F::PadLeft | F::PadRight if integer(1).is_none_or(|length| length > LENGTH_MAX) => {
-            Err(Refusal::unsupported(format!("{name}() to so long a text")))
-        }
+        F::Repeat if integer(1).is_none_or(|times| times > REPEAT_MAX) => Err(
+            Refusal::feature_not_supported(format!("the length in {name}() is too large")),
+        ),
+        F::PadLeft | F::PadRight if integer(1).is_none_or(|length| length > LENGTH_MAX) => Err(
+            Refusal::feature_not_supported(format!("the length in {name}() is too large")),
+        ),
         F::Replace | F::Translate if text(1)?.len().max(text(2)?.len()) > 100 => Err(
-            Refusal::unsupported(format!("{name}() with so long a constant")),
+            Refusal::feature_not_supported(format!("a constant in {name}() is too long")),
         ),
         F::SubstringFor if integer(2).is_some_and(|length| length < 0) => Err(Refusal::new(
             "22011",
@@ -85,15 +86,15 @@ pub(super) fn check_kinds(entry: &Entry, arguments: &[Expr]) -> Result<(), Refus
     let name = entry.name;
     for (kind, argument) in entry.arguments.iter().zip(arguments.iter()) {
         if kind.is_constant() && argument.as_literal().is_none() {
-            return Err(Refusal::unsupported(format!(
-                "{name}() with an argument that is not a constant"
+            return Err(Refusal::feature_not_supported(format!(
+                "this argument of {name}() must be a constant"
             )));
         }
         if let (Kind::ConstantInt, Some(Scalar::Int(value))) = (kind, argument.as_literal())
             && !(-1000..=100_000).contains(value)
         {
-            return Err(Refusal::unsupported(format!(
-                "{name}() with a constant outside -1000 to 100000"
+            return Err(Refusal::feature_not_supported(format!(
+                "this argument of {name}() must be from -1000 to 100000"
             )));
         }
     }
@@ -104,8 +105,8 @@ pub(super) fn check_replacement(replacement: &str, flags: &str) -> Result<(), Re
     if flags.chars().all(|c| matches!(c, 'g' | 'i')) && replacement.len() <= 100 {
         return Ok(());
     }
-    Err(Refusal::unsupported(
-        "regexp_replace() with these flags or so long a replacement",
+    Err(Refusal::feature_not_supported(
+        "regexp_replace() takes the flags g and i and a replacement of at most 100 bytes",
     ))
 }
 
@@ -131,11 +132,11 @@ pub(super) fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refu
     }
     let (message, hint) = match entry.function {
         Function::LogBase => (
-            "log() with this base",
+            "the base of log() must be a constant within limits",
             "Give a constant base from 1.1 to 1000000.",
         ),
         _ => (
-            "a power of two values that both vary, or with this constant",
+            "a power needs a constant base or exponent within limits",
             "Give a constant exponent from -32 to 32, or a constant base from 1.1 to 1000000.",
         ),
     };
@@ -158,12 +159,13 @@ pub(super) fn check_bin(arguments: &[Expr]) -> Result<(), Refusal> {
     if (1..=longest).contains(&step) && arguments.get(2).is_some_and(is_in_calendar) {
         return Ok(());
     }
-    Err(
-        Refusal::unsupported("date_bin() with this step or origin").hint(
-            "Give a positive constant step of at most 4000 years without months, and a constant \
-            origin in the years 1 to 9999.",
-        ),
+    Err(Refusal::feature_not_supported(
+        "the stride and origin of date_bin() must be constants within limits",
     )
+    .hint(
+        "Write a positive stride of at most 4000 years without months, and an origin \
+                in the years 1 to 9999.",
+    ))
 }
 
 pub(super) fn check_histogram(arguments: &[Expr]) -> Result<(), Refusal> {
@@ -181,11 +183,13 @@ pub(super) fn check_histogram(arguments: &[Expr]) -> Result<(), Refusal> {
             {
                 return Ok(());
             }
-            Err(Refusal::unsupported("width_bucket() with these limits")
-                .hint("Give a lower constant, a higher constant and a count from 1 to 100000."))
+            Err(
+                Refusal::feature_not_supported("the limits of width_bucket() are out of range")
+                    .hint("Write a lower limit, a higher limit and a count from 1 to 100000."),
+            )
         }
-        _ => Err(Refusal::unsupported(
-            "width_bucket() with limits that are not constants",
+        _ => Err(Refusal::feature_not_supported(
+            "the limits and the count of width_bucket() must be constants",
         )),
     }
 }

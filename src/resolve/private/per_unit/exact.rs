@@ -73,16 +73,16 @@ pub(super) fn check_exact(operation: &Operation, name: &str) -> Result<(), Refus
             value,
             moment: Moment::Sum,
         } if value.data_type == Type::Float4 => Err(Refusal::unsupported(format!(
-            "{name}() of type real within one group of rows"
+            "{name}() of type real within one unit"
         ))
         .hint("Cast the value to double precision.")),
         Operation::Quantile {
             fractions: Fractions::Array(_),
             ..
-        } => Err(Refusal::unsupported(format!(
-            "{name}() of several fractions within one group of rows"
-        ))
-        .hint("Ask each fraction by a call of its own.")),
+        } => Err(
+            Refusal::unsupported(format!("{name}() of several fractions within one unit"))
+                .hint("Call it once for each fraction."),
+        ),
         Operation::CountRows
         | Operation::Count(_)
         | Operation::Distinct(_)

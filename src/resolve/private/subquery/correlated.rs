@@ -123,8 +123,8 @@ impl Resolver<'_> {
         let mut items = Vec::new();
         for item in &select.projection {
             let expr = item_expr(item).ok_or_else(|| {
-                Refusal::unsupported("a subquery of whole rows in an expression")
-                    .hint("Name its column.")
+                Refusal::feature_not_supported("a subquery in an expression must name its column")
+                    .hint("Write the column instead of *.")
             })?;
             items.push(expressions.value(expr)?);
         }
@@ -188,8 +188,8 @@ impl Resolver<'_> {
         let (mut computed, mut keys, mut on) = (Vec::new(), Vec::new(), Vec::new());
         for condition in across {
             let (key, other) = equality(&condition, own).ok_or_else(|| {
-                Refusal::unsupported(
-                    "a subquery tied to the row around it by anything but equalities",
+                Refusal::feature_not_supported(
+                    "a subquery can refer to the row around it by equality only",
                 )
                 .hint("Join the tables in FROM and group instead.")
             })?;
