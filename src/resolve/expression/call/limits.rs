@@ -140,7 +140,7 @@ pub(super) fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refu
             "Give a constant exponent from -32 to 32, or a constant base from 1.1 to 1000000.",
         ),
     };
-    Err(Refusal::unsupported(message).hint(hint))
+    Err(Refusal::feature_not_supported(message).hint(hint))
 }
 
 /// A step of a fixed length, from a constant origin.
