@@ -507,7 +507,9 @@ impl Expressions<'_> {
             return Err(Refusal::feature_not_supported(
                 "a prefix operator on the left of another operator must be in parentheses",
             )
-            .hint("Put it in parentheses, as in (@ x) + 1, or call the function, such as abs(x)."));
+            .hint(
+                "Put it in parentheses, as in (@ x) + 1, or call the function, such as abs(x).",
+            ));
         }
         let (mut a, mut b) = (self.resolve(left)?, self.resolve(right)?);
         // PostgreSQL takes an untyped constant for the other operand's type; what is added to a

@@ -108,7 +108,7 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
     .await
     .unwrap_err();
     assert!(
-        sqlstate == "0A000" && message.contains("group keys alone"),
+        sqlstate == "0A000" && message.contains("only group keys"),
         "{message}"
     );
     let listed = planned(
