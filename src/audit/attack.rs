@@ -1,10 +1,10 @@
-//! An attacker who is told half of the answers to learn from, and guesses of each of the others
-//! whether the unit is in it.
+//! An attacker that learns from half of the answers, and guesses for each of the others whether the
+//! unit is in the data.
 
 use super::interval::{lower, upper};
 use crate::mechanism::normal::quantile;
 
-/// What one trial shows: the same numbers in the same places in each.
+/// What one trial shows. Every trial shows the same kinds of numbers in the same order.
 pub type Seen = Vec<f64>;
 
 /// Independent trials on a database with the unit and on its neighbour without.
@@ -14,32 +14,31 @@ pub struct Trials {
     pub without: Vec<Seen>,
 }
 
-/// What an attacker was seen to gain: lower bounds of the loss, each true but for the probability
-/// of a false alarm.
+/// What an attacker gained: lower bounds of the loss. Each is true except with the probability of a
+/// false alarm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
-    /// Epsilon of any (epsilon, delta) that the answers can have, at the delta that [`attack`] was
-    /// given.
+    /// Lower bound of epsilon, at the delta that [`attack`] was given.
     pub epsilon: f64,
-    /// The same of mu, in Gaussian differential privacy.
+    /// Lower bound of mu, in Gaussian differential privacy.
     pub mu: f64,
-    /// Trials of each side that were judged; as many were learnt from.
+    /// Trials of each side that were judged. The same number was used for learning.
     pub judged: usize,
 }
 
 /// Cuts of the score that are tried while learning.
 const CUTS: usize = 100;
-/// Added to each direction's own variance, which is 1: what else may cancel to nothing keeps a
-/// direction.
+/// Added to the variance of each direction, which is 1. Otherwise directions that cancel would make
+/// the matrix singular.
 const RIDGE: f64 = 1e-6;
 
-/// Learns on every other trial which direction and cut tell the sides apart, and bounds on the rest
-/// what that is worth.
+/// Learns from every other trial which direction and cut separate the sides, and bounds on the rest
+/// how well they do.
 ///
 /// # Guarantee
-/// If answers are (epsilon, delta)-differentially private, the epsilon found is above it with
-/// probability at most `alarm`; if they are mu-GDP but for a mass `delta`, so is the mu found. The
-/// event is chosen on other trials than those that judge it.
+/// If the answers are (epsilon, delta)-differentially private, the epsilon found exceeds epsilon
+/// with probability at most `alarm`. If they are mu-GDP except for a mass `delta`, the same holds
+/// for the mu found. The event is chosen on different trials from those that judge it.
 ///
 /// # Requires
 /// Trials are independent, given the two databases, and `alarm` is below 1/2.
@@ -89,7 +88,7 @@ pub fn attack(trials: &Trials, delta: f64, alarm: f64) -> Gain {
     }
 }
 
-/// The most that so many judged trials of each side can show, where every guess is right.
+/// The largest bound that this number of judged trials per side can show, if every guess is right.
 pub fn provable(judged: usize, alarm: f64) -> Gain {
     let trials = judged as u64;
     let rates = Rates {
@@ -107,7 +106,7 @@ pub fn provable(judged: usize, alarm: f64) -> Gain {
 #[derive(Debug, Clone, Copy)]
 struct Cut {
     at: f64,
-    /// The event is a score above; else at or below, with the sides swapped.
+    /// The event is a score above the cut; otherwise at or below it, with the sides swapped.
     above: bool,
 }
 
@@ -116,7 +115,8 @@ struct Scores {
     without: Vec<f64>,
 }
 
-/// An event's chance where it should be likely, from below, and where it should not, from above.
+/// A lower bound of the event's probability on the side where it is likely, and an upper bound on
+/// the other side.
 #[derive(Debug, Clone, Copy)]
 struct Rates {
     likely: f64,
@@ -135,7 +135,7 @@ impl Scores {
             .collect()
     }
 
-    /// Two bounds, which share the alarm.
+    /// The two bounds share the probability of a false alarm.
     fn rates(&self, cut: Cut, alarm: f64) -> Rates {
         let count = |scores: &[f64]| {
             scores
@@ -160,7 +160,7 @@ impl Rates {
         ((self.likely - delta).max(0.0) / self.unlikely).ln()
     }
 
-    /// A mass of `delta` may behave in any way on either side.
+    /// A mass of `delta` may behave arbitrarily on either side.
     fn mu(self, delta: f64) -> f64 {
         let (likely, unlikely) = (
             (self.likely - delta).max(0.0),
@@ -178,8 +178,8 @@ fn score(direction: &[f64], seen: &[f64]) -> f64 {
         .sum()
 }
 
-/// Fisher's linear discriminant: the best there is for a shift under Gaussian noise, also where
-/// draws are correlated.
+/// Fisher's linear discriminant: optimal for a shift under Gaussian noise, also if the draws are
+/// correlated.
 fn direction(with: &[Seen], without: &[Seen]) -> Vec<f64> {
     let width = with.first().or(without.first()).map_or(0, Vec::len);
     let (here, there) = (means(with, width), means(without, width));
@@ -197,7 +197,7 @@ fn direction(with: &[Seen], without: &[Seen]) -> Vec<f64> {
     let count = centred.len().max(1) as f64;
     let covariance =
         |i: usize, j: usize| centred.iter().map(|seen| seen[i] * seen[j]).sum::<f64>() / count;
-    // What never moves is told apart by its mean alone.
+    // A number without variance is separated by its mean alone.
     let scales: Vec<f64> = (0..width)
         .map(|i| {
             covariance(i, i)
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(attack(&constant, 0.0, ALARM).epsilon, 0.0);
     }
 
-    /// The second number repeats the first one's noise: their difference tells all.
+    /// The second number repeats the noise of the first: their difference reveals everything.
     #[test]
     fn noise_that_is_seen_twice_hides_nothing() {
         let random = &mut Seeded::new(4);
@@ -353,8 +353,8 @@ mod tests {
         assert!(gain.mu > 4.0 && gain.epsilon > 4.0, "{gain:?}");
     }
 
-    /// As many trials, and such a mu, as `pgveil audit` has: half the noise is found in each of
-    /// twenty runs, and the right noise in none.
+    /// The number of trials and the mu that `pgveil audit` uses. Half of the noise is detected in
+    /// each of twenty runs; the right noise never raises an alarm.
     #[test]
     fn few_trials_find_half_the_noise() {
         let random = &mut Seeded::new(5);

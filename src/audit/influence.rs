@@ -1,5 +1,5 @@
-//! One unit's influence on a release, measured exactly: the emitted statement over the rows, and
-//! over those without the unit, subtracted in integers.
+//! Measures one unit's influence on a release exactly: runs the emitted statement with and without
+//! the unit's rows and subtracts the integers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,29 +11,29 @@ use super::population::Population;
 use crate::mechanism::Mechanism;
 use crate::rewrite::{Price, ReleasePlan};
 
-/// The group's key, and its integers; `None` where what was printed is none.
+/// The group's key and its integers; `None` for a value that is not an integer.
 type Groups = BTreeMap<Vec<Option<String>>, Option<Vec<BigInt>>>;
 
-/// The most that leaving units moved a release, of what is declared.
+/// The largest influence that was measured, relative to the declared bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Influence {
-    /// Of the declared bound: 1 is all of it.
+    /// As a share of the declared bound: 1 is the whole bound.
     pub share: f64,
-    /// Compared in integers. What is no integer does not hold.
+    /// Whether the bound holds, compared in integers. A value that is not an integer violates it.
     pub holds: bool,
     /// Whether every coordinate was an integer.
     pub is_read: bool,
-    /// Units that left, one at a time.
+    /// Number of units that were removed, one at a time.
     pub units: usize,
 }
 
-/// Measures some units, the canary first. `None` where the release has no vector of sums.
+/// Measures some units, starting with the canary. `None` if the release has no vector of sums.
 ///
 /// # Requires
-/// The session holds the population's tables, and may write them; they are as before afterwards.
+/// The session can write the population's tables. They are unchanged afterwards.
 ///
 /// # Errors
-/// The database's own; over made-up rows.
+/// Ordinary errors of the database; the rows are synthetic.
 pub async fn influence(
     client: &Client,
     population: &Population,
@@ -82,13 +82,13 @@ async fn groups(client: &Client, sql: &str, keys: usize) -> Result<Groups, tokio
     Ok(groups)
 }
 
-/// `None` where one is no integer.
+/// `None` if a value is not an integer.
 fn read<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> Option<Vec<BigInt>> {
     texts.into_iter().map(|text| text?.parse().ok()).collect()
 }
 
-/// The difference's norm beside the clip: squared under Gaussian noise. Integers of a refined
-/// release are on finer lattices already.
+/// The norm of the difference and the clip; both are squared under Gaussian noise. The integers of
+/// a refined release are already on finer lattices.
 fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) -> (f64, bool) {
     let finest = price.calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
     let zeros = vec![BigInt::ZERO; price.weights.len()];

@@ -1,17 +1,18 @@
-//! The chance behind a number of hits: Clopper and Pearson's exact bounds.
+//! Bounds of a probability from a number of hits: Clopper and Pearson's exact interval.
 
 /// Bisections of [0, 1]: past the precision of f64.
 const STEPS: u32 = 60;
-/// Over the errors of `lgamma` and of the sums below, for up to 10^8 trials.
+/// Exceeds the errors of `lgamma` and of the sums below, for up to 10^8 trials.
 const MARGIN: f64 = 1e-7;
 /// Terms below this share of their sum add nothing.
 const NEGLIGIBLE: f64 = 1e-17;
 
-/// The largest chance under which so few hits still come with probability `alarm`: it lies above
-/// the true chance but for that probability.
+/// The largest probability of a hit for which this few hits still occur with probability `alarm`.
+/// It is above the true probability except with probability `alarm`.
 ///
 /// # Requires
-/// `hits <= trials`; independent trials of one chance; `alarm` in (0, 1), chosen before the trials.
+/// `hits <= trials`; independent trials with one probability; `alarm` in (0, 1), chosen before the
+/// trials.
 ///
 /// # Reference
 /// Clopper, Pearson 1934.
@@ -31,7 +32,8 @@ pub fn upper(hits: u64, trials: u64, alarm: f64) -> f64 {
     high
 }
 
-/// The least chance under which so many hits still come with probability `alarm`; as [`upper`].
+/// The smallest probability of a hit for which this many hits still occur with probability `alarm`;
+/// otherwise as [`upper`].
 pub fn lower(hits: u64, trials: u64, alarm: f64) -> f64 {
     1.0 - upper(trials.saturating_sub(hits), trials, alarm)
 }

@@ -1,5 +1,5 @@
-//! Rows in the shape of a policy's private tables: those of ordinary units, and of a canary with
-//! extreme values and more rows than count.
+//! Generates rows in the shape of a policy's private tables: rows of ordinary units, and of a
+//! canary with extreme values and more rows than the policy counts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,11 +8,11 @@ use crate::catalog::{Equality, UniqueKey};
 use crate::policy::{Column, Policy, Protection, Table, Unit};
 use crate::postgres::{list, literal, qualified};
 
-/// The number of the unit that is there, or is not.
+/// The number of the unit that is present in one of the two databases only.
 pub const CANARY: usize = 0;
 /// Ordinary units, numbered from one.
 const UNITS: usize = 40;
-/// Rows of an ordinary unit, where it may have several.
+/// Rows of an ordinary unit, if it may have several.
 const ROWS: usize = 3;
 /// Most rows of a canary.
 const ROWS_MAX: usize = 2_500;
@@ -37,8 +37,8 @@ struct Filled {
 }
 
 impl Population {
-    /// Makes rows up for every private table of the policy; parents come before those that lead to
-    /// them.
+    /// Generates rows for every private table of the policy; parent tables come before the tables
+    /// that refer to them.
     pub fn of(policy: &Policy) -> Self {
         let private = policy
             .tables
@@ -72,8 +72,8 @@ impl Population {
             .any(|filled| filled.schema == table.schema && filled.name == table.name)
     }
 
-    /// Statements that leave these rows in the tables and no others; without one unit's where that
-    /// is named.
+    /// Statements that replace the contents of the tables by these rows, without the named unit's
+    /// rows if one is given.
     ///
     /// # Requires
     /// A session whose `session_replication_role` is `replica`: references to public rows may
@@ -102,7 +102,7 @@ impl Population {
                     format!("({})", row.iter().map(value).collect::<Vec<_>>().join(", "))
                 };
                 let rows = rows.iter().map(row).collect::<Vec<_>>().join(", ");
-                // A key may leave room for fewer rows than were made up.
+                // A key may allow fewer rows than were generated.
                 statements.push(format!(
                     "INSERT INTO {name} ({}) VALUES {rows} ON CONFLICT DO NOTHING",
                     list(&table.columns)
@@ -150,7 +150,7 @@ impl Population {
         })
     }
 
-    /// The column that says whose a row is, and the values in it that are this unit's.
+    /// The column that identifies the unit of a row, and its values for this unit.
     fn owners<'a>(
         &self,
         unit: &'a Unit,
@@ -213,7 +213,7 @@ fn rows_of(table: &Table, unit: &Unit, number: usize) -> usize {
     }
 }
 
-/// Where a value stands: whose row, which of theirs, which of all.
+/// Position of a value: the unit, the row within the unit, and the row within the table.
 struct PopulationPlace<'a> {
     number: usize,
     at: usize,

@@ -1,5 +1,5 @@
-//! What is asked of each private table: the questions that tell most of one unit, and what must be
-//! refused.
+//! The queries of the audit for each private table: those that reveal most about one unit, and
+//! those that must be refused.
 
 use super::population::Population;
 use super::values::{extreme, listed};
@@ -13,9 +13,9 @@ use crate::postgres::{identifier, qualified};
 pub enum Shows {
     /// In the one row.
     Row,
-    /// In the row of this first column, which is there always.
+    /// In the row with this first column, which is always present.
     Group(String),
-    /// By the presence of a row of this first column.
+    /// In whether a row with this first column is present.
     Presence(String),
 }
 
@@ -35,7 +35,7 @@ impl AuditQuestion {
     }
 }
 
-/// Count, sum, averages by a listed key, and keys by threshold, of every table that has rows.
+/// Count, sum, averages by a listed key, and keys by threshold, for every table with rows.
 pub fn questions(policy: &Policy, population: &Population) -> Vec<AuditQuestion> {
     let private = policy.tables.iter().filter(|table| population.fills(table));
     private
@@ -94,7 +94,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQues
         }
     }
     // Pure accounting shows no key by threshold. A key without bounds is the hardest case: nothing
-    // is known of its values.
+    // is known about its values.
     let alone = table
         .columns
         .iter()
@@ -115,7 +115,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQues
     all
 }
 
-/// What shows rows, or would change them: each must be refused, or answered without a row.
+/// Statements that would show or change rows. Each must be refused, or answered without a row.
 pub fn attempts(policy: &Policy, population: &Population) -> Vec<String> {
     let private = policy.tables.iter().filter(|table| population.fills(table));
     private

@@ -1,13 +1,13 @@
-//! Values of a column that are made up: ordinary ones, and extreme ones.
+//! Generates values of a column: ordinary ones and extreme ones.
 
 use crate::catalog::Type;
 use crate::policy::{Bounds, Column, Scalar};
 use crate::rewrite::emit::sql::scalar_text;
 
-/// Steps that ordinary values take through a range.
+/// Number of steps that ordinary values take through a range.
 const STEPS: i64 = 8;
 
-/// An ordinary value; some rows hold NULL, NaN or what lies below the bounds.
+/// An ordinary value; some rows hold NULL, NaN or a value below the bounds.
 pub fn ordinary(column: &Column, turn: usize) -> Option<String> {
     if turn % 9 == 5 && !column.not_null {
         return None;
@@ -31,7 +31,7 @@ pub fn ordinary(column: &Column, turn: usize) -> Option<String> {
     }
 }
 
-/// A value past the upper bound; without one a value that no ordinary row has.
+/// A value above the upper bound; without a bound, a value that no ordinary row has.
 pub fn extreme(column: &Column) -> Option<String> {
     if let Some(values) = listed(column) {
         return values.first().map(scalar_text);
@@ -47,8 +47,8 @@ pub fn listed(column: &Column) -> Option<&[Scalar]> {
     column.domain.as_deref().filter(|values| !values.is_empty())
 }
 
-/// One value of its own for each number up to some thousands, as PostgreSQL reads it. `None`: the
-/// type's values are not known here.
+/// A distinct value for each number up to some thousands, as PostgreSQL reads it. `None` for types
+/// that are not known here.
 pub fn distinct(data_type: &Type, number: i64) -> Option<String> {
     Some(match data_type {
         Type::Bool => (number % 2 == 1).to_string(),
@@ -87,7 +87,7 @@ pub fn distinct(data_type: &Type, number: i64) -> Option<String> {
     })
 }
 
-/// A value within the bounds, so many steps up.
+/// A value within the bounds, this many steps above the lower one.
 fn between(bounds: &Bounds, step: i64) -> String {
     let part = |lower: i64, upper: i64| {
         i64::try_from(
@@ -123,7 +123,8 @@ fn between(bounds: &Bounds, step: i64) -> String {
     }
 }
 
-/// One whole range past a bound, or as far as the type goes: above for 1, below for -1.
+/// A value outside the bounds by their whole width, or by as much as the type allows: above for 1,
+/// below for -1.
 fn beyond(data_type: &Type, bounds: &Bounds, direction: i64) -> Option<String> {
     let infinite = |word: &str| {
         Some(if direction > 0 {
@@ -150,7 +151,7 @@ fn beyond(data_type: &Type, bounds: &Bounds, direction: i64) -> Option<String> {
             let range = upper.saturating_sub(*lower).saturating_mul(direction);
             Some(from.saturating_add(range).clamp(least, most).to_string())
         }
-        // Whole numbers of this many digits fit beside the decimals.
+        // Number of digits that fit before the decimals.
         (Type::Numeric(Some((precision, scale))), ..) => {
             let digits = usize::try_from(i32::from(*precision) - i32::from(*scale)).unwrap_or(0);
             if digits == 0 {

@@ -1,27 +1,26 @@
-//! From noisy counts of units to the ends that enough of them reach.
+//! Chooses bounds from noisy counts of units.
 
 use crate::mechanism::{Mechanism, normal};
 use crate::policy::{AutoBound, Finding, Scalar};
 use crate::rewrite::emit::sql;
 use crate::rewrite::{ReleasePlan, measure_deviation};
 
-/// Probability, over a whole search, that an end beyond every unit's values is taken for one that
-/// units reach.
+/// Probability, over a whole search, that an end beyond every unit's values is chosen.
 pub const BETA: f64 = 1e-4;
 
-/// What was chosen, and how many of the sought ends nobody was seen near.
+/// The chosen ends, and the number of ends near which no unit was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chosen {
     pub finding: Finding,
     pub unseen: u8,
 }
 
-/// The noisy count that a cell must pass to be taken for one with units in it.
+/// The noisy count that a cell must exceed to be considered occupied.
 ///
 /// # Guarantee
-/// Of all cells of the release, none that holds no unit passes, but with probability [`BETA`]: each
-/// passes with probability `1 - (1 - BETA)^(1/cells)` at most, and the draws are independent.
-/// Whether a cell with units passes shows nothing beyond the noisy counts.
+/// With probability at least `1 - BETA`, no empty cell of the release passes. Each empty cell
+/// passes with probability at most `1 - (1 - BETA)^(1/cells)`, and the draws are independent.
+/// Whether a cell with units passes reveals nothing beyond the noisy counts.
 ///
 /// # Reference
 /// Wilson et al. 2020 (arXiv 1909.01917), section 5.1.1, for Laplace noise:
@@ -52,7 +51,7 @@ pub fn threshold(release: &ReleasePlan) -> f64 {
 
 fn passing(cells: usize, mechanism: Mechanism, deviation: f64) -> f64 {
     let tail = -((-BETA).ln_1p() / cells.max(1) as f64).exp_m1();
-    // One more for what rounding to whole units adds.
+    // Plus one for rounding to whole units.
     1.0 + match mechanism {
         Mechanism::Laplace => deviation * std::f64::consts::FRAC_1_SQRT_2 * -(2.0 * tail).ln(),
         Mechanism::Gaussian => deviation * normal::isf(tail),
@@ -68,10 +67,10 @@ fn listed(rule: &crate::analyze::KeyRule) -> usize {
 
 /// The outermost edges that enough units reach.
 ///
-/// `lowest[k]` counts the units whose least value is at or above edge k and below the next,
-/// `highest[k]` those whose greatest value is at or below edge k and above the one before; the
-/// values beyond the outermost edges are counted at those. An end that nobody is seen near stays at
-/// the outermost edge; rows of a unit then stay at `rows_limit`.
+/// `lowest[k]` counts the units whose least value is at or above edge k and below the next edge.
+/// `highest[k]` counts the units whose greatest value is at or below edge k and above the previous
+/// edge. Values beyond the outermost edges are counted at those edges. An end near which no unit is
+/// found stays at the outermost edge; a number of rows then stays at `rows_limit`.
 ///
 /// # Requires
 /// `edges` ascend, at least two.
@@ -103,8 +102,8 @@ pub fn chosen(
             upper,
         } => (lower, upper),
     };
-    // An end that is written stands at its edge already; one that is found leaves room for the
-    // other.
+    // An end given in the policy is already at its edge. An end that is searched leaves room for
+    // the other.
     let mut low = if lower.is_some() {
         Some(0)
     } else {
@@ -120,10 +119,10 @@ pub fn chosen(
     };
     if let (Some(a), Some(b)) = (low, high) {
         if a == b {
-            // All values are one edge, which needs a neighbour for a range.
+            // All values are at one edge; a range needs a neighbouring edge.
             high = Some(b + 1);
         } else if a > b {
-            // One of both is an accident of the noise.
+            // One of the two is an artefact of the noise.
             (low, high) = (
                 lower.is_some().then_some(0),
                 upper.is_some().then_some(last),
@@ -201,7 +200,7 @@ mod tests {
             bounds(None, None, &at(&[6]), &at(&[6])),
             ("2".to_owned(), "4".to_owned(), 0)
         );
-        // Noise alone puts the least above the greatest.
+        // Only noise can put the lower end above the upper end.
         assert_eq!(
             bounds(None, None, &at(&[5]), &at(&[2])),
             ("-4".to_owned(), "4".to_owned(), 2)

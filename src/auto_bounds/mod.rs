@@ -1,33 +1,35 @@
-//! Finds what a policy leaves to `auto`: once, privately, at a price. What was found is kept in the
-//! ledger and is part of the policy from then on.
+//! Finds the bounds that a policy leaves to `auto`: once, privately, and for a charge. The result
+//! is kept in the ledger and is part of the policy from then on.
 //!
-//! A search is a question like any other. [`question`] writes it as SQL: of each unit the least and
-//! the greatest value, or its number of rows; of those, how many units lie between two powers of
-//! two. It takes the road of every statement (parse to rewrite, a charge, one emitted statement in
-//! a snapshot, noise), and [`choice`] takes the outermost powers that enough units reach:
-//! post-processing.
+//! A search is a query like any other. [`question`] writes it as SQL: it computes the least and the
+//! greatest value of each unit, or its number of rows, and counts the units between consecutive
+//! powers of two. It passes the same stages as every statement (parse to rewrite, a charge, one
+//! emitted statement in a snapshot, noise). [`choice`] then takes the outermost powers that enough
+//! units reach, which is post-processing.
 //!
 //! # Guarantee
 //! Each unit is counted once among the greatest values and once among the least, or once among the
 //! numbers of rows, because the rows are grouped by the unit alone before they are counted. For
-//! neighbours that differ in all rows of one unit the vector of counts moves by at most 2 in L1 and
-//! the square root of 2 in L2 where both ends are sought, by 1 in both where one end or the number
-//! of rows is. The road derives these bounds itself and prices the noise by them.
+//! neighbours that differ in all rows of one unit, the vector of counts moves by at most 2 in L1
+//! and the square root of 2 in L2 if both ends are searched, and by 1 in both norms if one end or
+//! the number of rows is. The planning stages derive these bounds themselves and price the noise by
+//! them.
 //!
 //! # Who pays
-//! The owner's total pays when the search is made, and with it the role under whose name it stands
-//! in the ledger. What was found decides the noise and the clips of every later answer, and
-//! `pgveil.columns` shows it, so that every role's transcript holds it: each role pays the same
-//! loss once, before its first question under a policy that rests on it
-//! ([`crate::engine::Engine::resting_on`]), and is told nothing that depends on it until it has.
-//! The loss counts against the role's own budget like an answer that was made for another role. A
-//! crash between the debit and the keeping costs a second search; it never gives one away.
+//! The search is charged to the owner's total and to the role under whose name it is entered in the
+//! ledger. Its result decides the noise and the clips of every later answer, and `pgveil.columns`
+//! shows it, so it is part of every role's transcript. Therefore each role pays the same loss once,
+//! before its first query under a policy that uses the result
+//! ([`crate::engine::Engine::resting_on`]), and sees nothing that depends on the result before it
+//! has paid. The loss counts against the role's budget like an answer that was made for another
+//! role. A crash between the debit and the storing of the result costs a second search; it never
+//! gives one away.
 //!
 //! # How long it holds
-//! A bound is a choice of clip, not a fact that ages: what was found stays in force for new
-//! versions of the data, until the owner searches again. It is found again by a digest of the
-//! definitions of its table, of the path to the unit and of its column, so that another policy on
-//! the same ledger shares it; where one of these changes, a new search is due.
+//! A bound is a choice of clip and does not become outdated: the result stays in force for new
+//! versions of the data, until the owner searches again. The ledger stores it under a digest of the
+//! definitions of its table, of the path to the unit and of its column, so another policy on the
+//! same ledger shares it. If one of these changes, a new search is due.
 
 mod choice;
 mod question;
@@ -49,17 +51,17 @@ use crate::rewrite::{Plan, Terms};
 pub use choice::{BETA, Chosen, chosen, threshold};
 pub use question::BoundsQuestion;
 
-/// No role's name: searches have a share of the connections by themselves.
+/// Not a role's name: searches have their own share of the connections.
 const OWNER: &str = "";
 
-/// What the ledger keeps of a search: not the counts, but what was made of them.
+/// What the ledger keeps of a search: the chosen bounds, not the counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Kept {
     pub finding: Finding,
-    /// Ends that too few units were counted near: what stands there is as wide as the type, or the
-    /// policy's limit.
+    /// Ends near which too few units were counted. They are as wide as the type or the policy's
+    /// limit.
     pub unseen: u8,
-    /// What the search was asked at.
+    /// The privacy parameters of the search.
     pub epsilon: f64,
 }
 
@@ -77,7 +79,7 @@ pub enum Error {
     Ledger(#[from] ledger::Error),
     #[error(transparent)]
     Release(#[from] release::Error),
-    /// What the ledger keeps for a search is no finding of it.
+    /// The ledger's entry for a search cannot be read as its result.
     #[error("what the ledger keeps for the search of {0} cannot be read: search again")]
     Unreadable(String),
 }
@@ -88,7 +90,7 @@ impl From<Refused> for Error {
     }
 }
 
-/// What was found for each of the policy's searches, in their order; `None` where one is due.
+/// The result of each of the policy's searches, in order; `None` if the search is due.
 ///
 /// # Errors
 /// [`Error::Ledger`], [`Error::Unreadable`].
@@ -107,7 +109,7 @@ pub async fn found(policy: &Policy, ledger: &Ledger) -> Result<Vec<Option<(Kept,
     Ok(all)
 }
 
-/// The policy that rests on what was found, and what each role is to pay for it; `Err` names the
+/// The policy with the results filled in, and what each role has to pay for them; `Err` names the
 /// searches that are due.
 ///
 /// # Errors
@@ -165,18 +167,18 @@ pub fn plan(
     Ok(BoundsQuestion::new(policy, search).plan(&terms)?)
 }
 
-/// Everything that a search is made with.
+/// Everything that a search needs.
 pub struct Maker<'a> {
     pub policy: &'a Policy,
     pub backend: &'a Backend,
     pub ledger: &'a Ledger,
-    /// Of one search, as of a statement.
+    /// Time limit of one search, as for a statement.
     pub epsilon: f64,
 }
 
 impl Maker<'_> {
-    /// The plan of a search, priced for all accounts that will pay it, whatever they have spent.
-    /// Free.
+    /// The plan of a search, priced for all accounts that will pay it, regardless of what they have
+    /// spent. Free.
     ///
     /// # Errors
     /// [`Error::Refused`] where no noise fits; [`Error::Ledger`].
@@ -184,8 +186,8 @@ impl Maker<'_> {
         let mut accounts = Vec::new();
         for role in &self.policy.roles {
             let balances = self.ledger.balances(&role.name).await?;
-            // By the budgets alone: each role is told the price, and what others have left is not
-            // its to know.
+            // Computed from the budgets alone: each role sees the price, and must not learn what
+            // others have left.
             accounts.extend([balances.role, balances.owner].map(|balance| AccountState {
                 cap: balance.cap,
                 spent: Loss::ZERO,
@@ -194,14 +196,14 @@ impl Maker<'_> {
         plan(self.policy, search, self.epsilon, accounts)
     }
 
-    /// Makes a search, whether or not one was made before, and keeps what it found.
+    /// Runs a search, even if one was run before, and keeps the result.
     ///
     /// # Guarantee
-    /// The debit is durable before the database sees the statement, and is never refunded. What is
-    /// kept is a function of noisy counts alone.
+    /// The debit is durable before the database sees the statement, and is never refunded. The kept
+    /// result is a function of the noisy counts alone.
     ///
     /// # Errors
-    /// [`Error::Refused`]: nothing was charged. [`Error::Awaited`]: neither. After the others a
+    /// [`Error::Refused`] and [`Error::Awaited`]: nothing was charged. After any other error a
     /// charge may stand.
     pub async fn make(
         &self,
@@ -223,7 +225,7 @@ impl Maker<'_> {
             loss,
             family: None,
         };
-        // A search that is made again waits for nobody: what there is does not answer it.
+        // A repeated search does not wait for others: an existing result does not answer it.
         let claimed = if self.ledger.found(question.digest()).await?.is_some() {
             Vec::new()
         } else {
@@ -280,7 +282,7 @@ impl Maker<'_> {
         made
     }
 
-    /// The debit, in the name of the first role that can bear it.
+    /// Debits the first role that can afford it.
     async fn charged(&self, purchase: &Purchase) -> Result<(String, ledger::Charge), Error> {
         let mut refused = Refusal::denied("bounds cannot be searched: the policy has no roles");
         for role in &self.policy.roles {

@@ -1,5 +1,5 @@
-//! A search as SQL over its own small policy, so that nothing but what it is about decides
-//! what it is known by.
+//! Writes a search as SQL over a minimal policy of its own, so that its digest depends only on what
+//! it searches.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use crate::resolve::Constants;
 use crate::rewrite::emit::sql;
 use crate::rewrite::{Plan, Terms};
 
-/// Floats and numerics past it, NaN and infinities say nothing of a range.
+/// Floats and numerics beyond this limit, NaN and infinities say nothing about a range.
 const FINITE: &str = "100000000000000000000000000000000000000";
 
 /// One search, ready to be planned.
@@ -73,7 +73,7 @@ impl BoundsQuestion {
             search.edges(column.map_or(&crate::catalog::Type::Int8, |column| &column.data_type));
         let unit = match &table.protection {
             Protection::Private(unit) => unit.clone(),
-            // The policy's check makes searches of private tables alone; of no unit's rows there is
+            // The policy's check creates searches for private tables only; rows without a unit have
             // nothing to find.
             Protection::Public => Unit {
                 path: Vec::new(),
@@ -99,8 +99,8 @@ impl BoundsQuestion {
         &self.sql
     }
 
-    /// What its answer is known by in the ledger: the definitions that it rests on, and what is
-    /// asked of them.
+    /// The digest of its answer in the ledger: covers the definitions that it depends on, and the
+    /// query.
     pub fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         digest.update("pgveil search 1\n");
@@ -110,7 +110,7 @@ impl BoundsQuestion {
     }
 
     /// # Errors
-    /// Those of the planning stages: where a column cannot be read totally, or no noise fits.
+    /// Those of the planning stages: if a column cannot be read without errors, or no noise fits.
     pub fn plan(&self, terms: &Terms) -> Result<Plan, Error> {
         let statements = parse(&self.sql).map_err(Error::Parse)?;
         let [Statement::Query(query)] = statements.as_slice() else {
@@ -142,7 +142,7 @@ impl BoundsQuestion {
                 .first()
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(0.0);
-            // Of two sides the first column tells which one a row is of.
+            // With two sides, the first column says to which side a row belongs.
             let side = if places.len() == 2 {
                 number(key.first()).and_then(|set| places.get(set))
             } else {
@@ -208,7 +208,7 @@ fn sides(sought: &AutoBound) -> Vec<Side> {
 /// without the data.
 fn cell(side: Side, edges: &[Scalar]) -> String {
     let last = edges.len().saturating_sub(1);
-    // What lies beyond the outermost edge is counted at it.
+    // Values beyond the outermost edge are counted at it.
     let (inner, beyond): (Vec<usize>, usize) = match side {
         Side::Highest => ((0..last).collect(), last),
         Side::Lowest => ((1..=last).rev().collect(), 0),
@@ -229,7 +229,7 @@ fn cell(side: Side, edges: &[Scalar]) -> String {
     format!("CASE {} ELSE {beyond} END", branches.join(" "))
 }
 
-/// Of each unit one row, then how many units are in each cell of each side.
+/// Makes one row per unit, then counts the units in each cell of each side.
 fn text(
     table: &Table,
     unit: &Unit,
@@ -280,8 +280,7 @@ fn text(
     )
 }
 
-/// The table joined along the path to its unit, as far as that is read, and the column that is the
-/// unit there.
+/// The table joined along the path to its unit, and the column that is the unit there.
 fn rows(table: &Table, unit: &Unit) -> (String, String) {
     let mut from = format!("{} AS t0", qualified(&table.schema, &table.name));
     for (
@@ -311,8 +310,8 @@ fn rows(table: &Table, unit: &Unit) -> (String, String) {
     )
 }
 
-/// The policy of a search: its table and those on the path, each with only the columns that are
-/// read, and nothing that the owner decides about other questions.
+/// The policy of a search: its table and the tables on the path, each with only the columns that
+/// are read. It contains none of the owner's settings for other queries.
 fn search_policy(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) -> Policy {
     let budget = Budget {
         epsilon: 1.0,
@@ -328,7 +327,7 @@ fn search_policy(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Co
             budget,
             epsilon_default: 1.0,
             epsilon_max: 1.0,
-            // The owner asks.
+            // The owner runs the search.
             epsilon_min: 0.0,
             accounting: Accounting::Gdp,
             threshold_share: 0.5,
@@ -355,7 +354,7 @@ fn search_policy(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Co
 /// Columns by schema and table.
 type ColumnsRead<'a> = HashMap<(&'a str, &'a str), Vec<&'a str>>;
 
-/// The searched column, and those that lead to the unit.
+/// The searched column and the columns on the path to the unit.
 fn columns_read<'a>(
     table: &'a Table,
     unit: &'a Unit,

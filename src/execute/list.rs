@@ -6,8 +6,8 @@ use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use crate::postgres::array_text;
 use crate::rewrite::Statement;
 
-/// A parameter in text, of the array type that the statement casts it to: read once, when it is
-/// bound, and not once a row.
+/// A parameter in text format, declared with the array type that the statement casts it to. It is
+/// parsed once, when it is bound, not once per row.
 #[derive(Debug)]
 pub struct List<'a>(pub &'a [Option<String>]);
 
@@ -32,8 +32,8 @@ impl ToSql for List<'_> {
     to_sql_checked!();
 }
 
-/// The type that a parameter is declared of: none where the statement says it by a cast, and any
-/// where this statement of several does not read it.
+/// The declared type of a parameter: unspecified if the statement casts it, and arbitrary if this
+/// statement does not read it.
 pub fn type_of(statement: &Statement, number: u32) -> Type {
     if statement.reads(number) {
         Type::UNKNOWN

@@ -25,19 +25,20 @@ use crate::ledger::Charge;
 use crate::postgres::qualified;
 use crate::rewrite::{ReleasePlan, Statement, UnpaidPart};
 
-/// For what reads no table of a plan: to begin and to end. The server's own limits are shorter;
-/// this one holds where it hangs, or the network is gone.
+/// Time limit for statements that read no table of the plan, at the beginning and the end. The
+/// server's own limits are shorter; this one applies if the server hangs or the network is gone.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Why a plan was not run to its end. Backend text stays in here, for the operator's log.
+/// Why a plan did not run to its end. Text of the backend stays in here, for the operator's log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The table is not what the plan was made for; nothing private was read.
+    /// The table's definition differs from the plan's; nothing private was read.
     #[error("the definition of {0} has changed since the policy was loaded")]
     Stale(String),
     #[error("cancelled")]
     Cancelled,
-    /// Somebody holds a lock on one of the plan's tables for long; nothing private was read.
+    /// Another session holds a lock on one of the plan's tables for too long; nothing private was
+    /// read.
     #[error("a table of the plan is locked")]
     Locked,
     /// The backend failed; the SQLSTATE alone, since its text may quote rows.
@@ -48,12 +49,12 @@ pub enum Error {
 /// The rows of one release: keys, then coordinates, all as text.
 pub type Rows = Vec<Vec<Option<String>>>;
 
-/// An open snapshot in which the plan's tables are locked against change and found to be what the
-/// plan relied on.
+/// An open snapshot in which the plan's tables are locked against change and match what the plan
+/// relied on.
 pub struct Snapshot {
-    /// `None` where the plan asks nothing of the data.
+    /// `None` if the plan reads no data.
     lease: Option<pool::Lease>,
-    /// The role's place among those who use the database.
+    /// The role's share of the database connections.
     _share: Option<OwnedSemaphorePermit>,
     config: tokio_postgres::Config,
     timeout: Duration,
@@ -106,11 +107,11 @@ impl Backend {
                 }
             };
             match pinned {
-                // What died or fell silent while it was idle says nothing of the database: the next
-                // connection is a new one. What the database said, it would say again.
+                // A connection that broke while idle says nothing about the database, so a new
+                // connection is tried. An error that the database reported would occur again.
                 Err(Unpinned { is_lost: true, .. }) if was_idle => {
-                    // Its place is given back first: who holds one and waits for another could wait
-                    // for ever.
+                    // Returns its slot first: holding one slot while waiting for another could
+                    // deadlock.
                     snapshot.lease = None;
                     self.forget_idle();
                 }
@@ -150,7 +151,7 @@ impl Snapshot {
             .pin(&locks.join("; "))
             .await
             .map_err(|e| match e.code() {
-                // The shorter of lock_timeout and statement_timeout.
+                // The smaller of lock_timeout and statement_timeout.
                 Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => {
                     Error::Locked.into()
                 }
@@ -177,7 +178,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Which of these public tables have other rows than these, parallel to them.
+    /// For each of these public tables, whether its rows differ from this digest.
     ///
     /// # Errors
     /// [`Error::Backend`].
@@ -193,7 +194,7 @@ impl Snapshot {
         .await
     }
 
-    /// Allows statements as long as the policy says: the catalog was read under a limit of its own.
+    /// Sets the policy's time limit for statements: the catalog was read under a separate limit.
     ///
     /// # Errors
     /// [`Error::Backend`].
@@ -211,8 +212,7 @@ impl Snapshot {
         .await
     }
 
-    /// Runs the statements of one release, with its constants: for each parameter an array of
-    /// texts.
+    /// Runs the statements of one release with its constants: an array of texts for each parameter.
     ///
     /// # Requires
     /// `paid` covers the part: it was made durable before this call.
@@ -236,7 +236,7 @@ impl Snapshot {
                 "a statement that was not paid for".to_owned(),
             ));
         }
-        // Overwritten, too, where a later statement fails.
+        // Also overwritten if a later statement fails.
         let mut all = Zeroizing::new(Vec::new());
         for statement in part.plan().release(release).statements() {
             all.push(self.statement(statement, constants, cancel).await?);
@@ -251,7 +251,7 @@ impl Snapshot {
         cancel: &CancellationToken,
     ) -> Result<Rows, Error> {
         let client = self.client()?;
-        // An engine that knows no statement_timeout is left to itself a little later.
+        // An engine without statement_timeout is abandoned a little later.
         let limit = self.timeout + Duration::from_secs(5);
         let answered = tokio::select! {
             answered = tokio::time::timeout(limit, rows(client, statement, constants)) => answered,
@@ -308,8 +308,8 @@ fn silent() -> Error {
     Error::Backend("no answer in time".to_owned())
 }
 
-/// Why a snapshot was not pinned, and whether that is the connection's end and no word of the
-/// database.
+/// Why a snapshot was not opened, and whether the connection broke rather than the database
+/// reporting an error.
 struct Unpinned {
     error: Error,
     is_lost: bool,
@@ -337,8 +337,8 @@ impl Unpinned {
 
 impl From<&tokio_postgres::Error> for Unpinned {
     fn from(error: &tokio_postgres::Error) -> Self {
-        // Class 57P0x: the server ends the session. 26000: it is another one than the connection's,
-        // behind a pool that changes them.
+        // Class 57P0x: the server ends the session. 26000: a connection pooler switched to a
+        // different server session.
         let ends = |code: &SqlState| {
             code.code().starts_with("57P0") || *code == SqlState::INVALID_SQL_STATEMENT_NAME
         };

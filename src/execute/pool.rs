@@ -14,11 +14,11 @@ use crate::postgres::{Connected, FairPool};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// To a coordinator of Citus: its workers hear of what is set from here on.
+/// For a Citus coordinator: propagates settings to its workers from here on.
 const HAND_ON: &str = "SET LOCAL citus.propagate_set_commands = 'local'";
 
-/// Settings that could change how a value is read or printed are pinned, so that one statement
-/// means one thing.
+/// Pins the settings that could change how a value is read or printed, so that a statement always
+/// has the same meaning.
 const PINS: [&str; 14] = [
     "SET LOCAL search_path = pg_catalog",
     "SET LOCAL \"TimeZone\" = 'UTC'",
@@ -45,26 +45,26 @@ pub struct Backend {
     shares: FairPool,
 }
 
-/// A session, with the statement that each plan is checked by prepared in it.
+/// A session, with the prepared statement that checks each plan.
 struct Connection {
     connected: Connected,
     fingerprints: Statement,
-    /// Another server has become one of Citus only where fingerprints of tables tell, too: then
-    /// nothing is read before the policy is loaded anew.
+    /// If a server becomes a Citus coordinator, the fingerprints of its tables change too. Then
+    /// nothing is read before the policy is loaded again.
     is_citus: bool,
 }
 
 /// One connection, in use. Given back only by [`Lease::keep`]; dropped otherwise.
 pub struct Lease {
     connection: Connection,
-    /// It was used before, and may have died since.
+    /// It was used before, and may be broken by now.
     pub(super) was_idle: bool,
     idle: Arc<Mutex<Vec<Connection>>>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Backend {
-    /// `connections` at most are open at a time; an embedded engine bears one.
+    /// At most `connections` are open at a time; an embedded engine supports one.
     pub fn new(config: tokio_postgres::Config, connections: usize) -> Self {
         let size = connections.max(1);
         Self {
@@ -88,7 +88,7 @@ impl Backend {
         )
     }
 
-    /// Whether the database answers; while all connections are in use, it does.
+    /// Whether the database answers. While all connections are in use, the answer is yes.
     pub async fn answers(&self) -> bool {
         if self.places.available_permits() == 0 {
             return true;
@@ -103,11 +103,10 @@ impl Backend {
         answered
     }
 
-    /// Those of these tables (OID and fingerprint) whose definition is another now, or that are
-    /// gone.
+    /// Those of these tables (OID and fingerprint) whose definition has changed, or that are gone.
     ///
     /// # Errors
-    /// Where the database cannot be asked; the text is for the operator.
+    /// If the database cannot be queried; the text is for the operator.
     pub async fn changed(&self, tables: &[(u32, &str)]) -> Result<Vec<u32>, String> {
         let lease = self.lease().await?;
         let oids: Vec<u32> = tables.iter().map(|(oid, _)| *oid).collect();
@@ -122,10 +121,10 @@ impl Backend {
         Ok(tables.iter().filter(differs).map(|(oid, _)| *oid).collect())
     }
 
-    /// Which of these public tables have other rows than these, parallel to them.
+    /// For each of these public tables, whether its rows differ from this digest.
     ///
     /// # Errors
-    /// Where the database cannot be asked; the text is for the operator.
+    /// If the database cannot be queried; the text is for the operator.
     pub async fn changed_contents(&self, contents: &[&Content]) -> Result<Vec<bool>, String> {
         if contents.is_empty() {
             return Ok(Vec::new());
@@ -149,7 +148,7 @@ impl Backend {
         Ok(changed)
     }
 
-    /// A place among those who use the database, of which no role has all.
+    /// A slot for using the database. No role can hold all slots.
     pub(super) async fn share(&self, role: &str) -> Option<OwnedSemaphorePermit> {
         self.shares.take(role).await
     }
@@ -200,7 +199,7 @@ impl Backend {
     }
 }
 
-/// The statement that plans are checked by, and whether the server is one of Citus.
+/// The statement that checks plans, and whether the server runs Citus.
 async fn known(
     client: &tokio_postgres::Client,
 ) -> Result<(Statement, bool), tokio_postgres::Error> {
@@ -233,8 +232,8 @@ impl Lease {
         .await
     }
 
-    /// Runs statements that set something, at once. Citus hands each on in all the text that it
-    /// came in: there each comes by itself.
+    /// Runs SET statements in one round trip. Citus forwards each with the whole text that
+    /// contained it, so there each is sent separately.
     pub(super) async fn set<'s>(
         &self,
         statements: impl IntoIterator<Item = &'s str>,
@@ -253,8 +252,8 @@ impl Lease {
         &self.connection.connected.client
     }
 
-    /// The definitions of these tables as the session sees them now; a table that is gone is
-    /// missing.
+    /// The current definitions of these tables as the session sees them, without tables that are
+    /// gone.
     pub(super) async fn fingerprints(
         &self,
         tables: &[u32],

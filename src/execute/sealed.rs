@@ -2,8 +2,8 @@
 
 use zeroize::{Zeroize, Zeroizing};
 
-/// Holds what was read of private tables, and overwrites it when it is dropped, opened or not. Has
-/// no Display, Serialize, Clone or Deref; Debug shows nothing.
+/// Holds rows that were read from private tables, and overwrites them on drop, opened or not. It
+/// has no Display, Serialize, Clone or Deref, and its Debug output shows nothing.
 pub struct Sealed<T: Zeroize>(Zeroizing<T>);
 
 impl<T: Zeroize> Sealed<T> {

@@ -1,5 +1,4 @@
-//! Aggregates in our own tree: what is computed of which expressions, under which filter, with
-//! PostgreSQL's result type.
+//! Aggregates: the operation, its expressions, its filter, and PostgreSQL's result type.
 
 use super::relation::Expr;
 use crate::catalog::Type;
@@ -23,7 +22,7 @@ pub enum Operation {
         value: Expr,
         kind: VarianceKind,
     },
-    /// Of pairs where neither is NULL; both are taken as float8.
+    /// Over pairs where neither value is NULL; both are cast to float8.
     Paired {
         y: Expr,
         x: Expr,
@@ -41,7 +40,7 @@ pub enum Operation {
         continuous: bool,
         descending: bool,
     },
-    /// MODE() WITHIN GROUP: of several as frequent ones the first in this order.
+    /// MODE() WITHIN GROUP: among equally frequent values, the first in this order.
     Mode {
         value: Expr,
         descending: bool,
@@ -53,16 +52,16 @@ pub enum Operation {
     },
 }
 
-/// Values that COUNT(DISTINCT …) tells apart.
+/// Values that COUNT(DISTINCT …) distinguishes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distinct {
     /// NULL is not counted.
     Value(Expr),
-    /// `(a, b)`: counted whatever is NULL in it.
+    /// `(a, b)`: counted even if it contains NULL.
     Row(Vec<Expr>),
 }
 
-/// What is asked of values that are each taken once.
+/// The statistic of distinct values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     Sum,
@@ -70,7 +69,7 @@ pub enum Moment {
     Spread(VarianceKind),
 }
 
-/// Variance or its root, of everybody or of a sample.
+/// Variance or standard deviation, of the population or of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VarianceKind {
     VariancePopulation,
@@ -108,8 +107,8 @@ pub enum Quantifier {
     Any,
 }
 
-/// Which quantiles: one, or an array of them. In millionths (a finer fraction is rounded), counted
-/// from where the order begins.
+/// Which quantiles: one, or an array. Fractions are in millionths (rounded), counted from the start
+/// of the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fractions {
     One(u32),
@@ -140,7 +139,7 @@ impl Fractions {
 }
 
 impl Operation {
-    /// Every expression that it reads, but for the filter.
+    /// Every expression that it reads, except the filter.
     pub fn arguments(&self) -> Vec<&Expr> {
         match self {
             Self::CountRows => Vec::new(),
@@ -177,7 +176,7 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
-    /// Every expression that it reads, its FILTER among them.
+    /// Every expression that it reads, including its FILTER.
     pub fn reads(&self) -> Vec<&Expr> {
         let Self {
             operation,

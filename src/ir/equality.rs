@@ -1,5 +1,5 @@
-//! By what a column is compared where it is equated with something: unique keys prove nothing by a
-//! comparison that is less strict than their index.
+//! Which comparison an equality uses. A unique key proves nothing under a comparison that is less
+//! strict than the key's index.
 
 use super::functions::Function;
 use super::relation::{ColumnId, ColumnInfo, Expr, Node};
@@ -18,7 +18,7 @@ impl Expr {
         }
     }
 
-    /// Each column that this equates with something, and what that is.
+    /// Each column that this condition equates with an expression, and the expression.
     pub fn equated_columns(&self) -> impl Iterator<Item = (ColumnId, &Expr)> {
         let pairs = self
             .sides_of_equality()
@@ -29,8 +29,8 @@ impl Expr {
     }
 }
 
-/// What `column = other` calls equal; `None` where that is not known to be as strict as `=` of the
-/// column's own type.
+/// The comparison that `column = other` uses; `None` unless it is known to be as strict as `=` of
+/// the column's own type.
 pub fn equality(
     column: ColumnId,
     other: &Expr,
@@ -46,7 +46,7 @@ pub fn equality(
         match collation(&columns[id.0 as usize], policy)? {
             Collated::Strictly => {}
             Collated::Loosely(own) if loose.is_none_or(|known| known == own) => loose = Some(own),
-            // PostgreSQL has none for two unlike ones.
+            // PostgreSQL has no such operator for two different types.
             Collated::Loosely(_) => return None,
         }
     }
@@ -56,12 +56,12 @@ pub fn equality(
 }
 
 enum Collated<'a> {
-    /// No other text is equal: of a deterministic collation, or of no text.
+    /// Only identical texts are equal: the collation is deterministic, or the type is not a text.
     Strictly,
     Loosely(&'a Collation),
 }
 
-/// `None` where it is not known: texts made of others have the collation of those.
+/// `None` if unknown: a text that is computed from others has their collation.
 fn collation<'a>(info: &ColumnInfo, policy: &'a Policy) -> Option<Collated<'a>> {
     if !may_be_loose(&info.data_type) {
         return Some(Collated::Strictly);
@@ -78,7 +78,7 @@ fn collation<'a>(info: &ColumnInfo, policy: &'a Policy) -> Option<Collated<'a>> 
     if column.deterministic_collation {
         return Some(Collated::Strictly);
     }
-    // A type with its own idea of equality (citext) is of no use here.
+    // A type that defines equality differently (citext) cannot be used here.
     let is_text = matches!(
         info.data_type,
         Type::Text | Type::Varchar(_) | Type::Char(_)
@@ -110,7 +110,8 @@ fn may_be_loose(data_type: &Type) -> bool {
     }
 }
 
-/// Whether two values of the column's type that both equal one of the other type equal each other.
+/// Whether two values of the column's type must be equal to each other if both equal the same value
+/// of the other type.
 fn is_as_strict(own: &Type, other: &Type) -> bool {
     match own {
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) => matches!(
@@ -118,11 +119,11 @@ fn is_as_strict(own: &Type, other: &Type) -> bool {
             Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_)
         ),
         Type::Float4 | Type::Float8 => matches!(other, Type::Float4 | Type::Float8),
-        // Beside a padded text a text is compared without its last blanks.
+        // Compared with a padded text, a text loses its trailing blanks.
         Type::Text | Type::Varchar(_) => matches!(other, Type::Text | Type::Varchar(_)),
         Type::Char(_) => matches!(other, Type::Char(_) | Type::Text | Type::Varchar(_)),
         Type::Date => matches!(other, Type::Date | Type::Timestamp),
-        // Beside a timestamptz, two timestamps are one where clocks are put forward.
+        // Compared with a timestamptz, two timestamps coincide where clocks are put forward.
         Type::Bool
         | Type::Uuid
         | Type::Timestamp

@@ -1,8 +1,8 @@
-//! Values of an expression for known values of its columns: how constants fold, and how the domain
-//! of a group key is listed without the data.
+//! Evaluates an expression for known values of its columns. This folds constants, and lists the
+//! domain of a group key without the data.
 //!
-//! Follows what the emitted SQL computes. Whatever is not certain to agree is not evaluated: a
-//! constant then stays an expression, and a key is released by threshold.
+//! The result is what the emitted SQL computes. Where agreement is not certain, nothing is
+//! evaluated: a constant stays an expression, and a key is released by threshold.
 
 mod calendar;
 mod cost;
@@ -30,7 +30,7 @@ type Value = Option<Scalar>;
 /// Evaluates under `assignment`; `None` is NULL.
 ///
 /// # Errors
-/// Where the value is not certain to be PostgreSQL's.
+/// If it is not certain that PostgreSQL computes the same value.
 pub fn evaluate(expr: &Expr, assignment: &[(ColumnId, Value)]) -> Result<Value, NotEvaluable> {
     match &expr.node {
         Node::Column(id) => assignment
@@ -268,8 +268,8 @@ fn fold(values: &[Value], absorbing: bool) -> Result<Option<bool>, NotEvaluable>
     Ok(result)
 }
 
-/// Order of two constants of one type. Texts are only told equal or not: their order is the
-/// collation's.
+/// Order of two constants of one type. Texts are only compared for equality: their order depends on
+/// the collation.
 fn compare(a: &Scalar, b: &Scalar, equality_only: bool) -> Result<Ordering, NotEvaluable> {
     match (a, b) {
         (Scalar::Int(a), Scalar::Int(b)) => Ok(a.cmp(b)),
@@ -346,8 +346,8 @@ fn cast(value: Value, from: &Type, to: &Type) -> Result<Value, NotEvaluable> {
     }
 }
 
-/// A text as another type of texts: one of `char` loses the blanks at its end, or gets those of
-/// another length.
+/// A text cast to another text type: `char` loses its trailing blanks, or is padded to the other
+/// length.
 fn strings(text: String, from: &Type, to: &Type) -> Result<String, NotEvaluable> {
     match (from, to) {
         (Type::Char(_), Type::Text | Type::Varchar(None)) => {

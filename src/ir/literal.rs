@@ -34,9 +34,8 @@ pub fn unknown() -> Type {
     }
 }
 
-/// Marks of a text in a session whose TimeZone is not UTC: read as a timestamptz, it must name its
-/// zone; and in one whose IntervalStyle is sql_standard: read as an interval, it must sign each
-/// number.
+/// Marks a text by the session's settings. If TimeZone is not UTC, a timestamptz must name its
+/// zone. If IntervalStyle is sql_standard, an interval must have a sign before each number.
 const OUTSIDE_UTC: &str = " outside UTC";
 const SQL_STANDARD: &str = " under sql_standard";
 
@@ -242,8 +241,8 @@ fn unbounded(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Past what values are held to where they are computed with: NaN and infinities, and days outside
-/// of the years 1 to 9999. Stored values are compared with it as they are.
+/// Constants outside the range in which values are computed with: NaN, infinities, and days outside
+/// the years 1 to 9999. Stored values are compared with them unclamped.
 pub fn is_beyond(value: &Scalar) -> bool {
     match value {
         Scalar::Decimal(text) => is_unbounded(text),
@@ -267,12 +266,12 @@ pub fn held(value: &Scalar) -> Scalar {
     }
 }
 
-/// An interval, with trailing fields or without, in a session that lets each number have a sign of
-/// its own, or not.
+/// An interval, with or without trailing fields. The session's IntervalStyle decides whether each
+/// number has its own sign.
 ///
 /// # Errors
-/// 0A000 where it is not read, or where the first sign stands for all numbers: what that means of
-/// two numbers of one part is not the same in every version.
+/// 0A000 if it is not read, or if the first sign applies to all numbers: its meaning for two
+/// numbers of one part differs between versions.
 pub fn interval_of(text: &str, fields: Fields, signs_each: bool) -> Result<Scalar, Refusal> {
     if !signs_each && interval::signs_all(text) {
         return Err(Refusal::feature_not_supported(
@@ -446,8 +445,8 @@ pub fn type_name(data_type: &Type) -> &str {
     }
 }
 
-/// Gives an expression the type its context asks for: constants are read anew, a numeric's as they
-/// are written, anything else gets a cast node.
+/// Gives an expression the type that its context requires. Constants are parsed again (a numeric
+/// keeps its digits); everything else gets a cast node.
 pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     if &expr.data_type == to {
         return Ok(expr);
@@ -455,7 +454,7 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     if is_unknown(&expr.data_type) {
         return match expr.node {
             Node::Literal(None) => Ok(Expr::literal(None, to.clone())),
-            // What is written is not rounded to the digits of what it stands beside.
+            // A constant is not rounded to the digits of the other operand.
             Node::Literal(Some(_)) if matches!(to, Type::Numeric(Some(_))) => {
                 coerce(expr, &Type::Numeric(None))
             }
@@ -517,8 +516,8 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     Ok(expr.cast(to.clone()))
 }
 
-/// The one type that two operands are compared or merged in, as PostgreSQL promotes them; `None`
-/// where it would not, or where we do not follow it.
+/// The common type of two operands, as PostgreSQL chooses it; `None` if PostgreSQL has no common
+/// type, or pgveil does not follow it.
 pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
     use Type::{
         Bool, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time,
@@ -544,7 +543,7 @@ pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
         (Enum(x), Enum(y)) if x.oid == y.oid => Some(a.clone()),
         (Date | Timestamp, Timestamptz) | (Timestamptz, Date | Timestamp) => Some(Timestamptz),
         (Text | Varchar(_), Text | Varchar(_)) => Some(if a == b { a.clone() } else { Text }),
-        // Each is cast to the other by itself: the first prevails.
+        // Each has an implicit cast to the other: the first wins.
         (Char(_), Text | Varchar(_) | Char(_)) => Some(if a == b { a.clone() } else { Char(None) }),
         (Text, Char(_)) => Some(Text),
         (Varchar(_), Char(_)) => Some(Varchar(None)),

@@ -44,7 +44,7 @@ pub struct ColumnInfo {
     pub origin: Option<(TableId, usize)>,
 }
 
-/// Rows, before any label is given.
+/// A relation of rows, before `analyze` labels it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Relation {
     Scan(Scan),
@@ -62,14 +62,14 @@ pub enum Relation {
         right: Box<Relation>,
         on: Option<Expr>,
     },
-    /// One row for each combination of the keys, all of one unit: `analyze` adds the unit to the
-    /// keys where it is not among them.
+    /// One row for each combination of the keys within one unit. `analyze` adds the unit to the
+    /// keys if it is missing.
     Group {
         input: Box<Relation>,
         keys: Vec<ColumnId>,
         aggregates: Vec<(ColumnId, Aggregate)>,
     },
-    /// Every row, with what is computed of the other rows of its unit.
+    /// Every row, extended by values computed from the other rows of its unit.
     Window {
         input: Box<Relation>,
         columns: Vec<(ColumnId, Window)>,
@@ -79,8 +79,8 @@ pub enum Relation {
         columns: Vec<ColumnId>,
         arms: Vec<(Relation, Vec<ColumnId>)>,
     },
-    /// At most so many rows of each unit, by an order that is a function of the set of its rows.
-    /// `analyze` puts it below what would multiply them.
+    /// Keeps at most this many rows of each unit, by an order that is a function of the set of the
+    /// unit's rows. `analyze` places it below any operator that would multiply them.
     Bounded {
         input: Box<Relation>,
         unit: ColumnId,
@@ -90,7 +90,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// The relations it is made of.
+    /// Its input relations.
     pub fn inputs(&self) -> Vec<&Relation> {
         match self {
             Self::Scan(_) | Self::Constants(_) => Vec::new(),
@@ -152,7 +152,7 @@ impl Relation {
         }
     }
 
-    /// The columns that come into being here or in the relations it is made of.
+    /// The columns that are created here or in its inputs.
     pub fn made_at_any_depth(&self) -> Vec<ColumnId> {
         let mut made = self.made();
         self.inputs()
@@ -161,7 +161,7 @@ impl Relation {
         made
     }
 
-    /// Every expression in it, at any depth.
+    /// Every expression in it, at any depth of nesting.
     fn walk_expressions<'e>(&'e self, visit: &mut impl FnMut(&'e Expr)) {
         for expr in self.expressions() {
             expr.walk(visit);
@@ -171,7 +171,7 @@ impl Relation {
             .for_each(|input| input.walk_expressions(visit));
     }
 
-    /// An outer join in it may fill columns with NULL.
+    /// An outer join inside may fill columns with NULL.
     pub fn is_extended(&self) -> bool {
         let own = match self {
             Self::Join { kind, .. } => *kind == JoinKind::Left,
@@ -203,7 +203,7 @@ impl Relation {
         }
     }
 
-    /// The columns that come into being here.
+    /// The columns that are created here.
     pub fn made(&self) -> Vec<ColumnId> {
         match self {
             Self::Scan(scan) => scan.columns.clone(),
@@ -227,8 +227,7 @@ pub struct ConstantRows {
     /// Parallel to `columns`.
     pub constants: Vec<ConstantId>,
     pub columns: Vec<ColumnId>,
-    /// Columns whose values name a row, where that is known by construction: at most one row
-    /// matches all of them.
+    /// Columns that identify a row by construction: at most one row matches all of their values.
     pub unique: Option<Vec<ColumnId>>,
     /// Numbered with the scans.
     pub number: usize,
@@ -268,7 +267,7 @@ pub enum Node {
         function: Function,
         arguments: Vec<Expr>,
     },
-    /// Explicit and implicit casts alike, to the node's type.
+    /// Explicit or implicit cast to the node's type.
     Cast(Box<Expr>),
     Case {
         branches: Vec<(Expr, Expr)>,
@@ -409,7 +408,7 @@ impl Expr {
         found
     }
 
-    /// The relations of its own subqueries, not of those within them.
+    /// The relations of its direct subqueries, without those nested in them.
     pub fn own_relations(&self) -> Vec<&Relation> {
         match &self.node {
             Node::Column(_) | Node::Literal(_) | Node::Constant(_) => Vec::new(),
@@ -437,8 +436,7 @@ impl Expr {
         }
     }
 
-    /// The columns that it reads of the row it stands in: those of its subqueries' own rows are not
-    /// among them.
+    /// The columns that it reads from its own row, without columns of the rows of its subqueries.
     pub fn free_columns(&self) -> Vec<ColumnId> {
         let inner: Vec<ColumnId> = self
             .relations()
@@ -533,12 +531,12 @@ pub struct Release {
     /// BY of all keys.
     pub sets: Vec<Vec<usize>>,
     pub aggregates: Vec<Aggregate>,
-    /// Further columns, computed of what is released.
+    /// Additional columns, computed from released values.
     pub uncertainties: Vec<Uncertainty>,
 }
 
-/// The analyst's SQL between two releases: over released and public rows, its own rows constants of
-/// a later release.
+/// The analyst's SQL between two releases. It reads released and public rows, and its result
+/// becomes constants of a later release.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MiddleQuery {
     /// Names releases as the outer query does.
@@ -547,7 +545,7 @@ pub struct MiddleQuery {
     pub columns: Vec<Type>,
     /// Releases that it reads.
     pub releases: Vec<ReleaseId>,
-    /// One row by construction: its values stand in expressions.
+    /// Has one row by construction, so its values are used in expressions.
     pub rows: MiddleRows,
 }
 
@@ -566,7 +564,7 @@ pub struct Query {
     pub(crate) releases: Vec<Release>,
     pub(crate) columns: Vec<ColumnInfo>,
     pub(crate) middles: Vec<MiddleQuery>,
-    /// Each constant's middle query, and which of its columns it is.
+    /// The middle query and the column of each constant.
     pub(crate) constants: Vec<(MiddleId, usize)>,
     /// Public tables the outer query reads.
     pub(crate) public_tables: Vec<TableId>,
@@ -614,7 +612,7 @@ pub fn release_alias(ReleaseId(number): ReleaseId) -> String {
     format!("pgveil_{number}")
 }
 
-/// The release that stands under this name in the outer query.
+/// The release with this name in the outer query.
 pub(crate) fn release_number(alias: &str) -> Option<ReleaseId> {
     let number = alias.strip_prefix("pgveil_")?;
     number.parse().ok().map(ReleaseId)

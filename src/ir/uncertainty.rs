@@ -1,7 +1,7 @@
-//! The error of an answer, as an analyst may ask for it: a standard error, or an end of an
+//! The error of an answer that an analyst can query: a standard error, or an end of a confidence
 //! interval.
 
-/// What is told of a value's noise.
+/// What is reported about a value's noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistic {
     StandardError,
@@ -23,10 +23,10 @@ pub enum Formula {
     Sum(Box<Formula>, Box<Formula>),
     Difference(Box<Formula>, Box<Formula>),
     Product(Box<Formula>, Box<Formula>),
-    /// Of two integers the quotient is truncated, as PostgreSQL does.
+    /// The quotient of two integers is truncated, as in PostgreSQL.
     Quotient(Box<Formula>, Box<Formula>),
     Root(Box<Formula>),
-    /// To this many decimals.
+    /// Rounded to this many decimals.
     Rounded(Box<Formula>, i32),
     /// A cast to a type with fractions.
     Real(Box<Formula>),

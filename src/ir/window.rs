@@ -1,4 +1,4 @@
-//! Window calls in our own tree: what is computed of each row from the other rows of its partition.
+//! Window calls: what is computed for each row from the other rows of its partition.
 
 use super::aggregate::{Aggregate, Operation};
 use super::relation::Expr;
@@ -10,10 +10,10 @@ pub struct Window {
     pub ranked: WindowFunction,
     pub partition: Vec<Expr>,
     pub order: Vec<Order>,
-    /// `None` is the default: up to the last row that ties with this one, or all where nothing
-    /// orders them.
+    /// `None` is the default frame: up to the last peer of this row, or the whole partition without
+    /// ORDER BY.
     pub frame: Option<Frame>,
-    /// PostgreSQL's result type, but for floats that are added as numerics.
+    /// PostgreSQL's result type, except for floats, which are added as numerics.
     pub data_type: Type,
 }
 
@@ -25,9 +25,9 @@ pub enum WindowFunction {
     PercentRank,
     /// CUME_DIST.
     Share,
-    /// NTILE of so many tiles.
+    /// NTILE, with the number of tiles.
     Tile(i64),
-    /// LAG (below 0) and LEAD: the value that many rows on.
+    /// LAG (negative) and LEAD: the value this many rows further on.
     Neighbour {
         value: Expr,
         offset: i64,
@@ -46,7 +46,7 @@ pub enum WindowFunction {
 pub enum Position {
     First,
     Last,
-    /// From 1.
+    /// Counted from 1.
     Nth(i64),
 }
 

@@ -12,8 +12,8 @@ pub enum Found {
     Embedded,
 }
 
-/// The operator's word first, then PATH, then Debian's directories (newest major), then the
-/// embedded engine where it was built in.
+/// The operator's setting first, then PATH, then Debian's directories (newest major version), then
+/// the embedded engine if it was built in.
 pub fn find() -> Result<Found, Error> {
     if let Some(value) = std::env::var_os(BINARIES_VARIABLE) {
         if value == "embedded" {
@@ -36,7 +36,7 @@ pub fn find() -> Result<Found, Error> {
     }
 }
 
-/// The binaries on this machine, without the operator's word.
+/// The binaries on this machine, without regard to the operator's setting.
 pub fn native() -> Result<Found, Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)

@@ -1,6 +1,6 @@
-//! One way to connect to a PostgreSQL: unix sockets plainly, networks by rustls unless the URL says
-//! `sslmode=disable`. Only a server on this machine may go without TLS unasked: one that says it
-//! has none could stand in another's place.
+//! The one way to connect to a PostgreSQL: unix sockets without TLS, networks with rustls unless
+//! the URL says `sslmode=disable`. Only a server on this machine may fall back to no TLS by itself:
+//! a remote server that claims to have none could be an impostor.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Connected {
     }
 }
 
-/// For a server to let one in, and to take a cancel.
+/// Time limit for a server to accept a connection or a cancel request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Opens one connection.
@@ -119,7 +119,8 @@ where
     }
 }
 
-/// The file whose authorities are trusted beside Mozilla's, by OpenSSL's name for it.
+/// The file of authorities that are trusted in addition to Mozilla's; the name of the variable is
+/// OpenSSL's.
 const AUTHORITIES: &str = "SSL_CERT_FILE";
 
 /// Certificates are verified against Mozilla's roots and the operator's, with the host's name.

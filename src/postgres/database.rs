@@ -4,10 +4,12 @@ use tokio_postgres::Config;
 
 use super::{Error, MAINTENANCE, Options, connect, identifier};
 
-/// What every cluster has besides, for sessions that make the others; of the cluster's locale.
+/// The database that every cluster has, for sessions that create others. It has the cluster's
+/// locale.
 const TEMPLATE: &str = "template1";
 
-/// Creates the database of the options; `config`, which reaches the server, leads there afterwards.
+/// Creates the database of the options. `config` connects to the server, and afterwards to that
+/// database.
 pub async fn create(config: &mut Config, options: &Options) -> Result<(), Error> {
     let name = options.database.as_deref().unwrap_or(MAINTENANCE);
     if name == TEMPLATE || name == MAINTENANCE && options.locale.is_none() {
@@ -16,7 +18,7 @@ pub async fn create(config: &mut Config, options: &Options) -> Result<(), Error>
     }
     let quoted = identifier(name);
     let connected = connect(config.dbname(TEMPLATE)).await?;
-    // The one that every cluster has is of the cluster's locale.
+    // The database that every cluster has uses the cluster's locale.
     connected
         .client
         .batch_execute(&format!("DROP DATABASE IF EXISTS {quoted}"))

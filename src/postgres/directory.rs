@@ -11,7 +11,7 @@ use rand::Rng;
 
 use super::Error;
 
-/// How long a drop waits for the watchdog before it goes on without it.
+/// How long a drop waits for the watchdog before it continues without it.
 const REMOVAL_WAIT: Duration = Duration::from_secs(8);
 
 /// The directory, and the pipe that keeps it.
@@ -21,7 +21,7 @@ pub struct Directory {
     watchdog: Option<(Child, ChildStdin)>,
 }
 
-/// Whom the server runs as, where this process is root.
+/// The user that runs the server if this process is root.
 #[derive(Debug, Clone, Copy)]
 pub struct User {
     uid: u32,
@@ -48,7 +48,7 @@ impl Directory {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // A group of its own: Ctrl-C at the terminal reaches us, and us only.
+        // A separate process group: Ctrl-C at the terminal reaches only this process.
         command.process_group(0);
         if let Some(user) = user {
             command.uid(user.uid).gid(user.gid);

@@ -1,11 +1,11 @@
-//! A pool's connections among roles: none takes the last ones for work that may last.
+//! Shares a pool's connections among roles: no role can take the last ones for long work.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What each role may use at a time of a pool.
+/// How many connections of a pool each role may use at a time.
 #[derive(Debug)]
 pub struct FairPool {
     each: usize,
@@ -13,7 +13,7 @@ pub struct FairPool {
 }
 
 impl FairPool {
-    /// Of a pool of `size`: a quarter stays for the other roles.
+    /// For a pool of `size` connections: a quarter remains for the other roles.
     pub fn new(size: usize) -> Self {
         Self {
             each: (size - size / 4).max(1),
@@ -32,7 +32,7 @@ impl FairPool {
             let mut all = self.by_role.lock().unwrap_or_else(PoisonError::into_inner);
             match all.get(role) {
                 Some(places) => Arc::clone(places),
-                // Roles are the policy's: few.
+                // Roles come from the policy, so there are few.
                 None => Arc::clone(
                     all.entry(role.to_owned())
                         .or_insert_with(|| Arc::new(Semaphore::new(self.each))),

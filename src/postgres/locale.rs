@@ -6,8 +6,8 @@ use tokio_postgres::Client;
 
 use super::literal;
 
-/// What a database does with text that has no collation of its own: which of two comes first, what
-/// is a letter, what its capital is.
+/// How a database treats text without an explicit collation: its order, what is a letter, and upper
+/// and lower case.
 #[derive(Debug, Clone)]
 pub struct Locale {
     provider: Provider,
@@ -17,7 +17,8 @@ pub struct Locale {
     ctype: String,
 }
 
-/// Who knows the rules, and under which name. Only the C library's are known before PostgreSQL 15.
+/// The locale provider and the locale's name. Before PostgreSQL 15 only the C library is a
+/// provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Provider {
     Libc,
@@ -108,7 +109,8 @@ impl fmt::Display for Locale {
     }
 }
 
-/// Through jsonb, since most of the columns came with later versions, one of them under two names.
+/// Read through jsonb, because most of the columns came with later versions, one of them under two
+/// names.
 const SQL: &str = "
 SELECT row ->> 'datlocprovider', coalesce(row ->> 'datlocale', row ->> 'daticulocale'), row ->> \
 'daticurules', row ->> 'datcollate', row ->> 'datctype'

@@ -1,5 +1,4 @@
-//! A throw-away PostgreSQL of our own on a private unix socket: the shadow, the demo and the tests
-//! live on it.
+//! A throw-away PostgreSQL on a private unix socket, used by the shadow, the demo and the tests.
 //!
 //! Binaries found on the machine run as a real server ([`Engine::Native`]); without them, and with
 //! the cargo feature `embedded`, PostgreSQL runs inside this process ([`Engine::Embedded`]). Either
@@ -110,20 +109,20 @@ enum Server {
 }
 
 impl LocalPostgres {
-    /// Starts the best server that this machine offers and waits until it answers.
+    /// Starts the best server available on this machine and waits until it answers.
     pub async fn start(options: Options) -> Result<Self, Error> {
         Self::start_found(binaries::find()?, options).await
     }
 
-    /// Makes what servers are copied from ahead of time, which takes a second. A failure is for
-    /// [`Self::start`] to tell.
+    /// Prepares the cluster that servers are copied from, which takes a second. [`Self::start`]
+    /// reports a failure.
     pub async fn prepare() {
         if let Ok(binaries::Found::Directory(binaries)) = binaries::find() {
             let _ = native::pristine(&binaries).await;
         }
     }
 
-    /// Starts a server of one kind, whatever the environment says.
+    /// Starts a server of one kind, regardless of the environment.
     pub async fn start_engine(engine: Engine, options: Options) -> Result<Self, Error> {
         let found = match engine {
             Engine::Native => binaries::native()?,

@@ -12,8 +12,8 @@ use super::{Error, MAINTENANCE, Options, SUPERUSER, connect, database};
 const START_WAIT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(10);
 
-/// `$1` directory, `$2` binaries: a cluster that no server has run on. Copies of it are ready ten
-/// times as soon as what initdb makes anew.
+/// `$1` directory, `$2` binaries: a cluster on which no server has run. Copying it is ten times as
+/// fast as running initdb again.
 const PRISTINE: &str = r#"
 dir=$1; bin=$2; umask 077
 if "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C -A trust --no-sync --no-instructions >"$dir/log" 2>&1
@@ -135,7 +135,7 @@ impl Native {
     }
 }
 
-/// Where the pristine cluster lies; made by the first caller, for whom the others wait.
+/// Path of the pristine cluster. The first caller creates it; the others wait.
 pub async fn pristine(binaries: &Path) -> Result<PathBuf, Error> {
     let mut cluster = CLUSTER.lock().await;
     if let Some((of, directory)) = cluster.as_ref()

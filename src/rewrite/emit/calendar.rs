@@ -14,8 +14,8 @@ use crate::ir::literal::{INTERVAL_HINT, interval_reach};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 
-/// Farthest that an interval may move a timestamp, in microseconds: 4000 years. From the year 1
-/// that is still within PostgreSQL's own calendar.
+/// How far an interval may move a timestamp, in microseconds: 4000 years. Counted back from the
+/// year 1, that is still within PostgreSQL's calendar.
 const REACH: f64 = 4000.0 * 366.0 * 86_400e6;
 
 /// Functions of dates, timestamps and intervals, total within the calendar.
@@ -92,7 +92,7 @@ fn binned(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Em
         return Err(internal());
     };
     let binned = called("date_bin", function, emitted, result)?;
-    // The bin of an early day begins before the calendar does.
+    // The bin of an early day may begin before the calendar.
     let range = Interval::new(source.lo - step.hi, source.hi).widened(1e-12);
     keep_within(Emitted { range, ..binned }, of_type(result), result)
 }
@@ -132,7 +132,7 @@ fn multiple(
     })
 }
 
-/// Times of the day, moved round the clock or put to a date.
+/// Times of the day: added to an interval round the clock, or combined with a date.
 fn timed(
     function: Function,
     emitted: Vec<Emitted>,
@@ -171,8 +171,8 @@ fn timed(
     })
 }
 
-/// Intervals made of intervals whose length is known: a stored one may be as long as its type
-/// holds, and a sum of such is an error.
+/// Arithmetic on intervals of known length. A stored interval may be as long as its type allows,
+/// and a sum of such intervals can raise an error.
 fn spans(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
     use Function as F;
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
@@ -282,7 +282,7 @@ fn field(
     })
 }
 
-/// A timestamp and an interval that cannot carry it out of PostgreSQL's calendar.
+/// A timestamp plus an interval that cannot move it out of PostgreSQL's calendar.
 fn shifted(
     function: Function,
     emitted: Vec<Emitted>,
@@ -350,8 +350,8 @@ fn moved_by_days(
             )
         });
     }
-    // As a count of days in eight bytes, brought back to years 1 to 9999 before it is a date again:
-    // PostgreSQL's dates end at 4713 BC.
+    // Computed as a count of days in eight bytes and clamped to the years 1 to 9999 before it
+    // becomes a date again: PostgreSQL's dates begin at 4713 BC.
     let epoch = || sql::constant(Some(&Scalar::Date(0)), &Type::Date);
     let day = sql::cast(
         sql::binary(sql::nested(a.sql), B::Minus, epoch()),

@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 const FLOAT4_MAX: f64 = 1e38;
 const FLOAT4_TINY: &str = "1e-37";
 
-/// Longest text that a value of a type has; infinite where that depends on the value.
+/// Longest text that a value of a type can have; infinite where that depends on the value.
 fn longest(data_type: &Type) -> f64 {
     match data_type {
         Type::Bool => 5.0,
@@ -34,15 +34,15 @@ fn longest(data_type: &Type) -> f64 {
     }
 }
 
-/// The value as the target shows it: a numeric takes 15 digits of a float8 (6 of a float4), the
-/// last of them rounded up or down; a text has a float4's own digits.
+/// The value with the digits that the target keeps. A numeric takes 15 digits of a float8 (6 of a
+/// float4), the last one rounded. A text has the float4's own digits.
 fn spelled(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
     match (from, to) {
         (Type::Float8, Type::Numeric(_)) => Ok(Emitted {
             range: value.range.widened(1e-14),
             ..value
         }),
-        // A clamp made it a float8.
+        // The clamp turned it into a float8.
         (Type::Float4, Type::Text | Type::Varchar(_) | Type::Char(_)) => {
             cast(value, &Type::Float8, &Type::Float4)
         }
@@ -50,8 +50,8 @@ fn spelled(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
     }
 }
 
-/// A float4 as a numeric of its own six digits. Whether a target of few digits holds it is asked of
-/// that numeric.
+/// A float4 as a numeric of six digits. Whether it fits a target of few digits is tested on that
+/// numeric.
 fn of_float4(value: Emitted) -> Result<Emitted, Refusal> {
     let numeric = Type::Numeric(None);
     let Emitted {
@@ -103,8 +103,8 @@ pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result
         Type::Text | Type::Varchar(_) | Type::Char(None) => {
             Ok(plain(value, to, Interval::new(0.0, longest(from))))
         }
-        // The last timestamp that is kept is the first of the year 10000, a day past the last date:
-        // what needs a date in the calendar clamps it again.
+        // The last timestamp that is kept is the start of the year 10000, one day past the last
+        // date. Code that needs a date in the calendar clamps again.
         Type::Date | Type::Timestamp | Type::Timestamptz => {
             let kept = keep_within(value, of_type(from), from)?;
             let range = of_cast(kept.range, from, to);
@@ -158,7 +158,7 @@ fn to_digits(
 ) -> Result<Emitted, Refusal> {
     let whole = (precision - scale).min(30);
     let limit = beyond_digits(whole);
-    // A value that is rounded up to the limit is past it.
+    // A value that rounds up to the limit is out of range.
     let step = 10f64.powi((-scale).max(0));
     let inside = value.range.lo > step - limit && value.range.hi < limit - step;
     let is_whole = scale >= 0 && integer_range(from).is_some();
@@ -173,7 +173,8 @@ fn to_digits(
 
 fn to_float8(value: Emitted, from: &Type) -> Result<Emitted, Refusal> {
     let kept = keep_within(value, Interval::new(-FLOAT_MAX, FLOAT_MAX), from)?;
-    // A numeric below float8's reach is an error, not zero; one of few decimals never is.
+    // A numeric too small for float8 raises an error instead of becoming zero. A numeric with few
+    // decimals is never that small.
     let may_be_tiny =
         matches!(from, Type::Numeric(digits) if digits.is_none_or(|(_, scale)| scale > 100));
     let kept = if may_be_tiny {
@@ -188,7 +189,7 @@ fn to_float8(value: Emitted, from: &Type) -> Result<Emitted, Refusal> {
     })
 }
 
-/// Through float8, whose values below the reach of four bytes become zero.
+/// Cast through float8, where values too small for float4 are replaced by zero.
 fn to_float4(value: Emitted, from: &Type) -> Result<Emitted, Refusal> {
     let wide = cast(value, from, &Type::Float8)?;
     let kept = keep_within(wide, Interval::new(-FLOAT4_MAX, FLOAT4_MAX), &Type::Float8)?;

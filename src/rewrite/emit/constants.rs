@@ -1,5 +1,5 @@
-//! Values of middle queries in emitted SQL: parameters of the statement, one array for each column,
-//! never printed into it.
+//! Values of middle queries in emitted SQL. They are statement parameters, one array per column,
+//! and are never printed into the statement.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +13,7 @@ use crate::catalog::Type;
 use crate::ir::{ConstantId, ConstantRows, Expr, Node};
 use crate::refusal::{Refusal, sqlstate};
 
-/// The one value of a middle query, kept where no operator can fail on it.
+/// The one value of a middle query, clamped to a range where no operator can fail on it.
 pub(in crate::rewrite) fn constant(id: ConstantId, data_type: &Type) -> Result<Emitted, Refusal> {
     let array = ast::Expr::Nested(Box::new(parameter(id, data_type)));
     let first = ast::Subscript::Index {
@@ -95,7 +95,7 @@ pub(in crate::rewrite) fn rows(
     (from, cells)
 }
 
-/// Clamped like a scanned column that nothing is declared of.
+/// Clamped like a scanned column without declared bounds.
 fn cell(raw: ast::Expr, data_type: &Type) -> Cell {
     let limit = of_type(data_type);
     let clamp = limited(data_type).then(|| {
@@ -113,7 +113,7 @@ fn cell(raw: ast::Expr, data_type: &Type) -> Cell {
     }
 }
 
-/// Types whose values may lie where an operator could fail: NaN, infinities, years past any
+/// Types with values on which an operator could fail: NaN, infinities, and years out of range for
 /// arithmetic.
 fn limited(data_type: &Type) -> bool {
     match data_type {
@@ -138,8 +138,8 @@ fn limited(data_type: &Type) -> bool {
 #[derive(Default)]
 pub(in crate::rewrite) struct Order {
     pub ids: Vec<ConstantId>,
-    /// Each time that one is searched as a list, once a row; four times where the list is cast to
-    /// another type there.
+    /// One entry for each time a constant is searched as a list once per row; four where the list
+    /// is cast to another type there.
     lists: Vec<ConstantId>,
 }
 

@@ -1,10 +1,10 @@
-//! Row-level expressions as SQL that cannot raise an error, whatever the row holds: each operator
-//! is made total at itself.
+//! Emits row-level expressions as SQL that cannot raise an error, whatever the row holds. Each
+//! operator is made total in place.
 //!
-//! What a guard relies on is the range that the *emitted operands themselves* enforce (a clamp
-//! inside the operand, a type), never a WHERE, a policy bound or a CHECK: PostgreSQL may evaluate
-//! an operator before or without any of those, but it cannot compute an operator without its
-//! operands.
+//! A guard relies only on the range that the *emitted operands themselves* enforce (a clamp inside
+//! the operand, or a type). It never relies on a WHERE condition, a policy bound or a CHECK
+//! constraint: PostgreSQL may evaluate an operator before or without any of those, but it cannot
+//! evaluate an operator without its operands.
 
 use std::collections::HashMap;
 
@@ -33,18 +33,17 @@ use crate::refusal::{Refusal, sqlstate};
 /// Largest emitted expression, in nodes: a chain of 5,000 terms, each with its clamps.
 pub(in crate::rewrite) const NODES_MAX: usize = 100_000;
 
-/// Expressions of so many nodes are counted once more where assertions are: who adds up wrongly
-/// shows it in small ones.
+/// Debug builds count expressions up to this size again, to check the sums. An error in the sums
+/// shows in small expressions too.
 const COUNTED_MAX: usize = 2_000;
 
 /// Largest sum of the emitted expressions of one statement: each printed node is a few bytes of it.
 const ALL_NODES_MAX: usize = 300_000;
 
-/// Steps of planning that an emitted node stands for: it is built, counted, printed, read again and
-/// compared.
+/// Planning steps per emitted node: it is built, counted, printed, parsed again and compared.
 const NODE_STEPS: u64 = 20;
 
-/// Adds what an expression weighs to what a statement weighs already.
+/// Adds the size of an expression to the size of its statement.
 ///
 /// # Errors
 /// 54001 where they are too large together.
@@ -73,19 +72,20 @@ pub(in crate::rewrite) fn too_complex() -> Refusal {
 pub struct Cell {
     /// The bare reference.
     pub raw: ast::Expr,
-    /// Bounds that every use but a comparison clamps to: (as written in SQL, as numbers). `None`
-    /// where the type needs none.
+    /// Bounds for the clamp of every use except a comparison: (as SQL, as numbers). `None` if the
+    /// type needs no clamp.
     pub clamp: Option<(ast::Expr, ast::Expr, Interval)>,
     pub data_type: Type,
-    /// Where values lie behind the clamp, or without one (a computed column of a derived table).
+    /// The range of the values after the clamp, or without a clamp (a computed column of a derived
+    /// table).
     pub known: Interval,
 }
 
 /// Emits expressions over the cells of one relation.
 pub struct Expressions<'a> {
     pub cells: &'a HashMap<ColumnId, Cell>,
-    /// Emits the relations of subqueries, which stand in filters and computed columns alone:
-    /// elsewhere they were not labelled.
+    /// Emits the relations of subqueries. Subqueries are allowed only in filters and computed
+    /// columns; elsewhere they have no label.
     pub relations: Option<&'a Relations<'a>>,
 }
 
@@ -110,8 +110,8 @@ impl Expressions<'_> {
         Ok(self.emit(expr)?.0)
     }
 
-    /// Where several text columns meet, each under the database's own collation: two of unlike
-    /// collations are an error on the first row that compares them.
+    /// If several text columns meet, each gets the database's default collation. Two different
+    /// collations would raise an error on the first row that compares them.
     fn of_one_collation(&self, expr: &Expr) -> Option<HashMap<ColumnId, Cell>> {
         let is_text = |id: &ColumnId| self.cells.get(id).is_some_and(|c| c.data_type.is_string());
         let texts: Vec<ColumnId> = expr.columns().into_iter().filter(is_text).collect();
@@ -131,8 +131,8 @@ impl Expressions<'_> {
         Some(cells)
     }
 
-    /// The expression where only NULL or not matters, or finite or not: a clamp changes neither, or
-    /// hides it.
+    /// The unclamped expression, for tests of NULL or of finiteness. A clamp does not change
+    /// whether a value is NULL, and it would hide an infinity.
     pub fn presence(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
         match expr.as_column() {
             Some(id) => Ok(self.cell(id)?.raw.clone()),
@@ -376,8 +376,8 @@ impl Expressions<'_> {
         })
     }
 
-    /// A comparison of a bare column with constants inside its clamp needs no clamp: the answer is
-    /// the same, and an index can serve it. With NaN and infinities it is compared as it is stored.
+    /// A comparison of a bare column with constants inside its clamp needs no clamp: the result is
+    /// the same, and an index can be used. With NaN and infinities the stored value is compared.
     fn comparison(
         &self,
         function: Function,
@@ -389,8 +389,8 @@ impl Expressions<'_> {
         let [left, right] = arguments else {
             return Ok(None);
         };
-        // Two bare columns are compared as they are stored: a join on the unit must not make two
-        // people one because both lie past a bound.
+        // Two bare columns are compared as stored. A join on the unit must not merge two people
+        // because both lie outside a bound.
         if let (Some(a), Some(b)) = (left.as_column(), right.as_column()) {
             let (a, b) = (self.cell(a)?.raw.clone(), self.cell(b)?.raw.clone());
             let nodes = sql::weight(&a) + sql::weight(&b) + 1;
@@ -436,7 +436,7 @@ impl Expressions<'_> {
     }
 }
 
-/// A constant is not NULL, so that LEAST is never above it, nor GREATEST below.
+/// A constant is not NULL, so LEAST is never above it and GREATEST never below it.
 fn beside_constants(function: Function, value: Emitted, arguments: &[Expr]) -> Emitted {
     let constant = |e: &Expr| {
         e.as_literal()
@@ -456,8 +456,8 @@ fn beside_constants(function: Function, value: Emitted, arguments: &[Expr]) -> E
     Emitted { range, ..value }
 }
 
-/// What a widening cast widens: PostgreSQL compares the narrow value with the wide constant alike,
-/// and an index on it serves.
+/// The operand of a widening cast. PostgreSQL compares the narrow value with the wide constant with
+/// the same result, and can use an index on the narrow column.
 fn widened(expr: &Expr) -> &Expr {
     match &expr.node {
         Node::Cast(inner) => match (&inner.data_type, &expr.data_type) {

@@ -1,5 +1,5 @@
-//! Guards: clamps and flushes that keep a value where the next operator cannot fail, and the record
-//! of what is proved about it.
+//! Guards: clamps and flushes to zero that keep a value in the range where the next operator cannot
+//! fail, together with the proved range of the value.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -12,16 +12,16 @@ use crate::ir::literal::{held, integer_range, is_unbounded};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 
-/// Smallest magnitude of a float8 operand of `*` and `/` that is not flushed to zero: products and
-/// quotients of two such stay normal.
+/// Smallest magnitude of a float8 operand of `*` and `/` that is not flushed to zero. Products and
+/// quotients of two such operands do not underflow.
 pub const FLOAT_TINY: f64 = 1e-100;
 
-/// An emitted expression and what its values are proved to be.
+/// An emitted expression and the proved range of its values.
 #[derive(Debug, Clone)]
 pub(in crate::rewrite) struct Emitted {
     pub(in crate::rewrite) sql: ast::Expr,
     pub(in crate::rewrite) range: Interval,
-    /// May be a float8 other than zero that is too small to multiply or divide by.
+    /// May be a nonzero float8 that is too small to multiply or divide by.
     pub(in crate::rewrite) tiny: bool,
     pub(in crate::rewrite) nodes: usize,
 }
@@ -43,8 +43,8 @@ pub fn clamped(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {
     between(value, lo, hi, value.clone())
 }
 
-/// The same of a column, which is also [`shortened`]. The bounds have no decimals past those that
-/// it keeps.
+/// Clamps a column, which is also [`shortened`]. The bounds have no more decimals than the column
+/// keeps.
 pub(in crate::rewrite) fn scanned(
     value: &ast::Expr,
     (lo, hi): (ast::Expr, ast::Expr),
@@ -59,12 +59,12 @@ fn between(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr, inside: ast::Expr) -
     sql::case(vec![(below, lo), (above, hi)], Some(inside))
 }
 
-/// Decimals that a numeric keeps where it is computed with: what it costs to multiply two grows
-/// with the product of theirs, and a row may have 16,383.
+/// Decimals that a numeric keeps in computations. The cost of a multiplication grows with the
+/// product of the digits, and a stored numeric may have 16,383 decimals.
 pub const DECIMALS_MAX: u16 = 60;
 
-/// `CASE WHEN scale(x) > 60 THEN round(x, 60) ELSE x END`, of a numeric that its type does not keep
-/// that short.
+/// `CASE WHEN scale(x) > 60 THEN round(x, 60) ELSE x END`, for a numeric whose type allows more
+/// decimals.
 pub(in crate::rewrite) fn shortened(value: ast::Expr, data_type: &Type) -> ast::Expr {
     let is_long = match data_type {
         Type::Numeric(None) => true,
@@ -152,8 +152,8 @@ fn computed_once(operand: ast::Expr, guard: impl FnOnce(ast::Expr) -> ast::Expr)
     )))
 }
 
-/// An operand under a guard that mentions it `times` times and adds `more` nodes. The operand's
-/// size is known, so that an expression that would grow too large is never built.
+/// Puts an operand under a guard that mentions it `times` times and adds `more` nodes. The size is
+/// checked first, so an expression that would grow too large is never built.
 ///
 /// # Errors
 /// 54001.
@@ -174,7 +174,7 @@ pub(in crate::rewrite) fn guarded(
     }
 }
 
-/// The same of an emitted value and its range.
+/// As above, for an emitted value with its range.
 fn under(
     value: Emitted,
     data_type: &Type,
@@ -198,7 +198,7 @@ pub(in crate::rewrite) fn clamp(
     under(value, data_type, |value| clamped(&value, lo, hi))
 }
 
-/// [`guarded`], of an expression of which nothing else is known.
+/// [`guarded`], for an expression of unknown range.
 pub(in crate::rewrite) fn guard(
     operand: ast::Expr,
     times: usize,
@@ -209,7 +209,7 @@ pub(in crate::rewrite) fn guard(
     Ok(guarded((operand, nodes), (times, 20), data_type, guard)?.0)
 }
 
-/// Keeps a value within an interval that its type and later operations need.
+/// Clamps a value to an interval that its type and later operations need.
 pub(in crate::rewrite) fn keep_within(
     value: Emitted,
     limit: Interval,
@@ -219,8 +219,8 @@ pub(in crate::rewrite) fn keep_within(
         return Ok(value);
     }
     let range = value.range.held(limit);
-    // An integer is within its type by itself; the float8 at the end of eight bytes is past it, and
-    // would be a numeric.
+    // An integer is always within its type. The float8 nearest to the end of int8 lies outside
+    // int8, and would be read as a numeric.
     if integer_range(data_type).is_some() && of_type(data_type).within(limit) {
         return Ok(Emitted { range, ..value });
     }
@@ -232,8 +232,7 @@ pub(in crate::rewrite) fn keep_within(
     Ok(Emitted { range, ..kept })
 }
 
-/// Float operands of `*` and `/` that are too small become zero: underflow is an error in
-/// PostgreSQL.
+/// Replaces too small float operands of `*` and `/` by zero: underflow is an error in PostgreSQL.
 pub(in crate::rewrite) fn flushed(value: Emitted) -> Result<Emitted, Refusal> {
     if value.tiny {
         flushed_to(value, &Type::Float8)
@@ -291,7 +290,7 @@ pub fn without(value: ast::Expr, least: &str, data_type: &Type) -> ast::Expr {
     )
 }
 
-/// The interval in which operands of a type may stay without any guard.
+/// The interval in which operands of a type need no guard.
 pub(in crate::rewrite) fn working(data_type: &Type) -> Interval {
     match data_type {
         Type::Numeric(_) => Interval::new(-NUMERIC_MAX, NUMERIC_MAX),
@@ -304,17 +303,18 @@ pub(in crate::rewrite) fn internal() -> Refusal {
     Refusal::new(sqlstate::INTERNAL_ERROR, "a function has no emission")
 }
 
-/// Clamps to the largest value of `whole` digits before the point and `scale` after it: nines,
-/// between the point and which there are zeros where one of the two is negative.
+/// Clamps to the largest value with `whole` digits before the point and `scale` after it. That
+/// value consists of nines; if `whole` or `scale` is negative, zeros stand between the point and
+/// the nines.
 pub(in crate::rewrite) fn within_digits(
     value: Emitted,
     whole: i32,
     scale: i32,
     from: &Type,
 ) -> Result<Emitted, Refusal> {
-    // A float8 has 15 digits: nines past those would round up to the power of ten.
+    // A float8 holds 15 digits: more nines would round up to a power of ten.
     let exact = if is_float(from) { 14 } else { 1000 };
-    // At places before the point, from `whole - 1`, and after it, down to `-scale`.
+    // Positions from `whole - 1` before the point down to `-scale` after it.
     let digit = |place: i32| {
         if place < whole && place >= -scale && whole - 1 - place < exact {
             '9'
@@ -351,8 +351,8 @@ pub(in crate::rewrite) fn keep_integer(
     limit: Interval,
     from: &Type,
 ) -> Result<Emitted, Refusal> {
-    // Eight-byte limits are not floats: they are written as the integers they are, and what reaches
-    // them as a float8 may lie past them.
+    // Limits of int8 are not exact as float8. They are written as integers, and a float8 that
+    // reaches them may lie outside.
     if value.range.within(limit) && value.range.magnitude() < 9.2e18 {
         return Ok(value);
     }

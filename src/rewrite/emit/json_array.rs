@@ -49,7 +49,8 @@ pub(in crate::rewrite) fn json_or_array(
         F::JsonText => binary(B::LongArrow, first()?),
         F::JsonPath => binary(B::HashArrow, path()),
         F::JsonPathText => binary(B::HashLongArrow, path()),
-        // Some drivers would read the operator's question mark as a parameter.
+        // The function instead of the operator: some drivers would read its question mark as a
+        // parameter.
         F::JsonHas => sql::call("jsonb_exists", vec![subject.sql.clone(), *first()?]),
         F::JsonType => sql::call("jsonb_typeof", vec![subject.sql.clone()]),
         F::JsonLength => json_length(&subject.sql),
@@ -85,8 +86,7 @@ fn json_length(subject: &ast::Expr) -> ast::Expr {
 
 /// `subject = ANY (array)`.
 fn any_element(subject: &Emitted, array: ast::Expr, arguments: &[Expr]) -> ast::Expr {
-    // A text and an array with different collations are an error on the first row that compares
-    // them.
+    // Comparing a text and an array with different collations raises an error on the first row.
     let is_text = matches!(
         arguments.first().map(|a| &a.data_type),
         Some(Type::Text | Type::Varchar(_))

@@ -53,7 +53,7 @@ pub(in crate::rewrite) fn arithmetic(
         .collect();
     let range = of_call(function, &ranges, result);
     let nodes = a.nodes + b.as_ref().map_or(0, |b| b.nodes) + 1;
-    // 2^63 is a float8 and no int8, so eight bytes are full only below it.
+    // 2^63 is a float8 but not an int8, so the upper end of int8 is excluded.
     let fits = integer_range(result).is_none()
         || (range.within(of_type(result)) && range.hi < 9_223_372_036_854_775_808.0);
     let wide = |value: ast::Expr| match (fits, range.magnitude() < 9e18) {
@@ -97,7 +97,7 @@ pub(in crate::rewrite) fn restored(
         return Ok(value);
     }
     let range = value.range.held(of_type(result));
-    // Its operands are wide already where it is a numeric, whose digits are counted.
+    // Operands of type numeric are already wide, and their digits are counted.
     let wide = if value.range.magnitude() < 9e18 {
         &Type::Int8
     } else {
@@ -138,7 +138,7 @@ pub(in crate::rewrite) fn division(
         .and_then(Expr::as_literal)
         .and_then(scalar)
         .is_some_and(|c| c != 0.0);
-    // A tiny one has become zero.
+    // A tiny value was replaced by zero.
     let divisor = if constant && !b.range.contains(0.0) {
         b.sql
     } else {
@@ -166,8 +166,8 @@ pub(in crate::rewrite) fn division(
         };
         return keep_within(value, working(result), result);
     };
-    // The one quotient that overflows is the lowest value by -1; in eight bytes there is room for
-    // the narrower types.
+    // The only quotient that overflows is the lowest value divided by -1. For narrower types, int8
+    // has room for it.
     let overflows = a.range.contains(lowest as f64) && b.range.contains(-1.0);
     if !overflows {
         return Ok(Emitted {
@@ -196,8 +196,8 @@ pub(in crate::rewrite) fn division(
     })
 }
 
-/// `gcd` and `lcm`, in the next wider type: the smallest integer has a divisor that its own type
-/// does not hold.
+/// `gcd` and `lcm`, in the next wider type: the absolute value of the smallest integer does not fit
+/// its own type.
 pub(in crate::rewrite) fn divisor(
     function: Function,
     emitted: Vec<Emitted>,

@@ -1,8 +1,8 @@
-//! Text read as numbers, dates and the like: NULL where it is not plainly one. PostgreSQL's own
-//! readers raise an error instead.
+//! Casts from text to numbers, dates and similar types. A text that is not plainly such a value
+//! becomes NULL; PostgreSQL's input functions would raise an error.
 //!
-//! Patterns match under `COLLATE "C"` and name every character: in other collations a digit or a
-//! space may be one that the readers do not take.
+//! Patterns match under `COLLATE "C"` and name every character. In other collations, classes of
+//! digits or spaces may include characters that PostgreSQL's input functions reject.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -17,8 +17,8 @@ use crate::refusal::Refusal;
 
 const INTEGER: &str = r"^[ \t\n\r\f\v]*[-+]?[0-9]{1,40}[ \t\n\r\f\v]*$";
 const NUMBER: &str = r"^[ \t\n\r\f\v]*[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][-+]?[0-9]{1,2})?[ \t\n\r\f\v]*$";
-/// An ISO date that exists, of the years 0001 to 9999 (0000 is excluded beside it), and a time of
-/// the day with its offset from UTC where there are such.
+/// An existing ISO date in the years 0001 to 9999 (a separate condition excludes 0000), optionally
+/// with a time of day and an offset from UTC.
 const INSTANT: &str = concat!(
     r"^[ \t\n\r\f\v]*([0-9]{4}-(0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])",
     "|[0-9]{4}-(0[469]|11)-(0[1-9]|[12][0-9]|30)",
@@ -26,7 +26,7 @@ const INSTANT: &str = concat!(
     "|([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)",
     r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?([Zz]|[-+](0[0-9]|1[0-4])(:?[0-5][0-9])?)?)?[ \t\n\r\f\v]*$"
 );
-/// What PostgreSQL's readers take for blanks.
+/// Characters that PostgreSQL's input functions accept as blanks.
 const BLANKS: &str = " \t\n\r\u{c}\u{b}";
 const UUID: &str = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$";
 
@@ -114,7 +114,7 @@ fn guarded(
     let plain = sql::cast(value.sql, read);
     let range = of_type(limit);
     let kept = match read {
-        // What matches is a number and not NULL, so that LEAST and GREATEST clamp it.
+        // A matching text is a number and not NULL, so LEAST and GREATEST can clamp it.
         Type::Numeric(_) => {
             let end = |v: f64| {
                 sql::number(&if v.abs() > 9.2e18 && integer_range(limit).is_some() {
@@ -131,7 +131,7 @@ fn guarded(
                 ],
             )
         }
-        // An offset leads out of the first year and of the last.
+        // An offset can move the value out of the first or the last year.
         Type::Timestamptz => sql::call(
             "least",
             vec![
@@ -147,7 +147,7 @@ fn guarded(
     }
 }
 
-/// The ends of eight bytes, which float8 does not tell from their neighbours.
+/// The ends of int8, which float8 cannot distinguish from their neighbours.
 fn whole(value: f64) -> String {
     if value < 0.0 {
         i64::MIN.to_string()

@@ -1,5 +1,5 @@
-//! Functions that are not defined everywhere, or leave every range: NULL outside their domain,
-//! operands held where the result stays in range.
+//! Functions that are undefined for some arguments or can overflow. They give NULL outside their
+//! domain, and operands are clamped so that the result stays in range.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -131,9 +131,9 @@ fn of_subject(
     )
 }
 
-/// Each part of a date or a time tells whether there is one.
+/// The parts decide whether the date or time exists.
 fn of_parts(function: Function, parts: Vec<Emitted>) -> Result<(ast::Expr, usize), Refusal> {
-    // The year is mentioned most often.
+    // The year is the argument that the SQL repeats most often.
     let nodes = parts
         .iter()
         .map(|e| e.nodes)
@@ -165,7 +165,7 @@ fn of_parts(function: Function, parts: Vec<Emitted>) -> Result<(ast::Expr, usize
     ))
 }
 
-/// The day is one of its month, in the years 1 to 9999.
+/// The day exists in its month, in the years 1 to 9999.
 fn is_date(year: &ast::Expr, month: &ast::Expr, day: &ast::Expr) -> ast::Expr {
     let one_of = |value: ast::Expr, list: &[&str], negated: bool| {
         let list = list.iter().map(|n| sql::number(n)).collect();
@@ -218,7 +218,7 @@ fn is_time(hour: &ast::Expr, minute: &ast::Expr, second: &ast::Expr) -> ast::Exp
         .unwrap_or_else(sql::null)
 }
 
-/// Operands held where the function stays within working range.
+/// Clamps operands so that the function stays within working range.
 pub(in crate::rewrite) fn reach(
     function: Function,
     emitted: Vec<Emitted>,
@@ -328,7 +328,8 @@ fn power_by(
     let near_zero = is_float(result) && (base.tiny || by.abs() > 3.0) && by.abs() > 1.0;
     let least = format!("{:e}", 1.0 / most);
     let constant = |sign: &str| sql::cast(sql::text(&format!("{sign}{least}")), result);
-    // 2.00000000000000000001 is near 2, and no whole number; -1e-400 is near zero, and negative.
+    // 2.00000000000000000001 is close to 2 but not a whole number; -1e-400 is close to zero but
+    // negative.
     let is_whole = exponent.range == Interval::point(by) && by.fract() == 0.0;
     let is_negative = exponent.range.lo < 0.0;
     let range = of_call(Function::Power, &[base.range, Interval::point(by)], result);

@@ -29,11 +29,11 @@ pub struct Flat {
 pub struct Relations<'a> {
     pub policy: &'a Policy,
     pub columns: &'a [ColumnInfo],
-    /// Columns that anything reads; others are not carried through derived tables.
+    /// Columns that are read anywhere. Derived tables leave out the others.
     pub needed: Vec<ColumnId>,
     /// Numbers derived tables.
     pub derived: std::cell::Cell<usize>,
-    /// What the expressions emitted so far weigh.
+    /// Total size of the expressions emitted so far.
     pub spent: std::cell::Cell<usize>,
     /// The bounds of derived tables on the rows of one unit, by alias.
     pub bounded: std::cell::RefCell<HashMap<String, u64>>,
@@ -168,8 +168,8 @@ impl Relations<'_> {
         format!("d{}", self.derived.replace(self.derived.get() + 1))
     }
 
-    /// The relation as a derived table, for the side of an outer join that may be missing: its
-    /// conditions and its computed columns stay inside.
+    /// The relation as a derived table, for the nullable side of an outer join: its conditions and
+    /// computed columns must stay inside.
     fn nested(&self, flat: Flat) -> Result<Flat, Refusal> {
         let alias = self.alias();
         let mut projection = Vec::new();
@@ -180,7 +180,7 @@ impl Relations<'_> {
             .filter(|id| self.needed.contains(id))
             .collect();
         ids.sort();
-        // By place: the number of a column depends on the rest of the statement.
+        // By position: the number of a column depends on the rest of the statement.
         for (at, id) in ids.into_iter().enumerate() {
             let cell = &flat.cells[id];
             let name = format!("c{at}");
@@ -213,15 +213,15 @@ impl Relations<'_> {
         })
     }
 
-    /// The expression, once it is counted among what the statement weighs.
+    /// Emits the expression and adds its size to that of the statement.
     pub(in crate::rewrite) fn spent_on(&self, expr: ast::Expr) -> Result<ast::Expr, Refusal> {
         self.spent.set(weigh(self.spent.get(), &expr, self.effort)?);
         Ok(expr)
     }
 }
 
-/// What a query computes is counted once, so it is computed once: otherwise PostgreSQL may put any
-/// of the first `columns` in place of each mention above.
+/// The size of a computed column is counted once, so PostgreSQL must compute it once. Without this
+/// fence it may inline any of the first `columns` at each mention above.
 pub(in crate::rewrite) fn fenced(query: ast::Query, columns: usize) -> ast::Query {
     let computes = |item: &ast::SelectItem| {
         !matches!(
@@ -265,7 +265,8 @@ fn scanned(alias: &str, column: &Column) -> Cell {
         .as_ref()
         .and_then(|b| Some((scalar(&b.lower)?, scalar(&b.upper)?, b)));
     if let Some((lo, hi, bounds)) = declared {
-        // A bound that the type rounds may lie outside the bound that the grid was made for.
+        // A bound that is rounded to the type may lie outside the bound that the grid was built
+        // for.
         let written = match data_type {
             Type::Float4 => &Type::Float8,
             Type::Numeric(Some((precision, scale)))
@@ -299,7 +300,7 @@ fn is_held(bound: &Scalar, precision: u16, scale: i16) -> bool {
     matches!(bound, Scalar::Decimal(text) if numeric_holds(precision, scale, text))
 }
 
-/// A column of which only the type is known.
+/// A column of which only the type is declared.
 pub(in crate::rewrite) fn typed(raw: ast::Expr, data_type: &Type) -> Cell {
     let limit = of_type(data_type);
     let clamp = match data_type {
@@ -337,7 +338,7 @@ mod tests {
     use super::*;
     use crate::policy::Bounds;
 
-    /// A search finds powers of two whatever the type holds.
+    /// A private search for bounds finds powers of two, which may lie outside the type.
     #[test]
     fn bounds_that_the_type_would_round_are_plain_numerics() {
         let price = |precision, scale, upper: &str| {

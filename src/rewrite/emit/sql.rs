@@ -13,7 +13,7 @@ use crate::refusal::{Refusal, sqlstate};
 /// Prints once, parses again and compares: what PostgreSQL reads is what was built.
 ///
 /// # Errors
-/// 54001 where it is nested too deeply; XX000 where it does not, which is a bug of ours.
+/// 54001 if it is nested too deeply; XX000 if the comparison fails, which is a bug in pgveil.
 pub fn print(query: &ast::Query) -> Result<String, Refusal> {
     crate::parse::with_room(|| reproduced(query))
 }
@@ -31,7 +31,7 @@ fn reproduced(query: &ast::Query) -> Result<String, Refusal> {
         .try_with_sql(&text)
         .map_err(|_| differs())?;
     let mut again = parser.parse_query().map_err(|error| match error {
-        // Steps over steps: each is a derived table within the next.
+        // Per-unit queries nest: each is a derived table in the next.
         ParserError::RecursionLimitExceeded => super::expression::too_complex(),
         ParserError::TokenizerError(_) | ParserError::ParserError(_) => differs(),
     })?;
@@ -42,7 +42,7 @@ fn reproduced(query: &ast::Query) -> Result<String, Refusal> {
     Ok(text)
 }
 
-/// How many expressions an expression is made of, those of its subqueries among them.
+/// Number of nodes of an expression, including those of its subqueries.
 pub fn weight(expr: &ast::Expr) -> usize {
     struct Count(usize);
     impl ast::Visitor for Count {
@@ -120,8 +120,8 @@ pub fn binary(left: ast::Expr, op: ast::BinaryOperator, right: ast::Expr) -> ast
     }))
 }
 
-/// The terms of an associative operator, as the parser would have a long chain of them; `None` if
-/// there are none.
+/// A chain of an associative operator, in the shape that the parser gives to a long chain; `None`
+/// for an empty list.
 pub fn chained(terms: Vec<ast::Expr>, op: &ast::BinaryOperator) -> Option<ast::Expr> {
     balanced(terms, &|left, right| ast::Expr::BinaryOp {
         left: Box::new(left),
@@ -130,7 +130,7 @@ pub fn chained(terms: Vec<ast::Expr>, op: &ast::BinaryOperator) -> Option<ast::E
     })
 }
 
-/// All conditions together; `None` if there are none.
+/// The conjunction of the conditions; `None` for an empty list.
 pub fn all(conditions: Vec<ast::Expr>) -> Option<ast::Expr> {
     chained(conditions, &ast::BinaryOperator::And)
 }
@@ -190,7 +190,7 @@ pub fn case(branches: Vec<(ast::Expr, ast::Expr)>, otherwise: Option<ast::Expr>)
 pub fn call(function: &str, mut arguments: Vec<ast::Expr>) -> ast::Expr {
     let field = ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime);
     match (function, arguments.pop()) {
-        // The parser has nodes of its own for these.
+        // The parser has separate nodes for these.
         ("floor", Some(expr)) => ast::Expr::Floor {
             expr: Box::new(expr),
             field,
@@ -257,8 +257,8 @@ pub fn function_of(function: &str, arguments: Vec<ast::Expr>) -> ast::Function {
         .into_iter()
         .map(|a| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(a)))
         .collect();
-    // sqlparser reads these back as grammar of its own where they stand bare; to PostgreSQL they
-    // are functions like any other.
+    // sqlparser reads these names as special grammar if they are not qualified. In PostgreSQL they
+    // are ordinary functions.
     let name = if matches!(function, "floor" | "ceil" | "substr" | "substring") {
         ident(function)
     } else {
@@ -449,7 +449,7 @@ pub fn select(
     crate::resolve::query_of(ast::SetExpr::Select(Box::new(select)))
 }
 
-/// The rows, whose columns are computed before anything above reads them.
+/// The rows, with an optimizer fence: their columns are computed before anything above reads them.
 pub fn computed_once(query: ast::Query) -> ast::Query {
     let offset = Some(ast::Offset {
         value: number("0"),
@@ -478,7 +478,7 @@ pub fn constant(constant: Option<&Scalar>, to: &Type) -> ast::Expr {
     }
 }
 
-/// The text of an instant with its zone: before `BC`, and not behind infinity.
+/// The text of an instant with its zone. The zone stands before `BC`, and infinity has no zone.
 fn in_utc(text: &str) -> String {
     match text.strip_suffix(" BC") {
         Some(instant) => format!("{instant}+00 BC"),
@@ -527,7 +527,7 @@ pub fn scalar_text(scalar: &Scalar) -> String {
     }
 }
 
-/// The date, and what stands at the end for years before the first.
+/// The date, and the suffix for years before the year 1.
 fn date_text(days: i32) -> (String, &'static str) {
     let (year, month, day) = civil_from_days(days);
     let (year, era) = if year > 0 {

@@ -8,8 +8,8 @@ use sqlparser::ast;
 use super::{constants, sql};
 use crate::refusal::Refusal;
 
-/// Its text, and which of the release's parameters it reads: those of other statements have no type
-/// in it.
+/// The text, and which of the release's parameters it reads. Parameters of the other statements
+/// have no type in this one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
     sql: String,

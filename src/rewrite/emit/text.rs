@@ -43,7 +43,7 @@ pub(in crate::rewrite) fn collated(value: ast::Expr, collation: &str) -> ast::Ex
     })
 }
 
-/// Takes "default" away: what a text has by itself is what it is ordered and searched by.
+/// Removes a "default" collation: the text is ordered and searched by its own collation.
 pub(in crate::rewrite) struct Derived;
 
 impl ast::VisitorMut for Derived {
@@ -154,7 +154,7 @@ fn named(function: Function) -> Result<(&'static str, Option<&'static str>), Ref
     })
 }
 
-/// Where the result lies: a number's range, or a text's length.
+/// Range of the result: of a number its values, of a text its length.
 fn result_range(function: Function, lengths: &[f64], arguments: &[Expr]) -> Interval {
     use Function as F;
     let subject = lengths.first().copied().unwrap_or(LENGTH_MAX);

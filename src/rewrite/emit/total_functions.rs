@@ -1,4 +1,4 @@
-//! Functions that cannot fail, most of them with a grammar of their own.
+//! Functions that cannot fail; most of them have special syntax.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -157,7 +157,7 @@ fn in_list(mut values: Vec<ast::Expr>) -> ast::Expr {
             negated: false,
         }
     } else {
-        // PostgreSQL computes the subject of an IN again for each item that is not a constant.
+        // PostgreSQL evaluates the subject of an IN again for each item that is not a constant.
         let right = Box::new(ast::Expr::Array(ast::Array {
             elem: values,
             named: true,
