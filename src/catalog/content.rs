@@ -1,13 +1,13 @@
-//! What the rows of a public table are, as one digest: lists of keys and copies are made when a
-//! policy is loaded, and know nothing of what came after.
+//! A digest of the rows of a public table. Key lists and copies are made when the policy is loaded;
+//! the digest shows whether the table has changed since.
 
 use serde::{Deserialize, Serialize};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::Error;
 
-/// Tables of at most so many rows are small enough to be looked at beside each question: it takes a
-/// few milliseconds, and some 5 s for a million rows.
+/// Tables of at most this many rows are small enough to be checked with each query: that takes a
+/// few milliseconds. A million rows take some 5 s.
 const SMALL: u64 = 1_000;
 
 /// How values are printed wherever they are compared or listed.
@@ -15,17 +15,17 @@ pub const PRINTED: &str = "SET LOCAL search_path = pg_catalog; SET LOCAL \"TimeZ
     LOCAL \"DateStyle\" = 'ISO, MDY'; \
      SET LOCAL \"IntervalStyle\" = 'postgres'; SET LOCAL extra_float_digits = 1";
 
-/// The rows of a public table at one moment, whatever their order.
+/// The rows of a public table at one moment, regardless of their order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
-    /// What reads it again.
+    /// How to read it again.
     sql: String,
     digest: String,
     rows: u64,
 }
 
 impl Content {
-    /// Of these columns; `None` for more than `most` rows.
+    /// Digest of these columns; `None` for more than `most` rows.
     ///
     /// # Requires
     /// Values are printed by [`PRINTED`].
@@ -54,12 +54,12 @@ impl Content {
         Ok((rows <= most).then_some(Self { sql, digest, rows }))
     }
 
-    /// Whether comparing takes next to no time.
+    /// Whether a comparison is fast.
     pub fn is_small(&self) -> bool {
         self.rows <= SMALL
     }
 
-    /// Whether the rows are others now, as the client's transaction sees them.
+    /// Whether the rows have changed, as the client's transaction sees them.
     ///
     /// # Errors
     /// What the backend says.
@@ -69,7 +69,7 @@ impl Content {
     }
 }
 
-/// How many rows there are, and the sum of their hashes.
+/// The number of rows, and the sum of their hashes.
 async fn digest(client: &Client, sql: &str) -> Result<(u64, String), tokio_postgres::Error> {
     let messages = client.simple_query(sql).await?;
     let row = messages.iter().find_map(|message| {

@@ -1,5 +1,5 @@
-//! Which server of a Citus cluster holds a row: its own catalog says more than PostgreSQL's, whose
-//! keys of a table nobody may enforce.
+//! Where a Citus cluster stores rows. Citus' own catalog is needed, because a unique key in
+//! PostgreSQL's catalog may not be enforced across shards.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::{Error, Table, UniqueKey};
 
-/// How the rows of a table lie on servers.
+/// How the rows of a table are distributed over servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Distribution {
-    /// All on the server that is asked: plain PostgreSQL, and what Citus leaves alone or manages in
-    /// place.
+    /// All on the connected server: plain PostgreSQL, and tables that Citus leaves alone or manages
+    /// in place.
     #[default]
     Local,
     /// All rows on every server.
     Reference,
     /// All in one shard, somewhere.
     Single,
-    /// A row's place is told by the hash of one column.
+    /// The hash of one column decides where a row is stored.
     Hash(Hash),
-    /// In shards that do not tell where a row must be: by append, by ranges, or in a way that is
-    /// not known. No key holds across them.
+    /// In shards that do not determine where a row must be stored: append, range or unknown
+    /// distribution. No key holds across them.
     Unenforced(String),
 }
 
-/// The place of rows by hash.
+/// Distribution by hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hash {
     pub column: String,
-    /// Tables of one number have equal values in one place.
+    /// Tables with the same number store equal values together.
     pub colocation: i32,
     /// Each hash belongs to exactly one shard.
     pub tiles: bool,
@@ -70,8 +70,7 @@ impl Partition {
     }
 }
 
-/// Whether the ranges of hashes follow each other from the least to the greatest, without gap or
-/// overlap.
+/// Whether the hash ranges cover everything from the least to the greatest, without gap or overlap.
 fn tile(shards: &[(Option<String>, Option<String>)]) -> bool {
     let number = |text: &Option<String>| text.as_ref()?.parse::<i32>().ok().map(i64::from);
     let Some(mut ranges) = shards
@@ -110,7 +109,8 @@ pub async fn is_citus(client: &Client) -> Result<bool, tokio_postgres::Error> {
         .any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"))))
 }
 
-/// Reads how tables are distributed, where Citus is there, and leaves them the keys that hold.
+/// Reads how tables are distributed if Citus is installed, and keeps only the keys that are
+/// enforced.
 pub(super) async fn read(client: &Client, tables: &mut BTreeMap<u32, Table>) -> Result<(), Error> {
     if !is_citus(client).await? {
         return Ok(());
@@ -136,7 +136,8 @@ pub(super) async fn read(client: &Client, tables: &mut BTreeMap<u32, Table>) -> 
     Ok(())
 }
 
-/// A shard enforces a key among its own rows: for all rows only where equal keys lie in one shard.
+/// A shard enforces a key among its own rows only. The key holds for all rows if equal keys are
+/// always in one shard.
 fn keep(distribution: &Distribution, keys: &mut Vec<UniqueKey>) {
     match distribution {
         Distribution::Local | Distribution::Reference | Distribution::Single => {}
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(of("n", None, 4, "t", &[(0, 0)]), Distribution::Reference);
         assert_eq!(of("n", None, 0, "s", &[(0, 0)]), Distribution::Local);
         assert_eq!(of("n", None, 5, "s", &[(0, 0)]), Distribution::Single);
-        // What is not as Citus makes it is not trusted.
+        // Anything that Citus would not create is not trusted.
         for (method, column, colocation, replication) in [
             ("a", Some("uid"), 0, "c"),
             ("r", Some("uid"), 0, "c"),

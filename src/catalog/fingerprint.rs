@@ -11,13 +11,13 @@ use super::Error;
 /// exists.
 ///
 /// It covers what plans rely on: kind, columns with types and collations, valid unique keys, other
-/// constraints but CHECK, parents, the kinds of all descendants, row security, policies and rules,
-/// and on Citus how rows are distributed. Nothing in it depends on rows, statistics, storage,
-/// privileges or plain indexes, nor on where Citus has put a shard, and a new partition of a kind
-/// that is already there leaves it alone: rotating partitions is daily work.
+/// constraints except CHECK, parents, the kinds of all descendants, row security, policies and
+/// rules, and on Citus how rows are distributed. It does not depend on rows, statistics, storage,
+/// privileges, plain indexes or the location of Citus shards. A new partition of an existing kind
+/// does not change it, because rotating partitions is daily work.
 ///
-/// The catalog of Citus is named in a text that is run only where it is there: one statement holds
-/// for all servers, also after CREATE EXTENSION.
+/// The catalog of Citus is named in a text that runs only if Citus is installed. So one statement
+/// works on all servers, also after CREATE EXTENSION.
 pub const FINGERPRINT_SQL: &str = r#"
 WITH RECURSIVE wanted AS (SELECT DISTINCT o FROM pg_catalog.unnest($1::oid[]) AS u(o)),
 tree(root, relid) AS (
@@ -48,12 +48,12 @@ SELECT c.oid, pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(pg_catal
 FROM wanted JOIN pg_catalog.pg_class c ON c.oid = wanted.o JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 "#;
 
-/// The fingerprints of these tables as the backend sees them now; a table that is gone is missing.
+/// The current fingerprints of these tables, without tables that are gone.
 pub async fn fingerprints(client: &Client, tables: &[u32]) -> Result<BTreeMap<u32, String>, Error> {
     fingerprints_prepared(client, &client.prepare(FINGERPRINT_SQL).await?, tables).await
 }
 
-/// The same by [`FINGERPRINT_SQL`] as this client has prepared it: planning it takes longer than
+/// As above, with [`FINGERPRINT_SQL`] as a prepared statement: planning it takes longer than
 /// running it.
 pub async fn fingerprints_prepared(
     client: &Client,

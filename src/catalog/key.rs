@@ -1,26 +1,25 @@
-//! Unique keys, and what they prove: a key tells rows apart only by comparisons that are as strict
+//! Unique keys and what they prove. A key identifies rows only under comparisons that are as strict
 //! as its index.
 
 use serde::{Deserialize, Serialize};
 
 use super::Collation;
 
-/// What a comparison of a column's values calls equal.
+/// Which values of a column a comparison treats as equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Equality {
-    /// What the column by itself calls equal, by its own type and collation: GROUP BY, PARTITION
-    /// BY, DISTINCT.
+    /// Equality by the column's own type and collation, as in GROUP BY, PARTITION BY and DISTINCT.
     Own,
     /// `=` of the column's type, texts byte for byte. All deterministic collations agree on it.
     Exact,
-    /// `=` of texts under this collation, which takes different spellings for equal.
+    /// `=` of texts under this nondeterministic collation, where different texts can be equal.
     Under(Collation),
 }
 
 /// A unique or primary key that PostgreSQL enforces for every row: valid, immediate, not partial,
 /// over plain columns, by `=` of each column's type.
 ///
-/// A column of it may still be NULL, and then the row is unique to nothing: see `Column::not_null`.
+/// A column of the key may still be NULL; such a row need not be unique. See `Column::not_null`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UniqueKey {
     columns: Vec<KeyColumn>,
@@ -30,9 +29,9 @@ pub struct UniqueKey {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KeyColumn {
     pub(super) name: String,
-    /// Whatever the column calls equal, the index does too.
+    /// Values that are equal by the column's own equality are equal in the index too.
     pub(super) covers_own: bool,
-    /// That of the index, where it is not deterministic.
+    /// The index's collation, if it is nondeterministic.
     pub(super) collation: Option<Collation>,
 }
 
@@ -52,7 +51,7 @@ impl UniqueKey {
         Self { columns, primary }
     }
 
-    /// A key whose index is of its columns' own collations, all of them deterministic.
+    /// A key whose index uses the collations of its columns, all deterministic.
     pub fn plain<I: IntoIterator<Item: Into<String>>>(names: I, primary: bool) -> Self {
         let column = |name: I::Item| KeyColumn {
             name: name.into(),
@@ -70,8 +69,8 @@ impl UniqueKey {
         self.columns.iter().map(|column| column.name.as_str())
     }
 
-    /// Whether at most one row agrees with given values in all its columns, where `compared` says
-    /// by what each column is compared: by one of these, or not at all.
+    /// Whether at most one row matches given values in all columns of the key. `compared` gives the
+    /// comparisons of each column, if any.
     pub fn tells_apart<I: IntoIterator<Item = Equality>>(
         &self,
         compared: impl Fn(&str) -> I,
@@ -83,17 +82,17 @@ impl UniqueKey {
         })
     }
 
-    /// The same for columns of which these are compared, all by one equality.
+    /// As above, if these columns are compared, all with one equality.
     pub fn is_within(&self, columns: &[&str], equality: &Equality) -> bool {
         self.tells_apart(|name| columns.contains(&name).then(|| equality.clone()))
     }
 
-    /// What a policy's digest says of it.
+    /// The key's part in a policy's digest.
     pub fn described(&self) -> String {
         format!("{:?} {}", self.columns, self.primary)
     }
 
-    /// Made of the same columns, by indexes that call the same equal.
+    /// Keys over the same columns whose indexes agree on equality.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.columns == other.columns
     }

@@ -15,7 +15,7 @@ use super::{checks, distribution};
 /// Every user relation of the connected database, as the connected role sees it.
 ///
 /// # Requires
-/// The client is outside a transaction: the snapshot opens a read-only one of its own and ends it.
+/// The client is outside a transaction: the snapshot opens a read-only transaction and ends it.
 pub async fn load(client: &Client) -> Result<Catalog, Error> {
     client
         .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -171,7 +171,7 @@ fn user_type(row: &Row) -> Result<UserType, Error> {
     })
 }
 
-/// Columns of enums know their labels, and those of domains the type beneath.
+/// Adds the labels to columns of enums, and the base type to columns of domains.
 fn look_into(tables: &mut BTreeMap<u32, Table>, types: &[UserType]) {
     for column in tables.values_mut().flat_map(|table| &mut table.columns) {
         let Type::Other { oid: of, name: _ } = &column.data_type else {
@@ -285,8 +285,8 @@ fn add_key(table: &mut Table, key: UniqueKey) {
     }
 }
 
-/// Marks inheritance, and takes NOT NULL away where a foreign table, which enforces nothing, may
-/// hold some of the rows.
+/// Marks inheritance, and removes NOT NULL if a foreign table, which enforces nothing, may hold
+/// some of the rows.
 fn link(tables: &mut BTreeMap<u32, Table>, edges: &[(u32, u32)]) {
     let kinds: BTreeMap<u32, Kind> = tables.iter().map(|(oid, t)| (*oid, t.kind)).collect();
     let mut unenforced: BTreeSet<u32> = kinds
@@ -295,8 +295,8 @@ fn link(tables: &mut BTreeMap<u32, Table>, edges: &[(u32, u32)]) {
         .map(|(oid, _)| *oid)
         .collect();
     for (child, parent) in edges {
-        // A parent outside the snapshot (another session's, or dropped this moment) counts as plain
-        // inheritance: nothing is proved.
+        // A parent outside the snapshot (of another session, or just dropped) counts as plain
+        // inheritance, which proves nothing.
         let declarative = kinds.get(parent) == Some(&Kind::Partitioned);
         for oid in [child, parent] {
             if let Some(table) = tables.get_mut(oid) {
@@ -359,8 +359,8 @@ WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND pg_catalog.left(n.nspname, 3) <
                       WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND d.deptype = 'e'
                             AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND e.extname = 'citus')"#;
 
-// Since 18 attnotnull is also set by a NOT NULL constraint that is NOT VALID. A string type from an
-// extension (citext) has its own idea of equality.
+// Since PostgreSQL 18, a NOT NULL constraint that is NOT VALID also sets attnotnull. A string type
+// from an extension (citext) defines equality differently.
 const COLUMNS_SQL: &str = r#"
 SELECT a.attrelid, a.attnum, a.attname::text, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod),
        a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint o
@@ -375,10 +375,10 @@ WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'f', 'v', 
       AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
 ORDER BY a.attrelid, a.attnum"#;
 
-// A key only by btree, by an operator class whose equality is that of the default one of the
-// column's type (or of arrays, rows, enums and ranges; varchar has text's). A class of another type
-// that the column's type is cast to without a function (text for citext) may be stricter. WITHOUT
-// OVERLAPS of 18 is unique *and* an exclusion.
+// Accepts only btree indexes whose operator class has the equality of the default class of the
+// column's type (or of arrays, rows, enums and ranges; varchar uses that of text). A class of a
+// type to which the column's type is cast without a function (text for citext) may be stricter.
+// WITHOUT OVERLAPS of PostgreSQL 18 is unique *and* an exclusion.
 const KEYS_SQL: &str = r#"
 SELECT x.indrelid, x.indisprimary, k.names, k.covers_own, k.schemas, k.collations
 FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam

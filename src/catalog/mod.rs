@@ -1,5 +1,5 @@
-//! Knows which tables, columns, keys and types the backing PostgreSQL has. A snapshot: plain data,
-//! read once and on reload.
+//! The tables, columns, keys and types of the backing PostgreSQL: a snapshot of plain data, read at
+//! start and on reload.
 
 mod checks;
 mod content;
@@ -26,7 +26,7 @@ pub enum Error {
     /// The backend refused a query or the connection broke.
     #[error("reading the catalog of the database failed: {0}")]
     Backend(#[from] tokio_postgres::Error),
-    /// The server is older than pgveil knows.
+    /// The server is older than pgveil supports.
     #[error("PostgreSQL {0} is too old: pgveil needs version 12 or later")]
     TooOld(String),
 }
@@ -45,8 +45,7 @@ pub enum Type {
     Text,
     /// `varchar(n)` where declared.
     Varchar(Option<u32>),
-    /// `char(n)`, `bpchar` without a length: blanks at the end play no part where two values are
-    /// compared.
+    /// `char(n)`, or `bpchar` without a length: comparisons ignore trailing blanks.
     Char(Option<u32>),
     Uuid,
     Date,
@@ -64,7 +63,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// A numeric without its digits; another type as it is.
+    /// A numeric without precision and scale; any other type unchanged.
     pub fn without_digits(&self) -> Self {
         if matches!(self, Self::Numeric(_)) {
             Self::Numeric(None)
@@ -131,16 +130,16 @@ pub struct Column {
     pub allowed: Allowed,
 }
 
-/// Constants that a column's values are not below or not above by a valid CHECK, as PostgreSQL
-/// prints them. They serve to warn the owner and prove nothing.
+/// Lower and upper limits of a column by a valid CHECK, as PostgreSQL prints them. They are used
+/// only to warn the owner, and prove nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowed {
     pub lower: Vec<String>,
     pub upper: Vec<String>,
 }
 
-/// A validated foreign key, deferrable or not. It proves nothing about rows; it only says what the
-/// owner of the schema means.
+/// A validated foreign key, deferrable or not. It proves nothing about rows; it only states the
+/// intent of the schema's owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
     pub columns: Vec<String>,
@@ -193,7 +192,7 @@ impl Table {
         self.columns.iter().find(|c| c.name == name)
     }
 
-    /// Whether no two rows agree in these columns, compared like this.
+    /// Whether these columns identify a row under these comparisons.
     pub fn is_unique(&self, columns: &[&str], equality: &Equality) -> bool {
         self.unique_keys
             .iter()
@@ -207,7 +206,7 @@ pub struct UserType {
     pub oid: u32,
     pub schema: String,
     pub name: String,
-    /// The OID of the type of its arrays; 0 where there is none.
+    /// The OID of its array type, or 0.
     pub array: u32,
     pub definition: Definition,
 }
@@ -218,8 +217,8 @@ pub enum Definition {
     Enum(Vec<String>),
     /// Over a built-in type, as `format_type` prints it. Its conditions are not read.
     Domain { base: String, not_null: bool },
-    /// Any other: a composite or range type, one of an extension, a domain over one of these. Of
-    /// its values it is known only whether there are any.
+    /// Any other type: a composite or range type, a type of an extension, or a domain over one of
+    /// these. A value can only be tested for NULL.
     Opaque,
 }
 
@@ -237,7 +236,7 @@ pub enum Power {
     Replicate,
     /// A member of this role that PostgreSQL defines (`pg_read_server_files`).
     Predefined(String),
-    /// May SET ROLE to this one, whose rights it does not have before.
+    /// May SET ROLE to this role, whose rights it does not inherit.
     Become(String),
     /// May create schemas in the database.
     MakeSchemas,

@@ -1,4 +1,4 @@
-//! What the backing server says of itself, and the settings that its sessions start with.
+//! Facts about the backing server, and the settings that its sessions start with.
 
 use std::collections::HashMap;
 
@@ -16,15 +16,15 @@ pub struct Server {
     pub version: String,
     /// When it started, as a timestamptz in UTC.
     pub started: Option<String>,
-    /// What a session of the backing role starts with: of the server's file, ALTER DATABASE or
-    /// ALTER ROLE.
+    /// The initial settings of a session of the backing role: from the server's file, ALTER
+    /// DATABASE or ALTER ROLE.
     search_path: String,
-    /// What ALTER ROLE says for roles of the server, in this database or in all.
+    /// Settings by ALTER ROLE for roles of the server, in this database or in all.
     search_paths: HashMap<String, String>,
 }
 
 impl Server {
-    /// One that says nothing but its version.
+    /// A server of which only the version is known.
     pub fn new(version: impl Into<String>) -> Self {
         Self {
             version: version.into(),
@@ -34,10 +34,10 @@ impl Server {
         }
     }
 
-    /// Asks it, and the settings that its catalogs keep.
+    /// Reads the facts, and the settings that its catalogs store.
     ///
     /// # Errors
-    /// Where the server does not answer.
+    /// If the server does not answer.
     pub async fn of(client: &Client) -> Result<Self, Error> {
         let own = client.query_one(OWN_SQL, &[]).await?;
         let mut search_paths = HashMap::new();
@@ -63,7 +63,7 @@ const OWN_SQL: &str = "
     pg_catalog.pg_postmaster_start_time()), 'YYYY-MM-DD HH24:MI:SS.US') || '+00',
       (SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'search_path')";
 
-/// The setting of one database comes after that of all, and so in its place.
+/// The setting for one database comes later, and so overrides that for all.
 const ROLES_SQL: &str = r"
     SELECT r.rolname::text, pg_catalog.substr(c, 13) FROM pg_catalog.pg_db_role_setting s
     JOIN pg_catalog.pg_roles r ON r.oid = s.setrole CROSS JOIN LATERAL pg_catalog.unnest(s.setconfig) AS c

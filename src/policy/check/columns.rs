@@ -132,8 +132,8 @@ fn bare(column: &catalog::Column) -> Column {
     }
 }
 
-/// The columns that the proxy itself joins or groups by: the unit, the table's own path, and where
-/// the paths of others arrive.
+/// The columns that the proxy itself joins or groups by: the unit, the table's own path, and the
+/// columns where paths of other tables end.
 fn needed<'a>(table: &Listed<'a>, listed: &[Listed<'a>]) -> Vec<&'a str> {
     let mut needed = Vec::new();
     for other in listed {
@@ -172,7 +172,7 @@ fn readable(
     findings: &mut Findings,
 ) -> bool {
     let place = entry.map_or(table.entry.place, |e| e.place);
-    // A table that cannot be read at all has its error already.
+    // An error was already reported for a table that cannot be read at all.
     if !column.selectable && table.relation.selectable {
         findings.error(
             place,
@@ -183,7 +183,7 @@ fn readable(
             ),
         );
     }
-    // A unit or path column that is virtual has its error already.
+    // An error was already reported for a virtual unit or path column.
     if column.is_virtual && entry.is_some() {
         findings.error(
             place,
@@ -223,7 +223,7 @@ async fn rule(
     findings: &mut Findings,
 ) {
     match &entry.rule {
-        // The searches of a table are read on their own.
+        // The searches of a table are read separately.
         ColumnRule::Hidden | ColumnRule::Visible | ColumnRule::Searched { .. } => {}
         ColumnRule::Bounds {
             place,
@@ -243,8 +243,8 @@ async fn rule(
     }
 }
 
-/// Whether the list has every value that occurs and will occur. A foreign key's table and an enum's
-/// labels may grow after the list was read: only the owner can say that they do not.
+/// Whether the list contains every value that occurs or will occur. The table of a foreign key and
+/// the labels of an enum may grow after the list was read: only the owner can rule that out.
 fn is_complete(
     entry: &ColumnEntry,
     column: &catalog::Column,
@@ -252,7 +252,7 @@ fn is_complete(
     findings: &mut Findings,
 ) -> bool {
     let Some(listed) = &made.domain else {
-        // A list that cannot be read has its error already.
+        // An error was already reported for a list that cannot be read.
         let is_listed = matches!(entry.rule, ColumnRule::Values(_) | ColumnRule::Domain(_));
         if let Some(complete) = entry.complete.as_ref().filter(|_| !is_listed) {
             findings.error(
@@ -362,8 +362,8 @@ fn bounds(
     Some(bounds)
 }
 
-/// Bounds beside what a CHECK allows: wider ones give more noise than need be, narrower ones cut
-/// values off.
+/// Compares the bounds with the CHECK constraints: wider bounds add more noise than necessary,
+/// narrower bounds cut values off.
 fn checked(column: &catalog::Column, place: Location, bounds: &Bounds, findings: &mut Findings) {
     let order = |a: &Scalar, b: &Scalar| scalar::compare(a, b).unwrap_or(Ordering::Equal);
     let read = |texts: &[String]| {

@@ -48,7 +48,7 @@ pub trait DomainReader: Sync {
         columns: &[&str],
     ) -> Result<Vec<Option<String>>, catalog::Error>;
 
-    /// What the rows are now, where they are at most `limit`.
+    /// The current rows, if there are at most `limit`.
     async fn content(
         &self,
         _schema: &str,
@@ -136,7 +136,7 @@ async fn texts(
         .collect()
 }
 
-/// What is read in a transaction where values are printed as releases have them.
+/// Reads in a transaction that prints values in the same way as releases.
 async fn within<T>(
     client: &tokio_postgres::Client,
     reading: impl Future<Output = Result<T, catalog::Error>>,
@@ -152,7 +152,7 @@ async fn within<T>(
     Ok(read)
 }
 
-/// Most values of a public column that are read as its domain without being asked for.
+/// A public column with at most this many values gets them as its domain without being declared.
 const FEW: u32 = 1000;
 
 type Name = (String, String, String);
@@ -177,8 +177,8 @@ impl<'a> Domains<'a> {
         }
     }
 
-    /// The values for a column of this type, sorted and distinct. NULL is left out: whether it is a
-    /// member is for the column to say.
+    /// The values for a column of this type, sorted and distinct, without NULL: the column decides
+    /// whether NULL is a member.
     pub async fn values(
         &mut self,
         name: &At<Name>,
@@ -208,8 +208,8 @@ impl<'a> Domains<'a> {
         Some(values)
     }
 
-    /// The values of a public table's own column, where they are few: then groups by it need no
-    /// threshold. `None` where they are many, or cannot be listed.
+    /// The values of a public table's column, if there are few: then groups by it need no
+    /// threshold. `None` if there are many, or they cannot be listed.
     pub async fn few(
         &mut self,
         relation: &catalog::Table,
@@ -241,7 +241,7 @@ impl<'a> Domains<'a> {
         Some(values)
     }
 
-    /// Where the values of a public table's columns lie, for those that have an order.
+    /// The ranges of a public table's columns, for types with an order.
     pub async fn extents(&mut self, relation: &catalog::Table, columns: &mut [Column]) {
         let mut ordered: Vec<&mut Column> = columns
             .iter_mut()
@@ -268,8 +268,8 @@ impl<'a> Domains<'a> {
         }
     }
 
-    /// The rows of a public table in its listed columns, where both are few: then keys of it take
-    /// the values and combinations that there are.
+    /// The rows of a public table in its listed columns, if there are few of both: then its keys
+    /// take only the values and combinations that occur.
     pub async fn listing(
         &mut self,
         relation: &catalog::Table,
@@ -312,7 +312,7 @@ impl<'a> Domains<'a> {
         })
     }
 
-    /// The rows of a public table, to be told from later ones.
+    /// A digest of the rows of a public table, to detect later changes.
     pub async fn content(&self, relation: &catalog::Table, rows_max: u64) -> Option<Content> {
         let names: Vec<&str> = relation
             .columns
@@ -343,7 +343,8 @@ impl<'a> Domains<'a> {
             .iter()
             .find(|t| (&t.relation.schema, &t.relation.name) == (schema, table))
         else {
-            // One that the file names and the database has not has its error already.
+            // An error was already reported for a table that is in the file but not in the
+            // database.
             if !self.file.names(schema, table) {
                 findings.error(
                     name.place,

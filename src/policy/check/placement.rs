@@ -1,5 +1,5 @@
-//! Where the rows of tables lie: a unit's rows must be in one place, and keys of a table hold only
-//! where somebody enforces them.
+//! Checks how tables are distributed: the rows of a unit must be stored together, and a key of a
+//! table holds only if it is enforced.
 
 use super::Listed;
 use crate::catalog;
@@ -8,7 +8,7 @@ use crate::policy::Unit;
 use crate::policy::error::Findings;
 use crate::policy::file::File;
 
-/// Judges every table of the file; `units` are parallel to `listed`.
+/// Checks every table of the file; `units` is parallel to `listed`.
 pub fn check(
     file: &File,
     catalog: &Catalog,
@@ -61,8 +61,8 @@ pub fn check(
     }
 }
 
-/// A private table's hash, where equal values of it are one unit; `None` for tables that are not
-/// distributed, and where an error was noted.
+/// The hash distribution of a private table by its unit; `None` for tables that are not
+/// distributed, and after an error.
 fn by_unit<'a>(
     file: &File,
     table: &Listed<'a>,
@@ -144,7 +144,7 @@ fn public(table: &Listed<'_>, findings: &mut Findings) {
     }
 }
 
-/// What a partitioned private table is made of must be where the table itself says.
+/// The partitions of a private table must be distributed like the table itself.
 fn parts(catalog: &Catalog, table: &Listed<'_>, findings: &mut Findings) {
     if table.is_public() {
         return;

@@ -201,7 +201,7 @@ fn public_references(listed: &[Listed<'_>], findings: &mut Findings) {
     }
 }
 
-/// A right beyond reading, as a warning tells it.
+/// A right beyond reading, as named in a warning.
 fn told(power: &Power) -> String {
     match power {
         Power::Superuser => "do everything: it is a superuser".to_owned(),

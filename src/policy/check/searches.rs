@@ -1,4 +1,4 @@
-//! What a policy leaves to searches, in the columns' own types.
+//! The searches that a policy needs, in the types of the columns.
 
 use super::Listed;
 use super::columns::constant;

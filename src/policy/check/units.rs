@@ -1,4 +1,4 @@
-//! Whose rows a private table holds: the unit column, or the path to it.
+//! The unit of a private table: its unit column, or the path to it.
 
 use super::{Listed, find_column};
 use crate::catalog::{Column, Equality, Kind, Type};
@@ -6,8 +6,7 @@ use crate::policy::error::{At, Findings, Location};
 use crate::policy::file::{File, PathStep, RowsRule, TableRule, UnitRule};
 use crate::policy::{Unit, UnitStep};
 
-/// The unit of each listed table, in their order; `None` for public tables and where an error was
-/// noted.
+/// The unit of each listed table, in order; `None` for public tables and after an error.
 pub fn check(file: &File, listed: &[Listed<'_>], findings: &mut Findings) -> Vec<Option<Unit>> {
     let units = listed
         .iter()
@@ -52,7 +51,7 @@ fn unit(
     })
 }
 
-/// Most rows of one unit, or what stands for them until a search has found them.
+/// Most rows of one unit, or a placeholder until a search has found the number.
 fn rows(file: &File, table: &Listed<'_>, is_primary_key: bool, findings: &mut Findings) -> u32 {
     let TableRule::Private {
         unit,
@@ -108,7 +107,7 @@ fn rows(file: &File, table: &Listed<'_>, is_primary_key: bool, findings: &mut Fi
     }
 }
 
-/// A key keeps a unit, or what leads to it, to one row.
+/// A unique key limits a unit, or the column that leads to it, to one row.
 fn has_one_row(table: &Listed<'_>, unit: &UnitRule) -> bool {
     match unit {
         UnitRule::Column(name) => table
@@ -208,8 +207,8 @@ fn unfit(column: &Column) -> Option<String> {
     }
 }
 
-/// The one fact that saves a clip: the unit alone is the whole primary key of an ordinary table
-/// that no other table adds rows to.
+/// The only case that needs no clip: the unit alone is the whole primary key of an ordinary table
+/// without children.
 fn is_primary_key(table: &Listed<'_>, unit: &Column) -> bool {
     let relation = table.relation;
     relation.kind == Kind::Ordinary
@@ -222,8 +221,8 @@ fn is_primary_key(table: &Listed<'_>, unit: &Column) -> bool {
             .any(|key| key.primary && key.is_within(&[&unit.name], &Equality::Own))
 }
 
-/// Walks a path to the column that is the unit, past steps that are wrong, so that each one's
-/// errors are told.
+/// Follows a path to the unit column. It continues past wrong steps, so that the errors of every
+/// step are reported.
 fn follow<'a>(
     file: &File,
     table: &Listed<'a>,
@@ -298,7 +297,7 @@ fn target<'a>(
         .iter()
         .find(|t| (&t.relation.schema, &t.relation.name) == (schema, table))
         .copied();
-    // One that the file names and the database has not has its error already.
+    // An error was already reported for a table that is in the file but not in the database.
     if found.is_none() && !file.names(schema, table) {
         findings.error(
             place,
@@ -376,7 +375,7 @@ fn wrong_in_step(
             column.name
         ));
     }
-    // Neither column is of a collation that is not deterministic.
+    // Neither column has a nondeterministic collation.
     if !target
         .relation
         .is_unique(&[&referenced.name], &Equality::Exact)
@@ -386,7 +385,7 @@ fn wrong_in_step(
                 needs a primary key or a valid unique constraint there"
         ));
     }
-    // No foreign key could stand between columns of two types, or without a key at its end.
+    // A foreign key needs columns of one type and a key at its target.
     if !wrong.is_empty() {
         return wrong;
     }
@@ -406,7 +405,7 @@ fn wrong_in_step(
     wrong
 }
 
-/// The type without its length or precision, which play no part in equality.
+/// The type without length or precision, which do not affect equality.
 fn family(data_type: &Type) -> Type {
     match data_type {
         Type::Varchar(_) => Type::Varchar(None),
