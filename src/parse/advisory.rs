@@ -37,7 +37,7 @@ pub enum Number {
 }
 
 impl Query {
-    /// The call, where the query is nothing but one with constants or parameters.
+    /// The call, if the query is a single call with constants or parameters.
     pub fn advises(&self) -> Option<Advisory> {
         let (expr, alias) = self.only_item()?;
         let ast::Expr::Function(

@@ -1,16 +1,16 @@
-//! Long chains of AND, OR and UNION ALL, which the parser makes as deep as they are long, as trees
-//! of little height. All three are associative, over NULL too, and are printed without brackets:
+//! Balances long chains of AND, OR and UNION ALL, for which the parser makes trees as deep as the
+//! chain is long. All three are associative, over NULL too, and are printed without parentheses:
 //! PostgreSQL, which makes lists of them, reads the chain as it was written.
 
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{self, BinaryOperator, Expr, SetExpr, SetOperator, SetQuantifier};
 
-/// Chains of up to so many terms stay as the parser makes them.
+/// Chains of at most this many terms stay as the parser makes them.
 const FLAT_MAX: usize = 16;
 
-/// Brings every chain into one shape, which its length alone decides: a text is one tree, however
-/// often it is read.
+/// Brings every chain into a shape that depends only on its length, so a text gives the same tree
+/// however often it is parsed.
 pub fn balance(query: &mut ast::Query) {
     let ControlFlow::Continue(()) = ast::VisitMut::visit(query, &mut Balance);
 }
@@ -43,7 +43,7 @@ impl ast::VisitorMut for Balance {
             if is_union_all(body) {
                 balance_arms(body);
             }
-            // Balanced arms are looked at once more, and are of the right shape.
+            // Balanced arms are visited again, and already have the right shape.
             if let SetExpr::SetOperation { left, right, .. } = body {
                 open.extend([&mut **left, &mut **right]);
             }
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// What business tools write, of 5,000 terms and of twice as many: read, compared, copied,
+    /// Queries as business tools write them, with 5,000 and 10,000 terms: parsed, compared, copied,
     /// printed and dropped on a thread's usual stack.
     #[test]
     fn chains_of_thousands_are_read_as_they_are_written() {

@@ -1,4 +1,4 @@
-//! Whether a query reads the clock, or asks of the session.
+//! Whether a query reads the clock, or facts of the session.
 
 use std::ops::ControlFlow;
 
@@ -43,8 +43,8 @@ impl Query {
         .is_break()
     }
 
-    /// Whether `now()` or one of its kin stands anywhere in it. What this misses is planned at no
-    /// time at all.
+    /// Whether the query contains `now()` or a similar function. Functions that this misses are
+    /// planned without a time.
     pub fn reads_clock(&self) -> bool {
         ast::visit_expressions(&*self.0, |expr| match expr {
             ast::Expr::Function(function) if is_clock(function) => ControlFlow::Break(()),

@@ -1,5 +1,5 @@
-//! `x::text COLLATE "C"`: the parser takes COLLATE behind a plain operand alone, so that
-//! parentheses are put around the cast.
+//! `x::text COLLATE "C"`: the parser accepts COLLATE only after a simple operand, so parentheses
+//! are put around the cast.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
@@ -38,7 +38,7 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     written
 }
 
-/// Where the operand of the casts begins that end before this word; `None` where none does.
+/// Where the operand of the casts that end before this word begins; `None` if no cast ends there.
 fn cast_before<'t>(token: &impl Fn(usize) -> &'t Token, end: usize) -> Option<usize> {
     let mut start = operand_before(token, end)?;
     let mut is_cast = false;

@@ -1,5 +1,5 @@
-//! Phrases of PostgreSQL's grammar that the parser does not read, written out as others of the same
-//! meaning before it sees them.
+//! Replaces phrases of PostgreSQL's grammar that the parser does not read by phrases with the same
+//! meaning, before parsing.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespace, Word};
@@ -7,8 +7,8 @@ use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespace, Word};
 use super::grammar;
 use crate::refusal::{Refusal, sqlstate};
 
-/// Stands before the lower end of BETWEEN SYMMETRIC until the tree is there: an operator that
-/// PostgreSQL no longer has, and that nothing else reads.
+/// Marks the lower end of BETWEEN SYMMETRIC until the tree is built: an operator that PostgreSQL no
+/// longer has, and that nothing else uses.
 pub(super) const SYMMETRIC: sqlparser::ast::UnaryOperator =
     sqlparser::ast::UnaryOperator::PGPrefixFactorial;
 
@@ -65,20 +65,20 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
                     Token::make_keyword("NULL"),
                 ]);
             }
-            // IS NOT NULL to the parser; to PostgreSQL, nothing.
+            // The parser reads it as IS NOT NULL; PostgreSQL rejects it.
             Some((Keyword::NOT, _))
                 if matches!(word(&next), Some((Keyword::NULL, _)))
                     && (ends_a_value(&before) || earlier == Token::Period) =>
             {
                 return Err(syntax_error("NOT", span).hint("Write IS NOT NULL."));
             }
-            // A label to the parser; to PostgreSQL, one only behind AS.
+            // The parser reads it as a label; PostgreSQL does so only after AS.
             Some((keyword, name))
                 if wants_as(keyword) && is_label_place(&earlier, &before, &next) =>
             {
                 return Err(syntax_error(name, span).hint("Write AS before this label."));
             }
-            // Names to the parser; to PostgreSQL, functions.
+            // The parser reads them as names; in PostgreSQL they are functions.
             Some((_, name))
                 if next != Token::LParen
                     && !is_label(&before)
@@ -87,8 +87,8 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
             {
                 push(&function_of(name).unwrap_or_default());
             }
-            // A table of this name to the parser; to PostgreSQL, the table that follows without its
-            // children.
+            // The parser reads it as the name of a table. In PostgreSQL it means the table that
+            // follows, without its children.
             Some((Keyword::ONLY, _)) if !is_plain_only(&before) => {
                 return Err(only_refused());
             }
@@ -122,7 +122,7 @@ fn wants_as(keyword: Keyword) -> bool {
     [K::YEAR, K::MONTH, K::DAY, K::HOUR, K::MINUTE, K::SECOND].contains(&keyword)
 }
 
-/// Behind a value that is no interval's, at the end of an item of a SELECT list.
+/// After a value that is not an interval constant, at the end of an item of a SELECT list.
 fn is_label_place(earlier: &Token, before: &Token, next: &Token) -> bool {
     let is_interval = word(earlier).is_some_and(|(k, _)| k == Keyword::INTERVAL);
     ends_a_value(before) && !is_interval && ends_an_item(next)
@@ -135,8 +135,8 @@ fn ends_an_item(next: &Token) -> bool {
 }
 
 /// # Errors
-/// 0A000 for `INTERVAL (1) '…'`, and for `INTERVAL DAY '…'`, which is none to PostgreSQL: the
-/// parser loses what stands between.
+/// 0A000 for `INTERVAL (1) '…'`, and for `INTERVAL DAY '…'`, which PostgreSQL rejects: the parser
+/// loses the part between the words.
 fn check_intervals(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
     // Where an INTERVAL stands that has only such words behind it so far, and whether there are
     // any.

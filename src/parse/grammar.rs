@@ -1,8 +1,8 @@
-//! Where PostgreSQL would stop reading a statement. The parser does not know all of PostgreSQL's
-//! grammar, and takes other words for the wrong one: of what it cannot read, this tells a syntax
-//! error (with PostgreSQL's message and place) from valid SQL. It reads PostgreSQL's grammar for
-//! queries (`grammar/rules.txt`) by Earley's method, which stops at the first word that no
-//! statement goes on with.
+//! Finds where PostgreSQL would report a syntax error. The parser does not know all of PostgreSQL's
+//! grammar, and may blame the wrong word. For a text that the parser cannot read, this module
+//! distinguishes a syntax error (with PostgreSQL's message and position) from valid SQL. It
+//! recognizes PostgreSQL's grammar for queries (`grammar/rules.txt`) with Earley's algorithm, which
+//! stops at the first word that cannot continue any statement.
 
 mod scan;
 mod words;
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use crate::refusal::{Refusal, sqlstate};
 use scan::{END, Lexeme, scan};
 
-/// Longest statement that is looked at, in words: some hundred items are held for each.
+/// Longest statement that is examined, in words: each word takes some hundred items.
 const WORDS_MAX: usize = 2_000;
 
 /// More operators before one operand are nested deeper than the parser follows.
@@ -27,9 +27,9 @@ pub(super) enum Goal {
     Types,
 }
 
-/// The refusal of what the parser could not read, from the first of these positions to the end of
-/// its statement or parentheses, where it stopped at the second: PostgreSQL's syntax error, or
-/// 0A000 where PostgreSQL would read it.
+/// The refusal of a text that the parser could not read. The text goes from the first of these
+/// positions to the end of its statement or parentheses; the parser stopped at the second position.
+/// The refusal is PostgreSQL's syntax error, or 0A000 if PostgreSQL would accept the text.
 pub(super) fn unread(sql: &str, goal: Goal, position: u32, stopped: Option<u32>) -> Refusal {
     let text: Vec<char> = sql.chars().collect();
     let stopped = stopped.map_or(text.len(), |stopped| stopped.saturating_sub(1) as usize);
@@ -181,8 +181,8 @@ impl Reader {
         *self.rules.entry(name.to_owned()).or_insert(next)
     }
 
-    /// `x?`, `x*`, `x+` and `x,` (a list with commas) are rules of their own; what no line defines
-    /// is a terminal.
+    /// `x?`, `x*`, `x+` and `x,` (a list with commas) become separate rules. A name that no line
+    /// defines is a terminal.
     fn symbol(&mut self, written: &str, defined: &HashSet<&str>) -> Symbol {
         let (inner, suffix) = written.split_at(written.len() - 1);
         if inner.is_empty() || !matches!(suffix, "?" | "*" | "+" | ",") {
@@ -317,7 +317,7 @@ impl Grammar {
             .collect()
     }
 
-    /// The first word behind which no statement goes on; `None` where all of them are one.
+    /// The first word that cannot continue any statement; `None` if all words form a statement.
     fn stops_at(&self, lexemes: &[Lexeme], goal: Goal) -> Option<usize> {
         let mut sets: Vec<Vec<Item>> = Vec::with_capacity(lexemes.len());
         // The goals are the first alternatives.

@@ -46,7 +46,7 @@ pub use values::Values;
 
 /// Longest statement text that is parsed, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Most words and signs of a text: each becomes a node of up to a few hundred bytes.
+/// Most tokens of a text: each becomes a node of up to a few hundred bytes.
 const TOKENS_MAX: usize = 100_000;
 /// About what one of them weighs, parsed.
 const TOKEN_BYTES: usize = 200;
@@ -125,7 +125,7 @@ impl Query {
         self.0.to_string()
     }
 
-    /// The same, where it takes so many bytes at most; no more of it is printed.
+    /// As above, if it takes at most this many bytes. Printing stops at the limit.
     pub fn printed_within(&self, bytes_max: usize) -> Option<String> {
         struct Bounded(String, usize);
         impl std::fmt::Write for Bounded {
@@ -172,7 +172,8 @@ pub enum ExplainFormat {
     Json,
 }
 
-/// Parses a query string into its statements; an empty string or lone semicolons give none.
+/// Parses a query string into its statements. An empty string, or semicolons alone, give an empty
+/// list.
 ///
 /// # Errors
 /// 42601 for text PostgreSQL's grammar does not take (with position), 54001 for text too long or
@@ -268,7 +269,7 @@ impl From<ParserError> for Fault {
 }
 
 impl Fault {
-    /// As PostgreSQL would tell it, of words that begin at this position.
+    /// The error as PostgreSQL would report it, for words that begin at this position.
     fn told(self, sql: &str, goal: Goal, begins: u32) -> Refusal {
         match self {
             Self::Unread(ParserError::RecursionLimitExceeded) => Refusal::new(
@@ -281,8 +282,8 @@ impl Fault {
             Self::Refused(refusal)
                 if matches!(refusal.kind, RefusalKind::Syntax | RefusalKind::Unsupported) =>
             {
-                // The grammar is that of queries: a first word that begins none may begin another
-                // statement.
+                // The grammar covers queries. A first word that cannot begin a query may begin
+                // another kind of statement.
                 let is_other = |syntax: &Refusal| {
                     syntax.position == Some(begins) && session::is_command(sql, begins)
                 };
@@ -326,7 +327,7 @@ fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
 /// The parser over a client's words, with those that it does not read written out.
 fn parser_of(tokens: Vec<TokenWithSpan>) -> Result<Parser<'static>, Refusal> {
     let written = sets::write_out(collation::write_out(desugar::write_out(tokens)?));
-    // Once more: what is written out may be higher than the word for it.
+    // Checked again: the desugared form may be deeper than the original.
     limits::depth::check(&written)?;
     Ok(Parser::new(&PostgreSqlDialect {})
         .with_recursion_limit(DEPTH_MAX)

@@ -1,6 +1,7 @@
-//! `~`, `~~` and their kin bind as PostgreSQL's other operators do, `||` among them: tighter than
-//! comparisons, IN, LIKE and BETWEEN. The parser binds them as comparisons; as operators that it
-//! does not know, it binds them right.
+//! `~`, `~~` and similar operators bind like PostgreSQL's other operators, such as `||`: tighter
+//! than comparisons, IN, LIKE and BETWEEN. The parser gives them the precedence of comparisons. It
+//! gives the right precedence to operators that it does not know, so they are replaced by such
+//! operators while it parses.
 
 use std::ops::ControlFlow;
 
@@ -87,8 +88,8 @@ fn named(operator: &BinaryOperator) -> Option<&'static BinaryOperator> {
         .map(|(_, _, operator)| operator)
 }
 
-/// The operator by its own name again, within brackets where it is an operand: so that it is read
-/// back as it is.
+/// Restores the operator's name, in parentheses if it is an operand, so that it is read back
+/// unchanged.
 pub(super) fn show(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp {

@@ -5,7 +5,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::grammar;
 use crate::refusal::{Refusal, sqlstate};
 
-/// A parameter has no fields and is none: sqlparser reads `$1.$1` and `a.$1`.
+/// A parameter has no fields and is not a field, but sqlparser reads `$1.$1` and `a.$1`.
 pub(super) fn check(tokens: &[TokenWithSpan], sql: &str) -> Result<(), Refusal> {
     let is_word =
         |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);

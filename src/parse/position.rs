@@ -1,6 +1,5 @@
-//! Where things stand in the client's own text, in characters from 1, as PostgreSQL counts: the
-//! tokens are renumbered before they are parsed, so that every span of the tree carries its
-//! position as the column.
+//! Positions in the client's text, in characters from 1, as PostgreSQL counts. The tokens are
+//! renumbered before parsing, so that every span of the tree has its position as the column.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
@@ -45,7 +44,7 @@ pub(super) fn number(tokens: &mut [TokenWithSpan], sql: &str) {
 #[derive(Debug, Clone, Default)]
 pub struct Marks(Arc<[(u32, u32)]>);
 
-/// Where a query was written is no part of what it says.
+/// Positions are not part of a query's meaning.
 impl PartialEq for Marks {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -80,7 +79,7 @@ impl Marks {
         Self(tokens.iter().filter_map(mark).collect())
     }
 
-    /// Of the marks of this kind between two places, the one after so many others.
+    /// The mark of this kind with this index between two positions.
     fn nth(&self, kind: u32, (after, before): (u32, u32), nth: usize) -> Option<u32> {
         self.between(kind, after, before).nth(nth)
     }

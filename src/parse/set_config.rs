@@ -26,8 +26,8 @@ pub enum Given {
 }
 
 impl Query {
-    /// The call, where the query is nothing but one: `None` for all else, also for a name or a
-    /// scope that is not a constant.
+    /// The call, if the query is a single call; otherwise `None`, also if the name or the scope is
+    /// not a constant.
     pub fn configures(&self) -> Option<Configure> {
         let (expr, alias) = self.only_item().or_else(|| self.item_of_settings())?;
         let ast::Expr::Function(ast::Function {

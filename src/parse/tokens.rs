@@ -1,5 +1,5 @@
-//! Where PostgreSQL's words end elsewhere than sqlparser's: such a text is another statement to it,
-//! or none. Read as PostgreSQL reads it, or refused.
+//! Handles texts that PostgreSQL splits into tokens differently from sqlparser, and so would read
+//! as another statement or reject. They are read as PostgreSQL reads them, or refused.
 
 use sqlparser::ast::DollarQuotedString;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -17,8 +17,8 @@ use crate::refusal::{Refusal, RefusalKind, sqlstate};
 /// The tokens' columns are positions in the text, from 1.
 ///
 /// # Errors
-/// 42883 for operators that stand together without a space and are one operator to PostgreSQL;
-/// 42601 for a constant that is none to it, or another; 0A000 for a name with Unicode escapes.
+/// 42883 for adjacent operators that PostgreSQL reads as one operator; 42601 for a constant that
+/// PostgreSQL rejects or reads as another one; 0A000 for a name with Unicode escapes.
 pub(super) fn read(
     mut tokens: Vec<TokenWithSpan>,
     sql: &str,
@@ -52,15 +52,16 @@ pub(super) fn unread(error: &TokenizerError, sql: &str) -> Refusal {
     })
 }
 
-/// A refusal of [`read`], or what is no word to PostgreSQL either, in its own words.
+/// A refusal of [`read`], or PostgreSQL's message for a text that it cannot split into tokens
+/// either.
 pub(super) fn no_word(refusal: Refusal, sql: &str) -> Refusal {
     grammar::no_word(sql)
         .filter(|_| refusal.kind == RefusalKind::Syntax)
         .unwrap_or(refusal)
 }
 
-/// Each blank is a token of its own to the tokenizer, and none of them means anything more: the
-/// next pass would carry a megabyte of them along.
+/// The tokenizer makes one token per blank. Blanks have no further meaning, and the next pass would
+/// carry a megabyte of them along.
 fn drop_blanks(tokens: &mut Vec<TokenWithSpan>) {
     let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
     tokens.dedup_by(|next, token| is_blank(next) && is_blank(token));
@@ -85,7 +86,7 @@ fn check(token: &TokenWithSpan, text: &[char]) -> Result<(), Refusal> {
         }
         // sqlparser reads `1L`, and `0x1F` as a constant of bits.
         Token::Number(_, is_long) if *is_long || next.is_some_and(starts_name) => junk(),
-        // A name and an alias to PostgreSQL.
+        // PostgreSQL reads a name and an alias.
         Token::DoubleQuotedByteStringLiteral(_) => {
             refused("a space is wanted between a name and a quoted name")
         }
@@ -113,7 +114,7 @@ fn check(token: &TokenWithSpan, text: &[char]) -> Result<(), Refusal> {
     }
 }
 
-/// `\u+041` is none to PostgreSQL, and `\v` a letter or a tab, by its version.
+/// PostgreSQL rejects `\u+041`, and reads `\v` as a letter or a tab, depending on its version.
 fn escapes_otherwise(mut constant: &[char]) -> bool {
     while let Some(at) = constant.iter().position(|c| *c == '\\') {
         match &constant[at + 1..] {
@@ -125,7 +126,7 @@ fn escapes_otherwise(mut constant: &[char]) -> bool {
     false
 }
 
-/// `>=-` is one operator to sqlparser; to PostgreSQL, the minus is a sign of what follows.
+/// sqlparser reads `>=-` as one operator; in PostgreSQL the minus is the sign of the next operand.
 fn split(tokens: Vec<TokenWithSpan>, text: &[char]) -> Vec<TokenWithSpan> {
     let mut apart = Vec::with_capacity(tokens.len());
     for token in tokens {
@@ -262,7 +263,7 @@ fn check_operator(token: &TokenWithSpan, signs: usize) -> Result<(), Refusal> {
         Token::CustomBinaryOperator(operator) => {
             Err(refused(format!("the operator {operator} is not supported")))
         }
-        // `=` to sqlparser; to PostgreSQL, an operator that nobody has defined.
+        // sqlparser reads it as `=`; in PostgreSQL it is an undefined operator.
         Token::DoubleEq => Err(Refusal::new(
             sqlstate::UNDEFINED_FUNCTION,
             "operator does not exist: ==",

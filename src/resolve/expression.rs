@@ -281,7 +281,7 @@ impl Expressions<'_> {
         }
     }
 
-    /// Functions with a grammar of their own.
+    /// Functions with special syntax.
     fn resolve_grammar(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         use ast::Expr as E;
         match expr {
@@ -310,7 +310,7 @@ impl Expressions<'_> {
         }
     }
 
-    /// Functions of texts with a grammar of their own.
+    /// Functions of texts with special syntax.
     fn resolve_text_function(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         use ast::Expr as E;
         match expr {
@@ -578,7 +578,7 @@ impl Expressions<'_> {
     }
 }
 
-/// The last operand stands behind an operator of its own.
+/// The last operand follows its own prefix operator.
 fn ends_in_prefix(expr: &ast::Expr) -> bool {
     match expr {
         ast::Expr::UnaryOp { op, expr: _ } => {

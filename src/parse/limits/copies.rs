@@ -13,7 +13,7 @@ use crate::refusal::{Refusal, sqlstate};
 const READINGS_MAX: u64 = 100_000;
 
 /// # Errors
-/// 54001 if expressions would be read too often.
+/// 54001 if expressions would be evaluated too often.
 pub(in crate::parse) fn check(query: &ast::Query) -> Result<(), Refusal> {
     let mut readings = Readings {
         all: 0,

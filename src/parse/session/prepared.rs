@@ -20,7 +20,7 @@ pub struct Prepare {
     pub bytes: usize,
 }
 
-/// `EXECUTE name (values)`: each is a question of its own.
+/// `EXECUTE name (values)`: each execution is a separate query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execute {
     pub name: String,

@@ -44,7 +44,7 @@ impl<'a> Words<'a> {
         found
     }
 
-    /// Takes several words, all or none.
+    /// Takes several words, or leaves all of them.
     pub(super) fn keywords(&mut self, wanted: &[&str]) -> bool {
         let start = self.at;
         let found = wanted.iter().all(|word| self.keyword(word));
@@ -128,8 +128,8 @@ impl<'a> Words<'a> {
         token
     }
 
-    /// The tokens between a parenthesis that opens here and the one that closes it; `None` where
-    /// none opens.
+    /// The tokens between a parenthesis that opens here and its closing one; `None` if none opens
+    /// here.
     pub(super) fn parenthesized(&mut self) -> Result<Option<Vec<TokenWithSpan>>, Refusal> {
         if !self.token(&Token::LParen) {
             return Ok(None);

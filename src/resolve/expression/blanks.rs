@@ -42,8 +42,8 @@ pub(super) fn compared(operands: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
     operands.into_iter().map(|e| one(e).map(folded)).collect()
 }
 
-/// What is compared with the elements of an array: one of untyped constants is an array of `text`,
-/// beside which a `char` is a text.
+/// Operands of a comparison with the elements of an array. An array of untyped constants is an
+/// array of `text`, so a `char` is compared as a text.
 pub(super) fn beside_array(subject: Expr, elements: &[Expr]) -> Result<Expr, Refusal> {
     let is_text = elements
         .iter()

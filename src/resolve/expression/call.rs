@@ -1,4 +1,4 @@
-//! Calls: constants of the session, functions with types of their own, and the catalogue's
+//! Calls: constants of the session, functions with special typing rules, and the catalogue's
 //! overloads with their constant arguments checked.
 
 mod limits;
@@ -181,7 +181,7 @@ impl Expressions<'_> {
     /// A value as text.
     ///
     /// # Errors
-    /// 0A000 where the session's settings print such values in another way than those under which
+    /// 0A000 if the session's settings print such values differently from the settings under which
     /// private rows are read.
     pub(super) fn shown(&self, expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         match &expr.data_type {
@@ -228,7 +228,7 @@ impl Expressions<'_> {
             .collect()
     }
 
-    /// COALESCE and its kin.
+    /// COALESCE and similar functions.
     fn merged(
         &self,
         function: Function,
@@ -271,7 +271,7 @@ impl Expressions<'_> {
         Ok(folded(value.cast(to)))
     }
 
-    /// CURRENT_DATE and its kin, as constants of the statement.
+    /// CURRENT_DATE and similar functions, as constants of the statement.
     fn session_constant(&self, name: &str) -> Result<Expr, Refusal> {
         let now = self.constants.now;
         match name {

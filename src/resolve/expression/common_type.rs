@@ -10,7 +10,7 @@ use crate::refusal::{Refusal, sqlstate};
 /// A comparison, its operands brought to one type.
 ///
 /// # Errors
-/// 42883 and 0A000 where there is none, or it depends on the session's zone.
+/// 42883 and 0A000 if there is no such comparison, or it depends on the session's time zone.
 pub fn compare(
     constants: &Constants,
     function: Function,
@@ -42,7 +42,7 @@ pub(super) fn of_all(values: &[Expr]) -> Option<Type> {
     })
 }
 
-/// Brings all to their common type. Integers of unlike width are cast too: widening cannot fail.
+/// Casts all to their common type. Integers of different width are cast too: widening cannot fail.
 pub(super) fn unify(exprs: Vec<Expr>, place: &str) -> Result<Vec<Expr>, Refusal> {
     let mut common = unknown();
     for expr in &exprs {

@@ -1,5 +1,5 @@
-//! Constant patterns, checked before PostgreSQL sees them: it compiles a pattern at the first row
-//! that meets it, so that an error would tell that there is one.
+//! Checks constant patterns before PostgreSQL sees them. PostgreSQL compiles a pattern at the first
+//! row that reaches it, so an error would reveal that such a row exists.
 
 use std::collections::BTreeSet;
 
@@ -115,8 +115,8 @@ pub fn regex_arcs(pattern: &str) -> u64 {
         .saturating_mul(skipped + 1)
 }
 
-/// Characters that an attempt to match at one place reads before it fails, at most; `None` where
-/// that is the rest of the text.
+/// Most characters that a failing attempt to match at one position reads; `None` if it may read the
+/// rest of the text.
 pub fn regex_reach(pattern: &str) -> Option<u64> {
     // To the end of the text it matches whatever is there.
     let pattern = pattern
@@ -125,7 +125,7 @@ pub fn regex_reach(pattern: &str) -> Option<u64> {
         .unwrap_or(pattern);
     let (size, _) = size(pattern)?;
     let is_one_way = !pattern.contains('|');
-    // Where the first place is the only one, or does not match, none does.
+    // If the first position is the only candidate, or does not match, no other does.
     let is_decided_at_once = is_one_way
         && ["^", ".*", "(.*"]
             .iter()
@@ -262,7 +262,7 @@ pub fn similar(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
 pub fn regex_of_similar(pattern: &str) -> Result<String, Refusal> {
     let (mut written, mut in_brackets, mut rest) = (String::new(), false, pattern.chars());
     while let Some(c) = rest.next() {
-        // For PostgreSQL's versions the brackets end at unlike places.
+        // Versions of PostgreSQL end the bracket expression at different places.
         let is_first = written.ends_with('[') || written.ends_with("[^");
         if in_brackets && (c == '[' || (c == ']' && is_first)) {
             return Err(Refusal::unsupported(format!(
@@ -271,8 +271,8 @@ pub fn regex_of_similar(pattern: &str) -> Result<String, Refusal> {
             .hint("Use a regular expression with ~."));
         }
         match c {
-            // In brackets a backslash is read in more than one way; before a letter or a quote it
-            // means something of its own.
+            // In brackets a backslash is ambiguous; before a letter or a quote it has a special
+            // meaning.
             '\\' => match rest.next() {
                 Some(escaped)
                     if !in_brackets && escaped.is_ascii_punctuation() && escaped != '"' =>
@@ -315,7 +315,7 @@ struct Reader {
     /// The part just read holds a quantifier: one on top of it would make the finding of groups
     /// slow.
     repeats: bool,
-    /// Characters that are told from all others.
+    /// Characters that are distinguished from all others.
     alone: BTreeSet<char>,
 }
 

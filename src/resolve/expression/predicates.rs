@@ -1,5 +1,4 @@
-//! Expressions with a grammar of their own: comparisons of values and rows, lists, patterns and
-//! CASE.
+//! Expressions with special syntax: comparisons of values and rows, lists, patterns and CASE.
 
 mod array_text;
 
@@ -141,8 +140,8 @@ impl Expressions<'_> {
         compare(self.constants, function, left, right, symbol)
     }
 
-    /// A date or timestamp beside a timestamptz: in a session of UTC both mean the same instants,
-    /// so that a constant is read as the other side's type.
+    /// A date or timestamp compared with a timestamptz: in a session with TimeZone UTC both mean
+    /// the same instants, so a constant is read as the type of the other side.
     fn of_one_zone(&self, left: Expr, right: Expr, symbol: &str) -> Result<(Expr, Expr), Refusal> {
         let is_local = |e: &Expr| matches!(e.data_type, Type::Date | Type::Timestamp);
         let is_zoned = |e: &Expr| e.data_type == Type::Timestamptz;
@@ -256,8 +255,8 @@ impl Expressions<'_> {
         self.listed(function, subject, items, negated)
     }
 
-    /// Several constants are brought to one type with what is compared: beside a real to real, and
-    /// not to the float8 that one alone would be compared in.
+    /// Several constants get a common type with the subject. With a real subject that is real, not
+    /// float8 as for a single constant.
     fn beside_real(&self, items: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
         let is_constant = |item: &Expr| item.columns().is_empty() && item.relations().is_empty();
         let is_real = |of: &Type| {
@@ -310,7 +309,7 @@ impl Expressions<'_> {
         ))
     }
 
-    /// `x = ANY (ARRAY[…])` and its kin, over a constant array.
+    /// `x = ANY (ARRAY[…])` and similar forms, over a constant array.
     pub(super) fn any_of(
         &self,
         left: &ast::Expr,
@@ -516,7 +515,7 @@ impl Expressions<'_> {
         }
         self.constants
             .require_one_zone(results.iter().map(|e| &e.data_type), "CASE")?;
-        // In PostgreSQL the type of what stands behind ELSE comes first.
+        // In PostgreSQL the type of the ELSE branch comes first.
         results.rotate_right(usize::from(has_otherwise));
         let mut results = unify(results, "CASE")?;
         results.rotate_left(usize::from(has_otherwise));

@@ -115,8 +115,8 @@ fn specified<'s>(
 /// A frame in our own tree; `None` for the default one written out.
 ///
 /// # Errors
-/// 42P20 for a frame that is none in PostgreSQL, 0A000 for offsets that are no small constants or
-/// that a type cannot be measured with.
+/// 42P20 for a frame that PostgreSQL rejects; 0A000 for offsets that are not small constants or do
+/// not fit the type of the order.
 pub fn framed(
     frame: &ast::WindowFrame,
     order: &[Order],
@@ -172,8 +172,8 @@ pub fn framed(
     Ok((!is_default).then_some(frame))
 }
 
-/// The frame of FIRST_VALUE, LAST_VALUE or NTH_VALUE: one whose rows have an order that nothing
-/// leaves open.
+/// The frame of FIRST_VALUE, LAST_VALUE or NTH_VALUE: the order of its rows must be fully
+/// determined.
 ///
 /// # Errors
 /// 0A000 where rows that tie would all be first or last.

@@ -1,5 +1,5 @@
-//! Constants of date functions: fields, time zones and formats that PostgreSQL surely knows. It
-//! looks them up at the first row, so that an error would tell that there is one.
+//! Constants of date functions: fields, time zones and formats that PostgreSQL certainly knows. It
+//! looks them up at the first row, so an error would reveal that a row exists.
 
 use crate::catalog::Type;
 use crate::ir::functions::Function;
