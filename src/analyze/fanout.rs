@@ -1,7 +1,7 @@
 //! Fan-out: public rows that a private row is paired with. The time that a pair takes is multiplied
 //! by their number.
 
-use super::join_matches::{Schema, found_several_times};
+use super::join_matches::{Found, Schema, found};
 use crate::ir::{ColumnId, ConstantId, Expr, Relation, TableId};
 
 /// Public rows of a join, or of EXISTS, of which a private row may meet several.
@@ -30,19 +30,41 @@ impl FanOut {
     ///
     /// # Requires
     /// The conditions read these two sides alone.
-    pub(super) fn of(schema: Schema<'_>, side: &Relation, conditions: &[Expr]) -> Option<Self> {
-        let several = found_several_times(schema, side, &[], conditions);
-        if several.is_empty() {
-            return None;
-        }
+    pub(super) fn of_join(
+        schema: Schema<'_>,
+        side: &Relation,
+        conditions: &[Expr],
+    ) -> Option<Self> {
+        Self::several(&found(schema, side, &[], conditions)).found()
+    }
+
+    /// The same of a subquery, which PostgreSQL may compute anew for each row around it. So groups
+    /// that a key finds count with all rows that they are made of.
+    pub(super) fn of_subquery(
+        schema: Schema<'_>,
+        side: &Relation,
+        conditions: &[Expr],
+    ) -> Option<Self> {
+        let found = found(schema, side, &[], conditions);
+        let mut met = Self::several(&found);
+        found.groups.iter().for_each(|group| met.add(group, &[]));
+        met.found()
+    }
+
+    fn several(found: &Found<'_>) -> Self {
         let mut met = Self {
             tables: Vec::new(),
             constants: Vec::new(),
         };
-        for found in several {
-            met.add(found.relation, &found.fixed);
+        for several in &found.several {
+            met.add(several.relation, &several.fixed);
         }
-        Some(met)
+        met
+    }
+
+    fn found(self) -> Option<Self> {
+        let is_empty = self.tables.is_empty() && self.constants.is_empty();
+        (!is_empty).then_some(self)
     }
 
     fn add(&mut self, relation: &Relation, fixed: &[ColumnId]) {

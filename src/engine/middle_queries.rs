@@ -84,7 +84,7 @@ impl<'a> MiddleQueries<'a> {
                 .and_then(|columns| columns.first())
                 .map_or(1, |values| values.len() as u64)
         };
-        self.engine.check_pairs(plan, rows).await?;
+        self.engine.check_pairs(&self.requester, plan, rows).await?;
         Ok(constants)
     }
 

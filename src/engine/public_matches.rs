@@ -9,9 +9,13 @@ use crate::error::Error;
 use crate::ir::MiddleId;
 use crate::refusal::{Refusal, sqlstate};
 use crate::rewrite::ReleasePlan;
+use crate::shadow::{Requester, ShadowError};
 
 /// The most nanoseconds that one row may take with the public rows that it meets.
 const PAIRS_NANOSECONDS_MAX: u64 = 5_000_000_000;
+
+/// Rows that a table which was not copied into the shadow counts as, at least.
+const UNCOPIED_ROWS: u64 = 1_000_000;
 
 /// The most equal rows of tables by columns, as they were counted in the shadow's copies.
 #[derive(Debug, Default)]
@@ -29,6 +33,7 @@ impl Engine {
     /// 54001 for more than five seconds.
     pub(super) async fn check_pairs(
         &self,
+        requester: &Requester,
         plan: &ReleasePlan,
         middle: impl Fn(MiddleId) -> u64,
     ) -> Result<(), Error> {
@@ -47,7 +52,7 @@ impl Engine {
         }
         let mut nanoseconds = others;
         for met in met() {
-            nanoseconds = times(nanoseconds, self.most_met(met).await?);
+            nanoseconds = times(nanoseconds, self.most_met(requester, met).await?);
         }
         if nanoseconds <= PAIRS_NANOSECONDS_MAX {
             return Ok(());
@@ -67,13 +72,14 @@ impl Engine {
 
     /// All rows of the table.
     fn all_rows_of(&self, met: &MetTable) -> u64 {
+        let too_many = self.policy.limits.mirror_rows.max(UNCOPIED_ROWS);
         self.mirrored
             .get(&met.table)
-            .map_or(1, |rows| rows.unwrap_or(self.policy.limits.mirror_rows))
+            .map_or(1, |rows| rows.unwrap_or(too_many))
     }
 
     /// The most rows that agree in the columns. Counted once, since the copies stay as they are.
-    async fn most_met(&self, met: &MetTable) -> Result<u64, Error> {
+    async fn most_met(&self, requester: &Requester, met: &MetTable) -> Result<u64, Error> {
         let is_copied = matches!(self.mirrored.get(&met.table), Some(Some(_)));
         if met.columns.is_empty() || !is_copied {
             return Ok(self.all_rows_of(met));
@@ -91,11 +97,16 @@ impl Engine {
             .iter()
             .map(|at| table.columns[*at].name.as_str())
             .collect();
-        let rows = self
+        let counted = self
             .shadow
-            .most_equal_rows(&table.schema, &table.name, &columns)
-            .await
-            .map_err(shadow_error)?;
+            .most_equal_rows(requester, &table.schema, &table.name, &columns)
+            .await;
+        let rows = match counted {
+            Ok(rows) => rows,
+            // Too much for the shadow's limits, now as later.
+            Err(ShadowError::Refusal(_)) => self.all_rows_of(met),
+            Err(error) => return Err(shadow_error(error)),
+        };
         self.public_matches
             .0
             .lock()

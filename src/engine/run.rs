@@ -144,6 +144,10 @@ impl Engine {
             .map(|(_, question)| *question)
             .collect();
         let claimed: Vec<[u8; 32]> = questions.iter().map(|question| question.digest).collect();
+        // Before the charge, also where nothing is recalled. Rows of middle queries come later.
+        for release in part.releases() {
+            self.check_pairs(requester, release, |_| 1).await?;
+        }
         let slot = self.slot_or_cancel(requester, pace).await?;
         let snapshot = self.open_snapshot(requester, &part, pace).await?;
         let Some(charge) = self

@@ -2,17 +2,17 @@
 
 use tokio_postgres::SimpleQueryMessage;
 
-use super::{Shadow, ShadowError, pool, role, settings};
+use super::{Requester, Shadow, ShadowError, pool, role, settings};
 use crate::postgres::{identifier, qualified};
 
 impl Shadow {
-    /// The most rows of a copied table that have equal values, none NULL, in these columns. Rows
-    /// that a longer statement would be needed for are an error.
+    /// The most rows of a copied table that have equal values, none NULL, in these columns.
     ///
     /// # Errors
-    /// What PostgreSQL says; the shadow is gone.
+    /// What PostgreSQL says, as where its limits are too narrow for the count; the shadow is gone.
     pub async fn most_equal_rows(
         &self,
+        requester: &Requester,
         schema: &str,
         table: &str,
         columns: &[&str],
@@ -30,6 +30,7 @@ impl Shadow {
             columns.join(", "),
         );
         let preamble = settings::canonical(self.statement_timeout);
+        let _share = self.shares.take(&requester.role).await;
         let mut attempts = pool::Attempts::default();
         loop {
             let lease = self.pool.lease(role::ROLE, &preamble).await?;

@@ -171,7 +171,7 @@ impl Labels<'_> {
     fn fan_out(&mut self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
         let unique = at_most_one(self.schema(), public, &[], conditions);
         self.fan_outs
-            .extend(FanOut::of(self.schema(), public, conditions));
+            .extend(FanOut::of_join(self.schema(), public, conditions));
         let rows_per_unit = if unique {
             lineage.rows_per_unit
         } else {

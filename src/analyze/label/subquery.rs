@@ -68,9 +68,11 @@ impl Labels<'_> {
         );
         let outside = std::mem::take(&mut self.is_crossed);
         let (relation, inner) = self.label(relation, &[])?;
-        if let (Label::Private(_), Label::Public) = (around.0, &inner) {
+        // Also within a public relation: private rows may meet its rows, each of which is looked
+        // up here.
+        if let Label::Public = &inner {
             self.fan_outs
-                .extend(FanOut::of(self.schema(), &relation, &conditions));
+                .extend(FanOut::of_subquery(self.schema(), &relation, &conditions));
         }
         let (joint, equality) = self.tied(around.0, inner.clone(), &conditions)?;
         let conditions: Vec<Expr> = conditions

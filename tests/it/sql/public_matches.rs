@@ -1,5 +1,7 @@
 //! Public rows that a private row finds by an equality: how many share a value bounds the time.
 
+use pgveil::policy::Reuse;
+
 use crate::fixture::Veil;
 
 /// Towns of many stops and of few: one district has all the stops of the crowd.
@@ -65,10 +67,32 @@ async fn equal_public_rows_are_weighed_by_their_largest_number() {
                 s.district = r.district JOIN city.lines l ON l.line = s.line \
                 WHERE {EXPENSIVE} GROUP BY l.kind"
         ),
+        // PostgreSQL tries the other condition first, where the equality takes longer.
+        format!(
+            "SELECT count(*) FROM city.riders r WHERE r.id < 0 OR EXISTS (SELECT 1 FROM \
+                city.spread s WHERE s.district = abs(abs(r.district + 0 + 0)) AND {EXPENSIVE})"
+        ),
+        // Public rows that public rows meet, for each private row.
+        "SELECT count(*) FROM city.riders r WHERE r.id < 0 OR EXISTS (SELECT 1 FROM city.crowd s \
+            WHERE s.district = r.district AND EXISTS (SELECT 1 FROM city.spread t WHERE \
+            length(lower(s.label)) > t.line + 100))"
+            .into(),
+        // Groups that are made anew for each private row.
+        "SELECT count(*) FROM city.riders r WHERE r.id < 0 OR EXISTS (SELECT 1 FROM city.crowd s \
+            WHERE s.district = r.district GROUP BY s.district HAVING \
+            max(regexp_count(s.label, '[a-h]')) > 5)"
+            .into(),
     ];
-    for sql in &refused {
+    let mut bought = Veil::requester();
+    bought.session_settings.reuse = Reuse::Off;
+    for (at, sql) in refused.iter().enumerate() {
+        let requester = if at == 0 {
+            bought.clone()
+        } else {
+            Veil::requester()
+        };
         let refusal = veil
-            .ask(sql)
+            .ask_as(&requester, sql)
             .await
             .map(|_| sql)
             .expect_err("is refused")
