@@ -72,15 +72,7 @@ pub(super) fn found<'a>(
     // Columns that equal other columns, with nothing computed.
     let mut bare: Vec<ColumnId> = Vec::new();
     let own = side.made_at_any_depth();
-    let mut within = Within {
-        schema,
-        pieces: Vec::new(),
-        told: Vec::new(),
-    };
-    within.take_apart(side);
-    conditions
-        .iter()
-        .for_each(|condition| within.equate(condition));
+    let mut within = Within::of(schema, side, conditions);
     // Units have one type and a deterministic collation.
     let mut fixed: Vec<(ColumnId, Equality)> =
         units.iter().map(|id| (*id, Equality::Exact)).collect();
@@ -227,6 +219,19 @@ struct Within<'a> {
 }
 
 impl<'a> Within<'a> {
+    fn of(schema: Schema<'a>, side: &'a Relation, conditions: &[Expr]) -> Self {
+        let mut within = Self {
+            schema,
+            pieces: Vec::new(),
+            told: Vec::new(),
+        };
+        within.take_apart(side);
+        for condition in conditions {
+            within.equate(condition);
+        }
+        within
+    }
+
     fn take_apart(&mut self, relation: &'a Relation) {
         match relation {
             Relation::Scan(_)
