@@ -1,8 +1,8 @@
 //! Fan-out: public rows that a private row is paired with. The time that a pair takes is multiplied
 //! by their number.
 
-use super::join_matches::{Found, Schema, found};
-use crate::ir::{ColumnId, ConstantId, Expr, Relation, TableId};
+use super::join_matches::Found;
+use crate::ir::{ColumnId, ConstantId, Relation, TableId};
 
 /// Public rows of a join, or of EXISTS, of which a private row may meet several.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,23 +30,14 @@ impl FanOut {
     ///
     /// # Requires
     /// The conditions read these two sides alone.
-    pub(super) fn of_join(
-        schema: Schema<'_>,
-        side: &Relation,
-        conditions: &[Expr],
-    ) -> Option<Self> {
-        Self::several(&found(schema, side, &[], conditions)).found()
+    pub(super) fn of_join(found: &Found<'_>) -> Option<Self> {
+        Self::several(found).found()
     }
 
     /// The same of a subquery, which PostgreSQL may compute anew for each row around it. So groups
     /// that a key finds count with all rows that they are made of.
-    pub(super) fn of_subquery(
-        schema: Schema<'_>,
-        side: &Relation,
-        conditions: &[Expr],
-    ) -> Option<Self> {
-        let found = found(schema, side, &[], conditions);
-        let mut met = Self::several(&found);
+    pub(super) fn of_subquery(found: &Found<'_>) -> Option<Self> {
+        let mut met = Self::several(found);
         found.groups.iter().for_each(|group| met.add(group, &[]));
         met.found()
     }

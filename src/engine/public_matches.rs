@@ -84,11 +84,11 @@ impl Engine {
         if met.columns.is_empty() || !is_copied {
             return Ok(self.all_rows_of(met));
         }
-        let known = |matches: &PublicMatches| {
-            let counts = matches.0.lock().unwrap_or_else(PoisonError::into_inner);
-            counts.get(met).copied()
+        let counts = || {
+            let counts = self.public_matches.0.lock();
+            counts.unwrap_or_else(PoisonError::into_inner)
         };
-        if let Some(rows) = known(&self.public_matches) {
+        if let Some(rows) = counts().get(met).copied() {
             return Ok(rows);
         }
         let table = &self.policy.tables[met.table.0];
@@ -107,11 +107,7 @@ impl Engine {
             Err(ShadowError::Refusal(_)) => self.all_rows_of(met),
             Err(error) => return Err(shadow_error(error)),
         };
-        self.public_matches
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(met.clone(), rows);
+        counts().insert(met.clone(), rows);
         Ok(rows)
     }
 }

@@ -47,7 +47,12 @@ impl<'a> Emission<'a> {
 
     /// What the statement may take for one row.
     pub fn row_cost(&self, statement: &ast::Query) -> RowCost {
-        row_cost::of(statement, &self.bounded.borrow())
+        let bounded = self.bounded.borrow();
+        if self.release.fan_outs.is_empty() {
+            row_cost::of(statement, &bounded)
+        } else {
+            row_cost::of_pairs(statement, &bounded)
+        }
     }
 
     pub fn flat(&self) -> Result<Flat, Refusal> {

@@ -3,7 +3,7 @@
 use super::{Label, Labels, Lineage, ROWS_MAX};
 use crate::analyze::bounded_rows::bounded;
 use crate::analyze::fanout::FanOut;
-use crate::analyze::join_matches::{at_most_one, with_common};
+use crate::analyze::join_matches::{at_most_one, found, with_common};
 use crate::analyze::join_order::of_sides;
 use crate::catalog::Type;
 use crate::ir::functions::Function;
@@ -169,9 +169,9 @@ impl Labels<'_> {
     /// Private rows joined with public ones. Where the public side is unique on the join columns
     /// each row finds at most one; else the policy's limit chooses the clip.
     fn fan_out(&mut self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
-        let unique = at_most_one(self.schema(), public, &[], conditions);
-        self.fan_outs
-            .extend(FanOut::of_join(self.schema(), public, conditions));
+        let found = found(self.schema(), public, &[], conditions);
+        let unique = found.several.is_empty();
+        self.fan_outs.extend(FanOut::of_join(&found));
         let rows_per_unit = if unique {
             lineage.rows_per_unit
         } else {

@@ -4,7 +4,7 @@ use super::join::merge;
 use super::{Label, Labels};
 use crate::analyze::bounded_rows::{Bounded, bounded};
 use crate::analyze::fanout::FanOut;
-use crate::analyze::join_matches::{at_most_one, with_common};
+use crate::analyze::join_matches::{at_most_one, found, with_common};
 use crate::ir::{Expr, JoinKind, Node, Relation};
 use crate::refusal::Refusal;
 
@@ -71,8 +71,12 @@ impl Labels<'_> {
         // Also within a public relation: private rows may meet its rows, each of which is looked
         // up here.
         if let Label::Public = &inner {
-            self.fan_outs
-                .extend(FanOut::of_subquery(self.schema(), &relation, &conditions));
+            self.fan_outs.extend(FanOut::of_subquery(&found(
+                self.schema(),
+                &relation,
+                &[],
+                &conditions,
+            )));
         }
         let (joint, equality) = self.tied(around.0, inner.clone(), &conditions)?;
         let conditions: Vec<Expr> = conditions

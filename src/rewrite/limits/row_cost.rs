@@ -44,7 +44,8 @@ const LENGTH_MAX: u64 = TEXT_MAX as u64;
 pub(in crate::rewrite) struct RowCost {
     pub row: u64,
     pub unit: u64,
-    /// For one row and each public row that it meets, with all joined rows of its unit.
+    /// For one row and each public row that it meets, with all joined rows of its unit; 0 where no
+    /// row may meet several.
     pub pair: u64,
 }
 
@@ -84,11 +85,18 @@ impl RowCost {
 /// at most so many, also what all of these take.
 pub(in crate::rewrite) fn of(statement: &ast::Query, bounded: &HashMap<String, u64>) -> RowCost {
     let (row, unit) = tallied(statement, bounded, 1);
+    RowCost { row, unit, pair: 0 }
+}
+
+/// The same where a private row may meet public rows: also what each of these pairs takes.
+pub(in crate::rewrite) fn of_pairs(
+    statement: &ast::Query,
+    bounded: &HashMap<String, u64>,
+) -> RowCost {
     let (_, paired) = tallied(statement, bounded, PAIRS_TALLIED);
     RowCost {
-        row,
-        unit,
         pair: paired.div_ceil(PAIRS_TALLIED),
+        ..of(statement, bounded)
     }
 }
 
