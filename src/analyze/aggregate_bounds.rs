@@ -1,6 +1,7 @@
 //! What bounds an aggregate: the range of its argument, whether it may be NULL, and for distinct
 //! values how many a unit adds.
 
+use super::cardinality::GroupedRows;
 use super::interval::Interval;
 use super::keys::{KeyRule, Keys};
 use super::nullability::Nullability;
@@ -19,6 +20,7 @@ pub struct Bounds<'a> {
     pub ranges: Ranges<'a>,
     pub nullability: Nullability<'a>,
     pub lineage: &'a Lineage,
+    pub grouped_rows: &'a GroupedRows<'a>,
     /// Rules values that are counted or chosen as if they were keys.
     pub ruled: &'a Keys<'a>,
     pub keys: &'a [(Expr, KeyRule)],
@@ -183,6 +185,7 @@ impl Bounds<'_> {
             };
         }
         let rows = self.lineage.rows_per_unit.max(1);
+        let rows = rows.min(self.grouped_rows.combinations(all));
         Ok(known.map_or(rows, |known| known.min(rows)))
     }
 

@@ -186,7 +186,7 @@ impl Through {
 
 /// Whether equal values of the type have one spelling, so that every function gives them one
 /// result.
-fn is_one_spelling(data_type: &Type) -> bool {
+pub(super) fn is_one_spelling(data_type: &Type) -> bool {
     match data_type {
         Type::Bool
         | Type::Int2

@@ -16,7 +16,7 @@ use crate::policy::{KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
 use column_filter::ColumnFilter;
 use key_combinations::{Axis, KeyCombinations, axes};
-use listed_values::constant_branches;
+pub(super) use listed_values::constant_branches;
 pub use listed_values::values_between;
 
 /// How the values of a group key become known.

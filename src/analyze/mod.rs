@@ -3,6 +3,7 @@
 
 mod aggregate_bounds;
 mod bounded_rows;
+mod cardinality;
 mod collation;
 mod expression_size;
 mod fanout;
@@ -20,6 +21,7 @@ mod range;
 mod release;
 mod row_facts;
 
+pub use cardinality::UnitGroups;
 pub use fanout::{FanOut, MetTable};
 pub use keys::key_combinations::{Axis, KeyCombinations, axes};
 pub use keys::{KeyRule, grouped, values_between};
@@ -83,9 +85,8 @@ pub struct AnalyzedRelease {
     /// At most one row for each unit, without a clip: the unit is the whole primary key of the one
     /// table that is read, or the rows were grouped by the unit alone.
     pub one_row_per_unit: bool,
-    /// At most one row of a unit in each group, by a unique key. It chooses a clip and replaces
-    /// none.
-    pub one_row_per_group: bool,
+    /// How one unit's rows are grouped, for each grouping set.
+    pub unit_groups: Vec<UnitGroups>,
     /// The most rows of a unit in all groups together, by a unique key over listed values. A clip
     /// for this many rows cuts nothing, and is left out.
     pub cells: Option<u64>,

@@ -1,16 +1,17 @@
 //! One release: labels, key rules, bounded aggregates, and what is proved of its rows.
 
+use super::cardinality::{Cardinalities, GroupedRows};
 use super::interval::Interval;
 use super::keys;
 use super::label::Labels;
 use super::range::Ranges;
 use super::row_facts::{
-    self, always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended,
-    scanned_tables, told_by_unit,
+    self, always_true, computed_columns, grouped_by_unit, null_extended, scanned_tables,
+    told_by_unit,
 };
 use super::{
     AnalyzedRelease, BoundedAggregate, FanOut, KeyCombinations, KeyRule, Label, Lineage,
-    PlanningEffort, aggregate_bounds, inline, only_scan, public_outer_join, unit_of,
+    PlanningEffort, UnitGroups, aggregate_bounds, inline, only_scan, public_outer_join, unit_of,
 };
 use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Relation, Release, Scan};
 use crate::policy::{Policy, SessionSettings};
@@ -32,10 +33,10 @@ pub(super) fn analyze_release(
     let release = over_matches.as_ref().unwrap_or(release);
     let LabelledRows {
         input,
-        lineage,
+        mut lineage,
         opaque,
         fan_outs,
-    } = labelled(release, policy, session_settings, columns)?;
+    } = labelled(release, policy, columns)?;
     let computed = computed_columns(&input);
     let null_extended = null_extended(&input, false);
 
@@ -57,7 +58,16 @@ pub(super) fn analyze_release(
         effort,
     };
     let (keys, tuples) = rule_keys(&ruled, release, &input, keeps_public_rows)?;
+    let cardinalities = Cardinalities::new(policy, columns, &opaque);
+    let grouped_rows = GroupedRows::new(cardinalities, &input, &keys, &tuples);
+    // A bound on rows chooses the clip, so a narrower one is as sound.
+    let asked = session_settings.rows_per_unit.map_or(u64::MAX, u64::from);
+    lineage.rows_per_unit = lineage
+        .rows_per_unit
+        .min(grouped_rows.rows_per_unit())
+        .min(asked);
     let facts = RowFacts {
+        grouped_rows: &grouped_rows,
         release,
         input: &input,
         lineage: &lineage,
@@ -66,7 +76,7 @@ pub(super) fn analyze_release(
     };
     let aggregates = facts.bounded_aggregates(&opaque)?;
     let one_row_per_unit = facts.has_one_row_per_unit();
-    let one_row_per_group = one_row_per_unit || facts.has_one_row_per_group();
+    let unit_groups = facts.unit_groups();
     let (cells, one_group_per_unit) = (facts.cells(), facts.has_one_group_per_unit());
     Ok(AnalyzedRelease {
         tables: scanned_tables(&input),
@@ -78,7 +88,7 @@ pub(super) fn analyze_release(
         key_texts: release.keys.iter().map(|k| k.text.clone()).collect(),
         aggregates,
         one_row_per_unit,
-        one_row_per_group,
+        unit_groups,
         cells,
         one_group_per_unit,
         computed,
@@ -98,7 +108,6 @@ struct LabelledRows {
 fn labelled(
     release: &Release,
     policy: &Policy,
-    session_settings: &SessionSettings,
     columns: &mut Vec<ColumnInfo>,
 ) -> Result<LabelledRows, Refusal> {
     let mut labels = Labels {
@@ -111,18 +120,12 @@ fn labelled(
         is_crossed: false,
     };
     let (input, label) = labels.label(release.input.clone(), &[])?;
-    let Label::Private(mut lineage) = label else {
+    let Label::Private(lineage) = label else {
         return Err(Refusal::new(
             sqlstate::INTERNAL_ERROR,
             "a release without a private table",
         ));
     };
-    // A bound on rows chooses the clip, so a narrower one is as sound.
-    lineage.rows_per_unit = session_settings
-        .rows_per_unit
-        .map_or(lineage.rows_per_unit, |most| {
-            lineage.rows_per_unit.min(most.into())
-        });
     Ok(LabelledRows {
         input,
         lineage,
@@ -165,6 +168,7 @@ struct RowFacts<'a> {
     lineage: &'a Lineage,
     ruled: &'a keys::Keys<'a>,
     keys: &'a [(Expr, KeyRule)],
+    grouped_rows: &'a GroupedRows<'a>,
 }
 
 impl RowFacts<'_> {
@@ -204,6 +208,7 @@ impl RowFacts<'_> {
                     null_extended,
                 },
                 lineage: self.lineage,
+                grouped_rows: self.grouped_rows,
                 ruled: self.ruled,
                 keys: self.keys,
             };
@@ -223,20 +228,18 @@ impl RowFacts<'_> {
         only_scan(self.input).is_some_and(is_key) || grouped_by_unit(self.input, self.lineage)
     }
 
-    /// In every grouping set, the unit and the keys together contain a unique key.
-    fn has_one_row_per_group(&self) -> bool {
-        let is_unique = |set: &Vec<usize>| {
-            let is_key = |id| {
-                set.iter()
-                    .any(|at| self.keys[*at].0.as_column() == Some(id))
-            };
-            holds_unique_key(self.input, self.ruled.policy, |id| {
-                self.lineage.units.contains(&id) || is_key(id)
-            })
-        };
+    /// How one unit's rows are grouped by the keys of each grouping set.
+    fn unit_groups(&self) -> Vec<UnitGroups> {
+        let rows_per_unit = self.lineage.rows_per_unit;
         keys::grouped(&self.release.sets, self.keys.len())
             .iter()
-            .all(is_unique)
+            .map(|set| self.grouped_rows.grouped_by(set))
+            .map(|of_unit| UnitGroups {
+                groups: of_unit.groups.min(rows_per_unit),
+                rows: of_unit.rows.min(rows_per_unit),
+                is_keyed: of_unit.is_keyed,
+            })
+            .collect()
     }
 
     /// How many groups one unit's rows can be in; see [`AnalyzedRelease::cells`].

@@ -142,34 +142,6 @@ pub(super) fn scanned_tables(relation: &Relation) -> Vec<TableId> {
     own.into_iter().chain(below).collect()
 }
 
-/// Whether one private table is read, and `holds` names all columns of one of its unique keys.
-///
-/// # Guarantee
-/// Where it returns true, the relation has at most one row for each combination of the named
-/// columns.
-///
-/// # Requires
-/// The catalog's unique keys hold in the snapshot that is read: its fingerprint is compared there.
-pub(super) fn holds_unique_key(
-    input: &Relation,
-    policy: &Policy,
-    holds: impl Fn(ColumnId) -> bool,
-) -> bool {
-    let Some(scan) = only_scan(input) else {
-        return false;
-    };
-    let table = &policy.tables[scan.table.0];
-    if !matches!(table.protection, Protection::Private(_)) {
-        return false;
-    }
-    table.unique_keys.iter().any(|key| {
-        key.tells_apart(|name| {
-            let at = table.columns.iter().position(|c| c.name == name)?;
-            holds(scan.columns[at]).then_some(Equality::Own)
-        })
-    })
-}
-
 /// Most rows of one unit in all listed groups together: the number of combinations of a unique
 /// key's listed values. `None` where no key proves a bound.
 ///

@@ -12,7 +12,7 @@ pub use facts::{Facts, Summed, facts};
 use super::vector::coordinates::{Coordinate, Mask, PRESENCE};
 use super::vector::standard_deviation::product_step;
 use super::{Price, ReleasePlan, decimal};
-use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
+use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, UnitGroups};
 use crate::ir::{ColumnId, End, Expr, JoinKind, Node, Relation, Window};
 use crate::mechanism::{Calibrated, Mechanism};
 use crate::policy::Policy;
@@ -89,20 +89,32 @@ fn keys(release: &AnalyzedRelease, unit: &str) -> Vec<String> {
 fn rows(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> String {
     let within_clip = plan.price().is_some_and(|price| price.within_clip);
     let rows_per_unit = release.lineage.rows_per_unit;
-    match (release.one_row_per_unit, release.one_row_per_group) {
-        (true, _) if crate::analyze::only_scan(&release.input).is_some() => {
+    if release.one_row_per_unit {
+        return if crate::analyze::only_scan(&release.input).is_some() {
             format!("  Rows: one per {unit} (primary key); one pass")
-        }
-        (true, _) => format!("  Rows: one per {unit} (grouped by it); one pass"),
-        (false, _) if within_clip => {
-            format!("  Rows: one per {unit} in a group (unique key over listed values); one pass")
-        }
-        (false, true) => format!(
-            "  Rows: at most {rows_per_unit} per {unit}, one in a group (unique key chooses the \
-            clip); clipped"
-        ),
-        (false, false) => format!("  Rows: at most {rows_per_unit} per {unit}; clipped"),
+        } else {
+            format!("  Rows: one per {unit} (grouped by it); one pass")
+        };
     }
+    if within_clip {
+        return format!(
+            "  Rows: one per {unit} in a group (unique key over listed values); one pass"
+        );
+    }
+    // Of one grouping set; with several, each is counted.
+    let in_group = match release.unit_groups.as_slice() {
+        [UnitGroups { groups, rows, .. }] if *rows < rows_per_unit && *groups < rows_per_unit => {
+            format!(", {rows} in a group, in {groups} groups")
+        }
+        [UnitGroups { rows, .. }] if *rows < rows_per_unit => {
+            format!(", {rows} in a group")
+        }
+        [UnitGroups { groups, .. }] if *groups < rows_per_unit && *groups > 1 => {
+            format!(", in {groups} groups")
+        }
+        _ => String::new(),
+    };
+    format!("  Rows: at most {rows_per_unit} per {unit}{in_group}; clipped")
 }
 
 /// Marks where answers are likely to come out too low, by public facts. Notices show it too.
@@ -110,8 +122,8 @@ pub const CAUTION: &str = "Caution: ";
 
 fn cautions(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    if !release.one_row_per_unit && !release.one_row_per_group && release.lineage.rows_per_unit == 1
-    {
+    let is_keyed = release.unit_groups.iter().all(|of_unit| of_unit.is_keyed);
+    if !release.one_row_per_unit && !is_keyed && release.lineage.rows_per_unit == 1 {
         lines.push(format!(
             "  {CAUTION}a {unit} with more than one row counts as one, and no key \
             says that there is none"

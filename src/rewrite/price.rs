@@ -13,7 +13,7 @@ use super::vector::clip::roomy;
 use super::vector::coordinates::{Coordinate, Coordinates, Mask, PRESENCE};
 use super::vector::rotation::turned;
 use super::vector::sensitivity::{Norms, norms, weights};
-use crate::analyze::{AnalyzedRelease, Axis, KeyRule, axes};
+use crate::analyze::{AnalyzedRelease, Axis, KeyRule, UnitGroups, axes};
 use crate::mechanism::{
     AccountState, Accounting, Calibrated, Fixed, Height, Loss, Mechanism, Mu, Presence, gaussian,
     laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
@@ -349,33 +349,66 @@ fn groups(release: &AnalyzedRelease, policy: &Policy, session_settings: &Session
     if release.one_group_per_unit {
         return 1;
     }
-    let of_set = |set: &Vec<usize>| {
-        axes(set, &release.tuples)
-            .iter()
-            .try_fold(1u64, |cells, axis| {
-                let listed = match axis {
-                    Axis::Tuples(tuples) => tuples.rows.len(),
-                    Axis::Key(at) => match &release.keys[*at].1 {
-                        KeyRule::Domain(values) => values.len(),
-                        KeyRule::Threshold => return None,
-                    },
-                };
-                Some(cells.saturating_mul(listed.max(1) as u64))
-            })
+    let of_set = |(set, of_unit): (&Vec<usize>, &UnitGroups)| {
+        let listed = axes(set, &release.tuples).iter().fold(1u64, |cells, axis| {
+            let listed = match axis {
+                Axis::Tuples(tuples) => tuples.rows.len(),
+                Axis::Key(at) => match &release.keys[*at].1 {
+                    KeyRule::Domain(values) => values.len(),
+                    KeyRule::Threshold => usize::MAX,
+                },
+            };
+            cells.saturating_mul(listed.max(1) as u64)
+        });
+        listed.min(of_unit.groups)
     };
-    let rows = release.lineage.rows_per_unit.max(1);
-    let listed = sets
+    let all = sets
         .iter()
-        .map(|set| of_set(set).map(|cells| cells.min(rows)))
-        .sum::<Option<u64>>();
-    let groups = listed.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit));
+        .zip(&release.unit_groups)
+        .map(of_set)
+        .fold(0u64, u64::saturating_add);
+    let groups = if release.is_thresholded() {
+        all.min(policy.limits.groups_per_unit.into())
+    } else {
+        all
+    };
     let groups = session_settings
         .groups_per_unit
         .map_or(groups, |most| groups.min(most.into()));
     // Groups of all sets are capped together, at least at one of each set.
+    let rows = release.lineage.rows_per_unit.max(1);
     groups
         .max(sets.len() as u64)
         .clamp(1, rows.saturating_mul(sets.len() as u64))
+}
+
+/// How long the vector of one unit's rows is, in rows: its square in L2, and in L1.
+struct RowLengths {
+    squared: BigUint,
+    absolute: BigUint,
+}
+
+/// The longest vector of a unit whose rows are within the bounds of `unit_groups`, with at most
+/// `groups` groups in all sets together.
+///
+/// Let a unit have at most A rows in the groups of a set, at most q in one of them. The numbers of
+/// its rows in the groups add up to at most A, and none is more than min(q, A). So their squares
+/// add up to at most A min(q, A). In `groups` groups they add up to at most `groups` q^2.
+fn row_lengths(release: &AnalyzedRelease, groups: u64) -> RowLengths {
+    let rows_per_unit = release.lineage.rows_per_unit.max(1);
+    let (mut squared, mut absolute) = (BigUint::ZERO, BigUint::ZERO);
+    let mut most = 1;
+    for UnitGroups { groups, rows, .. } in &release.unit_groups {
+        let in_group = (*rows).clamp(1, rows_per_unit);
+        let in_all = in_group.saturating_mul((*groups).max(1)).min(rows_per_unit);
+        squared += BigUint::from(in_all) * in_group.min(in_all);
+        absolute += in_all;
+        most = most.max(in_group);
+    }
+    RowLengths {
+        squared: squared.min(BigUint::from(groups) * most * most),
+        absolute: absolute.min(BigUint::from(groups) * most),
+    }
 }
 
 /// A unit's presence moves by one where its rows may move by many: weighed up, so that both get
@@ -388,15 +421,15 @@ fn balanced(
     coordinates: &[Coordinate],
     groups: u64,
 ) -> Vec<BigUint> {
-    let is_flat = release.one_row_per_unit || release.one_row_per_group;
-    let factor = if is_flat {
-        1
+    let factor = if release.one_row_per_unit {
+        BigUint::from(1u8)
     } else {
-        (release.lineage.rows_per_unit / (groups.isqrt() + 1)).max(1)
+        let length = row_lengths(release, groups).squared.sqrt();
+        (length / (groups.isqrt() + 1)).max(BigUint::from(1u8))
     };
     let weighed = |(weight, partial): (BigUint, &Coordinate)| match partial {
-        Coordinate::Units { .. } => weight * factor,
-        Coordinate::Presence => (weight * factor * (BigUint::from(groups) << 20u8).sqrt()) >> 10u8,
+        Coordinate::Units { .. } => weight * &factor,
+        Coordinate::Presence => (weight * &factor * (BigUint::from(groups) << 20u8).sqrt()) >> 10u8,
         Coordinate::Rows { .. }
         | Coordinate::Flags { .. }
         | Coordinate::Nulls { .. }
@@ -408,9 +441,7 @@ fn balanced(
 
 /// The L2 and L1 clips in weighted units.
 ///
-/// They cut nobody whose rows are within the policy's bound: r rows have at most r times one row's
-/// norm, and where a unique key leaves one row in a group, rows of unlike groups stand at right
-/// angles.
+/// They cut nobody whose rows are within the bounds of [`row_lengths`].
 fn clips(
     release: &AnalyzedRelease,
     coordinates: &[Coordinate],
@@ -430,20 +461,10 @@ fn clips(
             absolute,
         );
     }
-    let rows = release.lineage.rows_per_unit.max(1);
-    let squared = if release.one_row_per_group {
-        (&row.squared + &presence.squared) * groups
-    } else {
-        &row.squared * rows * rows * sets + &presence.squared * groups
-    };
-    let counted = if release.one_row_per_group {
-        groups
-    } else {
-        rows * sets
-    };
+    let lengths = row_lengths(release, groups);
     (
-        ceil_sqrt(&(squared + shared.squared)),
-        &row.absolute * counted + &presence.absolute * groups + shared.absolute,
+        ceil_sqrt(&(&row.squared * lengths.squared + &presence.squared * groups + shared.squared)),
+        &row.absolute * lengths.absolute + &presence.absolute * groups + shared.absolute,
     )
 }
 

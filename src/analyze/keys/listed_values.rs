@@ -311,7 +311,7 @@ fn day_grained(expr: &Expr, id: ColumnId) -> bool {
 }
 
 /// The results of a CASE whose branches are all constants.
-pub(super) fn constant_branches(expr: &Expr) -> Option<Vec<Option<Scalar>>> {
+pub(in crate::analyze) fn constant_branches(expr: &Expr) -> Option<Vec<Option<Scalar>>> {
     let Node::Case {
         branches,
         otherwise,

@@ -1,9 +1,10 @@
 //! GROUP BY within one unit.
 
 use super::{Label, Labels, Lineage, inlined_conditions};
-use crate::analyze::inline;
+use crate::analyze::cardinality::Cardinalities;
 use crate::analyze::per_unit::{check_aggregate, check_key, range};
-use crate::analyze::row_facts::{computed_columns, holds_unique_key};
+use crate::analyze::row_facts::computed_columns;
+use crate::analyze::{UnitGroups, inline};
 use crate::ir::{Aggregate, ColumnId, Expr, Relation};
 use crate::refusal::Refusal;
 
@@ -38,8 +39,11 @@ impl Labels<'_> {
             units.push(lineage.units[0]);
             keys.insert(0, lineage.units[0]);
         }
-        self.bound_groups(&input, &keys, &units, &aggregates, lineage.rows_per_unit)?;
-        let lineage = grouped(lineage, units, &keys);
+        let UnitGroups { groups, rows, .. } =
+            Cardinalities::new(self.policy, self.columns, &self.opaque).grouped(&input, &keys);
+        let rows = rows.min(lineage.rows_per_unit);
+        self.bound_groups(&input, &keys, &units, &aggregates, rows)?;
+        let lineage = grouped(lineage, units, &keys, groups);
         Ok((
             Relation::Group {
                 input: Box::new(input),
@@ -50,25 +54,20 @@ impl Labels<'_> {
         ))
     }
 
-    /// Checks the keys and aggregates, and notes where each aggregate lies.
+    /// Checks the keys and aggregates, and notes where each aggregate over at most `rows` rows lies.
     fn bound_groups(
         &mut self,
         input: &Relation,
         keys: &[ColumnId],
         units: &[ColumnId],
         aggregates: &[(ColumnId, Aggregate)],
-        rows_per_unit: u64,
+        rows: u64,
     ) -> Result<(), Refusal> {
         let computed = computed_columns(input);
         for key in keys.iter().filter(|key| !units.contains(key)) {
             let expr = Expr::column(*key, self.columns[key.0 as usize].data_type.clone());
             check_key(&inline(&expr, &computed), self.policy, self.columns)?;
         }
-        let rows = if holds_unique_key(input, self.policy, |id| keys.contains(&id)) {
-            1
-        } else {
-            rows_per_unit
-        };
         let always = inlined_conditions(input, &computed);
         for (id, aggregate) in aggregates {
             check_aggregate(aggregate, &computed, self.policy, self.columns)?;
@@ -86,17 +85,18 @@ impl Labels<'_> {
 }
 
 /// The lineage of the groups: a unit has one where it is the only key.
-fn grouped(lineage: Lineage, units: Vec<ColumnId>, keys: &[ColumnId]) -> Lineage {
-    let rows_per_unit = if keys.iter().all(|key| units.contains(key)) {
+fn grouped(lineage: Lineage, units: Vec<ColumnId>, keys: &[ColumnId], groups: u64) -> Lineage {
+    let is_one = keys.iter().all(|key| units.contains(key));
+    let rows_per_unit = if is_one {
         1
     } else {
-        lineage.rows_per_unit
+        lineage.rows_per_unit.min(groups)
     };
     Lineage {
         units,
         data_type: lineage.data_type,
         rows_per_unit,
-        rows_enforced: if rows_per_unit == 1 {
+        rows_enforced: if is_one {
             Some(1)
         } else {
             lineage.rows_enforced

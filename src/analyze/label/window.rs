@@ -2,6 +2,7 @@
 
 use super::{Label, Labels, Lineage, inlined_conditions};
 use crate::analyze::bounded_rows::{Bounded, bounded, is_quadratic};
+use crate::analyze::cardinality::Cardinalities;
 use crate::analyze::inline;
 use crate::analyze::interval::Interval;
 use crate::analyze::per_unit::{check_aggregate, check_shown, range};
@@ -37,7 +38,10 @@ impl Labels<'_> {
         let mut partitioned = Vec::new();
         for (id, mut window) in columns {
             partition_by_unit(&mut window, &lineage);
-            let range = self.window_range(&window, lineage.rows_per_unit, &computed, &always)?;
+            let rows = Cardinalities::new(self.policy, self.columns, &self.opaque)
+                .rows_with(&input, &window.partition)
+                .min(lineage.rows_per_unit);
+            let range = self.window_range(&window, rows, &computed, &always)?;
             self.opaque.push((id, range));
             partitioned.push((id, window));
         }
@@ -50,7 +54,8 @@ impl Labels<'_> {
         ))
     }
 
-    /// Where the values of one window call lie, over at most `rows` rows of a unit.
+    /// Where the values of one window call lie, over at most `rows` rows of a
+    /// partition.
     fn window_range(
         &self,
         window: &Window,

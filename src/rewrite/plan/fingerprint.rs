@@ -69,7 +69,7 @@ pub(in crate::rewrite) fn question_of(
     let bounded = (
         rows_per_unit,
         release.one_row_per_unit,
-        release.one_row_per_group,
+        &release.unit_groups,
         groups_per_unit,
     );
     digest.update(

@@ -1,0 +1,78 @@
+//! How one unit's rows are grouped by the keys of a release.
+
+use super::{Attribute, Cardinalities, Cardinality, Count};
+use crate::analyze::{KeyCombinations, KeyRule};
+use crate::ir::{Expr, Relation};
+
+/// How one unit's rows are grouped. It chooses clips, and replaces none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnitGroups {
+    /// The most groups that hold a row of the unit.
+    pub groups: u64,
+    /// The most rows of the unit in one group.
+    pub rows: u64,
+    /// That is one row, by keys of the catalog and by grouping alone.
+    pub is_keyed: bool,
+}
+
+/// The rows of a release with its group keys.
+pub(in crate::analyze) struct GroupedRows<'a> {
+    cardinalities: Cardinalities<'a>,
+    rows: Cardinality<'a>,
+    keys: Vec<Attribute>,
+}
+
+impl<'a> GroupedRows<'a> {
+    /// `keys` have their listed values, `tuples` those that occur together.
+    pub fn new(
+        cardinalities: Cardinalities<'a>,
+        input: &'a Relation,
+        keys: &[(Expr, KeyRule)],
+        tuples: &[KeyCombinations],
+    ) -> Self {
+        let mut rows = cardinalities.of(input);
+        let listed = |rule: &KeyRule| match rule {
+            KeyRule::Domain(values) => Some(values.len() as u64),
+            KeyRule::Threshold => None,
+        };
+        let keys: Vec<Attribute> = keys
+            .iter()
+            .map(|(expr, rule)| cardinalities.value(&mut rows, expr, listed(rule)))
+            .collect();
+        rows.counts.extend(tuples.iter().map(|tuples| Count {
+            of: tuples.keys.iter().map(|at| keys[*at]).collect(),
+            most: tuples.rows.len() as u64,
+            is_public: false,
+        }));
+        Self {
+            cardinalities,
+            rows,
+            keys,
+        }
+    }
+
+    /// The most rows of one unit.
+    pub fn rows_per_unit(&self) -> u64 {
+        self.rows.most(&[], &self.rows.rows)
+    }
+
+    /// How one unit's rows are grouped by these keys.
+    pub fn grouped_by(&self, set: &[usize]) -> UnitGroups {
+        let keys: Vec<Attribute> = set.iter().map(|at| self.keys[*at]).collect();
+        UnitGroups {
+            groups: self.rows.most(&[], &keys),
+            rows: self.rows.most(&keys, &self.rows.rows),
+            is_keyed: self.rows.determines(&keys, &self.rows.rows),
+        }
+    }
+
+    /// The most combinations of group keys and values that one unit's rows have.
+    pub fn combinations(&self, values: &[Expr]) -> u64 {
+        let mut rows = self.rows.clone();
+        let values: Vec<Attribute> = values
+            .iter()
+            .map(|expr| self.cardinalities.value(&mut rows, expr, None))
+            .collect();
+        rows.most(&[], &[self.keys.as_slice(), &values].concat())
+    }
+}

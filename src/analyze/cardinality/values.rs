@@ -1,0 +1,63 @@
+//! How many values the keys of a step within a unit have.
+
+use super::{Attribute, Cardinalities, Count};
+use crate::analyze::inline;
+use crate::analyze::keys::{constant_branches, derived_domain};
+use crate::analyze::range::Ranges;
+use crate::analyze::row_facts::{always_true, computed_columns};
+use crate::catalog::Type;
+use crate::ir::{ColumnId, Expr, Relation};
+
+impl Cardinalities<'_> {
+    /// How many values the keys of a group have, as far as lists, bounds and conditions say.
+    pub(super) fn values(&self, input: &Relation, keys: &[ColumnId]) -> Vec<Count> {
+        let computed = computed_columns(input);
+        let always: Vec<Expr> = always_true(input)
+            .iter()
+            .map(|condition| inline(condition, &computed))
+            .collect();
+        let ranges = Ranges {
+            policy: self.policy,
+            columns: self.columns,
+            computed: &computed,
+            opaque: self.opaque,
+            conditions: always.iter().flat_map(Expr::conjuncts).collect(),
+            excluded: Vec::new(),
+        };
+        let values = |id: &ColumnId| {
+            let data_type = self.columns[id.0 as usize].data_type.clone();
+            let expr = inline(&Expr::column(*id, data_type.clone()), &computed);
+            let listed = expr.as_column().and_then(|id| self.listed(id));
+            let known = match data_type {
+                Type::Bool => Some(2),
+                Type::Int2 | Type::Int4 | Type::Int8 | Type::Date => {
+                    let whole = derived_domain::whole(ranges.of(&expr));
+                    whole.map(|values| values.end().abs_diff(*values.start()).saturating_add(1))
+                }
+                _ => None,
+            };
+            let branches = constant_branches(&expr).map(|values| values.len() as u64);
+            // NULL is one more.
+            [listed, known, branches]
+                .into_iter()
+                .flatten()
+                .min()
+                .map(|most| most.saturating_add(1))
+        };
+        let counted = |id: &ColumnId| {
+            values(id).map(|most| Count {
+                of: vec![Attribute::Column(*id)],
+                most,
+                is_public: false,
+            })
+        };
+        keys.iter().filter_map(counted).collect()
+    }
+
+    /// The number of values that the policy lists for a column.
+    fn listed(&self, id: ColumnId) -> Option<u64> {
+        let (table, at) = self.columns[id.0 as usize].origin?;
+        let list = self.policy.tables[table.0].columns[at].domain.as_ref()?;
+        Some(list.len() as u64)
+    }
+}
