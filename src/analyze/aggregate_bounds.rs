@@ -6,7 +6,7 @@ use super::interval::Interval;
 use super::keys::{KeyRule, Keys};
 use super::nullability::Nullability;
 use super::range::Ranges;
-use super::{BoundedAggregate, BoundedOperation, Dispersion, Joint, Lineage, Ranks};
+use super::{BoundedAggregate, BoundedOperation, Dispersion, Joint, Lineage, PairLimits, Ranks};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::literal::{integer_range, type_name};
@@ -166,27 +166,27 @@ impl Bounds<'_> {
 
     /// Most (group, value) pairs that are kept of one unit: no more than it may have rows, and,
     /// where the values and the groups are known, no more than there are.
-    fn distinct(&self, values: &Distinct, name: &str) -> Result<u64, Refusal> {
+    fn distinct(&self, values: &Distinct, name: &str) -> Result<PairLimits, Refusal> {
         let all = match values {
             Distinct::Value(value) => std::slice::from_ref(value),
             Distinct::Row(values) => values.as_slice(),
         };
-        let mut known = Some(1u64);
-        for rule in all
-            .iter()
-            .map(|value| self.rule(value, name))
-            .chain(self.keys.iter().map(|(_, rule)| Ok(rule.clone())))
-        {
-            known = match (rule?, known) {
-                (KeyRule::Domain(values), Some(known)) => {
-                    Some(known.saturating_mul(values.len().max(1) as u64))
-                }
-                (KeyRule::Threshold, _) | (_, None) => None,
-            };
+        let mut listed = 1u64;
+        for value in all {
+            listed = listed.saturating_mul(count(&self.rule(value, name)?));
         }
+        let cells = self
+            .keys
+            .iter()
+            .fold(listed, |cells, (_, rule)| cells.saturating_mul(count(rule)));
         let rows = self.lineage.rows_per_unit.max(1);
-        let rows = rows.min(self.grouped_rows.combinations(all));
-        Ok(known.map_or(rows, |known| known.min(rows)))
+        let in_all = rows.min(self.grouped_rows.combinations(all)).min(cells);
+        Ok(PairLimits {
+            in_all,
+            in_group: in_all
+                .min(self.grouped_rows.combinations_in_group(all))
+                .min(listed),
+        })
     }
 
     fn ranked(&self, value: &Expr, ranks: Ranks, name: &str) -> Result<BoundedOperation, Refusal> {
@@ -253,6 +253,14 @@ impl Bounds<'_> {
         let ruled = self.ruled.rule(value);
         self.ruled.effort.within()?;
         ruled.map_err(refused)
+    }
+}
+
+/// How many values a rule lists; no bound where they come from the data.
+fn count(rule: &KeyRule) -> u64 {
+    match rule {
+        KeyRule::Domain(values) => values.len().max(1) as u64,
+        KeyRule::Threshold => u64::MAX,
     }
 }
 

@@ -146,16 +146,16 @@ pub enum BoundedOperation {
     /// BOOL_AND (All) or BOOL_OR (Any): the filter leaves the rows that are false, or true, and the
     /// question is whether there are any.
     Truth(Quantifier),
-    /// The number of distinct values; one unit adds at most `per_unit_max` (group, value) pairs.
+    /// The number of distinct values.
     Distinct {
         values: Distinct,
-        per_unit_max: u64,
+        per_unit_max: PairLimits,
     },
     /// The sum, the mean or the spread of distinct values.
     Unlike {
         argument: Expr,
         range: Interval,
-        per_unit_max: u64,
+        per_unit_max: PairLimits,
         moment: Moment,
     },
     /// Values at given ranks.
@@ -169,6 +169,15 @@ pub enum BoundedOperation {
         argument: Expr,
         values: Vec<Scalar>,
     },
+}
+
+/// How many of one unit's distinct (group, value) pairs are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PairLimits {
+    /// In all groups.
+    pub in_all: u64,
+    /// In one group, where there are no grouping sets; never more than in all.
+    pub in_group: u64,
 }
 
 /// Which ranks in the order of values are asked for.

@@ -97,6 +97,28 @@ impl Exponential {
         }
     }
 
+    /// What one draw in each group costs where the squares of one unit's shares of the width add up
+    /// to at most one.
+    ///
+    /// # Guarantee
+    /// A draw in which the unit has a share w of the width is (w eta)-bounded-range: rho (w eta)^2
+    /// / 8, and mu at most sqrt(pi/8) w eta. Both add up over groups by their squares, to what
+    /// [`Exponential::loss`] says. No pure epsilon is known: the shares may add up to more than one.
+    ///
+    /// # Requires
+    /// With `width` times w_g, in each group g, penalties of any two candidates move apart by at
+    /// most that when one unit comes or goes, and sum w_g^2 <= 1.
+    ///
+    /// # Reference
+    /// As for [`Exponential::loss`]; composition: Bun, Steinke 2016 (arXiv 1605.02065), Lemma 1.7,
+    /// and Dong, Roth, Su 2019 (arXiv 1905.02383), Corollary 3.3.
+    pub fn loss_by_squares(&self) -> Loss {
+        Loss {
+            epsilon: None,
+            ..self.loss()
+        }
+    }
+
     /// One candidate: the run, and the place in it.
     ///
     /// # Guarantee

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::choice::ChoiceQuery;
+use super::choice::{ChoiceQuery, RowLimit};
 use super::emit::constants::Order;
 use super::emit::expression::too_complex;
 use super::emit::relation::{Flat, Relations};
@@ -94,14 +94,14 @@ impl<'a> Emission<'a> {
         Ok(printed)
     }
 
-    pub fn choice(&mut self, query: &ChoiceQuery) -> Result<ast::Query, Refusal> {
+    pub fn choice(&mut self, query: &ChoiceQuery, limit: RowLimit) -> Result<ast::Query, Refusal> {
         let base_rows = base_rows(
             self.release,
             self.policy,
             self.analyzed.columns(),
             self.flat()?,
         )?;
-        let mut statement = query.statement(self.release, base_rows)?;
+        let mut statement = query.statement(limit, self.release, base_rows)?;
         self.keep_collations(&mut statement);
         self.order.number(&mut statement);
         Ok(statement)

@@ -12,6 +12,7 @@ pub(crate) mod vector;
 
 use num_bigint::BigUint;
 
+use choice::RowLimit;
 pub use choice::candidates::Candidates;
 pub use choice::{
     ChoiceKind, ChoicePlan, ChoiceQuery, Degree, Halving, Side, Subject, Target, ratio_of,
@@ -236,8 +237,9 @@ fn add_choice(
     portion: &price::Portion<'_>,
     emission: &mut Emission<'_>,
 ) -> Result<(), Refusal> {
-    let (kind, loss) = price::choice(&query, emission.release, portion)?;
-    let statement = emission.choice(&query)?;
+    let limit = RowLimit::of(emission.release, portion.terms.is_pure());
+    let (kind, loss) = price::choice(&query, limit, emission.release, portion)?;
+    let statement = emission.choice(&query, limit)?;
     plan.work += emission.row_cost(&statement);
     plan.choices.push(ChoicePlan {
         statement: emission.printed(&statement)?,

@@ -6,6 +6,7 @@ pub(in crate::rewrite) mod target_error;
 pub(in crate::rewrite) mod whole_statement;
 
 use num_bigint::BigUint;
+use num_traits::ToPrimitive;
 
 pub use choice::choice;
 
@@ -411,6 +412,12 @@ fn row_lengths(release: &AnalyzedRelease, groups: u64) -> RowLengths {
     }
 }
 
+/// The same in L2 of a release without grouping sets, rounded up to whole rows.
+pub(super) fn length_in_rows(release: &AnalyzedRelease) -> u64 {
+    let squared = row_lengths(release, u64::MAX).squared;
+    ceil_sqrt(&squared).to_u64().unwrap_or(u64::MAX)
+}
+
 /// A unit's presence moves by one where its rows may move by many: weighed up, so that both get
 /// about the same relative noise. One that groups share is weighed up by the square root of their
 /// number too: the vector is as long as with a presence of one in each group, a unit in all of them
@@ -468,7 +475,7 @@ fn clips(
     )
 }
 
-fn ceil_sqrt(value: &BigUint) -> BigUint {
+pub(super) fn ceil_sqrt(value: &BigUint) -> BigUint {
     let root = value.sqrt();
     if &root * &root == *value {
         root

@@ -68,11 +68,22 @@ impl<'a> GroupedRows<'a> {
 
     /// The most combinations of group keys and values that one unit's rows have.
     pub fn combinations(&self, values: &[Expr]) -> u64 {
+        let (rows, values) = self.with(values);
+        rows.most(&[], &[self.keys.as_slice(), &values].concat())
+    }
+
+    /// The most combinations of values that one unit's rows have in one group.
+    pub fn combinations_in_group(&self, values: &[Expr]) -> u64 {
+        let (rows, values) = self.with(values);
+        rows.most(&self.keys, &values)
+    }
+
+    fn with(&self, values: &[Expr]) -> (Cardinality<'a>, Vec<Attribute>) {
         let mut rows = self.rows.clone();
-        let values: Vec<Attribute> = values
+        let values = values
             .iter()
             .map(|expr| self.cardinalities.value(&mut rows, expr, None))
             .collect();
-        rows.most(&[], &[self.keys.as_slice(), &values].concat())
+        (rows, values)
     }
 }

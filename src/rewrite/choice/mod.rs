@@ -12,15 +12,17 @@ mod statement;
 mod target;
 
 use num_bigint::BigUint;
+use num_traits::ToPrimitive;
 
 pub use halving::Halving;
 pub use queries::ChoiceQueries;
 pub use target::{Side, Target, ratio_of};
 
 use super::emit::statement::Statement;
+use super::price::{ceil_sqrt, length_in_rows};
 use super::vector::coordinates::{Coordinate, Mask};
 use super::vector::fixed_point::FixedPoint;
-use crate::analyze::AnalyzedRelease;
+use crate::analyze::{AnalyzedRelease, PairLimits};
 use crate::ir::{Distinct, Expr};
 use crate::mechanism::{Calibrated, Exponential, Loss};
 use candidates::Candidates;
@@ -42,7 +44,7 @@ pub enum Subject {
     /// Distinct values: their number, and perhaps sums of them.
     Distinct {
         values: Distinct,
-        per_unit_max: u64,
+        per_unit_max: PairLimits,
         degree: Degree,
     },
     Value {
@@ -153,8 +155,8 @@ pub enum ChoiceKind {
         clip: BigUint,
     },
     /// One draw for each target. With a `halving`, fractions are chosen together instead. One unit
-    /// adds at most `weight_max` to all weights together; a row that is not scaled down adds
-    /// `row_weight`.
+    /// adds weights to groups whose squares add up to at most that of `weight_max` (the weights
+    /// themselves, under pure accounting); a row that is not scaled down adds `row_weight`.
     Choice {
         draws: Vec<Exponential>,
         halving: Option<Halving>,
@@ -185,25 +187,69 @@ impl ChoiceQuery {
         }
     }
 
-    /// The most that one unit weighs. For a count: (group, value) pairs over the groups of all
-    /// keys. For choices: weights over all groups and grouping sets.
-    pub fn unit_max(&self, release: &AnalyzedRelease) -> u64 {
-        let rows = release.lineage.rows_per_unit.clamp(1, 1 << 32);
+    /// The (group, value) pairs that are kept of one unit, over the groups of all keys.
+    pub fn pair_limits(&self, release: &AnalyzedRelease) -> PairLimits {
         match &self.subject {
-            Subject::Distinct { .. } if release.one_row_per_unit => 1,
             Subject::Distinct {
                 values: _,
                 per_unit_max,
                 degree: _,
-            } => *per_unit_max,
-            Subject::Value { .. } => {
-                let sets = release.grouped().len() as u64;
-                if release.one_row_per_unit {
-                    sets
-                } else {
-                    rows * ROW_WEIGHT * sets
-                }
-            }
+            } if !release.one_row_per_unit => *per_unit_max,
+            Subject::Distinct { .. } | Subject::Value { .. } => PairLimits {
+                in_all: 1,
+                in_group: 1,
+            },
+        }
+    }
+}
+
+/// What the rows of one unit are scaled down to, where values are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowLimit {
+    /// The catalog proves one row; nothing is scaled.
+    One,
+    /// The number of rows in all groups together.
+    Sum(u64),
+    /// The root of the sum over groups of squared numbers of rows.
+    RootOfSquares(u64),
+}
+
+impl RowLimit {
+    /// The tightest limit that cuts nobody within the bounds on rows. Under pure accounting, losses
+    /// of groups add up; else their squares do, and what counts is the root of the sum of squares.
+    /// In groups of several grouping sets a row counts again, and what is scaled is the sum.
+    pub fn of(release: &AnalyzedRelease, is_pure: bool) -> Self {
+        let rows = release.lineage.rows_per_unit.clamp(1, 1 << 32);
+        if release.one_row_per_unit {
+            Self::One
+        } else if is_pure
+            || release.one_group_per_unit
+            || release.keys.is_empty()
+            || !release.sets.is_empty()
+        {
+            Self::Sum(rows)
+        } else {
+            Self::RootOfSquares(length_in_rows(release).clamp(1, rows))
+        }
+    }
+
+    /// The most that a unit weighs: the root of the sum over groups and grouping sets of squared
+    /// weights, or their sum under pure accounting.
+    ///
+    /// # Guarantee
+    /// Let a statement enforce the limit on each unit's rows. In each of m sets of groups the
+    /// weights add up to at most the limit times [`ROW_WEIGHT`], and so does the root of the sum
+    /// of their squares. Over all sets the squares add up to at most m times the limit's square.
+    pub fn weight_max(self, sets: u64, is_pure: bool) -> u64 {
+        let one = match self {
+            Self::One => 1,
+            Self::Sum(rows) | Self::RootOfSquares(rows) => rows * ROW_WEIGHT,
+        };
+        if is_pure {
+            one * sets
+        } else {
+            let squared = BigUint::from(one).pow(2) * sets;
+            ceil_sqrt(&squared).to_u64().unwrap_or(u64::MAX)
         }
     }
 }

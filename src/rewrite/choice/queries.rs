@@ -2,7 +2,9 @@
 
 use super::candidates::{Candidates, Grid};
 use super::{ChoiceQuery, Degree, Subject, Target};
-use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, Ranks, inline};
+use crate::analyze::{
+    AnalyzedRelease, BoundedAggregate, BoundedOperation, PairLimits, Ranks, inline,
+};
 use crate::ir::{ColumnInfo, Distinct, Expr, Fractions, Moment};
 use crate::refusal::Refusal;
 use crate::rewrite::vector::coordinates::Output;
@@ -152,7 +154,7 @@ impl ChoiceQueries {
         &mut self,
         values: Distinct,
         filter: &Option<Expr>,
-        per_unit_max: u64,
+        per_unit_max: PairLimits,
         degree: Degree,
     ) -> usize {
         for (choice, query) in self.0.iter_mut().enumerate() {

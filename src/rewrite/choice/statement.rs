@@ -2,8 +2,8 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::{ChoiceQuery, Degree, ROW_WEIGHT, Subject};
-use crate::analyze::{AnalyzedRelease, KeyRule};
+use super::{ChoiceQuery, Degree, ROW_WEIGHT, RowLimit, Subject};
+use crate::analyze::{AnalyzedRelease, KeyRule, PairLimits};
 use crate::catalog::Type;
 use crate::ir::{Distinct, Expr};
 use crate::refusal::Refusal;
@@ -19,18 +19,20 @@ impl ChoiceQuery {
     ///
     /// # Guarantee
     /// In each grouping set, the rows of one unit count for a bounded amount, whatever the tables
-    /// hold. For distinct values the statement keeps at most [`ChoiceQuery::unit_max`] of a unit's
-    /// (group, value) pairs, the first by hash and then by value: which pairs stay depends on the
-    /// set of that unit's pairs alone. For chosen values the weights of a unit's rows add up to at
-    /// most the bound on rows times [`ROW_WEIGHT`], over all groups: the rows of a unit that has
-    /// more are scaled by bound / rows, rounded down. A row whose chosen or counted value is NULL
-    /// adds nothing, but for the count of distinct rows.
+    /// hold. For distinct values the statement keeps at most [`ChoiceQuery::pair_limits`] of a
+    /// unit's (group, value) pairs, in all groups and in one, the first by hash and then by value:
+    /// which pairs stay depends on the set of that unit's pairs alone. For chosen values the rows
+    /// of a unit are scaled down to `limit`, times [`ROW_WEIGHT`]: let n be the number of the
+    /// unit's rows, or the root of the sum over groups of their squares. If n is more than the
+    /// limit, each weight is scaled by limit / n, rounded down, where n is rounded up. A row whose
+    /// chosen or counted value is NULL adds nothing, but for the count of distinct rows.
     ///
     /// # Requires
     /// `base_rows` gives each row exactly one unit. Where `one_row_per_unit` holds, the catalog
     /// proves that a unit has one row, and the statement does not count again.
     pub fn statement(
         &self,
+        limit: RowLimit,
         release: &AnalyzedRelease,
         base_rows: BaseRows,
     ) -> Result<ast::Query, Refusal> {
@@ -57,25 +59,25 @@ impl ChoiceQuery {
             values: self.subject.emitted(&expressions)?,
             types: self.subject.types(),
         };
-        let limit = self.unit_max(release);
+        let pairs = self.pair_limits(release);
         Ok(match &self.subject {
             // NULL is one more row, but no value.
             Subject::Distinct {
                 values: Distinct::Row(values),
                 per_unit_max: _,
                 degree: Degree::Count,
-            } if values.len() == 1 => rows.row_count(limit),
+            } if values.len() == 1 => rows.row_count(pairs),
             Subject::Distinct {
                 values: _,
                 per_unit_max: _,
                 degree: Degree::Count,
-            } => rows.value_count(limit),
+            } => rows.value_count(pairs),
             Subject::Distinct {
                 values: _,
                 per_unit_max: _,
                 degree: degree @ (Degree::Sum(_) | Degree::Squares(_)),
-            } => rows.sums(limit, degree),
-            Subject::Value { .. } => rows.weights(release.lineage.rows_per_unit.clamp(1, 1 << 32)),
+            } => rows.sums(pairs, degree),
+            Subject::Value { .. } => rows.weights(limit),
         })
     }
 }
@@ -210,6 +212,17 @@ impl Rows<'_> {
         )
     }
 
+    /// The rows with the sum of a number over all rows of the unit, as `n`.
+    fn with_total(&self, rows: ast::Query, names: &[String], number: ast::Expr) -> ast::Query {
+        let mut projection = Self::columns(names.iter().cloned().chain(["c".to_owned()]));
+        projection.push(sql::aliased(
+            sql::over("sum", vec![number], sql::bare("u"), Vec::new()),
+            "n",
+        ));
+        let from = vec![sql::tables(sql::derived(rows, "g"))];
+        sql::select(projection, from, None, Vec::new())
+    }
+
     fn as_text(&self, names: Vec<String>) -> Vec<ast::SelectItem> {
         names
             .into_iter()
@@ -225,7 +238,7 @@ impl Rows<'_> {
     }
 
     /// The number of distinct values in each group.
-    fn value_count(&self, limit: u64) -> ast::Query {
+    fn value_count(&self, limit: PairLimits) -> ast::Query {
         let from = self.kept_pairs(limit);
         let subject = match self.subjects().as_slice() {
             [one] => sql::bare(one),
@@ -250,7 +263,7 @@ impl Rows<'_> {
     }
 
     /// The number of distinct rows in each group.
-    fn row_count(&self, limit: u64) -> ast::Query {
+    fn row_count(&self, limit: PairLimits) -> ast::Query {
         let groups = group_columns(self.release);
         let mut projection = self.as_text(groups.clone());
         projection.push(sql::aliased(
@@ -267,7 +280,7 @@ impl Rows<'_> {
     }
 
     /// Each group's distinct values.
-    fn distinct_values(&self, limit: u64) -> ast::Query {
+    fn distinct_values(&self, limit: PairLimits) -> ast::Query {
         let names: Vec<String> = group_columns(self.release)
             .into_iter()
             .chain(self.subjects())
@@ -283,7 +296,7 @@ impl Rows<'_> {
 
     /// The number of distinct values in each group, and sums of their integers, which are functions
     /// of the values.
-    fn sums(&self, limit: u64, degree: &Degree) -> ast::Query {
+    fn sums(&self, limit: PairLimits, degree: &Degree) -> ast::Query {
         let groups = group_columns(self.release);
         let most = degree
             .fixed_point()
@@ -317,8 +330,9 @@ impl Rows<'_> {
         )
     }
 
-    /// The first `limit` distinct (group, value) pairs of each unit, by hash and then by value.
-    fn kept_pairs(&self, limit: u64) -> ast::Query {
+    /// The first distinct (group, value) pairs of each unit, by hash and then by value: so many in
+    /// all groups, and in each.
+    fn kept_pairs(&self, limit: PairLimits) -> ast::Query {
         let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
         let mut from = self.per_unit(Vec::new());
         if !self.release.one_row_per_unit {
@@ -335,26 +349,41 @@ impl Rows<'_> {
                     .zip(types)
                     .map(|(name, data_type)| collated(sql::bare(name), data_type)),
             );
+            let number = |partition: Vec<ast::Expr>| {
+                sql::over_all("row_number", Vec::new(), partition, order.clone())
+            };
+            let within = |name: &str, most: u64| {
+                sql::binary(sql::bare(name), B::LtEq, sql::number(&most.to_string()))
+            };
+            let unit = vec![sql::bare("u")];
             let mut projection = Self::columns(names.clone());
-            projection.push(sql::aliased(
-                sql::over("row_number", Vec::new(), sql::bare("u"), order),
-                "r",
-            ));
+            projection.push(sql::aliased(number(unit.clone()), "r"));
+            let mut kept = vec![within("r", limit.in_all)];
+            if self.limits_groups(limit) {
+                let group = self.keys().iter().map(|key| sql::bare(key)).collect();
+                projection.push(sql::aliased(number([unit, group].concat()), "q"));
+                kept.push(within("q", limit.in_group));
+            }
             let ranked = sql::select(
                 projection,
                 vec![sql::tables(sql::derived(from, "g"))],
                 None,
                 Vec::new(),
             );
-            let kept = sql::binary(sql::bare("r"), B::LtEq, sql::number(&limit.to_string()));
             from = sql::select(
                 Self::columns(names),
                 vec![sql::tables(sql::derived(ranked, "h"))],
-                Some(kept),
+                sql::all(kept),
                 Vec::new(),
             );
         }
         self.in_each_set(from, &self.subjects())
+    }
+
+    /// Whether the limit within a group says more than that of all groups. With grouping sets, what
+    /// counts is the groups of coarser keys.
+    fn limits_groups(&self, limit: PairLimits) -> bool {
+        limit.in_group < limit.in_all && self.release.sets.is_empty()
     }
 
     /// The rows once for each grouping set, where there are any.
@@ -371,37 +400,42 @@ impl Rows<'_> {
         sql::select(projection, from, None, Vec::new())
     }
 
-    /// The weight of each candidate in each group; a unit of more than `limit` rows has each scaled
-    /// down, in exact integers.
-    fn weights(&self, limit: u64) -> ast::Query {
+    /// The weight of each candidate in each group; that of a unit above the limit is scaled down,
+    /// in exact integers.
+    fn weights(&self, limit: RowLimit) -> ast::Query {
         let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
         let count = sql::aliased(sql::aggregate("count", None, None), "c");
         let mut from = self.per_unit(vec![count]);
-        let weight = if self.release.one_row_per_unit {
-            sql::bare("c")
-        } else {
-            let mut projection = Self::columns(names.iter().cloned().chain(["c".to_owned()]));
-            projection.push(sql::aliased(
-                sql::over("sum", vec![sql::bare("c")], sql::bare("u"), Vec::new()),
-                "n",
-            ));
-            from = sql::select(
-                projection,
-                vec![sql::tables(sql::derived(from, "g"))],
-                None,
-                Vec::new(),
-            );
-            let rows = sql::cast(sql::bare("c"), &Type::Numeric(None));
-            let whole = sql::binary(rows, B::Multiply, sql::number(&ROW_WEIGHT.to_string()));
-            let scaled = sql::call(
-                "div",
-                vec![
-                    sql::binary(whole.clone(), B::Multiply, sql::number(&limit.to_string())),
-                    sql::bare("n"),
-                ],
-            );
-            let above = sql::binary(sql::bare("n"), B::Gt, sql::number(&limit.to_string()));
-            sql::case(vec![(above, scaled)], Some(whole))
+        let weight = match limit {
+            RowLimit::One => sql::bare("c"),
+            RowLimit::Sum(most) => {
+                from = self.with_total(from, &names, sql::bare("c"));
+                scaled(most, sql::number(&most.to_string()), sql::bare("n"))
+            }
+            RowLimit::RootOfSquares(most) => {
+                let in_group = [vec!["u".to_owned()], self.keys()].concat();
+                let partition = in_group.iter().map(|name| sql::bare(name)).collect();
+                let total = sql::over_all("sum", vec![sql::bare("c")], partition, Vec::new());
+                let all = names
+                    .iter()
+                    .cloned()
+                    .chain(["c".to_owned(), "u".to_owned()]);
+                let mut projection = Self::columns(all);
+                projection.push(sql::aliased(total, "m"));
+                let derived = vec![sql::tables(sql::derived(from, "f"))];
+                from = sql::select(projection, derived, None, Vec::new());
+                // Over a group's candidates c m adds up to m^2.
+                let squared = sql::binary(sql::bare("m"), B::Multiply, sql::bare("c"));
+                from = self.with_total(from, &names, squared);
+                // Above the root, whatever numeric's square root rounds to.
+                let root = sql::binary(
+                    sql::call("floor", vec![sql::call("sqrt", vec![sql::bare("n")])]),
+                    B::Plus,
+                    sql::number("1"),
+                );
+                let square = u128::from(most) * u128::from(most);
+                scaled(most, sql::number(&square.to_string()), root)
+            }
         };
         let mut weighed = Self::columns(names.iter().cloned());
         weighed.push(sql::aliased(weight, "w"));
@@ -439,4 +473,19 @@ impl Rows<'_> {
             keys,
         )
     }
+}
+
+/// The weight of `c` rows: scaled by `most` over `divisor` where `n` is above `limit`.
+fn scaled(most: u64, limit: ast::Expr, divisor: ast::Expr) -> ast::Expr {
+    let rows = sql::cast(sql::bare("c"), &Type::Numeric(None));
+    let whole = sql::binary(rows, B::Multiply, sql::number(&ROW_WEIGHT.to_string()));
+    let scaled = sql::call(
+        "div",
+        vec![
+            sql::binary(whole.clone(), B::Multiply, sql::number(&most.to_string())),
+            divisor,
+        ],
+    );
+    let above = sql::binary(sql::bare("n"), B::Gt, limit);
+    sql::case(vec![(above, scaled)], Some(whole))
 }

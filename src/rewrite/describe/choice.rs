@@ -1,6 +1,7 @@
 //! The choices of a release in words.
 
 use super::{Words, significant};
+use crate::analyze::PairLimits;
 use crate::ir::{Distinct, End, Expr};
 use crate::mechanism::{Calibrated, Exponential};
 use crate::rewrite::{Candidates, ChoiceKind, ChoicePlan, Degree, Halving, Side, Subject, Target};
@@ -32,7 +33,8 @@ impl Words<'_> {
                 };
                 let mut lines = vec![format!(
                     "  Part: unlike values of {values}{filter}, of each {unit} at \
-                    most {per_unit_max}, kept by hash"
+                    most {}, kept by hash",
+                    pairs(*per_unit_max)
                 )];
                 if let Some(fixed_point) = degree.fixed_point() {
                     let (lo, hi) = (fixed_point.bounds.lo, fixed_point.bounds.hi);
@@ -257,3 +259,11 @@ fn error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
 
 #[cfg(test)]
 mod tests;
+
+fn pairs(PairLimits { in_all, in_group }: PairLimits) -> String {
+    if in_group < in_all {
+        format!("{in_all}, {in_group} in a group")
+    } else {
+        in_all.to_string()
+    }
+}

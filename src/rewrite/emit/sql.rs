@@ -355,6 +355,16 @@ pub fn over(
     partition: ast::Expr,
     order: Vec<ast::Expr>,
 ) -> ast::Expr {
+    over_all(function, arguments, vec![partition], order)
+}
+
+/// The same, partitioned by several expressions.
+pub fn over_all(
+    function: &str,
+    arguments: Vec<ast::Expr>,
+    partition: Vec<ast::Expr>,
+    order: Vec<ast::Expr>,
+) -> ast::Expr {
     let mut call = function_of(function, arguments);
     let order_by = order
         .into_iter()
@@ -369,7 +379,7 @@ pub fn over(
         .collect();
     call.over = Some(ast::WindowType::WindowSpec(ast::WindowSpec {
         window_name: None,
-        partition_by: vec![partition],
+        partition_by: partition,
         order_by,
         window_frame: None,
     }));

@@ -3,11 +3,13 @@
 use num_bigint::BigUint;
 
 use super::{Budget, Portion, Price, budget, ceil_sqrt, noise, out_of_reach};
-use crate::analyze::AnalyzedRelease;
+use crate::analyze::{AnalyzedRelease, PairLimits};
 use crate::ir::Distinct;
 use crate::mechanism::{Exponential, Loss};
 use crate::refusal::Refusal;
-use crate::rewrite::choice::{ChoiceKind, ChoiceQuery, Degree, Halving, ROW_WEIGHT, Subject};
+use crate::rewrite::choice::{
+    ChoiceKind, ChoiceQuery, Degree, Halving, ROW_WEIGHT, RowLimit, Subject,
+};
 use crate::rewrite::vector::coordinates::{Coordinate, Mask};
 use crate::rewrite::vector::sensitivity::{norms, weights};
 
@@ -17,9 +19,11 @@ use crate::rewrite::vector::sensitivity::{norms, weights};
 /// All draws and noises of the choice together cost at most `loss`.
 ///
 /// # Requires
-/// The statement keeps [`ChoiceQuery::unit_max`]; see [`ChoiceQuery::statement`].
+/// The statement keeps [`ChoiceQuery::pair_limits`] or this [`RowLimit`]; see
+/// [`ChoiceQuery::statement`].
 pub fn choice(
     query: &ChoiceQuery,
+    limit: RowLimit,
     release: &AnalyzedRelease,
     portion: &Portion<'_>,
 ) -> Result<(ChoiceKind, Loss), Refusal> {
@@ -28,8 +32,8 @@ pub fn choice(
             values,
             per_unit_max: _,
             degree,
-        } => distinct(values, degree, query.unit_max(release), release, portion),
-        Subject::Value { .. } => draws(query, release, portion),
+        } => distinct(values, degree, query.pair_limits(release), release, portion),
+        Subject::Value { .. } => draws(query, limit, release, portion),
     }
 }
 
@@ -37,18 +41,25 @@ pub fn choice(
 ///
 /// # Guarantee
 /// The noise hides `clip`, in L1 and L2. Let K be the most (group, value) pairs that are kept of
-/// one unit. With the unit, at most K values appear in the groups of a grouping set, or vanish from
-/// them. A value's count, sum and squares are the coordinates of one row, whose weighted norms
-/// [`norms`] bounds by a in L2 and b in L1. By the triangle inequality the groups of one set move
-/// by at most K a and K b. The m sets are different coordinates: together they move by at most
-/// sqrt(m) K a and m K b.
+/// one unit, and V the most in one group. With the unit, at most k_g values appear in group g of a
+/// grouping set, or vanish from it, where k_g <= V and the k_g add up to at most K. A value's count,
+/// sum and squares are the coordinates of one row, whose weighted norms [`norms`] bounds by a in L2
+/// and b in L1. By the triangle inequality group g moves by at most k_g a in L2, so all groups of
+/// one set move by at most sqrt(sum k_g^2) a <= sqrt(K V) a, and by K b in L1. The m sets are
+/// different coordinates: together they move by at most sqrt(m K V) a and m K b. With several sets
+/// V is K.
 fn distinct(
     values: &Distinct,
     degree: &Degree,
-    unit_max: u64,
+    PairLimits { in_all, in_group }: PairLimits,
     release: &AnalyzedRelease,
     portion: &Portion<'_>,
 ) -> Result<(ChoiceKind, Loss), Refusal> {
+    let in_group = if release.sets.is_empty() {
+        in_group
+    } else {
+        in_all
+    };
     // Each grouping set counts the unit's values again.
     let sets = release.grouped().len();
     let coordinates = match values {
@@ -63,8 +74,8 @@ fn distinct(
     let weights = weights(&coordinates);
     let one = norms(&coordinates, &weights).row;
     let clips = (
-        ceil_sqrt(&(one.squared * BigUint::from(unit_max).pow(2) * sets)),
-        one.absolute * unit_max * sets,
+        ceil_sqrt(&(one.squared * in_all * in_group * sets)),
+        one.absolute * in_all * sets,
     );
     let Price {
         calibrated,
@@ -86,15 +97,21 @@ fn distinct(
 /// Prices values that are chosen by the exponential mechanism.
 ///
 /// # Guarantee
-/// Every draw has an equal part of the portion. A unit is in every draw of targets that are chosen
+/// Every draw has an equal part of the portion. In each group a draw costs what
+/// [`Exponential::loss`] says, in proportion to the unit's share of the width: its square, or the
+/// share itself under pure accounting. The shares' squares add up to at most one
+/// ([`RowLimit::weight_max`]), under pure accounting the shares. A unit is in every draw of targets that are chosen
 /// one by one. Fractions that are chosen together split the candidates: a unit is in one draw's
 /// worth of candidates on each level ([`Halving`]), so they count as one draw for each level.
 fn draws(
     query: &ChoiceQuery,
+    limit: RowLimit,
     release: &AnalyzedRelease,
     portion: &Portion<'_>,
 ) -> Result<(ChoiceKind, Loss), Refusal> {
-    let unit_max = query.unit_max(release);
+    let is_pure = portion.terms.is_pure();
+    let sets = release.grouped().len() as u64;
+    let unit_max = limit.weight_max(sets, is_pure);
     // Draws that one unit is in.
     let fractions = query.fractions().len();
     let is_halved = fractions >= Halving::LEAST;
@@ -112,22 +129,29 @@ fn draws(
             width: BigUint::from(unit_max) * t.spread(),
         })
         .collect();
+    // The shares of the width themselves add up to at most one.
+    let adds_up = is_pure || sets == 1 && !matches!(limit, RowLimit::RootOfSquares(_));
     // A draw's cost depends on its eta alone.
     let loss = draws
         .iter()
         .cycle()
         .take(steps)
-        .try_fold(Loss::ZERO, |sum, draw| sum.compose(draw.loss()))
+        .try_fold(Loss::ZERO, |sum, draw| {
+            sum.compose(if adds_up {
+                draw.loss()
+            } else {
+                draw.loss_by_squares()
+            })
+        })
         .ok_or_else(out_of_reach)?;
     let halving = is_halved.then_some(Halving {
         eta,
         weight_max: unit_max,
         pieces: Halving::PIECES,
     });
-    let row_weight = if release.one_row_per_unit {
-        1
-    } else {
-        ROW_WEIGHT
+    let row_weight = match limit {
+        RowLimit::One => 1,
+        RowLimit::Sum(_) | RowLimit::RootOfSquares(_) => ROW_WEIGHT,
     };
     Ok((
         ChoiceKind::Choice {

@@ -7,6 +7,7 @@ use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::mechanism::{Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu};
 use crate::policy::{Policy, TargetErrors};
 use crate::refusal::{Refusal, sqlstate};
+use crate::rewrite::choice::RowLimit;
 use crate::rewrite::vector::coordinates::Coordinates;
 use crate::rewrite::{ReleasePlan, Terms, rewrite_release};
 
@@ -42,7 +43,8 @@ impl AskedRelease<'_> {
             );
         }
         for question in &self.layout.questions {
-            losses.push(choice(question, self.release, portion)?.1);
+            let limit = RowLimit::of(self.release, portion.terms.is_pure());
+            losses.push(choice(question, limit, self.release, portion)?.1);
         }
         losses
             .into_iter()

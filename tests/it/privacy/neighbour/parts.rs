@@ -1,6 +1,8 @@
 //! One unit's influence on the statements beside the vector, measured exactly; and seeded bugs in
 //! them.
 
+use std::collections::HashMap;
+
 use num_bigint::{BigInt, BigUint, Sign};
 use pgveil::mechanism::{Accounting, Exponential, Noise};
 use pgveil::rewrite::{ChoiceKind, ChoicePlan, Halving, ReleasePlan, Target};
@@ -55,7 +57,8 @@ fn noise_hides(part: &ChoicePlan) -> Result<(), String> {
             if draws.len() != part.question.targets.len() || *row_weight == 0 {
                 return faulty("not a draw for each target");
             }
-            let mut epsilon = 0;
+            // The strength of each draw that one unit is in, in units of 2^-30.
+            let mut etas: Vec<u64> = Vec::new();
             // Fractions that are chosen together meet a unit once a level.
             let fractions = part.question.fractions().len();
             if let Some(halving) = halving {
@@ -65,7 +68,7 @@ fn noise_hides(part: &ChoicePlan) -> Result<(), String> {
                 {
                     return faulty("too few levels or too narrow a width");
                 }
-                epsilon += (u128::from(halving.eta) << 30) * u128::from(Halving::levels(fractions));
+                etas.resize(Halving::levels(fractions) as usize, halving.eta);
             }
             for (draw, target) in draws.iter().zip(&part.question.targets) {
                 // Twice the larger side of a rank's fraction; twice for an end; once for the most
@@ -82,11 +85,18 @@ fn noise_hides(part: &ChoicePlan) -> Result<(), String> {
                     return faulty("too narrow a width");
                 }
                 if halving.is_none() || !matches!(target, Target::Fraction(_)) {
-                    epsilon += u128::from(draw.eta) << 30;
+                    etas.push(draw.eta);
                 }
             }
-            if part.loss.epsilon.is_none_or(|e| e.0 < epsilon) {
+            let size = |eta: &u64| *eta as f64 / (1u64 << 30) as f64;
+            let squared: f64 = etas.iter().map(|eta| size(eta).powi(2)).sum();
+            let epsilon: u128 = etas.iter().map(|eta| u128::from(*eta) << 30).sum();
+            if part.loss.epsilon.is_some_and(|e| e.0 < epsilon) {
                 faulty("too small an epsilon")
+            } else if part.loss.mu_squared.to_f64() < squared * std::f64::consts::FRAC_PI_8
+                || part.loss.rho.to_f64() < squared / 8.0
+            {
+                faulty("too small a mu or rho")
             } else {
                 Ok(())
             }
@@ -130,6 +140,11 @@ async fn unit_within(
 
 /// What a unit moves, against what the part declares.
 pub fn within(part: &ChoicePlan, whole: &Groups, rest: &Groups) -> Result<(), String> {
+    if let ChoiceKind::Choice { weight_max, .. } = &part.kind
+        && part.loss.epsilon.is_none()
+    {
+        return weighs_within(*weight_max, whole, rest);
+    }
     // Squares under Gaussian noise, else magnitudes.
     let (squared, limit) = match &part.kind {
         ChoiceKind::Count {
@@ -184,6 +199,36 @@ pub fn within(part: &ChoicePlan, whole: &Groups, rest: &Groups) -> Result<(), St
         Ok(())
     } else {
         Err(format!("{moved} moved, at most {limit} declared"))
+    }
+}
+
+/// Weights of one unit by group, without a pure epsilon: the squares of the groups' weights add up
+/// to at most that of the bound. The last column of a key is the candidate.
+fn weighs_within(weight_max: u64, whole: &Groups, rest: &Groups) -> Result<(), String> {
+    let mut by_group: HashMap<&[Option<String>], BigInt> = HashMap::new();
+    for (key, values) in whole.iter().chain(rest) {
+        by_group.entry(&key[..key.len() - 1]).or_default();
+        if rest.contains_key(key) && !whole.contains_key(key) && values[0] != BigInt::ZERO {
+            return Err(format!("{key:?} grows"));
+        }
+    }
+    for (key, values) in whole {
+        let left = rest
+            .get(key)
+            .map_or(BigInt::ZERO, |values| values[0].clone());
+        let fall = &values[0] - left;
+        if fall.sign() == Sign::Minus {
+            return Err(format!("{key:?} grows"));
+        }
+        *by_group.entry(&key[..key.len() - 1]).or_default() += fall;
+    }
+    let moved: BigInt = by_group.values().map(|fall| fall * fall).sum();
+    if *moved.magnitude() <= BigUint::from(weight_max).pow(2) {
+        Ok(())
+    } else {
+        Err(format!(
+            "{moved} moved, at most the square of {weight_max} declared"
+        ))
     }
 }
 
@@ -242,6 +287,13 @@ const MUTANTS: &[(&str, &str, &str, &str)] = &[
         "PARTITION BY \"u\", \"k0\"",
     ),
     (
+        "candidates weighed apart",
+        "SELECT tx, mode() WITHIN GROUP (ORDER BY ni) FROM (SELECT person, tx, ni, count(*) FROM \
+            visits GROUP BY person, tx, ni) v GROUP BY tx",
+        "sum((\"m\" * \"c\"))",
+        "sum((\"c\" * \"c\") * 0)",
+    ),
+    (
         "rows of nobody counted",
         "SELECT count(DISTINCT j4) FROM visits",
         "\"person\" IS NOT NULL",
@@ -282,6 +334,32 @@ async fn every_mutant_of_a_part_is_caught() {
         assert_ne!(mutant, part.sql(), "{name}");
         assert!(caught(&mutant).await, "{name} survives: {mutant}");
     }
+}
+
+/// One unit has more values in one group than the policy lists.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_in_one_group_are_limited() {
+    let world = World::new().await;
+    world.client.batch_execute(ROWS).await.unwrap();
+    let more = "BEGIN; SET LOCAL session_replication_role = replica;
+        INSERT INTO w.visits (id, person, tx, kd) SELECT 9000 + g, 8, 'one', 'unlisted ' || g \
+        FROM generate_series(1, 5) g; COMMIT";
+    world.client.batch_execute(more).await.unwrap();
+    let query = "SELECT tx, count(DISTINCT kd) FROM visits GROUP BY tx";
+    let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
+    let release = &plan.releases()[0];
+    let [part] = release.choices() else {
+        panic!("one part: {query}")
+    };
+    let whole = unit_within(&world, release, part, part.sql(), 8).await;
+    assert_eq!(whole, Ok(()), "{}", part.sql());
+    let mutant = part.sql().replace("(\"q\" <= 4)", "(\"q\" <= 5000)");
+    assert_ne!(mutant, part.sql());
+    assert!(
+        unit_within(&world, release, part, &mutant, 8)
+            .await
+            .is_err()
+    );
 }
 
 /// The width of a middle's draw is half of what an end needs; half the width, half the charge and a
