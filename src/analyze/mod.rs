@@ -5,6 +5,7 @@ mod aggregate_bounds;
 mod bounded_rows;
 mod cardinality;
 mod collation;
+mod exclusive_filters;
 mod expression_size;
 mod fanout;
 pub mod guarded_ranges;
@@ -82,6 +83,8 @@ pub struct AnalyzedRelease {
     /// As the analyst wrote each key, for EXPLAIN.
     pub key_texts: Vec<String>,
     pub aggregates: Vec<BoundedAggregate>,
+    /// Classes of filters of which at most one holds for a row.
+    pub exclusive_filters: Vec<Vec<Expr>>,
     /// At most one row for each unit, without a clip: the unit is the whole primary key of the one
     /// table that is read, or the rows were grouped by the unit alone.
     pub one_row_per_unit: bool,

@@ -69,7 +69,7 @@ pub(super) fn check_shown(
 }
 
 /// Every text column read has a collation under which equal means the same bytes.
-fn is_deterministic(expr: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> bool {
+pub(super) fn is_deterministic(expr: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> bool {
     expr.columns()
         .iter()
         .all(|id| match columns[id.0 as usize].origin {

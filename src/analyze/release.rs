@@ -1,6 +1,7 @@
 //! One release: labels, key rules, bounded aggregates, and what is proved of its rows.
 
 use super::cardinality::{Cardinalities, GroupedRows};
+use super::exclusive_filters::exclusive_filters;
 use super::interval::Interval;
 use super::keys;
 use super::label::Labels;
@@ -75,6 +76,7 @@ pub(super) fn analyze_release(
         keys: &keys,
     };
     let aggregates = facts.bounded_aggregates(&opaque)?;
+    let exclusive_filters = exclusive_filters(&aggregates, &computed, policy, columns);
     let one_row_per_unit = facts.has_one_row_per_unit();
     let unit_groups = facts.unit_groups();
     let (cells, one_group_per_unit) = (facts.cells(), facts.has_one_group_per_unit());
@@ -87,6 +89,7 @@ pub(super) fn analyze_release(
         sets: release.sets.clone(),
         key_texts: release.keys.iter().map(|k| k.text.clone()).collect(),
         aggregates,
+        exclusive_filters,
         one_row_per_unit,
         unit_groups,
         cells,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::arguments::SEARCH_EPSILON;
-use super::{Failure, bounds, start};
+use super::{Failure, bounds, noise, start};
 use crate::auto_bounds;
 use crate::ledger::AccountSpec;
 use crate::mechanism::{AccountState, Fixed, Loss, bits};
@@ -20,6 +20,9 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
     let (searches, due) = searches(&file, &opened.policy).await?;
     let policy = start::as_found(&file, opened.policy).await?;
     for line in summary(&policy, &owner, &roles).into_iter().chain(searches) {
+        println!("{line}");
+    }
+    for line in noise::lines(&policy)? {
         println!("{line}");
     }
     for warning in &opened.warnings {

@@ -67,7 +67,7 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
 }
 
 /// The terms of a role that has spent nothing.
-fn terms(policy: &Policy, role: Option<&str>) -> Result<Terms, Failure> {
+pub(super) fn terms(policy: &Policy, role: Option<&str>) -> Result<Terms, Failure> {
     let (owner, roles) = start::accounts(&policy.privacy, &policy.roles)?;
     let spec = match role {
         Some(name) => roles.into_iter().find(|spec| spec.name == name),

@@ -9,6 +9,7 @@ pub mod demo;
 mod explain;
 mod failure;
 mod log;
+mod noise;
 mod notify;
 mod password;
 mod process;

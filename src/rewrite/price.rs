@@ -459,7 +459,7 @@ fn clips(
         row,
         presence,
         shared,
-    } = norms(coordinates, weights);
+    } = norms(coordinates, weights, &release.exclusive_filters);
     let sets = release.grouped().len() as u64;
     if release.one_row_per_unit {
         let absolute = (&row.absolute + &presence.absolute) * sets + shared.absolute;

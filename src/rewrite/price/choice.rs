@@ -72,7 +72,7 @@ fn distinct(
         }],
     };
     let weights = weights(&coordinates);
-    let one = norms(&coordinates, &weights).row;
+    let one = norms(&coordinates, &weights, &[]).row;
     let clips = (
         ceil_sqrt(&(one.squared * in_all * in_group * sets)),
         one.absolute * in_all * sets,

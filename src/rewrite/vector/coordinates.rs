@@ -168,4 +168,6 @@ pub struct Coordinates {
     pub outputs: Vec<Output>,
     /// What has its own statement, outside the vector.
     pub questions: Vec<ChoiceQuery>,
+    /// Filters whose rows are counted without flags.
+    unflagged: Vec<Expr>,
 }

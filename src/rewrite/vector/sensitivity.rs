@@ -32,6 +32,18 @@ impl RowNorm {
         self.squared += &magnitude * &magnitude;
         self.absolute += magnitude;
     }
+
+    /// Both at once, in coordinates of their own.
+    fn join(&mut self, other: &Self) {
+        self.squared += &other.squared;
+        self.absolute += &other.absolute;
+    }
+
+    /// One or the other.
+    fn raise(&mut self, other: &Self) {
+        self.squared = std::mem::take(&mut self.squared).max(other.squared.clone());
+        self.absolute = std::mem::take(&mut self.absolute).max(other.absolute.clone());
+    }
 }
 
 impl Coordinate {
@@ -141,7 +153,11 @@ pub struct Norms {
 ///   in L2.
 /// - A presence that t groups share is h in each, with t h^2 <= H^2 (under Laplace noise t h <= H):
 ///   m over all groups.
-pub fn norms(coordinates: &[Coordinate], weights: &[BigUint]) -> Norms {
+/// - What a filter's coordinates add is zero unless the filter is true (but for flags). Of the
+///   filters of one class of `exclusive` at most one is true, and the class adds at most what the
+///   largest of them adds.
+pub fn norms(coordinates: &[Coordinate], weights: &[BigUint], exclusive: &[Vec<Expr>]) -> Norms {
+    let mut rows = FilteredNorms::default();
     let mut norms = Norms {
         row: RowNorm::ZERO,
         presence: RowNorm::ZERO,
@@ -154,29 +170,30 @@ pub fn norms(coordinates: &[Coordinate], weights: &[BigUint]) -> Norms {
         match coordinate {
             Coordinate::Units { .. } => norms.presence.add(own),
             Coordinate::Presence => norms.shared.add(own),
-            Coordinate::Share { .. } => {
+            Coordinate::Share { filter, .. } => {
                 match coordinates
                     .iter()
                     .position(|c| is_other_share(c, coordinate))
                 {
                     // Added at the first of the two.
                     Some(other) if other < at => {}
-                    Some(other) => norms.row.add(own.max(weighed(other))),
-                    None => norms.row.add(own),
+                    Some(other) => rows.of(filter).add(own.max(weighed(other))),
+                    None => rows.of(filter).add(own),
                 }
             }
-            Coordinate::Rows { .. } | Coordinate::Flags { .. } => norms.row.add(own),
-            Coordinate::Products { .. } => {
-                norms.row.squared += &own * &own;
+            Coordinate::Rows { mask } => rows.of(&mask.filter).add(own),
+            Coordinate::Flags { .. } => rows.of(&None).add(own),
+            Coordinate::Products { filter, .. } => {
+                rows.of(filter).squared += &own * &own;
                 // In L1 a product of a pair is added at the pair's first value.
                 if !pairs.iter().any(|pair| pair.products == at) {
-                    norms.row.absolute += own;
+                    rows.of(filter).absolute += own;
                 }
             }
             Coordinate::Nulls { filter, value } => {
                 // With a sum of the value, the larger of the two is added at the sum.
                 if !coordinates.iter().any(|c| is_sum_of(c, filter, value)) {
-                    norms.row.add(own);
+                    rows.of(filter).add(own);
                 }
             }
             Coordinate::Lacks {
@@ -189,13 +206,14 @@ pub fn norms(coordinates: &[Coordinate], weights: &[BigUint]) -> Norms {
                     .iter()
                     .any(|c| is_centred(c, filter, value, fixed_point))
                 {
-                    norms.row.add(own);
+                    rows.of(filter).add(own);
                 }
             }
-            Coordinate::Values { .. } => {
+            Coordinate::Values { filter, .. } => {
                 let (largest, absolute) = value_block(coordinates, &weighed, at);
-                norms.row.squared += &largest * &largest;
-                norms.row.absolute += match pairs.iter().find(|pair| pair.values.contains(&at)) {
+                let row = rows.of(filter);
+                row.squared += &largest * &largest;
+                row.absolute += match pairs.iter().find(|pair| pair.values.contains(&at)) {
                     None => absolute,
                     Some(pair) if pair.values[0] == at => {
                         let (others_largest, others_absolute) =
@@ -210,7 +228,42 @@ pub fn norms(coordinates: &[Coordinate], weights: &[BigUint]) -> Norms {
             }
         }
     }
+    norms.row = rows.together(exclusive);
     norms
+}
+
+/// What the coordinates of each filter add for a row for which it holds.
+#[derive(Default)]
+struct FilteredNorms<'c>(Vec<(&'c Option<Expr>, RowNorm)>);
+
+impl<'c> FilteredNorms<'c> {
+    fn of(&mut self, filter: &'c Option<Expr>) -> &mut RowNorm {
+        let at = match self.0.iter().position(|(known, _)| *known == filter) {
+            Some(at) => at,
+            None => {
+                self.0.push((filter, RowNorm::ZERO));
+                self.0.len() - 1
+            }
+        };
+        &mut self.0[at].1
+    }
+
+    /// All filters may hold for one row, but for those of one class.
+    fn together(self, exclusive: &[Vec<Expr>]) -> RowNorm {
+        let mut all = RowNorm::ZERO;
+        let mut largest = vec![RowNorm::ZERO; exclusive.len()];
+        for (filter, norm) in self.0 {
+            let class = filter
+                .as_ref()
+                .and_then(|filter| exclusive.iter().position(|class| class.contains(filter)));
+            match class {
+                Some(class) => largest[class].raise(&norm),
+                None => all.join(&norm),
+            }
+        }
+        largest.iter().for_each(|norm| all.join(norm));
+        all
+    }
 }
 
 /// The distance from the other end of the same value's grid.
@@ -417,7 +470,7 @@ mod tests {
                 row: bound,
                 presence: _,
                 shared: _,
-            } = norms(&coordinates, &weights);
+            } = norms(&coordinates, &weights, &[]);
             let mut longest = (BigUint::ZERO, BigUint::ZERO);
             let steps = || (-64..=64).step_by(8);
             for (a, b, c) in
@@ -469,7 +522,7 @@ mod tests {
                 .enumerate()
                 .map(|(at, w)| if at == heavy { w * 100u8 } else { w.clone() })
                 .collect();
-            let bound = norms(&coordinates, &weights).row.absolute;
+            let bound = norms(&coordinates, &weights, &[]).row.absolute;
             for (a, b) in (-64..=64)
                 .step_by(4)
                 .flat_map(|a| (-64..=64).step_by(4).map(move |b| (a, b)))

@@ -486,6 +486,18 @@ async fn the_owner_searches_by_command() {
         said.contains("public.orders.price: from 0 to 512 (in the ledger") && !said.contains("due"),
         "{said}"
     );
+    // What that means for the plainest questions.
+    let noise = |what: &str| -> f64 {
+        let (_, rest) = said.split_once("\n  public.orders: ").unwrap();
+        let (_, rest) = rest.split_once(&format!("{what} ±")).unwrap();
+        let number: String = rest
+            .chars()
+            .take_while(|c| c.is_ascii_digit() || *c == '.')
+            .collect();
+        number.parse().unwrap()
+    };
+    let ratio = noise("sum(price)") / noise("count(*)");
+    assert!((511.0..=513.0).contains(&ratio), "{ratio}: {said}");
     let (output, said) = run(&["explain", "--policy", path, "SELECT sum(price) FROM orders"]);
     assert!(output.status.success() && said.contains("512"), "{said}");
 }

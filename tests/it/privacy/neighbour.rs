@@ -13,6 +13,7 @@ mod mutants;
 mod named;
 mod padded;
 mod parts;
+mod pivots;
 mod question;
 pub mod random;
 mod ranges;

@@ -8,6 +8,9 @@ use crate::refusal::{Refusal, sqlstate};
 use crate::rewrite::choice::ChoiceQueries;
 use crate::rewrite::vector::fixed_point::FixedPoint;
 
+/// So many filters that exclude each other are counted by themselves, without flags.
+const PIVOT: usize = 3;
+
 impl Coordinates {
     /// Lays out the coordinates of a release. Where the error of an aggregate is `reported`, what
     /// it takes is asked too.
@@ -19,7 +22,15 @@ impl Coordinates {
         columns: &[ColumnInfo],
         reported: &[usize],
     ) -> Result<Self, Refusal> {
-        let mut layout = Self::default();
+        let pivots = release.exclusive_filters.iter();
+        let mut layout = Self {
+            unflagged: pivots
+                .filter(|class| class.len() >= PIVOT)
+                .flatten()
+                .cloned()
+                .collect(),
+            ..Self::default()
+        };
         let mut queries = ChoiceQueries::default();
         for (at, aggregate) in release.aggregates.iter().enumerate() {
             let output = match queries.add(aggregate, reported.contains(&at), release, columns)? {
@@ -321,7 +332,8 @@ impl Coordinates {
     }
 
     /// All rows of a filter: as flags where all rows are counted anyway. A flag weighs as much as a
-    /// count, and half the sum of two noises has half the variance of one.
+    /// count, and half the sum of two noises has half the variance of one. Every flag moves with
+    /// each row; of counts by exclusive filters one does, so that they are better from three on.
     fn rows_of(&mut self, filter: &Option<Expr>, all: &[BoundedAggregate]) -> Count {
         let whole = Coordinate::Rows {
             mask: Mask {
@@ -330,7 +342,7 @@ impl Coordinates {
             },
         };
         match filter {
-            Some(filter) if counts_all(all) => {
+            Some(filter) if counts_all(all) && !self.unflagged.contains(filter) => {
                 let rows = self.coordinate(Coordinate::Flags {
                     filter: filter.clone(),
                 });

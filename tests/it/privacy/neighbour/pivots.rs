@@ -1,0 +1,90 @@
+//! Filters that exclude each other: a row moves one of them, and the noise is for one.
+
+use pgveil::mechanism::Accounting;
+use pgveil::rewrite::Coordinate;
+
+use super::bound::unit_within;
+use super::named::world;
+
+/// The noise of the first coordinate, and whether all units of `people` are within the bound.
+async fn priced(sql: &str, accounting: Accounting) -> (f64, Result<(), String>) {
+    let world = world().await;
+    let plan = world
+        .plan_under(sql, accounting, 1.0)
+        .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+    let release = &plan.releases()[0];
+    assert!(
+        release
+            .coordinates()
+            .iter()
+            .all(|c| !matches!(c, Coordinate::Flags { .. }))
+    );
+    let price = release.price().unwrap();
+    let text = release.sql().unwrap();
+    let whole = world.run(text, release.key_columns()).await.unwrap();
+    let mut within = Ok(());
+    for unit in 1..=30 {
+        within = within.and(unit_within(&world, release, text, &whole, unit).await);
+    }
+    let drawn = price.calibrated[0];
+    let deviation = drawn.noise.standard_deviation() / 2f64.powi(drawn.refine as i32);
+    (deviation, within)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exclusive_filters_share_one_bound() {
+    let counts = |filters: &[&str]| {
+        let calls: Vec<String> = filters
+            .iter()
+            .map(|filter| format!("count(*) FILTER (WHERE {filter})"))
+            .collect();
+        format!("SELECT {} FROM people", calls.join(", "))
+    };
+    let pivot = counts(&["i4 = 1", "i4 = 2", "i4 IN (3, 4)", "i4 = 5 AND b"]);
+    let one = counts(&["i4 = 1"]);
+    let not = counts(&["b", "NOT b"]);
+    for accounting in [Accounting::Gdp, Accounting::Pure] {
+        let (alone, within) = priced(&one, accounting).await;
+        assert_eq!(within, Ok(()));
+        for sql in [&pivot, &not] {
+            let (together, within) = priced(sql, accounting).await;
+            assert_eq!(within, Ok(()), "{sql}");
+            assert!(
+                (together / alone - 1.0).abs() < 1e-3,
+                "{sql}: {together}, {alone}"
+            );
+        }
+    }
+    // Both may hold: the value 3 is in two of them, other columns are asked, NULL is no value.
+    for filters in [
+        &["i4 = 3", "i4 IN (3, 4)"][..],
+        &["i4 = 3", "j4 = 4"],
+        &["i4 = 3", "i4 > 3 OR i4 = 3"],
+        &["i4 IS NULL", "i4 IS NOT NULL OR b"],
+    ] {
+        let sql = counts(filters);
+        let (alone, _) = priced(&one, Accounting::Gdp).await;
+        let (together, within) = priced(&sql, Accounting::Gdp).await;
+        assert_eq!(within, Ok(()), "{sql}");
+        assert!(together / alone > 1.4, "{sql}: {together}, {alone}");
+    }
+}
+
+/// Beside the number of all rows: two coordinates move, whatever the number of filters. Sums by
+/// filter too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pivot_of_sums_costs_as_one_group() {
+    let sums = |filters: u32| {
+        let calls: Vec<String> = (1..=filters)
+            .map(|at| {
+                format!("sum(n2) FILTER (WHERE i4 = {at}), count(*) FILTER (WHERE i4 = {at})")
+            })
+            .collect();
+        format!("SELECT count(*), {} FROM people", calls.join(", "))
+    };
+    let (three, within) = priced(&sums(3), Accounting::Gdp).await;
+    assert_eq!(within, Ok(()));
+    let (nine, within) = priced(&sums(9), Accounting::Gdp).await;
+    assert_eq!(within, Ok(()));
+    assert!((nine / three - 1.0).abs() < 1e-3, "{nine}, {three}");
+}
