@@ -19,7 +19,7 @@ use crate::catalog::{Equality, Type};
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
 use crate::policy::{Policy, Protection, Table, Unit};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, TextPosition};
 
 /// Bounds on the rows of one unit are counted up to here.
 const ROWS_MAX: u64 = 1 << 32;
@@ -239,6 +239,7 @@ impl Labels<'_> {
                 table,
                 columns: ids.clone(),
                 number,
+                place: TextPosition::default(),
             }),
             ids,
         )

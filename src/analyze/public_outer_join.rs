@@ -54,7 +54,8 @@ pub(super) fn over_matches(release: &Release, policy: &Policy) -> Result<Option<
         return Ok(None);
     }
     let private = right.made_at_any_depth();
-    check_inner_join_answers(release, &conditions, on.as_ref(), &private)?;
+    check_inner_join_answers(release, &conditions, on.as_ref(), &private)
+        .map_err(|refusal| refusal.within(|| right.place()))?;
     Ok(Some(with_inner_join(release)))
 }
 
@@ -92,15 +93,15 @@ fn check_inner_join_answers(
                     ON to WHERE.",
         ));
     }
-    if !release
+    if let Some(aggregate) = release
         .aggregates
         .iter()
-        .all(|aggregate| ignores_missing(aggregate, private))
+        .find(|aggregate| !ignores_missing(aggregate, private))
     {
         return Err(
-            refused("cannot have an aggregate that counts rows without a match").hint(
-                "Write count(column) with a column of the private table instead of count(*).",
-            ),
+            refused("cannot have an aggregate that counts rows without a match")
+                .hint("Write count(column) with a column of the private table instead of count(*).")
+                .at(aggregate.place.0),
         );
     }
     Ok(())
@@ -133,6 +134,18 @@ pub(super) fn conditions(input: &Relation) -> Vec<Expr> {
             .collect(),
         Relation::Join { left, .. } => always_true(left),
         other => always_true(other),
+    }
+}
+
+/// Where the text names the private table.
+pub(super) fn joined_place(input: &Relation) -> Option<u32> {
+    match input {
+        Relation::Filter {
+            input,
+            predicate: _,
+        } => joined_place(input),
+        Relation::Join { right, .. } => right.place(),
+        _ => None,
     }
 }
 

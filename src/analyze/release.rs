@@ -156,7 +156,8 @@ fn rule_keys(
     }
     let tuples = ruled.tuples(&mut keys, input);
     if keeps_public_rows {
-        public_outer_join::check_groups(ruled, &keys, input)?;
+        public_outer_join::check_groups(ruled, &keys, input)
+            .map_err(|refusal| refusal.within(|| public_outer_join::joined_place(input)))?;
     }
     ruled.effort.within()?;
     let grouped = keys::grouped(&release.sets, keys.len());

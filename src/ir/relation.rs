@@ -203,6 +203,14 @@ impl Relation {
         }
     }
 
+    /// Where the client's text first names a table of it.
+    pub fn place(&self) -> Option<u32> {
+        match self {
+            Self::Scan(scan) => scan.place.0,
+            other => other.inputs().into_iter().find_map(Relation::place),
+        }
+    }
+
     /// The columns that are created here.
     pub fn made(&self) -> Vec<ColumnId> {
         match self {
@@ -240,6 +248,7 @@ pub struct Scan {
     pub columns: Vec<ColumnId>,
     /// Numbers the scans of a query; names its alias in emitted SQL.
     pub number: usize,
+    pub place: TextPosition,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -90,7 +90,7 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
             // The parser reads it as the name of a table. In PostgreSQL it means the table that
             // follows, without its children.
             Some((Keyword::ONLY, _)) if !is_plain_only(&before) => {
-                return Err(only_refused());
+                return Err(only_refused().at(column(span)));
             }
             Some((Keyword::FROM, _)) if trims(&before, &earlier) => push(&[
                 Token::SingleQuotedString(" ".to_owned()),
@@ -101,7 +101,8 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
                 if !matches!(word(&next), Some((Keyword::TO, _))) && ends_a_value(&before) =>
             {
                 return Err(Refusal::unsupported("SUBSTRING … SIMILAR")
-                    .hint("Write substring(x FROM 'regular expression')."));
+                    .hint("Write substring(x FROM 'regular expression').")
+                    .at(column(span)));
             }
             _ => push(std::slice::from_ref(&token)),
         }
@@ -113,7 +114,11 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
 }
 
 fn syntax_error(word: &str, span: Span) -> Refusal {
-    grammar::syntax_error_near(word).at(u32::try_from(span.start.column).ok())
+    grammar::syntax_error_near(word).at(column(span))
+}
+
+fn column(span: Span) -> Option<u32> {
+    u32::try_from(span.start.column).ok()
 }
 
 /// Words that PostgreSQL takes for a label only behind AS.

@@ -7,6 +7,7 @@ mod bind;
 mod clock;
 mod collation;
 mod desugar;
+mod dialects;
 mod grammar;
 pub(crate) mod limits;
 mod normalize;
@@ -35,7 +36,7 @@ pub use bind::{Bound, parameter_oid, parameter_type};
 use grammar::Goal;
 pub use limits::copies::is_constant;
 pub use limits::depth::{STACK_BYTES, with_room};
-use position::Marks;
+pub(crate) use position::Marks;
 pub use session::{
     Copy, CopyFormat, Count, Declare, Direction, Execute, Fetch, Force, Modes, Prepare, Scope,
     Session, Style,
@@ -118,6 +119,11 @@ impl Query {
     #[must_use]
     pub(crate) fn written_as(self, other: &Self) -> Self {
         Self(self.0, other.1.clone())
+    }
+
+    /// Where its operators and keywords stand in the client's text.
+    pub(crate) fn marks(&self) -> &Marks {
+        &self.1
     }
 
     /// The statement as we print it (never the client's own text).
@@ -247,6 +253,8 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     balance(&mut query);
     limits::height::check(&*query)?;
     limits::copies::check(&query)?;
+    dialects::check(&query)
+        .map_err(|own| grammar::syntax_error(sql, Goal::Query, begins).unwrap_or(own))?;
     Ok(Query(Query::new(query)?.0, marks))
 }
 
@@ -314,10 +322,12 @@ fn begins(tokens: &[TokenWithSpan]) -> u32 {
 
 fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
     table::check(&tokens)?;
+    let begins = begins(&tokens);
     let mut parser = parser_of(table::write_out(tokens))?;
     let ast::Statement::Query(query) = parser.parse_statement()? else {
         return Err(Refusal::unsupported("this statement")
             .hint("pgveil answers SELECT queries only.")
+            .at(Some(begins))
             .into());
     };
     parser.expect_token(&Token::EOF)?;

@@ -39,7 +39,7 @@ pub(super) fn number(tokens: &mut [TokenWithSpan], sql: &str) {
     }
 }
 
-/// The operators and keywords of a text: where each stands, and a digest of what it is. A tree has
+/// The operators, keywords and opening parentheses of a text: where each stands, and a digest of what it is. A tree has
 /// no places for them.
 #[derive(Debug, Clone, Default)]
 pub struct Marks(Arc<[(u32, u32)]>);
@@ -66,17 +66,28 @@ impl Marks {
                     },
                 ) => return None,
                 Token::Word(Word { value, .. }) => value.to_ascii_uppercase(),
+                Token::LParen => "(".to_owned(),
                 sign => Some(sign.to_string())
                     .filter(|sign| sign.chars().all(|c| SIGNS.contains(c) || c == ':'))?,
             };
-            let mut digest = DefaultHasher::new();
-            written.hash(&mut digest);
-            Some((
-                u32::try_from(span.start.column).ok()?,
-                digest.finish() as u32,
-            ))
+            Some((u32::try_from(span.start.column).ok()?, digest(&written)))
         };
         Self(tokens.iter().filter_map(mark).collect())
+    }
+
+    /// Where this operator, keyword in upper case or opening parenthesis last stands before a
+    /// position.
+    pub(crate) fn last_before(&self, written: &str, position: u32) -> Option<u32> {
+        self.between(digest(written), 0, position).last()
+    }
+
+    /// Where these keywords in upper case first follow each other from a position on.
+    pub(crate) fn phrase_from(&self, words: [&str; 2], position: u32) -> Option<u32> {
+        let [first, second] = words.map(digest);
+        self.0
+            .windows(2)
+            .find(|pair| pair[0].0 >= position && pair[0].1 == first && pair[1].1 == second)
+            .map(|pair| pair[0].0)
     }
 
     /// The mark of this kind with this index between two positions.
@@ -122,6 +133,12 @@ impl Query {
     }
 }
 
+fn digest(written: &str) -> u32 {
+    let mut digest = DefaultHasher::new();
+    written.hash(&mut digest);
+    digest.finish() as u32
+}
+
 /// The positions of all names and constants, in one order for equal trees.
 fn places(query: &ast::Query) -> Vec<u32> {
     struct Places(Vec<u32>);
@@ -141,6 +158,6 @@ fn places(query: &ast::Query) -> Vec<u32> {
     places.0
 }
 
-fn column(span: Span) -> u32 {
+pub(super) fn column(span: Span) -> u32 {
     u32::try_from(span.start.column).unwrap_or(0)
 }

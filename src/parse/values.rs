@@ -3,11 +3,12 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast;
+use sqlparser::ast::{self, Spanned};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
 use super::limits::{copies, height};
+use super::position::{self, Marks};
 use super::{Query, parameter_type};
 use crate::refusal::{Refusal, sqlstate};
 
@@ -17,14 +18,15 @@ pub struct Values(Vec<ast::Expr>);
 impl Values {
     /// # Errors
     /// 0A000 for an expression that holds a query, 54001 for one that is too high.
-    pub(super) fn new(values: Vec<ast::Expr>) -> Result<Self, Refusal> {
+    pub(super) fn new(values: Vec<ast::Expr>, marks: &Marks) -> Result<Self, Refusal> {
         for value in &values {
             height::check(value)?;
-            if ast::Visit::visit(value, &mut Finder).is_break() {
+            if let ControlFlow::Break(place) = ast::Visit::visit(value, &mut Finder) {
                 return Err(Refusal::new(
                     sqlstate::FEATURE_NOT_SUPPORTED,
                     "cannot use subquery in EXECUTE parameter",
-                ));
+                )
+                .at(marks.last_before("(", place)));
             }
         }
         Ok(Self(values))
@@ -96,9 +98,10 @@ fn row(columns: Vec<ast::Expr>) -> Result<Query, Refusal> {
 struct Finder;
 
 impl ast::Visitor for Finder {
-    type Break = ();
+    /// Where the query begins.
+    type Break = u32;
 
-    fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
-        ControlFlow::Break(())
+    fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<u32> {
+        ControlFlow::Break(position::column(query.span()))
     }
 }

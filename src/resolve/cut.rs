@@ -322,8 +322,9 @@ impl Resolver<'_> {
         cut: &mut Cut,
         environment: &Environment,
     ) -> Result<ast::SelectItem, Refusal> {
-        let expr =
-            item_expr(item).ok_or_else(|| Refusal::private_rows("name the columns to group by"))?;
+        let expr = item_expr(item).ok_or_else(|| {
+            Refusal::private_rows("name the columns to group by").at(place_of(item))
+        })?;
         let alias = match item {
             ast::SelectItem::ExprWithAlias { expr: _, alias } => quoted(&name_of(alias)?),
             _ => quoted(&column_name(expr)),
@@ -344,7 +345,8 @@ impl Resolver<'_> {
     ) -> Result<(Vec<Key>, Sets), Refusal> {
         let is_distinct = is_distinct_rows(select);
         let sets = if is_distinct {
-            let shown = |i| item_expr(i).ok_or_else(|| Refusal::private_rows(""));
+            let shown =
+                |item| item_expr(item).ok_or_else(|| Refusal::private_rows("").at(place_of(item)));
             vec![
                 select
                     .projection
@@ -353,7 +355,8 @@ impl Resolver<'_> {
                     .collect::<Result<_, _>>()?,
             ]
         } else {
-            sets(&select.group_by)?
+            sets(&select.group_by)
+                .map_err(|refusal| refusal.within(|| self.group_by_place(select)))?
         };
         let mut keys: Vec<Key> = Vec::new();
         let mut numbers = Vec::new();
@@ -390,11 +393,12 @@ impl Resolver<'_> {
             }
             numbers.push(own);
         }
-        if keys.len() > COLUMNS_MAX {
+        if let Some(key) = keys.get(COLUMNS_MAX) {
             return Err(Refusal::new(
                 sqlstate::STATEMENT_TOO_COMPLEX,
                 format!("a query may group by at most {COLUMNS_MAX} keys"),
-            ));
+            )
+            .at(key.place.0));
         }
         let sets = numbered(numbers, keys.len());
         Ok((keys, sets))

@@ -18,6 +18,8 @@ pub use outer::query::is_preview;
 pub use session_functions::Session;
 pub use syntax::{empty_select, plain_table, query_of, unnested};
 
+use sqlparser::ast;
+
 use crate::catalog::Type;
 use crate::ir::{ColumnId, ColumnInfo, MiddleId, MiddleQuery, Query, Release, TableId};
 use crate::parse;
@@ -36,14 +38,15 @@ pub const TEXT_MAX: u32 = 4096;
 /// 42P01, 42703, 42702, 42803 as PostgreSQL; 42501 where rows of a private table would be shown;
 /// 0A000 for constructs without a known sound answer.
 pub fn resolve(
-    statement: &parse::Query,
+    query: &parse::Query,
     policy: &Policy,
     search_path: &[String],
     constants: &Constants,
 ) -> Result<Query, Refusal> {
-    let statement = idle_limits::without_idle(&statement.0);
+    let statement = idle_limits::without_idle(&query.0);
     let empty = classify::empty_query::has_limit_zero(&statement);
     let mut resolver = Resolver {
+        marks: query.marks(),
         policy,
         search_path,
         constants,
@@ -89,6 +92,8 @@ pub fn resolve(
 
 /// State of one resolution.
 struct Resolver<'a> {
+    /// Where the statement's keywords stand.
+    marks: &'a parse::Marks,
     policy: &'a Policy,
     search_path: &'a [String],
     constants: &'a Constants,
@@ -129,6 +134,26 @@ impl Resolver<'_> {
             outer: &[],
             bound: &self.bound,
         }
+    }
+
+    /// Where the parenthesis opens that holds this subquery.
+    fn opening(&self, query: &ast::Query) -> Option<u32> {
+        self.marks.last_before("(", syntax::place_of(query)?)
+    }
+
+    /// Where GROUP BY stands in a SELECT.
+    fn group_by_place(&self, select: &ast::Select) -> Option<u32> {
+        let begins = syntax::position(select.select_token.0.span)?;
+        self.marks.phrase_from(["GROUP", "BY"], begins)
+    }
+
+    /// Where FOR UPDATE or FOR SHARE stands in a query.
+    fn lock_place(&self, query: &ast::Query) -> Option<u32> {
+        let begins = syntax::place_of(query)?;
+        ["UPDATE", "SHARE", "NO", "KEY"]
+            .into_iter()
+            .filter_map(|word| self.marks.phrase_from(["FOR", word], begins))
+            .min()
     }
 
     fn type_names(&self) -> expression::TypeNames<'_> {

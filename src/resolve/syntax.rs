@@ -19,7 +19,7 @@ pub fn name_of(ident: &Ident) -> Result<String, Refusal> {
     let Ident {
         value,
         quote_style,
-        span: _,
+        span,
     } = ident;
     let name = match quote_style {
         Some('"') => value.clone(),
@@ -28,11 +28,12 @@ pub fn name_of(ident: &Ident) -> Result<String, Refusal> {
             return Err(Refusal::new(
                 sqlstate::SYNTAX_ERROR,
                 "identifiers are quoted with double quotes",
-            ));
+            )
+            .at(position(*span)));
         }
     };
     if name.len() > NAME_BYTES_MAX {
-        return Err(Refusal::new("42622", "identifier is longer than 63 bytes"));
+        return Err(Refusal::new("42622", "identifier is longer than 63 bytes").at(position(*span)));
     }
     Ok(name)
 }
@@ -184,57 +185,14 @@ pub(in crate::resolve) fn is_distinct_rows(select: &ast::Select) -> bool {
     matches!(select.distinct, Some(ast::Distinct::Distinct)) && ungrouped && !aggregated
 }
 
-/// Refuses every clause of SELECT that PostgreSQL lacks or that pgveil does not offer. The caller
-/// handles the others.
+/// Refuses SELECT INTO.
 pub(crate) fn check_select(select: &ast::Select) -> Result<(), Refusal> {
-    let ast::Select {
-        select_token: _,
-        optimizer_hints,
-        distinct: _,
-        select_modifiers,
-        top,
-        top_before_distinct: _,
-        projection: _,
-        exclude,
-        into,
-        from: _,
-        lateral_views,
-        prewhere,
-        selection: _,
-        connect_by,
-        group_by: _,
-        cluster_by,
-        distribute_by,
-        sort_by,
-        having: _,
-        named_window: _,
-        qualify,
-        window_before_qualify: _,
-        value_table_mode,
-        flavor,
-    } = select;
-    if into.is_some() {
-        return Err(Refusal::denied("SELECT INTO is not allowed")
-            .detail("pgveil answers read-only queries."));
+    match &select.into {
+        None => Ok(()),
+        Some(into) => Err(Refusal::denied("SELECT INTO is not allowed")
+            .detail("pgveil answers read-only queries.")
+            .at(place_of(into))),
     }
-    let foreign = select_modifiers.is_some()
-        || top.is_some()
-        || exclude.is_some()
-        || prewhere.is_some()
-        || qualify.is_some();
-    let foreign = foreign
-        || value_table_mode.is_some()
-        || *flavor != ast::SelectFlavor::Standard
-        || !optimizer_hints.is_empty();
-    let foreign =
-        foreign || !lateral_views.is_empty() || !connect_by.is_empty() || !cluster_by.is_empty();
-    if foreign || !distribute_by.is_empty() || !sort_by.is_empty() {
-        return Err(Refusal::new(
-            sqlstate::SYNTAX_ERROR,
-            "this clause is not part of PostgreSQL's SELECT",
-        ));
-    }
-    Ok(())
 }
 
 /// A SELECT without any clause.

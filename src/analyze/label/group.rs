@@ -70,7 +70,8 @@ impl Labels<'_> {
         }
         let always = inlined_conditions(input, &computed);
         for (id, aggregate) in aggregates {
-            check_aggregate(aggregate, &computed, self.policy, self.columns)?;
+            check_aggregate(aggregate, &computed, self.policy, self.columns)
+                .map_err(|refusal| refusal.within(|| aggregate.place.0))?;
             let filter = aggregate.filter.as_ref().map(|f| inline(f, &computed));
             let conditions = always
                 .iter()

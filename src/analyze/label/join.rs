@@ -23,13 +23,15 @@ impl Labels<'_> {
             .iter()
             .flat_map(|e| e.conjuncts().into_iter().cloned())
             .collect();
+        let place = right.place();
         // In FROM, such an ON was moved to WHERE or refused. This one belongs to a scalar subquery.
         if on_conjuncts.iter().any(|c| !c.relations().is_empty()) {
             return Err(Refusal::feature_not_supported(
                 "a scalar subquery cannot contain a subquery that refers to a query outside \
                     both",
             )
-            .hint("Move the inner subquery out, as in CASE WHEN EXISTS (…) THEN (SELECT …) END."));
+            .hint("Move the inner subquery out, as in CASE WHEN EXISTS (…) THEN (SELECT …) END.")
+            .at(place));
         }
         let (inner_conditions, right_above): (Vec<Expr>, &[Expr]) = match kind {
             JoinKind::Inner => (above.iter().chain(&on_conjuncts).cloned().collect(), above),
@@ -58,11 +60,14 @@ impl Labels<'_> {
                     return Err(Refusal::unsupported(
                         "an outer join that keeps every row of a public table",
                     )
-                    .hint("Write the private table on the preserved side, or use an inner join."));
+                    .hint("Write the private table on the preserved side, or use an inner join.")
+                    .at(place));
                 }
             },
             (Label::Private(a), Label::Private(b)) => {
-                let equality = self.same_unit(&a, &b, &joining)?;
+                let equality = self
+                    .same_unit(&a, &b, &joining)
+                    .map_err(|refusal| refusal.within(|| place))?;
                 let of_left = if kind == JoinKind::Inner {
                     &joining
                 } else {

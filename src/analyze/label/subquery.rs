@@ -66,6 +66,7 @@ impl Labels<'_> {
                 .flat_map(|c| c.conjuncts().into_iter().cloned())
                 .collect(),
         );
+        let place = relation.place();
         let outside = std::mem::take(&mut self.is_crossed);
         let (relation, inner) = self.label(relation, &[])?;
         // Also within a public relation: private rows may meet its rows, each of which is looked
@@ -78,7 +79,9 @@ impl Labels<'_> {
                 &conditions,
             )));
         }
-        let (joint, equality) = self.tied(around.0, inner.clone(), &conditions)?;
+        let (joint, equality) = self
+            .tied(around.0, inner.clone(), &conditions)
+            .map_err(|refusal| refusal.within(|| place))?;
         let conditions: Vec<Expr> = conditions
             .into_iter()
             .chain(equality)

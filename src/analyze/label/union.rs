@@ -56,10 +56,12 @@ impl Labels<'_> {
         (arm, mut ids): Arm,
         first: Option<&Lineage>,
     ) -> Result<(Arm, Lineage), Refusal> {
+        let place = arm.place();
         let (arm, label) = self.label(arm, &[])?;
         let Label::Private(lineage) = label else {
             return Err(Refusal::unsupported("UNION of private and public rows")
-                .hint("Aggregate each side separately and combine the results with UNION."));
+                .hint("Aggregate each side separately and combine the results with UNION.")
+                .at(place));
         };
         if first.is_some_and(|first| first.data_type != lineage.data_type) {
             let unit = &self.policy.privacy.unit;
@@ -68,7 +70,8 @@ impl Labels<'_> {
                 format!(
                     "the branches of this UNION identify the {unit} by columns of different types"
                 ),
-            ));
+            )
+            .at(place));
         }
         let computed = computed_columns(&arm);
         for id in &ids {

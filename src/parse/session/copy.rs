@@ -42,16 +42,30 @@ pub enum Force {
     Columns(Vec<String>),
 }
 
-/// As written; `None` where not said.
+/// `None` where not said.
 #[derive(Default)]
 struct Options {
-    format: Option<String>,
-    delimiter: Option<String>,
-    null: Option<String>,
-    header: Option<bool>,
-    quote: Option<String>,
-    escape: Option<String>,
-    force: Option<Force>,
+    format: Option<Given<String>>,
+    delimiter: Option<Given<String>>,
+    null: Option<Given<String>>,
+    header: Option<Given<bool>>,
+    quote: Option<Given<String>>,
+    escape: Option<Given<String>>,
+    force: Option<Given<Force>>,
+}
+
+/// The value of an option, and where its name stands.
+struct Given<T> {
+    value: T,
+    place: Option<u32>,
+}
+
+fn place<T>(option: &Option<Given<T>>) -> Option<u32> {
+    option.as_ref().and_then(|given| given.place)
+}
+
+fn text(option: &Option<Given<String>>) -> Option<&str> {
+    option.as_ref().map(|given| given.value.as_str())
 }
 
 /// # Errors
@@ -67,10 +81,12 @@ pub(super) fn copy(
     if !words.keyword("TO") {
         return Err(words.unexpected());
     }
+    let target = words.place();
     if words.keyword("PROGRAM") || words.string().is_some() {
         return Err(
             Refusal::denied("COPY to a file or a program of the server is not allowed")
-                .hint("Use COPY (query) TO STDOUT, or \\copy in psql."),
+                .hint("Use COPY (query) TO STDOUT, or \\copy in psql.")
+                .at(target),
         );
     }
     if !words.keyword("STDOUT") {
@@ -80,7 +96,8 @@ pub(super) fn copy(
     words.keyword("WITH");
     if words.token(&Token::LParen) {
         loop {
-            modern(words, &mut options)?;
+            let place = words.place();
+            modern(words, &mut options).map_err(|refusal| refusal.within(|| place))?;
             if words.token(&Token::RParen) {
                 break;
             }
@@ -90,7 +107,8 @@ pub(super) fn copy(
         }
     } else {
         while words.peek().is_some() {
-            legacy(words, &mut options)?;
+            let place = words.place();
+            legacy(words, &mut options).map_err(|refusal| refusal.within(|| place))?;
         }
     }
     Ok(Statement::Copy(Copy {
@@ -101,7 +119,7 @@ pub(super) fn copy(
 
 /// Whole tables, in either direction.
 fn of_table(words: &mut Words<'_>) -> Refusal {
-    let mut depth = 0_i32;
+    let (mut depth, place) = (0_i32, words.place());
     while let Some(token) = words.peek() {
         match token {
             Token::LParen => depth += 1,
@@ -115,27 +133,30 @@ fn of_table(words: &mut Words<'_>) -> Refusal {
     }
     Refusal::denied("COPY of a whole table is not allowed: rows of a private table cannot be shown")
         .hint("Use COPY (SELECT …) TO STDOUT with the wanted aggregates.")
+        .at(place)
 }
 
 /// `NAME [value]` within parentheses.
 fn modern(words: &mut Words<'_>, options: &mut Options) -> Result<(), Refusal> {
+    let place = words.place();
     let name = words.identifier()?;
+    let option = (name.as_str(), place);
     match name.as_str() {
         "format" => once(
             &mut options.format,
-            &name,
+            option,
             word(words)?.to_ascii_lowercase(),
         ),
-        "delimiter" => once(&mut options.delimiter, &name, word(words)?),
-        "null" => once(&mut options.null, &name, word(words)?),
-        "quote" => once(&mut options.quote, &name, word(words)?),
-        "escape" => once(&mut options.escape, &name, word(words)?),
+        "delimiter" => once(&mut options.delimiter, option, word(words)?),
+        "null" => once(&mut options.null, option, word(words)?),
+        "quote" => once(&mut options.quote, option, word(words)?),
+        "escape" => once(&mut options.escape, option, word(words)?),
         "header" => {
             let is_wanted = match words.peek() {
                 None | Some(Token::Comma | Token::RParen) => true,
                 Some(_) => boolean(&word(words)?)?,
             };
-            once(&mut options.header, &name, is_wanted)
+            once(&mut options.header, option, is_wanted)
         }
         "force_quote" => {
             let force = if words.token(&Token::Mul) {
@@ -143,7 +164,7 @@ fn modern(words: &mut Words<'_>, options: &mut Options) -> Result<(), Refusal> {
             } else {
                 Force::Columns(columns(words)?)
             };
-            once(&mut options.force, &name, force)
+            once(&mut options.force, option, force)
         }
         "encoding" => encoding(&word(words)?),
         "freeze" | "force_not_null" | "force_null" | "on_error" | "log_verbosity"
@@ -174,6 +195,7 @@ fn legacy(words: &mut Words<'_>, options: &mut Options) -> Result<(), Refusal> {
         "FORCE",
         "ENCODING",
     ];
+    let place = words.place();
     let Some(name) = words.any_keyword(&known) else {
         return Err(words.unexpected());
     };
@@ -182,22 +204,27 @@ fn legacy(words: &mut Words<'_>, options: &mut Options) -> Result<(), Refusal> {
         words.string().ok_or_else(|| words.unexpected())
     };
     match name.as_str() {
-        "BINARY" | "CSV" => once(&mut options.format, "format", name.to_ascii_lowercase()),
-        "HEADER" => once(&mut options.header, "header", true),
-        "DELIMITER" => once(&mut options.delimiter, "delimiter", text()?),
-        "NULL" => once(&mut options.null, "null", text()?),
-        "QUOTE" => once(&mut options.quote, "quote", text()?),
-        "ESCAPE" => once(&mut options.escape, "escape", text()?),
+        "BINARY" | "CSV" => once(
+            &mut options.format,
+            ("format", place),
+            name.to_ascii_lowercase(),
+        ),
+        "HEADER" => once(&mut options.header, ("header", place), true),
+        "DELIMITER" => once(&mut options.delimiter, ("delimiter", place), text()?),
+        "NULL" => once(&mut options.null, ("null", place), text()?),
+        "QUOTE" => once(&mut options.quote, ("quote", place), text()?),
+        "ESCAPE" => once(&mut options.escape, ("escape", place), text()?),
         "ENCODING" => encoding(&text()?),
         _ if words.keyword("QUOTE") => {
             let mut names = Vec::new();
             if words.token(&Token::Mul) {
-                return once(&mut options.force, "force_quote", Force::All);
+                return once(&mut options.force, ("force_quote", place), Force::All);
             }
             loop {
                 names.push(words.identifier()?);
                 if !words.token(&Token::Comma) {
-                    return once(&mut options.force, "force_quote", Force::Columns(names));
+                    let option = ("force_quote", place);
+                    return once(&mut options.force, option, Force::Columns(names));
                 }
             }
         }
@@ -205,8 +232,12 @@ fn legacy(words: &mut Words<'_>, options: &mut Options) -> Result<(), Refusal> {
     }
 }
 
-fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Refusal> {
-    if place.replace(value).is_some() {
+fn once<T>(
+    option: &mut Option<Given<T>>,
+    (name, place): (&str, Option<u32>),
+    value: T,
+) -> Result<(), Refusal> {
+    if option.replace(Given { value, place }).is_some() {
         return Err(
             Refusal::new(sqlstate::SYNTAX_ERROR, "conflicting or redundant options")
                 .detail(format!("The option \"{name}\" is given twice.")),
@@ -271,142 +302,148 @@ fn encoding(name: &str) -> Result<(), Refusal> {
 impl Options {
     /// The checks of PostgreSQL, in its order.
     fn check(self) -> Result<CopyFormat, Refusal> {
-        let Self {
-            format,
-            delimiter,
-            null,
-            header,
-            quote,
-            escape,
-            force,
-        } = self;
-        let format = format.as_deref().unwrap_or("text");
+        let format = text(&self.format).unwrap_or("text");
         let is_csv = match format {
             "csv" => true,
             "text" => false,
             "binary" => {
-                check_binary(delimiter.is_some(), null.is_some(), header == Some(true))?;
-                csv_only(&quote, &escape, &force)?;
+                self.check_binary()?;
+                self.csv_only()?;
                 return Ok(CopyFormat::Binary);
             }
             _ => {
-                return Err(Refusal::new(
-                    sqlstate::INVALID_PARAMETER_VALUE,
-                    format!("COPY format \"{format}\" not recognized"),
-                ));
+                let message = format!("COPY format \"{format}\" not recognized");
+                return Err(invalid(&message).at(place(&self.format)));
             }
         };
-        let delimiter = one_byte(
-            "delimiter",
-            delimiter
-                .as_deref()
-                .unwrap_or(if is_csv { "," } else { "\t" }),
-        )?;
-        let null = null.unwrap_or_else(|| if is_csv { "" } else { "\\N" }.to_owned());
-        check_line(delimiter, &null, is_csv)?;
+        let separator = if is_csv { "," } else { "\t" };
+        let delimiter = one_byte("delimiter", &self.delimiter, separator)?;
+        let null = text(&self.null).unwrap_or(if is_csv { "" } else { "\\N" });
+        self.check_line(delimiter, null, is_csv)?;
         let style = Style {
             delimiter,
-            null,
-            has_header: header == Some(true),
+            null: null.to_owned(),
+            has_header: self.is_headed(),
         };
+        let is_delimited = null.as_bytes().contains(&delimiter);
+        let null_place = place(&self.null);
         let chosen = if is_csv {
-            let quote = one_byte("quote", quote.as_deref().unwrap_or("\""))?;
-            if style.delimiter == quote {
-                return Err(invalid("COPY delimiter and quote must be different"));
-            }
-            let escape = escape
-                .as_deref()
-                .map_or(Ok(quote), |escape| one_byte("escape", escape))?;
-            if style.null.as_bytes().contains(&quote) {
-                return Err(invalid(
-                    "CSV quote character must not appear in the NULL specification",
-                ));
-            }
-            CopyFormat::Csv {
-                style: style.clone(),
-                quote,
-                escape,
-                force: force.unwrap_or(Force::Columns(Vec::new())),
-            }
+            self.csv(style)?
         } else {
-            csv_only(&quote, &escape, &force)?;
-            CopyFormat::Text(style.clone())
+            self.csv_only()?;
+            CopyFormat::Text(style)
         };
-        if style.null.as_bytes().contains(&style.delimiter) {
-            return Err(invalid(
-                "COPY delimiter character must not appear in the NULL specification",
-            ));
+        if is_delimited {
+            let message = "COPY delimiter character must not appear in the NULL specification";
+            return Err(invalid(message).at(null_place));
         }
         Ok(chosen)
     }
-}
 
-/// Options that the binary format does not take.
-fn check_binary(has_delimiter: bool, has_null: bool, has_header: bool) -> Result<(), Refusal> {
-    for (name, is_given, state) in [
-        ("DELIMITER", has_delimiter, sqlstate::SYNTAX_ERROR),
-        ("NULL", has_null, sqlstate::SYNTAX_ERROR),
-        ("HEADER", has_header, sqlstate::FEATURE_NOT_SUPPORTED),
-    ] {
-        if is_given {
-            return Err(Refusal::new(
-                state,
-                format!("cannot specify {name} in BINARY mode"),
-            ));
+    /// The delimiter and the null text do not break lines or escapes.
+    fn check_line(&self, delimiter: u8, null: &str, is_csv: bool) -> Result<(), Refusal> {
+        if matches!(delimiter, b'\n' | b'\r') {
+            let message = "COPY delimiter cannot be newline or carriage return";
+            return Err(invalid(message).at(place(&self.delimiter)));
         }
+        if null.contains(['\n', '\r']) {
+            let message = "COPY null representation cannot use newline or carriage return";
+            return Err(invalid(message).at(place(&self.null)));
+        }
+        // In the text format, a backslash before one of these letters in a value would be an
+        // escape.
+        if !is_csv && b"\\.abcdefghijklmnopqrstuvwxyz0123456789".contains(&delimiter) {
+            let message = format!("COPY delimiter cannot be \"{}\"", char::from(delimiter));
+            return Err(invalid(&message).at(place(&self.delimiter)));
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// The delimiter and the null text do not break lines or escapes.
-fn check_line(delimiter: u8, null: &str, is_csv: bool) -> Result<(), Refusal> {
-    if matches!(delimiter, b'\n' | b'\r') {
-        return Err(invalid(
-            "COPY delimiter cannot be newline or carriage return",
-        ));
+    fn is_headed(&self) -> bool {
+        self.header.as_ref().is_some_and(|header| header.value)
     }
-    if null.contains(['\n', '\r']) {
-        return Err(invalid(
-            "COPY null representation cannot use newline or carriage return",
-        ));
-    }
-    // In the text format, a backslash before one of these letters in a value would be an escape.
-    if !is_csv && b"\\.abcdefghijklmnopqrstuvwxyz0123456789".contains(&delimiter) {
-        return Err(invalid(&format!(
-            "COPY delimiter cannot be \"{}\"",
-            char::from(delimiter)
-        )));
-    }
-    Ok(())
-}
 
-fn csv_only(
-    quote: &Option<String>,
-    escape: &Option<String>,
-    force: &Option<Force>,
-) -> Result<(), Refusal> {
-    for (name, is_given) in [
-        ("QUOTE", quote.is_some()),
-        ("ESCAPE", escape.is_some()),
-        ("FORCE_QUOTE", force.is_some()),
-    ] {
-        if is_given {
-            return Err(Refusal::new(
+    fn csv(self, style: Style) -> Result<CopyFormat, Refusal> {
+        let quote = one_byte("quote", &self.quote, "\"")?;
+        if style.delimiter == quote {
+            let place = place(&self.quote).or(place(&self.delimiter));
+            return Err(invalid("COPY delimiter and quote must be different").at(place));
+        }
+        let escape = match self.escape {
+            Some(_) => one_byte("escape", &self.escape, "")?,
+            None => quote,
+        };
+        if style.null.as_bytes().contains(&quote) {
+            let message = "CSV quote character must not appear in the NULL specification";
+            return Err(invalid(message).at(place(&self.null)));
+        }
+        Ok(CopyFormat::Csv {
+            style,
+            quote,
+            escape,
+            force: self
+                .force
+                .map_or(Force::Columns(Vec::new()), |force| force.value),
+        })
+    }
+
+    /// Refuses options that the binary format does not take.
+    fn check_binary(&self) -> Result<(), Refusal> {
+        let header = self.header.as_ref().filter(|header| header.value);
+        for (name, is_given, place, state) in [
+            (
+                "DELIMITER",
+                self.delimiter.is_some(),
+                place(&self.delimiter),
+                sqlstate::SYNTAX_ERROR,
+            ),
+            (
+                "NULL",
+                self.null.is_some(),
+                place(&self.null),
+                sqlstate::SYNTAX_ERROR,
+            ),
+            (
+                "HEADER",
+                header.is_some(),
+                place(&self.header),
                 sqlstate::FEATURE_NOT_SUPPORTED,
-                format!("COPY {name} requires CSV mode"),
-            ));
+            ),
+        ] {
+            if is_given {
+                let message = format!("cannot specify {name} in BINARY mode");
+                return Err(Refusal::new(state, message).at(place));
+            }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn csv_only(&self) -> Result<(), Refusal> {
+        for (name, is_given, place) in [
+            ("QUOTE", self.quote.is_some(), place(&self.quote)),
+            ("ESCAPE", self.escape.is_some(), place(&self.escape)),
+            ("FORCE_QUOTE", self.force.is_some(), place(&self.force)),
+        ] {
+            if is_given {
+                return Err(Refusal::new(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    format!("COPY {name} requires CSV mode"),
+                )
+                .at(place));
+            }
+        }
+        Ok(())
+    }
 }
 
-fn one_byte(what: &str, text: &str) -> Result<u8, Refusal> {
-    match text.as_bytes() {
+fn one_byte(what: &str, option: &Option<Given<String>>, default: &str) -> Result<u8, Refusal> {
+    match text(option).unwrap_or(default).as_bytes() {
         [byte] => Ok(*byte),
         _ => Err(Refusal::new(
             sqlstate::FEATURE_NOT_SUPPORTED,
             format!("COPY {what} must be a single one-byte character"),
-        )),
+        )
+        .at(place(option))),
     }
 }
 

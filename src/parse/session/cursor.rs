@@ -57,6 +57,7 @@ pub(super) fn declare(
     let name = words.identifier()?;
     let (mut is_binary, mut scroll, mut sensitive, mut holds) = (false, None, None, false);
     loop {
+        let place = words.place();
         let (option, known): (&mut Option<bool>, bool) = match words
             .any_keyword(&[
                 "BINARY",
@@ -80,10 +81,9 @@ pub(super) fn declare(
             _ => return Err(words.unexpected()),
         };
         if option.is_some_and(|said| said != known) {
-            return Err(Refusal::new(
-                "42P11",
-                "options of DECLARE CURSOR contradict each other",
-            ));
+            return Err(
+                Refusal::new("42P11", "options of DECLARE CURSOR contradict each other").at(place),
+            );
         }
         *option = Some(known);
     }
@@ -173,8 +173,9 @@ fn number(words: &mut Words<'_>) -> Result<Option<i64>, Refusal> {
     let Some(text) = words.number() else {
         return Ok(None);
     };
-    let number: i32 = text
-        .parse()
-        .map_err(|_| grammar::syntax_error_near(&text))?;
+    let number: i32 = text.parse().map_err(|_| {
+        let digits = text.trim_start_matches('-');
+        grammar::syntax_error_near(digits).at(words.last_place())
+    })?;
     Ok(Some(i64::from(number)))
 }

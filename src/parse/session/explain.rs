@@ -26,8 +26,9 @@ pub(super) fn explain(
         words.next();
         format = explain_options(words)?;
     } else {
+        let place = words.place();
         if words.any_keyword(&["ANALYZE", "ANALYSE"]).is_some() {
-            return Err(explain_analyze());
+            return Err(explain_analyze().at(place));
         }
         words.keyword("VERBOSE");
     }
@@ -41,9 +42,9 @@ pub(super) fn explain(
             return Ok(Statement::ExplainExecute(execute, format));
         }
         Some("DECLARE") => {
-            return Err(
-                refused::not_offered("EXPLAIN of a cursor").hint("Explain the query itself.")
-            );
+            return Err(refused::not_offered("EXPLAIN of a cursor")
+                .hint("Explain the query itself.")
+                .at(words.place()));
         }
         Some(first) => {
             let first = first.to_owned();
@@ -57,6 +58,7 @@ pub(super) fn explain(
 fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
     let mut format = ExplainFormat::Text;
     loop {
+        let place = words.place();
         let option = words.identifier()?;
         let value = match words.peek() {
             Some(Token::Comma | Token::RParen) => None,
@@ -70,7 +72,7 @@ fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
         };
         let off = matches!(value.as_deref(), Some("off" | "false" | "0"));
         match (option.as_str(), value.as_deref()) {
-            ("analyze" | "analyse", _) if !off => return Err(explain_analyze()),
+            ("analyze" | "analyse", _) if !off => return Err(explain_analyze().at(place)),
             (
                 "analyze" | "analyse" | "verbose" | "costs" | "settings" | "buffers" | "wal"
                 | "timing" | "summary" | "generic_plan" | "memory",
@@ -81,13 +83,15 @@ fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
             ("format", Some("json")) => format = ExplainFormat::Json,
             ("format", Some("xml" | "yaml")) => {
                 return Err(refused::not_offered("this EXPLAIN format")
-                    .hint("Use FORMAT TEXT or FORMAT JSON."));
+                    .hint("Use FORMAT TEXT or FORMAT JSON.")
+                    .at(place));
             }
             _ => {
                 return Err(Refusal::new(
                     sqlstate::SYNTAX_ERROR,
                     format!("unrecognized EXPLAIN option \"{option}\""),
-                ));
+                )
+                .at(place));
             }
         }
         if words.token(&Token::RParen) {

@@ -6,6 +6,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::words::Words;
 use super::{Session, refused};
 use crate::parse::grammar::Goal;
+use crate::parse::position::Marks;
 use crate::parse::{Fault, Query, Statement, Values, begins, parameter_oid, parser_of};
 use crate::refusal::Refusal;
 
@@ -69,17 +70,18 @@ pub(super) fn prepare(
 /// 42601 for a malformed one, 0A000 for a value that holds a query.
 pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Execute, Refusal> {
     let name = words.identifier()?;
-    let values = match words.parenthesized()? {
+    let (values, marks) = match words.parenthesized()? {
         Some(tokens) => {
-            let begins = begins(&tokens);
-            listed(tokens, Parser::parse_expr)
-                .map_err(|fault| fault.told(sql, Goal::Values, begins))?
+            let (begins, marks) = (begins(&tokens), Marks::of(&tokens));
+            let values = listed(tokens, Parser::parse_expr)
+                .map_err(|fault| fault.told(sql, Goal::Values, begins))?;
+            (values, marks)
         }
-        None => Vec::new(),
+        None => (Vec::new(), Marks::default()),
     };
     Ok(Execute {
         name,
-        values: Values::new(values)?,
+        values: Values::new(values, &marks)?,
     })
 }
 

@@ -25,6 +25,18 @@ impl<'a> Words<'a> {
         self.tokens.get(self.at).map(|token| &token.token)
     }
 
+    /// Where the next token begins.
+    pub(super) fn place(&self) -> Option<u32> {
+        let token = self.tokens.get(self.at)?;
+        u32::try_from(token.span.start.column).ok()
+    }
+
+    /// Where the token that was taken last begins.
+    pub(super) fn last_place(&self) -> Option<u32> {
+        let token = self.tokens.get(self.at.checked_sub(1)?)?;
+        u32::try_from(token.span.start.column).ok()
+    }
+
     /// The next word in upper case, where it is an unquoted one.
     pub(super) fn peek_keyword(&self) -> Option<String> {
         match self.peek()? {

@@ -418,6 +418,7 @@ impl Resolver<'_> {
             };
             let folded =
                 constraint.map_or(Ok(Vec::new()), |c| shape.scope.folded(c, &right.scope))?;
+            let folded: Vec<String> = folded.into_iter().map(|folded| folded.name).collect();
             shape.beside(right, keeps_left, keeps_right, &folded);
         }
         Ok(shape)

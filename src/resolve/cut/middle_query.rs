@@ -19,7 +19,7 @@ use crate::resolve::names::scope::Named;
 use crate::resolve::outer::allow_list;
 use crate::resolve::outer::query::{Definition, Environment, Recursion};
 use crate::resolve::syntax::{
-    empty_select, item_expr, name_of, names_of, plain_table, query_of, quoted, select_of,
+    empty_select, item_expr, name_of, names_of, plain_table, position, query_of, quoted, select_of,
 };
 use sqlparser::ast;
 
@@ -160,7 +160,8 @@ impl Resolver<'_> {
                 return Err(Refusal::feature_not_supported(
                     "two queries of this statement use the same WITH name",
                 )
-                .hint("Give each common table expression its own name."));
+                .hint("Give each common table expression its own name.")
+                .at(position(definition.cte.alias.name.span)));
             }
             if definition.recursion == Recursion::Within {
                 return Err(Refusal::feature_not_supported(

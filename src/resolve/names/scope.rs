@@ -4,7 +4,9 @@ use sqlparser::ast::{self, Ident};
 
 use crate::ir::relation::ColumnId;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::syntax::{bare_name, item_expr, name_of, names_of, position};
+use crate::resolve::syntax::{
+    bare_name, item_expr, name_of, names_of, place_of, position, position_of,
+};
 
 /// One entry of FROM.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +19,13 @@ pub struct Item {
 pub struct Named {
     pub name: String,
     pub id: ColumnId,
+}
+
+/// A column name that USING or NATURAL merges.
+pub struct Folded {
+    pub name: String,
+    /// Where USING has it.
+    pub place: Option<u32>,
 }
 
 /// What the FROM clause of a SELECT brings into scope.
@@ -92,30 +101,36 @@ impl Scope {
         &self,
         constraint: &ast::JoinConstraint,
         right: &Self,
-    ) -> Result<Vec<String>, Refusal> {
+    ) -> Result<Vec<Folded>, Refusal> {
         match constraint {
             ast::JoinConstraint::On(_) | ast::JoinConstraint::None => Ok(Vec::new()),
             ast::JoinConstraint::Natural => Ok(self
                 .visible
                 .iter()
                 .filter(|c| right.visible.iter().any(|r| r.name == c.name))
-                .map(|c| c.name.clone())
+                .map(|c| Folded {
+                    name: c.name.clone(),
+                    place: None,
+                })
                 .collect()),
             ast::JoinConstraint::Using(columns) => {
-                let mut names = Vec::new();
+                let mut names: Vec<Folded> = Vec::new();
                 for column in columns {
+                    let place = position_of(column);
                     let [name] = names_of(column)?.try_into().map_err(|_| {
                         Refusal::new(sqlstate::SYNTAX_ERROR, "USING takes plain column names")
+                            .at(place)
                     })?;
-                    if names.contains(&name) {
+                    if names.iter().any(|folded| folded.name == name) {
                         return Err(Refusal::new(
                             "42701",
                             format!(
                                 "column name \"{name}\" appears more than once in USING clause"
                             ),
-                        ));
+                        )
+                        .at(place));
                     }
-                    names.push(name);
+                    names.push(Folded { name, place });
                 }
                 Ok(names)
             }
@@ -225,6 +240,7 @@ pub(in crate::resolve) fn group_expression<'s>(
                     "42P10",
                     format!("GROUP BY position {text} is not in select list"),
                 )
+                .at(place_of(expr))
             });
     }
     if let Some(name) = bare_name(expr)

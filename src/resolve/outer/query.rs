@@ -140,24 +140,15 @@ impl Resolver<'_> {
             limit_clause,
             fetch,
             locks,
-            for_clause,
-            settings,
-            format_clause,
-            pipe_operators,
+            for_clause: _,
+            settings: _,
+            format_clause: _,
+            pipe_operators: _,
         } = query;
         if !locks.is_empty() {
             return Err(Refusal::denied("SELECT FOR UPDATE/SHARE is not allowed")
-                .detail("pgveil answers read-only queries."));
-        }
-        if for_clause.is_some()
-            || settings.is_some()
-            || format_clause.is_some()
-            || !pipe_operators.is_empty()
-        {
-            return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
-                "this clause is not part of PostgreSQL's SELECT",
-            ));
+                .detail("pgveil answers read-only queries.")
+                .at(self.lock_place(query)));
         }
         let (with, environment) = self.open_with(with.as_ref(), environment)?;
         let (body, order_by) = self.open_body(body, order_by.as_ref(), &environment)?;
@@ -199,8 +190,8 @@ impl Resolver<'_> {
         let mut is_recursive = false;
         for (at, cte) in cte_tables.iter().enumerate() {
             let name = name_of(&cte.alias.name)?;
-            reserved(&name)?;
             let place = position(cte.alias.name.span);
+            reserved(&name).map_err(|refusal| refusal.at(place))?;
             if *recursive && recursion::names_any(&cte.query, &cte_tables[at + 1..])? {
                 return Err(unsupported_above(
                     "a query of WITH RECURSIVE that refers to a later one",
@@ -299,18 +290,6 @@ impl Resolver<'_> {
             } => {
                 let (left, _) = self.open_body(left, None, environment)?;
                 let (right, _) = self.open_body(right, None, environment)?;
-                let known = matches!(
-                    set_quantifier,
-                    ast::SetQuantifier::All
-                        | ast::SetQuantifier::Distinct
-                        | ast::SetQuantifier::None
-                );
-                if matches!(op, ast::SetOperator::Minus) || !known {
-                    return Err(Refusal::new(
-                        sqlstate::SYNTAX_ERROR,
-                        "this set operation is not valid in PostgreSQL",
-                    ));
-                }
                 let order_by = order_by
                     .map(|o| self.open_order(o, environment))
                     .transpose()?;
@@ -331,13 +310,14 @@ impl Resolver<'_> {
                         .transpose()?,
                 ))
             }
-            ast::SetExpr::Insert(_)
-            | ast::SetExpr::Update(_)
-            | ast::SetExpr::Delete(_)
-            | ast::SetExpr::Merge(_) => Err(Refusal::denied(
+            ast::SetExpr::Insert(statement)
+            | ast::SetExpr::Update(statement)
+            | ast::SetExpr::Delete(statement)
+            | ast::SetExpr::Merge(statement) => Err(Refusal::denied(
                 "statements that change data are not allowed",
             )
-            .detail("pgveil answers SELECT queries only.")),
+            .detail("pgveil answers SELECT queries only.")
+            .at(place_of(statement))),
             ast::SetExpr::Table(_) => Err(Refusal::unsupported("TABLE")),
         }
     }
@@ -428,7 +408,7 @@ impl Resolver<'_> {
                 if table.starts_with("pg_")
                     && !self.search_path.iter().any(|s| find(s, table).is_some())
                 {
-                    return Err(catalogs_refused());
+                    return Err(catalogs_refused().at(at));
                 }
                 let found = |schema: &String| {
                     find(schema, table)
@@ -438,7 +418,7 @@ impl Resolver<'_> {
                 self.search_path.iter().find_map(found).ok_or_else(missing)
             }
             [schema, _] if schema == "pg_catalog" || schema == "information_schema" => {
-                Err(catalogs_refused())
+                Err(catalogs_refused().at(at))
             }
             [schema, table] => find(schema, table)
                 .map(Named::Table)

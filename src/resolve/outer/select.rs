@@ -12,7 +12,7 @@ use crate::resolve::Resolver;
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::syntax::{
     check_select, empty_select, map_order, name_of, names_of, place_of, plain_alias, plain_table,
-    position_of, quoted, unsupported_above,
+    position, position_of, quoted, unsupported_above,
 };
 
 impl Resolver<'_> {
@@ -47,7 +47,11 @@ impl Resolver<'_> {
                     .collect::<Result<_, _>>()?;
                 ast::GroupByExpr::Expressions(exprs, Vec::new())
             }
-            _ => return Err(unsupported_above("this form of GROUP BY")),
+            _ => {
+                return Err(
+                    unsupported_above("this form of GROUP BY").at(self.group_by_place(select))
+                );
+            }
         };
         let open = ast::Select {
             distinct,
@@ -158,10 +162,7 @@ impl Resolver<'_> {
                      join_operator,
                  }| {
                     if *global {
-                        return Err(Refusal::new(
-                            sqlstate::SYNTAX_ERROR,
-                            "GLOBAL JOIN is not valid in PostgreSQL",
-                        ));
+                        return Err(self.global_alias(relation));
                     }
                     Ok(ast::Join {
                         relation: self.open_factor(relation, environment)?,
@@ -325,7 +326,8 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<ast::Query, Refusal> {
         if let Some(alias) = alias {
-            reserved(&name_of(&alias.name)?)?;
+            reserved(&name_of(&alias.name)?)
+                .map_err(|refusal| refusal.at(position(alias.name.span)))?;
         }
         // A lateral subquery sees the names of the query around it, like one in an expression.
         self.subqueries += usize::from(lateral);
@@ -512,15 +514,9 @@ impl Resolver<'_> {
     ) -> Result<ast::Fetch, Refusal> {
         let ast::Fetch {
             with_ties,
-            percent,
+            percent: _,
             quantity,
         } = fetch;
-        if *percent {
-            return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
-                "FETCH … PERCENT is not valid in PostgreSQL",
-            ));
-        }
         let quantity = quantity
             .as_ref()
             .map(|e| self.above(e, environment, &mut Above::Open))

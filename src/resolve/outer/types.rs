@@ -15,7 +15,7 @@ use crate::resolve::Resolver;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::{Expressions, plain_arguments};
 use crate::resolve::names::output_name::column_name;
-use crate::resolve::names::scope::{Item, Named, Scope};
+use crate::resolve::names::scope::{Folded, Item, Named, Scope};
 use crate::resolve::syntax::{aggregate_name, name_of, names_of, place_of, quoted};
 
 /// Name and type of a column.
@@ -209,7 +209,9 @@ impl Shapes<'_, '_> {
             let right = self.factor(&join.relation, columns)?;
             scope.require_other_names(&right)?;
             let mut folded = Vec::new();
-            for name in scope.folded(constraint_of(&join.join_operator)?, &right)? {
+            for Folded { name, place: _ } in
+                scope.folded(constraint_of(&join.join_operator)?, &right)?
+            {
                 let type_of = |side: &Scope| {
                     Ok(side
                         .bare(&name)?
@@ -439,7 +441,8 @@ impl Calls<'_, '_, '_> {
                 _ => Err(Refusal::new(
                     sqlstate::SYNTAX_ERROR,
                     "subquery must return only one column",
-                )),
+                )
+                .at(self.shapes.resolver.opening(query))),
             },
             ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => Ok(Some(Type::Bool)),
             ast::Expr::Function(function) => self.call(function),

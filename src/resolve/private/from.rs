@@ -12,12 +12,14 @@ use super::per_unit::computing;
 use super::subquery::{Given, SubqueryPlace, Which};
 use crate::catalog::Type;
 use crate::ir::relation::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, TextPosition, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::outer::query::{Environment, Named as Source, reserved};
-use crate::resolve::syntax::{empty_select, name_of, names_of, place_of, query_of, select_of};
+use crate::resolve::syntax::{
+    empty_select, name_of, names_of, place_of, position, position_of, query_of, select_of,
+};
 
 /// Most tables one release may join.
 const SCANS_MAX: usize = 16;
@@ -77,7 +79,9 @@ impl Resolver<'_> {
                 None => next,
                 Some((left, mut scope)) => {
                     let (right, right_scope) = next;
-                    scope.require_other_names(&right_scope)?;
+                    scope
+                        .require_other_names(&right_scope)
+                        .map_err(|refusal| refusal.within(|| place_of(&tables.relation)))?;
                     scope.join(right_scope, Vec::new());
                     (
                         Relation::Join {
@@ -108,13 +112,11 @@ impl Resolver<'_> {
         } in joins
         {
             if *global {
-                return Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
-                    "GLOBAL JOIN is not valid in PostgreSQL",
-                ));
+                return Err(self.global_alias(right));
             }
+            let place = place_of(right);
             let (kind, swapped, constraint) =
-                join_kind(join_operator).map_err(|refusal| refusal.within(|| place_of(right)))?;
+                join_kind(join_operator).map_err(|refusal| refusal.within(|| place))?;
             let (right, right_scope) = self.rows_factor(right, environment)?;
             // The ON of an inner join is like WHERE, which may hold subqueries.
             let filtering = match constraint {
@@ -130,7 +132,9 @@ impl Resolver<'_> {
             } else {
                 constraint
             };
-            scope.require_other_names(&right_scope)?;
+            scope
+                .require_other_names(&right_scope)
+                .map_err(|refusal| refusal.within(|| place))?;
             let Using {
                 mut conditions,
                 folded,
@@ -185,6 +189,14 @@ impl Resolver<'_> {
             input: Box::new(given.below(relation)),
             predicate,
         })
+    }
+
+    /// PostgreSQL reads GLOBAL before JOIN as an alias, the parser as a kind of join.
+    pub(in crate::resolve) fn global_alias(&self, right: &ast::TableFactor) -> Refusal {
+        let place = place_of(right).and_then(|right| self.marks.last_before("GLOBAL", right));
+        Refusal::feature_not_supported("the alias \"global\" without AS is not supported")
+            .hint("Write AS before it.")
+            .at(place)
     }
 
     pub(in crate::resolve) fn column_expr(&self, id: ColumnId) -> Expr {
@@ -295,7 +307,7 @@ impl Resolver<'_> {
                 .hint("Read it in a separate query, or in a subquery of the SELECT list."))
             }
             Source::Table(table) => {
-                let (relation, columns) = self.scan(table)?;
+                let (relation, columns) = self.scan(table, position_of(name))?;
                 let own = self.policy.tables[table.0].name.clone();
                 Ok((relation, scope_of(columns, alias, own)?))
             }
@@ -327,7 +339,11 @@ impl Resolver<'_> {
         ))
     }
 
-    fn scan(&mut self, table: TableId) -> Result<(Relation, Vec<Named>), Refusal> {
+    fn scan(
+        &mut self,
+        table: TableId,
+        place: Option<u32>,
+    ) -> Result<(Relation, Vec<Named>), Refusal> {
         if self.scans >= SCANS_MAX {
             return Err(Refusal::new(
                 sqlstate::STATEMENT_TOO_COMPLEX,
@@ -356,6 +372,7 @@ impl Resolver<'_> {
                 table,
                 columns,
                 number,
+                place: TextPosition(place),
             }),
             named,
         ))
@@ -397,7 +414,8 @@ impl Resolver<'_> {
             || !pipe_operators.is_empty()
             || !locks.is_empty();
         if extras {
-            return refused("this clause");
+            return refused("this clause")
+                .map_err(|refusal: Refusal| refusal.at(self.lock_place(query)));
         }
         let (_, environment) = self.open_with(with.as_ref(), environment)?;
         match body.as_ref() {
@@ -485,6 +503,7 @@ fn scope_of(
     alias: Option<&ast::TableAlias>,
     own: String,
 ) -> Result<Scope, Refusal> {
+    let place = alias.and_then(|alias| position(alias.name.span));
     let (alias, columns) = match alias {
         None => (own, columns),
         Some(ast::TableAlias {
@@ -500,7 +519,7 @@ fn scope_of(
             ));
         }
     };
-    reserved(&alias)?;
+    reserved(&alias).map_err(|refusal| refusal.at(place))?;
     Ok(Scope::of(Item { alias, columns }))
 }
 

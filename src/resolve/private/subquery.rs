@@ -395,7 +395,8 @@ impl Resolver<'_> {
             return Err(Refusal::new(
                 sqlstate::SYNTAX_ERROR,
                 "subquery must return only one column",
-            ));
+            )
+            .at(self.opening(query)));
         }
         let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modifiers) if keys.is_empty() && modifiers.is_empty());
         if !ungrouped || select.distinct.is_some() || select.having.is_some() {

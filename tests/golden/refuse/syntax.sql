@@ -9,6 +9,7 @@ SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race INTERPOLATE;
 SELECT count(*) INTO copied FROM nls.women;
 SELECT race INTO copied FROM nls.women GROUP BY race;
 SELECT count(*) FROM nls.women QUALIFY true;
+SELECT top (3) race FROM nls.women GROUP BY race;
 SELECT industry FROM nls.industries QUALIFY true;
 SELECT race FROM nls.women GROUP BY race MINUS SELECT 'x';
 SELECT race FROM nls.women MINUS SELECT 'x';

@@ -285,7 +285,7 @@ impl Resolver<'_> {
                 self.back_to(before);
                 Ok(None)
             }
-            Err(refusal) => Err(refusal),
+            Err(refusal) => Err(refusal.within(|| self.opening(query))),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::ir::relation::{ColumnId, Expr, JoinKind};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::expression::compare;
-use crate::resolve::names::scope::{Named, Scope};
+use crate::resolve::names::scope::{Folded, Named, Scope};
 use crate::resolve::private::per_unit::made;
 use sqlparser::ast;
 
@@ -37,12 +37,13 @@ impl Resolver<'_> {
         (kind, swapped): (JoinKind, bool),
     ) -> Result<Using, Refusal> {
         let mut using = Using::default();
-        for name in left.folded(constraint, right)? {
+        for Folded { name, place } in left.folded(constraint, right)? {
             let missing = || {
                 Refusal::new(
                     sqlstate::UNDEFINED_COLUMN,
                     format!("column \"{name}\" specified in USING clause does not exist"),
                 )
+                .at(place)
             };
             let (a, b) = (
                 left.bare(&name)?.ok_or_else(missing)?,
