@@ -39,8 +39,8 @@ pub(super) fn number(tokens: &mut [TokenWithSpan], sql: &str) {
     }
 }
 
-/// The operators, keywords and opening parentheses of a text: where each stands, and a digest of what it is. A tree has
-/// no places for them.
+/// The operators, keywords, punctuation and the end of a text: where each stands, and a digest of
+/// what it is. A tree has no places for them.
 #[derive(Debug, Clone, Default)]
 pub struct Marks(Arc<[(u32, u32)]>);
 
@@ -66,17 +66,21 @@ impl Marks {
                     },
                 ) => return None,
                 Token::Word(Word { value, .. }) => value.to_ascii_uppercase(),
-                Token::LParen => "(".to_owned(),
-                sign => Some(sign.to_string())
-                    .filter(|sign| sign.chars().all(|c| SIGNS.contains(c) || c == ':'))?,
+                sign => Some(sign.to_string()).filter(|sign| {
+                    sign.chars()
+                        .all(|c| SIGNS.contains(c) || ":,.;()[]{}".contains(c))
+                })?,
             };
             Some((u32::try_from(span.start.column).ok()?, digest(&written)))
         };
-        Self(tokens.iter().filter_map(mark).collect())
+        let end = tokens
+            .last()
+            .and_then(|last| u32::try_from(last.span.end.column).ok())
+            .map(|end| (end, END));
+        Self(tokens.iter().filter_map(mark).chain(end).collect())
     }
 
-    /// Where this operator, keyword in upper case or opening parenthesis last stands before a
-    /// position.
+    /// Where this sign or keyword in upper case last stands before a position.
     pub(crate) fn last_before(&self, written: &str, position: u32) -> Option<u32> {
         self.between(digest(written), 0, position).last()
     }
@@ -132,6 +136,9 @@ impl Query {
         }
     }
 }
+
+/// Stands for the end of a text.
+const END: u32 = 0;
 
 fn digest(written: &str) -> u32 {
     let mut digest = DefaultHasher::new();

@@ -36,6 +36,12 @@ impl Values {
         self.0.len()
     }
 
+    /// Where a value begins in the client's text.
+    pub fn place(&self, at: usize) -> Option<u32> {
+        let value = self.0.get(at)?;
+        Some(position::column(value.span())).filter(|place| *place > 0)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -65,6 +71,15 @@ impl Values {
             .zip(parameters)
             .map(cast)
             .collect::<Result<_, Refusal>>()?)
+    }
+
+    /// `VALUES ($1 IS NOT NULL)`: reads its parameter, of any type.
+    ///
+    /// # Errors
+    /// 0A000 where the query does not survive printing.
+    pub fn is_given() -> Result<Query, Refusal> {
+        let given = ast::Expr::Value(ast::Value::Placeholder("$1".to_owned()).into());
+        row(vec![ast::Expr::IsNotNull(Box::new(given))])
     }
 
     /// `VALUES ($1, …)`: its columns are of the parameters' types.

@@ -150,7 +150,7 @@ impl Resolver<'_> {
     /// Where FOR UPDATE or FOR SHARE stands in a query.
     fn lock_place(&self, query: &ast::Query) -> Option<u32> {
         let begins = syntax::place_of(query)?;
-        ["UPDATE", "SHARE", "NO", "KEY"]
+        ["UPDATE", "SHARE"]
             .into_iter()
             .filter_map(|word| self.marks.phrase_from(["FOR", word], begins))
             .min()

@@ -144,11 +144,27 @@ impl<S: Service> Connection<S> {
             .into());
         };
         fit_as_text(row.iter().flatten().map(bytes::Bytes::len).sum())?;
-        Ok(each(&formats, row.len())
+        let arguments: Vec<Argument> = each(&formats, row.len())
             .into_iter()
             .zip(row)
             .map(|(format, value)| Argument { format, value })
-            .collect())
+            .collect();
+        for (at, (argument, oid)) in arguments.iter().zip(&types).enumerate() {
+            if is_unnamed(*oid) && argument.format == Format::Text && argument.value.is_some() {
+                self.read_label(argument, *oid)
+                    .await
+                    .map_err(|stop| placed(stop, execute.values.place(at)))?;
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// Reads one label alone, so that the error of a wrong one has its place.
+    async fn read_label(&mut self, argument: &Argument, oid: u32) -> Result<(), Outcome> {
+        let argument = std::slice::from_ref(argument);
+        self.answer(&Values::is_given()?, &[oid], argument, &[Format::Text])
+            .await
+            .map(|_| ())
     }
 
     /// The types that values are computed as: a domain's is the one beneath it, which a column of
@@ -193,6 +209,13 @@ pub(super) fn carried(oid: u32) -> Format {
 /// A type of the policy's tables, which no cast of ours names.
 fn is_unnamed(oid: u32) -> bool {
     matches!(parameter_type(oid), Ok(None))
+}
+
+fn placed(stop: Outcome, place: Option<u32>) -> Outcome {
+    match stop {
+        Outcome::Refused(refusal) => Outcome::Refused(refusal.at(place)),
+        stop @ (Outcome::Fatal(_) | Outcome::Closed) => stop,
+    }
 }
 
 /// PostgreSQL's words for what stands in no row of VALUES, nor among the values of EXECUTE:

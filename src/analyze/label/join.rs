@@ -24,15 +24,7 @@ impl Labels<'_> {
             .flat_map(|e| e.conjuncts().into_iter().cloned())
             .collect();
         let place = right.place();
-        // In FROM, such an ON was moved to WHERE or refused. This one belongs to a scalar subquery.
-        if on_conjuncts.iter().any(|c| !c.relations().is_empty()) {
-            return Err(Refusal::feature_not_supported(
-                "a scalar subquery cannot contain a subquery that refers to a query outside \
-                    both",
-            )
-            .hint("Move the inner subquery out, as in CASE WHEN EXISTS (…) THEN (SELECT …) END.")
-            .at(place));
-        }
+        check_scalar(&on_conjuncts, place)?;
         let (inner_conditions, right_above): (Vec<Expr>, &[Expr]) = match kind {
             JoinKind::Inner => (above.iter().chain(&on_conjuncts).cloned().collect(), above),
             // WHERE above an outer join need not hold for the rows of the side that may be missing.
@@ -230,6 +222,19 @@ impl Labels<'_> {
                 that leads to it."
         )))
     }
+}
+
+/// In FROM, an ON with a subquery was moved to WHERE or refused. This one belongs to a scalar
+/// subquery.
+fn check_scalar(on_conjuncts: &[Expr], place: Option<u32>) -> Result<(), Refusal> {
+    if on_conjuncts.iter().all(|c| c.relations().is_empty()) {
+        return Ok(());
+    }
+    Err(Refusal::feature_not_supported(
+        "a scalar subquery cannot contain a subquery that refers to a query outside both",
+    )
+    .hint("Move the inner subquery out, as in CASE WHEN EXISTS (…) THEN (SELECT …) END.")
+    .at(place))
 }
 
 /// Two sides of one unit, as they are joined.

@@ -185,6 +185,21 @@ async fn errors_point_into_the_clients_text() {
             "w.race",
         ),
         ("SELECT 1 + 'a'", "'a'"),
+        (
+            "SELECT 'é', count(*)\nFROM nls.women w JOIN  nls.interviews i ON w.birth_year = i.year",
+            "nls.interviews",
+        ),
+        (
+            "SELECT count(*) FROM nls.women w WHERE EXISTS (SELECT 1 FROM nls.interviews)",
+            "nls.interviews",
+        ),
+        ("SELECT 'é', count(*) FROM ONLY nls.women", "ONLY"),
+        ("SELECT industry FROM nls.industries FOR SHARE", "FOR SHARE"),
+        ("SELECT race, women.* FROM nls.women GROUP BY 1", "women.*"),
+        (
+            "WITH a AS (DELETE FROM nls.women RETURNING *) SELECT count(*) FROM a",
+            "DELETE",
+        ),
     ] {
         let report = veil.ask(sql).await.map(|_| ()).unwrap_err().report();
         let expected = sql

@@ -294,7 +294,7 @@ const ASKED: [(&str, &str, &[u8]); 6] = [
     ),
 ];
 
-async fn serve(veil: &Veil) -> std::net::SocketAddr {
+pub async fn serve(veil: &Veil) -> std::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(pgveil::wire::serve(
@@ -306,7 +306,7 @@ async fn serve(veil: &Veil) -> std::net::SocketAddr {
     address
 }
 
-async fn log_in(address: std::net::SocketAddr) -> Socket {
+pub async fn log_in(address: std::net::SocketAddr) -> Socket {
     let mut socket = Socket::open(address).await;
     socket
         .send(&startup(&[("user", "analyst"), ("database", "nls")]))
@@ -514,6 +514,17 @@ async fn values_of_execute_are_postgresqls() {
             .unwrap_or_else(|| panic!("{sql}: {replies:?}"));
         assert_eq!(row.values(), [Some(wanted.to_owned())], "{sql}");
     }
+    // A label that there is not has its place.
+    let sql = "PREPARE w AS SELECT count(*) FROM shop.orders WHERE state = $1 OR state = $2; \
+        EXECUTE w ('open', 'lost')";
+    let replies = socket.ask(sql).await;
+    let error = replies.iter().find(|reply| reply.kind == b'E').unwrap();
+    let place = sql.find("'lost'").unwrap() + 1;
+    assert_eq!(
+        (error.field(b'C'), error.field(b'P')),
+        ("22P02".to_owned(), place.to_string()),
+        "{error:?}"
+    );
     // The label of an enum is no value of it before it is bound.
     let sql = "PREPARE p AS SELECT count(*) FROM shop.orders WHERE state = $1; EXECUTE p ('op' || \
         'en'); DEALLOCATE p";
@@ -557,9 +568,13 @@ async fn values_of_execute_are_one_row() {
                 .unwrap_or_else(|| panic!("{sql}: {replies:?}"));
             let wanted = veil.client.batch_execute(&sql).await.unwrap_err();
             let wanted = wanted.as_db_error().unwrap();
+            let place = match wanted.position() {
+                Some(tokio_postgres::error::ErrorPosition::Original(place)) => place.to_string(),
+                _ => String::new(),
+            };
             assert_eq!(
-                (error.field(b'C').as_str(), error.field(b'M').as_str()),
-                (wanted.code().code(), wanted.message()),
+                [b'C', b'M', b'P'].map(|field| error.field(field)),
+                [wanted.code().code(), wanted.message(), &place],
                 "{sql}"
             );
         }

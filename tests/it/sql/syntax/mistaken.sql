@@ -62,3 +62,13 @@ SELECT nullif(1, 'x')
 SELECT (1, 2) = (1, 2, 3)
 SELECT industry IS DISTINCT FROM 1 FROM nls.industries
 SELECT industry IN (SELECT industry_code FROM nls.industries) FROM nls.industries
+EXPLAIN (WRONG) SELECT 1
+EXPLAIN (VERBOSE, WRONG 7) SELECT 1
+COPY (SELECT 1) TO STDOUT (WRONG)
+COPY (SELECT 1) TO STDOUT (FORMAT csv, FORMAT text)
+COPY (SELECT 1) TO STDOUT (FORMAT csv, FORCE_QUOTE 1)
+COPY (SELECT 'é') TO STDOUT (DELIMITER ',', FORMAT xml)
+SELECT race, count(*) FROM nls.women GROUP BY 7
+SELECT 'é',\n  count(*) FROM nls.women GROUP BY 1, 07
+SELECT count(*) FROM nls.interviews WHERE hourly_wage > (SELECT avg(hourly_wage), count(*) FROM nls.interviews)
+SELECT count(*) FROM nls.women w WHERE ( SELECT max(i.age), min(i.age) FROM nls.interviews i WHERE i.woman_id = w.woman_id) = 3
