@@ -17,7 +17,8 @@ pub fn mutated(number: usize) -> bool {
     static REACHED: std::sync::OnceLock<Option<(std::fs::File, \
     Vec<std::sync::atomic::AtomicBool>)>> = std::sync::OnceLock::new();
     let open = || {
-        let file = std::fs::File::options().create(true).append(true).open(std::env::var_os(\"PGVEIL_REACH\")?).ok()?;
+        let path = std::env::var_os(\"PGVEIL_REACH\")?;
+        let file = std::fs::File::options().create(true).append(true).open(path).ok()?;
         Some((file, (0..10_000).map(|_| false.into()).collect()))
     };
     if let Some((file, seen)) = REACHED.get_or_init(open)

@@ -26,7 +26,8 @@ impl FanOut {
     /// # Guarantee
     /// A row of the other side is paired with at most as many rows of this one as the product, over
     /// the tables, of the most rows that agree in their columns, times the product of the middle
-    /// queries' rows. A table inside a subquery with groups, or in a UNION, counts with all its rows.
+    /// queries' rows. A table inside a subquery with groups, or in a UNION, counts with all its
+    /// rows.
     ///
     /// # Requires
     /// The conditions read these two sides alone.

@@ -94,10 +94,13 @@ fn tile(shards: &[(Option<String>, Option<String>)]) -> bool {
 /// Both catalogs of Citus can be read by every role.
 const PARTITIONS_SQL: &str = r#"
 SELECT p.logicalrelid::oid, p.partmethod::text, a.attname::text, p.colocationid, p.repmodel::text,
-       ARRAY(SELECT s.shardminvalue FROM pg_catalog.pg_dist_shard s WHERE s.logicalrelid = p.logicalrelid ORDER BY s.shardid),
-       ARRAY(SELECT s.shardmaxvalue FROM pg_catalog.pg_dist_shard s WHERE s.logicalrelid = p.logicalrelid ORDER BY s.shardid)
+       ARRAY(SELECT s.shardminvalue FROM pg_catalog.pg_dist_shard s
+           WHERE s.logicalrelid = p.logicalrelid ORDER BY s.shardid),
+       ARRAY(SELECT s.shardmaxvalue FROM pg_catalog.pg_dist_shard s
+           WHERE s.logicalrelid = p.logicalrelid ORDER BY s.shardid)
 FROM pg_catalog.pg_dist_partition p LEFT JOIN pg_catalog.pg_attribute a
-     ON a.attrelid = p.logicalrelid AND a.attnum = pg_catalog.substring(p.partkey, ':varattno ([0-9]+) ')::int2"#;
+     ON a.attrelid = p.logicalrelid AND a.attnum = pg_catalog.substring(p.partkey,
+         ':varattno ([0-9]+) ')::int2"#;
 
 /// Whether the database has the catalogs of Citus.
 pub async fn is_citus(client: &Client) -> Result<bool, tokio_postgres::Error> {

@@ -25,27 +25,40 @@ tree(root, relid) AS (
   UNION
   SELECT tree.root, i.inhrelid FROM tree JOIN pg_catalog.pg_inherits i ON i.inhparent = tree.relid)
 SELECT c.oid, pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.jsonb_build_array(
-  n.nspname, c.relname, c.relkind, c.relpersistence, c.relispartition, c.relrowsecurity, c.relforcerowsecurity,
-  (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated,
+  n.nspname, c.relname, c.relkind, c.relpersistence, c.relispartition, c.relrowsecurity,
+      c.relforcerowsecurity,
+  (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(a.attnum, a.attname, a.atttypid,
+      a.atttypmod, a.attnotnull, a.attgenerated,
             t.typtype, t.typbasetype, k.collname, k.collisdeterministic) ORDER BY a.attnum)
-     FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation
+     FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+         LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation
     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
-  (SELECT pg_catalog.jsonb_agg(DISTINCT pg_catalog.jsonb_build_array(o.contype, o.convalidated, o.condeferrable, o.conkey::text, o.confrelid, o.confkey::text))
+  (SELECT pg_catalog.jsonb_agg(DISTINCT pg_catalog.jsonb_build_array(o.contype, o.convalidated,
+      o.condeferrable, o.conkey::text, o.confrelid, o.confkey::text))
      FROM pg_catalog.pg_constraint o WHERE o.conrelid = c.oid AND o.contype NOT IN ('c', 't')),
-  (SELECT pg_catalog.jsonb_agg(DISTINCT pg_catalog.jsonb_build_array(x.indisprimary, x.indisexclusion, x.indimmediate, x.indnkeyatts, x.indkey::text,
+  (SELECT pg_catalog.jsonb_agg(DISTINCT pg_catalog.jsonb_build_array(x.indisprimary,
+      x.indisexclusion, x.indimmediate, x.indnkeyatts, x.indkey::text,
             x.indclass::text, x.indcollation::text, x.indpred IS NULL, x.indexprs IS NULL))
-     FROM pg_catalog.pg_index x WHERE x.indrelid = c.oid AND x.indisunique AND x.indisvalid AND x.indisready AND x.indislive),
-  (SELECT pg_catalog.jsonb_agg(DISTINCT i.inhparent ORDER BY i.inhparent) FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid),
+     FROM pg_catalog.pg_index x WHERE x.indrelid = c.oid AND x.indisunique AND x.indisvalid
+         AND x.indisready AND x.indislive),
+  (SELECT pg_catalog.jsonb_agg(DISTINCT i.inhparent ORDER BY i.inhparent)
+      FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid),
   (SELECT pg_catalog.jsonb_agg(DISTINCT pg_catalog.jsonb_build_array(d.relkind, d.relispartition))
-     FROM tree JOIN pg_catalog.pg_class d ON d.oid = tree.relid WHERE tree.root = c.oid AND tree.relid <> c.oid),
-  (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(p.polname, p.polcmd, p.polpermissive, p.polroles::text, p.polqual::text) ORDER BY p.polname)
+     FROM tree JOIN pg_catalog.pg_class d ON d.oid = tree.relid WHERE tree.root = c.oid
+         AND tree.relid <> c.oid),
+  (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(p.polname, p.polcmd, p.polpermissive,
+      p.polroles::text, p.polqual::text) ORDER BY p.polname)
      FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid),
-  (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(r.rulename, r.ev_type, r.ev_enabled, r.is_instead) ORDER BY r.rulename)
+  (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(r.rulename, r.ev_type, r.ev_enabled,
+      r.is_instead) ORDER BY r.rulename)
      FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid),
-  CASE WHEN pg_catalog.to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN pg_catalog.query_to_xml(pg_catalog.format(
-    'SELECT partmethod, partkey, colocationid, repmodel FROM pg_catalog.pg_dist_partition WHERE logicalrelid = %s', c.oid), true, false, '')::text END
+  CASE WHEN pg_catalog.to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL
+      THEN pg_catalog.query_to_xml(pg_catalog.format(
+    'SELECT partmethod, partkey, colocationid, repmodel FROM pg_catalog.pg_dist_partition '
+    'WHERE logicalrelid = %s', c.oid), true, false, '')::text END
   )::text, 'UTF8')), 'hex') AS fingerprint
-FROM wanted JOIN pg_catalog.pg_class c ON c.oid = wanted.o JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+FROM wanted JOIN pg_catalog.pg_class c ON c.oid = wanted.o JOIN pg_catalog.pg_namespace n
+    ON n.oid = c.relnamespace
 "#;
 
 /// The current fingerprints of these tables, without tables that are gone.

@@ -337,39 +337,55 @@ const POWERS_SQL: &str = r#"
 SELECT r.rolsuper, r.rolbypassrls, r.rolcreaterole, r.rolcreatedb, r.rolreplication,
        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
        ARRAY(SELECT m.rolname::text FROM pg_catalog.pg_roles m
-             WHERE m.oid < 16384 AND m.rolname <> r.rolname AND pg_catalog.pg_has_role(m.oid, 'MEMBER') ORDER BY 1),
+             WHERE m.oid < 16384 AND m.rolname <> r.rolname
+                 AND pg_catalog.pg_has_role(m.oid, 'MEMBER') ORDER BY 1),
        ARRAY(SELECT m.rolname::text FROM pg_catalog.pg_roles m
-             WHERE m.oid >= 16384 AND m.rolname <> r.rolname AND pg_catalog.pg_has_role(m.oid, 'MEMBER')
+             WHERE m.oid >= 16384 AND m.rolname <> r.rolname
+                 AND pg_catalog.pg_has_role(m.oid, 'MEMBER')
                    AND NOT pg_catalog.pg_has_role(m.oid, 'USAGE') ORDER BY 1),
        ARRAY(SELECT n.nspname::text FROM pg_catalog.pg_namespace n
-             WHERE pg_catalog.left(n.nspname, 3) <> 'pg_' AND pg_catalog.has_schema_privilege(n.oid, 'CREATE') ORDER BY 1)
+             WHERE pg_catalog.left(n.nspname, 3) <> 'pg_'
+                 AND pg_catalog.has_schema_privilege(n.oid, 'CREATE') ORDER BY 1)
 FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"#;
 
 // Schemas named pg_* are PostgreSQL's own: catalog, toast and the temporary ones of sessions. Views
 // of Citus show no rows of tables.
 const TABLES_SQL: &str = r#"
-SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relrowsecurity OR c.relforcerowsecurity,
+SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relrowsecurity
+    OR c.relforcerowsecurity,
        EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid),
-       COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT'), false),
-       COALESCE(pg_catalog.has_table_privilege(c.oid, $1::text) OR pg_catalog.has_any_column_privilege(c.oid, 'INSERT,UPDATE,REFERENCES')
+       COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+           AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT'), false),
+       COALESCE(pg_catalog.has_table_privilege(c.oid, $1::text)
+           OR pg_catalog.has_any_column_privilege(c.oid, 'INSERT,UPDATE,REFERENCES')
            OR pg_catalog.pg_has_role(c.relowner, 'MEMBER'), true)
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
-      AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
-                      WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND d.deptype = 'e'
-                            AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND e.extname = 'citus')"#;
+WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND pg_catalog.left(n.nspname, 3) <> 'pg_'
+    AND n.nspname <> 'information_schema'
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e
+          ON e.oid = d.refobjid
+                      WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+                          AND d.objid = c.oid AND d.deptype = 'e'
+                            AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
+                                AND e.extname = 'citus')"#;
 
 // Since PostgreSQL 18, a NOT NULL constraint that is NOT VALID also sets attnotnull. A string type
 // from an extension (citext) defines equality differently.
 const COLUMNS_SQL: &str = r#"
-SELECT a.attrelid, a.attnum, a.attname::text, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod),
+SELECT a.attrelid, a.attnum, a.attname::text, a.atttypid, a.atttypmod,
+    pg_catalog.format_type(a.atttypid, a.atttypmod),
        a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint o
-           WHERE o.conrelid = a.attrelid AND o.contype = 'n' AND NOT o.convalidated AND a.attnum = ANY (o.conkey)),
-       COALESCE(k.collisdeterministic, true) AND NOT (t.typcategory = 'S' AND CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END >= 16384),
-       a.attgenerated NOT IN ('', 's'), t.typtype = 'd', COALESCE(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), false),
+           WHERE o.conrelid = a.attrelid AND o.contype = 'n' AND NOT o.convalidated
+               AND a.attnum = ANY (o.conkey)),
+       COALESCE(k.collisdeterministic, true) AND NOT (t.typcategory = 'S'
+           AND CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END >= 16384),
+       a.attgenerated NOT IN ('', 's'), t.typtype = 'd',
+           COALESCE(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), false),
        kn.nspname::text, k.collname::text
-FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-     JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation
+FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_collation k
+         ON k.oid = a.attcollation
      LEFT JOIN pg_catalog.pg_namespace kn ON kn.oid = k.collnamespace AND k.collprovider <> 'd'
 WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'f', 'v', 'm')
       AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
@@ -381,55 +397,74 @@ ORDER BY a.attrelid, a.attnum"#;
 // WITHOUT OVERLAPS of PostgreSQL 18 is unique *and* an exclusion.
 const KEYS_SQL: &str = r#"
 SELECT x.indrelid, x.indisprimary, k.names, k.covers_own, k.schemas, k.collations
-FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam
+FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid
+    JOIN pg_catalog.pg_am m ON m.oid = c.relam
 CROSS JOIN LATERAL (
   SELECT pg_catalog.bool_and(COALESCE(a.attnum > 0, false) AND COALESCE((
            SELECT true
            FROM pg_catalog.pg_opclass o JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
-                JOIN pg_catalog.pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END
-                JOIN pg_catalog.pg_opclass d ON d.opcmethod = o.opcmethod AND d.opcintype = o.opcintype AND d.opcdefault
-                JOIN pg_catalog.pg_amop oe ON oe.amopfamily = o.opcfamily AND oe.amoplefttype = o.opcintype AND oe.amoprighttype = o.opcintype
-                JOIN pg_catalog.pg_amop de ON de.amopfamily = d.opcfamily AND de.amoplefttype = d.opcintype AND de.amoprighttype = d.opcintype
-           WHERE o.oid = x.indclass[i.n] AND oe.amopstrategy = 3 AND de.amopstrategy = 3 AND oe.amopopr = de.amopopr
+                JOIN pg_catalog.pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype
+                    ELSE t.oid END
+                JOIN pg_catalog.pg_opclass d ON d.opcmethod = o.opcmethod
+                    AND d.opcintype = o.opcintype AND d.opcdefault
+                JOIN pg_catalog.pg_amop oe ON oe.amopfamily = o.opcfamily
+                    AND oe.amoplefttype = o.opcintype AND oe.amoprighttype = o.opcintype
+                JOIN pg_catalog.pg_amop de ON de.amopfamily = d.opcfamily
+                    AND de.amoplefttype = d.opcintype AND de.amoprighttype = d.opcintype
+           WHERE o.oid = x.indclass[i.n] AND oe.amopstrategy = 3 AND de.amopstrategy = 3
+               AND oe.amopopr = de.amopopr
              AND (d.opcintype = b.oid OR d.opcintype IN (2277, 2249, 3500, 3831, 4537)
                   OR b.oid < 16384 AND NOT EXISTS (SELECT FROM pg_catalog.pg_opclass s
-                                                   WHERE s.opcmethod = o.opcmethod AND s.opcintype = b.oid AND s.opcdefault))
+                                                   WHERE s.opcmethod = o.opcmethod
+                                                       AND s.opcintype = b.oid AND s.opcdefault))
            LIMIT 1), false)) AS is_plain,
          pg_catalog.array_agg(a.attname::text ORDER BY i.n) AS names,
-         pg_catalog.array_agg(x.indcollation[i.n] = a.attcollation OR COALESCE(ac.collisdeterministic, true) ORDER BY i.n) AS covers_own,
-         pg_catalog.array_agg(CASE WHEN NOT ic.collisdeterministic THEN icn.nspname::text END ORDER BY i.n) AS schemas,
-         pg_catalog.array_agg(CASE WHEN NOT ic.collisdeterministic THEN ic.collname::text END ORDER BY i.n) AS collations
+         pg_catalog.array_agg(x.indcollation[i.n] = a.attcollation
+             OR COALESCE(ac.collisdeterministic, true) ORDER BY i.n) AS covers_own,
+         pg_catalog.array_agg(CASE WHEN NOT ic.collisdeterministic THEN icn.nspname::text END
+             ORDER BY i.n) AS schemas,
+         pg_catalog.array_agg(CASE WHEN NOT ic.collisdeterministic THEN ic.collname::text END
+             ORDER BY i.n) AS collations
   FROM pg_catalog.generate_series(0, x.indnkeyatts - 1) AS i(n)
        LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[i.n]
        LEFT JOIN pg_catalog.pg_collation ic ON ic.oid = x.indcollation[i.n]
        LEFT JOIN pg_catalog.pg_namespace icn ON icn.oid = ic.collnamespace
        LEFT JOIN pg_catalog.pg_collation ac ON ac.oid = a.attcollation) k
-WHERE x.indrelid >= 16384 AND x.indisunique AND x.indisvalid AND x.indisready AND x.indislive AND x.indimmediate AND NOT x.indisexclusion
+WHERE x.indrelid >= 16384 AND x.indisunique AND x.indisvalid AND x.indisready AND x.indislive
+    AND x.indimmediate AND NOT x.indisexclusion
       AND x.indpred IS NULL AND x.indexprs IS NULL AND m.amname = 'btree' AND k.is_plain
 ORDER BY x.indrelid, x.indisprimary DESC, x.indexrelid"#;
 
 const FOREIGN_KEYS_SQL: &str = r#"
 SELECT o.conrelid,
        ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(o.conkey) WITH ORDINALITY AS k(n, i)
-             JOIN pg_catalog.pg_attribute a ON a.attrelid = o.conrelid AND a.attnum = k.n ORDER BY k.i),
+             JOIN pg_catalog.pg_attribute a ON a.attrelid = o.conrelid AND a.attnum = k.n
+                 ORDER BY k.i),
        n.nspname::text, c.relname::text,
        ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(o.confkey) WITH ORDINALITY AS k(n, i)
-             JOIN pg_catalog.pg_attribute a ON a.attrelid = o.confrelid AND a.attnum = k.n ORDER BY k.i)
-FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c ON c.oid = o.confrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+             JOIN pg_catalog.pg_attribute a ON a.attrelid = o.confrelid AND a.attnum = k.n
+                 ORDER BY k.i)
+FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c ON c.oid = o.confrelid
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE o.contype = 'f' AND o.convalidated ORDER BY o.conrelid, o.oid"#;
 
 const CHECKS_SQL: &str = r#"
 SELECT o.conrelid, pg_catalog.pg_get_expr(o.conbin, o.conrelid) FROM pg_catalog.pg_constraint o
-WHERE o.contype = 'c' AND o.convalidated AND o.conrelid <> 0 AND pg_catalog.pg_get_expr(o.conbin, o.conrelid) IS NOT NULL ORDER BY o.conrelid, o.oid"#;
+WHERE o.contype = 'c' AND o.convalidated AND o.conrelid <> 0
+    AND pg_catalog.pg_get_expr(o.conbin, o.conrelid) IS NOT NULL ORDER BY o.conrelid, o.oid"#;
 
 const TYPES_SQL: &str = r#"
 SELECT t.oid, n.nspname::text, t.typname::text,
-       CASE WHEN t.typtype = 'e' THEN 'enum' WHEN t.typtype = 'd' AND t.typbasetype < 16384 THEN 'domain' ELSE 'opaque' END,
-       ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder),
+       CASE WHEN t.typtype = 'e' THEN 'enum' WHEN t.typtype = 'd' AND t.typbasetype < 16384
+           THEN 'domain' ELSE 'opaque' END,
+       ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid
+           ORDER BY e.enumsortorder),
        pg_catalog.format_type(t.typbasetype, t.typtypmod), t.typnotnull, t.typarray
 FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
-WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND t.typcategory <> 'A' AND t.typtype <> 'p'
-      AND (t.typtype <> 'c' OR EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = t.typrelid AND c.relkind = 'c'))
+WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND t.typcategory <> 'A'
+    AND t.typtype <> 'p'
+      AND (t.typtype <> 'c' OR EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = t.typrelid
+          AND c.relkind = 'c'))
 ORDER BY t.oid"#;
 
 const INHERITS_SQL: &str =

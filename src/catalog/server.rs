@@ -66,6 +66,8 @@ const OWN_SQL: &str = "
 /// The setting for one database comes later, and so overrides that for all.
 const ROLES_SQL: &str = r"
     SELECT r.rolname::text, pg_catalog.substr(c, 13) FROM pg_catalog.pg_db_role_setting s
-    JOIN pg_catalog.pg_roles r ON r.oid = s.setrole CROSS JOIN LATERAL pg_catalog.unnest(s.setconfig) AS c
-    WHERE c LIKE 'search\_path=%' AND s.setdatabase IN (0, (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()))
+    JOIN pg_catalog.pg_roles r ON r.oid = s.setrole
+        CROSS JOIN LATERAL pg_catalog.unnest(s.setconfig) AS c
+    WHERE c LIKE 'search\_path=%' AND s.setdatabase IN (0, (SELECT d.oid
+        FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()))
     ORDER BY s.setdatabase";

@@ -267,7 +267,12 @@ pub struct AuditOptions {
     pub file: PathBuf,
     /// Answers bought of each question with the canary, and as many without; half of them teach the
     /// attack, half judge it
-    #[arg(long, value_name = "NUMBER", default_value_t = 300, value_parser = clap::value_parser!(u32).range(20..=1_000_000))]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 300,
+        value_parser = clap::value_parser!(u32).range(20..=1_000_000)
+    )]
     pub trials: u32,
     /// Print the report as JSON
     #[arg(long)]

@@ -116,6 +116,10 @@ pub(super) fn json(
     let settings: serde_json::Map<String, serde_json::Value> = set(session_settings)
         .map(|(name, value)| (name.to_owned(), value.into()))
         .collect();
+    let same = due
+        .same
+        .iter()
+        .map(|at| serde_json::json!({ "release": at.0, "from": "same" }));
     let document = serde_json::json!([{
         "releases": plan.releases().iter().map(|r| release(r, policy)).collect::<Vec<_>>(),
         "middle_queries": plan.middles().iter().map(|m| m.query.to_string()).collect::<Vec<_>>(),
@@ -124,7 +128,7 @@ pub(super) fn json(
         "settings": settings,
         "cost": components(&plan.loss()),
         "cost_text": price(&plan.loss(), delta),
-        "reuse": due.same.iter().map(|at| serde_json::json!({ "release": at.0, "from": "same" })).chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
+        "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
         "cost_now": components(&due.loss),
         "budget_left": balance.fraction_left(),
         "budget_left_after": after(balance, due.loss),
@@ -148,9 +152,21 @@ fn summed_up(summed: &FromFiner) -> serde_json::Value {
         errors,
         rows_per_unit: _,
     } = summed;
-    let error = |(at, own, bought): &(usize, f64, f64)| serde_json::json!({ "aggregate": at, "standard_deviation": own, "bought": bought });
+    let error = |(at, own, bought): &(usize, f64, f64)| {
+        serde_json::json!({
+            "aggregate": at,
+            "standard_deviation": own,
+            "bought": bought,
+        })
+    };
     let aggregates: Vec<_> = errors.iter().map(error).collect();
-    serde_json::json!({ "release": release.0, "from": "finer", "groups": groups, "error_ratio": worse, "aggregates": aggregates })
+    serde_json::json!({
+        "release": release.0,
+        "from": "finer",
+        "groups": groups,
+        "error_ratio": worse,
+        "aggregates": aggregates,
+    })
 }
 
 fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
@@ -164,13 +180,23 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
     let mechanism = plan.price().map(|price| price.mechanism);
     let aggregates = plan.outputs().iter().map(|(output, data_type)| {
         let deviation = deviation(plan, output);
-        let half_width = deviation.zip(mechanism).map(|(deviation, mechanism)| deviation * quantile_95(mechanism));
-        serde_json::json!({ "type": data_type.to_string(), "standard_deviation": deviation, "half_width_95": half_width })
+        let half_width = deviation
+            .zip(mechanism)
+            .map(|(deviation, mechanism)| deviation * quantile_95(mechanism));
+        serde_json::json!({
+            "type": data_type.to_string(),
+            "standard_deviation": deviation,
+            "half_width_95": half_width,
+        })
     });
     let facts = plan.facts();
+    let tables = plan
+        .relied_on()
+        .iter()
+        .filter_map(|(_, schema, name, _)| table(schema, name, policy));
     serde_json::json!({
         "unit": { "name": policy.privacy.unit, "columns": facts.unit, "rows": facts.rows_per_unit },
-        "tables": plan.relied_on().iter().filter_map(|(_, schema, name, _)| table(schema, name, policy)).collect::<Vec<_>>(),
+        "tables": tables.collect::<Vec<_>>(),
         "sums": facts.sums.iter().map(summed).collect::<Vec<_>>(),
         "sensitivity": facts.sensitivity,
         "norm": mechanism.map(|mechanism| match mechanism {
@@ -196,7 +222,12 @@ fn summed(summed: &Summed) -> serde_json::Value {
         bounds,
         standard_deviation,
     } = summed;
-    serde_json::json!({ "what": what, "lower": bounds.map(|b| b.0), "upper": bounds.map(|b| b.1), "standard_deviation": standard_deviation })
+    serde_json::json!({
+        "what": what,
+        "lower": bounds.map(|b| b.0),
+        "upper": bounds.map(|b| b.1),
+        "standard_deviation": standard_deviation,
+    })
 }
 
 /// A table that the plan relies on, and how its rows lead to their unit.
@@ -216,7 +247,13 @@ fn table(schema: &str, name: &str, policy: &Policy) -> Option<serde_json::Value>
                 )
             };
             let path: Vec<String> = unit.path.iter().map(step).collect();
-            serde_json::json!({ "name": full, "protection": "private", "unit": unit.column, "path": path, "rows_per_unit": unit.rows_per_unit })
+            serde_json::json!({
+                "name": full,
+                "protection": "private",
+                "unit": unit.column,
+                "path": path,
+                "rows_per_unit": unit.rows_per_unit,
+            })
         }
     })
 }

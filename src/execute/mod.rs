@@ -100,7 +100,9 @@ impl Backend {
             let was_idle = lease.was_idle;
             snapshot.lease = Some(lease);
             let pinned = tokio::select! {
-                pinned = tokio::time::timeout(PATIENCE, snapshot.pin(part)) => pinned.unwrap_or_else(|_| Err(silent().into())),
+                pinned = tokio::time::timeout(PATIENCE, snapshot.pin(part)) => {
+                    pinned.unwrap_or_else(|_| Err(silent().into()))
+                }
                 () = cancel.cancelled() => {
                     snapshot.stop().await;
                     return Err(Error::Cancelled);

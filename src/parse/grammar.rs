@@ -329,7 +329,10 @@ impl Grammar {
         for (at, lexeme) in lexemes.iter().enumerate() {
             let terminals = self.terminals(lexeme);
             self.close(&mut set, &sets, &terminals);
-            let read = |item: &Item| matches!(self.next(item), Some(Symbol::Terminal(t)) if terminals.contains(&t));
+            let read = |item: &Item| match self.next(item) {
+                Some(Symbol::Terminal(terminal)) => terminals.contains(&terminal),
+                _ => false,
+            };
             let next: Vec<Item> = set
                 .iter()
                 .filter(|item| read(item))

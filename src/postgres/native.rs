@@ -16,7 +16,8 @@ const POLL: Duration = Duration::from_millis(10);
 /// fast as running initdb again.
 const PRISTINE: &str = r#"
 dir=$1; bin=$2; umask 077
-if "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C -A trust --no-sync --no-instructions >"$dir/log" 2>&1
+if "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C -A trust --no-sync \
+   --no-instructions >"$dir/log" 2>&1
 then : >"$dir/ready"; else : >"$dir/failed"
 fi
 read -r _
@@ -29,7 +30,8 @@ rm -rf -- "$dir"
 const SCRIPT: &str = r#"
 dir=$1; bin=$2; pristine=$3; shift 3; umask 077
 if cp -R "$pristine" "$dir/data" >"$dir/log" 2>&1
-then ulimit -v 2097152; "$bin/postgres" -D "$dir/data" -k "$dir" "$@" >>"$dir/log" 2>&1 </dev/null & pid=$!
+then ulimit -v 2097152
+"$bin/postgres" -D "$dir/data" -k "$dir" "$@" >>"$dir/log" 2>&1 </dev/null & pid=$!
 else pid=; : >"$dir/failed"
 fi
 read -r _

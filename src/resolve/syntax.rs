@@ -95,7 +95,13 @@ pub(in crate::resolve) fn item_expr(item: &ast::SelectItem) -> Option<&ast::Expr
 
 /// Whether the expression is a bare integer: a position in the SELECT list.
 pub(in crate::resolve) fn is_ordinal(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, _), span: _ }) if text.bytes().all(|b| b.is_ascii_digit()))
+    match expr {
+        ast::Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::Number(text, _),
+            span: _,
+        }) => text.bytes().all(|b| b.is_ascii_digit()),
+        _ => false,
+    }
 }
 
 pub fn unnested(expr: &ast::Expr) -> &ast::Expr {
@@ -159,10 +165,19 @@ pub fn contains_aggregate(expr: &ast::Expr) -> bool {
     search.found
 }
 
+/// Whether a SELECT has GROUP BY.
+pub(in crate::resolve) fn is_grouped(select: &ast::Select) -> bool {
+    match &select.group_by {
+        ast::GroupByExpr::Expressions(exprs, modifiers) => {
+            !exprs.is_empty() || !modifiers.is_empty()
+        }
+        ast::GroupByExpr::All(_) => true,
+    }
+}
+
 /// Whether the rows of a SELECT are groups.
 pub(in crate::resolve) fn is_aggregated(select: &ast::Select) -> bool {
-    let grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, modifiers) if exprs.is_empty() && modifiers.is_empty());
-    grouped
+    is_grouped(select)
         || select.having.is_some()
         || select.distinct.is_some()
         || select
@@ -331,7 +346,13 @@ pub(in crate::resolve) fn constant_number(value: &ast::Value) -> Option<Constant
 
 /// Whether the expression stands for all values of a middle query's only column.
 pub(in crate::resolve) fn is_constant_list(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) if name.starts_with(ROWS_PLACEHOLDER))
+    match expr {
+        ast::Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::Placeholder(name),
+            span: _,
+        }) => name.starts_with(ROWS_PLACEHOLDER),
+        _ => false,
+    }
 }
 
 pub(in crate::resolve) fn unsupported_above(what: &str) -> Refusal {

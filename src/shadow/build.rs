@@ -205,15 +205,18 @@ async fn apart(admin: &Client, options: &ShadowOptions) -> Result<Option<String>
         return Ok(None);
     };
     match (ServerIdentity::of(admin).await, &options.private_server) {
-        (Some(shadow), Some(private)) if shadow.shares_changes_with(private) => Err(ShadowError::Failed(
-            "shadow.url names a database of the server that has the private rows, or of one that \
-                it \
-                follows; name one of another server".to_owned(),
-        )),
+        (Some(shadow), Some(private)) if shadow.shares_changes_with(private) => {
+            Err(ShadowError::Failed(
+                "shadow.url names a database of the server that has the private rows, or of one \
+                    that it follows; name one of another server"
+                    .to_owned(),
+            ))
+        }
         (Some(_), Some(_)) => Ok(None),
         (None, _) | (_, None) => Ok(Some(
             "whether it is on the server that has the private rows could not be asked \
-                (pg_control_system); name one of another server".to_owned(),
+                (pg_control_system); name one of another server"
+                .to_owned(),
         )),
     }
 }

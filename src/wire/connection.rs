@@ -129,7 +129,10 @@ impl<S: Service> Connection<S> {
                 biased;
                 () = self.shutdown.cancelled() => Err(Outcome::shutdown()),
                 frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share) => frame,
-                () = idle => Err(patience.map_or(Outcome::Closed, |(_, refusal)| Outcome::Fatal(refusal))),
+                () = idle => {
+                    let ended = patience.map(|(_, refusal)| Outcome::Fatal(refusal));
+                    Err(ended.unwrap_or(Outcome::Closed))
+                }
             };
             let step = match frame {
                 Ok(frame) => self.step(frame).await,

@@ -246,10 +246,17 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            rng_seed: RngSeed::Fixed(20_261_121),
+            ..ProptestConfig::default()
+        })]
 
         #[test]
-        fn no_body_panics(kind in any::<u8>(), body in prop::collection::vec(prop_oneof![Just(0), any::<u8>()], 0..64)) {
+        fn no_body_panics(
+            kind in any::<u8>(),
+            body in prop::collection::vec(prop_oneof![Just(0), any::<u8>()], 0..64),
+        ) {
             let _ = decode(Frame { kind, body: body.into() });
         }
     }

@@ -99,8 +99,10 @@ pub async fn serve<S: Service>(
             Some(ended) = connections.join_next(), if !connections.is_empty() => note(ended),
             accepted = listener.accept() => match accepted {
                 Ok((socket, address)) => {
-                    let seat = server.unauthenticated.enter(address.ip(), server.service.places().total);
-                    connections.spawn(client(server.clone(), socket, address, seat, answers.clone()));
+                    let places = server.service.places().total;
+                    let seat = server.unauthenticated.enter(address.ip(), places);
+                    let answers = answers.clone();
+                    connections.spawn(client(server.clone(), socket, address, seat, answers));
                 }
                 Err(error) => {
                     tracing::warn!(kind = ?error.kind(), "accept failed");

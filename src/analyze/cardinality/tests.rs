@@ -56,8 +56,8 @@ fn table(name: &str, columns: Vec<Column>, keys: &[&[&str]], unit: Unit) -> Tabl
     }
 }
 
-/// person (id, x); visit (vid, pid, y, n), with (pid, n) unique where n is not NULL; item (iid, vid,
-/// z).
+/// person (id, x); visit (vid, pid, y, n), with (pid, n) unique where n is not NULL; item (iid,
+/// vid, z).
 fn policy() -> Policy {
     let file = File::parse("p.yaml", POLICY, |_| None).unwrap();
     let unit = |column: &str, path: Vec<UnitStep>, rows_per_unit: u32| Unit {
@@ -189,6 +189,7 @@ impl<'p> Made<'p> {
             table: TableId(table),
             columns: columns.clone(),
             number: columns[0].0 as usize,
+            place: Default::default(),
         });
         (scan, columns)
     }

@@ -57,7 +57,12 @@ fn digits() -> impl Strategy<Value = i64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(20_261_121),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn chains_of_decimals_lie_where_they_are_proved_to(
@@ -84,9 +89,14 @@ proptest! {
     }
 
     #[test]
-    fn decimals_rounded_to_digits_lie_where_they_are_proved_to(digits in digits(), places in 0u32..20, scale in 0i16..20) {
+    fn decimals_rounded_to_digits_lie_where_they_are_proved_to(
+        digits in digits(),
+        places in 0u32..20,
+        scale in 0i16..20,
+    ) {
         let (constant, value) = decimal(digits, places);
-        let range = of_cast(of_constant(&constant, &NUMERIC), &NUMERIC, &Type::Numeric(Some((60, scale))));
+        let rounded = Type::Numeric(Some((60, scale)));
+        let range = of_cast(of_constant(&constant, &NUMERIC), &NUMERIC, &rounded);
         let unit = BigRational::from(Pow::pow(BigInt::from(10), scale.unsigned_abs()));
         let rounded = (value.clone() * &unit).round() / &unit;
         prop_assert!(holds(range, &rounded), "{range:?} does not hold {rounded}");
@@ -115,12 +125,17 @@ proptest! {
     }
 
     #[test]
-    fn instants_lie_where_they_are_proved_to(micros in -63_082_281_600_000_000i64..252_455_615_999_999_999, near in -3i64..=3) {
-        for micros in [micros, -946_684_800_000_000 + near, micros / MICROS_PER_DAY * MICROS_PER_DAY - 1] {
+    fn instants_lie_where_they_are_proved_to(
+        micros in -63_082_281_600_000_000i64..252_455_615_999_999_999,
+        near in -3i64..=3,
+    ) {
+        let before_midnight = micros / MICROS_PER_DAY * MICROS_PER_DAY - 1;
+        for micros in [micros, -946_684_800_000_000 + near, before_midnight] {
             let range = of_constant(&Scalar::Timestamp(micros), &Type::Timestamp);
             let day = of_cast(range, &Type::Timestamp, &Type::Date);
             prop_assert!(day.contains(micros.div_euclid(MICROS_PER_DAY) as f64));
-            let seconds = BigRational::new(BigInt::from(micros) + 946_684_800_000_000i64, BigInt::from(1_000_000));
+            let since_1970 = BigInt::from(micros) + 946_684_800_000_000i64;
+            let seconds = BigRational::new(since_1970, BigInt::from(1_000_000));
             let epoch = of_field("epoch", range, &Type::Timestamp);
             prop_assert!(holds(epoch, &seconds), "{epoch:?} does not hold {seconds}");
         }
@@ -130,7 +145,11 @@ proptest! {
     fn reals_lie_where_they_are_proved_to(a in any::<i32>(), b in -20_000_000i32..20_000_000) {
         let of = |value: i32| of_constant(&Scalar::Int(value.into()), &Type::Float4);
         let (x, y) = (a as f32, b as f32);
-        for (function, value) in [(Function::Add, x + y), (Function::Subtract, x - y), (Function::Multiply, x * y)] {
+        for (function, value) in [
+            (Function::Add, x + y),
+            (Function::Subtract, x - y),
+            (Function::Multiply, x * y),
+        ] {
             let range = of_call(function, &[of(a), of(b)], &Type::Float4);
             prop_assert!(range.contains(value.into()), "{function:?}: {range:?} does not hold \
                 {value}");

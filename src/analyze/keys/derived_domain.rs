@@ -182,7 +182,10 @@ fn takes_steps(expr: &Expr) -> bool {
         } => {
             let fraction =
                 |field: &str| matches!(field, "second" | "millisecond" | "epoch" | "microsecond");
-            matches!(arguments.first().and_then(Expr::as_literal), Some(Scalar::Text(field)) if !fraction(field))
+            match arguments.first().and_then(Expr::as_literal) {
+                Some(Scalar::Text(field)) => !fraction(field),
+                _ => false,
+            }
         }
         Node::Call { .. } => is_integer,
         Node::Cast(inner) => {

@@ -231,10 +231,10 @@ fn stored(value: &Scalar, data_type: &Type) -> Scalar {
 /// Whether the conditions may hold within a day. An ordering condition holds somewhere in a day if
 /// and only if it holds at one of the day's ends; other conditions exclude nothing.
 fn day_meets(about_this: &[&Expr], id: ColumnId, day: i64) -> bool {
+    use Function as F;
     let ordering = |c: &Expr| match &c.node {
         Node::Call {
-            function:
-                Function::Less | Function::LessOrEqual | Function::Greater | Function::GreaterOrEqual,
+            function: F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual,
             arguments,
         } => arguments
             .iter()

@@ -54,7 +54,8 @@ impl Labels<'_> {
         ))
     }
 
-    /// Checks the keys and aggregates, and notes where each aggregate over at most `rows` rows lies.
+    /// Checks the keys and aggregates, and notes where each aggregate over at most `rows` rows
+    /// lies.
     fn bound_groups(
         &mut self,
         input: &Relation,

@@ -236,7 +236,11 @@ fn losses() -> impl Strategy<Value = Vec<Loss>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(20_261_121),
+        ..ProptestConfig::default()
+    })]
 
     /// Whatever the order, the sum of what was admitted, in unbounded integers, is inside one
     /// branch and inside the deltas.
@@ -245,10 +249,15 @@ proptest! {
         let accounting = [Accounting::Gdp, Accounting::Zcdp, Accounting::Pure][which];
         let cap = cap(accounting);
         let mut spent = Loss::ZERO;
-        let admitted: Vec<Loss> = losses.into_iter().filter(|&next| spend(&cap, &mut spent, next)).collect();
-        let sum = |part: fn(&Loss) -> u128| admitted.iter().map(|loss| BigUint::from(part(loss))).sum::<BigUint>();
+        let admitted: Vec<Loss> =
+            losses.into_iter().filter(|&next| spend(&cap, &mut spent, next)).collect();
+        let sum = |part: fn(&Loss) -> u128| -> BigUint {
+            admitted.iter().map(|loss| BigUint::from(part(loss))).sum()
+        };
         prop_assert!(sum(|l| l.delta.0) <= BigUint::from(cap.delta().0));
-        let pure = admitted.iter().all(|l| l.epsilon.is_some()) && sum(|l| l.epsilon.map_or(0, |e| e.0)) <= BigUint::from(cap.epsilon().0);
+        let epsilon = sum(|l| l.epsilon.map_or(0, |e| e.0));
+        let pure = admitted.iter().all(|l| l.epsilon.is_some())
+            && epsilon <= BigUint::from(cap.epsilon().0);
         let other = match accounting {
             Accounting::Gdp => sum(|l| l.mu_squared.0) <= BigUint::from(cap.mu_squared().0),
             Accounting::Zcdp => sum(|l| l.rho.0) <= BigUint::from(cap.rho().0),
@@ -264,7 +273,11 @@ proptest! {
         let cap = cap(Accounting::Gdp);
         let mut spent = Loss::ZERO;
         for next in losses {
-            let larger = Loss { mu_squared: Fixed(next.mu_squared.0 + u128::from(more)), epsilon: next.epsilon.map(|e| Fixed(e.0 + u128::from(more))), ..next };
+            let larger = Loss {
+            mu_squared: Fixed(next.mu_squared.0 + u128::from(more)),
+            epsilon: next.epsilon.map(|e| Fixed(e.0 + u128::from(more))),
+            ..next
+        };
             if !next.is_zero() && cap.admits(&spent, &larger) {
                 prop_assert!(cap.admits(&spent, &next));
             }

@@ -162,7 +162,11 @@ fn pure_losses_never_panic_and_their_bounds_meet() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(20_261_121),
+        ..ProptestConfig::default()
+    })]
 
     /// Were the loss below the exact one anywhere, randomised response would break it: mu's own
     /// trade-off curve must lie below its kink.
@@ -180,7 +184,10 @@ proptest! {
     /// The Renyi divergence of randomised response, the worst pure mechanism, stays below alpha rho
     /// at every order.
     #[test]
-    fn the_rho_of_a_pure_loss_covers_randomised_response(epsilon in 1e-3f64..20.0, log_order in -3.0f64..3.0) {
+    fn the_rho_of_a_pure_loss_covers_randomised_response(
+        epsilon in 1e-3f64..20.0,
+        log_order in -3.0f64..3.0,
+    ) {
         let rho = loss_laplace(Fixed::round_up(epsilon)).rho.to_f64();
         let order = 1.0 + 10f64.powf(log_order);
         // p = 1 / (1 + e^-epsilon) against q = 1 - p; ln of p^a q^(1-a) + q^a p^(1-a), without
@@ -195,8 +202,14 @@ proptest! {
 
     /// S >= 2^s C / (F mu), exactly; and S is the least such integer, s the least such refinement.
     #[test]
-    fn gaussian_noise_covers_its_bound_exactly(clip in 1u128.., weight in 1u64.., shrink in 0u32..128, mu in 1u64..=(1 << 40)) {
-        let (clip, weight) = (big(clip) >> shrink.min(big(clip).bits() as u32 - 1), big(weight.into()));
+    fn gaussian_noise_covers_its_bound_exactly(
+        clip in 1u128..,
+        weight in 1u64..,
+        shrink in 0u32..128,
+        mu in 1u64..=(1 << 40),
+    ) {
+        let clip = big(clip) >> shrink.min(big(clip).bits() as u32 - 1);
+        let weight = big(weight.into());
         if let Ok(calibrated) = gaussian(&clip, &weight, Mu(mu)) {
             let sigma = sigma_of(calibrated);
             let needed = &clip << (calibrated.refine + 30);
@@ -205,14 +218,23 @@ proptest! {
             prop_assert!(&per_sigma * (sigma - 1) < needed);
             prop_assert!((1 << 30..1 << 59).contains(&sigma));
             if calibrated.refine > 0 {
-                prop_assert!((&clip << (calibrated.refine + 29)) <= per_sigma * ((1u64 << 30) - 1), "a smaller refinement would do");
+                prop_assert!(
+            (&clip << (calibrated.refine + 29)) <= per_sigma * ((1u64 << 30) - 1),
+            "a smaller refinement would do"
+        );
             }
         }
     }
 
     #[test]
-    fn laplace_noise_covers_its_bound_exactly(clip in 1u128.., weight in 1u64.., shrink in 0u32..128, epsilon in 1u128..(1 << 70)) {
-        let (clip, weight) = (big(clip) >> shrink.min(big(clip).bits() as u32 - 1), big(weight.into()));
+    fn laplace_noise_covers_its_bound_exactly(
+        clip in 1u128..,
+        weight in 1u64..,
+        shrink in 0u32..128,
+        epsilon in 1u128..(1 << 70),
+    ) {
+        let clip = big(clip) >> shrink.min(big(clip).bits() as u32 - 1);
+        let weight = big(weight.into());
         if let Ok(calibrated) = laplace(&clip, &weight, Fixed(epsilon)) {
             let scale = sigma_of(calibrated);
             let needed = &clip << (calibrated.refine + 60);
@@ -221,7 +243,10 @@ proptest! {
             prop_assert!(&per_scale * (scale - 1) < needed);
             prop_assert!((1 << 20..1 << 59).contains(&scale));
             if calibrated.refine > 0 {
-                prop_assert!((&clip << (calibrated.refine + 59)) <= per_scale * ((1u64 << 20) - 1), "a smaller refinement would do");
+                prop_assert!(
+            (&clip << (calibrated.refine + 59)) <= per_scale * ((1u64 << 20) - 1),
+            "a smaller refinement would do"
+        );
             }
         }
     }
@@ -235,14 +260,23 @@ proptest! {
         slack in 0u64..3,
         mu in (1u64 << 20)..(1 << 33),
     ) {
-        let squares: BigUint = weights.iter().zip(&values).map(|(&f, &v)| big(u128::from(f) * u128::from(v)).pow(2)).sum();
+        let squares: BigUint = weights
+            .iter()
+            .zip(&values)
+            .map(|(&f, &v)| big(u128::from(f) * u128::from(v)).pow(2))
+            .sum();
         let root = squares.sqrt();
         let clip = if &root * &root == squares { root } else { root + 1u8 } + slack;
-        let Ok(noises) = weights.iter().map(|&f| gaussian(&clip, &big(f.into()), Mu(mu))).collect::<Result<Vec<_>, _>>() else { return Ok(()) };
+        let noises: Result<Vec<_>, _> =
+            weights.iter().map(|&f| gaussian(&clip, &big(f.into()), Mu(mu))).collect();
+        let Ok(noises) = noises else { return Ok(()) };
         // Common denominator: the product of all S^2.
         let denominator: BigUint = noises.iter().map(|n| big(sigma_of(*n).into()).pow(2)).product();
         let numerator: BigUint = noises.iter().zip(&values)
-            .map(|(n, &v)| (big(v.into()) << n.refine).pow(2) * (&denominator / big(sigma_of(*n).into()).pow(2)))
+            .map(|(n, &v)| {
+                let square = (big(v.into()) << n.refine).pow(2);
+                square * (&denominator / big(sigma_of(*n).into()).pow(2))
+            })
             .sum();
         prop_assert!(numerator << 60u32 <= denominator * Mu(mu).squared().0);
     }

@@ -169,7 +169,12 @@ fn gaussian_deltas_agree_with_the_integral() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(20_261_121),
+        ..ProptestConfig::default()
+    })]
 
     /// What fits, fits when computed forward; one unit more does not.
     #[test]
@@ -197,12 +202,17 @@ proptest! {
     #[test]
     fn deltas_are_monotone_and_ordered(mu in 0.01f64..5.0, epsilon in 0.0f64..10.0) {
         prop_assert!(delta_of_mu_bound(mu, epsilon) <= delta_of_mu_bound(mu * 1.001, epsilon));
-        prop_assert!(delta_of_mu_bound(mu, epsilon * 1.001 + 1e-6) <= delta_of_mu_bound(mu, epsilon));
+        let further = delta_of_mu_bound(mu, epsilon * 1.001 + 1e-6);
+        prop_assert!(further <= delta_of_mu_bound(mu, epsilon));
         prop_assert!(delta_of_rho_bound(mu, epsilon) <= delta_of_rho_bound(mu * 1.001, epsilon));
         // CKS: the simple bound rho + 2 sqrt(rho ln(1 / delta)) is never better.
         let rho = mu * mu / 2.0;
-        let simple = if epsilon > rho { (-(epsilon - rho).powi(2) / (4.0 * rho)).exp() } else { 1.0 };
+        let simple = match epsilon > rho {
+            true => (-(epsilon - rho).powi(2) / (4.0 * rho)).exp(),
+            false => 1.0,
+        };
         prop_assert!(delta_of_rho_bound(rho, epsilon) <= simple * (1.0 + 1e-9) + 1e-280);
-        prop_assert!(delta_of_mu_bound(mu, epsilon) <= delta_of_rho_bound(rho, epsilon) * (1.0 + 1e-9) + 1e-280);
+        let of_rho = delta_of_rho_bound(rho, epsilon);
+        prop_assert!(delta_of_mu_bound(mu, epsilon) <= of_rho * (1.0 + 1e-9) + 1e-280);
     }
 }

@@ -437,17 +437,29 @@ fn big_below(top: u32) -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(20_261_121),
+        ..ProptestConfig::default()
+    })]
 
     /// Words set next to a rounding boundary, so that the first, second or third word is needed to
     /// decide.
     #[test]
-    fn rounding_is_exact_next_to_its_boundaries(sigma in big_below(59), n in any::<u64>(), off in -3i64..=3, shift in 0u32..250) {
+    fn rounding_is_exact_next_to_its_boundaries(
+        sigma in big_below(59),
+        n in any::<u64>(),
+        off in -3i64..=3,
+        shift in 0u32..250,
+    ) {
         let one = BigUint::from(1u8) << 256u32;
         // x = (n + 1/2) / sigma, off by a few units of 2^-(256 - shift).
         let boundary = (BigUint::from(2 * u128::from(n % sigma) + 1) << 255u32) / sigma;
-        let moved = if off < 0 { boundary.clone().checked_sub(&(BigUint::from(off.unsigned_abs()) << shift)).unwrap_or(boundary) }
-            else { boundary + (BigUint::from(off.unsigned_abs()) << shift) };
+        let distance = BigUint::from(off.unsigned_abs()) << shift;
+        let moved = match off < 0 {
+            true => boundary.clone().checked_sub(&distance).unwrap_or(boundary),
+            false => boundary + distance,
+        };
         let x = moved % &one;
         let digits = x.to_u64_digits();
         let word = |i: usize| digits.get(3 - i).copied().unwrap_or(0);

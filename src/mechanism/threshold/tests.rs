@@ -254,28 +254,42 @@ fn the_largest_cap_and_the_extremes_of_delta_end() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(20_261_121),
+        ..ProptestConfig::default()
+    })]
 
     /// The share bounds every integer a clipped unit may add: t groups of v with t (F v)^2 <= C^2
     /// (L2), t F v <= C (L1).
     #[test]
-    fn shares_bound_what_the_clip_lets_through(clip in 1u64..1 << 40, weight in 1u64..1 << 20, height in 1u64..1 << 30, groups in 1u32..10_000) {
+    fn shares_bound_what_the_clip_lets_through(
+        clip in 1u64..1 << 40,
+        weight in 1u64..1 << 20,
+        height in 1u64..1 << 30,
+        groups in 1u32..10_000,
+    ) {
         let (c, f) = (BigUint::from(clip), BigUint::from(weight));
         let presence = Presence { clip: &c, weight: &f, height: Height::Each(height) };
         let budget = u128::from(clip) * u128::from(clip);
         let each = u128::from(groups) * u128::from(weight) * u128::from(weight);
         let most = (budget / each).isqrt().min(u128::from(height));
         if let Ok(calibrated) = gaussian(&c, &f, Mu(1 << 30)) {
-            prop_assert!(presence.share(calibrated, groups).unwrap() >= (most << calibrated.refine) as i128);
+            let share = presence.share(calibrated, groups).unwrap();
+        prop_assert!(share >= (most << calibrated.refine) as i128);
             // As the statement shares it: floor(sqrt(H^2 / t)), in whole numbers.
             let shared = Presence { height: Height::Shared(height), ..presence };
             let each = (u128::from(height).pow(2) / u128::from(groups)).isqrt();
             prop_assert!(each * each * u128::from(groups) <= u128::from(height).pow(2));
-            prop_assert!(shared.share(calibrated, groups).unwrap() >= (most.min(each) << calibrated.refine) as i128);
+            let share = shared.share(calibrated, groups).unwrap();
+        prop_assert!(share >= (most.min(each) << calibrated.refine) as i128);
         }
-        let most = (u128::from(clip) / (u128::from(groups) * u128::from(weight))).min(u128::from(height));
+        let most = u128::from(clip) / (u128::from(groups) * u128::from(weight));
+        let most = most.min(u128::from(height));
         if let Ok(calibrated) = laplace(&c, &f, down(1.0)) {
-            prop_assert!(presence.share(calibrated, groups).unwrap() >= (most << calibrated.refine) as i128);
+            let share = presence.share(calibrated, groups).unwrap();
+        prop_assert!(share >= (most << calibrated.refine) as i128);
         }
     }
 }

@@ -317,7 +317,11 @@ async fn distributed_rows_lie_where_their_unit_does() {
     ] {
         let found = judged(distribution).await;
         assert!(
-            matches!(found.as_slice(), [one] if one.contains(why) && one.contains("create_distributed_table('s.people', 'id')")),
+            matches!(
+                found.as_slice(),
+                [one] if one.contains(why)
+                    && one.contains("create_distributed_table('s.people', 'id')")
+            ),
             "{found:?}"
         );
     }
@@ -381,7 +385,11 @@ tables:
     );
     let found = judged(&hash("of", 1, true), long).await;
     assert!(
-        matches!(found.as_slice(), [one] if one.contains("is distributed by of") && one.contains("give it a column that holds the p itself")),
+        matches!(
+            found.as_slice(),
+            [one] if one.contains("is distributed by of")
+                && one.contains("give it a column that holds the p itself")
+        ),
         "{found:?}"
     );
     let (file, catalog) = at(&catalog::Distribution::Local, long);

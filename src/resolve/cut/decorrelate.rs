@@ -15,7 +15,8 @@ use crate::resolve::names::scope::Scope;
 use crate::resolve::outer::query::Environment;
 use crate::resolve::private::subquery::{Given, SubqueryPlace, plain_select};
 use crate::resolve::syntax::{
-    aggregate_name, empty_select, is_aggregated, item_expr, query_of, quoted, select_of, unnested,
+    aggregate_name, empty_select, is_aggregated, is_grouped, item_expr, query_of, quoted,
+    select_of, unnested,
 };
 use sqlparser::ast;
 
@@ -42,7 +43,7 @@ impl Resolver<'_> {
         select: &ast::Select,
         environment: &Environment,
     ) -> Result<Option<Decorrelate>, Refusal> {
-        let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modifiers) if keys.is_empty() && modifiers.is_empty());
+        let ungrouped = !is_grouped(select);
         let plain = ungrouped
             && select.distinct.is_none()
             && select.having.is_none()

@@ -52,7 +52,10 @@ impl TypeNames<'_> {
             .iter()
             .flat_map(|table| &table.columns)
             .map(|column| &column.data_type);
-        types.into_iter().find(|data_type| matches!(data_type, Type::Enum(made) if made.schema == schema && made.name == name))
+        types.into_iter().find(|data_type| match data_type {
+            Type::Enum(made) => made.schema == schema && made.name == name,
+            _ => false,
+        })
     }
 }
 

@@ -548,8 +548,11 @@ impl Resolver<'_> {
 /// CURRENT_USER, SESSION_USER, USER and CURRENT_ROLE, written without parentheses.
 pub(in crate::resolve) fn is_session_user(function: &ast::Function) -> bool {
     let bare = matches!(function.args, ast::FunctionArguments::None);
-    bare && names_of(&function.name)
-        .is_ok_and(|names| matches!(names.as_slice(), [name] if ["current_user", "session_user", "user", "current_role"].contains(&name.as_str())))
+    let users = ["current_user", "session_user", "user", "current_role"];
+    bare && names_of(&function.name).is_ok_and(|names| match names.as_slice() {
+        [name] => users.contains(&name.as_str()),
+        _ => false,
+    })
 }
 
 /// Whether a bare name could be a column of the released rows: `k0`, `a12`.

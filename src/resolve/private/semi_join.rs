@@ -16,7 +16,7 @@ use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::compare;
 use crate::resolve::outer::query::Environment;
-use crate::resolve::syntax::{is_aggregated, position, unnested};
+use crate::resolve::syntax::{is_aggregated, is_grouped, position, unnested};
 
 /// The rows of a subquery, the conditions that tie them to the row of the query around it, and its
 /// items.
@@ -191,7 +191,7 @@ impl Resolver<'_> {
         if inner.across.is_empty() {
             return Err(refusal);
         }
-        let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modifiers) if keys.is_empty() && modifiers.is_empty());
+        let ungrouped = !is_grouped(select);
         if ungrouped || select.distinct.is_some() {
             return Err(Refusal::feature_not_supported(
                 "EXISTS and IN cannot test an ungrouped aggregate that refers to the row \

@@ -21,7 +21,9 @@ use crate::resolve::expression::Expressions;
 use crate::resolve::names::scope::Scope;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::outer::query::Environment;
-use crate::resolve::syntax::{aggregate_name, is_aggregated, item_expr, place_of, unnested};
+use crate::resolve::syntax::{
+    aggregate_name, is_aggregated, is_grouped, item_expr, place_of, unnested,
+};
 
 /// Parts of expressions that are already resolved, keyed by their address in the syntax tree, and
 /// what they need from the relation below.
@@ -398,7 +400,7 @@ impl Resolver<'_> {
             )
             .at(self.opening(query)));
         }
-        let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modifiers) if keys.is_empty() && modifiers.is_empty());
+        let ungrouped = !is_grouped(select);
         if !ungrouped || select.distinct.is_some() || select.having.is_some() {
             return Err(refused());
         }

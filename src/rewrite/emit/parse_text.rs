@@ -16,7 +16,10 @@ use crate::ir::literal::{FALSE, TRUE, integer_range};
 use crate::refusal::Refusal;
 
 const INTEGER: &str = r"^[ \t\n\r\f\v]*[-+]?[0-9]{1,40}[ \t\n\r\f\v]*$";
-const NUMBER: &str = r"^[ \t\n\r\f\v]*[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][-+]?[0-9]{1,2})?[ \t\n\r\f\v]*$";
+const NUMBER: &str = concat!(
+    r"^[ \t\n\r\f\v]*[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})",
+    r"([eE][-+]?[0-9]{1,2})?[ \t\n\r\f\v]*$"
+);
 /// An existing ISO date in the years 0001 to 9999 (a separate condition excludes 0000), optionally
 /// with a time of day and an offset from UTC.
 const INSTANT: &str = concat!(
@@ -24,7 +27,8 @@ const INSTANT: &str = concat!(
     "|[0-9]{4}-(0[469]|11)-(0[1-9]|[12][0-9]|30)",
     "|[0-9]{4}-02-(0[1-9]|1[0-9]|2[0-8])",
     "|([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)",
-    r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?([Zz]|[-+](0[0-9]|1[0-4])(:?[0-5][0-9])?)?)?[ \t\n\r\f\v]*$"
+    r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?",
+    r"([Zz]|[-+](0[0-9]|1[0-4])(:?[0-5][0-9])?)?)?[ \t\n\r\f\v]*$"
 );
 /// Characters that PostgreSQL's input functions accept as blanks.
 const BLANKS: &str = " \t\n\r\u{c}\u{b}";

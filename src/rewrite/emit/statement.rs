@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn parameters_are_those_outside_of_names_and_texts() {
-        let written = r#"SELECT "it's $1" FROM t WHERE x = ANY(CAST($2 AS DATE[])) AND y = 'CAST($4 AS TEXT[])' AND (CAST($12 AS TEXT[]))[1] = a"#;
+        let written = r#"SELECT "it's $1" FROM t WHERE x = ANY(CAST($2 AS DATE[]))
+            AND y = 'CAST($4 AS TEXT[])' AND (CAST($12 AS TEXT[]))[1] = a"#;
         let mut parser = sqlparser::parser::Parser::new(&sqlparser::dialect::PostgreSqlDialect {})
             .try_with_sql(written)
             .unwrap();

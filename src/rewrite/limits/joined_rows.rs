@@ -280,7 +280,12 @@ fn of_groups(body: &ast::SetExpr, rows: u64) -> u64 {
 }
 
 fn is_distinct(call: &ast::Function) -> bool {
-    matches!(&call.args, ast::FunctionArguments::List(list) if list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct))
+    match &call.args {
+        ast::FunctionArguments::List(list) => {
+            list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct)
+        }
+        _ => false,
+    }
 }
 
 /// Rows that may come into the frame anew with each row: those of a frame whose start moves.

@@ -54,14 +54,29 @@ async fn pgadmin() {
 async fn tableau() {
     let stage = Stage::shop().await;
     let mut socket = log_in(&stage).await;
-    let select = r#"SELECT "orders"."country" AS "country", SUM("orders"."price") AS "sum:price:ok" FROM "shop"."orders" "orders" GROUP BY 1"#;
+    let select = concat!(
+        r#"SELECT "orders"."country" AS "country", SUM("orders"."price") AS "sum:price:ok" "#,
+        r#"FROM "shop"."orders" "orders" GROUP BY 1"#
+    );
     for sql in [
-        r##"CREATE LOCAL TEMPORARY TABLE "#Tableau_1_1_Connect" ("COL" INTEGER) ON COMMIT PRESERVE ROWS"##.to_owned(),
-        r##"CREATE GLOBAL TEMPORARY TABLE "#Tableau_1_2_Connect" ("COL" INTEGER) ON COMMIT PRESERVE ROWS"##.to_owned(),
-        r##"SELECT "orders"."id" AS "COL" INTO TEMPORARY TABLE "#Tableau_1_3_Connect" FROM "shop"."orders" "orders" LIMIT 1"##.to_owned(),
+        concat!(
+            r##"CREATE LOCAL TEMPORARY TABLE "#Tableau_1_1_Connect" ("COL" INTEGER) "##,
+            "ON COMMIT PRESERVE ROWS"
+        ),
+        concat!(
+            r##"CREATE GLOBAL TEMPORARY TABLE "#Tableau_1_2_Connect" ("COL" INTEGER) "##,
+            "ON COMMIT PRESERVE ROWS"
+        ),
+        concat!(
+            r##"SELECT "orders"."id" AS "COL" INTO TEMPORARY TABLE "#Tableau_1_3_Connect" "##,
+            r##"FROM "shop"."orders" "orders" LIMIT 1"##
+        ),
     ] {
-        let state = socket.refused(&sql).await;
-        assert!(["42501", "0A000"].contains(&state.as_str()), "{sql}: {state}");
+        let state = socket.refused(sql).await;
+        assert!(
+            ["42501", "0A000"].contains(&state.as_str()),
+            "{sql}: {state}"
+        );
         assert_eq!(socket.value("SELECT 1").await, "1");
     }
     for drop in [
@@ -70,9 +85,9 @@ async fn tableau() {
     ] {
         assert_eq!(socket.refused(drop).await, "42501", "{drop}");
     }
-    let batched = format!(
-        r#"BEGIN;declare "SQL_CUR0x7f8a" cursor with hold for {select};fetch 2048 in "SQL_CUR0x7f8a""#
-    );
+    let cursor = r#""SQL_CUR0x7f8a""#;
+    let batched =
+        format!("BEGIN;declare {cursor} cursor with hold for {select};fetch 2048 in {cursor}");
     let replies = socket.ask(&batched).await;
     assert_eq!(
         replies.iter().filter(|reply| reply.kind == b'D').count(),
@@ -89,13 +104,31 @@ async fn tableau() {
     );
     for sql in [
         format!(r#"SELECT * FROM ({select}) "Custom SQL Query" LIMIT 0"#),
-        r#"SELECT SUM(1) AS "sum:Number of Records:ok" FROM "shop"."orders" "orders" HAVING (COUNT(1) > 0)"#.to_owned(),
-        r#"SELECT CAST(EXTRACT(YEAR FROM "orders"."placed") AS INTEGER) AS "yr:placed:ok", COUNT(1) AS "n" FROM "shop"."orders" "orders" GROUP BY 1"#
-            .to_owned(),
-        r#"SELECT "orders"."country" AS "country" FROM "shop"."orders" "orders" GROUP BY 1 ORDER BY 1 ASC"#.to_owned(),
-        r#"SELECT MIN("orders"."placed") AS "low", MAX("orders"."placed") AS "high" FROM "shop"."orders" "orders""#.to_owned(),
+        concat!(
+            r#"SELECT SUM(1) AS "sum:Number of Records:ok" FROM "shop"."orders" "orders" "#,
+            "HAVING (COUNT(1) > 0)"
+        )
+        .to_owned(),
+        concat!(
+            r#"SELECT CAST(EXTRACT(YEAR FROM "orders"."placed") AS INTEGER) AS "yr:placed:ok", "#,
+            r#"COUNT(1) AS "n" FROM "shop"."orders" "orders" GROUP BY 1"#
+        )
+        .to_owned(),
+        concat!(
+            r#"SELECT "orders"."country" AS "country" FROM "shop"."orders" "orders" "#,
+            "GROUP BY 1 ORDER BY 1 ASC"
+        )
+        .to_owned(),
+        concat!(
+            r#"SELECT MIN("orders"."placed") AS "low", MAX("orders"."placed") AS "high" "#,
+            r#"FROM "shop"."orders" "orders""#
+        )
+        .to_owned(),
     ] {
         let replies = socket.ask(&sql).await;
-        assert!(replies.iter().all(|reply| reply.kind != b'E'), "{sql}: {replies:?}");
+        assert!(
+            replies.iter().all(|reply| reply.kind != b'E'),
+            "{sql}: {replies:?}"
+        );
     }
 }

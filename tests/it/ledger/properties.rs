@@ -314,11 +314,19 @@ fn accountings() -> impl Strategy<Value = Accounting> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 32,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(20_261_121),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn no_sequence_passes_a_filter(
-        accounting in accountings(), first in budgets(), renew in renews(), steps in prop::collection::vec(step(), 1..60),
+        accounting in accountings(),
+        first in budgets(),
+        renew in renews(),
+        steps in prop::collection::vec(step(), 1..60),
     ) {
         let scratch = Scratch::new();
         run(follow(scratch.url(), accounting, first, renew, steps));
@@ -326,11 +334,19 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 8,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(20_261_121),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn no_sequence_passes_a_filter_on_postgres(
-        accounting in accountings(), first in budgets(), renew in renews(), steps in prop::collection::vec(step(), 1..60),
+        accounting in accountings(),
+        first in budgets(),
+        renew in renews(),
+        steps in prop::collection::vec(step(), 1..60),
     ) {
         run(async { follow(stage::database().await, accounting, first, renew, steps).await });
     }

@@ -271,7 +271,8 @@ tables:
 }
 
 const PEOPLE: &str = "  s.people: \
-    {unit: id, columns: {age: {bounds: [0, 100]}, town: {domain: s.towns.town}}}\n  s.towns: public\n";
+    {unit: id, columns: {age: {bounds: [0, 100]}, town: {domain: s.towns.town}}}\n  s.towns: \
+    public\n";
 
 /// Errors of a policy of these tables, or else its warnings.
 async fn told(client: &Client, tables: &str) -> Result<Vec<String>, Vec<String>> {
@@ -446,7 +447,10 @@ async fn tables_are_judged(client: &Client) {
     ] {
         let errors = told(client, &path(table)).await.unwrap_err();
         assert!(
-            matches!(errors.as_slice(), [error] if error.starts_with(why) && error.contains("create_distributed_table(")),
+            matches!(
+                errors.as_slice(),
+                [error] if error.starts_with(why) && error.contains("create_distributed_table(")
+            ),
             "{table}: {errors:?}"
         );
     }

@@ -379,7 +379,9 @@ async fn searches_are_of_numbers_and_of_private_rows() {
     let policy = accepted(
         &client,
         "  s.people: \
-            {unit: id, rows_per_unit: auto, columns: {height: {bounds: auto}, score: {bounds: [0, auto]}}}\n  s.orders: {unit: person, rows_per_unit: auto, columns: {total: {bounds: [auto, 5]}}}",
+            {unit: id, rows_per_unit: auto, columns: {height: {bounds: auto}, score: {bounds: [0, \
+            auto]}}}\n  s.orders: {unit: person, rows_per_unit: auto, columns: {total: {bounds: \
+            [auto, 5]}}}",
     )
     .await;
     // The primary key has one row, so there is nothing to search.
@@ -463,7 +465,8 @@ async fn paths_are_foreign_keys_to_unique_columns() {
     )
     .await;
     let short = "  s.people: {unit: id}\n  s.orders: \
-        {unit: {path: [person -> s.people.id]}}\n  s.items: {unit: {path: [order_id -> s.orders.order_id]}}";
+        {unit: {path: [person -> s.people.id]}}\n  s.items: {unit: {path: [order_id -> \
+        s.orders.order_id]}}";
     refused(
         &client,
         short,

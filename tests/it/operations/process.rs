@@ -27,7 +27,8 @@ const TABLES: &str = "CREATE SCHEMA shop;
 const POLICY: &str = "version: 1
 database: {url: \"${DATABASE_URL}\"}
 ledger: {url: \"${PGVEIL_LEDGER}\"}
-privacy: {unit: person, budget: {epsilon: 100, delta: 1e-6}, per_query: {epsilon: 0.1, max_epsilon: 1}}
+privacy: {unit: person, budget: {epsilon: 100, delta: 1e-6}, per_query: {epsilon: 0.1, \
+    max_epsilon: 1}}
 roles: [{name: analyst, password: \"${VERIFIER}\", budget: {epsilon: 90, delta: 1e-7}}]
 tables:
   shop.people: {unit: id, columns: {name: visible, age: {bounds: [0, 100]}}}

@@ -397,9 +397,10 @@ async fn a_total_that_is_spent_buys_no_search() {
     })
     .await;
     let search = &veil.engine.policy().searches[0];
-    assert!(
-        matches!(make(&veil, search, 1.0, &mut Silent).await, Err(Error::Refused(refusal)) if refusal.sqlstate == "53400")
-    );
+    assert!(matches!(
+        make(&veil, search, 1.0, &mut Silent).await,
+        Err(Error::Refused(refusal)) if refusal.sqlstate == "53400"
+    ));
     assert_eq!(owner(&veil).await, 0.0);
 }
 

@@ -33,7 +33,8 @@ tables:
       y: {bounds: [0, 20]}
       code: {bounds: [0, 99]}
       flag: {values: [true, false]}
-limits: {groups_per_unit: 20, rows_per_unit: 10, groups: 1000, failures: 10, statement_timeout: 60s, connections: 4}
+limits: {groups_per_unit: 20, rows_per_unit: 10, groups: 1000, failures: 10, statement_timeout: \
+    60s, connections: 4}
 ";
 
 /// 100 cells of 400 people each; y follows x, half of it.

@@ -95,7 +95,12 @@ async fn every_story_is_as_written() {
             .map(|sql| format!("{sql}\n\n{}\n", story(sql, policy)))
             .collect();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        insta::with_settings!({ snapshot_path => path.parent().unwrap(), prepend_module_to_snapshot => false, omit_expression => true, snapshot_suffix => "" }, {
+        insta::with_settings!({
+            snapshot_path => path.parent().unwrap(),
+            prepend_module_to_snapshot => false,
+            omit_expression => true,
+            snapshot_suffix => "",
+        }, {
             insta::assert_snapshot!(name, stories.join("\n────────\n\n"));
         });
     });

@@ -303,6 +303,38 @@ fn planning_stages_are_pure() {
     assert_nowhere(&others, is_grammar);
 }
 
+/// The most columns of a line.
+const COLUMNS_MAX: usize = 100;
+/// A word that is longer cannot be broken and excuses its line: a password's verifier, an address.
+const WORD_MAX: usize = 80;
+
+#[test]
+fn lines_stay_short() {
+    let folders = [
+        "src",
+        "tests/it",
+        "tests/clients/sqlx/src",
+        "benches",
+        "fuzz/fuzz_targets",
+        "mutants/src",
+    ];
+    let mut long = Vec::new();
+    for (path, text) in folders.into_iter().flat_map(texts) {
+        for (at, line) in text.lines().enumerate() {
+            let has_long_word = line
+                .split_whitespace()
+                .any(|word| word.chars().count() > WORD_MAX);
+            if line.chars().count() > COLUMNS_MAX && !has_long_word {
+                long.push(format!("{}:{}", path.display(), at + 1));
+            }
+        }
+    }
+    assert!(
+        long.is_empty(),
+        "more than {COLUMNS_MAX} columns: {long:#?}"
+    );
+}
+
 #[test]
 fn files_stay_short() {
     let mut long = Vec::new();

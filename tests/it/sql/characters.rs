@@ -33,7 +33,8 @@ database:
   url: ${DATABASE_URL}
 ledger:
   url: ${PGVEIL_LEDGER}
-privacy: {unit: buyer, budget: {epsilon: 90000, delta: 1e-3}, per_query: {epsilon: 8, max_epsilon: 8}}
+privacy: {unit: buyer, budget: {epsilon: 90000, delta: 1e-3}, per_query: {epsilon: 8, max_epsilon: \
+    8}}
 roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 90000, delta: 1e-3}}]
 tables:
   Shop.nations: public
@@ -46,7 +47,8 @@ tables:
       nation: {domain: Shop.nations.code}
       n: {bounds: [0, 1000]}
   Shop.orders: \
-  {unit: {path: [buyer -> Shop.Buyers.Code]}, rows_per_unit: 2, columns: {mode: {values: [AIR, REG AIR, SHIP]}, price: {bounds: [0, 50]}}}
+  {unit: {path: [buyer -> Shop.Buyers.Code]}, rows_per_unit: 2, columns: {mode: {values: [AIR, REG \
+  AIR, SHIP]}, price: {bounds: [0, 50]}}}
 ";
 
 async fn shop() -> Veil {

@@ -226,7 +226,8 @@ database:
   url: ${DATABASE_URL}
 ledger:
   url: ${PGVEIL_LEDGER}
-privacy: {unit: person, budget: {epsilon: 90000, delta: 1e-3}, per_query: {epsilon: 8, max_epsilon: 8}}
+privacy: {unit: person, budget: {epsilon: 90000, delta: 1e-3}, per_query: {epsilon: 8, \
+    max_epsilon: 8}}
 roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 90000, delta: 1e-3}}]
 tables:
   public.people: {unit: id, other_columns: visible}

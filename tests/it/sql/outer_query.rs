@@ -186,7 +186,8 @@ async fn errors_point_into_the_clients_text() {
         ),
         ("SELECT 1 + 'a'", "'a'"),
         (
-            "SELECT 'é', count(*)\nFROM nls.women w JOIN  nls.interviews i ON w.birth_year = i.year",
+            "SELECT 'é', count(*)\nFROM nls.women w JOIN  nls.interviews i ON w.birth_year = \
+                i.year",
             "nls.interviews",
         ),
         (

@@ -184,7 +184,8 @@ INSERT INTO s.visit SELECT n, 1 + n % 300, n / 30, n % 30 FROM generate_series(1
 async fn keys_tell_units_apart_within_one_mention() {
     let policy = std::fs::read_to_string("policies/demo.yaml").unwrap();
     let (head, rest) = policy.split_once("\ntables:").unwrap();
-    let limits = "limits: {groups_per_unit: 100, rows_per_unit: 100, groups: 10000, failures: 10, statement_timeout: 60s, connections: 4}\n";
+    let limits = "limits: {groups_per_unit: 100, rows_per_unit: 100, groups: 10000, failures: 10, \
+        statement_timeout: 60s, connections: 4}\n";
     assert!(rest.contains("\nlimits:"));
     let tables = "  s.person: {unit: id, columns: {age: {bounds: [0, 99]}}}
   s.visit: {unit: {path: [pid -> s.person.id]}, rows_per_unit: 10, other_columns: visible}
@@ -271,7 +272,8 @@ async fn keys_of_a_public_table_come_in_its_own_combinations() {
 
 const CODES: &str = "\
 version: 1
-privacy: {unit: person, budget: {epsilon: 1000, delta: 1e-6}, per_query: {epsilon: 1, max_epsilon: 1}}
+privacy: {unit: person, budget: {epsilon: 1000, delta: 1e-6}, per_query: {epsilon: 1, max_epsilon: \
+    1}}
 roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 900, delta: 1e-7}}]
 tables:
   public.visits: {unit: person, rows_per_unit: 5, other_columns: visible}
@@ -427,15 +429,18 @@ async fn groups_of_public_rows_have_keys_and_aggregates_of_their_own_side() {
 
 const LOOSE: &str = "\
 version: 1
-privacy: {unit: person, budget: {epsilon: 1000, delta: 1e-6}, per_query: {epsilon: 1, max_epsilon: 1}}
+privacy: {unit: person, budget: {epsilon: 1000, delta: 1e-6}, per_query: {epsilon: 1, max_epsilon: \
+    1}}
 roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 900, delta: 1e-7}}]
 tables:
   public.people:
     unit: id
     other_columns: visible
-    columns: {big: {bounds: [0, 2147483647]}, huge: {bounds: [0, 9223372036854775807]}, small: {bounds: [-32768, 32767]}, price: {bounds: [0, 99999.99]}}
+    columns: {big: {bounds: [0, 2147483647]}, huge: {bounds: [0, 9223372036854775807]}, small: \
+    {bounds: [-32768, 32767]}, price: {bounds: [0, 99999.99]}}
   public.visits: \
-  {unit: {path: [person -> public.people.id]}, rows_per_unit: 5, other_columns: visible, columns: {word: visible}}
+  {unit: {path: [person -> public.people.id]}, rows_per_unit: 5, other_columns: visible, columns: \
+  {word: visible}}
 ";
 
 async fn loose() -> Veil {

@@ -1,9 +1,9 @@
 //! PostgreSQL's own grammar (libpg_query, by pglast) as a second reader: what our parser takes, it
 //! reads as PostgreSQL does, or refuses.
 //!
-//! Each text that is accepted is printed from our tree. PostgreSQL's grammar reads the text and what
-//! was printed; both trees must be equal. The texts are those of the goldens, of the attacks, of the
-//! corpora, and broken ones made of them.
+//! Each text that is accepted is printed from our tree. PostgreSQL's grammar reads the text and
+//! what was printed; both trees must be equal. The texts are those of the goldens, of the attacks,
+//! of the corpora, and broken ones made of them.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

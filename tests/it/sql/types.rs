@@ -28,12 +28,14 @@ database:
   url: ${DATABASE_URL}
 ledger:
   url: ${PGVEIL_LEDGER}
-privacy: {unit: buyer, budget: {epsilon: 90000, delta: 1e-3}, per_query: {epsilon: 8, max_epsilon: 8}}
+privacy: {unit: buyer, budget: {epsilon: 90000, delta: 1e-3}, per_query: {epsilon: 8, max_epsilon: \
+    8}}
 roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 90000, delta: 1e-3}}]
 tables:
   shop.buyers: {unit: id}
   shop.orders: \
-  {unit: {path: [buyer -> shop.buyers.id]}, rows_per_unit: 1, other_columns: visible, columns: {price: {bounds: [0, 100]}}}
+  {unit: {path: [buyer -> shop.buyers.id]}, rows_per_unit: 1, other_columns: visible, columns: \
+  {price: {bounds: [0, 100]}}}
 ";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -683,7 +685,8 @@ async fn parameters_may_be_many() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reals_at_their_bounds_are_what_they_are() {
     let policy = "version: 1
-privacy: {unit: person, budget: {epsilon: 100000, delta: 1e-3}, per_query: {epsilon: 1, max_epsilon: 1}}
+privacy: {unit: person, budget: {epsilon: 100000, delta: 1e-3}, per_query: {epsilon: 1, \
+    max_epsilon: 1}}
 roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 90000, delta: 1e-4}}]
 tables: {public.people: {unit: id, columns: {f4: {bounds: [-0.7, 0.1]}, f8: {bounds: [-1, 1]}}}}
 ";

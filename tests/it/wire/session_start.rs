@@ -28,14 +28,17 @@ database:
   url: ${DATABASE_URL}
 ledger:
   url: ${PGVEIL_LEDGER}
-privacy: {unit: buyer, budget: {epsilon: 90000, delta: 1e-3}, per_query: {epsilon: 8, max_epsilon: 8}}
+privacy: {unit: buyer, budget: {epsilon: 90000, delta: 1e-3}, per_query: {epsilon: 8, max_epsilon: \
+    8}}
 roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 90000, delta: 1e-3}}]
 tables:
   Shop Data.Buyers: {unit: id, other_columns: visible}
   Shop Data.orders: \
-  {unit: {path: [buyer -> Shop Data.Buyers.id]}, rows_per_unit: 1, other_columns: visible, columns: {price: {bounds: [0, 100]}}}
+  {unit: {path: [buyer -> Shop Data.Buyers.id]}, rows_per_unit: 1, other_columns: visible, \
+  columns: {price: {bounds: [0, 100]}}}
   archive.orders: \
-  {unit: {path: [buyer -> Shop Data.Buyers.id]}, rows_per_unit: 1, other_columns: visible, columns: {price: {bounds: [0, 100]}}}
+  {unit: {path: [buyer -> Shop Data.Buyers.id]}, rows_per_unit: 1, other_columns: visible, \
+  columns: {price: {bounds: [0, 100]}}}
 ";
 
 const OWN: &str = "  analyst.mine: public\n";
@@ -132,10 +135,13 @@ async fn unqualified_names_work_as_on_the_database() {
     };
     let questions = [
         "SELECT sum(price) FROM orders",
-        r#"SELECT city, count(*) FROM orders JOIN "Buyers" b ON b.id = orders.buyer GROUP BY city ORDER BY city"#,
+        r#"SELECT city, count(*) FROM orders JOIN "Buyers" b ON b.id = orders.buyer
+            GROUP BY city ORDER BY city"#,
         "SELECT sum(price) FROM archive.orders",
         "SELECT current_schema(), current_schemas(false)",
-        r#"SELECT 'orders'::regclass::text, to_regclass('"Buyers"')::text, to_regclass('buyers') IS NULL, '"Buyers"'::regclass = '"Shop Data"."Buyers"'::regclass"#,
+        r#"SELECT 'orders'::regclass::text, to_regclass('"Buyers"')::text,
+            to_regclass('buyers') IS NULL,
+            '"Buyers"'::regclass = '"Shop Data"."Buyers"'::regclass"#,
         "SELECT n.nspname, c.relname, pg_table_is_visible(c.oid) FROM pg_class c JOIN pg_namespace \
             n ON n.oid = c.relnamespace
          WHERE c.relkind = 'r' AND n.nspname IN ('Shop Data', 'archive') ORDER BY 1, 2",

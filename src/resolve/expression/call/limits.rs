@@ -155,7 +155,10 @@ pub(super) fn check_bin(arguments: &[Expr]) -> Result<(), Refusal> {
     };
     // From the year 1, so long a step back is still within PostgreSQL's own calendar.
     let longest = 4000 * 365 * i128::from(MICROS_PER_DAY);
-    let is_in_calendar = |origin: &Expr| matches!(origin.as_literal(), Some(Scalar::Timestamp(micros)) if in_calendar(*micros));
+    let is_in_calendar = |origin: &Expr| match origin.as_literal() {
+        Some(Scalar::Timestamp(micros)) => in_calendar(*micros),
+        _ => false,
+    };
     if (1..=longest).contains(&step) && arguments.get(2).is_some_and(is_in_calendar) {
         return Ok(());
     }

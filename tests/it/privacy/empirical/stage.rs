@@ -40,7 +40,10 @@ roles:
     budget: {epsilon: 900000, delta: 1e-4, renew: never}
 tables:
   a.people: {unit: id, columns: {cell: {values: [CELLS]}, x: {bounds: [0, 100]}}}
-  a.visits: {unit: {path: [person -> a.people.id]}, rows_per_unit: 5, columns: {cell: {values: [CELLS]}, x: {bounds: [0, 100]}}}
+  a.visits:
+    unit: {path: [person -> a.people.id]}
+    rows_per_unit: 5
+    columns: {cell: {values: [CELLS]}, x: {bounds: [0, 100]}}
   a.homes: {unit: id, other_columns: visible}
 "#;
 

@@ -429,7 +429,11 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn compare(name: &str, stories: &[String]) {
-    insta::with_settings!({ snapshot_path => "../../../golden/emitted", prepend_module_to_snapshot => false, omit_expression => true }, {
+    insta::with_settings!({
+        snapshot_path => "../../../golden/emitted",
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+    }, {
         insta::assert_snapshot!(name, stories.join("\n"));
     });
 }

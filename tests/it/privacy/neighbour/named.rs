@@ -585,7 +585,10 @@ async fn definitions_do_not_grow_without_end() {
 /// another.
 #[tokio::test(flavor = "multi_thread")]
 async fn patterns_that_pass_compile() {
-    const PIECES: &str = r"a b z - - [ [ ] ] ^ $ . * + ? ( ) | (?: {2} {1,} {0,3} { } \d \w \- \] [:alpha:] [[:digit:] [a-z 9 % _ \ : , é";
+    const PIECES: &str = concat!(
+        r"a b z - - [ [ ] ] ^ $ . * + ? ( ) | (?: {2} {1,} {0,3} { } \d \w \- \] ",
+        r"[:alpha:] [[:digit:] [a-z 9 % _ \ : , é"
+    );
     let pieces: Vec<&str> = PIECES.split(' ').collect();
     let world = world().await;
     let mut random = Random::new(seeds()[0]);

@@ -33,10 +33,14 @@ limits: {groups_per_unit: 4, rows_per_unit: 8}
 roles: [{name: ann, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 3, delta: 1e-7}}]
 tables:
   w.people: {unit: id, other_columns: visible, columns: {id: {bounds: [1, 5]}, RULES}}
-  w.visits: {unit: {path: [person -> w.people.id]}, rows_per_unit: 5, other_columns: visible, columns: {person: {bounds: [1, 5]}, RULES}}
-  w.items: {unit: {path: [visit -> w.visits.id, person -> w.people.id]}, rows_per_unit: 6, other_columns: visible, columns: {RULES}}
-  w.rounds: {unit: {path: [person -> w.people.id]}, rows_per_unit: 5, other_columns: visible, columns: {RULES}}
-  w.extras: {unit: id, rows_per_unit: 3, other_columns: visible, columns: {id: {bounds: [1, 5]}, dn: {bounds: [0, 10]}}}
+  w.visits: {unit: {path: [person -> w.people.id]}, rows_per_unit: 5, other_columns: visible, \
+  columns: {person: {bounds: [1, 5]}, RULES}}
+  w.items: {unit: {path: [visit -> w.visits.id, person -> w.people.id]}, rows_per_unit: 6, \
+  other_columns: visible, columns: {RULES}}
+  w.rounds: {unit: {path: [person -> w.people.id]}, rows_per_unit: 5, other_columns: visible, \
+  columns: {RULES}}
+  w.extras: {unit: id, rows_per_unit: 3, other_columns: visible, columns: {id: {bounds: [1, 5]}, \
+  dn: {bounds: [0, 10]}}}
   w.towns: public
   w.notes: public
 ";
