@@ -20,8 +20,8 @@ pub mod sqlstate {
     pub const INTERNAL_ERROR: &str = "XX000";
 }
 
-/// Where a part of the statement begins in the client's text. Comparisons and digests ignore it: two
-/// parts that differ only in their positions are equal.
+/// Where a part of the statement begins in the client's text. Comparisons and digests ignore it:
+/// two parts that differ only in their positions are equal.
 #[derive(Clone, Copy, Default)]
 pub struct TextPosition(pub Option<u32>);
 

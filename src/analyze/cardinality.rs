@@ -9,6 +9,7 @@
 //! unit may exceed them. Such a unit is clipped.
 
 mod grouped;
+mod left_join;
 mod search;
 mod values;
 
@@ -19,8 +20,8 @@ pub use grouped::UnitGroups;
 
 use super::interval::Interval;
 use super::join_matches;
-use super::row_facts::equated_apart;
-use crate::catalog::Equality;
+use super::planning_effort::PlanningEffort;
+use crate::catalog::{Equality, Type};
 use crate::ir::equality;
 use crate::ir::functions::Function;
 use crate::ir::{
@@ -56,8 +57,6 @@ struct RowColumns<'a> {
 struct Count {
     of: Vec<Attribute>,
     most: u64,
-    /// A row of a public table: the policy's limit holds for all of them together.
-    is_public: bool,
 }
 
 /// A unique key that identifies a row once none of `nullable` can be NULL.
@@ -77,8 +76,9 @@ pub(super) struct Cardinality<'a> {
     row_columns: Vec<RowColumns<'a>>,
     counts: Vec<Count>,
     nullable_keys: Vec<NullableKey>,
-    /// `limits.rows_per_unit`, for rows that public tables multiply.
-    public_rows: u64,
+    /// It reads no private table.
+    is_public: bool,
+    effort: &'a PlanningEffort,
 }
 
 /// What cardinalities are derived from.
@@ -87,6 +87,7 @@ pub(super) struct Cardinalities<'a> {
     columns: &'a [ColumnInfo],
     /// The ranges of columns that steps within a unit compute.
     opaque: &'a [(ColumnId, Interval)],
+    effort: &'a PlanningEffort,
     unseen: Cell<u32>,
 }
 
@@ -95,11 +96,13 @@ impl<'a> Cardinalities<'a> {
         policy: &'a Policy,
         columns: &'a [ColumnInfo],
         opaque: &'a [(ColumnId, Interval)],
+        effort: &'a PlanningEffort,
     ) -> Self {
         Self {
             policy,
             columns,
             opaque,
+            effort,
             unseen: Cell::new(0),
         }
     }
@@ -141,7 +144,7 @@ impl<'a> Cardinalities<'a> {
                 right,
                 on,
             } => {
-                let mut rows = self.of(left).beside(self.of(right));
+                let mut rows = self.beside(self.of(left), self.of(right));
                 let conditions: Vec<&Expr> = on.iter().flat_map(Expr::conjuncts).collect();
                 self.meet(&mut rows, &conditions);
                 rows
@@ -178,7 +181,6 @@ impl<'a> Cardinalities<'a> {
                 rows.counts.push(Count {
                     of: rows.rows.clone(),
                     most: *most,
-                    is_public: false,
                 });
                 rows
             }
@@ -190,6 +192,36 @@ impl<'a> Cardinalities<'a> {
         Attribute::Unseen(self.unseen.get())
     }
 
+    /// The pairs of two relations' rows. Where public rows multiply one unit's, the policy's limit
+    /// holds for the pairs, unless the unit may have more rows anyway.
+    fn beside(&self, left: Cardinality<'a>, right: Cardinality<'a>) -> Cardinality<'a> {
+        let of = [left.rows.clone(), right.rows.clone()].concat();
+        let private = match (left.is_public, right.is_public) {
+            (false, true) => Some(left.most(&[], &left.rows)),
+            (true, false) => Some(right.most(&[], &right.rows)),
+            (true, true) | (false, false) => None,
+        };
+        let paired = private.map(|rows| Count {
+            of: of.clone(),
+            most: rows.max(self.public_rows()),
+        });
+        let counts = [left.counts, right.counts, paired.into_iter().collect()].concat();
+        Cardinality {
+            rows: of,
+            dependencies: [left.dependencies, right.dependencies].concat(),
+            row_columns: [left.row_columns, right.row_columns].concat(),
+            counts,
+            nullable_keys: [left.nullable_keys, right.nullable_keys].concat(),
+            is_public: left.is_public && right.is_public,
+            effort: self.effort,
+        }
+    }
+
+    /// The most rows of one unit where public rows multiply them.
+    fn public_rows(&self) -> u64 {
+        u64::from(self.policy.limits.rows_per_unit)
+    }
+
     fn one(&self, columns: &'a [ColumnId], most: u64, is_public: bool) -> Cardinality<'a> {
         let row = self.unseen();
         Cardinality {
@@ -199,10 +231,10 @@ impl<'a> Cardinalities<'a> {
             counts: vec![Count {
                 of: vec![row],
                 most,
-                is_public,
             }],
             nullable_keys: Vec::new(),
-            public_rows: u64::from(self.policy.limits.rows_per_unit),
+            is_public,
+            effort: self.effort,
         }
     }
 
@@ -212,7 +244,7 @@ impl<'a> Cardinalities<'a> {
         let table = &self.policy.tables[scan.table.0];
         let at = |name: &str| table.columns.iter().position(|c| c.name == name);
         let (most, unit) = match &table.protection {
-            Protection::Public => (1, None),
+            Protection::Public => (self.public_rows(), None),
             Protection::Private(unit) => {
                 let own = match unit.path.as_slice() {
                     [] => Some(unit.column.as_str()),
@@ -231,7 +263,9 @@ impl<'a> Cardinalities<'a> {
                 told: Attribute::Column(scan.columns[at]),
             }));
         for key in &table.unique_keys {
-            let Some(places) = key.names().map(at).collect::<Option<Vec<_>>>() else {
+            let places = key.names().map(at).collect::<Option<Vec<_>>>();
+            let is_own = key.tells_apart(|_| Some(Equality::Own));
+            let Some(places) = places.filter(|_| is_own) else {
                 continue;
             };
             let of = |place: &usize| scan.columns[*place];
@@ -248,7 +282,7 @@ impl<'a> Cardinalities<'a> {
 
     /// Released rows: unique by construction.
     fn constants(&self, constants: &'a ConstantRows) -> Cardinality<'a> {
-        let mut rows = self.one(&constants.columns, 1, true);
+        let mut rows = self.one(&constants.columns, self.public_rows(), true);
         let told = rows.rows[0];
         rows.dependencies
             .extend(constants.unique.as_ref().map(|unique| Dependency {
@@ -263,7 +297,7 @@ impl<'a> Cardinalities<'a> {
     fn meet(&self, rows: &mut Cardinality<'a>, conditions: &[&Expr]) {
         let mut present = Vec::new();
         for condition in conditions {
-            for (column, other) in condition.equated_columns() {
+            for (column, other) in equated_columns(condition) {
                 present.push(column);
                 rows.dependencies
                     .extend(self.equated(column, other).map(|by| Dependency {
@@ -280,13 +314,15 @@ impl<'a> Cardinalities<'a> {
             };
             match (function, arguments.as_slice()) {
                 (Function::IsNotNull, [value]) => present.extend(value.as_column()),
-                (Function::In, [value, list @ ..])
-                    if list.iter().all(|e| e.as_literal().is_some()) =>
-                {
-                    rows.counts.extend(value.as_column().map(|column| Count {
+                (Function::In, [value, list @ ..]) => {
+                    let is_listed = |column: &ColumnId| {
+                        list.iter()
+                            .all(|e| e.as_literal().is_some() && self.equated(*column, e).is_some())
+                    };
+                    let column = uncast(value).as_column().filter(is_listed);
+                    rows.counts.extend(column.map(|column| Count {
                         of: vec![Attribute::Column(column)],
                         most: list.len() as u64,
-                        is_public: false,
                     }));
                 }
                 _ => {}
@@ -343,59 +379,6 @@ impl<'a> Cardinalities<'a> {
         }
     }
 
-    /// Each row of the left side, with the rows that it finds, or with NULLs.
-    ///
-    /// What holds on the right side holds of the rows that are found: each dependency there also
-    /// needs whether one was found. ON determines what is found only together with *every* left
-    /// column that it reads, since these decide whether anything is.
-    fn left_join(
-        &self,
-        left: Cardinality<'a>,
-        (mut right, side): (Cardinality<'a>, &'a Relation),
-        conditions: &[&Expr],
-    ) -> Cardinality<'a> {
-        let own = side.made_at_any_depth();
-        let equated: Vec<(ColumnId, &Expr)> = conditions
-            .iter()
-            .flat_map(|condition| equated_apart(condition, &own))
-            .filter(|(column, other)| self.equated(*column, other).is_some())
-            .collect();
-        let fixed: Vec<ColumnId> = equated.iter().map(|(column, _)| *column).collect();
-        right.note_keys(&fixed);
-        let known: Vec<Attribute> = fixed.into_iter().map(Attribute::Column).collect();
-        let finds_one = right.determines(&known, &right.rows);
-        let decides: Vec<Attribute> = conditions
-            .iter()
-            .flat_map(|condition| condition.columns())
-            .filter(|id| !own.contains(id))
-            .map(Attribute::Column)
-            .collect();
-        let is_plain = conditions
-            .iter()
-            .all(|condition| self.is_function(condition));
-        let is_found = self.unseen();
-        for dependency in &mut right.dependencies {
-            dependency.by.push(is_found);
-        }
-        for row in right.rows.clone() {
-            right.dependencies.push(Dependency {
-                by: vec![row],
-                told: is_found,
-            });
-            if finds_one && is_plain {
-                right.dependencies.push(Dependency {
-                    by: decides.clone(),
-                    told: row,
-                });
-            }
-        }
-        for count in &mut right.counts {
-            count.most = count.most.saturating_add(1);
-        }
-        right.nullable_keys.clear();
-        left.beside(right)
-    }
-
     /// One row for each combination of the keys. One row of the input stands for each group, so
     /// that all dependencies and counts of the input still hold.
     fn group(
@@ -409,7 +392,6 @@ impl<'a> Cardinalities<'a> {
         rows.counts.push(Count {
             of: vec![row],
             most: rows.most(&[], &keys),
-            is_public: false,
         });
         rows.dependencies.push(Dependency {
             by: keys.clone(),
@@ -427,7 +409,12 @@ impl<'a> Cardinalities<'a> {
     /// The rows that a group is made of, with what is known of the number of its keys' values.
     fn keyed(&self, input: &'a Relation, keys: &[ColumnId]) -> (Cardinality<'a>, Vec<Attribute>) {
         let mut rows = self.of(input);
-        rows.counts.extend(self.values(input, keys));
+        for count in self.values(input, keys) {
+            let is_known = |known: &Count| known.of == count.of && known.most <= count.most;
+            if !rows.counts.iter().any(is_known) {
+                rows.counts.push(count);
+            }
+        }
         let keys = keys.iter().copied().map(Attribute::Column).collect();
         (rows, keys)
     }
@@ -442,9 +429,31 @@ impl<'a> Cardinalities<'a> {
         }
     }
 
+    /// The most rows of one unit in a partition, for each window.
+    pub fn partitions(&self, input: &'a Relation, windows: &[&Window]) -> Vec<u64> {
+        let rows = self.of(input);
+        let mut known: Vec<(&[Expr], u64)> = Vec::new();
+        let mut most = Vec::new();
+        for window in windows {
+            let partition = window.partition.as_slice();
+            let found = known.iter().find(|(other, _)| *other == partition);
+            let own = match found {
+                Some((_, own)) => *own,
+                None => {
+                    let own = self.rows_with(rows.clone(), partition);
+                    known.push((partition, own));
+                    own
+                }
+            };
+            most.push(own);
+        }
+        most
+    }
+
     /// The most rows of one unit that agree in these expressions.
-    pub fn rows_with(&self, input: &'a Relation, known: &[Expr]) -> u64 {
-        let mut rows = self.of(input);
+    fn rows_with(&self, mut rows: Cardinality<'a>, known: &[Expr]) -> u64 {
+        // Already copied.
+        let _ = self.effort.take(rows.dependencies.len() as u64);
         let known: Vec<Attribute> = known
             .iter()
             .map(|expr| self.value(&mut rows, expr, None))
@@ -490,9 +499,33 @@ impl<'a> Cardinalities<'a> {
         rows.counts.extend(listed.map(|most| Count {
             of: vec![key],
             most,
-            is_public: false,
         }));
         key
+    }
+}
+
+/// Each column that a condition equates with an expression, also through casts that keep unlike
+/// values unlike.
+fn equated_columns(condition: &Expr) -> Vec<(ColumnId, &Expr)> {
+    let Some([one, other]) = condition.sides_of_equality() else {
+        return Vec::new();
+    };
+    let sides = [(one, other), (other, one)];
+    sides
+        .into_iter()
+        .filter_map(|(one, other)| Some((uncast(one).as_column()?, uncast(other))))
+        .collect()
+}
+
+/// The operand of a cast to a wider integer, or of `varchar` to `text`.
+fn uncast(expr: &Expr) -> &Expr {
+    match &expr.node {
+        Node::Cast(inner) => match (&inner.data_type, &expr.data_type) {
+            (Type::Int2, Type::Int4 | Type::Int8) | (Type::Int4, Type::Int8) => uncast(inner),
+            (Type::Varchar(_), Type::Text | Type::Varchar(None)) => uncast(inner),
+            _ => expr,
+        },
+        _ => expr,
     }
 }
 
@@ -501,18 +534,6 @@ fn columns_of(expr: &Expr) -> Vec<Attribute> {
 }
 
 impl<'a> Cardinality<'a> {
-    /// The pairs of two relations' rows.
-    fn beside(self, other: Self) -> Self {
-        Self {
-            rows: [self.rows, other.rows].concat(),
-            dependencies: [self.dependencies, other.dependencies].concat(),
-            row_columns: [self.row_columns, other.row_columns].concat(),
-            counts: [self.counts, other.counts].concat(),
-            nullable_keys: [self.nullable_keys, other.nullable_keys].concat(),
-            public_rows: self.public_rows,
-        }
-    }
-
     /// Keys of which no column can be NULL identify their rows; `present` holds more columns that
     /// cannot be NULL.
     fn note_keys(&mut self, present: &[ColumnId]) {

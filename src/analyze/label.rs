@@ -13,6 +13,7 @@ use super::inline;
 use super::interval::Interval;
 use super::join_matches::Schema;
 use super::join_order::ordered;
+use super::planning_effort::PlanningEffort;
 use super::range::Ranges;
 use super::row_facts::always_true;
 use crate::catalog::{Equality, Type};
@@ -68,6 +69,7 @@ pub struct Labels<'a> {
     /// A subquery was met that reads several rows of a unit for each of several outer rows of the
     /// same unit.
     pub is_crossed: bool,
+    pub effort: &'a PlanningEffort,
 }
 
 impl Labels<'_> {

@@ -88,6 +88,8 @@ pub struct AnalyzedRelease {
     /// At most one row for each unit, without a clip: the unit is the whole primary key of the one
     /// table that is read, or the rows were grouped by the unit alone.
     pub one_row_per_unit: bool,
+    /// The rows of one unit as the tables and joins alone bound them, whatever the keys are.
+    pub rows_by_tables: u64,
     /// How one unit's rows are grouped, for each grouping set.
     pub unit_groups: Vec<UnitGroups>,
     /// The most rows of a unit in all groups together, by a unique key over listed values. A clip

@@ -37,7 +37,7 @@ pub(super) fn analyze_release(
         mut lineage,
         opaque,
         fan_outs,
-    } = labelled(release, policy, columns)?;
+    } = labelled(release, policy, columns, effort)?;
     let computed = computed_columns(&input);
     let null_extended = null_extended(&input, false);
 
@@ -59,8 +59,9 @@ pub(super) fn analyze_release(
         effort,
     };
     let (keys, tuples) = rule_keys(&ruled, release, &input, keeps_public_rows)?;
-    let cardinalities = Cardinalities::new(policy, columns, &opaque);
+    let cardinalities = Cardinalities::new(policy, columns, &opaque, effort);
     let grouped_rows = GroupedRows::new(cardinalities, &input, &keys, &tuples);
+    let rows_by_tables = lineage.rows_per_unit;
     // A bound on rows chooses the clip, so a narrower one is as sound.
     let asked = session_settings.rows_per_unit.map_or(u64::MAX, u64::from);
     lineage.rows_per_unit = lineage
@@ -91,6 +92,7 @@ pub(super) fn analyze_release(
         aggregates,
         exclusive_filters,
         one_row_per_unit,
+        rows_by_tables,
         unit_groups,
         cells,
         one_group_per_unit,
@@ -112,6 +114,7 @@ fn labelled(
     release: &Release,
     policy: &Policy,
     columns: &mut Vec<ColumnInfo>,
+    effort: &PlanningEffort,
 ) -> Result<LabelledRows, Refusal> {
     let mut labels = Labels {
         policy,
@@ -121,6 +124,7 @@ fn labelled(
         fan_outs: Vec::new(),
         sunk: Vec::new(),
         is_crossed: false,
+        effort,
     };
     let (input, label) = labels.label(release.input.clone(), &[])?;
     let Label::Private(lineage) = label else {

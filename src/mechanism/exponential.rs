@@ -103,7 +103,8 @@ impl Exponential {
     /// # Guarantee
     /// A draw in which the unit has a share w of the width is (w eta)-bounded-range: rho (w eta)^2
     /// / 8, and mu at most sqrt(pi/8) w eta. Both add up over groups by their squares, to what
-    /// [`Exponential::loss`] says. No pure epsilon is known: the shares may add up to more than one.
+    /// [`Exponential::loss`] says. No pure epsilon is known: the shares may add up to more than
+    /// one.
     ///
     /// # Requires
     /// With `width` times w_g, in each group g, penalties of any two candidates move apart by at

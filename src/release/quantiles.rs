@@ -40,8 +40,10 @@ impl Values<'_> {
     /// unit of weight w, at most `weight_max`, has weight w p in the pieces, and each piece is in
     /// one part. Where a part has weight w_i of it, the penalties of that part's draw move apart by
     /// at most spread w_i, while the draw's width is spread p `weight_max`. The w_i add up to at
-    /// most w p, so the draws of a level together cost what one costs ([`Exponential::loss`]). The
-    /// parts of the next level depend on what was chosen, and on nothing else.
+    /// most w p, and their squares to at most its square, so the draws of a level together cost
+    /// what one costs ([`Exponential::loss`], over several groups
+    /// [`Exponential::loss_by_squares`]). The parts of the next level depend on what was chosen,
+    /// and on nothing else.
     ///
     /// # Reference
     /// Kaplan, Schnapp, Stemmer 2022 (arXiv 2110.05429), algorithm AQ; ranks are taken within the

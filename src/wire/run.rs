@@ -109,7 +109,8 @@ impl<S: Service> Connection<S> {
         let (parameters, arguments) = (parameters.to_vec(), arguments.to_vec());
         let explained = self.ask("explain", query, |service, token| async move {
             tokio::select! {
-                explained = service.explain(&requester, &question, &parameters, &arguments, json) => {
+                explained = service
+                    .explain(&requester, &question, &parameters, &arguments, json) => {
                     explained
                 }
                 () = token.cancelled() => Err(Error::Cancelled),

@@ -42,7 +42,6 @@ impl<'a> GroupedRows<'a> {
         rows.counts.extend(tuples.iter().map(|tuples| Count {
             of: tuples.keys.iter().map(|at| keys[*at]).collect(),
             most: tuples.rows.len() as u64,
-            is_public: false,
         }));
         Self {
             cardinalities,

@@ -34,6 +34,10 @@ impl Closure<'_, '_> {
         let mut left: Vec<_> = self.of.dependencies.iter().collect();
         loop {
             let before = left.len();
+            // Less is known where planning has taken too long.
+            if self.of.effort.take(before as u64).is_none() {
+                return;
+            }
             left.retain(|dependency| {
                 let is_told = dependency.by.iter().all(|by| self.has(*by));
                 if is_told {
@@ -65,7 +69,8 @@ impl<'a> Cardinality<'a> {
     }
 
     /// The most combinations of `wanted` among one unit's rows that agree in `known`: if `known`
-    /// and some counted attributes determine `wanted`, the product of their counts.
+    /// and some counted attributes determine `wanted`, the product of their counts. A key that
+    /// lists no value counts as one.
     pub(super) fn most(&self, known: &[Attribute], wanted: &[Attribute]) -> u64 {
         let given = self.closure(known);
         if wanted.iter().all(|each| given.has(*each)) {
@@ -118,18 +123,12 @@ impl<'a> Cardinality<'a> {
         most
     }
 
-    /// The product of the counts, or the policy's limit where public rows multiply them, if that
-    /// is more.
     fn product(&self, counts: &[&Count]) -> u64 {
-        let product = counts
+        counts
             .iter()
-            .filter(|count| !count.is_public)
-            .fold(1u64, |product, count| product.saturating_mul(count.most));
-        let floor = if counts.iter().any(|count| count.is_public) {
-            self.public_rows
-        } else {
-            1
-        };
-        product.max(floor).min(MOST)
+            .fold(1u64, |product, count| {
+                product.saturating_mul(count.most.max(1))
+            })
+            .min(MOST)
     }
 }

@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use super::{Attribute, Cardinalities};
+use crate::analyze::PlanningEffort;
 use crate::catalog::{Type, UniqueKey};
 use crate::ir::evaluate::evaluate;
 use crate::ir::functions::Function;
@@ -399,7 +400,8 @@ fn no_unit_that_obeys_the_declarations_exceeds_a_bound() {
             .copied()
             .filter(|_| made.below(3) == 0)
             .collect();
-        let cardinalities = Cardinalities::new(&policy, &made.columns, &[]);
+        let effort = PlanningEffort::default();
+        let cardinalities = Cardinalities::new(&policy, &made.columns, &[], &effort);
         let rows = cardinalities.of(&relation);
         let known: Vec<Attribute> = keys.iter().copied().map(Attribute::Column).collect();
         let most = (
@@ -433,7 +435,8 @@ fn no_unit_that_obeys_the_declarations_exceeds_a_bound() {
 
 /// The most rows, and the most groups by these columns.
 fn bounds(made: &Made<'_>, relation: &Relation, keys: &[ColumnId]) -> (u64, u64) {
-    let cardinalities = Cardinalities::new(made.policy, &made.columns, &[]);
+    let effort = PlanningEffort::default();
+    let cardinalities = Cardinalities::new(made.policy, &made.columns, &[], &effort);
     let rows = cardinalities.of(relation);
     let keys: Vec<Attribute> = keys.iter().copied().map(Attribute::Column).collect();
     (rows.most(&[], &rows.rows), rows.most(&[], &keys))
@@ -511,15 +514,59 @@ fn a_left_join_is_decided_by_every_column_that_on_reads() {
     assert!(groups(vec![finds, condition]) > 1);
 }
 
-/// A policy that lists the values of `y` bounds the groups by it.
+/// A complete list bounds the groups of a step, with NULL; an incomplete one does not.
 #[test]
 fn listed_values_bound_the_groups_of_a_step() {
     let mut policy = policy();
     policy.tables[1].columns[2].domain = Some(vec![Scalar::Int(1)]);
+    for (is_complete, most) in [(true, 2), (false, u64::from(VISITS))] {
+        policy.tables[1].columns[2].is_complete = is_complete;
+        let mut made = Made::new(&policy, 1);
+        let (visit, of_visit) = made.scan(1);
+        let steps = grouped(visit, &[of_visit[1], of_visit[2]]);
+        assert_eq!(bounds(&made, &steps, &[of_visit[1]]), (most, 1));
+        assert_eq!(bounds(&made, &steps, &[of_visit[2]]), (most, most));
+    }
+}
+
+/// The policy's limit holds for rows that public ones multiply, and again for each further join.
+#[test]
+fn public_rows_multiply_up_to_the_limit() {
+    let mut policy = policy();
+    policy.tables[0].protection = Protection::Public;
+    let limit = u64::from(policy.limits.rows_per_unit);
+    let mut made = Made::new(&policy, 1);
+    let (one, of_one) = made.scan(1);
+    let (public, of_public) = made.scan(0);
+    let (other, of_other) = made.scan(1);
+    let on = |one, other| Some(equal(made.of(one), made.of(other)));
+    let several = join(JoinKind::Inner, one, public, on(of_one[2], of_public[1]));
+    assert_eq!(bounds(&made, &several, &[]).0, limit);
+    let again = join(JoinKind::Inner, several, other, on(of_one[1], of_other[1]));
+    assert_eq!(bounds(&made, &again, &[]).0, limit * u64::from(VISITS));
+}
+
+/// A smallint is compared as an integer.
+#[test]
+fn widened_columns_are_columns() {
+    let mut policy = policy();
+    policy.tables[1].columns[3].not_null = true;
+    policy.tables[1].columns[3].data_type = Type::Int2;
     let mut made = Made::new(&policy, 1);
     let (visit, of_visit) = made.scan(1);
-    let steps = grouped(visit, &[of_visit[1], of_visit[2]]);
-    // The value and NULL.
-    assert_eq!(bounds(&made, &steps, &[of_visit[1]]), (2, 1));
-    assert_eq!(bounds(&made, &steps, &[of_visit[2]]), (2, 2));
+    made.columns[of_visit[3].0 as usize].data_type = Type::Int2;
+    let one = Expr::literal(Some(Scalar::Int(1)), Type::Int4);
+    let filtered = |to: Type| Relation::Filter {
+        input: Box::new(visit.clone()),
+        predicate: equal(
+            Expr::column(of_visit[3], Type::Int2).cast(to.clone()),
+            one.clone().cast(to),
+        ),
+    };
+    assert_eq!(bounds(&made, &filtered(Type::Int4), &[]).0, 1);
+    // Unlike values may be one float.
+    assert_eq!(
+        bounds(&made, &filtered(Type::Float8), &[]).0,
+        u64::from(VISITS)
+    );
 }

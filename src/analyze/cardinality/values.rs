@@ -9,13 +9,17 @@ use crate::catalog::Type;
 use crate::ir::{ColumnId, Expr, Relation};
 
 impl Cardinalities<'_> {
-    /// How many values the keys of a group have, as far as lists, bounds and conditions say.
+    /// How many values the keys of a group have, as far as lists, bounds and conditions say. Bounds
+    /// are taken at their word: a unit with values outside them may have more groups.
     pub(super) fn values(&self, input: &Relation, keys: &[ColumnId]) -> Vec<Count> {
         let computed = computed_columns(input);
         let always: Vec<Expr> = always_true(input)
             .iter()
             .map(|condition| inline(condition, &computed))
             .collect();
+        if self.effort.spend(1, &always).is_none() {
+            return Vec::new();
+        }
         let ranges = Ranges {
             policy: self.policy,
             columns: self.columns,
@@ -27,10 +31,12 @@ impl Cardinalities<'_> {
         let values = |id: &ColumnId| {
             let data_type = self.columns[id.0 as usize].data_type.clone();
             let expr = inline(&Expr::column(*id, data_type.clone()), &computed);
+            self.effort.spend(1, [&expr])?;
             let listed = expr.as_column().and_then(|id| self.listed(id));
             let known = match data_type {
                 Type::Bool => Some(2),
-                Type::Int2 | Type::Int4 | Type::Int8 | Type::Date => {
+                // Values outside an incomplete list are groups of a step too.
+                Type::Int2 | Type::Int4 | Type::Int8 | Type::Date if !self.is_open(&expr) => {
                     let whole = derived_domain::whole(ranges.of(&expr));
                     whole.map(|values| values.end().abs_diff(*values.start()).saturating_add(1))
                 }
@@ -48,16 +54,27 @@ impl Cardinalities<'_> {
             values(id).map(|most| Count {
                 of: vec![Attribute::Column(*id)],
                 most,
-                is_public: false,
             })
         };
         keys.iter().filter_map(counted).collect()
     }
 
-    /// The number of values that the policy lists for a column.
+    /// Whether it reads a column of which other values than the listed ones occur.
+    fn is_open(&self, expr: &Expr) -> bool {
+        expr.columns().iter().any(|id| {
+            let origin = self.columns[id.0 as usize].origin;
+            origin.is_some_and(|(table, at)| {
+                let column = &self.policy.tables[table.0].columns[at];
+                column.domain.is_some() && !column.is_complete
+            })
+        })
+    }
+
+    /// The number of values that the policy lists for a column, where no others occur.
     fn listed(&self, id: ColumnId) -> Option<u64> {
         let (table, at) = self.columns[id.0 as usize].origin?;
-        let list = self.policy.tables[table.0].columns[at].domain.as_ref()?;
+        let column = &self.policy.tables[table.0].columns[at];
+        let list = column.domain.as_ref().filter(|_| column.is_complete)?;
         Some(list.len() as u64)
     }
 }

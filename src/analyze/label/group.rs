@@ -40,7 +40,8 @@ impl Labels<'_> {
             keys.insert(0, lineage.units[0]);
         }
         let UnitGroups { groups, rows, .. } =
-            Cardinalities::new(self.policy, self.columns, &self.opaque).grouped(&input, &keys);
+            Cardinalities::new(self.policy, self.columns, &self.opaque, self.effort)
+                .grouped(&input, &keys);
         let rows = rows.min(lineage.rows_per_unit);
         self.bound_groups(&input, &keys, &units, &aggregates, rows)?;
         let lineage = grouped(lineage, units, &keys, groups);

@@ -36,11 +36,15 @@ impl Labels<'_> {
         let computed = computed_columns(&input);
         let always = inlined_conditions(&input, &computed);
         let mut partitioned = Vec::new();
-        for (id, mut window) in columns {
-            partition_by_unit(&mut window, &lineage);
-            let rows = Cardinalities::new(self.policy, self.columns, &self.opaque)
-                .rows_with(&input, &window.partition)
-                .min(lineage.rows_per_unit);
+        let mut columns = columns;
+        for (_, window) in &mut columns {
+            partition_by_unit(window, &lineage);
+        }
+        let windows: Vec<&Window> = columns.iter().map(|(_, window)| window).collect();
+        let most = Cardinalities::new(self.policy, self.columns, &self.opaque, self.effort)
+            .partitions(&input, &windows);
+        for ((id, window), most) in columns.into_iter().zip(most) {
+            let rows = most.min(lineage.rows_per_unit);
             let range = self.window_range(&window, rows, &computed, &always)?;
             self.opaque.push((id, range));
             partitioned.push((id, window));

@@ -110,11 +110,10 @@ pub(in crate::rewrite) fn family(
         emission.analyzed.columns(),
         flat,
     )?;
-    let lineage = &emission.release.lineage;
     digest.update(
         format!(
             " {} {:?} {}",
-            base_rows.unit, lineage.rows_per_unit, emission.release.one_row_per_unit
+            base_rows.unit, emission.release.rows_by_tables, emission.release.one_row_per_unit
         )
         .as_bytes(),
     );

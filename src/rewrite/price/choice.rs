@@ -42,12 +42,12 @@ pub fn choice(
 /// # Guarantee
 /// The noise hides `clip`, in L1 and L2. Let K be the most (group, value) pairs that are kept of
 /// one unit, and V the most in one group. With the unit, at most k_g values appear in group g of a
-/// grouping set, or vanish from it, where k_g <= V and the k_g add up to at most K. A value's count,
-/// sum and squares are the coordinates of one row, whose weighted norms [`norms`] bounds by a in L2
-/// and b in L1. By the triangle inequality group g moves by at most k_g a in L2, so all groups of
-/// one set move by at most sqrt(sum k_g^2) a <= sqrt(K V) a, and by K b in L1. The m sets are
-/// different coordinates: together they move by at most sqrt(m K V) a and m K b. With several sets
-/// V is K.
+/// grouping set, or vanish from it, where k_g <= V and the k_g add up to at most K. A value's
+/// count, sum and squares are the coordinates of one row, whose weighted norms [`norms`] bounds by
+/// a in L2 and b in L1. By the triangle inequality group g moves by at most k_g a in L2, so all
+/// groups of one set move by at most sqrt(sum k_g^2) a <= sqrt(K V) a, and by K b in L1. The m sets
+/// are different coordinates: together they move by at most sqrt(m K V) a and m K b. With several
+/// sets V is K.
 fn distinct(
     values: &Distinct,
     degree: &Degree,
@@ -100,9 +100,10 @@ fn distinct(
 /// Every draw has an equal part of the portion. In each group a draw costs what
 /// [`Exponential::loss`] says, in proportion to the unit's share of the width: its square, or the
 /// share itself under pure accounting. The shares' squares add up to at most one
-/// ([`RowLimit::weight_max`]), under pure accounting the shares. A unit is in every draw of targets that are chosen
-/// one by one. Fractions that are chosen together split the candidates: a unit is in one draw's
-/// worth of candidates on each level ([`Halving`]), so they count as one draw for each level.
+/// ([`RowLimit::weight_max`]), under pure accounting the shares. A unit is in every draw of targets
+/// that are chosen one by one. Fractions that are chosen together split the candidates: a unit is
+/// in one draw's worth of candidates on each level ([`Halving`]), so they count as one draw for
+/// each level.
 fn draws(
     query: &ChoiceQuery,
     limit: RowLimit,
@@ -171,7 +172,8 @@ fn eta(steps: usize, portion: &Portion<'_>) -> Result<u64, Refusal> {
     let about = match mu {
         // By the linear bound on mu from which the loss is computed.
         Some(mu) => mu.to_f64() / (steps as f64 * std::f64::consts::FRAC_PI_8).sqrt(),
-        None => epsilon.to_f64() / steps as f64,
+        None if portion.terms.is_pure() => epsilon.to_f64() / steps as f64,
+        None => return Err(out_of_reach()),
     };
     let about = Exponential::eta(about).ok_or_else(out_of_reach)?;
     let fits = |eta: &u64| {

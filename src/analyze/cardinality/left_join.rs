@@ -1,0 +1,62 @@
+//! What a left join keeps of the dependencies of its sides.
+
+use super::{Attribute, Cardinalities, Cardinality, Dependency, equated_columns};
+use crate::ir::{ColumnId, Expr, Relation};
+
+impl<'a> Cardinalities<'a> {
+    /// Each row of the left side, with the rows that it finds, or with NULLs.
+    ///
+    /// What holds on the right side holds of the rows that are found: each dependency there also
+    /// needs whether one was found. ON determines what is found only together with *every* left
+    /// column that it reads, since these decide whether anything is.
+    pub(super) fn left_join(
+        &self,
+        left: Cardinality<'a>,
+        (mut right, side): (Cardinality<'a>, &'a Relation),
+        conditions: &[&Expr],
+    ) -> Cardinality<'a> {
+        let own = side.made_at_any_depth();
+        let equated: Vec<(ColumnId, &Expr)> = conditions
+            .iter()
+            .flat_map(|condition| equated_columns(condition))
+            .filter(|(column, other)| {
+                own.contains(column) && other.columns().iter().all(|id| !own.contains(id))
+            })
+            .filter(|(column, other)| self.equated(*column, other).is_some())
+            .collect();
+        let fixed: Vec<ColumnId> = equated.iter().map(|(column, _)| *column).collect();
+        right.note_keys(&fixed);
+        let known: Vec<Attribute> = fixed.into_iter().map(Attribute::Column).collect();
+        let finds_one = right.determines(&known, &right.rows);
+        let decides: Vec<Attribute> = conditions
+            .iter()
+            .flat_map(|condition| condition.columns())
+            .filter(|id| !own.contains(id))
+            .map(Attribute::Column)
+            .collect();
+        let is_plain = conditions
+            .iter()
+            .all(|condition| self.is_function(condition));
+        let is_found = self.unseen();
+        for dependency in &mut right.dependencies {
+            dependency.by.push(is_found);
+        }
+        for row in right.rows.clone() {
+            right.dependencies.push(Dependency {
+                by: vec![row],
+                told: is_found,
+            });
+            if finds_one && is_plain {
+                right.dependencies.push(Dependency {
+                    by: decides.clone(),
+                    told: row,
+                });
+            }
+        }
+        for count in &mut right.counts {
+            count.most = count.most.saturating_add(1);
+        }
+        right.nullable_keys.clear();
+        self.beside(left, right)
+    }
+}
