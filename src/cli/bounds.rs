@@ -1,5 +1,5 @@
-//! `pgveil bounds`: makes the searches that a policy leaves to `auto`, and reads out what they
-//! found.
+//! `pgveil bounds` runs the searches for bounds that a policy leaves to `auto`, and prints their
+//! results.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::ledger::Ledger;
 use crate::mechanism::{Fixed, Loss, OsRandomness};
 use crate::policy::{Finding, Policy, Search};
 
-/// Cells of the progress bar.
+/// Width of the progress bar, in characters.
 const BAR: usize = 20;
 
 pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> {
@@ -73,7 +73,7 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Says what will be charged, before it is.
+/// Prints the charges before they are made.
 async fn announce(maker: &Maker<'_>, due: &[bool]) -> Result<(), Failure> {
     let mut sum = Loss::ZERO;
     for (search, _) in maker
@@ -115,7 +115,7 @@ async fn announce(maker: &Maker<'_>, due: &[bool]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a search costs, or did, in each currency that has a number.
+/// The price of a search, in each currency in which it is finite.
 pub fn price(loss: &Loss) -> String {
     let mu = format!("mu {:.4}", loss.mu_squared.to_f64().sqrt());
     loss.epsilon.map_or(mu.clone(), |epsilon| {
@@ -123,7 +123,7 @@ pub fn price(loss: &Loss) -> String {
     })
 }
 
-/// What was found, as one would say it.
+/// The result of a search as a sentence.
 pub fn read_out(policy: &Policy, search: &Search, kept: &Kept, told: &str) -> String {
     let name = auto_bounds::name(policy, search);
     let unit = &policy.privacy.unit;
@@ -168,7 +168,7 @@ fn progress(done: usize, count: usize, name: &str) {
             ".".repeat(BAR - full),
             done + 1
         );
-        // A bar that cannot be shown is no failure.
+        // The search goes on if the bar cannot be printed.
         let _ = std::io::stderr().flush();
     }
 }

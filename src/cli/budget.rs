@@ -1,5 +1,5 @@
-//! `pgveil budget`: what has been spent of every account, by which queries, and what the owner
-//! decides about it. By the ledger alone; no database is asked.
+//! `pgveil budget` prints the balance of every account and its debits, and records the owner's
+//! decisions. It reads the ledger alone and connects to no database.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,9 +11,9 @@ use crate::mechanism::Fixed;
 use crate::policy::{FROM_1970_US, File, Scalar};
 use crate::rewrite::emit::sql;
 
-/// Most debits of a role that are listed.
+/// The largest number of debits listed for one role.
 const HISTORY_MAX: u32 = 10_000;
-/// Records read from the ledger at a time.
+/// Number of records that one read of the ledger returns.
 const PAGE: u32 = 10_000;
 
 pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Result<(), Failure> {
@@ -68,7 +68,8 @@ pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Resul
     Ok(())
 }
 
-/// The ledger that the policy names, if there is one: a wrong name must not make a fresh one.
+/// Opens the ledger that the policy names. A missing ledger is an error: a misspelt name must not
+/// create one.
 async fn open(file: &File) -> Result<Ledger, Failure> {
     let Some(url) = &file.ledger_url else {
         return Err(Failure::with_remedy(
@@ -103,7 +104,7 @@ fn whose(file: &File, whom: Whom) -> Result<Option<String>, Failure> {
     whom.role.map(|role| named(file, role)).transpose()
 }
 
-/// Rounded down, like any budget.
+/// Rounds down, as all budgets are rounded.
 fn granted(what: &str, value: f64) -> Result<Fixed, Failure> {
     if value.is_finite() && (0.0..1e9).contains(&value) {
         return Ok(Fixed::round_down(value));
@@ -312,12 +313,12 @@ async fn export(ledger: &Ledger, mut after: i64) -> Result<(), Failure> {
     out.flush().map_err(Failure::new)
 }
 
-/// Microseconds since 1970, for people.
+/// Formats microseconds since 1970 as a date and time.
 fn time(microseconds: i64) -> String {
     sql::scalar_text(&Scalar::Timestamp(microseconds - FROM_1970_US))
 }
 
-/// Without a pure bound no epsilon is shown.
+/// Formats epsilon. It is empty if the loss has no pure bound.
 fn epsilon(epsilon: Option<Fixed>) -> String {
     epsilon.map_or("-".to_owned(), |e| format!("{:.4}", e.to_f64()))
 }
@@ -334,7 +335,7 @@ fn delta(delta: Fixed) -> String {
     }
 }
 
-/// Columns under each other, two blanks between.
+/// Aligns columns, with two blanks between them.
 fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let widths: Vec<usize> = (0..rows[0].len())
         .map(|at| {

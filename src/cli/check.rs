@@ -1,4 +1,4 @@
-//! `pgveil check`: does the policy hold for its database, and what does it mean?
+//! `pgveil check` verifies a policy against its database and summarizes it.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::ledger::AccountSpec;
 use crate::mechanism::{AccountState, Fixed, Loss, bits};
 use crate::policy::{Column, File, Policy, Protection, Renew, Scalar, Table, Unit};
 
-/// Values of a domain that a summary shows.
+/// Number of values of a domain that the summary lists.
 const VALUES_SHOWN: usize = 6;
 
 pub async fn run(path: &Path) -> Result<(), Failure> {
@@ -50,7 +50,8 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is left to searches, what they found or would cost, and how many are due.
+/// Lists the searches that the policy leaves to `auto`, with their results or prices, and counts
+/// those that have not run.
 async fn searches(file: &File, policy: &Policy) -> Result<(Vec<String>, usize), Failure> {
     let known = match start::found_by(file, policy).await? {
         Some(ledger) => auto_bounds::found(policy, &ledger)
@@ -94,7 +95,7 @@ async fn searches(file: &File, policy: &Policy) -> Result<(Vec<String>, usize), 
     Ok((lines, known.iter().filter(|found| found.is_none()).count()))
 }
 
-/// What the policy protects, shows and allows. No verifier, no URL.
+/// Summarizes what the policy protects, shows and allows. It contains no verifier and no URL.
 fn summary(policy: &Policy, owner: &AccountSpec, roles: &[AccountSpec]) -> Vec<String> {
     let privacy = &policy.privacy;
     let accounting = privacy.accounting.name();
@@ -119,7 +120,7 @@ fn summary(policy: &Policy, owner: &AccountSpec, roles: &[AccountSpec]) -> Vec<S
     lines
 }
 
-/// A role's budget, and how many bits its failures may reveal.
+/// Describes a role's budget and the number of bits that its failures may reveal.
 fn budgeted(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> String {
     let AccountSpec {
         name,
@@ -128,7 +129,7 @@ fn budgeted(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> String 
         cap,
         renew,
     } = role;
-    // All periods together are within the owner's total.
+    // A renewed budget is limited by the owner's total over all periods.
     let cap = match renew {
         Renew::Never => cap,
         Renew::Weekly | Renew::Monthly => &owner.cap,

@@ -1,5 +1,5 @@
-//! `pgveil explain`: the plan of a query and its price. Needs the catalog; spends nothing, reads no
-//! private row, opens the ledger for what searches found alone.
+//! `pgveil explain` prints the plan of a query and its price. It reads the catalog and no private
+//! row, and spends nothing. It opens the ledger only for the results of searches.
 
 use std::path::Path;
 

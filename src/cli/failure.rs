@@ -1,4 +1,4 @@
-//! How a command ends when it does not succeed: plain words with the remedy, and an exit code.
+//! The failure of a command: a message with a remedy, and an exit code.
 
 use std::process::ExitCode;
 
@@ -7,23 +7,23 @@ use crate::policy::PolicyError;
 /// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The command line asks for something that cannot be: exit code 2.
+    /// The command line is invalid: exit code 2.
     Usage(String),
     /// The policy does not hold: exit code 3.
     Policy(Vec<PolicyError>),
-    /// Anything else: exit code 1. `remedy` is a sentence that says what to do.
+    /// Any other failure: exit code 1. `remedy` is a sentence that says what to do.
     Runtime {
         message: String,
         remedy: Option<String>,
     },
-    /// What went wrong stands on the screen already: exit code 1.
+    /// The message is printed already: exit code 1.
     Shown,
     /// Ctrl-C or SIGTERM came before the work was done: exit code 1.
     Interrupted,
 }
 
 impl Failure {
-    /// A failure without a remedy of ours: the message says it all.
+    /// A failure without a remedy.
     pub fn new(message: impl std::fmt::Display) -> Self {
         Self::Runtime {
             message: message.to_string(),
@@ -39,7 +39,7 @@ impl Failure {
         }
     }
 
-    /// In one line, for the log.
+    /// The failure in one line, for the log.
     pub fn in_a_line(&self) -> String {
         match self {
             Self::Usage(message) => message.clone(),
@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// To stderr.
+    /// Prints the failure to stderr.
     pub fn print(&self) {
         match self {
             Self::Usage(message) => eprintln!("error: {message}"),

@@ -7,11 +7,11 @@ use tracing_subscriber::filter::{EnvFilter, FilterFn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
-/// Starts logging as PGVEIL_LOG, else RUST_LOG, says; where neither is set, from this level on.
+/// Starts logging at the levels of PGVEIL_LOG, else of RUST_LOG, else at this level.
 ///
-/// tokio-postgres and others log statements with their literals. So no filter can turn them on:
-/// records of the `log` crate are not bridged here (`set_global_default` in place of `init`), and
-/// events of other crates than this one are dropped before the filter is asked.
+/// tokio-postgres and other crates log statements with their literals. No filter can turn these on:
+/// records of the `log` crate are not bridged (`set_global_default` instead of `init`), and events
+/// of other crates are dropped before the filter.
 pub fn start(default: &str) {
     let wanted = ["PGVEIL_LOG", "RUST_LOG"]
         .iter()

@@ -1,4 +1,4 @@
-//! The edge towards the operator: one subcommand a task, and the start-up that they share.
+//! The command line: one subcommand for each task, and the start-up that they share.
 
 mod arguments;
 mod audit;
@@ -29,14 +29,14 @@ use clap::Parser;
 use arguments::{Arguments, Command};
 pub use failure::Failure;
 
-/// How long threads that cannot be interrupted (the embedded engine's) may hold up the end.
+/// How long the exit waits for threads that cannot be interrupted (those of the embedded engine).
 const END_WAIT: Duration = Duration::from_secs(5);
 
 /// Runs the command line of this process. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy
 /// does not hold.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Thousands of answers of an audit are no events.
+    // An audit asks thousands of questions, which are not logged.
     log::start(if let Command::Audit(_) = arguments.command {
         "warn"
     } else {
@@ -47,7 +47,7 @@ pub fn main() -> ExitCode {
         failure.print();
         return failure.exit_code();
     }
-    // Stacks are only reserved: what no statement reaches takes no memory.
+    // Stacks are reserved address space: unused parts take no memory.
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_stack_size(4 * crate::parse::STACK_BYTES)

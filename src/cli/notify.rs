@@ -1,4 +1,4 @@
-//! Tells systemd how far the service is, where it asks: one datagram each to the socket that
+//! Reports the state of the service to systemd: one datagram for each state to the socket that
 //! NOTIFY_SOCKET names (sd_notify(3)).
 
 use std::os::linux::net::SocketAddrExt;
@@ -16,7 +16,7 @@ pub fn stopping() {
     say("STOPPING=1");
 }
 
-/// Nobody depends on it being heard.
+/// Errors are ignored: the service works without systemd.
 fn say(state: &str) {
     let Ok(path) = std::env::var("NOTIFY_SOCKET") else {
         return;

@@ -1,4 +1,4 @@
-//! `pgveil password`: the verifier that a policy stores in place of a password.
+//! `pgveil password` prints the verifier that a policy stores instead of a password.
 
 use std::io::{IsTerminal, Read};
 
@@ -38,9 +38,9 @@ fn asked() -> Result<Zeroizing<String>, Failure> {
     Ok(password)
 }
 
-/// One line, without its end.
+/// Reads one line, without its end.
 fn piped() -> Result<Zeroizing<String>, Failure> {
-    // Room for all of it: a text that grows leaves copies behind.
+    // Reserves the full length, since a text that grows leaves copies in memory.
     let mut text = Zeroizing::new(String::with_capacity(
         usize::try_from(BYTES_MAX).unwrap_or_default() + 1,
     ));

@@ -1,5 +1,5 @@
-//! What others may learn from this process beside what it says: core dumps, its memory and
-//! environment, the text of a panic.
+//! Closes side channels of this process: core dumps, access to its memory and environment, and the
+//! texts of panics.
 
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit,
@@ -7,12 +7,12 @@ use rustix::process::{
 
 use super::Failure;
 
-/// No core dumps, of this process and of the servers that it starts, and no other process of the
-/// same user reads its memory or environment (prctl(2), PR_SET_DUMPABLE): both may hold private
-/// rows and the database's password.
+/// Disables core dumps of this process and of the servers that it starts. Prevents other processes
+/// of the same user from reading its memory and environment (prctl(2), PR_SET_DUMPABLE). Both may
+/// hold private rows and the database's password.
 ///
 /// # Errors
-/// Where the operating system does not grant it; nothing private was read by then.
+/// If the operating system does not allow it. Nothing private has been read by then.
 pub fn close() -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| {
         Failure::new(format_args!("core dumps could not be turned off: {error}"))
@@ -28,7 +28,7 @@ pub fn close() -> Result<(), Failure> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed)
 }
 
-/// A panic is logged by its place alone: its text may quote a statement or a row.
+/// Logs the place of a panic without its text, which may quote a statement or a row.
 pub fn tell_panics_by_place() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic
@@ -38,7 +38,7 @@ pub fn tell_panics_by_place() {
     }));
 }
 
-/// Whether everything on this machine is open to it.
+/// Whether the process runs as root.
 pub fn is_root() -> bool {
     geteuid().is_root()
 }
@@ -51,11 +51,11 @@ mod tests {
 
     use super::*;
 
-    /// Set in the process that is to be looked at: what is tried here holds for a whole process.
+    /// Set in the child process, since these settings apply to a whole process.
     const CHILD: &str = "PGVEIL_TEST_CHILD";
     const CANARY: &str = "canary-of-a-panic";
 
-    /// This test binary again, with one test.
+    /// Runs one test of this binary in a child process.
     fn child(name: &str) -> std::process::Output {
         let this = std::env::current_exe().unwrap();
         let mut command = Command::new(this);

@@ -1,5 +1,5 @@
-//! Says on stderr what a command does: a line that moves where that is a terminal, else a line of
-//! the log for each step.
+//! Reports the progress of a command on stderr: a moving line on a terminal, else one log line for
+//! each step.
 
 use std::io::{IsTerminal, Write};
 use std::sync::LazyLock;
@@ -9,14 +9,14 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::shadow::{CopiedTable, Copying};
 
-/// The terminal's last line. Whoever else writes to stderr has it cleared meanwhile.
+/// The terminal's last line. It is cleared while other text is written to stderr.
 static LINE: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// One step of a command, from its begin until it is dropped.
+/// One step of a command. It ends when it is dropped.
 pub struct Step {
-    /// `None` where stderr is no terminal.
+    /// `None` if stderr is not a terminal.
     bar: Option<ProgressBar>,
     begun: Instant,
 }
@@ -34,7 +34,7 @@ impl Step {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
             bar.set_style(style);
         }
-        // Drawn at once: a short step may end before the first tick.
+        // Draws at once, since a short step may end before the first tick.
         bar.tick();
         bar.enable_steady_tick(TICK);
         Self {
@@ -43,7 +43,7 @@ impl Step {
         }
     }
 
-    /// How far the copying of public tables has come.
+    /// Shows the progress of copying public tables.
     pub fn copying(&self, now: Copying<'_>) {
         let Copying {
             schema,
@@ -68,7 +68,7 @@ impl Step {
         }
     }
 
-    /// What has been copied, for the log.
+    /// Logs the copied tables.
     pub fn copied(&self, mirrored: &[CopiedTable]) {
         let rows = grouped(mirrored.iter().filter_map(|table| table.rows).sum());
         let seconds = self.begun.elapsed().as_secs_f64();
@@ -101,7 +101,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// stderr, beside the line that moves.
+/// Writes to stderr without disturbing the moving line.
 pub struct Stderr;
 
 impl Write for Stderr {

@@ -1,5 +1,5 @@
-//! SIGHUP: the policy file is read and checked again. A policy that holds replaces the one in force
-//! at one moment; one that does not changes nothing.
+//! SIGHUP reads and checks the policy file again. A valid policy replaces the current one
+//! atomically. An invalid policy changes nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::engine::{Engine, Reloadable};
 use crate::policy::File;
 use crate::shadow::ShadowSource;
 
-/// How often an engine that was replaced is looked at for questions that still run.
+/// How often a replaced engine is checked for running questions.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Reloads at each signal, for as long as it is polled.
+/// Reloads at each signal. Never returns.
 pub async fn on_hangup(
     mut signals: tokio::signal::unix::Signal,
     path: &Path,
@@ -21,7 +21,7 @@ pub async fn on_hangup(
     exchange: &Reloadable,
 ) {
     loop {
-        // `None` never comes: signals are received until the process ends.
+        // `None` does not occur: signals arrive until the process ends.
         if signals.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
@@ -35,8 +35,7 @@ pub async fn on_hangup(
 }
 
 /// # Errors
-/// Where the policy does not hold, or changes what only a restart can change. Nothing has changed
-/// then.
+/// If the policy is invalid, or changes a key that needs a restart. Nothing has changed then.
 pub async fn reload(
     path: &Path,
     started_with: &File,
@@ -64,7 +63,7 @@ pub async fn reload(
         .shadow_url
         .clone()
         .map_or(ShadowSource::Local, ShadowSource::Url);
-    // A named shadow is rebuilt in its place: no question may stand on it meanwhile.
+    // A named shadow is rebuilt in place. No question may use it meanwhile.
     let quiet = match &source {
         ShadowSource::Url(_) => Some(exchange.quiet().await),
         ShadowSource::Local | ShadowSource::LocalEngine(_) => None,

@@ -1,4 +1,4 @@
-//! `pgveil serve`: a policy's proxy until SIGTERM or Ctrl-C.
+//! `pgveil serve` runs a policy's proxy until SIGTERM or Ctrl-C.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -99,7 +99,8 @@ fn warn_of_exposure(options: &ServeOptions, is_plain: bool) {
     }
 }
 
-/// Without authorities no client could show the certificate that a role needs.
+/// Refuses a policy with a role that needs a certificate if no authorities are given: no client
+/// could log in as it.
 fn check_authorities(options: &ServeOptions, file: &File) -> Result<(), Failure> {
     let needs = file
         .roles

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM: the first asks for a graceful end, the second ends at once (the watchdogs
-//! clean up then).
+//! Ctrl-C and SIGTERM: the first signal starts a graceful end, the second ends the process at once
+//! (watchdogs clean up).
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -33,13 +33,13 @@ pub fn token() -> Result<CancellationToken, Failure> {
     Ok(token)
 }
 
-/// SIGHUP, which would end the process otherwise.
+/// Receives SIGHUP, which would otherwise end the process.
 pub fn hangups() -> Result<tokio::signal::unix::Signal, Failure> {
     signal(SignalKind::hangup())
         .map_err(|e| Failure::new(format_args!("signals cannot be received: {e}")))
 }
 
-/// The work's outcome, unless a signal comes first.
+/// Returns the outcome of the work, unless a signal comes first.
 pub async fn unless<T>(
     token: &CancellationToken,
     work: impl Future<Output = Result<T, Failure>>,

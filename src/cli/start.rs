@@ -1,5 +1,5 @@
-//! From a policy file to a running engine: the one start-up that demo, serve, check, explain and
-//! tests share.
+//! Starts an engine from a policy file. demo, serve, check, explain and the tests share this
+//! start-up.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::postgres;
 use crate::postgres::{Connected, Locale, connect};
 use crate::shadow::{CopiedTable, ServerIdentity, Shadow, ShadowOptions, ShadowSource};
 
-/// Connections to a database that bears more than one.
+/// Number of connections to a database that accepts more than one.
 pub const CONNECTIONS: usize = 8;
 
-/// A policy that holds for its database, and the connection that was used to see it.
+/// A policy that was checked against its database, and the connection that the check used.
 pub struct Opened {
     pub policy: Policy,
     pub warnings: Vec<PolicyError>,
@@ -34,7 +34,7 @@ pub struct Opened {
     pub connected: Connected,
 }
 
-/// A running engine and what its operator should know.
+/// A running engine, and warnings for its operator.
 pub struct Started {
     pub engine: Arc<Engine>,
     pub warnings: Vec<String>,
@@ -78,7 +78,7 @@ pub fn ledger_url(file: &File) -> Result<&Secret, Failure> {
     })
 }
 
-/// A URL of PostgreSQL. Messages never show it: it may hold a password.
+/// Parses a PostgreSQL URL. Messages never show it, since it may contain a password.
 pub fn config(url: &str) -> Result<Config, Failure> {
     let mut config: Config = url.parse().map_err(|e| {
         Failure::with_remedy(
@@ -116,7 +116,7 @@ pub async fn open(file: &File, database: &Config) -> Result<Opened, Failure> {
     })
 }
 
-/// What to say when the database cannot be reached.
+/// The failure for a database that cannot be reached.
 pub fn unreachable_database(error: postgres::Error) -> Failure {
     let cause = std::error::Error::source(&error)
         .and_then(std::error::Error::source)
@@ -127,7 +127,8 @@ pub fn unreachable_database(error: postgres::Error) -> Failure {
     )
 }
 
-/// What a database of our own refuses; its words may be shown, since no private row is in it.
+/// An error of a database that pgveil started. Its text may be shown, since it holds no private
+/// rows.
 pub fn database_failed(error: tokio_postgres::Error) -> Failure {
     Failure::new(error.as_db_error().map_or_else(
         || error.to_string(),
@@ -135,8 +136,9 @@ pub fn database_failed(error: tokio_postgres::Error) -> Failure {
     ))
 }
 
-/// Starts the shadow, mirrors the public tables, opens the ledger and puts the engine together.
-/// `connections` towards the database at most; `before` is the engine that this one is to replace.
+/// Starts the shadow, copies the public tables, opens the ledger and builds the engine.
+/// `connections` limits the connections to the database. `before` is the engine that this one will
+/// replace.
 pub async fn engine(
     opened: Opened,
     database: Config,
@@ -183,7 +185,7 @@ pub async fn engine(
     let server = Server::of(&connected.client).await.map_err(Failure::new)?;
     drop(starting);
     let mirrored = mirror(&shadow, &connected.client).await?;
-    // An embedded engine takes one session: the backend's comes next.
+    // An embedded engine accepts one session. Close this one before the backend connects.
     connected.close().await;
     let warnings = shadow.warnings().to_vec();
     let backend = Backend::new(database, connections);
@@ -223,7 +225,7 @@ async fn mirror(
     Ok(mirrored)
 }
 
-/// The policy with what its searches found, and what each role pays for that.
+/// The policy with the results of its searches, and what each role pays for them.
 async fn settled(policy: Policy, ledger: &Ledger) -> Result<(Policy, Vec<Found>), Failure> {
     match auto_bounds::settle(&policy, ledger)
         .await
@@ -245,10 +247,10 @@ fn unsearched(due: &[String]) -> Failure {
     )
 }
 
-/// What the policy's own ledger has for its searches, by their names. Nothing is charged.
+/// The results of the policy's searches in its ledger, by name. Nothing is charged.
 ///
 /// # Errors
-/// As [`engine`] where one has not been made.
+/// As [`engine`] if a search has not run.
 pub async fn findings(file: &File, policy: &Policy) -> Result<HashMap<String, Finding>, Failure> {
     let names = policy
         .searches
@@ -274,7 +276,7 @@ pub async fn findings(file: &File, policy: &Policy) -> Result<HashMap<String, Fi
     }
 }
 
-/// The policy as a proxy would have it now: with what its searches found, where all are made.
+/// The policy as a proxy would use it now: with the results of its searches, if all have run.
 pub async fn as_found(file: &File, policy: Policy) -> Result<Policy, Failure> {
     let Some(ledger) = found_by(file, &policy).await? else {
         return Ok(policy);
@@ -285,8 +287,8 @@ pub async fn as_found(file: &File, policy: Policy) -> Result<Policy, Failure> {
         .map_or(policy, |(settled, _)| settled))
 }
 
-/// The ledger that has the results of the policy's searches, if there are searches and there is
-/// one.
+/// Opens the ledger with the results of the policy's searches. `None` if the policy has no searches
+/// or the ledger does not exist.
 pub async fn found_by(file: &File, policy: &Policy) -> Result<Option<Ledger>, Failure> {
     let Some(url) = file
         .ledger_url
@@ -303,8 +305,8 @@ pub async fn found_by(file: &File, policy: &Policy) -> Result<Option<Ledger>, Fa
     }
 }
 
-/// Builds and fills the shadow of an engine in force once more, after another policy's was tried in
-/// its place.
+/// Builds and fills the current engine's shadow again, after the shadow of another policy took its
+/// place.
 pub async fn shadow_again(
     engine: &Engine,
     database: &Config,
@@ -321,8 +323,8 @@ pub async fn shadow_again(
     mirrored
 }
 
-/// Stops what [`engine`] started, once the record of statements is written; sessions that still
-/// hold the engine end it when they end.
+/// Stops what [`engine`] started, after the statement log is written. If sessions still hold the
+/// engine, the last of them stops it.
 pub async fn stop(engine: Arc<Engine>) {
     engine.ledger().flush().await;
     if let Some(engine) = Arc::into_inner(engine) {
@@ -330,7 +332,7 @@ pub async fn stop(engine: Arc<Engine>) {
     }
 }
 
-/// The owner's account and the roles', as the policy has them.
+/// The accounts of the owner and of the roles, from the policy.
 pub fn accounts(
     privacy: &Privacy,
     roles: &[Role],

@@ -1,4 +1,4 @@
-//! Answers and errors as psql prints them.
+//! Prints answers and errors as psql does.
 
 use crate::engine::{Answer, ColumnDescription};
 use crate::refusal::Refusal;
@@ -54,7 +54,7 @@ pub fn aligned(answer: &Answer) -> Vec<String> {
     lines
 }
 
-/// NULL is empty, as in psql. Line ends and tabs would break the table.
+/// NULL is empty, as in psql. Line ends and tabs are escaped, since they would break the table.
 fn shown(value: Option<&[u8]>) -> String {
     String::from_utf8_lossy(value.unwrap_or_default())
         .replace('\n', "\\n")

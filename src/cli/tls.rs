@@ -1,4 +1,4 @@
-//! TLS towards clients: from the operator's files, or a certificate made for one run of the demo.
+//! TLS for clients, with the operator's files or with a certificate made for one run of the demo.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub fn from_files(
     configured(chain, secret, verifier).map_err(|e| bad(certificate, &e))
 }
 
-/// A client that shows no certificate is let through: whether its role needs one, the policy says.
+/// Accepts clients without a certificate. The policy says which roles need one.
 fn verifier(authorities: &Path) -> Result<Arc<dyn ClientCertVerifier>, Failure> {
     let bad = |error: &dyn std::fmt::Display| {
         Failure::with_remedy(
@@ -56,8 +56,7 @@ fn verifier(authorities: &Path) -> Result<Arc<dyn ClientCertVerifier>, Failure> 
         .map_err(|e| bad(&e))
 }
 
-/// A certificate for this machine that nobody vouches for: `sslmode=require` works, `verify-full`
-/// does not.
+/// A self-signed certificate for this machine: `sslmode=require` works, `verify-full` does not.
 pub fn self_signed() -> Result<Arc<ServerConfig>, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(format_args!(

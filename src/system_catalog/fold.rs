@@ -1,5 +1,4 @@
-//! Functions that a catalog statement asks of the server or the session, as the values that the
-//! client is to see.
+//! Replaces functions about the server or the session by the values that the client may see.
 
 use std::ops::ControlFlow;
 
@@ -11,8 +10,8 @@ use super::{Facts, names};
 use crate::refusal::Refusal;
 use crate::resolve::syntax::names_of;
 
-/// Functions that would tell of the shadow's server, or change its session: in FROM, where nothing
-/// is put in their place, they are refused.
+/// Functions that would reveal the shadow's server or change its session. In expressions they are
+/// replaced. In FROM they are refused.
 pub(super) const EXPRESSIONS_ONLY: [&str; 5] = [
     "current_setting",
     "pg_database_size",
@@ -21,10 +20,10 @@ pub(super) const EXPRESSIONS_ONLY: [&str; 5] = [
     "set_config",
 ];
 
-/// What stands for the expression; `None` where it stays.
+/// The replacement of an expression. `None` if the expression stays.
 ///
 /// # Errors
-/// 42501 for settings that are not shown, or not set this way.
+/// 42501 for settings that are not shown, or that cannot be set by a function.
 pub(super) fn fold(
     expr: &ast::Expr,
     facts: &Facts,
@@ -48,7 +47,7 @@ pub(super) fn fold(
         return Ok(None);
     };
     Ok(match (name.as_str(), arguments(function).as_slice()) {
-        // A session has one user here: nobody changes it.
+        // A session has one user, which cannot change.
         ("session_user" | "user" | "current_role", [])
             if matches!(function.args, ast::FunctionArguments::None) =>
         {
@@ -63,7 +62,7 @@ pub(super) fn fold(
             )));
         }
         ("pg_get_userbyid", [oid]) => Some(role_name(oid)?),
-        // They grow with what others write on that server.
+        // These sizes would reveal writes of other users of that server.
         ("pg_database_size" | "pg_tablespace_size", _) => {
             Some(cast_null(ast::DataType::BigInt(None)))
         }
@@ -71,7 +70,8 @@ pub(super) fn fold(
     })
 }
 
-/// The catalogs name the shadow's own database, which need not be called as the real one is.
+/// Functions whose value must match the catalogs. The catalogs contain the name of the shadow's
+/// database, which may differ from the real one.
 fn is_of_catalogs(function: &ast::Function) -> bool {
     names_of(&function.name).is_ok_and(|names| {
         names
@@ -80,7 +80,7 @@ fn is_of_catalogs(function: &ast::Function) -> bool {
     })
 }
 
-/// The name of a role that the client sees; NULL for any other.
+/// The name of a role that the client may see. NULL for other roles.
 fn role_name(oid: &ast::Expr) -> Result<ast::Expr, Refusal> {
     let roles = names::ROLES;
     let found = format!(
@@ -198,9 +198,9 @@ fn current_setting(
     )
 }
 
-/// The same where a row or a parameter says which setting: NULL for one that is not shown. The name
-/// is written more than once, so it must be one each time, and must not hold another such name,
-/// which would be written more often with each level.
+/// The value of a setting whose name comes from a row or a parameter. NULL for a setting that is
+/// not shown. The emitted SQL repeats the name expression, so the expression must be stable. It
+/// must not contain another such call, since repetitions would multiply with each level.
 fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refusal> {
     let refused = || Refusal::denied("the argument of current_setting() must be a simple value");
     let is_refused = |name: &String| matches!(name.as_str(), "clock_timestamp" | "current_setting");
@@ -236,7 +236,7 @@ fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refus
         .map_err(|_| refused())
 }
 
-/// asyncpg switches the compiler of expressions off around its look-ups; here it is off anyway.
+/// asyncpg turns the JIT compiler off around its look-ups. In the shadow it is always off.
 fn set_config(setting: &ast::Expr, value: &ast::Expr) -> Result<Option<ast::Expr>, Refusal> {
     match (literal(setting), literal(value)) {
         (Some("jit"), Some(value @ ("on" | "off"))) => Ok(Some(text(Some(value)))),

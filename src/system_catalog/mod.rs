@@ -20,19 +20,19 @@ use crate::policy::Policy;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::session_functions::Session;
 
-/// What a catalog statement may learn of the server, in the real server's words.
+/// What a catalog statement may learn about the real server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// `server_version`, for example `15.18`.
     pub server_version: String,
-    /// What it tells a session of itself.
+    /// The values of session functions.
     pub session: Session,
     /// The settings `pgveil.*` in force.
     pub session_settings: Vec<(&'static str, String)>,
 }
 
-/// The statement that the shadow runs, if this one is about the catalogs; `None` where it is a
-/// question of tables or values.
+/// The statement that the shadow runs for a statement about the catalogs. `None` for a statement
+/// about tables or values.
 ///
 /// # Errors
 /// 42501 for relations, functions and settings that are not offered; 0A000 for a statement over

@@ -1,7 +1,7 @@
 //! The names that a statement over the system catalogs may use: data, each list sorted.
 
-/// Relations of pg_catalog that tell of the schema alone. What is not listed here, in [`NARROWED`]
-/// or in [`EMPTIED`] is refused.
+/// Relations of pg_catalog that describe only the schema. A relation is refused unless it is listed
+/// here, in [`NARROWED`] or in [`EMPTIED`].
 pub(super) const RELATIONS: &[&str] = &[
     "pg_aggregate",
     "pg_am",
@@ -79,9 +79,9 @@ pub(super) const RELATIONS: &[&str] = &[
     "pg_views",
 ];
 
-/// Relations of pg_catalog of which a client sees its own part, and the part; `pg_settings` is one
-/// more, by [`SETTINGS`]. Of roles: its own and PostgreSQL's. The owner of the tables is here that
-/// of the shadow, and goes by the name that PostgreSQL has for any.
+/// Relations of pg_catalog of which a client sees a part, each with the query of that part.
+/// `pg_settings` is another, filtered by [`SETTINGS`]. A client sees its own role and PostgreSQL's
+/// predefined roles. The tables' owner is the shadow's owner, shown as `pg_database_owner`.
 pub(super) const NARROWED: &[(&str, &str)] = &[
     (
         "pg_auth_members",
@@ -109,8 +109,7 @@ pub(super) const NARROWED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Relations of pg_catalog that are empty for a client: of sessions, locks and what the server
-/// counts.
+/// Relations of pg_catalog that are empty for a client: sessions, locks and statistics.
 pub(super) const EMPTIED: &[&str] = &[
     "pg_cursors",
     "pg_db_role_setting",
@@ -169,8 +168,8 @@ pub(super) const ROLES: &str = "SELECT CASE WHEN rolname = current_user OR rolna
      WHERE rolname = current_user OR rolname ~ '^pg_' OR oid = 10 OR oid = (SELECT datdba FROM \
      pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
 
-/// Settings that say how values are read and printed, and what the server can do; none that tells
-/// of files, hosts, memory or other sessions.
+/// Settings that control how values are read and printed, or describe the server's features.
+/// Settings about files, hosts, memory or other sessions are left out.
 pub(super) const SETTINGS: &[&str] = &[
     "array_nulls",
     "backslash_quote",
@@ -217,11 +216,11 @@ pub(super) const SETTINGS: &[&str] = &[
     "xmloption",
 ];
 
-/// The server's own numbers, which are the real server's and not the shadow's.
+/// Settings whose values come from the real server instead of the shadow.
 pub(super) const VERSIONS: [&str; 2] = ["server_version", "server_version_num"];
 
-/// Functions about the schema and the session: a statement without a table that calls one is about
-/// the catalogs.
+/// Functions about the schema and the session. A statement without a table that calls one of them
+/// is a catalog statement.
 pub(super) const SYSTEM: &[&str] = &[
     "_pg_char_max_length",
     "_pg_char_octet_length",
@@ -372,8 +371,7 @@ pub(super) const SYSTEM: &[&str] = &[
     "version",
 ];
 
-/// Functions of values, which change nothing, wait for nothing and tell of nothing but their
-/// arguments.
+/// Functions of values. They change nothing, do not wait, and depend only on their arguments.
 pub(super) const ORDINARY: &[&str] = &[
     "abs",
     "age",

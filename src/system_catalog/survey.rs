@@ -1,4 +1,4 @@
-//! What a statement is about, by the names in it.
+//! Classifies a statement by the names in it: catalogs, tables, or both.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -11,12 +11,12 @@ use crate::refusal::Refusal;
 use crate::resolve::outer::allow_list;
 use crate::resolve::syntax::{name_of, names_of};
 
-/// Schemas that are PostgreSQL's own.
+/// PostgreSQL's system schemas.
 pub(super) const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
 
 pub(super) enum About {
     Catalogs {
-        /// Not only functions.
+        /// Whether it reads relations and not only functions.
         reads_relations: bool,
     },
     Tables,
@@ -79,9 +79,9 @@ struct Survey<'a> {
     search_path: &'a [String],
     with_names: BTreeSet<String>,
     catalogs: Vec<String>,
-    /// Tables of the policy, and pgveil's own views.
+    /// Tables of the policy, and pgveil's views.
     tables: Vec<String>,
-    /// Relations that do not exist, as far as anybody is told.
+    /// Number of relations that do not exist for the client.
     strangers: usize,
     /// A function or type of [`names::SYSTEM`]'s kind is used.
     system: bool,
@@ -92,7 +92,8 @@ impl Survey<'_> {
         let names = names_of(name)?;
         let shown = names.join(".");
         let listed = |schema: &str, table: &str| {
-            // pgveil's own views are not in the catalogs' world: the shadow has their columns only.
+            // pgveil's views cannot be read together with catalogs: the shadow has only their
+            // columns.
             (schema == VIEW_SCHEMA && view(table).is_some())
                 || self
                     .policy
@@ -101,8 +102,8 @@ impl Survey<'_> {
                     .any(|t| t.schema == schema && t.name == table)
         };
         match names.as_slice() {
-            // A name of both kinds counts as the table: the shadow's empty twin must not answer for
-            // it.
+            // A name that is both a WITH query and a table counts as the table. Otherwise the
+            // shadow's empty copy of the table would answer.
             [table]
                 if self.with_names.contains(table)
                     && !self.search_path.iter().any(|schema| listed(schema, table)) => {}
@@ -131,8 +132,8 @@ impl Survey<'_> {
         let names = names_of(name)?;
         self.system |= match names.as_slice() {
             [schema, _] if SCHEMAS.contains(&schema.as_str()) => true,
-            // What is not offered is refused by name, where it is not a table's question anyway.
-            // One that may stand in any query says nothing of what this one is about.
+            // A function that is not offered is refused by name, unless the statement reads a
+            // table. A function that any query may call does not make this one a catalog statement.
             [function] => {
                 let about_session = [
                     "current_catalog",

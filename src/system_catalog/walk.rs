@@ -1,4 +1,4 @@
-//! Lets a catalog statement through node by node, and puts in place what the client is to see.
+//! Checks a catalog statement node by node, and replaces parts by what the client may see.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use crate::resolve::syntax::{check_select, name_of, names_of, plain_alias};
 
 pub(super) struct Walk<'a> {
     pub(super) facts: &'a Facts,
-    /// Not only functions.
+    /// Whether the statement reads relations and not only functions.
     pub(super) reads_relations: bool,
 }
 
@@ -64,7 +64,7 @@ impl ast::VisitorMut for Walk<'_> {
             return ControlFlow::Break(refusal);
         }
         for item in &mut select.projection {
-            // What is put in a function's place keeps its column's name.
+            // A replaced function keeps its column name.
             if let ast::SelectItem::UnnamedExpr(expr) = item
                 && matches!(fold(expr, self.facts, self.reads_relations), Ok(Some(_)))
             {
@@ -199,8 +199,7 @@ fn check_factor(factor: &ast::TableFactor) -> Result<(), Refusal> {
     }
 }
 
-/// Names that are neither listed nor PostgreSQL's are left to the shadow, which says that they do
-/// not exist.
+/// Other names outside PostgreSQL's schemas pass. The shadow reports that they do not exist.
 fn check_relation(name: &ast::ObjectName) -> Result<(), Refusal> {
     let names = names_of(name)?;
     let refused = match names.as_slice() {
@@ -265,7 +264,7 @@ fn denied_function(name: &str) -> Refusal {
     )
 }
 
-/// A width in the pattern of `format` could ask for a gigabyte.
+/// Refuses widths in the pattern of `format`, which could need a gigabyte.
 fn check_format(name: &ast::ObjectName, args: &ast::FunctionArguments) -> Result<(), Refusal> {
     if names_of(name)?.last().is_none_or(|name| name != "format") {
         return Ok(());
@@ -293,7 +292,7 @@ fn check_format(name: &ast::ObjectName, args: &ast::FunctionArguments) -> Result
     }
 }
 
-/// A relation of which the client sees its own part becomes that part, under the same name.
+/// Replaces a relation by the part that the client may see, under the same name.
 fn narrow(factor: &mut ast::TableFactor, session: &Session) -> Result<(), Refusal> {
     let (name, alias, is_function) = match factor {
         ast::TableFactor::Table {
@@ -321,7 +320,7 @@ fn narrow(factor: &mut ast::TableFactor, session: &Session) -> Result<(), Refusa
     };
     if is_function {
         if let Some(fact) = session.named(relation) {
-            // As PostgreSQL names it: the one column of a function is called as the function is.
+            // PostgreSQL gives the only column of a function the function's name.
             let column = alias.as_ref().map_or_else(
                 || ast::Ident::with_quote('"', relation),
                 |alias| alias.name.clone(),
@@ -349,7 +348,7 @@ fn narrow(factor: &mut ast::TableFactor, session: &Session) -> Result<(), Refusa
     Ok(())
 }
 
-/// A query in a relation's place, under its name.
+/// A query as a derived table with this alias.
 fn derived(
     text: &str,
     relation: &str,
@@ -380,7 +379,8 @@ fn settings_shown() -> String {
     )
 }
 
-/// `pg_catalog.~` in OPERATOR(…): the parser takes any words there, and prints them as they are.
+/// Whether this is an operator with or without a schema, as in OPERATOR(pg_catalog.~). The parser
+/// accepts any words there and prints them unchanged.
 fn is_operator_name(name: &[String]) -> bool {
     let is_sign = |c: char| SIGNS.contains(c);
     match name {

@@ -1,5 +1,5 @@
-//! `pgveil audit`: the answers of this policy's proxy, over made-up rows, attacked; and the exact
-//! influence of one unit beside what is declared.
+//! `pgveil audit` attacks the answers that a proxy of this policy gives over made-up rows. It also
+//! compares the exact influence of one unit with the declared sensitivity.
 
 mod report;
 mod stage;
@@ -17,9 +17,9 @@ use crate::rewrite::Plan;
 use report::{Asked, Attempt, Measured, Report};
 use stage::Stage;
 
-/// Probability of blaming a sound proxy, over all questions.
+/// Probability that the audit blames a sound proxy, over all questions.
 const ALARM: f64 = 1e-3;
-/// Units whose influence on each question is measured, the canary among them.
+/// Number of units whose influence on each question is measured. The canary is one of them.
 const MEASURED: usize = 6;
 
 pub async fn run(options: AuditOptions) -> Result<(), Failure> {
@@ -58,8 +58,8 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
         measure(stage, question, plan, &mut measured, &mut unmeasured).await?;
     }
     let bar = bar(&asked, options.trials);
-    // What is Laplace while nothing else was charged stays so, or is Gaussian from here on: one law
-    // for all trials.
+    // The first purchase decides between Laplace and Gaussian noise. After it, all trials have the
+    // same distribution.
     stage.buy(&asked, 1, &ProgressBar::hidden()).await?;
     let plans = stage.plans(&asked).await?;
     let before = stage.spent().await?;
@@ -114,7 +114,8 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
     })
 }
 
-/// The influence on each release of a question; what shows nothing of it is named, too.
+/// Measures the influence of units on each release of a question. Releases that show no influence
+/// are listed as unmeasured.
 async fn measure(
     stage: &Stage,
     question: &AuditQuestion,
@@ -157,7 +158,7 @@ async fn measure(
     Ok(())
 }
 
-/// Of the plan's vector.
+/// The mechanism of the plan's vector.
 fn mechanism(plan: &Plan) -> &'static str {
     match plan
         .releases()

@@ -1,11 +1,11 @@
-//! What an audit found, in words and as JSON.
+//! The findings of an audit, as text and as JSON.
 
 use serde::Serialize;
 
 use crate::audit::{AuditQuestion, Gain};
 use crate::mechanism::Loss;
 
-/// Below this share of the charge a bound proves little.
+/// A proved lower bound below this share of the charge is weak evidence.
 const LITTLE: f64 = 0.25;
 
 #[derive(Debug, Serialize)]
@@ -13,17 +13,17 @@ pub struct Report {
     pub policy: String,
     /// The policy's word for who is protected.
     pub unit: String,
-    /// Answers of each question, with the canary and without each.
+    /// Number of answers to each question, with the canary and again without it.
     pub trials: u32,
-    /// Probability of a finding where there is nothing to find.
+    /// Probability of a finding if the proxy is sound.
     pub alarm: f64,
-    /// The most that so many answers could prove of mu and of epsilon.
+    /// The largest mu and epsilon that this number of answers can prove.
     pub provable_mu: f64,
     pub provable_epsilon: f64,
     pub asked: Vec<Asked>,
     pub measured: Vec<Measured>,
     pub refused: Vec<Attempt>,
-    /// Whether the ledger's sum is that of all charges.
+    /// Whether the ledger's sum equals the sum of all charges.
     pub books: bool,
     /// Whether refusals cost nothing.
     pub kept: bool,
@@ -31,7 +31,7 @@ pub struct Report {
     pub left_out: Vec<String>,
 }
 
-/// One question, with the loss of one answer and what the attack proves of it.
+/// One question, the declared loss of one answer, and the loss that the attack proves.
 #[derive(Debug, Serialize)]
 pub struct Asked {
     pub question: String,
@@ -41,7 +41,7 @@ pub struct Asked {
     pub currency: &'static str,
     pub charged: f64,
     pub found: f64,
-    /// Probability mass beside it that was charged, for keys shown by threshold.
+    /// The delta that was charged for keys released by a threshold.
     pub delta: f64,
     pub judged: usize,
     pub holds: bool,
@@ -51,7 +51,7 @@ pub struct Asked {
 #[derive(Debug, Serialize)]
 pub struct Measured {
     pub question: String,
-    /// Of what is declared.
+    /// The largest influence, as a share of the declared sensitivity.
     pub share: f64,
     pub units: usize,
     pub holds: bool,
@@ -70,11 +70,11 @@ impl Measured {
     }
 }
 
-/// What must not be answered with a row.
+/// A statement that must not return a row.
 #[derive(Debug, Serialize)]
 pub struct Attempt {
     pub sql: String,
-    /// `None`: it was answered.
+    /// `None` if it was answered.
     pub sqlstate: Option<String>,
 }
 
@@ -171,7 +171,7 @@ impl Report {
         ]
     }
 
-    /// Characters of the longest question.
+    /// Length of the longest question, in characters.
     fn question_width(&self) -> usize {
         self.asked
             .iter()

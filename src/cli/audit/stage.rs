@@ -1,5 +1,5 @@
-//! Where an audit plays: a throw-away PostgreSQL with the policy's tables and made-up rows, and a
-//! proxy before it with a budget of its own.
+//! The test bed of an audit: a throw-away PostgreSQL with the policy's tables and made-up rows, and
+//! a proxy in front of it with a separate budget.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -31,21 +31,21 @@ use crate::postgres::{Connected, Directory, Engine as Server, LocalPostgres, Opt
 use crate::shadow::{ShadowSource, twin};
 use crate::wire;
 
-/// Who asks.
+/// The role that asks the questions.
 const AUDITOR: &str = "auditor";
-/// What an audit may spend: more than any number of trials.
+/// The budget of an audit. No number of trials exhausts it.
 const BUDGET: Budget = Budget {
     epsilon: 1e8,
     delta: 1e-2,
 };
-/// What a question spends: mu is about 1.9, at which few trials tell noise from half of it; and of
-/// pure epsilon.
+/// The epsilon of one question. It gives mu of about 1.9, where few trials can tell the right noise
+/// from half of it. The second value is for pure accounting.
 const EPSILON: f64 = 9.0;
 const EPSILON_PURE: f64 = 1.0;
 const SESSIONS: u32 = 10_000;
 const DATABASE: &str = "audit";
 
-/// Field order is drop order: the proxy, then what it stands on.
+/// Fields are dropped in order: first the proxy, then the servers that it uses.
 pub struct Stage {
     _proxy: DropGuard,
     started: Started,
@@ -56,7 +56,7 @@ pub struct Stage {
     address: SocketAddr,
     password: String,
     local: LocalPostgres,
-    /// Holds the ledger.
+    /// The directory of the ledger.
     _scratch: Directory,
 }
 
@@ -144,7 +144,7 @@ impl Stage {
         &self.started.engine
     }
 
-    /// Puts the made-up rows in place of what is there; without one unit's.
+    /// Replaces all rows by the made-up rows, optionally without the rows of one unit.
     pub async fn fill(&self, without: Option<usize>) -> Result<(), Failure> {
         for statement in self.population.statements(without) {
             self.client
@@ -158,7 +158,7 @@ impl Stage {
             .map_err(start::database_failed)
     }
 
-    /// How each question would be answered now.
+    /// The plan of each question, as the proxy would answer it now.
     pub async fn plans(
         &self,
         questions: &[AuditQuestion],
@@ -199,7 +199,7 @@ impl Stage {
         Ok(plans)
     }
 
-    /// Buys each question so many times, all in sessions of their own.
+    /// Buys each question `times` times. Each question has a separate session.
     pub async fn buy(
         &self,
         questions: &[AuditQuestion],
@@ -251,7 +251,7 @@ impl Stage {
             .spent)
     }
 
-    /// Stops everything and removes every trace.
+    /// Stops all servers and removes their files.
     pub async fn stop(self) {
         let Self {
             _proxy: proxy,
@@ -268,8 +268,8 @@ impl Stage {
     }
 }
 
-/// The policy over the throw-away tables, which have no hidden column, with what its searches
-/// found, one role and a budget of its own.
+/// The policy over the throw-away tables, with the results of its searches, one role and a separate
+/// budget. These tables have no hidden columns.
 async fn audited(
     mut file: File,
     own: Connected,
@@ -286,9 +286,9 @@ async fn audited(
     ) = (BUDGET, epsilon, epsilon);
     file.privacy.epsilon_min = epsilon / 100.0;
     file.privacy.threshold_share = 0.5;
-    // Time is not what is measured, and every answer would take so long.
+    // The audit does not measure time, and a quantum would delay every answer.
     file.quantum = None;
-    // Each question has a session of its own.
+    // Each question has a separate session.
     (
         file.limits.connections,
         file.limits.connections_per_role,
@@ -328,8 +328,8 @@ async fn audited(
     })
 }
 
-/// The policy with what was found for the owner's, as if it were written: nothing is left to
-/// search, and nothing to pay for it.
+/// The policy with the results of the owner's searches as if the file declared them. No search is
+/// left to run or to pay for.
 fn resting_on(policy: &Policy, findings: &HashMap<String, Finding>) -> Result<Policy, Failure> {
     let found: Option<Vec<Finding>> = policy
         .searches

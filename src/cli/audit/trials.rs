@@ -1,4 +1,4 @@
-//! One session of the auditor, as any client has it.
+//! One session of the auditor, through the same protocol as any client.
 
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
@@ -9,7 +9,8 @@ use crate::mechanism::{Fixed, Loss};
 pub struct Session(pub Client);
 
 impl Session {
-    /// Buys every answer anew, with keys as the question wants them.
+    /// Sets the session so that every answer is bought again, with the group keys that the question
+    /// needs.
     pub async fn expect(&self, question: &AuditQuestion) -> Result<(), Failure> {
         let keys = if question.is_thresholded() {
             "threshold"
@@ -22,7 +23,7 @@ impl Session {
             .map_err(start::database_failed)
     }
 
-    /// The numbers that one answer shows of the canary.
+    /// The numbers in one answer that depend on the canary.
     pub async fn ask(&self, question: &AuditQuestion) -> Result<Seen, Failure> {
         let messages = self
             .0
@@ -60,13 +61,14 @@ impl Session {
         }
     }
 
-    /// The SQLSTATE of a refusal, `00000` for a SELECT's answer without a row; `None` where a row
-    /// or a byte of one came back, or where what is no SELECT was done.
+    /// The SQLSTATE of a refusal, or `00000` for a SELECT that returned no row. `None` if any part
+    /// of a row came back, or if another statement than a SELECT was executed.
     pub async fn attempt(&self, sql: &str) -> Result<Option<String>, Failure> {
         match self.0.simple_query(sql).await {
             Err(error) => match error.as_db_error() {
                 Some(refusal) => Ok(Some(refusal.code().code().to_owned())),
-                // A copy is what this client cannot take: it came all the same.
+                // The client library cannot read a copy stream. The server has started one, so rows
+                // came back.
                 None => Ok(None),
             },
             Ok(messages) => Ok(harmless(
@@ -79,12 +81,12 @@ impl Session {
     }
 }
 
-/// What succeeded is harmless only where it is a SELECT that showed no row.
+/// A statement that succeeded is harmless only if it is a SELECT that returned no row.
 fn harmless(sql: &str, has_rows: bool) -> Option<String> {
     (!has_rows && sql.starts_with("SELECT")).then(|| "00000".to_owned())
 }
 
-/// NULL is zero.
+/// Reads NULL as zero.
 fn number(row: &SimpleQueryRow, at: usize) -> f64 {
     row.get(at)
         .and_then(|text| text.parse().ok())
@@ -92,7 +94,7 @@ fn number(row: &SimpleQueryRow, at: usize) -> f64 {
         .unwrap_or(0.0)
 }
 
-/// `1.50` is `1.5`.
+/// Compares numbers by value: `1.50` equals `1.5`.
 fn is(found: Option<&str>, value: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
     found.is_some_and(|text| {
@@ -100,7 +102,7 @@ fn is(found: Option<&str>, value: &str) -> bool {
     })
 }
 
-/// So many times a loss.
+/// The loss of `count` equal charges.
 pub fn times(loss: Loss, count: u32) -> Loss {
     let all = |one: Fixed| Fixed(one.0 * u128::from(count));
     Loss {
@@ -111,7 +113,7 @@ pub fn times(loss: Loss, count: u32) -> Loss {
     }
 }
 
-/// What was spent since; epsilon where it always was one.
+/// The difference of two sums. It has an epsilon if both sums have one.
 pub fn since(after: Loss, before: Loss) -> Loss {
     let less = |a: Fixed, b: Fixed| Fixed(a.0.saturating_sub(b.0));
     Loss {

@@ -1,8 +1,8 @@
-//! What the demo says once it is ready.
+//! The text that the demo prints when it is ready.
 
 use std::net::SocketAddr;
 
-/// Why to ask, and the question. A test asks each of them.
+/// Pairs of an explanation and a question. A test asks each question.
 pub const QUESTIONS: [(&str, &str); 5] = [
     (
         "How many women? One pass over one table; the answer is off by a few dozen at most.",
@@ -36,7 +36,7 @@ pub const QUESTIONS: [(&str, &str); 5] = [
     ),
 ];
 
-/// The way in, the questions, and the way out.
+/// Prints how to connect, the questions, and how to stop.
 pub fn print(address: SocketAddr, database: &str, is_throw_away: bool) {
     let (host, port, user) = (address.ip(), address.port(), super::ANALYST);
     println!(

@@ -1,4 +1,4 @@
-//! The survey data, carried in the binary, into a database.
+//! Loads the survey data from the binary into a database.
 
 use bytes::Bytes;
 use futures::{SinkExt, pin_mut};
@@ -28,10 +28,10 @@ const TABLES: [(&str, &[u8]); 4] = [
         include_bytes!("../../../data/nls_young_women/interviews.csv"),
     ),
 ];
-/// Bytes sent at a time, so that the bar moves.
+/// Number of bytes sent in one step. Small steps keep the progress bar moving.
 const CHUNK: usize = 32 << 10;
 
-/// Loads a throw-away server and gives the way in for the proxy.
+/// Loads a throw-away server and returns the proxy's connection settings.
 pub async fn throw_away(local: &LocalPostgres) -> Result<Config, Failure> {
     let admin = local.config();
     let mut connected = connect(&admin).await.map_err(start::unreachable_database)?;
@@ -41,7 +41,7 @@ pub async fn throw_away(local: &LocalPostgres) -> Result<Config, Failure> {
     super::reader(&admin).await
 }
 
-/// Loads a server of the user's own, unless the schema stands there already.
+/// Loads the user's server, unless it has the schema already.
 pub async fn standing(config: &Config) -> Result<(), Failure> {
     let mut connected = connect(config).await.map_err(start::unreachable_database)?;
     let client = &mut connected.client;
@@ -66,7 +66,7 @@ pub async fn standing(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All or nothing.
+/// Loads everything in one transaction.
 async fn load(client: &mut Client) -> Result<(), Failure> {
     let failed = |error: tokio_postgres::Error| {
         let text = error

@@ -1,5 +1,5 @@
-//! `pgveil demo`: survey data, a proxy before them, and questions worth asking; nothing is left
-//! behind.
+//! `pgveil demo` starts survey data with a proxy in front of it, and suggests questions. It leaves
+//! no files behind.
 
 mod guide;
 mod load;
@@ -24,10 +24,10 @@ use crate::wire;
 pub use guide::QUESTIONS;
 
 const POLICY: &str = include_str!("../../../policies/demo.yaml");
-/// The role that asks, and its password.
+/// The client's role, which is also its password.
 const ANALYST: &str = "analyst";
 const DATABASE: &str = "nls";
-/// The role that the proxy reads by: it may SELECT the demo's tables and nothing else.
+/// The role with which the proxy reads. It may only SELECT from the demo's tables.
 const READER: &str = "pgveil_reader";
 
 pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
@@ -58,18 +58,18 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
     }
 }
 
-/// A running demo. Field order is drop order: the engine, then what it stands on.
+/// A running demo. Fields are dropped in order: first the engine, then the servers that it uses.
 pub struct Demo {
     pub started: Started,
-    /// The database's name, as clients say it.
+    /// The database name that clients use.
     pub database: String,
     local: Option<LocalPostgres>,
-    /// Holds the ledger.
+    /// The directory of the ledger.
     _scratch: Directory,
 }
 
 impl Demo {
-    /// Starts a throw-away server, or uses the one of `url`; loads the data; starts the engine.
+    /// Starts a throw-away server or uses the one at `url`, loads the data and starts the engine.
     ///
     /// # Errors
     /// Where no PostgreSQL starts or answers, or schema `nls` there holds something else.
@@ -136,7 +136,7 @@ impl Demo {
         self.local.is_some()
     }
 
-    /// Stops everything and removes every trace.
+    /// Stops all servers and removes their files.
     pub async fn stop(self) {
         start::stop(self.started.engine).await;
         if let Some(local) = self.local {
@@ -159,7 +159,7 @@ async fn local() -> Result<LocalPostgres, Failure> {
     })
 }
 
-/// Says whose fault it is where the user's own schema `nls` does not fit.
+/// Explains that the user's schema `nls` does not fit the demo.
 fn not_the_demo(failure: Failure, url: Option<&str>) -> Failure {
     match (failure, url) {
         (Failure::Policy(errors), Some(_)) => {
@@ -188,12 +188,13 @@ async fn reader(admin: &Config) -> Result<Config, Failure> {
     connected.close().await;
     granted.map_err(Failure::new)?;
     let mut config = admin.clone();
-    // The embedded engine, whose one session is its superuser's, takes a start-up user as a role.
+    // The embedded engine has one session, of its superuser. It takes the start-up user as the
+    // role.
     config.user(READER);
     Ok(config)
 }
 
-/// Prints what took how long, for those who asked for it by PGVEIL_LOG=debug.
+/// Logs the time of each step at level debug.
 struct Clock(Instant);
 
 impl Clock {

@@ -1,4 +1,4 @@
-//! `--once`: answers as psql would print them, with their noise and cost.
+//! `--once` prints answers as psql would, with their noise and cost.
 
 use crate::cli::{Failure, table};
 use crate::engine::{Engine, MemoryShare, Requester, Service};
@@ -7,7 +7,7 @@ use crate::parse::{Statement, parse};
 use crate::policy::{SessionSettings, WISHES, schemas};
 use crate::refusal::{Refusal, sqlstate};
 
-/// Answers every statement in turn; the first error ends it, as psql's simple query does.
+/// Answers the statements in order and stops at the first error, as psql's simple query does.
 pub async fn answer(engine: &Engine, sql: &str) -> Result<(), Failure> {
     match answered(engine, sql).await {
         Ok(()) => Ok(()),
@@ -81,7 +81,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// SET of a setting `pgveil.*` is the one session statement that matters to an answer here.
+/// Only SET of a `pgveil.*` setting has an effect here among session statements.
 fn wished(
     mut session_settings: SessionSettings,
     session: crate::parse::Session,
