@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, sqlstate};
 
 /// What a session may hold before it counts towards the common budget.
 const OWN_BYTES: usize = 2 << 20;
@@ -18,8 +18,6 @@ const COMMON_BYTES: usize = 1 << 30;
 /// Overhead of a row and of a value: a million rows of a thousand NULLs take memory too.
 const ROW_BYTES: usize = 48;
 const VALUE_BYTES: usize = 64;
-/// The SQLSTATE of an answer for which there is no room.
-pub const NO_ROOM: &str = "53200";
 
 /// A counter with an upper limit.
 #[derive(Debug)]
@@ -175,7 +173,7 @@ impl HeldMemory {
             }
             of_role.give(all);
         }
-        Err(Refusal::new(NO_ROOM, "out of memory")
+        Err(Refusal::new(sqlstate::OUT_OF_MEMORY, "out of memory")
             .detail(
                 "Sessions hold too many rows that no client has read yet, or too many prepared \
                 statements and values. What was paid is kept, and found again unless pgveil.reuse \
@@ -239,7 +237,7 @@ mod tests {
             .collect();
         assert_eq!(
             greedy.hold_rows(&rows(OWN_BYTES)).err().unwrap().sqlstate,
-            NO_ROOM
+            sqlstate::OUT_OF_MEMORY
         );
         // A session within its allowance is not affected.
         let small = modest.hold_rows(&rows(1000)).ok().unwrap();

@@ -13,6 +13,7 @@ pub mod sqlstate {
     pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
     pub const FEATURE_NOT_SUPPORTED: &str = "0A000";
     pub const INVALID_PARAMETER_VALUE: &str = "22023";
+    pub const OUT_OF_MEMORY: &str = "53200";
     pub const CONFIGURATION_LIMIT_EXCEEDED: &str = "53400";
     pub const QUERY_CANCELED: &str = "57014";
     pub const STATEMENT_TOO_COMPLEX: &str = "54001";
@@ -50,16 +51,28 @@ pub enum RefusalKind {
     Syntax,
     /// Valid SQL that pgveil does not answer.
     Unsupported,
+    /// More rows or memory than an answer may take.
+    TooLarge,
+    /// The budget does not cover the statement.
+    Exhausted,
+    Cancelled,
+    /// A failure of pgveil itself.
+    Internal,
     Other,
 }
 
 impl RefusalKind {
+    /// The one place that reads SQLSTATEs.
     fn of(sqlstate: &str) -> Self {
         match sqlstate {
             sqlstate::UNDEFINED_TABLE | sqlstate::UNDEFINED_COLUMN => Self::UnknownName,
             sqlstate::GROUPING_ERROR => Self::Grouping,
             sqlstate::SYNTAX_ERROR => Self::Syntax,
             sqlstate::FEATURE_NOT_SUPPORTED => Self::Unsupported,
+            sqlstate::PROGRAM_LIMIT_EXCEEDED | sqlstate::OUT_OF_MEMORY => Self::TooLarge,
+            sqlstate::CONFIGURATION_LIMIT_EXCEEDED => Self::Exhausted,
+            sqlstate::QUERY_CANCELED => Self::Cancelled,
+            other if other.starts_with("XX") => Self::Internal,
             _ => Self::Other,
         }
     }

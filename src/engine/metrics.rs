@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::refusal::RefusalKind;
+
 /// Upper edges of the histograms, in seconds.
 const EDGES: [f64; 14] = [
     0.001,
@@ -31,9 +33,51 @@ struct Histogram {
     seconds: f64,
 }
 
+/// How a question ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ended {
+    Answered,
+    Refused,
+    /// The budget did not cover it.
+    Exhausted,
+    Cancelled,
+    /// The client left.
+    Abandoned,
+    /// By a failure of pgveil itself.
+    Failed,
+}
+
+impl From<RefusalKind> for Ended {
+    fn from(kind: RefusalKind) -> Self {
+        match kind {
+            RefusalKind::Exhausted => Self::Exhausted,
+            RefusalKind::Cancelled => Self::Cancelled,
+            RefusalKind::Internal => Self::Failed,
+            RefusalKind::UnknownName | RefusalKind::Grouping | RefusalKind::PrivateRows => {
+                Self::Refused
+            }
+            RefusalKind::Syntax | RefusalKind::Unsupported => Self::Refused,
+            RefusalKind::TooLarge | RefusalKind::Other => Self::Refused,
+        }
+    }
+}
+
+impl Ended {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Refused => "refused",
+            Self::Exhausted => "exhausted",
+            Self::Cancelled => "cancelled",
+            Self::Abandoned => "abandoned",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Counts {
-    questions: BTreeMap<(&'static str, String), u64>,
+    questions: BTreeMap<(&'static str, String, Ended), u64>,
     by_kind: BTreeMap<&'static str, Histogram>,
     by_stage: BTreeMap<&'static str, Histogram>,
     sessions: u64,
@@ -50,12 +94,12 @@ pub struct Laps<'a> {
 }
 
 impl Metrics {
-    /// Counts a question that has ended with this SQLSTATE.
-    pub fn question(&self, kind: &'static str, sqlstate: &str, took: Duration) {
+    /// Counts a question that has ended so, with this SQLSTATE.
+    pub fn question(&self, kind: &'static str, (verdict, sqlstate): (Ended, &str), took: Duration) {
         let mut counts = self.lock();
         *counts
             .questions
-            .entry((kind, sqlstate.to_owned()))
+            .entry((kind, sqlstate.to_owned(), verdict))
             .or_default() += 1;
         counts.by_kind.entry(kind).or_default().add(took);
     }
@@ -88,12 +132,13 @@ impl Metrics {
             ),
         );
         line(&mut text, format_args!("# TYPE pgveil_questions counter"));
-        for ((kind, sqlstate), count) in &counts.questions {
+        for ((kind, sqlstate, verdict), count) in &counts.questions {
             line(
                 &mut text,
                 format_args!(
-                    "pgveil_questions_total{{kind=\"{kind}\",verdict=\"{}\",sqlstate=\"{sqlstate}\"}} {count}",
-                    verdict(sqlstate)
+                    "pgveil_questions_total{{kind=\"{kind}\",verdict=\"{}\",\
+                        sqlstate=\"{sqlstate}\"}} {count}",
+                    verdict.name()
                 ),
             );
         }
@@ -139,17 +184,6 @@ impl Histogram {
     }
 }
 
-fn verdict(sqlstate: &str) -> &'static str {
-    match sqlstate {
-        "00000" => "answered",
-        "53400" => "exhausted",
-        "57014" => "cancelled",
-        "08006" => "abandoned",
-        _ if sqlstate.starts_with("XX") => "failed",
-        _ => "refused",
-    }
-}
-
 fn histograms(text: &mut String, name: &str, label: &str, all: &BTreeMap<&'static str, Histogram>) {
     line(
         text,
@@ -192,9 +226,10 @@ mod tests {
     fn histograms_add_up() {
         let meter = Metrics::default();
         for milliseconds in [1, 3, 3, 90_000] {
-            meter.question("answer", "00000", Duration::from_millis(milliseconds));
+            let answered = (Ended::Answered, "00000");
+            meter.question("answer", answered, Duration::from_millis(milliseconds));
         }
-        meter.question("answer", "42501", Duration::ZERO);
+        meter.question("answer", (Ended::Refused, "42501"), Duration::ZERO);
         let text = meter.print();
         for wanted in [
             "pgveil_questions_total{kind=\"answer\",verdict=\"answered\",sqlstate=\"00000\"} 4",

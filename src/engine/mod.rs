@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::memory::{HeldMemory, MemoryBudget, MemoryShare};
 pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester, fit_as_text};
-pub use metrics::Metrics;
+pub use metrics::{Ended, Metrics};
 pub use notice::describe as describe_plan;
 pub use planning::{constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, Size};

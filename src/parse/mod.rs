@@ -296,11 +296,14 @@ impl Fault {
                     syntax.position == Some(begins) && session::is_command(sql, begins)
                 };
                 let is_later = |syntax: &Refusal| {
-                    refusal.sqlstate == sqlstate::SYNTAX_ERROR && syntax.position > refusal.position
+                    refusal.kind == RefusalKind::Syntax && syntax.position > refusal.position
                 };
-                let is_better = |syntax: &Refusal| {
-                    syntax.message != refusal.message && !is_other(syntax) && !is_later(syntax)
+                // The same error at the same place: the refusal has a hint.
+                let is_same = |syntax: &Refusal| {
+                    (syntax.kind, syntax.position) == (refusal.kind, refusal.position)
                 };
+                let is_better =
+                    |syntax: &Refusal| !is_same(syntax) && !is_other(syntax) && !is_later(syntax);
                 grammar::syntax_error(sql, goal, begins)
                     .filter(is_better)
                     .unwrap_or(refusal)

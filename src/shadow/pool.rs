@@ -7,6 +7,7 @@ use tokio_postgres::{Client, Config};
 
 use super::ShadowError;
 use crate::postgres::{Connected, Engine, cancel, connect, identifier};
+use crate::refusal::RefusalKind;
 
 /// How a session becomes one of the locked-down roles.
 #[derive(Debug)]
@@ -238,7 +239,8 @@ impl Lease<'_> {
                 None
             }
             Err(ShadowError::Refusal(refusal))
-                if !super::rows::CUT_SHORT.contains(&refusal.sqlstate.as_str()) =>
+                // A session whose answer was cut short still carries the rest of it.
+                if refusal.kind != RefusalKind::TooLarge =>
             {
                 self.give_back();
                 Some(Err(ShadowError::Refusal(refusal)))

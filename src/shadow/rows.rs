@@ -7,16 +7,13 @@ use tokio_postgres::{Client, SimpleQueryMessage, Statement};
 use super::ShadowError;
 use super::arguments::Raw;
 use super::request::{Description, Format};
-use crate::memory::{HeldMemory, MemoryShare, NO_ROOM, weight};
+use crate::memory::{HeldMemory, MemoryShare, weight};
 use crate::refusal::{Refusal, sqlstate};
 
 /// The most rows of one answer.
 pub const ROWS_MAX: usize = 1_000_000;
 /// The most bytes of one answer, with the overhead of its values.
 pub const BYTES_MAX: usize = 256 << 20;
-/// The SQLSTATEs of an answer that was cut short. Its session still carries the rest and is not
-/// used again.
-pub const CUT_SHORT: [&str; 2] = [sqlstate::PROGRAM_LIMIT_EXCEEDED, NO_ROOM];
 /// How much memory is reserved at a time while rows come.
 const STEP_BYTES: usize = 64 << 10;
 

@@ -20,8 +20,8 @@ use super::connection::Connection;
 use super::outcome::Outcome;
 use super::portal::{Reply, text_column};
 use crate::engine::{
-    Answer, Argument, COPIES, ColumnDescription, Description, Format, PlanningPermit, Requester,
-    Service, Size,
+    Answer, Argument, COPIES, ColumnDescription, Description, Ended, Format, PlanningPermit,
+    Requester, Service, Size,
 };
 use crate::error::Error;
 use crate::parse;
@@ -108,11 +108,9 @@ impl<S: Service> Connection<S> {
         );
         let (parameters, arguments) = (parameters.to_vec(), arguments.to_vec());
         let explained = self.ask("explain", query, |service, token| async move {
+            let explaining = service.explain(&requester, &question, &parameters, &arguments, json);
             tokio::select! {
-                explained = service
-                    .explain(&requester, &question, &parameters, &arguments, json) => {
-                    explained
-                }
+                explained = explaining => explained,
                 () = token.cancelled() => Err(Error::Cancelled),
             }
         });
@@ -185,14 +183,16 @@ impl<S: Service> Connection<S> {
             Size::Large => Some(self.share.hold(COPIES * parse::weight(&query.to_sql()))?),
         };
         let result = self.wait(question).await;
-        let sqlstate = match &result {
-            Ok(_) => "00000",
-            Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => &refusal.sqlstate,
-            Err(Outcome::Closed) => "08006",
+        let (verdict, sqlstate) = match &result {
+            Ok(_) => (Ended::Answered, "00000"),
+            Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
+                (refusal.kind.into(), refusal.sqlstate.as_str())
+            }
+            Err(Outcome::Closed) => (Ended::Abandoned, "08006"),
         };
         self.service
             .meter()
-            .question(kind, sqlstate, started.elapsed());
+            .question(kind, (verdict, sqlstate), started.elapsed());
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
         tracing::info!(
             role = self.role,
