@@ -108,9 +108,9 @@ pub enum KeyChoice {
 pub enum Notices {
     Off,
     /// What it cost and what is left.
-    #[default]
     Cost,
     /// Also how far off each aggregate may be.
+    #[default]
     Full,
 }
 
@@ -159,7 +159,7 @@ pub const WISHES: [SessionSetting; 7] = [
     },
     SessionSetting {
         name: "pgveil.notices",
-        default: "cost",
+        default: "full",
         description: "Sets which notices an answer carries: off, cost or full.",
     },
 ];
@@ -459,7 +459,7 @@ mod tests {
             ("pgveil.keys", "Threshold", "threshold"),
             ("pgveil.max_groups_per_unit", "3", "3"),
             ("pgveil.max_rows_per_unit", "7", "7"),
-            ("pgveil.notices", "full", "full"),
+            ("pgveil.notices", "Cost", "cost"),
         ] {
             session_settings.set(name, text).unwrap();
             assert_eq!(session_settings.show(name), shown, "{name} = {text}");
@@ -483,7 +483,7 @@ mod tests {
         );
         assert_eq!(
             (keys, groups_per_unit, rows_per_unit, notices),
-            (KeyChoice::Threshold, Some(3), Some(7), Notices::Full)
+            (KeyChoice::Threshold, Some(3), Some(7), Notices::Cost)
         );
     }
 

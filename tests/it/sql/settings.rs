@@ -395,13 +395,10 @@ async fn a_moving_window_is_one_question_for_the_time_grain() {
         notices.last().unwrap(),
         "now() is rounded down to a multiple of 24h in conditions on private rows"
     );
-    assert_eq!(
-        grained
-            .ask("SELECT count(*) FROM nls.women")
-            .await
-            .unwrap()
-            .notices
-            .len(),
-        1
+    let other = grained.ask("SELECT count(*) FROM nls.women").await.unwrap();
+    assert!(
+        other.notices.iter().all(|notice| !notice.contains("now()")),
+        "{:?}",
+        other.notices
     );
 }

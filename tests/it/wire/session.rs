@@ -326,7 +326,7 @@ async fn the_settings_of_pgveil_behave_as_settings_do() {
     for name in shown {
         values.push(socket.value(&format!("SHOW pgveil.{name}")).await);
     }
-    assert_eq!(values, ["3", "12.5%", "domain", "off", "", "cost"]);
+    assert_eq!(values, ["3", "12.5%", "domain", "off", "", "full"]);
     socket.ask("BEGIN; SET LOCAL pgveil.keys = threshold").await;
     assert_eq!(socket.value("SHOW pgveil.keys").await, "threshold");
     socket.ask("COMMIT").await;
@@ -408,7 +408,7 @@ async fn notices_can_be_turned_off() {
     assert_eq!(replies[0].field(b'M'), "spent epsilon 0.1");
     for (sql, expected) in [
         ("SET pgveil.notices = off", "TDCZ"),
-        ("SET pgveil.notices = full", "NTDCZ"),
+        ("SET pgveil.notices = cost", "NTDCZ"),
         ("SET client_min_messages = warning", "TDCZ"),
         ("RESET ALL", "NTDCZ"),
     ] {
