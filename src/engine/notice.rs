@@ -11,7 +11,7 @@ use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
 use crate::release::{NoiseRecord, ReleasedTable};
-use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, choice_noise, measure_deviation};
+use crate::rewrite::{Degree, Output, Plan, ReleasePlan, choice_noise, measure_deviation};
 
 /// The notices of an answer, at the level of the session: one line of cost, then the error of each
 /// aggregate.
@@ -56,19 +56,15 @@ pub(super) fn of_answer(
                 .iter()
                 .enumerate()
                 .flat_map(|(at, release)| noise_released(release, released.table(ReleaseId(at))));
-            let cautions = plan.releases().iter().flat_map(cautions);
-            cost.chain(noise).chain(cautions).collect()
+            let mut lines: Vec<String> = cost.chain(noise).collect();
+            for caution in plan.releases().iter().flat_map(|r| &r.facts().cautions) {
+                if !lines.contains(caution) {
+                    lines.push(caution.clone());
+                }
+            }
+            lines
         }
     }
-}
-
-/// Where a release's answers are likely to come out too low.
-fn cautions(release: &ReleasePlan) -> impl Iterator<Item = String> {
-    release
-        .description()
-        .iter()
-        .filter_map(|line| line.trim_start().strip_prefix(CAUTION))
-        .map(str::to_owned)
 }
 
 /// For queries of private rows that read the clock, where the policy rounds it.

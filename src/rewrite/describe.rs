@@ -1,6 +1,7 @@
 //! A release in words, a line each: the labelled tree, keys, sensitivity and noise. EXPLAIN,
 //! `pgveil explain` and the golden files show it.
 
+mod cautions;
 mod choice;
 mod facts;
 
@@ -33,7 +34,11 @@ pub fn describe(
     lines.extend(keys(release, unit));
     words.tree(&release.input, 1, &mut lines);
     lines.push(rows(release, plan, unit));
-    lines.extend(cautions(release, plan, unit));
+    lines.extend(
+        cautions::cautions(release, &words, plan)
+            .iter()
+            .map(|caution| format!("  Caution: {caution}")),
+    );
     if plan.statements().is_empty() {
         lines.push("  Free: the keys are listed in the policy".to_owned());
     }
@@ -115,33 +120,6 @@ fn rows(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> String {
         _ => String::new(),
     };
     format!("  Rows: at most {rows_per_unit} per {unit}{in_group}; clipped")
-}
-
-/// Marks where answers are likely to come out too low, by public facts. Notices show it too.
-pub const CAUTION: &str = "Caution: ";
-
-fn cautions(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    let is_keyed = release.unit_groups.iter().all(|of_unit| of_unit.is_keyed);
-    if !release.one_row_per_unit && !is_keyed && release.lineage.rows_per_unit == 1 {
-        lines.push(format!(
-            "  {CAUTION}a {unit} with more than one row counts as one, and no key \
-            says that there is none"
-        ));
-    }
-    if release.is_thresholded() {
-        let kept = plan
-            .price()
-            .and_then(|price| price.groups_per_unit)
-            .map_or(String::new(), |groups| {
-                format!(", and a {unit} counts in at most {groups}")
-            });
-        lines.push(format!(
-            "  {CAUTION}groups of few are not shown{kept}: sums over the shown \
-            groups come out too low"
-        ));
-    }
-    lines
 }
 
 struct Words<'a> {

@@ -51,6 +51,8 @@ pub struct Price {
     pub threshold: Option<(usize, i128)>,
     /// The most groups of a unit, where the statement must cap them.
     pub groups_per_unit: Option<u32>,
+    /// The most groups of a unit that the clip is chosen for.
+    pub groups: u64,
     /// The catalog proves that no unit's vector exceeds the clip, and none is emitted.
     pub within_clip: bool,
     pub loss: Loss,
@@ -189,6 +191,7 @@ pub fn price(
     }
     let mut price = noise((l2, l1), weights, portion)?;
     price.within_clip = within_clip;
+    price.groups = groups;
     if keyed {
         release_keys(
             &mut price,
@@ -288,6 +291,7 @@ fn noise(
         calibrated,
         threshold: None,
         groups_per_unit: None,
+        groups: 1,
         within_clip: false,
         loss,
         l2,

@@ -1,5 +1,6 @@
 //! What a release's description says, as values: EXPLAIN (FORMAT JSON) shows them.
 
+use super::cautions::cautions;
 use super::{Words, deviation_of, sensitivity};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::policy::Policy;
@@ -17,6 +18,8 @@ pub struct Facts {
     /// a vector.
     pub sensitivity: Option<f64>,
     pub sums: Vec<Summed>,
+    /// Where answers may be off by more than their noise, a sentence each.
+    pub cautions: Vec<String>,
 }
 
 /// One noisy integer of the vector.
@@ -48,10 +51,12 @@ pub fn facts(
     } else {
         release.lineage.rows_per_unit
     };
+    let cautions = cautions(release, &words, plan);
     let Some(price) = plan.price() else {
         return Facts {
             unit,
             rows_per_unit,
+            cautions,
             ..Facts::default()
         };
     };
@@ -71,6 +76,7 @@ pub fn facts(
         rows_per_unit,
         sensitivity: sensitivity(plan, price).parse().ok(),
         sums,
+        cautions,
     }
 }
 

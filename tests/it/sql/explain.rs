@@ -198,8 +198,9 @@ async fn notices_say_as_much_as_is_wished() {
         cost.len() == 1 && cost[0].starts_with("privacy cost: "),
         "{cost:?}"
     );
+    assert_eq!(SessionSettings::default().notices, Notices::Full);
     let full = heard(Notices::Full).await;
-    assert_eq!(full.len(), 3, "{full:?}");
+    assert_eq!(full.len(), 4, "{full:?}");
     assert!(
         full[1].starts_with("noise of aggregate 1: standard deviation")
             && full[1].contains("95 % within ±"),
@@ -209,4 +210,76 @@ async fn notices_say_as_much_as_is_wished() {
         full[2].starts_with("noise of aggregate 2: 95 % within ±") && full[2].ends_with("by group"),
         "{full:?}"
     );
+}
+
+/// A clip or a bound that may cut is named, with the number from which it cuts; where the catalog
+/// proves that nothing is cut, nothing is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn intervals_of_noise_alone_say_so() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    for (sql, wanted) in [
+        ("SELECT count(*) FROM nls.women", None),
+        ("SELECT race, count(*) FROM nls.women GROUP BY race", None),
+        (
+            "SELECT count(*) FROM nls.interviews",
+            Some("rows of a woman past 15"),
+        ),
+        (
+            "SELECT race, avg(hourly_wage) FROM nls.women JOIN nls.interviews USING (woman_id) \
+                GROUP BY race",
+            Some("rows of a woman past 15, interviews.hourly_wage outside [0, 30]"),
+        ),
+        (
+            "SELECT sum(hourly_wage) FROM nls.interviews WHERE hourly_wage > 5",
+            Some("rows of a woman past 15, interviews.hourly_wage above 30"),
+        ),
+        (
+            "SELECT avg(years_of_school) FROM nls.women WHERE years_of_school BETWEEN 3 AND 7",
+            None,
+        ),
+        (
+            "SELECT avg(years_of_school * 2) FROM nls.women",
+            Some("women.years_of_school outside [0, 18]"),
+        ),
+        (
+            "SELECT avg(n) FROM (SELECT woman_id, count(*) AS n FROM nls.interviews GROUP BY \
+                woman_id) AS t",
+            Some("count outside [1, 15]"),
+        ),
+        (
+            "SELECT max(hourly_wage) FROM nls.interviews",
+            Some("rows of a woman past 15, interviews.hourly_wage outside [0, 30]"),
+        ),
+    ] {
+        let start = "intervals cover noise alone, not what is cut: ";
+        let wanted: Vec<String> = wanted.iter().map(|cut| format!("{start}{cut}")).collect();
+        let heard: Vec<String> = veil
+            .ask(sql)
+            .await
+            .unwrap()
+            .notices
+            .into_iter()
+            .filter(|notice| notice.starts_with(start))
+            .collect();
+        assert_eq!(heard, wanted, "{sql}");
+        let explained = veil
+            .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
+            .await;
+        let explained: Vec<&str> = explained
+            .iter()
+            .filter_map(|line| line.strip_prefix("  Caution: "))
+            .collect();
+        assert_eq!(explained, wanted, "{sql}");
+        let json = veil
+            .explained(
+                SessionSettings::default(),
+                &format!("EXPLAIN (FORMAT JSON) {sql}"),
+            )
+            .await;
+        let json: serde_json::Value = serde_json::from_str(&json.join("\n")).unwrap();
+        assert_eq!(
+            json[0]["releases"][0]["cautions"],
+            serde_json::json!(wanted)
+        );
+    }
 }

@@ -1,0 +1,329 @@
+//! Where an answer may be off by more than its noise, by public facts, in words.
+
+use std::collections::BTreeSet;
+
+use super::Words;
+use crate::analyze::AnalyzedRelease;
+use crate::ir::{ColumnId, Expr, Operation, Paired, Relation, WindowFunction};
+use crate::policy::{Column, Protection, Scalar};
+use crate::rewrite::emit::sql::scalar_text;
+use crate::rewrite::vector::coordinates::Coordinate;
+use crate::rewrite::{ChoicePlan, ReleasePlan, Subject};
+
+/// The most parts that one line lists.
+const LISTED_MAX: usize = 6;
+
+/// One sentence each.
+pub(super) fn cautions(
+    release: &AnalyzedRelease,
+    words: &Words<'_>,
+    plan: &ReleasePlan,
+) -> Vec<String> {
+    let unit = &words.policy.privacy.unit;
+    let mut lines = Vec::new();
+    let mut cut = rows_cut(release, plan, unit);
+    Values { release, words }.add(plan, &mut cut);
+    if !cut.is_empty() {
+        let rest = cut.len().saturating_sub(LISTED_MAX);
+        cut.truncate(LISTED_MAX);
+        if rest > 0 {
+            cut.push(format!("and {rest} more"));
+        }
+        lines.push(format!(
+            "intervals cover noise alone, not what is cut: {}",
+            cut.join(", ")
+        ));
+    }
+    if release.is_thresholded() {
+        let kept = plan
+            .price()
+            .and_then(|price| price.groups_per_unit)
+            .map_or(String::new(), |groups| {
+                format!(", and a {unit} counts in at most {groups}")
+            });
+        lines.push(format!(
+            "groups of few are not shown{kept}: sums over the shown groups come out too low"
+        ));
+    }
+    lines
+}
+
+/// The numbers of a unit's rows from which a clip or an emitted bound may cut some.
+fn rows_cut(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String> {
+    let rows_per_unit = release.lineage.rows_per_unit;
+    let is_enforced = release
+        .lineage
+        .rows_enforced
+        .is_some_and(|rows| rows <= rows_per_unit);
+    let mut limits = BTreeSet::new();
+    bounds_on_rows(&release.input, &mut limits);
+    let mut cut = Vec::new();
+    let is_clipped = plan.price().is_some_and(|price| !price.within_clip);
+    match plan.price().filter(|_| is_clipped && !is_enforced) {
+        Some(price) if release.one_row_per_group => {
+            cut.push(past("groups", price.groups, unit));
+        }
+        Some(_) => {
+            limits.insert(rows_per_unit);
+        }
+        None => {}
+    }
+    let is_cut = |choice: &ChoicePlan| match &choice.question.subject {
+        Subject::Value { .. } => true,
+        // A lower number is that of all values that there are.
+        Subject::Distinct {
+            values: _,
+            per_unit_max,
+            degree: _,
+        } => *per_unit_max >= rows_per_unit,
+    };
+    if !release.one_row_per_unit && !is_enforced && plan.choices().iter().any(is_cut) {
+        limits.insert(rows_per_unit);
+    }
+    cut.extend(limits.into_iter().map(|rows| past("rows", rows, unit)));
+    cut
+}
+
+fn past(what: &str, most: u64, unit: &str) -> String {
+    match most {
+        1 => format!("{what} of a {unit} past the first"),
+        most => format!("{what} of a {unit} past {most}"),
+    }
+}
+
+fn bounds_on_rows(relation: &Relation, limits: &mut BTreeSet<u64>) {
+    if let Relation::Bounded {
+        input: _,
+        unit: _,
+        rows,
+    } = relation
+    {
+        limits.insert(*rows);
+    }
+    for input in relation.inputs() {
+        bounds_on_rows(input, limits);
+    }
+    for expr in relation.expressions() {
+        for relation in expr.own_relations() {
+            bounds_on_rows(relation, limits);
+        }
+    }
+}
+
+/// The values that are clamped.
+struct Values<'a> {
+    release: &'a AnalyzedRelease,
+    words: &'a Words<'a>,
+}
+
+impl Values<'_> {
+    fn add(&self, plan: &ReleasePlan, cut: &mut Vec<String>) {
+        let coordinates = plan.coordinates().iter().flat_map(summed);
+        let choices = plan.choices().iter().filter_map(chosen);
+        for (value, ends) in coordinates.chain(choices) {
+            self.add_value(value, Some(ends), cut);
+        }
+    }
+
+    /// Adds what is cut of a value that is clamped to these ends; `None` within an expression.
+    fn add_value(&self, value: &Expr, ends: Option<(f64, f64)>, cut: &mut Vec<String>) {
+        match value.as_column() {
+            Some(id) => self.add_column(id, ends, cut),
+            None => {
+                for id in value.free_columns() {
+                    self.add_column(id, None, cut);
+                }
+            }
+        }
+    }
+
+    fn add_column(&self, id: ColumnId, ends: Option<(f64, f64)>, cut: &mut Vec<String>) {
+        if let Some((_, definition)) = self.release.computed.iter().find(|(made, _)| *made == id) {
+            return self.add_value(definition, ends, cut);
+        }
+        let part = match self.words.analyzed.columns()[id.0 as usize].origin {
+            Some((table, position)) => {
+                let table = &self.words.policy.tables[table.0];
+                let is_private = matches!(table.protection, Protection::Private(_));
+                Some(&table.columns[position])
+                    .filter(|_| is_private)
+                    .and_then(|column| outside(column, ends))
+            }
+            None => self.add_made(&self.release.input, id, ends, cut),
+        };
+        let part = part.map(|part| format!("{} {part}", self.words.column(id)));
+        cut.extend(part.filter(|part| !cut.contains(part)));
+    }
+
+    /// Adds what is cut of the values that a column within a unit is made of; returns what is cut
+    /// of its own.
+    fn add_made(
+        &self,
+        relation: &Relation,
+        id: ColumnId,
+        ends: Option<(f64, f64)>,
+        cut: &mut Vec<String>,
+    ) -> Option<String> {
+        let own = ends.map(|(lo, hi)| format!("outside [{lo}, {hi}]"));
+        match relation {
+            Relation::Group {
+                input: _,
+                keys: _,
+                aggregates,
+            } => {
+                if let Some((_, aggregate)) = aggregates.iter().find(|(made, _)| *made == id) {
+                    return self.add_operation(&aggregate.operation, own, cut);
+                }
+            }
+            Relation::Window { input: _, columns } => {
+                if let Some((_, window)) = columns.iter().find(|(made, _)| *made == id) {
+                    return match &window.ranked {
+                        WindowFunction::Neighbour { value, offset: _ }
+                        | WindowFunction::Placed { value, place: _ } => {
+                            self.add_value(value, None, cut);
+                            None
+                        }
+                        WindowFunction::Aggregate(aggregate) => {
+                            self.add_operation(&aggregate.operation, own, cut)
+                        }
+                        WindowFunction::RowNumber
+                        | WindowFunction::Rank
+                        | WindowFunction::DenseRank => own,
+                        WindowFunction::PercentRank
+                        | WindowFunction::Share
+                        | WindowFunction::Tile(_) => None,
+                    };
+                }
+            }
+            Relation::Union { columns, arms } => {
+                if let Some(at) = columns.iter().position(|made| *made == id) {
+                    for (_, made) in arms {
+                        self.add_column(made[at], None, cut);
+                    }
+                    return None;
+                }
+            }
+            Relation::Scan(_)
+            | Relation::Constants(_)
+            | Relation::Filter { .. }
+            | Relation::Project { .. }
+            | Relation::Join { .. }
+            | Relation::Bounded { .. } => {}
+        }
+        let inputs = relation.inputs().into_iter();
+        inputs
+            .filter_map(|input| self.add_made(input, id, ends, cut))
+            .next()
+    }
+
+    /// Sums and counts are clamped to what the most rows of a unit can add up to; other aggregates
+    /// lie where their values do.
+    fn add_operation(
+        &self,
+        operation: &Operation,
+        own: Option<String>,
+        cut: &mut Vec<String>,
+    ) -> Option<String> {
+        let is_sum = match operation {
+            Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => return own,
+            Operation::Sum(_) | Operation::Unlike { .. } => true,
+            Operation::Paired { y: _, x: _, kind } => match kind {
+                Paired::SquaresX | Paired::SquaresY | Paired::Products => true,
+                Paired::Slope | Paired::Intercept => true,
+                Paired::Count | Paired::AverageX | Paired::AverageY => false,
+                Paired::CovariancePopulation | Paired::CovarianceSample => false,
+                Paired::Correlation | Paired::Determination => false,
+            },
+            Operation::Average(_) | Operation::Variance { .. } | Operation::Extreme { .. } => false,
+            Operation::Quantile { .. } | Operation::Mode { .. } | Operation::Truth { .. } => false,
+        };
+        for value in operation.arguments() {
+            self.add_value(value, None, cut);
+        }
+        // Over one row a sum lies where its value does.
+        own.filter(|own| is_sum && !cut.iter().any(|part| part.ends_with(own.as_str())))
+    }
+}
+
+/// Values that a coordinate sums, and the ends that they are clamped to.
+fn summed(coordinate: &Coordinate) -> Vec<(&Expr, (f64, f64))> {
+    match coordinate {
+        Coordinate::Values {
+            filter: _,
+            value,
+            fixed_point,
+            centred: _,
+        }
+        | Coordinate::Share {
+            filter: _,
+            value,
+            fixed_point,
+            end: _,
+        }
+        | Coordinate::Lacks {
+            filter: _,
+            value,
+            fixed_point,
+        } => vec![(value, (fixed_point.bounds.lo, fixed_point.bounds.hi))],
+        Coordinate::Products { filter: _, y, x } => [y, x]
+            .map(|(value, fixed_point)| (value, (fixed_point.bounds.lo, fixed_point.bounds.hi)))
+            .into(),
+        Coordinate::Rows { .. }
+        | Coordinate::Flags { .. }
+        | Coordinate::Nulls { .. }
+        | Coordinate::Units { .. }
+        | Coordinate::Presence => Vec::new(),
+    }
+}
+
+/// The value that a choice is made of, and its ends.
+fn chosen(choice: &ChoicePlan) -> Option<(&Expr, (f64, f64))> {
+    match &choice.question.subject {
+        Subject::Value { value, candidates } => Some((value, candidates.ends()?)),
+        Subject::Distinct {
+            values: crate::ir::Distinct::Value(value),
+            per_unit_max: _,
+            degree,
+        } => degree
+            .fixed_point()
+            .map(|fixed_point| (value, (fixed_point.bounds.lo, fixed_point.bounds.hi))),
+        Subject::Distinct { .. } => None,
+    }
+}
+
+/// Where values of the column are cut; narrower ends are those of a condition, which cuts nothing.
+/// `None` where nothing is declared, or no other value occurs.
+fn outside(column: &Column, ends: Option<(f64, f64)>) -> Option<String> {
+    let (lower, upper) = match (&column.bounds, &column.domain) {
+        (Some(bounds), _) => (bounds.lower.clone(), bounds.upper.clone()),
+        (None, Some(values)) if !column.is_complete => {
+            let mut numbers: Vec<(f64, &Scalar)> = values
+                .iter()
+                .map(|value| Some((number(value)?, value)))
+                .collect::<Option<_>>()?;
+            numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
+            (numbers.first()?.1.clone(), numbers.last()?.1.clone())
+        }
+        (None, _) => return None,
+    };
+    let (is_below, is_above) = match (ends, number(&lower), number(&upper)) {
+        (Some((lo, hi)), Some(lower), Some(upper)) => (lo <= lower, hi >= upper),
+        _ => (true, true),
+    };
+    let (lower, upper) = (scalar_text(&lower), scalar_text(&upper));
+    match (is_below, is_above) {
+        (true, true) => Some(format!("outside [{lower}, {upper}]")),
+        (true, false) => Some(format!("below {lower}")),
+        (false, true) => Some(format!("above {upper}")),
+        (false, false) => None,
+    }
+}
+
+fn number(value: &Scalar) -> Option<f64> {
+    match value {
+        Scalar::Int(value) => Some(*value as f64),
+        Scalar::Decimal(text) => text.parse().ok(),
+        Scalar::Bool(_) | Scalar::Date(_) | Scalar::Timestamp(_) => None,
+        Scalar::Text(_) | Scalar::Interval { .. } => None,
+    }
+}
