@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::run::Answered;
-use crate::finish::{quantile_95, spread};
+use crate::finish::{has_few, quantile_95, spread};
 use crate::ir::{Formula, ReleaseId};
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
@@ -195,13 +195,44 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
                 }
             };
             let line = format!("{prefix} 95 % {within}");
-            match lines.iter_mut().find(|l| l.starts_with(&prefix)) {
-                Some(known) => *known = line,
-                None => lines.push(line),
-            }
+            set(&mut lines, &prefix, line);
+        }
+        if let Some(table) = table
+            && let Some(unsaid) = too_small(release, output, table)
+        {
+            let line = lines
+                .iter()
+                .find(|line| line.starts_with(&prefix) && least.is_finite())
+                .map_or(format!("{prefix} {unsaid}"), |line| {
+                    format!("{line}; {unsaid}")
+                });
+            set(&mut lines, &prefix, line);
         }
     }
     lines
+}
+
+fn set(lines: &mut Vec<String>, prefix: &str, line: String) {
+    match lines.iter_mut().find(|line| line.starts_with(prefix)) {
+        Some(known) => *known = line,
+        None => lines.push(line),
+    }
+}
+
+/// How many groups have too few rows for the aggregate, which is NULL there.
+fn too_small(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> Option<String> {
+    let groups = table.measures.len();
+    let small = (0..groups)
+        .filter(|group| output.needs_rows() && has_few(release, output, table, *group))
+        .count();
+    match small {
+        0 => None,
+        _ if release.keys().is_empty() => Some("NULL, as the rows are too few to say".to_owned()),
+        1 => Some("NULL in 1 group, which is too small to say".to_owned()),
+        small => Some(format!(
+            "NULL in {small} groups, which are too small to say"
+        )),
+    }
 }
 
 /// A line for each aggregate: the standard deviation of its noise, and what that means. From the

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
-pub use uncertainty::{Spread, quantile_95, spread};
+pub use uncertainty::{Spread, has_few, quantile_95, spread};
 
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
@@ -253,15 +253,11 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
     let keys = names[..groups]
         .iter()
         .map(|name| sql::aliased(collated(sql::column("r", name), name), name));
-    let outputs = release
-        .outputs()
-        .iter()
-        .enumerate()
-        .map(|(at, (output, data_type))| {
-            let name = aggregate_column(at);
-            let value = output::value(release, table.drawn.as_ref(), output, data_type);
-            sql::aliased(collated(value, &name), &name)
-        });
+    let outputs = release.outputs().iter().enumerate().map(|(at, output)| {
+        let name = aggregate_column(at);
+        let value = output::value(release, table.drawn.as_ref(), at, output);
+        sql::aliased(collated(value, &name), &name)
+    });
     let uncertainties = release
         .uncertainties()
         .iter()
@@ -309,6 +305,14 @@ impl Columns {
             "r".to_owned(),
             array(table.keys.iter().map(|_| None), &Type::Bool),
         );
+        for (at, (output, _)) in release.outputs().iter().enumerate() {
+            if output.needs_rows() {
+                let enough = (0..table.measures.len()).map(|group| {
+                    Some(["t", "f"][usize::from(has_few(release, output, table, group))])
+                });
+                columns.add(output::enough_column(at), array(enough, &Type::Bool));
+            }
+        }
         for (at, uncertainty) in release.uncertainties().iter().enumerate() {
             let known = |group: usize| {
                 spread(release, &uncertainty.formula, table, group)

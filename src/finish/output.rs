@@ -14,13 +14,13 @@ use crate::rewrite::{Centred, Degree, Output, ReleasePlan, measure_deviation};
 /// Standard deviations of its noise that a count may show though nothing is there.
 const DOUBT: f64 = 2.0;
 
-/// The aggregate over one row of measures, `r`. `drawn`: their noise, which is another than the
-/// plan's where the answer was stored.
+/// Aggregate number `at` over one row of measures, `r`. `drawn`: their noise, which is another than
+/// the plan's where the answer was stored.
 pub fn value(
     release: &ReleasePlan,
     drawn: Option<&NoiseRecord>,
-    output: &Output,
-    data_type: &Type,
+    at: usize,
+    (output, data_type): &(Output, Type),
 ) -> ast::Expr {
     let exact = match output {
         Output::Measure(at) => measure(*at),
@@ -87,7 +87,17 @@ pub fn value(
         Some((lo, hi)) if is_sum => within(exact, lo, hi),
         Some(_) | None => exact,
     };
+    let exact = if output.needs_rows() {
+        when(sql::column("r", &enough_column(at)), exact)
+    } else {
+        exact
+    };
     sql::cast(exact, data_type)
+}
+
+/// Names the column that says whether aggregate number `at` has rows enough.
+pub fn enough_column(at: usize) -> String {
+    format!("e{at}")
 }
 
 /// The least and the greatest value of a type that sums have, if there are such.
@@ -118,13 +128,12 @@ fn ends(data_type: &Type) -> Option<(ast::Expr, ast::Expr)> {
     }
 }
 
-/// The mean, within its range; the middle where nothing seems to be there.
+/// The mean, within its range; NULL where nothing seems to be there.
 fn average(sum: ast::Expr, count: ast::Expr, range: Interval) -> ast::Expr {
     let ratio = sql::binary(sum, B::Divide, count.clone());
-    let some = sql::binary(count, B::Gt, sql::number("0"));
-    sql::case(
-        vec![(some, within(ratio, number(range.lo), number(range.hi)))],
-        Some(number(middle(range))),
+    when(
+        above(count, "0"),
+        within(ratio, number(range.lo), number(range.hi)),
     )
 }
 

@@ -7,7 +7,7 @@ use super::estimate::Estimate;
 use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
-use crate::ir::{Formula, Quantifier, Statistic, VarianceKind as Kind};
+use crate::ir::{Formula, Moment, Quantifier, Statistic, VarianceKind as Kind};
 use crate::mechanism::{Mechanism, Noise, normal};
 use crate::release::{NoiseRecord, ReleasedTable};
 use crate::rewrite::{Centred, ChoiceKind, Measure, Output, ReleasePlan, measure_noise};
@@ -32,9 +32,12 @@ impl Spread {
     }
 }
 
-/// A quotient by fewer rows than this many standard errors of their number has no error, only
-/// bounds.
+/// A quotient by fewer rows than this many standard errors of their number says nothing: it is NULL,
+/// and so is its error.
 const ROWS_MIN: f64 = 3.0;
+
+/// The least rows of a sample that has a spread. The error of fewer is not known, only bounds.
+const ROWS_OF_SAMPLE: f64 = 2.0;
 
 /// Half the width of a 95 % interval, in standard errors. A Laplace tail is e^(-x / b) with b =
 /// error / sqrt 2. Sums of Laplace noises are closer to normal.
@@ -61,13 +64,7 @@ pub fn spread(
     table: &ReleasedTable,
     group: usize,
 ) -> Option<Spread> {
-    let row = Row {
-        release,
-        measures: table.measures.get(group)?,
-        drawn: table.drawn.as_ref(),
-        group,
-        z: widest(release, table.drawn.as_ref()),
-    };
+    let row = Row::new(release, table.measures.get(group)?, table, group);
     if let Formula::Aggregate(at) = formula
         && let Some((
             Output::Choice {
@@ -93,6 +90,22 @@ pub fn spread(
         high: estimate.high,
     };
     (!estimate.error().is_nan() && !known.low.is_nan() && !known.high.is_nan()).then_some(known)
+}
+
+/// Whether a group's noisy number of rows is so small that an average, a spread or a correlation of
+/// them says nothing. Such a value is NULL. Of no noise, only groups without a row are.
+pub fn has_few(
+    release: &ReleasePlan,
+    output: &Output,
+    table: &ReleasedTable,
+    group: usize,
+) -> bool {
+    let row = table
+        .measures
+        .get(group)
+        .map(|measures| Row::new(release, measures, table, group));
+    row.and_then(|row| row.rows(output))
+        .is_some_and(|rows| rows.value <= ROWS_MIN * rows.error())
 }
 
 /// Standard errors to each side, for the noise with the heaviest tail in the release.
@@ -136,7 +149,45 @@ struct Row<'r> {
     z: f64,
 }
 
-impl Row<'_> {
+impl<'r> Row<'r> {
+    fn new(
+        release: &'r ReleasePlan,
+        measures: &'r [String],
+        table: &'r ReleasedTable,
+        group: usize,
+    ) -> Self {
+        let drawn = table.drawn.as_ref();
+        Row {
+            release,
+            measures,
+            drawn,
+            group,
+            z: widest(release, drawn),
+        }
+    }
+
+    /// The noisy number of rows, or of distinct values, that a quotient is over.
+    fn rows(&self, output: &Output) -> Option<Estimate> {
+        match output {
+            Output::Average { count, .. }
+            | Output::Dispersion { count, .. }
+            | Output::Joint { count, .. } => self.measure(*count),
+            Output::Distinct {
+                choice,
+                range: _,
+                moment: Moment::Mean | Moment::Spread(_),
+            } => self.distinct_rows(*choice),
+            Output::Distinct {
+                choice: _,
+                range: _,
+                moment: Moment::Sum,
+            }
+            | Output::Measure(_)
+            | Output::Truth { .. }
+            | Output::Choice { .. } => None,
+        }
+    }
+
     fn formula(&self, formula: &Formula) -> Option<Known> {
         let both =
             |a: &Formula, b: &Formula, join: &dyn Fn(&Estimate, &Estimate) -> Option<Estimate>| {
@@ -203,6 +254,10 @@ impl Row<'_> {
     }
 
     fn output(&self, output: &Output) -> Option<Estimate> {
+        let rows = self.rows(output);
+        if rows.is_some_and(|rows| rows.value <= ROWS_MIN * rows.error()) {
+            return None;
+        }
         match output {
             Output::Measure(at) => {
                 let found = self.measure(*at)?;
@@ -221,20 +276,14 @@ impl Row<'_> {
                 range,
                 kind,
             } => {
+                let value = Centred {
+                    sum: *sum,
+                    squares: *squares,
+                    range: *range,
+                };
                 let rows = self.measure(*count)?;
-                Some(self.dispersion(
-                    &rows,
-                    self.variance(
-                        &rows,
-                        Centred {
-                            sum: *sum,
-                            squares: *squares,
-                            range: *range,
-                        },
-                    )?,
-                    *range,
-                    *kind,
-                ))
+                let variance = self.variance(&rows, value)?;
+                Some(dispersion(&rows, variance, *range, *kind, self.z))
             }
             Output::Joint {
                 count,
@@ -244,7 +293,7 @@ impl Row<'_> {
                 kind,
             } => {
                 let rows = self.measure(*count)?;
-                if self.are_few(&rows) {
+                if rows.value < ROWS_OF_SAMPLE {
                     Some(joint_bounds(*y, *x, *kind))
                 } else {
                     self.joint(&rows, *y, *x, *products, *kind)
@@ -279,10 +328,6 @@ impl Row<'_> {
         Some(Estimate::new(value, noise, self.z))
     }
 
-    fn are_few(&self, rows: &Estimate) -> bool {
-        rows.value <= ROWS_MIN * rows.error() || rows.value < 2.0
-    }
-
     /// An average is the centre plus a quotient: the sum's distance from the centre over the rows.
     fn average(&self, sum: usize, count: usize, range: Interval) -> Option<Estimate> {
         let Measure::Sum {
@@ -299,9 +344,6 @@ impl Row<'_> {
             0.0
         };
         let rows = self.measure(count)?;
-        if rows.value <= ROWS_MIN * rows.error() {
-            return Some(Estimate::bounded(range.lo, range.hi));
-        }
         let apart = self.measure(sum)?.plus(-centre, &rows, self.z);
         Some(
             apart
@@ -331,45 +373,10 @@ impl Row<'_> {
     }
 
     fn variance(&self, rows: &Estimate, value: Centred) -> Option<Estimate> {
-        if rows.value == 0.0 {
-            return Some(Estimate::bounded(0.0, half(value.range).powi(2)));
-        }
         Some(
             self.moment(rows, value.squares, (value.sum, value.sum))?
                 .within(0.0, half(value.range).powi(2)),
         )
-    }
-
-    fn dispersion(
-        &self,
-        rows: &Estimate,
-        variance: Estimate,
-        range: Interval,
-        kind: Dispersion,
-    ) -> Estimate {
-        let most = half(range).powi(2);
-        let population = if self.are_few(rows) {
-            Estimate::bounded(0.0, most)
-        } else {
-            variance
-        };
-        // The variance of a sample of two rows is twice that of a population.
-        let sample = |e: Estimate| {
-            if self.are_few(rows) {
-                e.scaled(2.0)
-            } else {
-                e.scaled(rows.value / (rows.value - 1.0))
-            }
-        };
-        match kind {
-            Dispersion::Squares => population
-                .times(&rows.clone().within(0.0, f64::INFINITY), self.z)
-                .within(0.0, most * rows.high.max(0.0)),
-            Dispersion::Spread(Kind::VariancePopulation) => population,
-            Dispersion::Spread(Kind::VarianceSample) => sample(population),
-            Dispersion::Spread(Kind::DeviationPopulation) => population.root(),
-            Dispersion::Spread(Kind::DeviationSample) => sample(population).root(),
-        }
     }
 
     fn joint(
@@ -430,6 +437,39 @@ impl Row<'_> {
                 r.times(&r, self.z).between(least, high * high)
             }),
         }
+    }
+}
+
+fn dispersion(
+    rows: &Estimate,
+    variance: Estimate,
+    range: Interval,
+    kind: Dispersion,
+    z: f64,
+) -> Estimate {
+    let most = half(range).powi(2);
+    let is_one = rows.value < ROWS_OF_SAMPLE;
+    let population = if is_one {
+        Estimate::bounded(0.0, most)
+    } else {
+        variance
+    };
+    // The variance of a sample of two rows is twice that of a population.
+    let sample = |e: Estimate| {
+        if is_one {
+            e.scaled(2.0)
+        } else {
+            e.scaled(rows.value / (rows.value - 1.0))
+        }
+    };
+    match kind {
+        Dispersion::Squares => population
+            .times(&rows.clone().within(0.0, f64::INFINITY), z)
+            .within(0.0, most * rows.high.max(0.0)),
+        Dispersion::Spread(Kind::VariancePopulation) => population,
+        Dispersion::Spread(Kind::VarianceSample) => sample(population),
+        Dispersion::Spread(Kind::DeviationPopulation) => population.root(),
+        Dispersion::Spread(Kind::DeviationSample) => sample(population).root(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! How far off counts of distinct values and chosen values may be.
 
-use super::{ROWS_MIN, Row, Spread, half};
+use super::{Row, Spread, dispersion, half};
 use crate::analyze::Dispersion;
 use crate::analyze::interval::Interval;
 use crate::finish::estimate::Estimate;
@@ -16,10 +16,12 @@ pub(super) struct Chosen {
 impl Row<'_> {
     /// The count of a choice. Its draws come after those of the coordinates.
     pub(super) fn count(&self, choice: usize) -> Option<Estimate> {
-        Some(
-            self.choice_column(choice, 0, [1.0, 0.0, 0.0])?
-                .within(0.0, f64::INFINITY),
-        )
+        Some(self.distinct_rows(choice)?.within(0.0, f64::INFINITY))
+    }
+
+    /// The noisy number of distinct values.
+    pub(super) fn distinct_rows(&self, choice: usize) -> Option<Estimate> {
+        self.choice_column(choice, 0, [1.0, 0.0, 0.0])
     }
 
     /// A chosen value, where its error is known. In arithmetic its error is that of the wider side
@@ -159,14 +161,11 @@ impl Row<'_> {
         let fixed_point = degree.fixed_point()?;
         let (step, ends) = (fixed_point.step.size(), fixed_point.ends());
         let centre = fixed_point.centre_twice() as f64 * step / 2.0;
-        let rows = self.choice_column(choice, 0, [1.0, 0.0, 0.0])?;
+        let rows = self.distinct_rows(choice)?;
         let sum = self.choice_column(choice, Degree::SUM, [centre, step / 2.0, 0.0])?;
         let apart = sum.plus(-centre, &rows, self.z);
         match moment {
             Moment::Sum => Some(sum),
-            Moment::Mean if rows.value <= ROWS_MIN * rows.error() => {
-                Some(Estimate::bounded(range.lo, range.hi))
-            }
             Moment::Mean => Some(
                 apart
                     .over(&rows, self.z)?
@@ -186,7 +185,13 @@ impl Row<'_> {
                 let variance = self
                     .about_means(&rows, &squares, (&apart, &apart))?
                     .within(0.0, half(ends).powi(2));
-                Some(self.dispersion(&rows, variance, ends, Dispersion::Spread(kind)))
+                Some(dispersion(
+                    &rows,
+                    variance,
+                    ends,
+                    Dispersion::Spread(kind),
+                    self.z,
+                ))
             }
         }
     }

@@ -109,8 +109,7 @@ pub enum Measure {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
     Measure(usize),
-    /// `sum / count`, clamped to the value's bounds; the middle of the bounds where the noisy count
-    /// is not positive.
+    /// `sum / count`, clamped to the value's bounds; NULL where the noisy count is too small.
     Average {
         sum: usize,
         count: usize,
@@ -149,6 +148,21 @@ pub enum Output {
         draws: Vec<usize>,
         is_array: bool,
     },
+}
+
+impl Output {
+    /// Whether it is a quotient by a number of rows: NULL where they are too few.
+    pub fn needs_rows(&self) -> bool {
+        match self {
+            Self::Average { .. } | Self::Dispersion { .. } | Self::Joint { .. } => true,
+            Self::Distinct {
+                choice: _,
+                range: _,
+                moment,
+            } => !matches!(moment, Moment::Sum),
+            Self::Measure(_) | Self::Truth { .. } | Self::Choice { .. } => false,
+        }
+    }
 }
 
 /// The measures of one value of pairs.

@@ -25,7 +25,7 @@ pub fn wide(yaml: String) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_without_noise_equal_postgresql() {
-    let veil = Veil::demo(wide, Veil::silent()).await;
+    let veil = Veil::demo(|yaml| Veil::precise(wide(yaml)), Veil::silent()).await;
     let questions = [
         "SELECT count(*) FROM nls.women",
         "SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race",
@@ -65,7 +65,7 @@ async fn answers_without_noise_equal_postgresql() {
     ];
     veil.answers_as_postgresql(
         &Requester {
-            session_settings: Veil::session_settings(0.2),
+            session_settings: Veil::session_settings(5000.0),
             ..Veil::requester()
         },
         &questions,

@@ -283,3 +283,56 @@ async fn intervals_of_noise_alone_say_so() {
         );
     }
 }
+
+/// An average over rows that the noise drowns is NULL, with its error, and the notice says in how
+/// many groups. Roll-ups go by their own noise, and a middle query reads NULL.
+#[tokio::test(flavor = "multi_thread")]
+async fn averages_of_too_few_rows_are_null() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let rows = async |sql: &str| veil.rows_as(&Veil::requester(), sql).await.unwrap();
+    let schools = "SELECT race, count(*) > 0, avg(years_of_school) IS NULL, \
+        stddev(years_of_school) IS NULL, covar_pop(years_of_school, birth_year) IS NULL, \
+        pgveil.stderr(avg(years_of_school)) IS NULL, pgveil.ci_low(avg(years_of_school)) IS NULL, \
+        pgveil.ci_high(stddev(years_of_school)) IS NULL FROM nls.women WHERE birth_year > 1949 \
+        GROUP BY race ORDER BY race";
+    assert_eq!(
+        rows(schools).await,
+        [
+            "black|t|f|f|f|f|f|f",
+            "other|t|t|t|t|t|t|t",
+            "white|t|f|f|f|f|f|f"
+        ]
+    );
+    let notices = veil.ask(schools).await.unwrap().notices;
+    for aggregate in [2, 3, 4] {
+        let start = format!("noise of aggregate {aggregate}: 95 % within ±");
+        assert!(
+            notices.iter().any(|notice| notice.starts_with(&start)
+                && notice.ends_with("; NULL in 1 group, which is too small to say")),
+            "{notices:?}"
+        );
+    }
+    let small = "SELECT avg(years_of_school) FROM nls.women WHERE race = 'other' AND birth_year = \
+        1944";
+    assert_eq!(rows(small).await, ["∅"]);
+    let notices = veil.ask(small).await.unwrap().notices;
+    assert!(
+        notices.contains(&"noise of aggregate 1: NULL, as the rows are too few to say".to_owned()),
+        "{notices:?}"
+    );
+    // What a later release reads of it is NULL, as of no rows in PostgreSQL: no row is above it.
+    let above = format!("SELECT count(*) FROM nls.women WHERE years_of_school > ({small})");
+    assert_eq!(rows(&above).await, ["0"]);
+    // Sums of paid groups have the noise of each: what one of them says, their sum may not.
+    let finer = "SELECT race, birth_year, avg(years_of_school) FROM nls.women GROUP BY 1, 2";
+    veil.ask(finer).await.unwrap();
+    let one = "SELECT round(avg(years_of_school), 1), pgveil.stderr(avg(years_of_school)) > 0 \
+        FROM nls.women WHERE race = 'other'";
+    let coarser = veil.ask(one).await.unwrap();
+    assert!(
+        coarser.notices[0].contains("a finer answer was released before"),
+        "{:?}",
+        coarser.notices
+    );
+    assert_eq!(rows(one).await, ["∅|∅"]);
+}

@@ -23,7 +23,7 @@ fn wide(yaml: String) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statistics_without_noise_equal_postgresql() {
-    let veil = Veil::demo(wide, Veil::silent()).await;
+    let veil = Veil::demo(|yaml| wide(Veil::precise(yaml)), Veil::silent()).await;
     let questions = [
         // NULL is in no set, and not outside of one either.
         "SELECT count(*) FROM nls.interviews WHERE (industry_code IN (SELECT industry_code FROM \
@@ -60,7 +60,7 @@ async fn statistics_without_noise_equal_postgresql() {
     ];
     veil.answers_as_postgresql(
         &Requester {
-            session_settings: Veil::session_settings(0.2),
+            session_settings: Veil::session_settings(5000.0),
             ..Veil::requester()
         },
         &questions,

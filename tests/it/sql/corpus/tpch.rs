@@ -26,10 +26,15 @@ pub async fn world() -> Option<Arc<Veil>> {
         "tpchgen-cli"
     );
     let schema = std::fs::read_to_string("tests/corpora/tpch/schema.sql").unwrap();
-    // Room for every query at the highest epsilon, so that noise, were there any, would be small.
+    // Room for every query at an epsilon at which noise, were there any, would be small.
     let policy = std::fs::read_to_string("policies/tpch.yaml")
         .unwrap()
-        .replace("per_query: {epsilon: 1,", "per_query: {epsilon: 8,");
+        .replace(
+            "{epsilon: 1, max_epsilon: 8}",
+            "{epsilon: 5000, max_epsilon: 5000}",
+        )
+        .replace("{epsilon: 1000,", "{epsilon: 100000000,")
+        .replace("{epsilon: 900,", "{epsilon: 90000000,");
     let fill = async |client: &tokio_postgres::Client| {
         client.batch_execute(&schema).await.unwrap();
         for table in TABLES {
