@@ -5,6 +5,7 @@ pub(in crate::analyze) mod column_filter;
 pub(in crate::analyze) mod derived_domain;
 pub(in crate::analyze) mod key_combinations;
 mod listed_values;
+mod no_row;
 
 use super::inline;
 use super::planning_effort::PlanningEffort;
@@ -18,6 +19,7 @@ use column_filter::ColumnFilter;
 use key_combinations::{Axis, KeyCombinations, axes};
 pub(super) use listed_values::constant_branches;
 pub use listed_values::values_between;
+pub use no_row::{Because, NoRow};
 
 /// How the values of a group key become known.
 #[derive(Debug, Clone, PartialEq)]

@@ -25,7 +25,7 @@ mod row_facts;
 pub use cardinality::UnitGroups;
 pub use fanout::{FanOut, MetTable};
 pub use keys::key_combinations::{Axis, KeyCombinations, axes};
-pub use keys::{KeyRule, grouped, values_between};
+pub use keys::{Because, KeyRule, NoRow, grouped, values_between};
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use planning_effort::PlanningEffort;
 
@@ -105,6 +105,8 @@ pub struct AnalyzedRelease {
     pub collations: Option<Vec<(String, Collation)>>,
     /// Public rows that each private row is paired with.
     pub fan_outs: Vec<FanOut>,
+    /// Why no row can be in it, whatever the tables hold.
+    pub no_row: Option<NoRow>,
 }
 
 /// An aggregate over rows, with what its argument's values are clipped to.

@@ -58,6 +58,7 @@ pub(super) fn analyze_release(
         conditions: conditions.iter().flat_map(Expr::conjuncts).collect(),
         effort,
     };
+    let no_row = ruled.no_row();
     let (keys, tuples) = rule_keys(&ruled, release, &input, keeps_public_rows)?;
     let cardinalities = Cardinalities::new(policy, columns, &opaque, effort);
     let grouped_rows = GroupedRows::new(cardinalities, &input, &keys, &tuples);
@@ -99,6 +100,7 @@ pub(super) fn analyze_release(
         computed,
         collations: None,
         fan_outs,
+        no_row,
     })
 }
 

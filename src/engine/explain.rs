@@ -99,8 +99,8 @@ pub(super) fn text(
 /// `releases` (each with `unit`: its name, `columns` and `rows`; `tables`: `name`, `protection`,
 /// for private ones `rows_per_unit` and the `path` to the unit; `keys`; `aggregates`; `sums`:
 /// `what`, `lower`, `upper`, `standard_deviation`; `sensitivity` in rows and its `norm`;
-/// `mechanism`, `groups_per_unit`, `description`, `sql`, `noise`, `cautions`), `middle_queries`,
-/// `outer_query`, `public`, `settings`, `cost` (`epsilon` null where there is no pure one), `cost_text`, `reuse`
+/// `mechanism`, `groups_per_unit`, `description`, `sql`, `noise`, `cautions`, and `no_row`:
+/// why no row can match), `middle_queries`, `outer_query`, `public`, `settings`, `cost` (`epsilon` null where there is no pure one), `cost_text`, `reuse`
 /// (each release that is paid for: its number from 0 as `release`; `from`: `same` or `finer`; of a
 /// finer one the most groups that are summed, `groups`, how many times a bought answer's error its
 /// own is, `error_ratio`, and for `aggregates` the `standard_deviation` that they have and would
@@ -213,6 +213,7 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
         "description": plan.description(),
         "sql": plan.statements().into_iter().map(Statement::sql).collect::<Vec<_>>(),
         "noise": noise(plan, None),
+        "no_row": plan.no_row(),
         "cautions": facts.cautions,
     })
 }
@@ -267,7 +268,7 @@ fn deviation(plan: &ReleasePlan, output: &Output) -> Option<f64> {
         | Output::Dispersion { .. }
         | Output::Joint { .. }
         | Output::Truth { .. } => None,
-        Output::Choice { .. } | Output::Distinct { .. } => None,
+        Output::Choice { .. } | Output::Distinct { .. } | Output::OfNoRow(_) => None,
     }
 }
 

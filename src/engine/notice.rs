@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::run::Answered;
+use crate::analyze::KeyRule;
 use crate::finish::{has_few, quantile_95, spread};
 use crate::ir::{Formula, ReleaseId};
 use crate::ledger::{Balance, Balances};
@@ -11,7 +12,7 @@ use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
 use crate::release::{NoiseRecord, ReleasedTable};
-use crate::rewrite::{Degree, Output, Plan, ReleasePlan, choice_noise, measure_deviation};
+use crate::rewrite::{Degree, Measure, Output, Plan, ReleasePlan, choice_noise, measure_deviation};
 
 /// The notices of an answer, at the level of the session: one line of cost, then the error of each
 /// aggregate.
@@ -65,6 +66,18 @@ pub(super) fn of_answer(
             lines
         }
     }
+}
+
+/// For releases that no row can be in: the policy says so, and nothing was asked.
+pub(super) fn of_no_row(plan: &Plan) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for because in plan.releases().iter().filter_map(ReleasePlan::no_row) {
+        let line = format!("no row can match, so nothing was asked or charged: {because}");
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 /// For queries of private rows that read the clock, where the policy rounds it.
@@ -184,7 +197,7 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
             | Output::Joint { .. }
             | Output::Truth { .. }
             | Output::Distinct { .. } => true,
-            Output::Measure(_) | Output::Choice { .. } => false,
+            Output::Measure(_) | Output::Choice { .. } | Output::OfNoRow(_) => false,
         };
         if depends && least.is_finite() {
             let within = match (shown(least) == shown(most), most.is_finite()) {
@@ -197,14 +210,15 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
             let line = format!("{prefix} 95 % {within}");
             set(&mut lines, &prefix, line);
         }
-        if let Some(table) = table
-            && let Some(unsaid) = too_small(release, output, table)
-        {
+        let remark = table.and_then(|table| {
+            too_small(release, output, table).or_else(|| may_be_empty(release, at, table))
+        });
+        if let Some(remark) = remark {
             let line = lines
                 .iter()
                 .find(|line| line.starts_with(&prefix) && least.is_finite())
-                .map_or(format!("{prefix} {unsaid}"), |line| {
-                    format!("{line}; {unsaid}")
+                .map_or(format!("{prefix} {remark}"), |line| {
+                    format!("{line}; {remark}")
                 });
             set(&mut lines, &prefix, line);
         }
@@ -216,6 +230,27 @@ fn set(lines: &mut Vec<String>, prefix: &str, line: String) {
     match lines.iter_mut().find(|line| line.starts_with(prefix)) {
         Some(known) => *known = line,
         None => lines.push(line),
+    }
+}
+
+/// How many listed groups have a count that would not surprise of no row.
+fn may_be_empty(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Option<String> {
+    let is_count = matches!(
+        release.outputs().get(at)?.0,
+        Output::Measure(measure) if matches!(release.measures()[measure], Measure::Count(_))
+    );
+    let is_listed = |(_, rule): &(_, KeyRule)| matches!(rule, KeyRule::Domain(_));
+    if !is_count || !release.keys().iter().any(is_listed) {
+        return None;
+    }
+    let groups = (0..table.measures.len())
+        .filter_map(|group| spread(release, &Formula::Aggregate(at), table, group))
+        .filter(|spread| spread.low <= 0.0)
+        .count();
+    match groups {
+        0 => None,
+        1 => Some("1 group may be empty".to_owned()),
+        groups => Some(format!("{groups} groups may be empty")),
     }
 }
 
@@ -278,6 +313,7 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
                     )
                 }),
             Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
+            Output::OfNoRow(_) => None,
             Output::Distinct {
                 choice,
                 range: _,

@@ -246,6 +246,7 @@ impl Engine {
             let owner = (self.delta(&requester.role), &self.policy);
             notices.extend(notice::of_answer(plan, answered, level, &balances, owner));
         }
+        notices.extend(notice::of_no_row(plan));
         notices.extend(notice::of_clock(plan, query, &self.policy));
         Ok(notices)
     }

@@ -47,22 +47,10 @@ pub fn value(
             products,
             kind,
         } => joint(measure(*count), *y, *x, measure(*products), *kind),
-        Output::Truth { count, of } => {
-            let measure_of = &release.measures()[*count];
-            let deviation = drawn
-                .map(|drawn| drawn.deviation(measure_of))
-                .or_else(|| measure_deviation(release, measure_of))
-                .unwrap_or(0.0);
-            let comparison = match of {
-                Quantifier::All => B::LtEq,
-                Quantifier::Any => B::Gt,
-            };
-            sql::binary(
-                measure(*count),
-                comparison,
-                number((DOUBT * deviation).ceil()),
-            )
-        }
+        Output::Truth { count, of } => truth(release, drawn, *count, *of),
+        Output::OfNoRow(value) => value
+            .as_ref()
+            .map_or_else(sql::null, |value| sql::text(&sql::scalar_text(value))),
         Output::Choice {
             choice,
             draws,
@@ -98,6 +86,29 @@ pub fn value(
 /// Names the column that says whether aggregate number `at` has rows enough.
 pub fn enough_column(at: usize) -> String {
     format!("e{at}")
+}
+
+/// Whether no row (All) or some row (Any) seems to be counted.
+fn truth(
+    release: &ReleasePlan,
+    drawn: Option<&NoiseRecord>,
+    count: usize,
+    of: Quantifier,
+) -> ast::Expr {
+    let counted = &release.measures()[count];
+    let deviation = drawn
+        .map(|drawn| drawn.deviation(counted))
+        .or_else(|| measure_deviation(release, counted))
+        .unwrap_or(0.0);
+    let comparison = match of {
+        Quantifier::All => B::LtEq,
+        Quantifier::Any => B::Gt,
+    };
+    sql::binary(
+        measure(count),
+        comparison,
+        number((DOUBT * deviation).ceil()),
+    )
 }
 
 /// The least and the greatest value of a type that sums have, if there are such.

@@ -9,6 +9,7 @@ use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
 use crate::ir::{Formula, Moment, Quantifier, Statistic, VarianceKind as Kind};
 use crate::mechanism::{Mechanism, Noise, normal};
+use crate::policy::Scalar;
 use crate::release::{NoiseRecord, ReleasedTable};
 use crate::rewrite::{Centred, ChoiceKind, Measure, Output, ReleasePlan, measure_noise};
 use choices::Chosen;
@@ -184,6 +185,7 @@ impl<'r> Row<'r> {
             }
             | Output::Measure(_)
             | Output::Truth { .. }
+            | Output::OfNoRow(_)
             | Output::Choice { .. } => None,
         }
     }
@@ -300,6 +302,10 @@ impl<'r> Row<'r> {
                 }
             }
             Output::Truth { count, of } => Some(truth(&self.measure(*count)?, *of)),
+            Output::OfNoRow(value) => match value.as_ref()? {
+                Scalar::Bool(value) => Some(Estimate::exact(f64::from(u8::from(*value)))),
+                _ => Some(Estimate::exact(0.0)),
+            },
             Output::Choice {
                 choice,
                 draws,

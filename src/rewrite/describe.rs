@@ -10,13 +10,14 @@ use num_bigint::BigUint;
 pub use choice::choice_noise;
 pub use facts::{Facts, Summed, facts};
 
+use super::emit::sql::scalar_text;
 use super::vector::coordinates::{Coordinate, Mask, PRESENCE};
 use super::vector::standard_deviation::product_step;
 use super::{Price, ReleasePlan, decimal};
-use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, UnitGroups};
+use crate::analyze::{Analyzed, AnalyzedRelease, Because, KeyRule, NoRow, UnitGroups};
 use crate::ir::{ColumnId, End, Expr, JoinKind, Node, Relation, Window};
 use crate::mechanism::{Calibrated, Mechanism};
-use crate::policy::Policy;
+use crate::policy::{Policy, Scalar};
 
 /// Everything a reader needs to judge the release's privacy, in order.
 pub fn describe(
@@ -39,8 +40,12 @@ pub fn describe(
             .iter()
             .map(|caution| format!("  Caution: {caution}")),
     );
-    if plan.statements().is_empty() {
-        lines.push("  Free: the keys are listed in the policy".to_owned());
+    match plan.no_row() {
+        Some(because) => lines.push(format!("  Free: no row can match, as {because}")),
+        None if plan.statements().is_empty() => {
+            lines.push("  Free: the keys are listed in the policy".to_owned());
+        }
+        None => {}
     }
     if let Some(price) = plan.price() {
         lines.extend(words.noise(plan, price, unit));
@@ -51,12 +56,40 @@ pub fn describe(
     lines
 }
 
+/// Why no row can match: `income_band has no value '50-74k'; perhaps '50-74K'`.
+pub fn no_row(no_row: &NoRow, policy: &Policy) -> String {
+    let NoRow {
+        table,
+        position,
+        because,
+    } = no_row;
+    let name = &policy.tables[table.0].columns[*position].name;
+    let shown = |value: &Scalar| match value {
+        Scalar::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        other => scalar_text(other),
+    };
+    match because {
+        Because::Unlisted { constant, like } => {
+            let like = like
+                .as_ref()
+                .map_or(String::new(), |like| format!("; perhaps {}", shown(like)));
+            format!("{name} has no value {}{like}", shown(constant))
+        }
+        Because::Outside(lower, upper) => format!(
+            "values of {name} outside [{}, {}] count as the nearer bound",
+            shown(lower),
+            shown(upper)
+        ),
+        Because::Contradiction => format!("no value of {name} meets the conditions"),
+    }
+}
+
 fn keys(release: &AnalyzedRelease, unit: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for ((_, rule), text) in release.keys.iter().zip(&release.key_texts) {
         lines.push(match rule {
             KeyRule::Domain(values) => format!(
-                "  Key {text}: {} values known without the data, all shown",
+                "  Key {text}: {} values known without the data, all shown, also where no row is",
                 values.len()
             ),
             KeyRule::Threshold => format!("  Key {text}: shown where enough units have it"),

@@ -201,6 +201,10 @@ fn unpriced(asked: &AskedRelease<'_>, policy: &Policy) -> ReleasePlan {
         collations: release.collations.clone().unwrap_or_default(),
         work: RowCost::default(),
         fan_outs: Vec::new(),
+        no_row: release
+            .no_row
+            .as_ref()
+            .map(|no_row| describe::no_row(no_row, policy)),
     }
 }
 

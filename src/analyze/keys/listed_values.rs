@@ -84,7 +84,7 @@ impl Keys<'_> {
         Some(())
     }
 
-    fn about(&self, id: ColumnId) -> Vec<&Expr> {
+    pub(super) fn about(&self, id: ColumnId) -> Vec<&Expr> {
         self.conditions
             .iter()
             .copied()

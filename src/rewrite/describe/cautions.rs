@@ -21,6 +21,9 @@ pub(super) fn cautions(
 ) -> Vec<String> {
     let unit = &words.policy.privacy.unit;
     let mut lines = Vec::new();
+    if plan.no_row().is_some() {
+        return lines;
+    }
     let mut cut = rows_cut(release, plan, unit);
     Values { release, words }.add(plan, &mut cut);
     if !cut.is_empty() {
@@ -59,8 +62,11 @@ fn rows_cut(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<St
     bounds_on_rows(&release.input, &mut limits);
     let mut cut = Vec::new();
     let is_clipped = plan.price().is_some_and(|price| !price.within_clip);
+    let is_keyed = release.unit_groups.iter().all(|of_unit| of_unit.is_keyed);
     match plan.price().filter(|_| is_clipped && !is_enforced) {
-        Some(price) if release.one_row_per_group => {
+        // Keys prove that there is one row.
+        Some(_) if is_keyed && release.keys.is_empty() => {}
+        Some(price) if is_keyed => {
             cut.push(past("groups", price.groups, unit));
         }
         Some(_) => {
@@ -75,7 +81,7 @@ fn rows_cut(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<St
             values: _,
             per_unit_max,
             degree: _,
-        } => *per_unit_max >= rows_per_unit,
+        } => per_unit_max.in_all >= rows_per_unit,
     };
     if !release.one_row_per_unit && !is_enforced && plan.choices().iter().any(is_cut) {
         limits.insert(rows_per_unit);

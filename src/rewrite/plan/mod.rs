@@ -126,6 +126,8 @@ pub struct ReleasePlan {
     pub(in crate::rewrite) facts: Facts,
     /// Columns that the outer query may order by and whose collation is not the database's.
     pub(in crate::rewrite) collations: Vec<(String, Collation)>,
+    /// Why no row can be in it, in words; it has no statement then.
+    pub(in crate::rewrite) no_row: Option<String>,
     /// How long its statements may take for one row, and for all rows that joins make of it.
     pub(in crate::rewrite) work: RowCost,
     /// Public rows that each private row is paired with: tables, and middle queries.
@@ -259,6 +261,11 @@ impl ReleasePlan {
     /// The description as values.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// Why no row can be in it, in words.
+    pub fn no_row(&self) -> Option<&str> {
+        self.no_row.as_deref()
     }
 
     pub fn collations(&self) -> &[(String, Collation)] {

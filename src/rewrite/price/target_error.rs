@@ -78,7 +78,7 @@ fn measures_of(output: &Output) -> Vec<usize> {
             kind: _,
         } => vec![*count, y.sum, y.squares, x.sum, x.squares, *products],
         Output::Truth { count, of: _ } => vec![*count],
-        Output::Choice { .. } | Output::Distinct { .. } => Vec::new(),
+        Output::Choice { .. } | Output::Distinct { .. } | Output::OfNoRow(_) => Vec::new(),
     }
 }
 

@@ -71,7 +71,10 @@ pub(in crate::rewrite) fn asked<'a>(
             .iter()
             .flat_map(|asked| asked.formula.aggregates())
             .collect();
-        let layout = Coordinates::new(release, analyzed.columns(), &told)?;
+        let layout = match release.no_row {
+            Some(_) => Coordinates::of_no_row(release),
+            None => Coordinates::new(release, analyzed.columns(), &told)?,
+        };
         let stress = vec![1; layout.coordinates.len()];
         all.push(AskedRelease {
             release,

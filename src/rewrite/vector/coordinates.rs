@@ -7,6 +7,7 @@ use super::fixed_point::FixedPoint;
 use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::ir::{End, Expr, Moment, Quantifier};
+use crate::policy::Scalar;
 use crate::rewrite::choice::ChoiceQuery;
 
 /// A unit's whole presence, which its groups share. Its square still fits in six bytes.
@@ -142,6 +143,8 @@ pub enum Output {
         range: Interval,
         moment: Moment,
     },
+    /// What it is over no row: nothing is asked.
+    OfNoRow(Option<Scalar>),
     /// What a choice counts, or some of the values that it chooses.
     Choice {
         choice: usize,
@@ -160,7 +163,8 @@ impl Output {
                 range: _,
                 moment,
             } => !matches!(moment, Moment::Sum),
-            Self::Measure(_) | Self::Truth { .. } | Self::Choice { .. } => false,
+            Self::Measure(_) | Self::Truth { .. } => false,
+            Self::OfNoRow(_) | Self::Choice { .. } => false,
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod end_to_end;
 pub mod explain;
 pub mod instants;
 pub mod middle_query;
+mod no_row;
 pub mod outer_query;
 pub mod per_unit;
 pub mod previews;

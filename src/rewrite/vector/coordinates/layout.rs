@@ -3,7 +3,8 @@
 use super::{Centred, Coordinate, Coordinates, Count, Mask, Measure, Output};
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, inline};
-use crate::ir::{ColumnInfo, Expr};
+use crate::ir::{ColumnInfo, Expr, Moment, Quantifier};
+use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::rewrite::choice::ChoiceQueries;
 use crate::rewrite::vector::fixed_point::FixedPoint;
@@ -58,6 +59,18 @@ impl Coordinates {
             });
         }
         Ok(layout)
+    }
+
+    /// The layout of a release without rows, whose answer is known.
+    pub fn of_no_row(release: &AnalyzedRelease) -> Self {
+        Self {
+            outputs: release
+                .aggregates
+                .iter()
+                .map(|aggregate| Output::OfNoRow(of_no_row(&aggregate.operation)))
+                .collect(),
+            ..Self::default()
+        }
     }
 
     /// How many statements of the database it takes.
@@ -490,4 +503,25 @@ fn summed_with_nulls(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregat
             BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
             BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
         })
+}
+
+/// What the aggregate of no row is where there is no noise: counts and sums are 0, a mean or a
+/// chosen value is NULL.
+fn of_no_row(operation: &BoundedOperation) -> Option<Scalar> {
+    match operation {
+        BoundedOperation::CountRows
+        | BoundedOperation::Count { .. }
+        | BoundedOperation::CountUnits
+        | BoundedOperation::Distinct { .. }
+        | BoundedOperation::Sum { .. } => Some(Scalar::Int(0)),
+        BoundedOperation::Unlike { moment, .. } => match moment {
+            Moment::Sum => Some(Scalar::Int(0)),
+            Moment::Mean | Moment::Spread(_) => None,
+        },
+        BoundedOperation::Truth(of) => Some(Scalar::Bool(*of == Quantifier::All)),
+        BoundedOperation::Average { .. }
+        | BoundedOperation::Dispersion { .. }
+        | BoundedOperation::Joint { .. } => None,
+        BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => None,
+    }
 }
