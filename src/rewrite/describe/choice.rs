@@ -250,10 +250,20 @@ fn error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
             Some(ranks) => format!("in 95 % of draws within about {} ranks", significant(ranks)),
             None => format!("in 95 % of draws within {} ranks", significant(rows)),
         },
-        Target::End(_) => format!(
-            "in 95 % of draws within {} ranks of it",
-            significant(2.0 * rows)
-        ),
+        Target::End(_) => {
+            let known = match candidates {
+                Candidates::Grid(grid) => format!(
+                    "; without the data it is known to lie from {} to {}",
+                    candidates.edge(0, Side::Low),
+                    candidates.edge(grid.points - 1, Side::High)
+                ),
+                Candidates::Listed(_) => String::new(),
+            };
+            format!(
+                "in 95 % of draws within {} ranks of it{known}",
+                significant(2.0 * rows)
+            )
+        }
     }
 }
 

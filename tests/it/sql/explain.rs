@@ -284,6 +284,32 @@ async fn intervals_of_noise_alone_say_so() {
     }
 }
 
+/// The range is known without the data, so that nobody takes a value amid it for an end.
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_are_told_with_the_range_that_is_known() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    for (sql, range) in [
+        ("SELECT max(age) FROM nls.interviews", "from 14 to 46"),
+        (
+            "SELECT min(hourly_wage) FROM nls.interviews WHERE hourly_wage > 5",
+            "from 5",
+        ),
+    ] {
+        let notices = veil.ask(sql).await.unwrap().notices;
+        let explained = veil
+            .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
+            .await;
+        for lines in [notices, explained] {
+            assert!(
+                lines.iter().any(|line| line.contains(&format!(
+                    "ranks of it; without the data it is known to lie {range}"
+                ))),
+                "{sql}: {lines:?}"
+            );
+        }
+    }
+}
+
 /// An average over rows that the noise drowns is NULL, with its error, and the notice says in how
 /// many groups. Roll-ups go by their own noise, and a middle query reads NULL.
 #[tokio::test(flavor = "multi_thread")]
