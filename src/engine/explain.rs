@@ -99,13 +99,13 @@ pub(super) fn text(
 /// `releases` (each with `unit`: its name, `columns` and `rows`; `tables`: `name`, `protection`,
 /// for private ones `rows_per_unit` and the `path` to the unit; `keys`; `aggregates`; `sums`:
 /// `what`, `lower`, `upper`, `standard_deviation`; `sensitivity` in rows and its `norm`;
-/// `mechanism`, `groups_per_unit`, `description`, `sql`, `noise`, `cautions`, and `no_row`:
-/// why no row can match), `middle_queries`, `outer_query`, `public`, `settings`, `cost` (`epsilon` null where there is no pure one), `cost_text`, `reuse`
-/// (each release that is paid for: its number from 0 as `release`; `from`: `same` or `finer`; of a
-/// finer one the most groups that are summed, `groups`, how many times a bought answer's error its
-/// own is, `error_ratio`, and for `aggregates` the `standard_deviation` that they have and would
-/// have, `bought`), `cost_now` (as `cost`, of what is not paid for), `budget_left` and
-/// `budget_left_after` (fractions; null: does not fit).
+/// `mechanism`, `groups_per_unit`, `description`, `sql`, `noise`, `cautions`, and `no_row`: why no
+/// row can match), `middle_queries`, `outer_query`, `public`, `settings`, `cost` (`epsilon` null
+/// where there is no pure one), `cost_text`, `reuse` (each release that is paid for: its number
+/// from 0 as `release`; `from`: `same` or `finer`; of a finer one the most groups that are summed,
+/// `groups`, how many times a bought answer's error its own is, `error_ratio`, and for `aggregates`
+/// the `standard_deviation` that they have and would have, `bought`), `cost_now` (as `cost`, of
+/// what is not paid for), `budget_left` and `budget_left_after` (fractions; null: does not fit).
 pub(super) fn json(
     plan: &Plan,
     session_settings: &SessionSettings,
