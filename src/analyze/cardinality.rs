@@ -426,6 +426,7 @@ impl<'a> Cardinalities<'a> {
             groups: rows.most(&[], &keys),
             rows: rows.most(&keys, &rows.rows),
             is_keyed: rows.determines(&keys, &rows.rows),
+            is_one_row: rows.determines(&[], &rows.rows),
         }
     }
 

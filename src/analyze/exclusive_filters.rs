@@ -4,6 +4,7 @@ use super::per_unit::is_deterministic;
 use super::{BoundedAggregate, inline};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
+use crate::ir::literal::is_beyond;
 use crate::ir::{ColumnId, ColumnInfo, Expr, Node};
 use crate::policy::{Policy, Scalar};
 
@@ -20,8 +21,8 @@ struct Class {
 /// # Guarantee
 /// For each row, whatever it holds, at most one filter of a class is true. Each filter of a class
 /// demands that one and the same expression equals one of some constants. The expression has one
-/// value in a row, and no two filters share a constant. The constants differ by the type's own
-/// equality, and texts byte for byte under deterministic collations.
+/// value in a row, and no two filters share a constant. The constants differ as they are emitted, by
+/// the type's own equality, and texts byte for byte under deterministic collations.
 pub(super) fn exclusive_filters(
     aggregates: &[BoundedAggregate],
     computed: &[(ColumnId, Expr)],
@@ -87,9 +88,10 @@ fn demand(condition: &Expr) -> Option<(Expr, Vec<Scalar>)> {
 /// Constants of a type whose unlike constants are unlike values.
 fn listed(subject: &Expr, list: &[Expr]) -> Option<(Expr, Vec<Scalar>)> {
     let constant = |expr: &Expr| {
+        // A date beyond those that pgveil computes with is emitted as the last of them.
         let value = expr
             .as_literal()
-            .filter(|_| expr.data_type == subject.data_type)?;
+            .filter(|value| expr.data_type == subject.data_type && !is_beyond(value))?;
         let is_exact = matches!(
             (&subject.data_type, value),
             (Type::Bool, Scalar::Bool(_))

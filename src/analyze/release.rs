@@ -79,8 +79,7 @@ pub(super) fn analyze_release(
     };
     let aggregates = facts.bounded_aggregates(&opaque)?;
     let exclusive_filters = exclusive_filters(&aggregates, &computed, policy, columns);
-    let one_row_per_unit = facts.has_one_row_per_unit();
-    let unit_groups = facts.unit_groups();
+    let (one_row_per_unit, unit_groups) = (facts.has_one_row_per_unit(), facts.unit_groups());
     let (cells, one_group_per_unit) = (facts.cells(), facts.has_one_group_per_unit());
     Ok(AnalyzedRelease {
         tables: scanned_tables(&input),
@@ -247,7 +246,7 @@ impl RowFacts<'_> {
             .map(|of_unit| UnitGroups {
                 groups: of_unit.groups.min(rows_per_unit),
                 rows: of_unit.rows.min(rows_per_unit),
-                is_keyed: of_unit.is_keyed,
+                ..of_unit
             })
             .collect()
     }

@@ -71,8 +71,17 @@ pub(super) fn of_answer(
 /// For releases that no row can be in: the policy says so, and nothing was asked.
 pub(super) fn of_no_row(plan: &Plan) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
+    let is_free = plan
+        .releases()
+        .iter()
+        .all(|release| release.statements().is_empty());
+    let free = if is_free {
+        "so nothing was asked or charged"
+    } else {
+        "so this part is free"
+    };
     for because in plan.releases().iter().filter_map(ReleasePlan::no_row) {
-        let line = format!("no row can match, so nothing was asked or charged: {because}");
+        let line = format!("no row can match, {free}: {because}");
         if !lines.contains(&line) {
             lines.push(line);
         }
@@ -249,8 +258,8 @@ fn may_be_empty(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Opti
         .count();
     match groups {
         0 => None,
-        1 => Some("1 group may be empty".to_owned()),
-        groups => Some(format!("{groups} groups may be empty")),
+        1 => Some("1 group may have none".to_owned()),
+        groups => Some(format!("{groups} groups may have none")),
     }
 }
 

@@ -33,8 +33,8 @@ impl Spread {
     }
 }
 
-/// A quotient by fewer rows than this many standard errors of their number says nothing: it is NULL,
-/// and so is its error.
+/// A quotient by fewer rows than this many standard errors of their number says nothing: it is
+/// NULL, and so is its error.
 const ROWS_MIN: f64 = 3.0;
 
 /// The least rows of a sample that has a spread. The error of fewer is not known, only bounds.

@@ -13,6 +13,8 @@ pub struct UnitGroups {
     pub rows: u64,
     /// That is one row, by keys of the catalog and by grouping alone.
     pub is_keyed: bool,
+    /// So have all groups together.
+    pub is_one_row: bool,
 }
 
 /// The rows of a release with its group keys.
@@ -62,6 +64,7 @@ impl<'a> GroupedRows<'a> {
             groups: self.rows.most(&[], &keys),
             rows: self.rows.most(&keys, &self.rows.rows),
             is_keyed: self.rows.determines(&keys, &self.rows.rows),
+            is_one_row: self.rows.determines(&[], &self.rows.rows),
         }
     }
 

@@ -68,6 +68,9 @@ impl Keys<'_> {
         if about.is_empty() || constants.iter().any(|value| is_beyond(value)) {
             return None;
         }
+        if about.iter().any(|condition| maps_case(condition)) {
+            return None;
+        }
         let possible = possible(column)?;
         let mut values: Vec<Option<Scalar>> = possible.iter().cloned().map(Some).collect();
         if info.nullable || self.null_extended.contains(&id) {
@@ -90,11 +93,28 @@ impl Keys<'_> {
 /// policy calls complete, or those within bounds, to which the statement clamps all others.
 fn possible(column: &Column) -> Option<Vec<Scalar>> {
     match (&column.domain, &column.bounds, &column.data_type) {
+        // Decimals that differ may be one float.
+        (Some(_), _, Type::Float4 | Type::Float8) => None,
         (Some(values), _, _) => column.is_complete.then(|| values.clone()),
         (None, _, Type::Bool) => Some(vec![Scalar::Bool(false), Scalar::Bool(true)]),
         (None, Some(bounds), data_type) => listed_values::between(bounds, data_type),
         (None, None, _) => None,
     }
+}
+
+/// Which letters are pairs depends on the collation.
+fn maps_case(condition: &Expr) -> bool {
+    let mut found = false;
+    condition.walk(&mut |expr| {
+        found |= matches!(
+            &expr.node,
+            Node::Call {
+                function: Function::Lower | Function::Upper | Function::Initcap,
+                arguments: _,
+            }
+        );
+    });
+    found
 }
 
 fn literals(condition: &Expr) -> Vec<&Scalar> {
@@ -107,25 +127,18 @@ fn literals(condition: &Expr) -> Vec<&Scalar> {
     found
 }
 
-/// Constants that a condition asks to be equal to.
+/// Constants that a condition demands the column to be equal to.
 fn sought(condition: &Expr) -> Vec<&Scalar> {
-    let mut found = Vec::new();
-    condition.walk(&mut |expr| {
-        if let Node::Call {
+    match &condition.node {
+        Node::Call {
             function: Function::Equal | Function::In,
             arguments,
-        } = &expr.node
-        {
-            found.extend(arguments.iter().filter_map(Expr::as_literal));
-        }
-    });
-    found
+        } => arguments.iter().filter_map(Expr::as_literal).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn because(column: &Column, possible: &[Scalar], conditions: &[&Expr]) -> Because {
-    if let (None, Some(bounds)) = (&column.domain, &column.bounds) {
-        return Because::Outside(bounds.lower.clone(), bounds.upper.clone());
-    }
     let is_unlisted = |value: &&&Scalar| {
         let is_of_kind = |listed: &Scalar| discriminant(listed) == discriminant(**value);
         possible.first().is_some_and(is_of_kind) && !possible.contains(value)
@@ -134,6 +147,9 @@ fn because(column: &Column, possible: &[Scalar], conditions: &[&Expr]) -> Becaus
     let Some(unlisted) = sought.iter().find(is_unlisted) else {
         return Because::Contradiction;
     };
+    if let (None, Some(bounds)) = (&column.domain, &column.bounds) {
+        return Because::Outside(bounds.lower.clone(), bounds.upper.clone());
+    }
     let like = possible
         .iter()
         .filter_map(|value| match (value, unlisted) {

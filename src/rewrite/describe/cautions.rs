@@ -45,7 +45,7 @@ pub(super) fn cautions(
                 format!(", and a {unit} counts in at most {groups}")
             });
         lines.push(format!(
-            "groups of few are not shown{kept}: sums over the shown groups come out too low"
+            "groups of few are not shown{kept}: totals over the shown groups leave the others out"
         ));
     }
     lines
@@ -64,8 +64,8 @@ fn rows_cut(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<St
     let is_clipped = plan.price().is_some_and(|price| !price.within_clip);
     let is_keyed = release.unit_groups.iter().all(|of_unit| of_unit.is_keyed);
     match plan.price().filter(|_| is_clipped && !is_enforced) {
-        // Keys prove that there is one row.
-        Some(_) if is_keyed && release.keys.is_empty() => {}
+        // Nothing is cut.
+        Some(_) if release.unit_groups.iter().all(|of_unit| of_unit.is_one_row) => {}
         Some(price) if is_keyed => {
             cut.push(past("groups", price.groups, unit));
         }

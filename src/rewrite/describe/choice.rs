@@ -253,7 +253,7 @@ fn error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
         Target::End(_) => {
             let known = match candidates {
                 Candidates::Grid(grid) => format!(
-                    "; without the data it is known to lie from {} to {}",
+                    "; whatever the data, the answer lies from {} to {}",
                     candidates.edge(0, Side::Low),
                     candidates.edge(grid.points - 1, Side::High)
                 ),

@@ -55,12 +55,14 @@ async fn exclusive_filters_share_one_bound() {
             );
         }
     }
-    // Both may hold: the value 3 is in two of them, other columns are asked, NULL is no value.
+    // Both may hold: dates past the last that pgveil computes with are one, the value 3 is in two of them, other columns are asked, NULL is no value.
     for filters in [
         &["i4 = 3", "i4 IN (3, 4)"][..],
         &["i4 = 3", "j4 = 4"],
         &["i4 = 3", "i4 > 3 OR i4 = 3"],
         &["i4 IS NULL", "i4 IS NOT NULL OR b"],
+        &["dd IN ('9999-12-31')", "dd IN ('infinity')"],
+        &["d = '2000-01-01'", "d = 'infinity'"],
     ] {
         let sql = counts(filters);
         let (alone, _) = priced(&one, Accounting::Gdp).await;
