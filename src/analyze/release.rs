@@ -58,7 +58,6 @@ pub(super) fn analyze_release(
         conditions: conditions.iter().flat_map(Expr::conjuncts).collect(),
         effort,
     };
-    let no_row = ruled.no_row();
     let (keys, tuples) = rule_keys(&ruled, release, &input, keeps_public_rows)?;
     let cardinalities = Cardinalities::new(policy, columns, &opaque, effort);
     let grouped_rows = GroupedRows::new(cardinalities, &input, &keys, &tuples);
@@ -82,6 +81,7 @@ pub(super) fn analyze_release(
     let (one_row_per_unit, unit_groups) = (facts.has_one_row_per_unit(), facts.unit_groups());
     let (cells, one_group_per_unit) = (facts.cells(), facts.has_one_group_per_unit());
     Ok(AnalyzedRelease {
+        no_row: ruled.no_row(),
         tables: scanned_tables(&input),
         input,
         lineage,
@@ -99,7 +99,6 @@ pub(super) fn analyze_release(
         computed,
         collations: None,
         fan_outs,
-        no_row,
     })
 }
 

@@ -71,6 +71,10 @@ fn rows_cut(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<St
         }
         Some(_) => {
             limits.insert(rows_per_unit);
+            let in_group = release.unit_groups.iter().map(|groups| groups.rows).max();
+            if let Some(rows) = in_group.filter(|rows| *rows < rows_per_unit) {
+                cut.push(format!("{} in a group", past("rows", rows, unit)));
+            }
         }
         None => {}
     }
