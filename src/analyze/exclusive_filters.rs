@@ -21,8 +21,8 @@ struct Class {
 /// # Guarantee
 /// For each row, whatever it holds, at most one filter of a class is true. Each filter of a class
 /// demands that one and the same expression equals one of some constants. The expression has one
-/// value in a row, and no two filters share a constant. The constants differ as they are emitted, by
-/// the type's own equality, and texts byte for byte under deterministic collations.
+/// value in a row, and no two filters share a constant. The constants differ as they are emitted,
+/// by the type's own equality, and texts byte for byte under deterministic collations.
 pub(super) fn exclusive_filters(
     aggregates: &[BoundedAggregate],
     computed: &[(ColumnId, Expr)],

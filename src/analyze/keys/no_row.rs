@@ -143,13 +143,18 @@ fn because(column: &Column, possible: &[Scalar], conditions: &[&Expr]) -> Becaus
         let is_of_kind = |listed: &Scalar| discriminant(listed) == discriminant(**value);
         possible.first().is_some_and(is_of_kind) && !possible.contains(value)
     };
+    if let (None, Some(bounds)) = (&column.domain, &column.bounds) {
+        let mut constants = conditions.iter().flat_map(|c| literals(c));
+        return if constants.any(|value| is_unlisted(&&value)) {
+            Because::Outside(bounds.lower.clone(), bounds.upper.clone())
+        } else {
+            Because::Contradiction
+        };
+    }
     let sought: Vec<&Scalar> = conditions.iter().flat_map(|c| sought(c)).collect();
     let Some(unlisted) = sought.iter().find(is_unlisted) else {
         return Because::Contradiction;
     };
-    if let (None, Some(bounds)) = (&column.domain, &column.bounds) {
-        return Because::Outside(bounds.lower.clone(), bounds.upper.clone());
-    }
     let like = possible
         .iter()
         .filter_map(|value| match (value, unlisted) {

@@ -302,7 +302,7 @@ async fn ends_are_told_with_the_range_that_is_known() {
         for lines in [notices, explained] {
             assert!(
                 lines.iter().any(|line| line.contains(&format!(
-                    "ranks of it; without the data it is known to lie {range}"
+                    "ranks of it; whatever the data, the answer lies {range}"
                 ))),
                 "{sql}: {lines:?}"
             );

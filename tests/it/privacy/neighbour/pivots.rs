@@ -55,7 +55,8 @@ async fn exclusive_filters_share_one_bound() {
             );
         }
     }
-    // Both may hold: dates past the last that pgveil computes with are one, the value 3 is in two of them, other columns are asked, NULL is no value.
+    // Both may hold: the value 3 is in two of them, other columns are asked, NULL is no value, and
+    // dates past the last that pgveil computes with are one.
     for filters in [
         &["i4 = 3", "i4 IN (3, 4)"][..],
         &["i4 = 3", "j4 = 4"],
