@@ -54,6 +54,12 @@ def alike(node):
     if node.get("SQLValueFunction", {}).get("op") == "SVFOP_CURRENT_CATALOG":
         return {"FuncCall": {"funcname": [{"String": {"sval": "current_database"}}],
                              "funcformat": "COERCE_EXPLICIT_CALL"}}
+    # TRIM(FROM a) is TRIM(' ' FROM a).
+    call = node.get("FuncCall", {})
+    name = call.get("funcname", [{}])[-1].get("String", {}).get("sval")
+    if name in {"btrim", "ltrim", "rtrim"} and len(call.get("args", [])) == 2:
+        if call["args"][1] == {"A_Const": {"sval": {"sval": " "}}}:
+            del call["args"][1]
     # A frame's offset in quotes is an interval, where it is none of a number.
     for edge in ("startOffset", "endOffset"):
         cast = node.get(edge, {}).get("TypeCast") if isinstance(node.get(edge), dict) else None

@@ -489,7 +489,7 @@ async fn the_owner_searches_by_command() {
     );
     // What that means for the plainest questions.
     let noise = |what: &str| -> f64 {
-        let (_, rest) = said.split_once("\n  public.orders: ").unwrap();
+        let (_, rest) = said.rsplit_once("\n  public.orders: ").unwrap();
         let (_, rest) = rest.split_once(&format!("{what} ±")).unwrap();
         let number: String = rest
             .chars()

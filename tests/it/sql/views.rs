@@ -181,7 +181,7 @@ async fn an_aggregate_comes_with_its_error() {
     // Too few rows to say.
     let few = "SELECT avg(hourly_wage), pgveil.stderr(avg(hourly_wage)), \
         pgveil.ci_low(avg(hourly_wage)), pgveil.ci_high(avg(hourly_wage)) FROM nls.interviews \
-        WHERE year = 1968 AND age = 24";
+        WHERE year = 1968 AND age = 40";
     assert_eq!(rows(&veil, few).await, ["∅|∅|∅|∅"]);
     // In every place where the aggregate may stand, per group, and with its own FILTER.
     let placed = "SELECT race, round(pgveil.stderr(count(*) FILTER (WHERE birth_year > \

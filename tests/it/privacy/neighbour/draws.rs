@@ -33,7 +33,7 @@ impl Sampler for Counting {
 }
 
 /// Counts of empty groups: nothing but noise.
-const EMPTY: &str = "SELECT kd, b, count(*) FROM people WHERE i4 < 0 GROUP BY kd, b";
+const EMPTY: &str = "SELECT kd, b, count(*) FROM people WHERE tx = 'nobody' GROUP BY kd, b";
 
 async fn counts(veiled: &Veiled) -> Vec<String> {
     let requester = Requester {
