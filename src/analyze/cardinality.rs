@@ -133,9 +133,9 @@ impl<'a> Cardinalities<'a> {
             }
             Relation::Project { input, columns } => {
                 let mut rows = self.of(input);
-                columns
-                    .iter()
-                    .for_each(|(id, expr)| self.compute(&mut rows, *id, expr));
+                for (id, expr) in columns {
+                    self.compute(&mut rows, Attribute::Column(*id), expr);
+                }
                 rows
             }
             Relation::Join {
@@ -345,9 +345,8 @@ impl<'a> Cardinalities<'a> {
             && (expr.as_column().is_some() || expr.columns().iter().all(is_one_spelling))
     }
 
-    /// A column that is computed from the row alone.
-    fn compute(&self, rows: &mut Cardinality<'a>, id: ColumnId, expr: &Expr) {
-        let made = Attribute::Column(id);
+    /// An attribute that is computed from the row alone.
+    fn compute(&self, rows: &mut Cardinality<'a>, made: Attribute, expr: &Expr) {
         if self.is_function(expr) {
             rows.dependencies.push(Dependency {
                 by: columns_of(expr),
@@ -422,12 +421,7 @@ impl<'a> Cardinalities<'a> {
     /// Of one unit: the most groups by these keys, and the most rows in one of them.
     pub fn grouped(&self, input: &'a Relation, keys: &[ColumnId]) -> UnitGroups {
         let (rows, keys) = self.keyed(input, keys);
-        UnitGroups {
-            groups: rows.most(&[], &keys),
-            rows: rows.most(&keys, &rows.rows),
-            is_keyed: rows.determines(&keys, &rows.rows),
-            is_one_row: rows.determines(&[], &rows.rows),
-        }
+        rows.grouped_by(&keys)
     }
 
     /// The most rows of one unit in a partition, for each window.
@@ -457,7 +451,7 @@ impl<'a> Cardinalities<'a> {
         let _ = self.effort.take(rows.dependencies.len() as u64);
         let known: Vec<Attribute> = known
             .iter()
-            .map(|expr| self.value(&mut rows, expr, None))
+            .map(|expr| self.value(&mut rows, expr))
             .collect();
         rows.most(&known, &rows.rows)
     }
@@ -481,27 +475,11 @@ impl<'a> Cardinalities<'a> {
         rows
     }
 
-    /// The value of an expression, of which so many are listed.
-    fn value(&self, rows: &mut Cardinality<'a>, expr: &Expr, listed: Option<u64>) -> Attribute {
-        let key = self.unseen();
-        if self.is_function(expr) {
-            rows.dependencies.push(Dependency {
-                by: columns_of(expr),
-                told: key,
-            });
-        } else {
-            rows.determine(key);
-        }
-        rows.dependencies
-            .extend(expr.as_column().map(|column| Dependency {
-                by: vec![key],
-                told: Attribute::Column(column),
-            }));
-        rows.counts.extend(listed.map(|most| Count {
-            of: vec![key],
-            most,
-        }));
-        key
+    /// The value of an expression.
+    fn value(&self, rows: &mut Cardinality<'a>, expr: &Expr) -> Attribute {
+        let value = self.unseen();
+        self.compute(rows, value, expr);
+        value
     }
 }
 

@@ -90,6 +90,8 @@ pub struct AnalyzedRelease {
     pub one_row_per_unit: bool,
     /// The rows of one unit as the tables and joins alone bound them, whatever the keys are.
     pub rows_by_tables: u64,
+    /// Keys of the catalog, and grouping, leave each unit one row. A clip is emitted all the same.
+    pub one_row_by_keys: bool,
     /// How one unit's rows are grouped, for each grouping set.
     pub unit_groups: Vec<UnitGroups>,
     /// The most rows of a unit in all groups together, by a unique key over listed values. A clip

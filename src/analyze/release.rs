@@ -78,10 +78,12 @@ pub(super) fn analyze_release(
     };
     let aggregates = facts.bounded_aggregates(&opaque)?;
     let exclusive_filters = exclusive_filters(&aggregates, &computed, policy, columns);
-    let (one_row_per_unit, unit_groups) = (facts.has_one_row_per_unit(), facts.unit_groups());
+    let one_row_per_unit = facts.has_one_row_per_unit();
     let (cells, one_group_per_unit) = (facts.cells(), facts.has_one_group_per_unit());
     Ok(AnalyzedRelease {
         no_row: ruled.no_row(),
+        one_row_by_keys: grouped_rows.is_one_row(),
+        unit_groups: facts.unit_groups(),
         tables: scanned_tables(&input),
         input,
         lineage,
@@ -93,7 +95,6 @@ pub(super) fn analyze_release(
         exclusive_filters,
         one_row_per_unit,
         rows_by_tables,
-        unit_groups,
         cells,
         one_group_per_unit,
         computed,

@@ -112,9 +112,13 @@ pub(super) fn equated_apart<'a>(
     condition: &'a Expr,
     own: &[ColumnId],
 ) -> impl Iterator<Item = (ColumnId, &'a Expr)> {
-    condition.equated_columns().filter(|(column, other)| {
-        own.contains(column) && other.columns().iter().all(|c| !own.contains(c))
-    })
+    let equated = condition.equated_columns();
+    equated.filter(|(column, other)| is_apart(*column, other, own))
+}
+
+/// Whether a column of one side is compared with the other side alone.
+pub(super) fn is_apart(column: ColumnId, other: &Expr, own: &[ColumnId]) -> bool {
+    own.contains(&column) && other.columns().iter().all(|c| !own.contains(c))
 }
 
 /// The tables that the relation reads, also in subqueries.

@@ -4,13 +4,12 @@
 use super::{Failure, explain};
 use crate::catalog::Type;
 use crate::engine::{MemoryShare, Requester, constants, plan};
+use crate::finish::quantile_95;
 use crate::parse::{Statement, parse};
 use crate::policy::{Policy, Protection, SessionSettings, Table};
 use crate::postgres::{identifier, qualified};
-use crate::rewrite::{Output, Plan, measure_deviation};
-
-/// Half the width of a 95 % interval, in standard deviations.
-const Z: f64 = 1.96;
+use crate::resolve::Constants;
+use crate::rewrite::{Output, Terms, measure_deviation};
 
 /// For each private table, the noise of a count and of each bounded column's sum, each asked alone
 /// by the policy's first role at its default epsilon.
@@ -19,6 +18,15 @@ pub fn lines(policy: &Policy) -> Result<Vec<String>, Failure> {
         return Ok(Vec::new());
     };
     let terms = explain::terms(policy, Some(&role.name))?;
+    let requester = Requester {
+        role: role.name.clone(),
+        session_settings: SessionSettings::default(),
+        settings: Vec::new(),
+        search_path: Vec::new(),
+        process: 0,
+        share: MemoryShare::default(),
+    };
+    let constants = constants(&requester, policy);
     let mut lines = vec![format!(
         "Noise, of one answer in 95 % of cases, each asked alone at epsilon {} (a sum over fewer \
             rows or groups has the same):",
@@ -36,7 +44,12 @@ pub fn lines(policy: &Policy) -> Result<Vec<String>, Failure> {
             }));
         let told = asked.filter_map(|(call, shown)| {
             let from = qualified(&table.schema, &table.name);
-            let noise = of(&format!("SELECT {call} FROM {from}"), policy, &terms)?;
+            let noise = of(
+                &format!("SELECT {call} FROM {from}"),
+                policy,
+                &constants,
+                &terms,
+            )?;
             Some(format!("{shown} ±{}", rounded(noise)))
         });
         lines.push(format!(
@@ -64,28 +77,20 @@ fn summable(table: &Table) -> impl Iterator<Item = &str> {
 }
 
 /// The noise of a query of one aggregate; `None` where it is not answered at these terms.
-fn of(sql: &str, policy: &Policy, terms: &crate::rewrite::Terms) -> Option<f64> {
+fn of(sql: &str, policy: &Policy, constants: &Constants, terms: &Terms) -> Option<f64> {
     let statements = parse(sql).ok()?;
     let [Statement::Query(query)] = statements.as_slice() else {
         return None;
     };
-    let requester = Requester {
-        role: policy.roles.first()?.name.clone(),
-        session_settings: SessionSettings::default(),
-        settings: Vec::new(),
-        search_path: Vec::new(),
-        process: 0,
-        share: MemoryShare::default(),
-    };
-    let constants = constants(&requester, policy);
-    let plan: Plan = plan(query, policy, &[], &constants, terms).ok()?;
+    let plan = plan(query, policy, &[], constants, terms).ok()?;
     let [release] = plan.releases() else {
         return None;
     };
     let [(Output::Measure(at), _)] = release.outputs() else {
         return None;
     };
-    Some(Z * measure_deviation(release, &release.measures()[*at])?)
+    let deviation = measure_deviation(release, &release.measures()[*at])?;
+    Some(deviation * quantile_95(release.price()?.mechanism))
 }
 
 /// Three digits, so that the eye takes it in.

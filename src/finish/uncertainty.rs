@@ -106,7 +106,7 @@ pub fn has_few(
         .get(group)
         .map(|measures| Row::new(release, measures, table, group));
     row.and_then(|row| row.rows(output))
-        .is_some_and(|rows| rows.value <= ROWS_MIN * rows.error())
+        .is_some_and(|rows| are_few(&rows))
 }
 
 /// Standard errors to each side, for the noise with the heaviest tail in the release.
@@ -148,6 +148,11 @@ struct Row<'r> {
     drawn: Option<&'r NoiseRecord>,
     group: usize,
     z: f64,
+}
+
+/// Too few for a ratio with them to say anything.
+fn are_few(rows: &Estimate) -> bool {
+    rows.value <= ROWS_MIN * rows.error()
 }
 
 impl<'r> Row<'r> {
@@ -257,7 +262,7 @@ impl<'r> Row<'r> {
 
     fn output(&self, output: &Output) -> Option<Estimate> {
         let rows = self.rows(output);
-        if rows.is_some_and(|rows| rows.value <= ROWS_MIN * rows.error()) {
+        if rows.is_some_and(|rows| are_few(&rows)) {
             return None;
         }
         match output {

@@ -13,8 +13,17 @@ pub struct UnitGroups {
     pub rows: u64,
     /// That is one row, by keys of the catalog and by grouping alone.
     pub is_keyed: bool,
-    /// So have all groups together.
-    pub is_one_row: bool,
+}
+
+impl Cardinality<'_> {
+    /// How one unit's rows are grouped by these attributes.
+    pub(super) fn grouped_by(&self, keys: &[Attribute]) -> UnitGroups {
+        UnitGroups {
+            groups: self.most(&[], keys),
+            rows: self.most(keys, &self.rows),
+            is_keyed: self.determines(keys, &self.rows),
+        }
+    }
 }
 
 /// The rows of a release with its group keys.
@@ -33,14 +42,17 @@ impl<'a> GroupedRows<'a> {
         tuples: &[KeyCombinations],
     ) -> Self {
         let mut rows = cardinalities.of(input);
-        let listed = |rule: &KeyRule| match rule {
-            KeyRule::Domain(values) => Some(values.len() as u64),
-            KeyRule::Threshold => None,
+        let mut key = |(expr, rule): &(Expr, KeyRule)| {
+            let key = cardinalities.value(&mut rows, expr);
+            if let KeyRule::Domain(values) = rule {
+                rows.counts.push(Count {
+                    of: vec![key],
+                    most: values.len() as u64,
+                });
+            }
+            key
         };
-        let keys: Vec<Attribute> = keys
-            .iter()
-            .map(|(expr, rule)| cardinalities.value(&mut rows, expr, listed(rule)))
-            .collect();
+        let keys: Vec<Attribute> = keys.iter().map(&mut key).collect();
         rows.counts.extend(tuples.iter().map(|tuples| Count {
             of: tuples.keys.iter().map(|at| keys[*at]).collect(),
             most: tuples.rows.len() as u64,
@@ -60,12 +72,12 @@ impl<'a> GroupedRows<'a> {
     /// How one unit's rows are grouped by these keys.
     pub fn grouped_by(&self, set: &[usize]) -> UnitGroups {
         let keys: Vec<Attribute> = set.iter().map(|at| self.keys[*at]).collect();
-        UnitGroups {
-            groups: self.rows.most(&[], &keys),
-            rows: self.rows.most(&keys, &self.rows.rows),
-            is_keyed: self.rows.determines(&keys, &self.rows.rows),
-            is_one_row: self.rows.determines(&[], &self.rows.rows),
-        }
+        self.rows.grouped_by(&keys)
+    }
+
+    /// The unit has one row, by keys of the catalog and by grouping alone.
+    pub fn is_one_row(&self) -> bool {
+        self.rows.determines(&[], &self.rows.rows)
     }
 
     /// The most combinations of group keys and values that one unit's rows have.
@@ -84,7 +96,7 @@ impl<'a> GroupedRows<'a> {
         let mut rows = self.rows.clone();
         let values = values
             .iter()
-            .map(|expr| self.cardinalities.value(&mut rows, expr, None))
+            .map(|expr| self.cardinalities.value(&mut rows, expr))
             .collect();
         (rows, values)
     }

@@ -1,6 +1,7 @@
 //! What a left join keeps of the dependencies of its sides.
 
 use super::{Attribute, Cardinalities, Cardinality, Dependency, equated_columns};
+use crate::analyze::row_facts::is_apart;
 use crate::ir::{ColumnId, Expr, Relation};
 
 impl<'a> Cardinalities<'a> {
@@ -20,9 +21,8 @@ impl<'a> Cardinalities<'a> {
             .iter()
             .flat_map(|condition| equated_columns(condition))
             .filter(|(column, other)| {
-                own.contains(column) && other.columns().iter().all(|id| !own.contains(id))
+                is_apart(*column, other, &own) && self.equated(*column, other).is_some()
             })
-            .filter(|(column, other)| self.equated(*column, other).is_some())
             .collect();
         let fixed: Vec<ColumnId> = equated.iter().map(|(column, _)| *column).collect();
         right.note_keys(&fixed);

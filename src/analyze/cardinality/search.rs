@@ -12,13 +12,13 @@ const MOST: u64 = 1 << 32;
 const COUNTS_MAX: usize = 6;
 
 /// The attributes that some others determine.
-pub(super) struct Closure<'c, 'a> {
+struct Closure<'c, 'a> {
     of: &'c Cardinality<'a>,
     found: HashSet<Attribute>,
 }
 
 impl Closure<'_, '_> {
-    pub fn has(&self, attribute: Attribute) -> bool {
+    fn has(&self, attribute: Attribute) -> bool {
         self.found.contains(&attribute)
             || matches!(attribute, Attribute::Column(id) if self.is_of_row(id))
     }
@@ -54,7 +54,7 @@ impl Closure<'_, '_> {
 
 impl<'a> Cardinality<'a> {
     /// What these attributes determine, for the rows of one unit.
-    pub(super) fn closure(&self, known: &[Attribute]) -> Closure<'_, 'a> {
+    fn closure(&self, known: &[Attribute]) -> Closure<'_, 'a> {
         let mut closure = Closure {
             of: self,
             found: known.iter().copied().collect(),
@@ -105,7 +105,7 @@ impl<'a> Cardinality<'a> {
                 least = others;
             }
         }
-        let mut most = self.product(&least);
+        let mut most = product(&least);
         if counts.len() <= COUNTS_MAX {
             for subset in 0..1u32 << counts.len() {
                 let chosen: Vec<&Count> = counts
@@ -114,21 +114,21 @@ impl<'a> Cardinality<'a> {
                     .filter(|(at, _)| subset & (1 << at) != 0)
                     .map(|(_, count)| *count)
                     .collect();
-                let product = self.product(&chosen);
-                if product < most && is_enough(&chosen) {
-                    most = product;
+                let bound = product(&chosen);
+                if bound < most && is_enough(&chosen) {
+                    most = bound;
                 }
             }
         }
         most
     }
+}
 
-    fn product(&self, counts: &[&Count]) -> u64 {
-        counts
-            .iter()
-            .fold(1u64, |product, count| {
-                product.saturating_mul(count.most.max(1))
-            })
-            .min(MOST)
-    }
+fn product(counts: &[&Count]) -> u64 {
+    counts
+        .iter()
+        .fold(1u64, |product, count| {
+            product.saturating_mul(count.most.max(1))
+        })
+        .min(MOST)
 }

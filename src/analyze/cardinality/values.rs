@@ -7,6 +7,7 @@ use crate::analyze::range::Ranges;
 use crate::analyze::row_facts::{always_true, computed_columns};
 use crate::catalog::Type;
 use crate::ir::{ColumnId, Expr, Relation};
+use crate::policy::Column;
 
 impl Cardinalities<'_> {
     /// How many values the keys of a group have, as far as lists, bounds and conditions say. Bounds
@@ -61,20 +62,22 @@ impl Cardinalities<'_> {
 
     /// Whether it reads a column of which other values than the listed ones occur.
     fn is_open(&self, expr: &Expr) -> bool {
-        expr.columns().iter().any(|id| {
-            let origin = self.columns[id.0 as usize].origin;
-            origin.is_some_and(|(table, at)| {
-                let column = &self.policy.tables[table.0].columns[at];
-                column.domain.is_some() && !column.is_complete
-            })
-        })
+        let mut columns = expr
+            .columns()
+            .into_iter()
+            .filter_map(|id| self.declared(id));
+        columns.any(|column| column.domain.is_some() && !column.is_complete)
     }
 
     /// The number of values that the policy lists for a column, where no others occur.
     fn listed(&self, id: ColumnId) -> Option<u64> {
-        let (table, at) = self.columns[id.0 as usize].origin?;
-        let column = &self.policy.tables[table.0].columns[at];
+        let column = self.declared(id)?;
         let list = column.domain.as_ref().filter(|_| column.is_complete)?;
         Some(list.len() as u64)
+    }
+
+    fn declared(&self, id: ColumnId) -> Option<&Column> {
+        let (table, at) = self.columns[id.0 as usize].origin?;
+        Some(&self.policy.tables[table.0].columns[at])
     }
 }

@@ -10,6 +10,7 @@ use crate::refusal::Refusal;
 use crate::rewrite::emit::expression::Expressions;
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::base_rows::{BaseRows, canonical};
+use crate::rewrite::vector::clip::above_root;
 use crate::rewrite::vector::clipped_aggregate::{collated, hash_of, positions};
 use crate::rewrite::vector::grouping_sets::{group_columns, over_sets};
 use crate::rewrite::vector::row_integer::{integer, lacks, within};
@@ -427,14 +428,12 @@ impl Rows<'_> {
                 // Over a group's candidates c m adds up to m^2.
                 let squared = sql::binary(sql::bare("m"), B::Multiply, sql::bare("c"));
                 from = self.with_total(from, &names, squared);
-                // Above the root, whatever numeric's square root rounds to.
-                let root = sql::binary(
-                    sql::call("floor", vec![sql::call("sqrt", vec![sql::bare("n")])]),
-                    B::Plus,
-                    sql::number("1"),
-                );
                 let square = u128::from(most) * u128::from(most);
-                scaled(most, sql::number(&square.to_string()), root)
+                scaled(
+                    most,
+                    sql::number(&square.to_string()),
+                    above_root(sql::bare("n")),
+                )
             }
         };
         let mut weighed = Self::columns(names.iter().cloned());

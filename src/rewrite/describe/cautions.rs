@@ -65,7 +65,7 @@ fn rows_cut(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<St
     let is_keyed = release.unit_groups.iter().all(|of_unit| of_unit.is_keyed);
     match plan.price().filter(|_| is_clipped && !is_enforced) {
         // Nothing is cut.
-        Some(_) if release.unit_groups.iter().all(|of_unit| of_unit.is_one_row) => {}
+        Some(_) if release.one_row_by_keys => {}
         Some(price) if is_keyed => {
             cut.push(past("groups", price.groups, unit));
         }

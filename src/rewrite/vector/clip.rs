@@ -193,12 +193,7 @@ impl Clip {
     pub fn factor(&self, value: ast::Expr, refined: &BigUint, norm: ast::Expr) -> ast::Expr {
         let norm = sql::cast(norm, &Type::Numeric(None));
         let divisor = match self.mechanism {
-            // floor(sqrt(n)) + 1 is above the norm, whatever numeric's square root rounds to.
-            Mechanism::Gaussian => sql::binary(
-                sql::call("floor", vec![sql::call("sqrt", vec![norm])]),
-                B::Plus,
-                sql::number("1"),
-            ),
+            Mechanism::Gaussian => above_root(norm),
             Mechanism::Laplace => norm,
         };
         let value = sql::binary(
@@ -208,6 +203,15 @@ impl Clip {
         );
         sql::call("div", vec![value, divisor])
     }
+}
+
+/// A whole number above the square root, whatever numeric's square root rounds to.
+pub(in crate::rewrite) fn above_root(squared: ast::Expr) -> ast::Expr {
+    sql::binary(
+        sql::call("floor", vec![sql::call("sqrt", vec![squared])]),
+        B::Plus,
+        sql::number("1"),
+    )
 }
 
 #[cfg(test)]
