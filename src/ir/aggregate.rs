@@ -1,6 +1,6 @@
 //! Aggregates: the operation, its expressions, its filter, and PostgreSQL's result type.
 
-use super::relation::Expr;
+use super::expression::Expr;
 use crate::catalog::Type;
 use crate::refusal::TextPosition;
 

@@ -1,8 +1,9 @@
 //! Which comparison an equality uses. A unique key proves nothing under a comparison that is less
 //! strict than the key's index.
 
+use super::expression::{Expr, Node};
 use super::functions::Function;
-use super::relation::{ColumnId, ColumnInfo, Expr, Node};
+use super::relation::{ColumnId, ColumnInfo};
 use crate::catalog::{Collation, Equality, Type};
 use crate::policy::Policy;
 

@@ -14,9 +14,10 @@ pub use number::float_text;
 
 use std::cmp::Ordering;
 
+use super::expression::{Expr, Node};
 use super::functions::Function;
 use super::literal::{MICROS_PER_DAY, integer_range, is_beyond};
-use super::relation::{ColumnId, Expr, Node};
+use super::relation::ColumnId;
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use number::Decimal;

@@ -8,7 +8,7 @@ pub use format::read as read_by_pattern;
 pub use instant::local as timestamp;
 pub use interval::{Fields, interval, reach as interval_reach, text as interval_text};
 
-use super::relation::{Expr, Node};
+use super::expression::{Expr, Node};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;

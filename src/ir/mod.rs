@@ -4,6 +4,7 @@
 pub mod aggregate;
 pub mod equality;
 pub mod evaluate;
+pub mod expression;
 pub mod functions;
 pub mod literal;
 pub mod relation;
@@ -14,10 +15,11 @@ pub use aggregate::{
     Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, VarianceKind,
 };
 pub use equality::equality;
+pub use expression::{Expr, Node};
 pub use relation::{
-    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, MiddleId, MiddleQuery,
-    MiddleRows, Node, Query, Relation, Release, ReleaseId, SET_COLUMN, Scan, TableId,
-    aggregate_column, key_column, release_alias, view_alias,
+    ColumnId, ColumnInfo, ConstantId, ConstantRows, JoinKind, Key, MiddleId, MiddleQuery,
+    MiddleRows, Query, Relation, Release, ReleaseId, SET_COLUMN, Scan, TableId, aggregate_column,
+    key_column, release_alias, view_alias,
 };
 pub use uncertainty::{Formula, Statistic, Uncertainty};
 pub use window::{Edge, Frame, FrameMode, Order, Position, Window, WindowFunction};

@@ -1,7 +1,7 @@
 //! Window calls: what is computed for each row from the other rows of its partition.
 
 use super::aggregate::{Aggregate, Operation};
-use super::relation::Expr;
+use super::expression::Expr;
 use crate::catalog::Type;
 
 /// One window call. `analyze` adds the unit to the partition.

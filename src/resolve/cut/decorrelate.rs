@@ -5,8 +5,8 @@
 use std::ops::ControlFlow;
 
 use crate::catalog::Type;
+use crate::ir::expression::Expr;
 use crate::ir::functions::Function;
-use crate::ir::relation::Expr;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::resolve::Resolver;

@@ -8,8 +8,8 @@ use crate::ir::aggregate::{
     Aggregate, Distinct, End, Fractions, MILLIONTHS, Moment, Operation, Paired, Quantifier,
     VarianceKind,
 };
+use crate::ir::expression::{Expr, Node};
 use crate::ir::literal::type_name;
-use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, TextPosition, sqlstate};
 use crate::resolve::syntax::{called_name, contains_aggregate, place_of};

@@ -7,9 +7,9 @@
 
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
+use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown};
-use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 

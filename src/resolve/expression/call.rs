@@ -11,12 +11,12 @@ use super::types::{cast, type_named};
 use super::{Expressions, blanks, merge, unify};
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
+use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::{Entry, Function, Kind, is_known, overload};
 use crate::ir::literal::{
     Fields, INTERVAL_HINT, coerce, integer_range, interval_of, is_unknown, read_by_pattern,
     type_name,
 };
-use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::TEXT_MAX;

@@ -2,9 +2,9 @@
 
 use super::{Constants, blanks};
 use crate::catalog::Type;
+use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, common_type, is_unknown, type_name, unknown};
-use crate::ir::relation::{Expr, Node};
 use crate::refusal::{Refusal, sqlstate};
 
 /// A comparison, its operands brought to one type.

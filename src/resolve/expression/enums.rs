@@ -4,8 +4,8 @@ use sqlparser::ast;
 
 use super::types::type_of;
 use crate::catalog::Type;
+use crate::ir::expression::{Expr, Node};
 use crate::ir::literal::{coerce, is_unknown, parse, type_name};
-use crate::ir::relation::{Expr, Node};
 use crate::policy::{Policy, Scalar};
 use crate::refusal::Refusal;
 use crate::resolve::outer::allow_list::is_harmless;

@@ -6,9 +6,9 @@ use sqlparser::ast::{self, BinaryOperator};
 use super::Expressions;
 use super::predicates::negate_if;
 use crate::catalog::{Type, element_of};
+use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown, type_name};
-use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 

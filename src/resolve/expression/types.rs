@@ -4,8 +4,8 @@ use sqlparser::ast;
 
 use super::enums::label;
 use crate::catalog::Type;
+use crate::ir::expression::Expr;
 use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown};
-use crate::ir::relation::Expr;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::resolve::syntax::names_of;

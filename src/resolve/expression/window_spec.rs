@@ -4,8 +4,8 @@ use sqlparser::ast;
 
 use super::Expressions;
 use crate::catalog::Type;
+use crate::ir::expression::{Expr, Node};
 use crate::ir::literal::type_name;
-use crate::ir::relation::{Expr, Node};
 use crate::ir::window::{Edge, Frame, FrameMode, Order, Position};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};

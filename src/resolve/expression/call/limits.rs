@@ -2,9 +2,9 @@
 
 use super::{LENGTH_MAX, REPEAT_MAX};
 use crate::catalog::Type;
+use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::{Entry, Function, Kind};
 use crate::ir::literal::{MICROS_PER_DAY, in_calendar};
-use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::expression::{pattern, zone};

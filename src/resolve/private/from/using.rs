@@ -2,9 +2,10 @@
 
 use super::is_one_type_but_for_lengths;
 use crate::catalog::Type;
+use crate::ir::expression::Expr;
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, common_type};
-use crate::ir::relation::{ColumnId, Expr, JoinKind};
+use crate::ir::relation::{ColumnId, JoinKind};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::expression::compare;

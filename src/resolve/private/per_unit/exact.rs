@@ -2,7 +2,7 @@
 
 use crate::catalog::Type;
 use crate::ir::aggregate::{Aggregate, Fractions, Moment, Operation};
-use crate::ir::relation::{Expr, Node};
+use crate::ir::expression::{Expr, Node};
 use crate::refusal::Refusal;
 
 /// Makes the aggregate a function of the set of a unit's rows. The sum of floats depends on their

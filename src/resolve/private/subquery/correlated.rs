@@ -2,8 +2,9 @@
 
 use super::{Given, SubqueryPlace, Which};
 use crate::catalog::Type;
+use crate::ir::expression::Expr;
 use crate::ir::functions::Function;
-use crate::ir::relation::{ColumnId, Expr, Relation};
+use crate::ir::relation::{ColumnId, Relation};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::expression::Expressions;
