@@ -16,6 +16,9 @@ pub enum Error {
     /// The budget does not cover the statement; nothing was charged.
     #[error("ledger: {0}")]
     Ledger(Refusal),
+    /// What was released is too little to go on; what was charged stands.
+    #[error("release: {0}")]
+    Release(Refusal),
     /// The shadow's own error about the statement or about released values.
     #[error("shadow: {0}")]
     Shadow(Refusal),
@@ -36,6 +39,7 @@ impl Error {
             | Self::Analyze(r)
             | Self::Rewrite(r)
             | Self::Ledger(r)
+            | Self::Release(r)
             | Self::Shadow(r) => r.clone(),
             Self::Cancelled => Refusal::new(
                 sqlstate::QUERY_CANCELED,

@@ -19,6 +19,8 @@ pub mod sqlstate {
     pub const STATEMENT_TOO_COMPLEX: &str = "54001";
     pub const PROGRAM_LIMIT_EXCEEDED: &str = "54000";
     pub const INTERNAL_ERROR: &str = "XX000";
+    /// A noisy look saw too few units to choose a clip, or to show a group.
+    pub const TOO_FEW_UNITS: &str = "PV002";
 }
 
 /// Where a part of the statement begins in the client's text. Comparisons and digests ignore it:

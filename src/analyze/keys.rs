@@ -350,16 +350,13 @@ pub fn grouped(sets: &[Vec<usize>], keys: usize) -> Vec<Vec<usize>> {
     }
 }
 
-/// Number of groups in the full domains of all grouping sets.
-///
-/// # Errors
-/// 54000 where there are more than the policy's limit.
-pub fn cells(
+/// Number of groups in the full domains of all grouping sets. A key without a domain counts as one
+/// value.
+pub fn listed_groups(
     sets: &[Vec<usize>],
     rules: &[(Expr, KeyRule)],
     tuples: &[KeyCombinations],
-    limit: u32,
-) -> Result<usize, Refusal> {
+) -> usize {
     let of_axis = |axis: &Axis| match axis {
         Axis::Tuples(tuples) => tuples.rows.len(),
         Axis::Key(at) => match &rules[*at].1 {
@@ -372,9 +369,21 @@ pub fn cells(
             .iter()
             .fold(1usize, |cells, axis| cells.saturating_mul(of_axis(axis)))
     };
-    let cells = sets
-        .iter()
-        .fold(0usize, |cells, set| cells.saturating_add(of_set(set)));
+    sets.iter()
+        .fold(0usize, |cells, set| cells.saturating_add(of_set(set)))
+}
+
+/// [`listed_groups`] within the policy's limit.
+///
+/// # Errors
+/// 54000 where there are more than the policy's limit.
+pub fn cells(
+    sets: &[Vec<usize>],
+    rules: &[(Expr, KeyRule)],
+    tuples: &[KeyCombinations],
+    limit: u32,
+) -> Result<usize, Refusal> {
+    let cells = listed_groups(sets, rules, tuples);
     if cells > limit as usize {
         return Err(Refusal::new(
             sqlstate::PROGRAM_LIMIT_EXCEEDED,

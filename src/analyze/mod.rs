@@ -222,6 +222,12 @@ impl AnalyzedRelease {
         keys::grouped(&self.sets, self.keys.len())
     }
 
+    /// Number of groups in the full domains of all grouping sets. A key without a domain counts as
+    /// one value.
+    pub fn listed_groups(&self) -> u64 {
+        keys::listed_groups(&self.grouped(), &self.keys, &self.tuples) as u64
+    }
+
     /// A set's groups are known without the data.
     pub fn is_listed(&self, set: &[usize]) -> bool {
         set.iter()

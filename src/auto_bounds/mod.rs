@@ -239,6 +239,7 @@ impl Maker<'_> {
         let purchase = Purchase {
             buyer: Buyer::Owner,
             fresh: loss,
+            later: Loss::ZERO,
             offered: Loss::ZERO,
             answers: Vec::new(),
             fingerprint: Fingerprint::new(part.fingerprint()),

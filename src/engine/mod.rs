@@ -2,6 +2,7 @@
 
 mod explain;
 mod failures;
+mod look;
 mod metrics;
 mod middle_queries;
 mod notice;

@@ -137,13 +137,48 @@ impl Engine {
         };
         let purchase = Purchase {
             buyer: Buyer::Role,
-            fresh: part.loss(),
+            fresh: part.loss_at_first(),
+            later: part.loss_after_looks(),
             offered: sum(offered),
             answers: offered.iter().map(|offer| offer.answer).collect(),
             fingerprint: Fingerprint::new(part.fingerprint()),
             bought: Fingerprint::new(part.plan().part(is_bought).fingerprint()),
             questions: questions.to_vec(),
         };
+        self.paid(requester, purchase, tally).await
+    }
+
+    /// The second debit of a release, whose look saw enough.
+    pub(super) async fn charge_after_look(
+        &self,
+        requester: &Requester,
+        part: &UnpaidPart<'_>,
+        release: ReleaseId,
+        tally: &Tally,
+    ) -> Result<Charge, Error> {
+        let fingerprint = Fingerprint::new(part.fingerprint_after_look(release));
+        let loss = part.plan().release(release).loss_after_look();
+        let purchase = Purchase {
+            buyer: Buyer::Role,
+            fresh: loss.ok_or_else(|| internal("rewrite", &"a loss cannot be counted"))?,
+            later: Loss::ZERO,
+            offered: Loss::ZERO,
+            answers: Vec::new(),
+            fingerprint,
+            bought: fingerprint,
+            questions: Vec::new(),
+        };
+        let paid = self.paid(requester, purchase, tally).await?;
+        paid.ok_or_else(|| internal("ledger", &"a debit without questions waits for an answer"))
+    }
+
+    /// `None`: one of the purchase's questions is being answered, or was.
+    async fn paid(
+        &self,
+        requester: &Requester,
+        purchase: Purchase,
+        tally: &Tally,
+    ) -> Result<Option<Charge>, Error> {
         let loss = purchase
             .fresh
             .compose(purchase.offered)

@@ -8,7 +8,6 @@ use futures::FutureExt;
 
 use super::failures::FailureSlot;
 use super::middle_queries::MiddleQueries;
-use super::planning_limit::aside;
 use super::reuse::{Fresh, Offer, Recalled, sum};
 use super::rollup::FromFiner;
 use super::statement_log::Tally;
@@ -160,7 +159,7 @@ impl Engine {
             self.receive(requester, plan, &offered, &mut released)
                 .await?;
             let releasing = Releasing::new(part, released, charge);
-            self.make_and_keep(requester, snapshot, releasing, &mut middles, pace)
+            self.make_and_keep(requester, snapshot, releasing, &mut middles, (pace, tally))
                 .await
         };
         let made = self.ledger.holding(&claimed, making).await;
@@ -224,10 +223,11 @@ impl Engine {
         snapshot: Snapshot,
         releasing: Releasing<'_>,
         middles: &mut MiddleQueries<'_>,
-        pace: &Timing,
+        (pace, tally): (&Timing, &Tally),
     ) -> Result<Released, Fault> {
         let mut fresh = Vec::new();
-        let making = self.make_releases(&snapshot, releasing, middles, &mut fresh, pace);
+        let payer = (requester, tally);
+        let making = self.make_releases(&snapshot, (releasing, payer), middles, &mut fresh, pace);
         let made = match AssertUnwindSafe(making).catch_unwind().await {
             Ok(made) => made,
             Err(_) => {
@@ -259,7 +259,7 @@ impl Engine {
     async fn make_releases(
         &self,
         snapshot: &Snapshot,
-        mut releasing: Releasing<'_>,
+        (mut releasing, payer): (Releasing<'_>, (&Requester, &Tally)),
         middles: &mut MiddleQueries<'_>,
         fresh: &mut Vec<Fresh>,
         pace: &Timing,
@@ -282,12 +282,15 @@ impl Engine {
                     pace.cancel(),
                 )
                 .await;
-            let drawn = read.and_then(|rows| {
-                aside(|| releasing.release(release, rows, &mut *sampler))
-                    .map_err(|e| execute::Error::Backend(format!("the release failed: {e}")))
-            });
+            let drawn = match read {
+                Ok(rows) => {
+                    self.draw(&mut releasing, (release, rows), payer, &mut *sampler)
+                        .await
+                }
+                Err(error) => Err(Fault::Backend(error)),
+            };
             pace.rest().await;
-            drawn.map_err(Fault::Backend)?;
+            drawn?;
             fresh.extend(Fresh::of(plan, release, &constants, releasing.released()));
         }
         Ok(releasing.into_released())
@@ -348,7 +351,7 @@ enum Attempt {
     Awaited(Vec<[u8; 32]>),
 }
 
-enum Fault {
+pub(super) enum Fault {
     /// The database failed after the charge.
     Backend(execute::Error),
     Other(Error),

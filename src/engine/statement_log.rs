@@ -71,6 +71,7 @@ fn verdict_of(error: &Error, charged: &Loss) -> Verdict {
         | Error::Analyze(_)
         | Error::Rewrite(_)
         | Error::Ledger(_)
+        | Error::Release(_)
         | Error::Shadow(_)
             if charged.is_zero() =>
         {
@@ -81,6 +82,7 @@ fn verdict_of(error: &Error, charged: &Loss) -> Verdict {
         | Error::Analyze(_)
         | Error::Rewrite(_)
         | Error::Ledger(_)
+        | Error::Release(_)
         | Error::Shadow(_) => Verdict::Failed,
         Error::Cancelled | Error::Internal { .. } => Verdict::Failed,
     }

@@ -59,6 +59,9 @@ pub struct Purchase {
     pub buyer: Buyer,
     /// The loss of answers that have to be made. The owner's account pays it too.
     pub fresh: Loss,
+    /// What will be paid later for the same statement. It is refused now where it would not fit
+    /// then; it is not debited.
+    pub later: Loss,
     /// The loss of answers that were made for other roles. The owner has paid it.
     pub offered: Loss,
     /// The role holds these answers from then on.
@@ -189,6 +192,7 @@ impl Rules {
         let purchase = Purchase {
             buyer,
             fresh,
+            later: Loss::ZERO,
             offered: found.loss,
             answers,
             fingerprint,

@@ -206,6 +206,7 @@ impl Ledger {
             Purchase {
                 buyer,
                 fresh: loss,
+                later: Loss::ZERO,
                 offered: Loss::ZERO,
                 answers,
                 fingerprint,
@@ -227,6 +228,8 @@ impl Ledger {
     /// cover it the role's account is closed, durably, before the role is told, and refuses
     /// whatever the role would pay until the owner acts: of all its questions a role learns of one
     /// at most, for each act of the owner, that the total did not cover it.
+    ///
+    /// What the same statement will pay later has to fit too, and is not debited.
     ///
     /// The questions of the fresh part are claimed with it, for a while, so that no other process
     /// answers them meanwhile; see [`Ledger::holding`].

@@ -76,6 +76,7 @@ impl Rules {
         let Purchase {
             buyer,
             fresh,
+            later,
             offered,
             answers,
             fingerprint: _,
@@ -98,7 +99,11 @@ impl Rules {
                 role: role.to_owned(),
             }));
         }
-        let Some(whole) = fresh.compose(*offered) else {
+        // What is debited now, and what has to fit: that, and what the same statement pays later.
+        let both = |now: Loss| now.compose(*later).map(|tested| (now, tested));
+        let (Some((whole, tested)), Some((_, fresh_tested))) =
+            (fresh.compose(*offered).and_then(both), both(*fresh))
+        else {
             return Ok(Err(exhausted(role, *fresh, mine.balance)));
         };
         // A sum that overflows 128 bits in one currency is refused like one above the cap, even
@@ -106,19 +111,23 @@ impl Rules {
         let after = |cap: &Cap, spent: &Loss, next: &Loss| {
             spent.compose(*next).filter(|_| cap.admits(spent, next))
         };
-        if after(&mine.balance.cap, &mine.balance.spent, &whole).is_none() {
-            return Ok(Err(exhausted(role, whole, mine.balance)));
+        if after(&mine.balance.cap, &mine.balance.spent, &tested).is_none() {
+            return Ok(Err(exhausted(role, tested, mine.balance)));
         }
-        let of_owner = after(&total.balance.cap, &total.balance.spent, fresh);
+        let of_owner = after(&total.balance.cap, &total.balance.spent, &fresh_tested);
         // An answer that was made for another role is refused where a new one would be. The
         // difference would reveal that it exists.
         let of_owner = of_owner.filter(|_| {
             *buyer == Buyer::Owner
-                || after(&total.balance.cap, &total.balance.spent, &whole).is_some()
+                || after(&total.balance.cap, &total.balance.spent, &tested).is_some()
         });
         // However often a role's budget is renewed, the sum over all periods stays within the
         // owner's total.
-        let lifetime = after(&total.balance.cap, &mine.balance.lifetime, &whole);
+        let lifetime = after(&total.balance.cap, &mine.balance.lifetime, &tested);
+        let fits = of_owner.is_some() && lifetime.is_some();
+        let debited = |spent: &Loss, now: &Loss| spent.compose(*now).filter(|_| fits);
+        let of_owner = debited(&total.balance.spent, fresh);
+        let lifetime = debited(&mine.balance.lifetime, &whole);
         let (Some(of_owner), Some(lifetime)) = (of_owner, lifetime) else {
             if *buyer == Buyer::Role {
                 self.close(account, now)?;

@@ -96,6 +96,46 @@ pub fn gaussian(clip: &BigUint, weight: &BigUint, mu: Mu) -> Result<Calibrated, 
     })
 }
 
+/// [`gaussian`] on a grid that is refined by at least `finer` bits, as far as the scale has room:
+/// for sums of which a part is scaled by a factor in steps of 2^-s.
+///
+/// # Guarantee
+///
+/// That of [`gaussian`]: S = ceil(2^s C / (F mu)) for the refinement s that is returned, whatever
+/// it is.
+///
+/// # Requires
+///
+/// As [`gaussian`].
+///
+/// # Errors
+///
+/// As [`gaussian`].
+///
+/// # Reference
+///
+/// As [`gaussian`].
+pub fn gaussian_finer(
+    clip: &BigUint,
+    weight: &BigUint,
+    mu: Mu,
+    finer: u32,
+) -> Result<Calibrated, CalibrationError> {
+    let (numerator, denominator) = (clip << 30u32, weight * mu.0);
+    let (coarse, least) = scale(numerator.clone(), denominator.clone(), SIGMA_MIN_BITS)?;
+    let room = SCALE_MAX_BITS.saturating_sub(u64::BITS - coarse.leading_zeros());
+    let refine = least + finer.saturating_sub(least).min(room);
+    let sigma = (numerator << refine)
+        .div_ceil(&denominator)
+        .to_u64()
+        .ok_or(CalibrationError::TooWide)?;
+    Ok(Calibrated {
+        noise: Noise::Gaussian { sigma },
+        refine,
+        made_here: (),
+    })
+}
+
 /// Laplace noise for one coordinate: the smallest s >= 0 with b = ceil(2^s C / (F epsilon)) >=
 /// 2^20; b < 2^59.
 ///

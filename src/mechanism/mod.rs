@@ -28,7 +28,8 @@ mod threshold;
 
 pub use account::{Accounting, Cap, CapError};
 pub use calibration::{
-    Calibrated, CalibrationError, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold,
+    Calibrated, CalibrationError, gaussian, gaussian_finer, laplace, loss_gaussian, loss_laplace,
+    loss_threshold,
 };
 pub use choice::{AccountState, Either, Mechanism, choose};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};

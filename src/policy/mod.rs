@@ -24,7 +24,7 @@ pub use scalar::numeric_holds;
 pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
 pub use session_settings::{
-    Ceilings, KeyChoice, Notices, Reuse, SessionSetting, SessionSettings, TargetError,
+    Ceilings, ClipChoice, KeyChoice, Notices, Reuse, SessionSetting, SessionSettings, TargetError,
     TargetErrors, WISHES, unknown as unknown_wish,
 };
 pub use version::digest;

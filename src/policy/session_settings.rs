@@ -19,6 +19,7 @@ pub struct SessionSettings {
     /// Most rows that one unit is counted with, >= 1; never more than the policy's.
     pub rows_per_unit: Option<u32>,
     pub notices: Notices,
+    pub clip: ClipChoice,
 }
 
 /// The most that settings may ask for, and the least epsilon; `None` where it is not known.
@@ -114,6 +115,17 @@ pub enum Notices {
     Full,
 }
 
+/// How a bound on what one unit adds is chosen, where it has several rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClipChoice {
+    /// By declared bounds alone.
+    #[default]
+    Fixed,
+    /// For each question, from a noisy count of units by how much they add. Declared bounds are
+    /// ceilings.
+    Auto,
+}
+
 /// One setting as `SHOW ALL` and `pgveil.settings` list it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionSetting {
@@ -124,7 +136,7 @@ pub struct SessionSetting {
 }
 
 /// Every setting of this kind.
-pub const WISHES: [SessionSetting; 7] = [
+pub const WISHES: [SessionSetting; 8] = [
     SessionSetting {
         name: "pgveil.epsilon",
         default: "",
@@ -161,6 +173,12 @@ pub const WISHES: [SessionSetting; 7] = [
         name: "pgveil.notices",
         default: "full",
         description: "Sets which notices an answer carries: off, cost or full.",
+    },
+    SessionSetting {
+        name: "pgveil.clip",
+        default: "fixed",
+        description: "How the bound on what one unit adds is chosen: fixed (by declared bounds) or \
+            auto (for each question, from a noisy look at the data).",
     },
 ];
 
@@ -208,6 +226,10 @@ impl SessionSettings {
                     ],
                 )?;
             }
+            "pgveil.clip" => {
+                let words = [("fixed", ClipChoice::Fixed), ("auto", ClipChoice::Auto)];
+                self.clip = choice(name, text, &words)?;
+            }
             _ => return Err(unknown(name)),
         }
         Ok(())
@@ -239,6 +261,10 @@ impl SessionSettings {
                 Notices::Off => "off".to_owned(),
                 Notices::Cost => "cost".to_owned(),
                 Notices::Full => "full".to_owned(),
+            },
+            "pgveil.clip" => match self.clip {
+                ClipChoice::Fixed => "fixed".to_owned(),
+                ClipChoice::Auto => "auto".to_owned(),
             },
             _ => String::new(),
         }
@@ -434,7 +460,7 @@ fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Ref
 
 #[cfg(test)]
 mod tests {
-    use super::{KeyChoice, Notices, Reuse, SessionSettings, TargetError, WISHES};
+    use super::{ClipChoice, KeyChoice, Notices, Reuse, SessionSettings, TargetError, WISHES};
 
     #[test]
     fn values_are_read_as_they_are_shown() {
@@ -460,6 +486,7 @@ mod tests {
             ("pgveil.max_groups_per_unit", "3", "3"),
             ("pgveil.max_rows_per_unit", "7", "7"),
             ("pgveil.notices", "Cost", "cost"),
+            ("pgveil.clip", "Auto", "auto"),
         ] {
             session_settings.set(name, text).unwrap();
             assert_eq!(session_settings.show(name), shown, "{name} = {text}");
@@ -472,7 +499,9 @@ mod tests {
             groups_per_unit,
             rows_per_unit,
             notices,
+            clip,
         } = session_settings;
+        assert_eq!(clip, ClipChoice::Auto);
         assert_eq!(
             (epsilon, target_error, reuse),
             (
@@ -507,6 +536,7 @@ mod tests {
             ("pgveil.max_groups_per_unit", "0"),
             ("pgveil.max_rows_per_unit", "1.5"),
             ("pgveil.notices", "all"),
+            ("pgveil.clip", "1000"),
         ] {
             assert_eq!(
                 session_settings.set(name, text).unwrap_err().sqlstate,

@@ -3,6 +3,7 @@
 
 mod choices;
 mod decode;
+mod look;
 mod noise_record;
 mod quantiles;
 mod rollup;
@@ -21,6 +22,7 @@ use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::policy::Scalar;
 use crate::rewrite::{Plan, ReleasePlan, UnpaidPart, key_text, made_of};
 
+pub use look::{Cut, Looked, TooFew};
 pub use noise_record::NoiseRecord;
 pub use quantiles::Values;
 pub use rollup::{Rollup, coarser};
@@ -85,6 +87,9 @@ type Key = Vec<Option<String>>;
 /// A group with the exact integers of its coordinates.
 type Group = (Key, Zeroizing<Vec<i128>>);
 
+/// The exact integers of each group that a statement found.
+type Found = HashMap<Key, Zeroizing<Vec<i128>>>;
+
 /// The groups of one release: keys and measures (then the choices' columns) as PostgreSQL would
 /// print them.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
@@ -146,6 +151,10 @@ impl<'p> Releasing<'p> {
         &self.part
     }
 
+    fn opened(&self, rows: Sealed<Vec<Rows>>) -> Zeroizing<Vec<Rows>> {
+        rows.open(&self.paid)
+    }
+
     pub fn charge(&self) -> &Charge {
         &self.paid
     }
@@ -192,7 +201,7 @@ impl<'p> Releasing<'p> {
         if !self.part.contains(release) {
             return Err(Error::Mismatch);
         }
-        let table = noised(plan, &rows.open(&self.paid), sampler)?;
+        let table = noised(plan, &self.opened(rows), sampler)?;
         self.released.tables[release.0] = Some(table);
         Ok(())
     }
@@ -223,23 +232,9 @@ fn noised(
         (Some(_), Some((vector, rows))) => (vector.as_slice(), rows),
         (None, _) | (Some(_), None) => (&[][..], rows),
     };
-    let key_count = release.key_columns();
-    let choices: Vec<choices::Groups<'_>> = release
-        .choices()
-        .iter()
-        .zip(rows)
-        .map(|(choice, rows)| choices::Groups::new(choice, rows, key_count))
-        .collect();
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
-    let mut table = ReleasedTable {
-        drawn: NoiseRecord::of(release),
-        ..ReleasedTable::default()
-    };
-    let made: Vec<_> = (0..release.coordinates().len())
-        .map(|at| made_of(release.coordinates(), at))
-        .collect();
-    let mut sums = Vec::new();
+    let mut drawn = Vec::new();
     for (mut key, values) in groups(release, vector, calibrated) {
         let mut noisy = Vec::with_capacity(values.len());
         for (value, calibrated) in values.iter().zip(calibrated) {
@@ -251,25 +246,53 @@ fn noised(
                 noisy.get(coordinate).is_some_and(|v| *v >= pass_at)
             });
         if passes {
-            let drawn =
-                |at: usize| Rational::binary(BigInt::from(noisy[at]), calibrated[at].refine);
-            let of = |coordinate: usize| {
-                let (terms, divisor) = &made[coordinate];
-                Rational::combined(
-                    terms.iter().map(|(at, times)| (drawn(*at), *times)),
-                    *divisor,
-                )
-            };
-            let mut measures = decode::measures(release, of);
-            for choice in &choices {
-                measures.extend(choice.columns(&key, sampler)?);
-            }
-            table.measures.push(measures);
-            table.keys.push(key);
-            sums.push(noisy);
+            drawn.push((key, noisy));
         } else {
             key.zeroize();
         }
+    }
+    decoded(release, drawn, rows, sampler)
+}
+
+/// The table of groups that are shown, from their noisy integers and the rows of the choices.
+fn decoded(
+    release: &ReleasePlan,
+    drawn: Vec<(Key, Vec<i128>)>,
+    rows: &[Rows],
+    sampler: &mut dyn Sampler,
+) -> Result<ReleasedTable, Error> {
+    let key_count = release.key_columns();
+    let choices: Vec<choices::Groups<'_>> = release
+        .choices()
+        .iter()
+        .zip(rows)
+        .map(|(choice, rows)| choices::Groups::new(choice, rows, key_count))
+        .collect();
+    let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
+    let mut table = ReleasedTable {
+        drawn: NoiseRecord::of(release),
+        ..ReleasedTable::default()
+    };
+    let made: Vec<_> = (0..release.coordinates().len())
+        .map(|at| made_of(release.coordinates(), at))
+        .collect();
+    let mut sums = Vec::new();
+    for (key, noisy) in drawn {
+        let drawn = |at: usize| Rational::binary(BigInt::from(noisy[at]), calibrated[at].refine);
+        let of = |coordinate: usize| {
+            let (terms, divisor) = &made[coordinate];
+            Rational::combined(
+                terms.iter().map(|(at, times)| (drawn(*at), *times)),
+                *divisor,
+            )
+        };
+        let mut measures = decode::measures(release, of);
+        for choice in &choices {
+            measures.extend(choice.columns(&key, sampler)?);
+        }
+        table.measures.push(measures);
+        table.keys.push(key);
+        sums.push(noisy);
     }
     table.grain = Grain::of(release, &sums);
     Ok(table)
@@ -278,7 +301,7 @@ fn noised(
 /// Groups that may be shown, with the exact integers of their coordinates. A grouping set of listed
 /// keys has all their combinations; another has the groups that the statement found.
 fn groups(release: &ReleasePlan, vector: &[Key], calibrated: &[Calibrated]) -> Vec<Group> {
-    let mut found: HashMap<Key, Zeroizing<Vec<i128>>> = HashMap::new();
+    let mut found = Found::new();
     for row in vector {
         let (key, values) = row.split_at(release.key_columns().min(row.len()));
         let values: Vec<i128> = values
@@ -288,12 +311,17 @@ fn groups(release: &ReleasePlan, vector: &[Key], calibrated: &[Calibrated]) -> V
             .collect();
         found.insert(key.to_vec(), Zeroizing::new(values));
     }
+    arranged(release, found, calibrated.len())
+}
+
+/// The same from what a statement found, each with so many integers.
+fn arranged(release: &ReleasePlan, mut found: Found, width: usize) -> Vec<Group> {
     let mut groups: Vec<Group> = cells(release)
         .into_iter()
         .map(|cell| {
             let values = found
                 .remove(&cell)
-                .unwrap_or_else(|| Zeroizing::new(vec![0; calibrated.len()]));
+                .unwrap_or_else(|| Zeroizing::new(vec![0; width]));
             (cell, values)
         })
         .collect();

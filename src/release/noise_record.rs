@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Cut;
 use crate::mechanism::{Mechanism, Noise};
 use crate::rewrite::{Measure, ReleasePlan, Total, made_of, measure_terms};
 
@@ -17,6 +18,9 @@ pub struct NoiseRecord {
     /// For each group, of how many noisy groups it is the sum. Empty where every group is one.
     #[serde(skip)]
     summed: Vec<usize>,
+    /// What clips that a look chose cut, by coordinate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cuts: Vec<(usize, Cut)>,
 }
 
 impl NoiseRecord {
@@ -35,7 +39,18 @@ impl NoiseRecord {
             terms,
             draws,
             summed: Vec::new(),
+            cuts: Vec::new(),
         })
+    }
+
+    /// With what the chosen clips cut.
+    pub(super) fn cut_by(self, cuts: Vec<(usize, Cut)>) -> Self {
+        Self { cuts, ..self }
+    }
+
+    /// What clips that a look chose cut, by coordinate.
+    pub fn cuts(&self) -> &[(usize, Cut)] {
+        &self.cuts
     }
 
     /// The noise of coordinates that are sums of these, over groups that are sums of these groups.
@@ -47,6 +62,7 @@ impl NoiseRecord {
                 .map(|total| (total.terms.clone(), total.divisor))
                 .collect(),
             summed,
+            cuts: Vec::new(),
         }
     }
 

@@ -25,8 +25,9 @@ pub use plan::rollup::{Family, Grouping, Total};
 pub use plan::unpaid::UnpaidPart;
 pub use plan::{Plan, ReleasePlan};
 use price::whole_statement::{self, AskedRelease};
-pub use price::{Price, Terms};
+pub use price::{Block, Look, Price, Terms};
 pub use vector::base_rows::key_text;
+pub use vector::bins::Bins;
 pub use vector::coordinates::{Centred, Coordinate, Count, Measure, Output};
 pub use vector::fixed_point::{FixedPoint, Step};
 pub use vector::rotation::made_of;
@@ -127,8 +128,10 @@ fn rewrite_release(
     }
     if !plan.statements().is_empty() {
         plan.question = plan::fingerprint::question_of(&mut emission, &plan, plain.as_ref())?;
+        // Its clip may differ from that of a coarser question.
         plan.family = plain
             .as_ref()
+            .filter(|_| plan.look().is_none())
             .map(|(coordinates, _)| plan::rollup::family(&emission, &plan, coordinates, portion))
             .transpose()?
             .flatten();

@@ -2,6 +2,7 @@
 //! of each coordinate.
 
 mod choice;
+pub(in crate::rewrite) mod look;
 pub(in crate::rewrite) mod target_error;
 pub(in crate::rewrite) mod whole_statement;
 
@@ -9,6 +10,7 @@ use num_bigint::BigUint;
 use num_traits::ToPrimitive;
 
 pub use choice::choice;
+pub use look::{Block, Look};
 
 use super::vector::clip::roomy;
 use super::vector::coordinates::{Coordinate, Coordinates, Mask, PRESENCE};
@@ -61,6 +63,9 @@ pub struct Price {
     /// Grows as noise shrinks, for either mechanism: mu, or epsilon under pure accounting. Compares
     /// answers to one question.
     pub accuracy: f64,
+    /// Where clips are chosen from a noisy look. `clip`, `weights` and `calibrated` are those of
+    /// the largest candidates then.
+    pub look: Option<Look>,
 }
 
 /// The part of a price that a statement needs.
@@ -76,6 +81,13 @@ impl Price {
             mechanism: self.mechanism,
             clip: self.clip.clone(),
             refine: self.calibrated.iter().map(|c| c.refine).collect(),
+        }
+    }
+
+    pub(super) fn with_noise(&self, calibrated: Vec<Calibrated>) -> Self {
+        Self {
+            calibrated,
+            ..self.clone()
         }
     }
 
@@ -114,6 +126,14 @@ pub fn vector(
     policy: &Policy,
     portion: &Portion<'_>,
 ) -> Result<Vector, Refusal> {
+    if layout.is_looked_at {
+        let price = look::price(release, &layout.coordinates, policy, portion)?;
+        return Ok(Vector {
+            coordinates: layout.coordinates.clone(),
+            plain: price.clone(),
+            price,
+        });
+    }
     let plain = price(release, (&layout.coordinates, stress), policy, portion)?;
     let mut vector = Vector {
         coordinates: layout.coordinates.clone(),
@@ -193,11 +213,9 @@ pub fn price(
     price.within_clip = within_clip;
     price.groups = groups;
     if keyed {
-        release_keys(
-            &mut price,
-            coordinates,
-            u32::try_from(groups).unwrap_or(u32::MAX),
-        )?;
+        let clip = price.clip.clone();
+        let most = u32::try_from(groups).unwrap_or(u32::MAX);
+        release_keys(&mut price, coordinates, most, &clip)?;
         price.groups_per_unit = price
             .groups_per_unit
             .filter(|_| !release.one_row_per_unit && !release.one_group_per_unit);
@@ -296,11 +314,17 @@ fn noise(
         loss,
         l2,
         accuracy,
+        look: None,
     })
 }
 
-/// Adds the threshold on the number of units present, with its delta.
-fn release_keys(price: &mut Price, coordinates: &[Coordinate], groups: u32) -> Result<(), Refusal> {
+/// Adds the threshold on the number of units present, with its delta. `clip` bounds the number.
+fn release_keys(
+    price: &mut Price,
+    coordinates: &[Coordinate],
+    groups: u32,
+    clip: &BigUint,
+) -> Result<(), Refusal> {
     // Down, and the same number in threshold and charge: then all 500 keyed releases of the default
     // share fit.
     let delta = Fixed::round_down(THRESHOLD_DELTA);
@@ -330,7 +354,7 @@ fn release_keys(price: &mut Price, coordinates: &[Coordinate], groups: u32) -> R
         )
     })?;
     let counted = Presence {
-        clip: &price.clip,
+        clip,
         weight: &price.weights[presence],
         height,
     };

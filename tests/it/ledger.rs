@@ -103,6 +103,7 @@ fn buying(asked: QuestionDigest) -> Purchase {
     Purchase {
         buyer: Buyer::Role,
         fresh: asked.loss,
+        later: Loss::ZERO,
         offered: Loss::ZERO,
         answers: Vec::new(),
         fingerprint,
@@ -117,6 +118,7 @@ fn taking(answer: AnswerId, offered: Loss, fresh: Loss) -> Purchase {
     Purchase {
         buyer: Buyer::Role,
         fresh,
+        later: Loss::ZERO,
         offered,
         answers: vec![answer],
         fingerprint,

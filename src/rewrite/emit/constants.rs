@@ -44,7 +44,7 @@ pub(in crate::rewrite) fn constant(id: ConstantId, data_type: &Type) -> Result<E
 pub(in crate::rewrite) fn array(list: &Expr) -> Result<ast::Expr, Refusal> {
     match &list.node {
         Node::Constant(id) => Ok(parameter(*id, &list.data_type)),
-        Node::Cast(inner) => Ok(cast_to_array(array(inner)?, &list.data_type)),
+        Node::Cast(inner) => Ok(sql::cast_to_array(array(inner)?, &list.data_type)),
         Node::Column(_)
         | Node::Literal(_)
         | Node::Call { .. }
@@ -206,22 +206,8 @@ impl ast::VisitorMut for Order {
 
 /// `CAST($n AS type[])`: the type that the parameter has, wherever it stands.
 fn parameter(id: ConstantId, data_type: &Type) -> ast::Expr {
-    cast_to_array(
+    sql::cast_to_array(
         sql::value(ast::Value::Placeholder(format!("${}", id.0))),
         data_type,
     )
-}
-
-fn cast_to_array(value: ast::Expr, element: &Type) -> ast::Expr {
-    let element = sql::data_type(element);
-    let data_type = ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(
-        Box::new(element),
-        None,
-    ));
-    ast::Expr::Cast {
-        kind: ast::CastKind::Cast,
-        expr: Box::new(value),
-        data_type,
-        format: None,
-    }
 }

@@ -156,6 +156,17 @@ pub fn cast(expr: ast::Expr, to: &Type) -> ast::Expr {
     }
 }
 
+/// The value as an array of elements of a type.
+pub fn cast_to_array(value: ast::Expr, element: &Type) -> ast::Expr {
+    let element = Box::new(data_type(element));
+    ast::Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(value),
+        data_type: ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, None)),
+        format: None,
+    }
+}
+
 pub fn is_null(expr: ast::Expr) -> ast::Expr {
     ast::Expr::IsNull(Box::new(nested(expr)))
 }

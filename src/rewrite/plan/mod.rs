@@ -8,11 +8,11 @@ pub(in crate::rewrite) mod unpaid;
 use sqlparser::ast;
 
 use super::limits::row_cost::RowCost;
-use super::{ChoicePlan, Coordinate, Facts, Family, Measure, Output, Price, Statement};
+use super::{ChoicePlan, Coordinate, Facts, Family, Look, Measure, Output, Price, Statement};
 use crate::analyze::{KeyCombinations, KeyRule, MetTable};
 use crate::catalog::{Collation, Type};
 use crate::ir::{MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty};
-use crate::mechanism::Loss;
+use crate::mechanism::{Calibrated, Loss};
 use crate::policy::ViewKind;
 
 /// What will be asked, how it is made private, and what it costs. Built here alone; running it
@@ -200,6 +200,40 @@ impl ReleasePlan {
 
     pub fn price(&self) -> Option<&Price> {
         self.price.as_ref()
+    }
+
+    /// How its clips are chosen, where they are.
+    pub fn look(&self) -> Option<&Look> {
+        self.price.as_ref()?.look.as_ref()
+    }
+
+    /// The same with another noise, to read what was drawn with it; without statements.
+    pub fn with_noise(&self, calibrated: Vec<Calibrated>) -> Self {
+        Self {
+            statement: None,
+            price: self
+                .price
+                .as_ref()
+                .map(|price| price.with_noise(calibrated)),
+            ..self.clone()
+        }
+    }
+
+    /// What is paid before its statements run.
+    pub fn loss_at_first(&self) -> Option<Loss> {
+        match self.look() {
+            Some(look) => Some(look.first),
+            None => self.loss(),
+        }
+    }
+
+    /// What is paid after its look.
+    pub fn loss_after_look(&self) -> Option<Loss> {
+        let second = self.look().map_or(Loss::ZERO, |look| look.second);
+        let choices = self.choices.iter().filter(|_| self.look().is_some());
+        choices
+            .into_iter()
+            .try_fold(second, |sum, choice| sum.compose(choice.loss))
     }
 
     pub fn choices(&self) -> &[ChoicePlan] {

@@ -502,6 +502,7 @@ impl Emission<'_> {
             mechanism: bounding.mechanism,
             groups_per_unit: price.groups_per_unit,
             within_clip: price.within_clip,
+            blocks: price.look.as_ref().map_or(&[], |look| &look.blocks),
             clamps_again: price.within_clip,
         }
     }

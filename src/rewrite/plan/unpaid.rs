@@ -46,13 +46,35 @@ impl<'p> UnpaidPart<'p> {
     /// The price of the part, in one debit. No part costs more than the plan, whose price was found
     /// countable.
     pub fn loss(&self) -> Loss {
+        self.added_up(ReleasePlan::loss)
+    }
+
+    /// What of it is paid before its first statement runs.
+    pub fn loss_at_first(&self) -> Loss {
+        self.added_up(ReleasePlan::loss_at_first)
+    }
+
+    /// What of it is paid after looks.
+    pub fn loss_after_looks(&self) -> Loss {
+        self.added_up(ReleasePlan::loss_after_look)
+    }
+
+    fn added_up(&self, own: impl Fn(&ReleasePlan) -> Option<Loss>) -> Loss {
         let whole = self.plan.loss;
         self.releases().fold(Loss::ZERO, |sum, release| {
-            release
-                .loss()
+            own(release)
                 .and_then(|own| sum.compose(own))
                 .unwrap_or(whole)
         })
+    }
+
+    /// Digest of the second step of a release; its charge names it.
+    pub fn fingerprint_after_look(&self, release: ReleaseId) -> [u8; 32] {
+        let mut digest = Sha256::new();
+        digest.update(self.fingerprint());
+        digest.update(b"after the look");
+        digest.update((release.0 as u64).to_be_bytes());
+        digest.finalize().into()
     }
 
     /// Digest of the plan and of which releases are made; a charge names it.

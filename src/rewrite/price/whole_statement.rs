@@ -2,7 +2,7 @@
 //! that they take, and the ceiling.
 
 use super::target_error;
-use super::{Portion, choice, fixed, vector};
+use super::{Portion, choice, fixed, look, vector};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::mechanism::{Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu};
 use crate::policy::{Policy, TargetErrors};
@@ -73,7 +73,7 @@ pub(in crate::rewrite) fn asked<'a>(
             .collect();
         let layout = match release.no_row {
             Some(_) => Coordinates::of_no_row(release),
-            None => Coordinates::new(release, analyzed.columns(), &told)?,
+            None => layout(release, analyzed, &told, policy, terms)?,
         };
         let stress = vec![1; layout.coordinates.len()];
         all.push(AskedRelease {
@@ -108,6 +108,23 @@ pub(in crate::rewrite) fn asked<'a>(
         }
     }
     Ok(all)
+}
+
+/// The layout of a release: for a look, where that has a clip to choose.
+fn layout(
+    release: &AnalyzedRelease,
+    analyzed: &Analyzed,
+    told: &[usize],
+    policy: &Policy,
+    terms: &Terms,
+) -> Result<Coordinates, Refusal> {
+    if look::may_look(release, policy, terms) {
+        let looked_at = Coordinates::new(release, analyzed.columns(), told, true)?;
+        if look::has_choice(release, &looked_at.coordinates, policy, terms) {
+            return Ok(looked_at);
+        }
+    }
+    Coordinates::new(release, analyzed.columns(), told, false)
 }
 
 /// Each release gets at least what the policy's least epsilon is worth: of a statement whose other

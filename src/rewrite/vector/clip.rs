@@ -37,7 +37,7 @@ fn bits(mechanism: Mechanism, coordinates: usize) -> u64 {
 }
 
 /// Largest value of a coordinate that reaches the clip. It can be doubled in eight bytes.
-const VALUE_BITS: u64 = 62;
+pub(super) const VALUE_BITS: u64 = 62;
 
 /// How one coordinate is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,15 +133,7 @@ impl Clip {
             .min(BigUint::one() << VALUE_BITS)
             .to_u64()
             .unwrap_or(1 << VALUE_BITS);
-        let lowest = sql::number(&format!("-{most}"));
-        let kept = sql::call(
-            "least",
-            vec![
-                sql::call("greatest", vec![value, lowest]),
-                sql::number(&most.to_string()),
-            ],
-        );
-        sql::cast(kept, &Type::Int8)
+        eight_bytes(value, most)
     }
 
     /// What one group adds to the norm, squared under Gaussian noise.
@@ -203,6 +195,19 @@ impl Clip {
         );
         sql::call("div", vec![value, divisor])
     }
+}
+
+/// The value, clamped to at most this magnitude, as an int8.
+pub(super) fn eight_bytes(value: ast::Expr, most: u64) -> ast::Expr {
+    let lowest = sql::number(&format!("-{most}"));
+    let kept = sql::call(
+        "least",
+        vec![
+            sql::call("greatest", vec![value, lowest]),
+            sql::number(&most.to_string()),
+        ],
+    );
+    sql::cast(kept, &Type::Int8)
 }
 
 /// A whole number above the square root, whatever numeric's square root rounds to.

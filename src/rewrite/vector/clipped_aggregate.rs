@@ -5,7 +5,7 @@ use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::base_rows::{BaseRows, base_rows};
-use super::clip::Clip;
+use super::clip::{Clip, VALUE_BITS, eight_bytes};
 use super::coordinates::{Coordinate, Mask, PRESENCE};
 use super::grouping_sets::{group_columns, over_sets};
 use super::row_integer::{divided, integer, integer_type, lacks, narrowed, within};
@@ -15,6 +15,7 @@ use crate::ir::{ColumnInfo, End, Expr, SET_COLUMN};
 use crate::mechanism::Mechanism;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
+use crate::rewrite::Block;
 use crate::rewrite::emit::expression::{Expressions, weigh};
 use crate::rewrite::emit::guard::{guard, internal};
 use crate::rewrite::emit::relation::Flat;
@@ -47,6 +48,8 @@ pub struct ClippedAggregate<'a> {
     pub groups_per_unit: Option<u32>,
     /// The catalog proves that no unit's vector exceeds the clip, and no clip is emitted.
     pub within_clip: bool,
+    /// Where clips are chosen from a look: the blocks whose units are sorted into bins.
+    pub blocks: &'a [Block],
     /// Whether each row's integer is clamped to its range once more. That is so where no clip
     /// follows, so that the sum does not rest on what is emitted below it.
     pub clamps_again: bool,
@@ -67,7 +70,14 @@ impl ClippedAggregate<'_> {
     /// Without one (`within_clip`): each row adds an integer within [`Coordinate::range`] to each
     /// coordinate of its group.
     ///
-    /// In both cases the result is a function of the multiset of rows, an exact integer for each
+    /// With `blocks`: exact sums by group and bin, which nothing clips. After the keys come, for
+    /// each block, the number of the unit's bin ([`Bins::thresholds`]); then the coordinates on the
+    /// base grid, and how many units have their first row here. Each unit is in one bin of each
+    /// block, by the length of its vector over all groups and grouping sets; a row of the result
+    /// has the bin of one block alone. A coordinate of one unit and group is within 2^62.
+    ///
+    /// In all cases the result is a function of the multiset of rows (but for which of a unit's
+    /// groups counts it: their sum over all groups of a bin is), an exact integer for each
     /// coordinate, and no value in a row makes the statement fail.
     ///
     /// # Requires
@@ -91,8 +101,15 @@ impl ClippedAggregate<'_> {
             cells: &cells,
             relations: None,
         };
-        let clip = (!self.within_clip).then(|| Clip::new(self.clip, self.weights, self.mechanism));
-        let flat = clip.is_none() && self.release.sets.is_empty();
+        let bound = if self.within_clip {
+            Bound::Proved
+        } else if self.blocks.is_empty() {
+            Bound::Clipped(Clip::new(self.clip, self.weights, self.mechanism))
+        } else {
+            Bound::Binned
+        };
+        let is_proved = matches!(bound, Bound::Proved);
+        let flat = is_proved && self.release.sets.is_empty();
         // The last level prints everything as text. Without a clip this is the last.
         let shown = |expr: ast::Expr| {
             if flat {
@@ -102,7 +119,7 @@ impl ClippedAggregate<'_> {
             }
         };
         let mut projection: Vec<ast::SelectItem> = Vec::new();
-        if clip.is_some() {
+        if !is_proved {
             projection.push(sql::aliased(unit, "u"));
         }
         projection.extend(
@@ -115,45 +132,41 @@ impl ClippedAggregate<'_> {
         for (i, coordinate) in self.coordinates.iter().enumerate() {
             let partial = self.unit_total(coordinate, &expressions)?;
             spent = weigh(spent, &partial, self.effort)?;
-            let partial = clip
-                .iter()
-                .fold(partial, |partial, clip| clip.clamped(i, partial));
+            let partial = bound.clamped(i, partial);
             projection.push(sql::aliased(shown(partial), &format!("v{i}")));
         }
         let finest = sql::select(projection, vec![from], condition, grouped);
-        Ok(match clip {
-            None if flat => finest,
-            None => self.printed(self.rolled(finest, None)),
-            Some(clip) => self.summed(
-                &clip,
-                self.normed(&clip, self.capped(self.rolled(finest, Some(&clip)))),
-            ),
+        if flat {
+            return Ok(finest);
+        }
+        let groups = self.rolled(finest, &bound);
+        Ok(match bound {
+            Bound::Proved => self.printed(groups),
+            Bound::Clipped(clip) => self.summed(&clip, self.normed(&clip, self.capped(groups))),
+            Bound::Binned => self.binned(self.capped(groups)),
         })
     }
 
     /// Between levels 1 and 2: the groups of every grouping set, from those of all keys. What one
     /// unit adds to a group of a set is summed; its presence stays one.
-    fn rolled(&self, finest: ast::Query, clip: Option<&Clip>) -> ast::Query {
+    fn rolled(&self, finest: ast::Query, bound: &Bound) -> ast::Query {
         if self.release.sets.is_empty() {
             return finest;
         }
         let (groups, from) = over_sets(self.release, finest);
         let mut projection: Vec<ast::SelectItem> = Vec::new();
-        if clip.is_some() {
+        let is_proved = matches!(bound, Bound::Proved);
+        if !is_proved {
             projection.push(sql::aliased(sql::column("g", "u"), "u"));
         }
         projection.extend(groups);
         let grouped = positions(1, projection.len());
         for (i, coordinate) in self.coordinates.iter().enumerate() {
-            let is_presence = matches!(coordinate, Coordinate::Units { .. } | Coordinate::Presence)
-                && clip.is_some();
+            let is_presence =
+                matches!(coordinate, Coordinate::Units { .. } | Coordinate::Presence) && !is_proved;
             let together = if is_presence { "max" } else { "sum" };
             let total = sql::aggregate(together, Some(sql::column("g", &format!("v{i}"))), None);
-            projection.push(sql::aliased(
-                clip.iter()
-                    .fold(total, |total, clip| clip.clamped(i, total)),
-                &format!("v{i}"),
-            ));
+            projection.push(sql::aliased(bound.clamped(i, total), &format!("v{i}")));
         }
         sql::select(projection, from, None, grouped)
     }
@@ -415,7 +428,11 @@ impl ClippedAggregate<'_> {
     }
 
     /// Every column under its name, mapped by `made`.
-    fn carried(&self, with_unit: bool, made: impl Fn(&str) -> ast::Expr) -> Vec<ast::SelectItem> {
+    pub(super) fn carried(
+        &self,
+        with_unit: bool,
+        made: impl Fn(&str) -> ast::Expr,
+    ) -> Vec<ast::SelectItem> {
         let unit = with_unit.then(|| "u".to_owned());
         let keys = group_columns(self.release);
         let values = (0..self.coordinates.len()).map(|i| format!("v{i}"));
@@ -500,6 +517,26 @@ impl ClippedAggregate<'_> {
             None,
             keys,
         )
+    }
+}
+
+/// By what one unit's vector is bounded.
+enum Bound {
+    /// By the catalog: one pass.
+    Proved,
+    Clipped(Clip),
+    /// By a clip that is chosen later.
+    Binned,
+}
+
+impl Bound {
+    /// A coordinate of one unit and group, kept within eight bytes.
+    fn clamped(&self, at: usize, value: ast::Expr) -> ast::Expr {
+        match self {
+            Self::Proved => value,
+            Self::Clipped(clip) => clip.clamped(at, value),
+            Self::Binned => eight_bytes(value, 1 << VALUE_BITS),
+        }
     }
 }
 

@@ -186,6 +186,9 @@ pub struct Coordinates {
     pub outputs: Vec<Output>,
     /// What has its own statement, outside the vector.
     pub questions: Vec<ChoiceQuery>,
+    /// Whether its clips are chosen from a look. Values are added up from zero then, where zero is
+    /// not far from their range: so short sums stay short.
+    pub is_looked_at: bool,
     /// Filters whose rows are counted without flags.
     unflagged: Vec<Expr>,
 }

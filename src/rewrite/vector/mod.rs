@@ -2,6 +2,9 @@
 //! sensitivity.
 
 pub(in crate::rewrite) mod base_rows;
+mod binned;
+pub(in crate::rewrite) mod bins;
+pub(in crate::rewrite) mod blocks;
 pub(in crate::rewrite) mod clip;
 pub(in crate::rewrite) mod clipped_aggregate;
 pub(in crate::rewrite) mod coordinates;

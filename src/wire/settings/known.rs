@@ -184,6 +184,7 @@ pub(super) static KNOWN: &[Known] = &[
     wish(4),
     wish(5),
     wish(6),
+    wish(7),
     quiet(
         "backslash_quote",
         Kind::Choice(&["safe_encoding", "off"]),

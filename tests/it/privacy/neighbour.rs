@@ -9,6 +9,7 @@ mod forms;
 mod goldens;
 mod grammar;
 mod joins;
+mod look;
 mod mutants;
 mod named;
 mod padded;

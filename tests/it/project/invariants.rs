@@ -241,7 +241,8 @@ fn no_switch_turns_noise_off() {
             "pgveil.keys",
             bounds[0],
             bounds[1],
-            "pgveil.notices"
+            "pgveil.notices",
+            "pgveil.clip"
         ]
     );
     let known = std::fs::read_to_string("src/wire/settings/known.rs").unwrap();

@@ -14,7 +14,7 @@ const PIVOT: usize = 3;
 
 impl Coordinates {
     /// Lays out the coordinates of a release. Where the error of an aggregate is `reported`, what
-    /// it takes is asked too.
+    /// it takes is asked too. `is_looked_at` is kept with the layout.
     ///
     /// # Errors
     /// 0A000 for a value whose range has no fixed-point grid.
@@ -22,9 +22,11 @@ impl Coordinates {
         release: &AnalyzedRelease,
         columns: &[ColumnInfo],
         reported: &[usize],
+        is_looked_at: bool,
     ) -> Result<Self, Refusal> {
         let pivots = release.exclusive_filters.iter();
         let mut layout = Self {
+            is_looked_at,
             unflagged: pivots
                 .filter(|class| class.len() >= PIVOT)
                 .flatten()
@@ -299,7 +301,8 @@ impl Coordinates {
     ) -> Result<(usize, Option<Count>), Refusal> {
         let all = &release.aggregates;
         let fixed_point = FixedPoint::new(&inline(value, &release.computed), range, columns)?;
-        let centred = counts_every_row(filter, value, all) || averaged(value, filter, all);
+        let is_counted = counts_every_row(filter, value, all) || averaged(value, filter, all);
+        let centred = is_counted && !(self.is_looked_at && is_near_zero(range));
         let count = centred.then(|| self.count_of(value, nullable, filter, all));
         let (filter, value) = (filter.clone(), value.clone());
         let values = self.coordinate(Coordinate::Values {
@@ -355,7 +358,9 @@ impl Coordinates {
             },
         };
         match filter {
-            Some(filter) if counts_all(all) && !self.unflagged.contains(filter) => {
+            Some(filter)
+                if counts_all(all) && !self.unflagged.contains(filter) && !self.is_looked_at =>
+            {
                 let rows = self.coordinate(Coordinate::Flags {
                     filter: filter.clone(),
                 });
@@ -393,6 +398,12 @@ impl Count {
             nulls: None,
         }
     }
+}
+
+/// Whether a sum from zero is hardly longer than one of distances from the middle of the range.
+fn is_near_zero(range: Interval) -> bool {
+    let Interval { lo, hi, .. } = range;
+    lo <= hi / 4.0 && hi >= lo / 4.0
 }
 
 fn not_in_the_vector() -> Refusal {

@@ -8,6 +8,7 @@ use pgveil::ir::MiddleRows;
 use pgveil::mechanism::{Loss, Mechanism, Noise};
 use pgveil::rewrite::{Coordinate, Plan, Price, ReleasePlan};
 
+use super::look;
 use super::parts;
 use super::random::Random;
 use super::world::{Groups, Missing, World};
@@ -28,6 +29,10 @@ pub async fn holds(
             continue;
         };
         let sql = &filled(plan, release, sql, random);
+        if let Some(look) = release.look() {
+            look::holds(world, missing, (release, look), sql).await?;
+            continue;
+        }
         calibrated(price)?;
         let compared = world.compare(sql, release.key_columns()).await?;
         is_silent(release, &compared.nobody).map_err(|fault| format!("{fault}\n{sql}"))?;

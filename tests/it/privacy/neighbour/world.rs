@@ -8,7 +8,7 @@ use pgveil::catalog::load;
 use pgveil::engine::plan;
 use pgveil::mechanism::{AccountState, Accounting, Cap, Fixed, Loss};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{File, KeyChoice, Policy, SessionSettings, check};
+use pgveil::policy::{ClipChoice, File, KeyChoice, Policy, SessionSettings, check};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::{Plan, Terms};
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -178,10 +178,17 @@ impl World {
         } else {
             KeyChoice::Auto
         };
+        // Rows that a session limits are not looked at.
+        let (clip, rows_per_unit) = if random.once_in(2) {
+            (ClipChoice::Auto, None)
+        } else {
+            (ClipChoice::Fixed, rows_per_unit)
+        };
         let mut session_settings = SessionSettings {
             groups_per_unit,
             rows_per_unit,
             keys,
+            clip,
             ..SessionSettings::default()
         };
         if random.once_in(6) {

@@ -1,0 +1,64 @@
+//! Draws a release from its rows: at once, or what its look shows and then, paid for, its sums.
+
+use super::Engine;
+use super::planning_limit::aside;
+use super::run::Fault;
+use super::statement_log::Tally;
+use crate::error::Error;
+use crate::execute::{self, Rows, Sealed};
+use crate::ir::ReleaseId;
+use crate::mechanism::Sampler;
+use crate::refusal::{Refusal, sqlstate};
+use crate::release::{self, Releasing, TooFew};
+use crate::shadow::Requester;
+
+impl Engine {
+    /// Draws a release of which only the look is paid, where it has one. What follows the look
+    /// depends on what it drew, never on the rows.
+    ///
+    /// # Errors
+    /// PV002 where the look saw too little; the second debit is not made then.
+    pub(super) async fn draw(
+        &self,
+        releasing: &mut Releasing<'_>,
+        (release, rows): (ReleaseId, Sealed<Vec<Rows>>),
+        (requester, tally): (&Requester, &Tally),
+        sampler: &mut (dyn Sampler + Send),
+    ) -> Result<(), Fault> {
+        let failed = |error: release::Error| {
+            Fault::Backend(execute::Error::Backend(format!(
+                "the release failed: {error}"
+            )))
+        };
+        let plan = releasing.part().plan().release(release);
+        if plan.look().is_none() {
+            return aside(|| releasing.release(release, rows, sampler)).map_err(failed);
+        }
+        let looked = aside(|| releasing.look(release, rows, sampler)).map_err(failed)?;
+        if let Err(few) = looked.outcome() {
+            let refusal = too_few(few, &self.policy.privacy.unit);
+            return Err(Fault::Other(Error::Release(refusal)));
+        }
+        let paid = self
+            .charge_after_look(requester, releasing.part(), release, tally)
+            .await?;
+        aside(|| releasing.release_looked(looked, paid, sampler)).map_err(failed)
+    }
+}
+
+/// A look that saw too little to choose a clip. The numbers are noisy ones.
+fn too_few(few: TooFew, unit: &str) -> Refusal {
+    let message = match few {
+        TooFew::Units(units, error) => format!(
+            "too few {unit}s to choose a clip (about {units:.0}, ±{:.0})",
+            1.96 * error
+        ),
+        TooFew::Groups => format!("no group has enough {unit}s to be shown"),
+    };
+    Refusal::new(sqlstate::TOO_FEW_UNITS, message)
+        .detail("Only the look was charged, not the answer.")
+        .hint(
+            "Ask of more rows, raise pgveil.epsilon, or SET pgveil.clip = fixed to bound each unit \
+                by the policy's limits.",
+        )
+}

@@ -1,0 +1,332 @@
+//! The clip of a block, chosen from noisy numbers of units by length. Post-processing: it reads
+//! released numbers and public facts alone.
+//!
+//! A clip C cuts units that are longer, and the noise of each sum grows with C. Both are estimated
+//! from the histogram, and the candidate with the least sum of their squares is taken. Far bins
+//! hold few units and a noise of the same size as all others; a bin that is 2^k too far costs 2^k
+//! times the noise. So a smooth, falling tail is fitted where single bins do not show.
+
+/// Noisy numbers of units in neighbouring bins of growing length, and how noisy they are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    pub counts: Vec<f64>,
+    /// The longest that a unit of each bin is, in the block's unit of length.
+    pub edges: Vec<f64>,
+    /// The standard deviation of each number.
+    pub deviation: f64,
+    /// The noisy number of units above the last edge.
+    pub beyond: f64,
+}
+
+/// What the sums are to be: how many there are, and what noise each gets per unit of length.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sums {
+    pub cells: f64,
+    pub noise: f64,
+}
+
+/// A chosen clip, and what it cuts as far as the histogram shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Choice {
+    pub candidate: usize,
+    pub cut: Cut,
+}
+
+/// What a clip takes from the sums, in the block's unit of length. Estimates from noisy numbers.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Cut {
+    /// The clip.
+    pub clip: f64,
+    /// Units that are longer than the clip, and the standard deviation of that number.
+    pub units: f64,
+    pub units_error: f64,
+    /// All units that the histogram shows.
+    pub of: f64,
+    /// What is taken from all of them together, at most: the estimate, one standard deviation of
+    /// it, and what may stand beyond the last bin that shows.
+    pub length: f64,
+    /// The length of all of them together, before the clip.
+    pub whole: f64,
+}
+
+impl Cut {
+    /// The same for a coordinate of which one step weighs so much.
+    pub fn in_steps(self, weight: f64) -> Self {
+        Self {
+            clip: self.clip / weight,
+            length: self.length / weight,
+            whole: self.whole / weight,
+            ..self
+        }
+    }
+}
+
+/// Nothing is seen below this many standard deviations in any window of bins.
+const SEEN: f64 = 4.0;
+const WINDOWS: [usize; 4] = [1, 2, 4, 8];
+
+/// The candidate with the least estimated error, of clips that are two to a bin, in ascending
+/// order; `None` where too few units are seen to choose.
+pub fn choose(histogram: &Histogram, clips: &[f64], sums: Sums) -> Option<Choice> {
+    if !is_seen(histogram) {
+        return None;
+    }
+    let units = Smoothed::of(histogram);
+    let error = |clip: f64| {
+        let cut = units.cut(histogram, clip);
+        (cut * cut + sums.cells * (clip * sums.noise).powi(2)).sqrt()
+    };
+    let (candidate, error) = clips
+        .iter()
+        .map(|clip| error(*clip))
+        .enumerate()
+        .min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let whole = units.whole(histogram);
+    // An answer whose error is larger than all of it says nothing.
+    (error < whole).then(|| Choice {
+        candidate,
+        cut: units.told(histogram, clips[candidate], whole),
+    })
+}
+
+/// About how many units the histogram shows, and the standard deviation of that number.
+pub fn total(histogram: &Histogram) -> (f64, f64) {
+    let all: f64 = histogram.counts.iter().sum::<f64>() + histogram.beyond;
+    let bins = histogram.counts.len() as f64 + 1.0;
+    (all.max(0.0), histogram.deviation * bins.sqrt())
+}
+
+/// Whether some window of bins holds more than noise would.
+fn is_seen(histogram: &Histogram) -> bool {
+    WINDOWS.iter().any(|width| {
+        let least = SEEN * histogram.deviation * (*width as f64).sqrt();
+        histogram
+            .counts
+            .windows(*width)
+            .any(|window| window.iter().sum::<f64>() >= least)
+    })
+}
+
+/// Numbers of units as they are believed: the body as counted, the tail as fitted.
+struct Smoothed {
+    units: Vec<f64>,
+    /// The last bin that shows.
+    last: usize,
+}
+
+impl Smoothed {
+    fn of(histogram: &Histogram) -> Self {
+        let Histogram {
+            counts, deviation, ..
+        } = histogram;
+        let fullest = fullest(counts);
+        if counts[fullest] < 4.5 * deviation {
+            return Self::bump(histogram);
+        }
+        let last = last_shown(counts, fullest, *deviation);
+        let mut units: Vec<f64> = counts[..=last].iter().map(|n| n.max(0.0)).collect();
+        let tail = Tail::fitted(counts, fullest, last);
+        let mut before = counts[last].max(0.0);
+        for (beyond, count) in (1..).zip(&counts[last + 1..]) {
+            let most = if beyond == 1 {
+                count.max(0.0) + 0.7 * deviation
+            } else {
+                0.6 * before
+            };
+            let fitted = tail.at(f64::from(beyond)).min(most);
+            before = fitted;
+            let is_real = count - fitted > (3.3 + f64::from(beyond) / 4.0) * deviation
+                || *count > 5.0 * deviation;
+            units.push(if is_real { *count } else { fitted });
+        }
+        Self { units, last }
+    }
+
+    /// Where no single bin stands out: the bell that fits best.
+    fn bump(histogram: &Histogram) -> Self {
+        let Histogram {
+            counts, deviation, ..
+        } = histogram;
+        let bell = |centre: f64, width: f64| {
+            (0..counts.len()).map(move |bin| (-((bin as f64 - centre) / width).powi(2) / 2.0).exp())
+        };
+        let mut best = (f64::INFINITY, 0.0, 0.0, 1.4);
+        for width in [1.4, 2.0, 3.0, 4.0] {
+            for half in 0..=2 * counts.len() {
+                let centre = half as f64 / 2.0;
+                let (height, rest) = least_squares(counts, bell(centre, width));
+                if rest < best.0 {
+                    best = (rest, height, centre, width);
+                }
+            }
+        }
+        let (_, height, centre, width) = best;
+        let units: Vec<f64> = bell(centre, width).map(|shape| height * shape).collect();
+        let last = units.iter().rposition(|n| n > deviation);
+        let last = last.unwrap_or_else(|| fullest(&units));
+        Self { units, last }
+    }
+
+    /// What the clip takes from all units together.
+    fn cut(&self, histogram: &Histogram, clip: f64) -> f64 {
+        let bins = self.units.iter().enumerate();
+        bins.map(|(bin, units)| units * lost(histogram, bin, clip))
+            .sum()
+    }
+
+    fn whole(&self, histogram: &Histogram) -> f64 {
+        let bins = self.units.iter().enumerate();
+        bins.map(|(bin, units)| units * middle(histogram, bin))
+            .sum()
+    }
+
+    fn told(&self, histogram: &Histogram, clip: f64, whole: f64) -> Cut {
+        let deviation = histogram.deviation;
+        let (mut variance, mut unseen, mut units, mut cut_bins) = (0.0, 0.0, 0.0, 0.0);
+        let mut most = (self.units[self.last] + deviation).min(2.0 * deviation);
+        for (bin, believed) in self.units.iter().enumerate() {
+            let lost = lost(histogram, bin, clip);
+            if lost > 0.0 {
+                units += believed;
+                cut_bins += 1.0;
+            }
+            if *believed > deviation {
+                variance += lost * lost;
+            }
+            if bin > self.last {
+                most *= 0.7 / std::f64::consts::SQRT_2;
+                unseen += most * lost;
+            }
+        }
+        Cut {
+            clip,
+            units,
+            units_error: deviation * f64::sqrt(cut_bins),
+            of: self.units.iter().sum(),
+            length: self.cut(histogram, clip) + deviation * variance.sqrt() + unseen,
+            whole,
+        }
+    }
+}
+
+/// A falling, log-concave tail: `height exp(slope x + bend x^2)`, x bins past the last that shows.
+struct Tail {
+    height: f64,
+    slope: f64,
+    bend: f64,
+}
+
+impl Tail {
+    fn fitted(counts: &[f64], fullest: usize, last: usize) -> Self {
+        let first = fullest.saturating_sub(1);
+        let end = (last + 3).min(counts.len());
+        let window = &counts[first..end];
+        let mut best = (
+            f64::INFINITY,
+            Self {
+                height: 0.0,
+                slope: -0.2,
+                bend: -0.02,
+            },
+        );
+        for slope in (1..=12).map(|step| -0.2 * f64::from(step)) {
+            for bend in [-0.02, -0.05, -0.1, -0.2, -0.4, -0.6] {
+                let shape = (first..end).map(|bin| {
+                    let x = bin as f64 - last as f64;
+                    (slope * x + bend * x * x).exp()
+                });
+                let (height, rest) = least_squares(window, shape);
+                if rest < best.0 {
+                    best = (
+                        rest,
+                        Self {
+                            height,
+                            slope,
+                            bend,
+                        },
+                    );
+                }
+            }
+        }
+        best.1
+    }
+
+    fn at(&self, x: f64) -> f64 {
+        self.height * (self.slope * x + self.bend * x * x).exp()
+    }
+}
+
+/// The non-negative multiple of a shape that is nearest to the counts, and the squares that are
+/// left.
+fn least_squares(counts: &[f64], shape: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let (mut both, mut own) = (0.0, 0.0);
+    for (count, shape) in counts.iter().zip(shape.clone()) {
+        both += count * shape;
+        own += shape * shape;
+    }
+    let height = if own > 0.0 {
+        (both / own).max(0.0)
+    } else {
+        0.0
+    };
+    let rest = counts
+        .iter()
+        .zip(shape)
+        .map(|(count, shape)| (count - height * shape).powi(2))
+        .sum();
+    (height, rest)
+}
+
+fn fullest(counts: &[f64]) -> usize {
+    let by_count = counts.iter().enumerate();
+    by_count
+        .max_by(|(_, a), (_, b)| a.total_cmp(b))
+        .map_or(0, |(bin, _)| bin)
+}
+
+/// The last bin reached from the fullest by one, two or four bins that show.
+fn last_shown(counts: &[f64], fullest: usize, deviation: f64) -> usize {
+    let mut last = fullest;
+    loop {
+        let sum = |bins: usize| -> f64 {
+            let next = counts.get(last + 1..last + 1 + bins);
+            next.map_or(f64::NEG_INFINITY, |next| next.iter().sum())
+        };
+        last += if sum(1) > 2.5 * deviation {
+            1
+        } else if sum(2) > 2.5 * std::f64::consts::SQRT_2 * deviation {
+            2
+        } else if sum(4) > 2.7 * 2.0 * deviation {
+            4
+        } else {
+            return last;
+        };
+    }
+}
+
+/// The least that a unit of the bin is long, but for the first bin, whose least is half its edge.
+fn lowest(histogram: &Histogram, bin: usize) -> f64 {
+    match bin.checked_sub(1) {
+        Some(before) => histogram.edges[before],
+        None => histogram.edges[0] / 2.0,
+    }
+}
+
+fn middle(histogram: &Histogram, bin: usize) -> f64 {
+    (lowest(histogram, bin) * histogram.edges[bin]).sqrt()
+}
+
+/// What a clip takes from a unit of the bin, on average over its two halves. All of a half is
+/// scaled by the ratio of the clip and the half's edge.
+fn lost(histogram: &Histogram, bin: usize, clip: f64) -> f64 {
+    let (low, high) = (lowest(histogram, bin), histogram.edges[bin]);
+    let middle = (low * high).sqrt();
+    let of_half = |low: f64, high: f64| {
+        if high <= clip {
+            0.0
+        } else {
+            (low * high).sqrt() * (1.0 - clip / high)
+        }
+    };
+    (of_half(low, middle) + of_half(middle, high)) / 2.0
+}

@@ -1,0 +1,284 @@
+//! Releases whose clips are chosen from a look. First the noisy numbers of units by length, and
+//! which groups are shown; then, under a charge of their own, the sums at the chosen clips.
+//!
+//! `docs/look.md` has the theorem and its proof.
+
+mod binned;
+mod choice;
+
+use std::collections::HashMap;
+
+use zeroize::{Zeroize, Zeroizing};
+
+pub use choice::Cut;
+
+use super::{Error, Key, NoiseRecord, ReleasedTable, Releasing, arranged, cells, is_listed};
+use crate::execute::{Rows, Sealed};
+use crate::ir::ReleaseId;
+use crate::ledger::{Charge, Fingerprint};
+use crate::mechanism::{Calibrated, Sampler};
+use crate::rewrite::{Block, Look, ReleasePlan};
+use binned::Binned;
+use choice::{Choice, Histogram, Sums, choose, total};
+
+/// What a look saw. The exact sums are still behind it; only [`Releasing::release_looked`] draws
+/// them, once.
+pub struct Looked {
+    release: ReleaseId,
+    binned: Binned,
+    /// Rows of the release's other statements.
+    others: Zeroizing<Vec<Rows>>,
+    /// Groups that are shown by threshold, with the noisy number that decided.
+    shown: Option<HashMap<Key, i128>>,
+    chosen: Result<Vec<Option<Choice>>, TooFew>,
+}
+
+impl std::fmt::Debug for Looked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Looked(..)")
+    }
+}
+
+/// Why no clip was chosen: noisy numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TooFew {
+    /// About so many units, with this standard deviation.
+    Units(f64, f64),
+    /// No group has enough of them.
+    Groups,
+}
+
+impl Looked {
+    /// Whether there is something to buy.
+    ///
+    /// # Errors
+    /// What was seen instead.
+    pub fn outcome(&self) -> Result<(), TooFew> {
+        self.chosen.as_ref().map(drop).map_err(|few| *few)
+    }
+}
+
+impl Releasing<'_> {
+    /// Opens the rows of a release, and draws the noisy number of units in each bin of each block
+    /// with a choice. Where groups are shown by threshold, draws the number that decides, too.
+    ///
+    /// # Guarantee
+    /// What is drawn costs at most the look's `first` loss, for neighbours that differ in all rows
+    /// of one unit: a unit is in one bin of each block. The choice reads these numbers, and how
+    /// many groups are shown or listed; nothing else.
+    ///
+    /// # Requires
+    /// As [`Releasing::release`].
+    ///
+    /// # Reference
+    /// `docs/look.md`, lemma 2.
+    pub fn look(
+        &self,
+        release: ReleaseId,
+        rows: Sealed<Vec<Rows>>,
+        sampler: &mut dyn Sampler,
+    ) -> Result<Looked, Error> {
+        let plan = self.part.plan().release(release);
+        let look = plan.look().filter(|_| self.part.contains(release));
+        let look = look.ok_or(Error::Mismatch)?;
+        let mut rows = self.opened(rows);
+        if rows.len() != plan.statements().len() || rows.is_empty() {
+            return Err(Error::Mismatch);
+        }
+        let binned = Binned::new(plan, rows.remove(0), look.blocks.len());
+        let shown = shown(plan, look, &binned, sampler)?;
+        let groups = shown
+            .as_ref()
+            .map_or_else(|| cells(plan).len(), HashMap::len);
+        let mut chosen = Vec::new();
+        let mut few = (groups == 0).then_some(TooFew::Groups);
+        for (at, block) in look.blocks.iter().enumerate() {
+            if !block.bins.has_choice() {
+                chosen.push(None);
+                continue;
+            }
+            let histogram = histogram(&binned, (at, block), look.counts, sampler)?;
+            let sums = Sums {
+                cells: (groups * block.coordinates.len()) as f64,
+                noise: 1.0 / block.mu.to_f64(),
+            };
+            let choice = choose(&histogram, &clips(block), sums);
+            if choice.is_none() && few.is_none() {
+                let (units, error) = total(&histogram);
+                few = Some(TooFew::Units(units, error));
+            }
+            chosen.push(choice);
+        }
+        Ok(Looked {
+            release,
+            binned,
+            others: Zeroizing::new(std::mem::take(&mut *rows)),
+            shown,
+            chosen: few.map_or(Ok(chosen), Err),
+        })
+    }
+
+    /// Draws the sums at the chosen clips, and the release's choices.
+    ///
+    /// # Guarantee
+    /// Whatever the look saw, what is drawn costs at most the release's loss after the look:
+    ///
+    /// - one unit moves the sums of a block by at most the clip of its candidate, and each sum of
+    ///   each group has its own draw, calibrated for that candidate;
+    /// - which groups are shown was drawn before.
+    ///
+    /// # Requires
+    /// `paid` was debited for the second step of this very release (asserted). The outcome is one
+    /// to buy.
+    ///
+    /// # Reference
+    /// `docs/look.md`, lemma 1 and the theorem.
+    pub fn release_looked(
+        &mut self,
+        looked: Looked,
+        paid: Charge,
+        sampler: &mut dyn Sampler,
+    ) -> Result<(), Error> {
+        let Looked {
+            release,
+            binned,
+            others,
+            shown,
+            chosen,
+        } = looked;
+        assert!(
+            paid.covers(&Fingerprint::new(self.part.fingerprint_after_look(release))),
+            "sums are drawn under their own charge only"
+        );
+        assert!(
+            self.released.table(release).is_none(),
+            "noise is drawn once for a charge"
+        );
+        let plan = self.part.plan().release(release);
+        let (Some(look), Ok(chosen)) = (plan.look(), chosen) else {
+            return Err(Error::Mismatch);
+        };
+        let candidates: Vec<usize> = chosen
+            .iter()
+            .map(|choice| choice.map_or(0, |choice| choice.candidate))
+            .collect();
+        let at_clips = at_clips(plan, look, &candidates)?;
+        let calibrated = at_clips.price().map_or(&[][..], |price| &price.calibrated);
+        let found = binned.clipped(&look.blocks, &candidates, calibrated);
+        let decides = look.shown.map(|block| look.blocks[block].coordinates[0]);
+        let mut drawn = Vec::new();
+        for (mut key, sums) in arranged(plan, found, calibrated.len()) {
+            let before = shown.as_ref().map(|shown| shown.get(&key).copied());
+            if before == Some(None) {
+                key.zeroize();
+                continue;
+            }
+            let mut noisy = Vec::with_capacity(sums.len());
+            for (at, (value, calibrated)) in sums.iter().zip(calibrated).enumerate() {
+                noisy.push(match before.flatten() {
+                    Some(before) if decides == Some(at) => before,
+                    Some(_) | None => value.saturating_add(sampler.sample(&calibrated.noise)?),
+                });
+            }
+            drawn.push((key, noisy));
+        }
+        let record = NoiseRecord::of(&at_clips).map(|noise| noise.cut_by(cuts(look, &chosen)));
+        let table = super::decoded(&at_clips, drawn, &others, sampler)?;
+        self.released.tables[release.0] = Some(ReleasedTable {
+            drawn: record,
+            ..table
+        });
+        Ok(())
+    }
+}
+
+/// The noisy number of units of each group whose showing it decides, of those that are shown.
+fn shown(
+    plan: &ReleasePlan,
+    look: &Look,
+    binned: &Binned,
+    sampler: &mut dyn Sampler,
+) -> Result<Option<HashMap<Key, i128>>, Error> {
+    let Some(block) = look.shown else {
+        return Ok(None);
+    };
+    let (Some(price), [at]) = (plan.price(), look.blocks[block].coordinates.as_slice()) else {
+        return Err(Error::Mismatch);
+    };
+    let (at, calibrated) = (*at, &price.calibrated);
+    let Some((_, pass_at)) = price.threshold else {
+        return Err(Error::Mismatch);
+    };
+    let found = binned.shown(block, &look.blocks, calibrated);
+    let mut shown = HashMap::new();
+    for (mut key, sums) in arranged(plan, found, calibrated.len()) {
+        let noisy = sums[at].saturating_add(sampler.sample(&calibrated[at].noise)?);
+        if is_listed(plan, &key) || noisy >= pass_at {
+            shown.insert(key, noisy);
+        } else {
+            key.zeroize();
+        }
+    }
+    Ok(Some(shown))
+}
+
+/// The noisy numbers of units of a block, two candidates to a bin.
+fn histogram(
+    binned: &Binned,
+    (at, block): (usize, &Block),
+    counts: Calibrated,
+    sampler: &mut dyn Sampler,
+) -> Result<Histogram, Error> {
+    let (lengths, candidates) = (block.bins.lengths(), block.bins.candidates());
+    // Number 0 is of those without length: they belong to no bin. The last number is of those past
+    // all edges.
+    let units = binned.units(at, lengths.len() + 2);
+    let (within, beyond) = units[1..].split_at(candidates);
+    let unit = 2f64.powi(counts.refine as i32);
+    let mut noisy = |units: &[i128]| -> Result<f64, Error> {
+        let exact = units.iter().sum::<i128>() << counts.refine;
+        Ok(exact.saturating_add(sampler.sample(&counts.noise)?) as f64 / unit)
+    };
+    let counted = within.chunks(2).map(&mut noisy).collect::<Result<_, _>>()?;
+    let edges = lengths[..candidates].chunks(2);
+    Ok(Histogram {
+        counts: counted,
+        edges: edges.filter_map(|pair| pair.last().copied()).collect(),
+        deviation: counts.noise.standard_deviation() / unit,
+        beyond: noisy(beyond)?,
+    })
+}
+
+fn clips(block: &Block) -> Vec<f64> {
+    let mut lengths = block.bins.lengths();
+    lengths.truncate(block.bins.candidates());
+    lengths
+}
+
+/// The plan with the noise of these candidates.
+fn at_clips(plan: &ReleasePlan, look: &Look, candidates: &[usize]) -> Result<ReleasePlan, Error> {
+    let mut noise = plan
+        .price()
+        .map(|p| p.calibrated.clone())
+        .unwrap_or_default();
+    for (block, candidate) in look.blocks.iter().zip(candidates) {
+        let calibrated = block.calibrated(*candidate).map_err(|_| Error::Mismatch)?;
+        for (at, calibrated) in block.coordinates.iter().zip(calibrated) {
+            noise[*at] = calibrated;
+        }
+    }
+    Ok(plan.with_noise(noise))
+}
+
+/// What the clips cut from each coordinate, in its own steps.
+fn cuts(look: &Look, chosen: &[Option<Choice>]) -> Vec<(usize, Cut)> {
+    let blocks = look.blocks.iter().zip(chosen);
+    let cut = blocks.flat_map(|(block, choice)| {
+        let weights = block.coordinates.iter().zip(&block.weights);
+        weights.filter_map(move |(at, weight)| {
+            let weight = num_traits::ToPrimitive::to_f64(weight)?;
+            Some((*at, choice.as_ref()?.cut.in_steps(weight)))
+        })
+    });
+    cut.collect()
+}

@@ -1,0 +1,350 @@
+//! What a release costs whose clips are chosen for it: a noisy histogram of units by the length of
+//! their vectors, then sums that are clipped at lengths chosen from the histogram.
+//!
+//! `docs/look.md` has the theorem and its proof.
+
+use num_bigint::BigUint;
+
+use super::{Portion, Price, Terms, budget, ceil_sqrt, clips, groups, out_of_reach, release_keys};
+use crate::analyze::AnalyzedRelease;
+use crate::mechanism::{
+    Calibrated, Fixed, Loss, Mechanism, Mu, gaussian, gaussian_finer, loss_gaussian,
+};
+use crate::policy::{ClipChoice, Policy};
+use crate::refusal::Refusal;
+use crate::rewrite::vector::bins::Bins;
+use crate::rewrite::vector::blocks::blocks;
+use crate::rewrite::vector::coordinates::{Coordinate, Mask};
+use crate::rewrite::vector::sensitivity::{norms, weights};
+
+/// Factors are rounded down to steps of 2^-24, where the noise leaves room for as fine a grid.
+const FINER: u32 = 24;
+
+/// Most bits of a factor: sums of 2^20 more than any table holds still fit beside it.
+const FINEST: u32 = 96;
+
+/// A block whose ceiling is no more than this many times one row's length is clipped there: a look
+/// would cost more than a better clip could gain.
+const SHORT: u32 = 4;
+
+/// The look's share of mu^2, in percent: of few groups more, as a clip that is too large costs as
+/// much in each of many groups.
+const SHARE_OF_FEW: u128 = 30;
+const SHARE: u128 = 15;
+const FEW_GROUPS: u64 = 4;
+/// The share of the number of units that decides which groups are shown.
+const SHARE_OF_SHOWN: u128 = 35;
+
+/// Coordinates that are clipped together, and the clips to choose from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// Places in the vector, ascending.
+    pub coordinates: Vec<usize>,
+    /// Of each of them.
+    pub weights: Vec<BigUint>,
+    pub bins: Bins,
+    /// What its sums are released at.
+    pub mu: Mu,
+}
+
+impl Block {
+    /// The noise of the block's coordinates at a candidate.
+    ///
+    /// # Guarantee
+    /// For sums that the factors of [`Bins::factor`] clip at this candidate, with the refinement of
+    /// each coordinate, the release of the block is `mu`-GDP.
+    ///
+    /// # Errors
+    /// 22023 past what samplers support. [`price`] has tried every candidate.
+    ///
+    /// # Reference
+    /// `docs/look.md`, lemma 1.
+    pub fn calibrated(&self, candidate: usize) -> Result<Vec<Calibrated>, Refusal> {
+        self.at(self.bins.clip(candidate))
+    }
+
+    fn at(&self, clip: &BigUint) -> Result<Vec<Calibrated>, Refusal> {
+        self.weights
+            .iter()
+            .map(|weight| {
+                gaussian_finer(clip, weight, self.mu, FINER)
+                    .ok()
+                    .filter(|calibrated| calibrated.refine <= FINEST)
+                    .ok_or_else(out_of_reach)
+            })
+            .collect()
+    }
+}
+
+/// How the clips of a release are chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    pub blocks: Vec<Block>,
+    /// The noise of the number of units in a bin.
+    pub counts: Calibrated,
+    /// The block of the coordinate that decides which groups are shown. It is drawn with the look.
+    pub shown: Option<usize>,
+    /// Paid before the statement runs.
+    pub first: Loss,
+    /// Paid before the sums are drawn, if the look saw enough to choose.
+    pub second: Loss,
+}
+
+impl Look {
+    /// The block of a coordinate, and its place in it.
+    pub fn place(&self, coordinate: usize) -> Option<(&Block, usize)> {
+        self.blocks.iter().find_map(|block| {
+            let at = block.coordinates.iter().position(|c| *c == coordinate)?;
+            Some((block, at))
+        })
+    }
+}
+
+/// Whether a release may be looked at: several rows of a unit, and nothing that asks for a clip
+/// known beforehand.
+pub(in crate::rewrite) fn may_look(
+    release: &AnalyzedRelease,
+    policy: &Policy,
+    terms: &Terms,
+) -> bool {
+    let settings = &terms.session_settings;
+    let groups = groups(release, policy, settings);
+    let is_within = release.one_row_per_unit || release.cells.is_some_and(|cells| cells <= groups);
+    settings.clip == ClipChoice::Auto
+        && settings.rows_per_unit.is_none()
+        && settings.target_error.is_none()
+        && !terms.is_pure()
+        && !is_within
+        && release.no_row.is_none()
+}
+
+/// The blocks of a vector, each with the mu of one part of the statement; `None` where the clip of
+/// every block is known.
+fn blocked(
+    release: &AnalyzedRelease,
+    coordinates: &[Coordinate],
+    groups: u64,
+    shown: Option<usize>,
+) -> Option<Vec<Block>> {
+    let blocks: Vec<Block> = blocks(coordinates, &release.exclusive_filters, shown)
+        .into_iter()
+        .map(|places| {
+            let of_block: Vec<Coordinate> =
+                places.iter().map(|at| coordinates[*at].clone()).collect();
+            let weights = of_one_scale(&of_block).unwrap_or_else(|| weights(&of_block));
+            let ceiling = clips(release, &of_block, &weights, groups).0;
+            let row = norms(&of_block, &weights, &release.exclusive_filters);
+            let row = ceil_sqrt(&(row.row.squared + row.presence.squared + row.shared.squared));
+            let is_known = ceiling <= row * SHORT || places.iter().any(|at| shown == Some(*at));
+            let bins = if is_known {
+                Bins::fixed(ceiling)
+            } else {
+                Bins::up_to(&ceiling)
+            };
+            Block {
+                coordinates: places,
+                weights,
+                bins,
+                mu: Mu(1),
+            }
+        })
+        .collect();
+    blocks.iter().any(|b| b.bins.has_choice()).then_some(blocks)
+}
+
+/// Ones, where all coordinates are as large.
+fn of_one_scale(coordinates: &[Coordinate]) -> Option<Vec<BigUint>> {
+    let magnitude = coordinates.first()?.magnitude();
+    coordinates
+        .iter()
+        .all(|c| c.magnitude() == magnitude)
+        .then(|| vec![BigUint::from(1u8); coordinates.len()])
+}
+
+/// Whether a look has a clip to choose.
+pub(in crate::rewrite) fn has_choice(
+    release: &AnalyzedRelease,
+    coordinates: &[Coordinate],
+    policy: &Policy,
+    terms: &Terms,
+) -> bool {
+    let groups = groups(release, policy, &terms.session_settings);
+    blocked(release, coordinates, groups, shown(release, coordinates)).is_some()
+}
+
+/// The coordinate that decides which groups are shown.
+fn shown(release: &AnalyzedRelease, coordinates: &[Coordinate]) -> Option<usize> {
+    release
+        .is_thresholded()
+        .then(|| coordinates.iter().position(counts_all_units))
+        .flatten()
+}
+
+/// Prices a release whose clips are chosen from a look.
+///
+/// # Guarantee
+/// Both steps together cost at most `loss` = `first` + `second`, for neighbours that differ in all
+/// rows of one unit, whichever candidates the noisy histograms lead to. Of mu^2, the look takes a
+/// part for each block with a choice, the coordinate that decides which groups are shown a part,
+/// and the sums of each other block an equal part of the rest.
+///
+/// # Requires
+/// - [`has_choice`].
+/// - As [`super::price`], for the statement of `ClippedAggregate::statement` with these blocks.
+/// - Candidates are chosen from the noisy histograms and public facts alone: [`crate::release`].
+///
+/// # Errors
+/// 22023 where no noise of supported size fits some candidate.
+///
+/// # Reference
+/// `docs/look.md`: Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 3.2, for the two steps.
+pub(super) fn price(
+    release: &AnalyzedRelease,
+    coordinates: &[Coordinate],
+    policy: &Policy,
+    portion: &Portion<'_>,
+) -> Result<Price, Refusal> {
+    let settings = &portion.terms.session_settings;
+    let groups = groups(release, policy, settings);
+    let shown = shown(release, coordinates);
+    if portion.mechanism == Mechanism::Laplace {
+        return Err(out_of_reach());
+    }
+    let mut blocks = blocked(release, coordinates, groups, shown).ok_or_else(out_of_reach)?;
+    let whole = budget(portion).mu.ok_or_else(out_of_reach)?;
+    let shares = Shares::of(&blocks, shown.is_some(), release.listed_groups());
+    let mu_of = |percent: u128, parts: usize| part(whole, percent, parts);
+    let look_mu = mu_of(shares.look, shares.looked).ok_or_else(out_of_reach)?;
+    let sums_mu = mu_of(shares.sums, shares.summed).ok_or_else(out_of_reach)?;
+    let shown_mu = mu_of(SHARE_OF_SHOWN, 1).ok_or_else(out_of_reach)?;
+    let is_shown = |block: &Block| block.coordinates.iter().any(|at| shown == Some(*at));
+    for block in &mut blocks {
+        block.mu = if is_shown(block) { shown_mu } else { sums_mu };
+        // The least of several candidates has the least noise, the ceiling the most.
+        block.calibrated(0)?;
+        block.calibrated(usize::MAX)?;
+    }
+    let one = BigUint::from(1u8);
+    let counts = gaussian(&one, &one, look_mu).map_err(|_| out_of_reach())?;
+    let shown = shown.and_then(|at| blocks.iter().position(|b| b.coordinates.contains(&at)));
+    let of_look = times(look_mu, shares.looked)?;
+    let first = shown.map_or(Ok(of_look), |_| sum(of_look, times(shown_mu, 1)?))?;
+    let second = times(sums_mu, shares.summed)?;
+    let look = Look {
+        blocks,
+        counts,
+        shown,
+        first,
+        second,
+    };
+    priced(release, (coordinates, groups), look, whole)
+}
+
+/// How mu^2 is split, in percent, and in how many parts each.
+struct Shares {
+    look: u128,
+    looked: usize,
+    sums: u128,
+    summed: usize,
+}
+
+impl Shares {
+    fn of(blocks: &[Block], is_thresholded: bool, listed: u64) -> Self {
+        let looked = blocks.iter().filter(|b| b.bins.has_choice()).count();
+        let (look, left, summed) = match (is_thresholded, listed) {
+            (true, _) => (SHARE, 100 - SHARE_OF_SHOWN, blocks.len() - 1),
+            (false, ..=FEW_GROUPS) => (SHARE_OF_FEW, 100, blocks.len()),
+            (false, _) => (SHARE, 100, blocks.len()),
+        };
+        Self {
+            look,
+            looked,
+            sums: left - look,
+            summed,
+        }
+    }
+}
+
+fn priced(
+    release: &AnalyzedRelease,
+    (coordinates, groups): (&[Coordinate], u64),
+    look: Look,
+    whole: Mu,
+) -> Result<Price, Refusal> {
+    let mut weights = vec![BigUint::from(1u8); coordinates.len()];
+    let mut calibrated = vec![look.counts; coordinates.len()];
+    for block in &look.blocks {
+        let of_block = block.calibrated(usize::MAX)?;
+        for ((at, weight), noise) in block.coordinates.iter().zip(&block.weights).zip(of_block) {
+            weights[*at] = weight.clone();
+            calibrated[*at] = noise;
+        }
+    }
+    let ceiling = look.blocks.iter().map(|b| b.bins.ceiling()).max();
+    let ceiling = ceiling.cloned().unwrap_or_default();
+    let mut price = Price {
+        mechanism: Mechanism::Gaussian,
+        clip: ceiling.clone(),
+        weights,
+        calibrated,
+        threshold: None,
+        groups_per_unit: None,
+        groups,
+        within_clip: false,
+        loss: sum(look.first, look.second)?,
+        l2: ceiling,
+        accuracy: whole.to_f64(),
+        look: None,
+    };
+    let mut look = look;
+    if let Some(shown) = look.shown {
+        let before = price.loss;
+        let block = &look.blocks[shown];
+        let groups = u32::try_from(groups).unwrap_or(u32::MAX);
+        release_keys(&mut price, coordinates, groups, block.bins.ceiling())?;
+        // The delta of showing groups is paid where they are shown.
+        let delta = Fixed(price.loss.delta.0 - before.delta.0);
+        look.first.delta = look
+            .first
+            .delta
+            .checked_add(delta)
+            .ok_or_else(out_of_reach)?;
+        price.groups_per_unit = price
+            .groups_per_unit
+            .filter(|_| !release.one_group_per_unit);
+    }
+    price.look = Some(look);
+    Ok(price)
+}
+
+/// The mu of one of several equal parts of some percent of mu^2, rounded down.
+fn part(whole: Mu, percent: u128, parts: usize) -> Option<Mu> {
+    let squared = whole.squared().0 / 100 * percent / (parts.max(1) as u128);
+    u64::try_from(squared.isqrt())
+        .ok()
+        .filter(|mu| *mu > 0)
+        .map(Mu)
+}
+
+fn times(mu: Mu, count: usize) -> Result<Loss, Refusal> {
+    (0..count).try_fold(Loss::ZERO, |all, _| sum(all, loss_gaussian(mu)))
+}
+
+fn sum(one: Loss, other: Loss) -> Result<Loss, Refusal> {
+    one.compose(other).ok_or_else(out_of_reach)
+}
+
+/// Whether it counts each unit in each of its groups, whatever its rows hold.
+fn counts_all_units(coordinate: &Coordinate) -> bool {
+    match coordinate {
+        Coordinate::Presence => true,
+        Coordinate::Units {
+            mask: Mask { filter, not_null },
+        } => filter.is_none() && not_null.is_none(),
+        Coordinate::Rows { .. }
+        | Coordinate::Flags { .. }
+        | Coordinate::Nulls { .. }
+        | Coordinate::Values { .. } => false,
+        Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => false,
+    }
+}

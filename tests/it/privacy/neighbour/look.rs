@@ -1,0 +1,180 @@
+//! Releases whose clips are chosen from a look: one unit moves the sums of one bin of each block,
+//! its number of units by one, and the sums at every candidate by at most that clip.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use num_bigint::{BigInt, BigUint};
+use pgveil::mechanism::{Loss, Noise};
+use pgveil::rewrite::{Block, Look, ReleasePlan};
+
+use super::bound::scaled_by;
+use super::world::{Groups, Missing, World};
+
+/// What a statement says of one block: sums by group and number of the bin, and units by number.
+#[derive(Default)]
+struct Measured {
+    sums: BTreeMap<(Vec<Option<String>>, usize), Vec<BigInt>>,
+    units: BTreeMap<usize, BigInt>,
+}
+
+/// The rows of a statement that belong to a block.
+fn of_block(rows: &Groups, release: &ReleasePlan, at: usize) -> Result<Measured, String> {
+    let mut measured = Measured::default();
+    for (key, values) in rows {
+        let (keys, bins) = key.split_at(release.key_columns());
+        let Some(number) = &bins[at] else { continue };
+        if bins.iter().flatten().count() != 1 {
+            return Err(format!("a row of several blocks: {key:?}"));
+        }
+        let number: usize = number.parse().map_err(|_| format!("bin {number}"))?;
+        let (units, sums) = values.split_last().ok_or("no number of units")?;
+        measured.sums.insert((keys.to_vec(), number), sums.to_vec());
+        *measured.units.entry(number).or_default() += units;
+    }
+    Ok(measured)
+}
+
+pub async fn holds(
+    world: &World,
+    missing: Missing,
+    (release, look): (&ReleasePlan, &Look),
+    sql: &str,
+) -> Result<(), String> {
+    priced(look).map_err(|fault| format!("{fault}\n{sql}"))?;
+    let columns = release.key_columns() + look.blocks.len();
+    let compared = world.compare(sql, columns).await?;
+    let silent = |(_, values): (_, &Vec<BigInt>)| values.iter().all(|v| *v == BigInt::ZERO);
+    if !compared.nobody.iter().all(silent) {
+        return Err(format!(
+            "rows of nobody count: {:?}\n{sql}",
+            compared.nobody
+        ));
+    }
+    for (unit, rest) in missing.iter().zip(&compared.rest) {
+        for (at, block) in look.blocks.iter().enumerate() {
+            let whole = of_block(&compared.whole, release, at)?;
+            let rest = of_block(rest, release, at)?;
+            moved(block, &whole, &rest)
+                .map_err(|fault| format!("block {at}, without unit {unit}: {fault}\n{sql}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// What one unit moves in one block.
+fn moved(block: &Block, whole: &Measured, rest: &Measured) -> Result<(), String> {
+    let none = BigInt::ZERO;
+    let numbers: BTreeSet<usize> = whole
+        .units
+        .keys()
+        .chain(rest.units.keys())
+        .copied()
+        .collect();
+    let mut of_units = Vec::new();
+    for number in numbers {
+        let (a, b) = (whole.units.get(&number), rest.units.get(&number));
+        let moved = a.unwrap_or(&none) - b.unwrap_or(&none);
+        if moved != none {
+            of_units.push((number, moved));
+        }
+    }
+    let is_one = |(_, moved): &(usize, BigInt)| *moved == BigInt::from(1);
+    if of_units.len() > 1 || !of_units.iter().all(is_one) {
+        return Err(format!("numbers of units move by {of_units:?}"));
+    }
+    let mut differences: BTreeMap<&(Vec<Option<String>>, usize), Vec<BigInt>> = BTreeMap::new();
+    for key in whole.sums.keys().chain(rest.sums.keys()) {
+        let value = |of: &Measured, at: usize| {
+            of.sums
+                .get(key)
+                .map_or(BigInt::ZERO, |sums| sums[at].clone())
+        };
+        let places = block.coordinates.iter();
+        let moved = places
+            .map(|at| value(whole, *at) - value(rest, *at))
+            .collect();
+        differences.insert(key, moved);
+    }
+    let bins: BTreeSet<usize> = differences
+        .iter()
+        .filter(|(_, moved)| moved.iter().any(|v| *v != BigInt::ZERO))
+        .map(|((_, number), _)| *number)
+        .collect();
+    let counted: BTreeSet<usize> = of_units.iter().map(|(number, _)| *number).collect();
+    if !bins.is_subset(&counted) || bins.contains(&0) {
+        return Err(format!("sums move in bins {bins:?}, units in {counted:?}"));
+    }
+    let Some(number) = bins.first() else {
+        return Ok(());
+    };
+    let parts: Vec<&Vec<BigInt>> = differences.values().collect();
+    (0..block.bins.candidates()).try_for_each(|candidate| within(block, candidate, *number, &parts))
+}
+
+/// The norm of what the unit adds to all groups at one candidate.
+fn within(
+    block: &Block,
+    candidate: usize,
+    number: usize,
+    parts: &[&Vec<BigInt>],
+) -> Result<(), String> {
+    let calibrated = block.calibrated(candidate).map_err(|r| format!("{r:?}"))?;
+    let clip = block.bins.clip(candidate);
+    let finest = calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
+    let mut norm = BigUint::ZERO;
+    for ((at, weight), calibrated) in block.weights.iter().enumerate().zip(&calibrated) {
+        let factor = BigInt::from(block.bins.factor(candidate, number, calibrated.refine));
+        for part in parts {
+            let moved = (&part[at] * &factor).magnitude() * weight;
+            let moved = moved << (finest - calibrated.refine);
+            norm += &moved * &moved;
+        }
+        let loss = Loss {
+            mu_squared: block.mu.squared(),
+            ..Loss::ZERO
+        };
+        scaled_by(&loss, clip, weight, calibrated.noise, calibrated.refine)?;
+    }
+    if norm > (clip * clip) << (2 * finest) {
+        return Err(format!(
+            "norm {norm} at clip {clip}, {finest} bits, bin {number}"
+        ));
+    }
+    Ok(())
+}
+
+/// Each step's loss covers what is drawn in it.
+fn priced(look: &Look) -> Result<(), String> {
+    let Noise::Gaussian { sigma } = look.counts.noise else {
+        return Err("a look draws Gaussian noise".to_owned());
+    };
+    let is_shown = |at: usize| look.shown == Some(at);
+    let squares = |blocks: &mut dyn Iterator<Item = &Block>| -> u128 {
+        blocks.map(|block| block.mu.squared().0).sum()
+    };
+    let blocks = || look.blocks.iter().enumerate();
+    let shown = squares(
+        &mut blocks()
+            .filter(|(at, _)| is_shown(*at))
+            .map(|(_, block)| block),
+    );
+    let summed = squares(
+        &mut blocks()
+            .filter(|(at, _)| !is_shown(*at))
+            .map(|(_, block)| block),
+    );
+    let looked = look
+        .blocks
+        .iter()
+        .filter(|block| block.bins.has_choice())
+        .count();
+    // Each look is mu-GDP with mu = 2^s / sigma: first - shown >= looked mu^2.
+    let left = BigUint::from(look.first.mu_squared.0 - shown) * sigma * sigma;
+    let needed = BigUint::from(looked) << (2 * look.counts.refine + 60);
+    if left < needed || look.second.mu_squared.0 < summed {
+        return Err(format!(
+            "the look or the sums cost more than their debit: {look:?}"
+        ));
+    }
+    Ok(())
+}
