@@ -6,3 +6,4 @@ pub mod references;
 pub mod refusals;
 pub mod security;
 pub mod tidy;
+pub mod worth;

@@ -1,0 +1,145 @@
+//! What answers are worth: thirty plain questions to a generated shop whose policy has generous
+//! bounds. Each is asked many times through the wire and held against the exact answer and against
+//! the best clip that the data allow. docs/performance.md says what the columns mean.
+//!
+//! `cargo bench --bench worth -- --households 2500 --seed 1 --draws 20`
+
+mod measure;
+mod oracle;
+mod questions;
+mod report;
+mod shop;
+mod stage;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use pgveil::mechanism::{Fixed, mu_of};
+
+use measure::{Exact, measure};
+use questions::QUESTIONS;
+use report::{Others, Setting, Sums};
+use stage::{DELTA, Stage, told};
+
+#[derive(Parser)]
+#[command(
+    name = "worth",
+    about = "What answers about a generated shop are worth"
+)]
+struct Arguments {
+    /// 1,000 to 50,000 of them, with 1 to 5,000 lines each
+    #[arg(long, default_value_t = 2_500)]
+    households: usize,
+    /// What the shop is made from; another one each time, unless it is given
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How often each question is asked at each epsilon
+    #[arg(long, default_value_t = 10)]
+    draws: usize,
+    #[arg(long, value_delimiter = ',', default_value = "0.35,0.5")]
+    epsilon: Vec<f64>,
+    /// A session setting, such as pgveil.clip=auto; may be repeated
+    #[arg(long)]
+    set: Vec<String>,
+    /// Questions whose name contains this
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Another build's program
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_pgveil"))]
+    program: PathBuf,
+    /// Writes all figures there
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// The JSON of an earlier run of the same shop; its errors become a column
+    #[arg(long)]
+    beside: Vec<PathBuf>,
+    /// Given by cargo
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn read(path: &PathBuf, setting: &Setting) -> Result<Others, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    Others::of_run(&name, &text, setting)
+}
+
+async fn run(arguments: Arguments) -> Result<(), String> {
+    let seed = arguments
+        .seed
+        .unwrap_or_else(|| rand::random::<u64>() >> 32);
+    let stage = Stage::start(&arguments.program, arguments.households, seed).await;
+    let setting = Setting {
+        program: arguments.program.display().to_string(),
+        seed,
+        households: arguments.households,
+        baskets: stage.baskets,
+        lines: stage.lines,
+        draws: arguments.draws,
+        set: arguments.set.clone(),
+    };
+    println!(
+        "--seed {seed}: {} households, {} baskets, {} lines; {} draws a question; {}\n",
+        setting.households,
+        setting.baskets,
+        setting.lines,
+        setting.draws,
+        if setting.set.is_empty() {
+            "default settings".to_owned()
+        } else {
+            setting.set.join(", ")
+        }
+    );
+    let others = arguments.beside.iter().map(|path| read(path, &setting));
+    let others: Vec<Others> = others.collect::<Result<_, _>>()?;
+
+    let own = ["pgveil.reuse=off", "pgveil.notices=off"].map(str::to_owned);
+    for pair in own.iter().chain(&arguments.set) {
+        let (name, value) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("--set {pair}: write NAME=VALUE"))?;
+        let set = format!("SET {name} = {}", pgveil::postgres::literal(value));
+        let done = stage.analyst.simple_query(&set).await;
+        done.map_err(|e| format!("{set}: {}", told(&e)))?;
+    }
+    let (mut all, mut sums) = (Vec::new(), Vec::new());
+    for epsilon in arguments.epsilon {
+        let fixed = Fixed::round_down;
+        let mu = mu_of(fixed(epsilon), fixed(DELTA)).ok_or("epsilon is out of reach")?;
+        let set = format!("SET pgveil.epsilon = {epsilon}");
+        let done = stage.analyst.simple_query(&set).await;
+        done.map_err(|e| format!("{set}: {}", told(&e)))?;
+        report::print_head(&others);
+        let mut here = Vec::new();
+        for question in QUESTIONS
+            .iter()
+            .filter(|q| q.name.contains(&arguments.only))
+        {
+            let exact = Exact::find(&stage.owner, question).await;
+            let price = (epsilon, mu.to_f64());
+            let found = measure(&stage.analyst, &exact, question, price, arguments.draws).await;
+            report::print_row(&found, &others);
+            here.push(found);
+        }
+        let sum = Sums::of(epsilon, &here);
+        sum.print();
+        (all.extend(here), sums.push(sum));
+    }
+    if let Some(path) = arguments.json {
+        let text = report::json(&setting, &all, &sums);
+        std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The least error that one clip can have: each household's vector over all groups of a question is
+//! scaled to a length C, and noise C/mu is added to each group. C is chosen with the data in hand.
+
+use std::collections::BTreeMap;
+
+/// Candidates of C in an octave.
+const STEPS: f64 = 8.0;
+
+/// What each household adds to the groups of a question, in the order of the groups.
+#[derive(Default)]
+pub struct Vectors {
+    households: BTreeMap<String, Vec<(usize, f64)>>,
+}
+
+/// What is left of every group under one clip.
+struct Clipped {
+    length: f64,
+    sums: Vec<f64>,
+}
+
+impl Vectors {
+    pub fn add(&mut self, household: String, group: usize, value: f64) {
+        self.households
+            .entry(household)
+            .or_default()
+            .push((group, value));
+    }
+
+    /// The sums under every candidate clip: from one that cuts nearly all to one that cuts nobody.
+    fn clipped(&self, groups: usize) -> Vec<Clipped> {
+        let length = |cells: &[(usize, f64)]| {
+            let squares: f64 = cells.iter().map(|(_, value)| value * value).sum();
+            squares.sqrt()
+        };
+        let mut vectors: Vec<(f64, &[(usize, f64)])> = self
+            .households
+            .values()
+            .map(|cells| (length(cells), cells.as_slice()))
+            .filter(|(length, _)| *length > 0.0)
+            .collect();
+        vectors.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let longest = vectors.last().map_or(1.0, |(length, _)| *length);
+        let shortest = vectors.first().map_or(1.0, |(length, _)| *length);
+        let octaves = (longest / shortest).log2().clamp(0.0, 30.0) + 2.0;
+        let steps = (octaves * STEPS).ceil() as i32;
+
+        let mut whole = vec![0.0; groups];
+        let mut directions = vec![0.0; groups];
+        for (length, cells) in &vectors {
+            for (group, value) in *cells {
+                directions[*group] += value / length;
+            }
+        }
+        let mut rest = vectors.iter().peekable();
+        let mut found = Vec::new();
+        for step in (0..=steps).rev() {
+            let clip = longest * (-f64::from(step) / STEPS).exp2();
+            while let Some((length, cells)) = rest.next_if(|(length, _)| *length <= clip) {
+                for (group, value) in *cells {
+                    whole[*group] += value;
+                    directions[*group] -= value / length;
+                }
+            }
+            let sums = whole.iter().zip(&directions);
+            found.push(Clipped {
+                length: clip,
+                sums: sums
+                    .map(|(whole, direction)| whole + clip * direction)
+                    .collect(),
+            });
+        }
+        found
+    }
+}
+
+/// The root mean square error of the best single clip, over the groups by their weights.
+pub fn of_sum(vectors: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
+    let candidates = vectors.clipped(weights.len());
+    let exact = &candidates.last()?.sums;
+    let error = |clipped: &Clipped| {
+        let noise = clipped.length / mu;
+        let squares = clipped.sums.iter().zip(exact).zip(weights);
+        let squares: f64 = squares
+            .map(|((sum, exact), weight)| weight * ((sum - exact).powi(2) + noise * noise))
+            .sum();
+        (squares / weights.iter().sum::<f64>()).sqrt()
+    };
+    candidates.iter().map(error).reduce(f64::min)
+}
+
+/// The same of quotients, by the best pair of clips; each has half of the price. Errors are those of
+/// first order.
+pub fn of_quotient(above: &Vectors, below: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
+    let (above, below) = (above.clipped(weights.len()), below.clipped(weights.len()));
+    let (sums, counts) = (&above.last()?.sums, &below.last()?.sums);
+    let mu = mu / std::f64::consts::SQRT_2;
+    let groups: Vec<usize> = (0..weights.len())
+        .filter(|group| weights[*group] > 0.0 && counts[*group] > 0.0)
+        .collect();
+    let total: f64 = groups.iter().map(|group| weights[*group]).sum();
+    let error = |upper: &Clipped, lower: &Clipped| {
+        let squares = groups.iter().map(|&group| {
+            let quotient = sums[group] / counts[group];
+            let bias =
+                upper.sums[group] - sums[group] - quotient * (lower.sums[group] - counts[group]);
+            let noise = (upper.length / mu).powi(2) + (quotient * lower.length / mu).powi(2);
+            weights[group] * (bias * bias + noise) / counts[group].powi(2)
+        });
+        (squares.sum::<f64>() / total).sqrt()
+    };
+    let pairs = above
+        .iter()
+        .flat_map(|upper| below.iter().map(move |lower| error(upper, lower)));
+    pairs.filter(|error| error.is_finite()).reduce(f64::min)
+}
