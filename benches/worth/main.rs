@@ -124,7 +124,8 @@ async fn run(arguments: Arguments) -> Result<(), String> {
         }
         let sum = Sums::of(epsilon, &here);
         sum.print();
-        (all.extend(here), sums.push(sum));
+        all.extend(here);
+        sums.push(sum);
     }
     if let Some(path) = arguments.json {
         let text = report::json(&setting, &all, &sums);

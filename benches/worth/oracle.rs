@@ -88,8 +88,8 @@ pub fn of_sum(vectors: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
     candidates.iter().map(error).reduce(f64::min)
 }
 
-/// The same of quotients, by the best pair of clips; each has half of the price. Errors are those of
-/// first order.
+/// The same of quotients, by the best pair of clips; each has half of the price. The noise's
+/// effect is that of first order.
 pub fn of_quotient(above: &Vectors, below: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
     let (above, below) = (above.clipped(weights.len()), below.clipped(weights.len()));
     let (sums, counts) = (&above.last()?.sums, &below.last()?.sums);
@@ -100,11 +100,11 @@ pub fn of_quotient(above: &Vectors, below: &Vectors, weights: &[f64], mu: f64) -
     let total: f64 = groups.iter().map(|group| weights[*group]).sum();
     let error = |upper: &Clipped, lower: &Clipped| {
         let squares = groups.iter().map(|&group| {
-            let quotient = sums[group] / counts[group];
-            let bias =
-                upper.sums[group] - sums[group] - quotient * (lower.sums[group] - counts[group]);
+            let (sum, count) = (upper.sums[group], lower.sums[group]);
+            let quotient = sum / count;
+            let bias = quotient - sums[group] / counts[group];
             let noise = (upper.length / mu).powi(2) + (quotient * lower.length / mu).powi(2);
-            weights[group] * (bias * bias + noise) / counts[group].powi(2)
+            weights[group] * (bias * bias + noise / (count * count))
         });
         (squares.sum::<f64>() / total).sqrt()
     };
