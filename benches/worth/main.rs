@@ -6,6 +6,7 @@
 
 mod measure;
 mod oracle;
+mod peers;
 mod questions;
 mod report;
 mod shop;
@@ -17,10 +18,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use pgveil::mechanism::{Fixed, mu_of};
 
-use measure::{Exact, measure};
-use questions::QUESTIONS;
+use measure::{Exact, Measured, measure};
+use questions::{QUESTIONS, Question};
 use report::{Others, Setting, Sums};
-use stage::{DELTA, Stage, told};
+use stage::{DELTA, Stage, set};
 
 #[derive(Parser)]
 #[command(
@@ -54,6 +55,9 @@ struct Arguments {
     /// The JSON of an earlier run of the same shop; its errors become a column
     #[arg(long)]
     beside: Vec<PathBuf>,
+    /// A Python that has SmartNoise SQL or Qrlew; benches/worth/peers.py says how to get it
+    #[arg(long)]
+    peers: Option<PathBuf>,
     /// Given by cargo
     #[arg(long, hide = true)]
     bench: bool,
@@ -79,59 +83,63 @@ async fn run(arguments: Arguments) -> Result<(), String> {
         draws: arguments.draws,
         set: arguments.set.clone(),
     };
-    println!(
-        "--seed {seed}: {} households, {} baskets, {} lines; {} draws a question; {}\n",
-        setting.households,
-        setting.baskets,
-        setting.lines,
-        setting.draws,
-        if setting.set.is_empty() {
-            "default settings".to_owned()
-        } else {
-            setting.set.join(", ")
-        }
-    );
+    setting.print();
     let others = arguments.beside.iter().map(|path| read(path, &setting));
-    let others: Vec<Others> = others.collect::<Result<_, _>>()?;
+    let mut others: Vec<Others> = others.collect::<Result<_, _>>()?;
+    let questions = QUESTIONS.iter();
+    let questions: Vec<&Question> = questions
+        .filter(|question| question.name.contains(&arguments.only))
+        .collect();
+    if let Some(python) = &arguments.peers {
+        let asked = (arguments.epsilon.as_slice(), arguments.draws);
+        others.extend(peers::ask(python, &stage, &questions, asked).await?);
+    }
 
-    let own = ["pgveil.reuse=off", "pgveil.notices=off"].map(str::to_owned);
-    for pair in own.iter().chain(&arguments.set) {
+    set(&stage.analyst, "pgveil.reuse", "off").await?;
+    set(&stage.analyst, "pgveil.notices", "off").await?;
+    for pair in &arguments.set {
         let (name, value) = pair
             .split_once('=')
             .ok_or_else(|| format!("--set {pair}: write NAME=VALUE"))?;
-        let set = format!("SET {name} = {}", pgveil::postgres::literal(value));
-        let done = stage.analyst.simple_query(&set).await;
-        done.map_err(|e| format!("{set}: {}", told(&e)))?;
+        set(&stage.analyst, name, value).await?;
     }
     let (mut all, mut sums) = (Vec::new(), Vec::new());
     for epsilon in arguments.epsilon {
-        let fixed = Fixed::round_down;
-        let mu = mu_of(fixed(epsilon), fixed(DELTA)).ok_or("epsilon is out of reach")?;
-        let set = format!("SET pgveil.epsilon = {epsilon}");
-        let done = stage.analyst.simple_query(&set).await;
-        done.map_err(|e| format!("{set}: {}", told(&e)))?;
-        report::print_head(&others);
-        let mut here = Vec::new();
-        for question in QUESTIONS
-            .iter()
-            .filter(|q| q.name.contains(&arguments.only))
-        {
-            let exact = Exact::find(&stage.owner, question).await;
-            let price = (epsilon, mu.to_f64());
-            let found = measure(&stage.analyst, &exact, question, price, arguments.draws).await;
-            report::print_row(&found, &others);
-            here.push(found);
-        }
+        let here = ask(&stage, &questions, (epsilon, arguments.draws), &others).await?;
         let sum = Sums::of(epsilon, &here);
         sum.print();
+        others.iter().for_each(|other| other.print(&here));
+        println!();
         all.extend(here);
         sums.push(sum);
     }
     if let Some(path) = arguments.json {
-        let text = report::json(&setting, &all, &sums);
+        let text = report::json(&setting, &all, &sums, &others);
         std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(())
+}
+
+/// All questions at one epsilon, a printed line each.
+async fn ask(
+    stage: &Stage,
+    questions: &[&Question],
+    (epsilon, draws): (f64, usize),
+    others: &[Others],
+) -> Result<Vec<Measured>, String> {
+    let fixed = Fixed::round_down;
+    let mu = mu_of(fixed(epsilon), fixed(DELTA)).ok_or("epsilon is out of reach")?;
+    set(&stage.analyst, "pgveil.epsilon", &epsilon.to_string()).await?;
+    report::print_head(others);
+    let mut found = Vec::new();
+    for question in questions {
+        let exact = Exact::find(&stage.owner, question).await;
+        let price = (epsilon, mu.to_f64());
+        let measured = measure(&stage.analyst, &exact, question, price, draws).await;
+        report::print_row(&measured, others);
+        found.push(measured);
+    }
+    Ok(found)
 }
 
 #[tokio::main]

@@ -15,7 +15,7 @@ const USEFUL: f64 = 0.1;
 /// What the owner knows of a question.
 pub struct Exact {
     values: BTreeMap<String, f64>,
-    parts: Vec<BTreeMap<String, Vec<(String, f64)>>>,
+    parts: Vec<BTreeMap<String, Vec<(u64, f64)>>>,
 }
 
 /// How one question was answered at one epsilon. Errors are root mean squares over the groups and
@@ -66,22 +66,28 @@ async fn asked(client: &Client, sql: &str) -> Vec<SimpleQueryRow> {
         .unwrap_or_else(|e| panic!("{sql}: {}", told(&e)))
 }
 
+/// The exact value of each group that has one.
+pub async fn exact_values(owner: &Client, question: &Question) -> BTreeMap<String, f64> {
+    let keys = question.keys.len();
+    let rows = asked(owner, &question.exact()).await;
+    rows.iter()
+        .filter_map(|row| Some((key(row, question), number(row, keys)?)))
+        .collect()
+}
+
 impl Exact {
     pub async fn find(owner: &Client, question: &Question) -> Self {
         let keys = question.keys.len();
-        let values = asked(owner, &question.exact()).await;
-        let values = values
-            .iter()
-            .filter_map(|row| Some((key(row, question), number(row, keys)?)))
-            .collect();
+        let values = exact_values(owner, question).await;
         let mut parts = vec![BTreeMap::<String, Vec<_>>::new(); question.parts.len()];
         if !parts.is_empty() {
             for row in asked(owner, &question.vectors()).await {
-                let household = row.get(keys).unwrap_or_default();
+                let household = row.get(keys).and_then(|id| id.parse().ok());
+                let household: u64 = household.expect("a household's number");
                 for (at, part) in parts.iter_mut().enumerate() {
                     let value = number(&row, keys + 1 + at).unwrap_or(0.0);
                     let cells = part.entry(key(&row, question)).or_default();
-                    cells.push((household.to_owned(), value));
+                    cells.push((household, value));
                 }
             }
         }
@@ -101,11 +107,11 @@ impl Exact {
             .iter()
             .map(|key| shown.get(*key).copied().unwrap_or(0.0))
             .collect();
-        let vectors = |part: &BTreeMap<String, Vec<(String, f64)>>| {
+        let vectors = |part: &BTreeMap<String, Vec<(u64, f64)>>| {
             let mut vectors = Vectors::default();
             for (at, group) in keys.iter().enumerate() {
                 for (household, value) in part.get(*group).into_iter().flatten() {
-                    vectors.add(household.clone(), at, *value);
+                    vectors.add(*household, at, *value);
                 }
             }
             vectors

@@ -9,7 +9,7 @@ const STEPS: f64 = 8.0;
 /// What each household adds to the groups of a question, in the order of the groups.
 #[derive(Default)]
 pub struct Vectors {
-    households: BTreeMap<String, Vec<(usize, f64)>>,
+    households: BTreeMap<u64, Vec<(usize, f64)>>,
 }
 
 /// What is left of every group under one clip.
@@ -19,7 +19,7 @@ struct Clipped {
 }
 
 impl Vectors {
-    pub fn add(&mut self, household: String, group: usize, value: f64) {
+    pub fn add(&mut self, household: u64, group: usize, value: f64) {
         self.households
             .entry(household)
             .or_default()

@@ -50,7 +50,7 @@ const fn sum(
 pub const QUESTIONS: [Question; 30] = [
     sum("sales", &[], SALES, LINES, &[SALES]),
     sum("sales by week", &["week"], SALES, LINES, &[SALES]),
-    sum("sales by month", &["month"], SALES, LINES, &[SALES]),
+    sum("sales by month", &["month_no"], SALES, LINES, &[SALES]),
     sum(
         "sales by department",
         &["department"],
@@ -90,15 +90,15 @@ pub const QUESTIONS: [Question; 30] = [
     ),
     sum(
         "sales by region, month",
-        &["region", "month"],
+        &["region", "month_no"],
         SALES,
         BY_BAND,
         &[SALES],
     ),
-    sum("sales by hour", &["hour"], SALES, BY_HOUR, &[SALES]),
+    sum("sales by hour", &["hour_no"], SALES, BY_HOUR, &[SALES]),
     Question {
         name: "sales and lines by month",
-        keys: &["month"],
+        keys: &["month_no"],
         value: SALES,
         beside: Some(ROWS),
         from: LINES,
@@ -108,14 +108,14 @@ pub const QUESTIONS: [Question; 30] = [
     sum("lines by week", &["week"], ROWS, LINES, &[ROWS]),
     sum(
         "discounted lines by month",
-        &["month"],
+        &["month_no"],
         DISCOUNTED,
         LINES,
         &[DISCOUNTED],
     ),
     sum(
         "discounts by month",
-        &["month"],
+        &["month_no"],
         "sum(discount)",
         LINES,
         &["sum(discount)"],
@@ -130,7 +130,7 @@ pub const QUESTIONS: [Question; 30] = [
     ),
     sum("baskets", &[], ROWS, BASKETS, &[ROWS]),
     sum("baskets by week", &["week"], ROWS, BASKETS, &[ROWS]),
-    sum("baskets by hour", &["hour"], ROWS, BASKETS, &[ROWS]),
+    sum("baskets by hour", &["hour_no"], ROWS, BASKETS, &[ROWS]),
     sum("households", &[], ROWS, HOUSEHOLDS, &[ROWS]),
     sum(
         "households by income band",

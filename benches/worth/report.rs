@@ -1,6 +1,6 @@
 //! The table of all questions, its sums, and both as JSON.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::measure::Measured;
@@ -83,7 +83,7 @@ impl Sums {
             self.questions
         );
         println!(
-            "  {} answers refused free, {} paid in vain ({:.2} of a full price in all)\n",
+            "  {} answers refused free, {} paid in vain ({:.2} of a full price in all)",
             self.refused, self.in_vain, self.wasted
         );
     }
@@ -111,7 +111,7 @@ fn percent(value: Option<f64>) -> String {
 }
 
 /// Errors that were measured elsewhere, by question and epsilon: an earlier run, or a peer.
-#[derive(Deserialize, Default)]
+#[derive(Serialize)]
 pub struct Others {
     pub name: String,
     pub rms: Vec<(String, f64, f64)>,
@@ -138,11 +138,48 @@ impl Others {
         })
     }
 
+    /// Its errors as multiples of the oracle's, where it answers, and of ours there.
+    pub fn print(&self, all: &[Measured]) {
+        let both = all
+            .iter()
+            .filter_map(|row| Some((row.rms?, row.oracle?, self.of(row)?)));
+        // An answer without any error has no place in a mean of ratios.
+        let (exact, both): (Vec<_>, Vec<(f64, f64, f64)>) =
+            both.partition(|(_, _, other)| *other == 0.0);
+        let mean = |ratio: fn(&(f64, f64, f64)) -> f64| {
+            let logarithms: f64 = both.iter().map(|found| ratio(found).ln()).sum();
+            short((logarithms / both.len().max(1) as f64).exp())
+        };
+        println!(
+            "  {}: {} questions of an oracle, and {} without an error; in the geometric mean {} \
+                x the oracle, {} x pgveil",
+            self.name,
+            both.len(),
+            exact.len(),
+            mean(|(_, oracle, other)| other / oracle),
+            mean(|(rms, _, other)| other / rms),
+        );
+    }
+
     fn of(&self, measured: &Measured) -> Option<f64> {
         let same = |row: &&(String, f64, f64)| {
             row.0 == measured.question && (row.1 - measured.epsilon).abs() < 1e-9
         };
         self.rms.iter().find(same).map(|row| row.2)
+    }
+}
+
+impl Setting {
+    pub fn print(&self) {
+        let set = if self.set.is_empty() {
+            "default settings".to_owned()
+        } else {
+            self.set.join(", ")
+        };
+        println!(
+            "--seed {}: {} households, {} baskets, {} lines; {} draws a question; {set}\n",
+            self.seed, self.households, self.baskets, self.lines, self.draws
+        );
     }
 }
 
@@ -197,7 +234,12 @@ pub fn print_row(row: &Measured, others: &[Others]) {
     }
 }
 
-pub fn json(setting: &Setting, questions: &[Measured], sums: &[Sums]) -> String {
-    let all = serde_json::json!({"setting": setting, "questions": questions, "sums": sums});
+pub fn json(setting: &Setting, questions: &[Measured], sums: &[Sums], others: &[Others]) -> String {
+    let all = serde_json::json!({
+        "setting": setting,
+        "questions": questions,
+        "sums": sums,
+        "others": others,
+    });
     format!("{all:#}\n")
 }

@@ -28,7 +28,7 @@ const DEPARTMENTS: usize = 30;
 const CATEGORIES: usize = 300;
 const PRODUCT_TYPES: usize = 2_000;
 const STORES: usize = 400;
-const WEEKS: u32 = 53;
+pub const WEEKS: u32 = 53;
 /// What the policy declares of a household, an amount and a quantity: no household exceeds it.
 pub const LINES_MAX: usize = 5_000;
 pub const BASKETS_MAX: usize = 1_000;
@@ -37,6 +37,7 @@ pub const QUANTITY_MAX: f64 = 1_000.0;
 /// The category whose quantities are fuel's: tenths of a litre, where others are pieces.
 const FUEL: usize = 11;
 
+/// `month` and `hour` alone are reserved words of a peer.
 const TABLES: &str = "
 CREATE SCHEMA shop;
 CREATE TABLE shop.departments (department text PRIMARY KEY);
@@ -45,9 +46,9 @@ CREATE TABLE shop.product_types (product_type text PRIMARY KEY);
 CREATE TABLE shop.households (household_id int NOT NULL, income_band text NOT NULL, region text
     NOT NULL, members int NOT NULL);
 CREATE TABLE shop.baskets (basket_id int NOT NULL, household_id int NOT NULL, week int NOT NULL,
-    month int NOT NULL, hour int NOT NULL, store int NOT NULL);
+    month_no int NOT NULL, hour_no int NOT NULL, store int NOT NULL);
 CREATE TABLE shop.lines (line_id int NOT NULL, household_id int NOT NULL, basket_id int NOT NULL,
-    week int NOT NULL, month int NOT NULL, department text NOT NULL, category text NOT NULL,
+    week int NOT NULL, month_no int NOT NULL, department text NOT NULL, category text NOT NULL,
     product_type text NOT NULL, store int NOT NULL, quantity int NOT NULL, sales_value
     numeric(8,2) NOT NULL, discount numeric(8,2));
 ";
@@ -109,7 +110,7 @@ impl Laws {
             weeks: weeks.collect(),
             hour: dice.random_range(11.0..18.0),
             bands: zipf(BANDS.len(), dice.random_range(0.3..0.9)),
-            wholesale: dice.random_range(2..=(households / 400).max(3)),
+            wholesale: dice.random_range(2..=(households / 800).max(4)),
         }
     }
 }
@@ -300,7 +301,7 @@ impl Books {
             let quantity = at_most(litres.round(), QUANTITY_MAX);
             (quantity, quantity * 0.16)
         } else {
-            let many = if household.is_wholesale { 8.0 } else { 0.4 };
+            let many = if household.is_wholesale { 1.5 } else { 0.4 };
             let quantity = 1.0 + Poisson::new(many).expect("a law").sample(dice);
             (quantity, quantity * noise * household.taste)
         };

@@ -42,8 +42,8 @@ tables:
     columns:
       basket_id: visible
       week: {{bounds: [1, 53]}}
-      month: {{bounds: [1, 12]}}
-      hour: {{bounds: [0, 23]}}
+      month_no: {{bounds: [1, 12]}}
+      hour_no: {{bounds: [0, 23]}}
       store: visible
   shop.lines:
     unit: household_id
@@ -51,7 +51,7 @@ tables:
     columns:
       basket_id: visible
       week: {{bounds: [1, 53]}}
-      month: {{bounds: [1, 12]}}
+      month_no: {{bounds: [1, 12]}}
       department: {{domain: shop.departments.department, complete: true}}
       category: {{domain: shop.categories.category, complete: true}}
       product_type: {{domain: shop.product_types.product_type, complete: true}}
@@ -88,8 +88,11 @@ pub struct Stage {
     pub analyst: Client,
     /// The owner's, on the database itself.
     pub owner: Client,
+    pub households: usize,
     pub baskets: u64,
     pub lines: u64,
+    /// Of the database.
+    pub url: String,
     _pgveil: Running,
     _server: LocalPostgres,
     _directory: Directory,
@@ -133,8 +136,10 @@ impl Stage {
         Self {
             analyst,
             owner,
+            households,
             baskets,
             lines,
+            url: server.url().to_owned(),
             _pgveil: pgveil,
             _server: server,
             _directory: directory,
@@ -172,6 +177,13 @@ async fn log_in(pgveil: &mut Running, port: u16, log: &Path) -> Client {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// Changes a setting of the analyst's session.
+pub async fn set(analyst: &Client, name: &str, value: &str) -> Result<(), String> {
+    let set = format!("SET {name} = {}", pgveil::postgres::literal(value));
+    let done = analyst.simple_query(&set).await;
+    done.map(drop).map_err(|e| format!("{set}: {}", told(&e)))
 }
 
 /// The rows of a statement, as text.

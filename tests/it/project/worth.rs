@@ -13,7 +13,7 @@ fn vectors(units: &[[f64; GROUPS]]) -> Vectors {
     let mut vectors = Vectors::default();
     for (unit, cells) in units.iter().enumerate() {
         for (group, value) in cells.iter().enumerate() {
-            vectors.add(unit.to_string(), group, *value);
+            vectors.add(unit as u64, group, *value);
         }
     }
     vectors
