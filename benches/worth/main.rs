@@ -84,6 +84,14 @@ async fn run(arguments: Arguments) -> Result<(), String> {
         set: arguments.set.clone(),
     };
     setting.print();
+    set(&stage.analyst, "pgveil.reuse", "off").await?;
+    set(&stage.analyst, "pgveil.notices", "off").await?;
+    for pair in &arguments.set {
+        let (name, value) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("--set {pair}: write NAME=VALUE"))?;
+        set(&stage.analyst, name, value).await?;
+    }
     let others = arguments.beside.iter().map(|path| read(path, &setting));
     let mut others: Vec<Others> = others.collect::<Result<_, _>>()?;
     let questions = QUESTIONS.iter();
@@ -95,14 +103,6 @@ async fn run(arguments: Arguments) -> Result<(), String> {
         others.extend(peers::ask(python, &stage, &questions, asked).await?);
     }
 
-    set(&stage.analyst, "pgveil.reuse", "off").await?;
-    set(&stage.analyst, "pgveil.notices", "off").await?;
-    for pair in &arguments.set {
-        let (name, value) = pair
-            .split_once('=')
-            .ok_or_else(|| format!("--set {pair}: write NAME=VALUE"))?;
-        set(&stage.analyst, name, value).await?;
-    }
     let (mut all, mut sums) = (Vec::new(), Vec::new());
     for epsilon in arguments.epsilon {
         let here = ask(&stage, &questions, (epsilon, arguments.draws), &others).await?;

@@ -25,6 +25,8 @@ pub struct Measured {
     pub question: String,
     pub epsilon: f64,
     pub groups: usize,
+    /// Over all draws.
+    pub values: usize,
     /// In the answer's unit, and as a share of the root mean square of the exact values.
     pub rms: Option<f64>,
     pub relative: Option<f64>,
@@ -228,6 +230,7 @@ pub async fn measure(
     let known = exact.values.keys().map(|group| tally.shown.get(group));
     let shown = known.flatten().fold(0.0, |sum, times| sum + times);
     measured.shown = shown / (exact.values.len() * draws) as f64;
+    measured.values = tally.values as usize;
     if tally.values > 0.0 {
         let rms = (tally.squares / tally.values).sqrt();
         let size = (tally.truths / tally.values).sqrt();

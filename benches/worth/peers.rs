@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::measure::exact_values;
 use crate::questions::Question;
-use crate::report::Others;
+use crate::report::{Found, Others};
 use crate::shop;
 use crate::stage::{DELTA, Stage, rows, told};
 
@@ -126,15 +126,16 @@ pub async fn ask(
         if others.iter().all(|other| other.name != line.peer) {
             others.push(Others {
                 name: line.peer.clone(),
-                rms: Vec::new(),
+                found: Vec::new(),
             });
         }
         let own = others.iter_mut().filter(|other| other.name == line.peer);
         for other in own {
-            let found = line
-                .rms
-                .map(|rms| (line.question.clone(), line.epsilon, rms));
-            other.rms.extend(found);
+            other.found.extend(line.rms.map(|rms| Found {
+                question: line.question.clone(),
+                epsilon: line.epsilon,
+                rms,
+            }));
         }
     }
     Ok(others)

@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::measure::Measured;
 
+/// From fewer values a share says little.
+const FEW: usize = 20;
+
 /// What a run was made of, so that another can be made alike.
 #[derive(Serialize, Clone)]
 pub struct Setting {
@@ -25,6 +28,8 @@ pub struct Sums {
     /// Of the questions that have an oracle and a value.
     pub ratio_geometric_mean: Option<f64>,
     pub ratio_worst: Option<(f64, String)>,
+    /// Over the questions with [`FEW`] values or more.
+    pub coverage_mean: Option<f64>,
     pub coverage_least: Option<(f64, String)>,
     /// The mean share of groups within 10 %, and the questions where half of all groups are.
     pub useful: f64,
@@ -48,12 +53,15 @@ impl Sums {
         let ratios: Vec<f64> = all.iter().filter_map(|m| m.ratio).collect();
         let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
         let mean = (logarithms / ratios.len() as f64).exp();
+        let many: Vec<&Measured> = all.iter().filter(|m| m.values >= FEW).collect();
+        let held: Vec<f64> = many.iter().filter_map(|m| m.coverage).collect();
         Self {
             epsilon,
             questions: all.len(),
             ratio_geometric_mean: (!ratios.is_empty()).then_some(mean),
             ratio_worst: extreme(all.iter().map(|m| (m.ratio, m)), 1.0),
-            coverage_least: extreme(all.iter().map(|m| (m.coverage, m)), -1.0),
+            coverage_mean: (!held.is_empty()).then(|| held.iter().sum::<f64>() / held.len() as f64),
+            coverage_least: extreme(many.iter().map(|m| (m.coverage, *m)), -1.0),
             useful: all.iter().map(|m| m.useful).sum::<f64>() / all.len() as f64,
             useful_questions: all.iter().filter(|m| m.useful >= 0.5).count(),
             refused: all.iter().map(|m| m.refused).sum(),
@@ -69,10 +77,14 @@ impl Sums {
             })
         };
         println!(
-            "\nepsilon {}: {} x the oracle in the geometric mean, worst {}; least coverage {} %",
+            "\nepsilon {}: {} x the oracle in the geometric mean, worst {}",
             self.epsilon,
-            self.ratio_geometric_mean.map_or("-".to_owned(), short),
+            cell(self.ratio_geometric_mean),
             named(&self.ratio_worst, 1.0),
+        );
+        println!(
+            "  intervals of 95 % hold {} %, least {}, where there are {FEW} values or more",
+            percent(self.coverage_mean),
             named(&self.coverage_least, 100.0),
         );
         println!(
@@ -114,7 +126,14 @@ fn percent(value: Option<f64>) -> String {
 #[derive(Serialize)]
 pub struct Others {
     pub name: String,
-    pub rms: Vec<(String, f64, f64)>,
+    pub found: Vec<Found>,
+}
+
+#[derive(Serialize)]
+pub struct Found {
+    pub question: String,
+    pub epsilon: f64,
+    pub rms: f64,
 }
 
 impl Others {
@@ -128,13 +147,16 @@ impl Others {
             }
         }
         let row = |row: &Value| {
-            let name = row["question"].as_str()?.to_owned();
-            Some((name, row["epsilon"].as_f64()?, row["rms"].as_f64()?))
+            Some(Found {
+                question: row["question"].as_str()?.to_owned(),
+                epsilon: row["epsilon"].as_f64()?,
+                rms: row["rms"].as_f64()?,
+            })
         };
         let rows = run["questions"].as_array().map(Vec::as_slice);
         Ok(Self {
             name: name.to_owned(),
-            rms: rows.unwrap_or_default().iter().filter_map(row).collect(),
+            found: rows.unwrap_or_default().iter().filter_map(row).collect(),
         })
     }
 
@@ -162,10 +184,10 @@ impl Others {
     }
 
     fn of(&self, measured: &Measured) -> Option<f64> {
-        let same = |row: &&(String, f64, f64)| {
-            row.0 == measured.question && (row.1 - measured.epsilon).abs() < 1e-9
+        let same = |found: &&Found| {
+            found.question == measured.question && (found.epsilon - measured.epsilon).abs() < 1e-9
         };
-        self.rms.iter().find(same).map(|row| row.2)
+        self.found.iter().find(same).map(|found| found.rms)
     }
 }
 
