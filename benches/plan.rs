@@ -58,7 +58,7 @@ fn plan(c: &mut Criterion) {
         epsilon: privacy.epsilon_default,
         delta: 1e-7,
         accounts,
-        session_settings: pgveil::policy::SessionSettings::default(),
+        session_settings: pgveil::policy::SessionSettings::with_fixed_clips(),
     };
     let constants = Constants {
         now: 0,

@@ -218,7 +218,7 @@ fn main() {
             };
             2
         ],
-        session_settings: pgveil::policy::SessionSettings::default(),
+        session_settings: pgveil::policy::SessionSettings::with_fixed_clips(),
     };
     let constants = Constants {
         now: 0,

@@ -25,7 +25,8 @@
 //!  4. [`rewrite::rewrite`]: counts and sums become one *vector* of integer coordinates; MIN, MAX,
 //!     percentiles and DISTINCT become *choices* with statements of their own. `price` chooses
 //!     mechanism and noise and says what they cost. `vector::clipped_aggregate` emits the statement
-//!     that clips each woman's contribution before it is summed. The [`rewrite::Plan`] is pure:
+//!     that clips each woman's contribution before it is summed, or, where a woman may have many
+//!     rows, sums by group and by how much each woman adds. The [`rewrite::Plan`] is pure:
 //!     Parse, Describe and EXPLAIN stop here, at no cost. [`finish::shape`] lets PostgreSQL confirm
 //!     that the outer query has the promised types.
 //!  5. Stored answers that the role has paid for are recalled from the ledger, or rolled up from
@@ -36,7 +37,9 @@
 //!     catalog with the plan's. The result is [`execute::Sealed`] rows.
 //!  6. [`release::Releasing`] holds the charge by value, opens the rows, adds a fresh draw of exact
 //!     integer noise to every coordinate of every group, drops groups below their threshold and
-//!     decodes: [`release::Released`]. The next release may read it through a middle query, which
+//!     decodes: [`release::Released`]. Where a clip is to be chosen, it first draws noisy counts of
+//!     women by how much they add ([`release::Looked`]); the clip is chosen from these, a second
+//!     debit pays for the answer, and only then are the sums drawn. The next release may read it through a middle query, which
 //!     the shadow runs and whose rows are bound as constants. The ledger stores all releases before
 //!     anything is shown. Under `timing.quantum` the answer waits for the end of the quantum.
 //!  7. [`finish::finish`] puts the released rows under the outer query as constants, and
@@ -53,7 +56,7 @@
 //!     `project/tidy::sealed_rows_are_opened_by_release_alone`,
 //!     `project/tidy::imports_point_one_way`.
 //!  2. The charge is durable before the backend sees the query, covers the plan it is used with,
-//!     and is never refunded: `a_charge_is_durable_before_the_backend_sees_the_query`,
+//!     and is never refunded; what is drawn after a look has a durable charge of its own: `a_charge_is_durable_before_the_backend_sees_the_query`,
 //!     `project/tidy::charges_are_made_by_the_ledger_alone`, the kills in `ledger::processes`.
 //!  3. No switch (flag, environment, feature, policy key, SET) turns noise or accounting off:
 //!     `no_switch_turns_noise_off`, `project/tidy::noise_and_accounting_read_no_switch`,
@@ -67,7 +70,8 @@
 //!  7. Backend error text, row values and literals never reach clients, Debug output or logs:
 //!     `backend_text_never_reaches_clients`.
 //!  8. No control flow, size or SQLSTATE that a client can see depends on private rows, but through
-//!     released values; a backend failure is counted: `no_shape_depends_on_private_rows`,
+//!     released values; what follows a look depends on its noisy counts alone; a backend failure is
+//!     counted: `no_shape_depends_on_private_rows`,
 //!     `backend_text_never_reaches_clients`, `sql/end_to_end::failure_cap`.
 //!  9. The seven rules of the SQL surface:
 //!     `privacy/neighbour::neighbours_differ_within_the_declared_bound`, which runs the emitted SQL
@@ -113,6 +117,9 @@
 //! - **domain**: the values of a key that are known without the data. (universe)
 //! - **threshold**: the noisy number of units from which a key without a domain is shown.
 //!   (suppression)
+//! - **look**: noisy counts of units by how much they add, drawn before the answer. (peek,
+//!   histogram)
+//! - **block, bin**: coordinates that one clip bounds together; units of about one length.
 //! - **loss**: what a release costs, in epsilon, rho, mu² and delta; messages say *cost*.
 //!   (spend)
 //! - **charge**: the receipt of a durable debit. (token, ticket)

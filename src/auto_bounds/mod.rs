@@ -43,7 +43,7 @@ use crate::ir::ReleaseId;
 use crate::ledger;
 use crate::ledger::{Buyer, DebitError, Fingerprint, Found, Ledger, Purchase};
 use crate::mechanism::{AccountState, Loss, Sampler};
-use crate::policy::{Finding, Policy, Search};
+use crate::policy::{Finding, Policy, Search, SessionSettings};
 use crate::refusal::Refusal;
 use crate::release;
 use crate::release::{Released, Releasing};
@@ -162,7 +162,7 @@ pub fn plan(
         epsilon,
         delta,
         accounts,
-        session_settings: Default::default(),
+        session_settings: SessionSettings::with_fixed_clips(),
     };
     Ok(BoundsQuestion::new(policy, search).plan(&terms)?)
 }
@@ -244,6 +244,7 @@ impl Maker<'_> {
             answers: Vec::new(),
             fingerprint: Fingerprint::new(part.fingerprint()),
             bought: Fingerprint::new(part.fingerprint()),
+            follows: None,
             questions: claimed.clone(),
         };
         let (role, charge) = self.charged(&purchase).await?;

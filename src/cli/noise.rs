@@ -9,7 +9,7 @@ use crate::parse::{Statement, parse};
 use crate::policy::{Policy, Protection, SessionSettings, Table};
 use crate::postgres::{identifier, qualified};
 use crate::resolve::Constants;
-use crate::rewrite::{Output, Terms, measure_deviation};
+use crate::rewrite::{Output, Terms, measure_deviation, times_clip};
 
 /// For each private table, the noise of a count and of each bounded column's sum, each asked alone
 /// by the policy's first role at its default epsilon.
@@ -50,7 +50,7 @@ pub fn lines(policy: &Policy) -> Result<Vec<String>, Failure> {
                 &constants,
                 &terms,
             )?;
-            Some(format!("{shown} ±{}", rounded(noise)))
+            Some(format!("{shown} ±{noise}"))
         });
         lines.push(format!(
             "  {}.{}: {}",
@@ -77,7 +77,7 @@ fn summable(table: &Table) -> impl Iterator<Item = &str> {
 }
 
 /// The noise of a query of one aggregate; `None` where it is not answered at these terms.
-fn of(sql: &str, policy: &Policy, constants: &Constants, terms: &Terms) -> Option<f64> {
+fn of(sql: &str, policy: &Policy, constants: &Constants, terms: &Terms) -> Option<String> {
     let statements = parse(sql).ok()?;
     let [Statement::Query(query)] = statements.as_slice() else {
         return None;
@@ -89,8 +89,13 @@ fn of(sql: &str, policy: &Policy, constants: &Constants, terms: &Terms) -> Optio
     let [(Output::Measure(at), _)] = release.outputs() else {
         return None;
     };
-    let deviation = measure_deviation(release, &release.measures()[*at])?;
-    Some(deviation * quantile_95(release.price()?.mechanism))
+    let measure = &release.measures()[*at];
+    let wide = quantile_95(release.price()?.mechanism);
+    if let Some((times, most)) = times_clip(release, measure) {
+        let (times, most) = (rounded(times * wide), rounded(most));
+        return Some(format!("{times} times the clip (auto, at most {most})"));
+    }
+    Some(rounded(measure_deviation(release, measure)? * wide))
 }
 
 /// Three digits, so that the eye takes it in.

@@ -4,6 +4,7 @@ use super::Engine;
 use super::planning_limit::aside;
 use super::run::Fault;
 use super::statement_log::Tally;
+use super::timing::Timing;
 use crate::error::Error;
 use crate::execute::{self, Rows, Sealed};
 use crate::ir::ReleaseId;
@@ -22,7 +23,7 @@ impl Engine {
         &self,
         releasing: &mut Releasing<'_>,
         (release, rows): (ReleaseId, Sealed<Vec<Rows>>),
-        (requester, tally): (&Requester, &Tally),
+        (requester, tally, pace): (&Requester, &Tally, &Timing),
         sampler: &mut (dyn Sampler + Send),
     ) -> Result<(), Fault> {
         let failed = |error: release::Error| {
@@ -35,28 +36,37 @@ impl Engine {
             return aside(|| releasing.release(release, rows, sampler)).map_err(failed);
         }
         let looked = aside(|| releasing.look(release, rows, sampler)).map_err(failed)?;
+        // The second debit is seen, and must not tell when the rows were read.
+        pace.rest().await;
+        if pace.cancel().is_cancelled() {
+            return Err(Fault::Backend(execute::Error::Cancelled));
+        }
         if let Err(few) = looked.outcome() {
-            let refusal = too_few(few, &self.policy.privacy.unit);
+            let refusal = too_few(few);
             return Err(Fault::Other(Error::Release(refusal)));
         }
         let paid = self
-            .charge_after_look(requester, releasing.part(), release, tally)
+            .charge_after_look(requester, releasing, release, tally)
             .await?;
+        pace.begin();
         aside(|| releasing.release_looked(looked, paid, sampler)).map_err(failed)
     }
 }
 
 /// A look that saw too little to choose a clip. The numbers are noisy ones.
-fn too_few(few: TooFew, unit: &str) -> Refusal {
+fn too_few(few: TooFew) -> Refusal {
     let message = match few {
         TooFew::Units(units, error) => format!(
-            "too few {unit}s to choose a clip (about {units:.0}, ±{:.0})",
+            "too few units to choose a clip (about {units:.0}, ±{:.0})",
             1.96 * error
         ),
-        TooFew::Groups => format!("no group has enough {unit}s to be shown"),
+        TooFew::Groups => "no group has enough units to be shown".to_owned(),
     };
     Refusal::new(sqlstate::TOO_FEW_UNITS, message)
-        .detail("Only the look was charged, not the answer.")
+        .detail(
+            "Only the look was charged for this answer. Other parts of the query are paid for, \
+                and kept.",
+        )
         .hint(
             "Ask of more rows, raise pgveil.epsilon, or SET pgveil.clip = fixed to bound each unit \
                 by the policy's limits.",

@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use super::run::Answered;
 use crate::analyze::KeyRule;
-use crate::finish::{has_few, quantile_95, spread};
+use crate::finish::{has_few, quantile_95, share_cut, spread};
 use crate::ir::{Formula, ReleaseId};
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
 use crate::release::{NoiseRecord, ReleasedTable};
-use crate::rewrite::{Degree, Measure, Output, Plan, ReleasePlan, choice_noise, measure_deviation};
+use crate::rewrite::{
+    Degree, Measure, Output, Plan, ReleasePlan, choice_noise, chosen_noise, measure_deviation,
+    measure_terms,
+};
 
 /// The notices of an answer, at the level of the session: one line of cost, then the error of each
 /// aggregate.
@@ -188,7 +191,8 @@ pub(super) fn left(balance: &Balance) -> String {
 /// The noise of every aggregate: half of the 95 % interval. Where it depends on released values,
 /// over the released groups.
 fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<String> {
-    let mut lines = noise(release, table.and_then(|table| table.drawn.as_ref()));
+    let drawn = table.and_then(|table| table.drawn.as_ref());
+    let mut lines = noise(release, drawn);
     for (at, (output, _)) in release.outputs().iter().enumerate() {
         let prefix = format!("noise of aggregate {}:", at + 1);
         let groups = table
@@ -231,8 +235,34 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
                 });
             set(&mut lines, &prefix, line);
         }
+        lines.extend(
+            drawn
+                .and_then(|drawn| what_is_cut(release, output, drawn))
+                .map(|told| format!("clip of aggregate {}: {told}", at + 1)),
+        );
     }
     lines
+}
+
+/// What a clip that a look chose cuts from an aggregate, as far as the look shows.
+fn what_is_cut(release: &ReleasePlan, output: &Output, drawn: &NoiseRecord) -> Option<String> {
+    let measure = match output {
+        Output::Measure(measure) | Output::Average { sum: measure, .. } => *measure,
+        Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => return None,
+        Output::Distinct { .. } | Output::Choice { .. } | Output::OfNoRow(_) => return None,
+    };
+    let terms = measure_terms(&release.measures()[measure]);
+    let (coordinate, factor) = terms.first()?;
+    let cut = drawn.cut(*coordinate)?;
+    Some(format!(
+        "about {:.0} (±{:.0}) of {:.0} units add more than {} and count as that much; it is too \
+            near to zero by up to {} %, which the interval has",
+        cut.units,
+        1.96 * cut.units_error,
+        cut.of,
+        shown(cut.clip * factor.abs()),
+        shown(100.0 * share_cut(cut))
+    ))
 }
 
 fn set(lines: &mut Vec<String>, prefix: &str, line: String) {
@@ -296,6 +326,10 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
     for (at, (output, _)) in release.outputs().iter().enumerate() {
         let number = at + 1;
         let line = match output {
+            Output::Measure(measure) if drawn.is_none() && release.look().is_some() => {
+                chosen_noise(release, &release.measures()[*measure])
+                    .map(|told| format!("noise of aggregate {number}: {told}"))
+            }
             Output::Measure(measure) => {
                 deviation_of(*measure)
                     .zip(mechanism)

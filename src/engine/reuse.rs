@@ -17,7 +17,7 @@ use crate::ledger::{
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::policy::Reuse;
-use crate::release::Released;
+use crate::release::{Released, Releasing};
 use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
 
@@ -143,19 +143,21 @@ impl Engine {
             answers: offered.iter().map(|offer| offer.answer).collect(),
             fingerprint: Fingerprint::new(part.fingerprint()),
             bought: Fingerprint::new(part.plan().part(is_bought).fingerprint()),
+            follows: None,
             questions: questions.to_vec(),
         };
         self.paid(requester, purchase, tally).await
     }
 
-    /// The second debit of a release, whose look saw enough.
+    /// The second debit of a release, whose look saw enough. The history shows it with the first.
     pub(super) async fn charge_after_look(
         &self,
         requester: &Requester,
-        part: &UnpaidPart<'_>,
+        releasing: &Releasing<'_>,
         release: ReleaseId,
         tally: &Tally,
     ) -> Result<Charge, Error> {
+        let part = releasing.part();
         let fingerprint = Fingerprint::new(part.fingerprint_after_look(release));
         let loss = part.plan().release(release).loss_after_look();
         let purchase = Purchase {
@@ -166,6 +168,7 @@ impl Engine {
             answers: Vec::new(),
             fingerprint,
             bought: fingerprint,
+            follows: Some(releasing.charge().entry()),
             questions: Vec::new(),
         };
         let paid = self.paid(requester, purchase, tally).await?;

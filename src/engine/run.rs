@@ -226,8 +226,8 @@ impl Engine {
         (pace, tally): (&Timing, &Tally),
     ) -> Result<Released, Fault> {
         let mut fresh = Vec::new();
-        let payer = (requester, tally);
-        let making = self.make_releases(&snapshot, (releasing, payer), middles, &mut fresh, pace);
+        let payer = (requester, tally, pace);
+        let making = self.make_releases(&snapshot, releasing, middles, &mut fresh, payer);
         let made = match AssertUnwindSafe(making).catch_unwind().await {
             Ok(made) => made,
             Err(_) => {
@@ -239,7 +239,8 @@ impl Engine {
         };
         // After a failure the state of the connection is unknown, so it does not return to the
         // pool.
-        let closed = if made.is_ok() {
+        let is_known = !matches!(&made, Err(Fault::Backend(_)));
+        let closed = if is_known {
             snapshot.close().await
         } else {
             Ok(())
@@ -259,16 +260,19 @@ impl Engine {
     async fn make_releases(
         &self,
         snapshot: &Snapshot,
-        (mut releasing, payer): (Releasing<'_>, (&Requester, &Tally)),
+        mut releasing: Releasing<'_>,
         middles: &mut MiddleQueries<'_>,
         fresh: &mut Vec<Fresh>,
-        pace: &Timing,
+        payer: (&Requester, &Tally, &Timing),
     ) -> Result<Released, Fault> {
+        let (_, _, pace) = payer;
+        let mut few = None;
         snapshot.allow().await.map_err(Fault::Backend)?;
         let plan = releasing.part().plan();
         let mut sampler = (self.sampler)();
         for release in plan.order() {
-            if !releasing.part().contains(release) {
+            let is_known = releasing.released().has_constants_of(plan, release);
+            if !releasing.part().contains(release) || !is_known {
                 continue;
             }
             let constants = middles.constants(release, releasing.released()).await?;
@@ -290,10 +294,21 @@ impl Engine {
                 Err(error) => Err(Fault::Backend(error)),
             };
             pace.rest().await;
-            drawn?;
+            match drawn {
+                Ok(()) => {}
+                // What else was paid for is made and kept.
+                Err(Fault::Other(Error::Release(refusal))) => {
+                    few = few.or(Some(refusal));
+                    continue;
+                }
+                Err(fault) => return Err(fault),
+            }
             fresh.extend(Fresh::of(plan, release, &constants, releasing.released()));
         }
-        Ok(releasing.into_released())
+        match few {
+            Some(refusal) => Err(Fault::Other(Error::Release(refusal))),
+            None => Ok(releasing.into_released()),
+        }
     }
 
     /// A failure after the charge is visible, so it may reveal a bit of the data. It is counted,

@@ -9,6 +9,8 @@ pub struct Estimate {
     noise: Vec<f64>,
     /// Variance of the second-order terms, which are products of draws.
     rest: f64,
+    /// By how much lower, and higher, the exact value may be for what a chosen clip cut.
+    cut: (f64, f64),
     pub low: f64,
     pub high: f64,
 }
@@ -19,6 +21,7 @@ impl Estimate {
             value,
             noise: Vec::new(),
             rest: 0.0,
+            cut: (0.0, 0.0),
             low: value,
             high: value,
         }
@@ -30,10 +33,21 @@ impl Estimate {
             value,
             noise,
             rest: 0.0,
+            cut: (0.0, 0.0),
             low: value,
             high: value,
         }
         .around(z)
+    }
+
+    /// The exact value may be so much lower or higher, besides noise.
+    pub fn cut_by(self, lower: f64, higher: f64) -> Self {
+        Self {
+            cut: (self.cut.0 + lower, self.cut.1 + higher),
+            low: self.low - lower,
+            high: self.high + higher,
+            ..self
+        }
     }
 
     /// Known by its bounds only: half their distance passes for its error.
@@ -43,6 +57,7 @@ impl Estimate {
             value: low + half,
             noise: Vec::new(),
             rest: half * half,
+            cut: (0.0, 0.0),
             low,
             high,
         }
@@ -73,8 +88,8 @@ impl Estimate {
     fn around(self, z: f64) -> Self {
         let half = z * self.error();
         Self {
-            low: self.value - half,
-            high: self.value + half,
+            low: self.value - half - self.cut.0,
+            high: self.value + half + self.cut.1,
             ..self
         }
     }
@@ -115,6 +130,7 @@ impl Estimate {
             value: self.value * by,
             noise: self.noise.iter().map(|n| n * by).collect(),
             rest: self.rest * by * by,
+            cut: times_cut(self.cut, by),
             low: one.min(other),
             high: one.max(other),
         }
@@ -133,6 +149,7 @@ impl Estimate {
             value: self.value + factor * other.value,
             noise: combined(&self.noise, 1.0, &other.noise, factor),
             rest,
+            cut: both_cut(self.cut, times_cut(other.cut, factor)),
             ..self.clone()
         }
         .around(z)
@@ -154,6 +171,10 @@ impl Estimate {
             value: self.value * other.value,
             noise,
             rest,
+            cut: both_cut(
+                times_cut(self.cut, other.value),
+                times_cut(other.cut, self.value),
+            ),
             ..self.clone()
         }
         .around(z)
@@ -179,28 +200,45 @@ impl Estimate {
             -ratio / other.value,
         );
         let rest = (self.rest + ratio * ratio * other.rest) / other.value.powi(2);
+        // Each end by what may have been cut at the other side of the quotient too.
+        let ((low_a, high_a), (low_b, high_b)) = (self.cut, other.cut);
+        let ends = [
+            self.fieller(other, (-low_a, high_b), z).0,
+            self.fieller(other, (-low_a, -low_b), z).0,
+            self.fieller(other, (high_a, high_b), z).1,
+            self.fieller(other, (high_a, -low_b), z).1,
+        ];
+        let plain = self.fieller(other, (0.0, 0.0), z);
+        Some(Self {
+            value: ratio,
+            noise,
+            rest,
+            cut: (
+                plain.0 - ends[0].min(ends[1]),
+                ends[2].max(ends[3]) - plain.1,
+            ),
+            low: ends[0].min(ends[1]),
+            high: ends[2].max(ends[3]),
+        })
+    }
+
+    /// Fieller's interval of a quotient, of values that are moved first.
+    fn fieller(&self, other: &Self, (by_a, by_b): (f64, f64), z: f64) -> (f64, f64) {
+        let (value, divisor) = (self.value + by_a, other.value + by_b);
         let (a, b, both) = (
             z * z * self.variance(),
             z * z * other.variance(),
             z * z * self.covariance(other),
         );
-        let lead = other.value.powi(2) - b;
-        let (low, high) = if lead > 0.0 {
-            let middle = self.value * other.value - both;
-            let root = (middle * middle - lead * (self.value.powi(2) - a))
-                .max(0.0)
-                .sqrt();
-            ((middle - root) / lead, (middle + root) / lead)
-        } else {
-            (f64::NEG_INFINITY, f64::INFINITY)
-        };
-        Some(Self {
-            value: ratio,
-            noise,
-            rest,
-            low,
-            high,
-        })
+        let lead = divisor.powi(2) - b;
+        if lead <= 0.0 {
+            return (f64::NEG_INFINITY, f64::INFINITY);
+        }
+        let middle = value * divisor - both;
+        let root = (middle * middle - lead * (value.powi(2) - a))
+            .max(0.0)
+            .sqrt();
+        ((middle - root) / lead, (middle + root) / lead)
     }
 
     /// The square root; 0 of a negative value.
@@ -213,6 +251,18 @@ impl Estimate {
             ..self.mapped(|v| v.max(0.0).sqrt())
         }
     }
+}
+
+fn times_cut((lower, higher): (f64, f64), by: f64) -> (f64, f64) {
+    if by < 0.0 {
+        (-higher * by, -lower * by)
+    } else {
+        (lower * by, higher * by)
+    }
+}
+
+fn both_cut(one: (f64, f64), other: (f64, f64)) -> (f64, f64) {
+    (one.0 + other.0, one.1 + other.1)
 }
 
 fn combined(a: &[f64], by_a: f64, b: &[f64], by_b: f64) -> Vec<f64> {

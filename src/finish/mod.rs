@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
-pub use uncertainty::{Spread, has_few, quantile_95, spread};
+pub use uncertainty::{Spread, has_few, quantile_95, share_cut, spread};
 
 use crate::analyze::KeyRule;
 use crate::catalog::Type;

@@ -2,6 +2,7 @@
 //! law of the noise and the released measures alone.
 
 mod choices;
+mod cuts;
 
 use super::estimate::Estimate;
 use crate::analyze::interval::Interval;
@@ -13,6 +14,7 @@ use crate::policy::Scalar;
 use crate::release::{NoiseRecord, ReleasedTable};
 use crate::rewrite::{Centred, ChoiceKind, Measure, Output, ReleasePlan, measure_noise};
 use choices::Chosen;
+pub use cuts::share_cut;
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,7 +52,8 @@ pub fn quantile_95(mechanism: Mechanism) -> f64 {
 }
 
 /// The spread of arithmetic over the aggregates of one group; `None` where it is not known. The
-/// interval covers noise. It does not cover what clipping to bounds cut off.
+/// interval covers noise, and what clips that were chosen from a look cut as far as the look shows.
+/// It does not cover what declared bounds cut off.
 ///
 /// - Counts and sums have the noise's standard error. What is computed from them has an error by
 ///   the delta method over the noise's independent draws. Quotients have intervals by Fieller
@@ -147,6 +150,8 @@ struct Row<'r> {
     /// The noise of these values; without a record they have the plan's.
     drawn: Option<&'r NoiseRecord>,
     group: usize,
+    /// How many groups the table has.
+    groups: usize,
     z: f64,
 }
 
@@ -168,6 +173,7 @@ impl<'r> Row<'r> {
             measures,
             drawn,
             group,
+            groups: table.measures.len(),
             z: widest(release, drawn),
         }
     }
@@ -336,7 +342,10 @@ impl<'r> Row<'r> {
             Some(drawn) => drawn.noise(measure, self.group),
             None => measure_noise(self.release, measure)?,
         };
-        Some(Estimate::new(value, noise, self.z))
+        let (lower, higher) = self.drawn.map_or((0.0, 0.0), |drawn| {
+            cuts::of(self.release, measure, value, (drawn, self.groups))
+        });
+        Some(Estimate::new(value, noise, self.z).cut_by(lower, higher))
     }
 
     /// An average is the centre plus a quotient: the sum's distance from the centre over the rows.

@@ -1,7 +1,7 @@
 //! Stored answers, next to the debits that paid for them: the same question again costs nothing and
 //! shows the same values. Also the claims of processes that are making an answer.
 
-use super::charge::Fingerprint;
+use super::charge::{Fingerprint, HistoryEntry};
 use super::error::{DebitError, Error};
 use super::rules::Rules;
 use super::store::{Row, Value, blob, first, loss as columns};
@@ -71,6 +71,8 @@ pub struct Purchase {
     /// What the history shows as bought. It does not show whether an answer was made before for
     /// another role.
     pub bought: Fingerprint,
+    /// The entry of an earlier debit of the same statement, which this one adds to.
+    pub follows: Option<HistoryEntry>,
     /// The questions of the fresh part that no other process may answer at the same time; empty
     /// where the role wants fresh noise.
     pub questions: Vec<QuestionDigest>,
@@ -197,9 +199,10 @@ impl Rules {
             answers,
             fingerprint,
             bought: fingerprint,
+            follows: None,
             questions: Vec::new(),
         };
-        self.purchase(role, &purchase)
+        Ok(self.purchase(role, &purchase)?.map(drop))
     }
 
     /// The values of an answer that the role holds.

@@ -56,14 +56,31 @@ impl fmt::Debug for Fingerprint {
 pub struct Charge {
     loss: Loss,
     fingerprint: Fingerprint,
+    entry: HistoryEntry,
+}
+
+/// Where a debit stands in its role's history. All debits of one statement share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryEntry {
+    pub(super) microseconds: i64,
+    pub(super) bought: Fingerprint,
 }
 
 impl Charge {
     /// # Requires
     ///
     /// The debit of `loss` is durable, or `loss` is zero.
-    pub(super) fn paid(loss: Loss, fingerprint: Fingerprint) -> Self {
-        Self { loss, fingerprint }
+    pub(super) fn paid(loss: Loss, fingerprint: Fingerprint, entry: HistoryEntry) -> Self {
+        Self {
+            loss,
+            fingerprint,
+            entry,
+        }
+    }
+
+    /// Where it stands in the history.
+    pub fn entry(&self) -> HistoryEntry {
+        self.entry
     }
 
     /// What was paid.

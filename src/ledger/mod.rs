@@ -35,7 +35,7 @@ mod worker;
 
 pub use answers::{AnswerId, Buyer, Found, Purchase, QuestionDigest, Stored};
 pub use balance::{Balance, Balances};
-pub use charge::{Charge, Fingerprint};
+pub use charge::{Charge, Fingerprint, HistoryEntry};
 pub use clock::Clock;
 pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
@@ -211,6 +211,7 @@ impl Ledger {
                 answers,
                 fingerprint,
                 bought: fingerprint,
+                follows: None,
                 questions,
             },
         )
@@ -241,12 +242,17 @@ impl Ledger {
     pub async fn purchase(&self, role: &str, purchase: Purchase) -> Result<Charge, DebitError> {
         let role = self.known(role)?;
         let (loss, fingerprint) = (purchase.fresh, purchase.fingerprint);
+        let mut entry = HistoryEntry {
+            microseconds: 0,
+            bought: purchase.bought,
+        };
         if !loss.is_zero() || !purchase.answers.is_empty() {
-            self.worker
+            entry.microseconds = self
+                .worker
                 .call(Access::Write, move |books| books.purchase(&role, &purchase))
                 .await??;
         }
-        Ok(Charge::paid(loss, fingerprint))
+        Ok(Charge::paid(loss, fingerprint, entry))
     }
 
     /// An answer to the question that the role may see for nothing, or one made for another role.

@@ -62,7 +62,7 @@ impl Rules {
     }
 
     /// Debits the role for everything and the owner for what is fresh, or neither. Claims the
-    /// questions whose answers will be made.
+    /// questions whose answers will be made. Returns the time that the history shows.
     ///
     /// # Requires
     ///
@@ -72,7 +72,7 @@ impl Rules {
         &mut self,
         role: &str,
         purchase: &Purchase,
-    ) -> Result<Result<(), DebitError>, Error> {
+    ) -> Result<Result<i64, DebitError>, Error> {
         let Purchase {
             buyer,
             fresh,
@@ -81,6 +81,7 @@ impl Rules {
             answers,
             fingerprint: _,
             bought,
+            follows,
             questions,
         } = purchase;
         let account = self.role(role)?;
@@ -139,18 +140,20 @@ impl Rules {
         if !whole.is_zero() {
             self.set_role(account.id, &mine, &lifetime, &whole)?;
         }
+        let (told, bought) =
+            follows.map_or((now, *bought), |entry| (entry.microseconds, entry.bought));
         if !fresh.is_zero() {
             self.set_spent(self.owner.id, &of_owner)?;
-            self.append(DEBIT, account.id, now, fresh, bought)?;
+            self.append(DEBIT, account.id, told, fresh, &bought)?;
         }
         if !offered.is_zero() {
-            self.append(RECEIPT, account.id, now, offered, bought)?;
+            self.append(RECEIPT, account.id, told, offered, &bought)?;
         }
         for answer in answers {
             self.hold(account.id, *answer)?;
         }
         self.claim(questions, now)?;
-        Ok(Ok(()))
+        Ok(Ok(told))
     }
 
     /// Writes a role's sums, with `whole` added to its period. Begins the current period first,
@@ -294,31 +297,31 @@ impl Rules {
             sql,
             &[
                 Value::Int(self.role(role)?.id),
-                Value::Int(i64::from(rows_max)),
+                Value::Int(i64::from(rows_max) * ROWS_OF_ENTRY),
             ],
         )?;
-        let mut entries: Vec<(Entry, i64)> = Vec::new();
+        let mut entries: Vec<Entry> = Vec::new();
         for row in &rows {
             let entry = Entry {
                 loss: row.loss(0)?,
                 microseconds: row.int(4)?,
                 fingerprint: Fingerprint::new(row.digest(5)?),
             };
-            let book = row.int(7)?;
             match entries.last_mut() {
-                // A debit and a receipt of one purchase are shown as one entry: the role must not
-                // learn that another role has asked a part of it before.
-                Some((last, of))
+                // The debits and the receipt of one statement are shown as one entry: the role must
+                // not learn that another role has asked a part of it before, nor when the database
+                // was done.
+                Some(last)
                     if (last.microseconds, last.fingerprint)
-                        == (entry.microseconds, entry.fingerprint)
-                        && *of != book =>
+                        == (entry.microseconds, entry.fingerprint) =>
                 {
                     last.loss = last.loss.compose(entry.loss).unwrap_or(last.loss);
                 }
-                Some(_) | None => entries.push((entry, book)),
+                Some(_) | None => entries.push(entry),
             }
         }
-        Ok(entries.into_iter().map(|(entry, _)| entry).collect())
+        entries.truncate(rows_max as usize);
+        Ok(entries)
     }
 
     pub(super) fn role(&self, name: &str) -> Result<Account, Error> {
@@ -445,6 +448,9 @@ impl Rules {
             .or_insert_with(|| made().unwrap_or(terms.cap))
     }
 }
+
+/// The debits and receipts that one statement has at most, but for unusual ones.
+const ROWS_OF_ENTRY: i64 = 8;
 
 const DEBIT: &str = "INSERT INTO debit (id, role, microseconds, epsilon, rho, mu_squared, delta, \
     fingerprint)

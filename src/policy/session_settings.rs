@@ -119,10 +119,10 @@ pub enum Notices {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClipChoice {
     /// By declared bounds alone.
-    #[default]
     Fixed,
     /// For each question, from a noisy count of units by how much they add. Declared bounds are
     /// ceilings.
+    #[default]
     Auto,
 }
 
@@ -176,13 +176,21 @@ pub const WISHES: [SessionSetting; 8] = [
     },
     SessionSetting {
         name: "pgveil.clip",
-        default: "fixed",
+        default: "auto",
         description: "How the bound on what one unit adds is chosen: fixed (by declared bounds) or \
             auto (for each question, from a noisy look at the data).",
     },
 ];
 
 impl SessionSettings {
+    /// The defaults, but with clips by declared bounds alone.
+    pub fn with_fixed_clips() -> Self {
+        Self {
+            clip: ClipChoice::Fixed,
+            ..Self::default()
+        }
+    }
+
     /// Sets the one of this name; an empty text is the default of a setting whose default is empty.
     ///
     /// # Errors
@@ -486,7 +494,7 @@ mod tests {
             ("pgveil.max_groups_per_unit", "3", "3"),
             ("pgveil.max_rows_per_unit", "7", "7"),
             ("pgveil.notices", "Cost", "cost"),
-            ("pgveil.clip", "Auto", "auto"),
+            ("pgveil.clip", "Fixed", "fixed"),
         ] {
             session_settings.set(name, text).unwrap();
             assert_eq!(session_settings.show(name), shown, "{name} = {text}");
@@ -501,7 +509,7 @@ mod tests {
             notices,
             clip,
         } = session_settings;
-        assert_eq!(clip, ClipChoice::Auto);
+        assert_eq!(clip, ClipChoice::Fixed);
         assert_eq!(
             (epsilon, target_error, reuse),
             (

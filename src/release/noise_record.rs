@@ -48,9 +48,10 @@ impl NoiseRecord {
         Self { cuts, ..self }
     }
 
-    /// What clips that a look chose cut, by coordinate.
-    pub fn cuts(&self) -> &[(usize, Cut)] {
-        &self.cuts
+    /// What a clip that a look chose cut from a coordinate.
+    pub fn cut(&self, coordinate: usize) -> Option<&Cut> {
+        let mut cuts = self.cuts.iter();
+        cuts.find_map(|(at, cut)| (*at == coordinate).then_some(cut))
     }
 
     /// The noise of coordinates that are sums of these, over groups that are sums of these groups.

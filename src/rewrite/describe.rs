@@ -4,11 +4,13 @@
 mod cautions;
 mod choice;
 mod facts;
+mod look;
 
 use num_bigint::BigUint;
 
 pub use choice::choice_noise;
 pub use facts::{Facts, Summed, facts};
+pub use look::{chosen_noise, times_clip};
 
 use super::emit::sql::scalar_text;
 use super::vector::coordinates::{Coordinate, Mask, PRESENCE};
@@ -302,25 +304,27 @@ impl Words<'_> {
     }
 
     fn noise(&self, plan: &ReleasePlan, price: &Price, unit: &str) -> Vec<String> {
-        let mut lines = Vec::new();
         let norm = match price.mechanism {
             Mechanism::Gaussian => "L2",
             Mechanism::Laplace => "L1",
         };
-        lines.push(format!(
-            "  Sensitivity: one {unit} moves the vector by at most {} ({norm}, in units of one \
-                row's largest value)",
-            sensitivity(plan, price)
-        ));
+        let mut lines = match &price.look {
+            Some(look) => look::opened(look, unit),
+            None => vec![format!(
+                "  Sensitivity: one {unit} moves the vector by at most {} ({norm}, in units of one \
+                    row's largest value)",
+                sensitivity(plan, price)
+            )],
+        };
         for (i, (coordinate, calibrated)) in
             plan.coordinates().iter().zip(&price.calibrated).enumerate()
         {
-            let deviation = deviation_of(coordinate, calibrated);
+            let deviation = look::deviation(price, coordinate, i)
+                .unwrap_or_else(|| significant(deviation_of(coordinate, calibrated)));
             lines.push(format!(
-                "  v{i}: {}: {:?} noise, standard deviation {}",
+                "  v{i}: {}: {:?} noise, standard deviation {deviation}",
                 self.coordinate(coordinate),
                 price.mechanism,
-                significant(deviation)
             ));
         }
         if let Some((presence, _)) = price.threshold {
@@ -443,7 +447,13 @@ fn sensitivity(plan: &ReleasePlan, price: &Price) -> String {
 
 /// The standard deviation of a coordinate's noise, in the unit of its value.
 fn deviation_of(coordinate: &Coordinate, calibrated: &Calibrated) -> f64 {
-    let step = match coordinate {
+    let steps = calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32);
+    steps * step_of(coordinate)
+}
+
+/// One step of a coordinate's grid, in the unit of its value.
+fn step_of(coordinate: &Coordinate) -> f64 {
+    match coordinate {
         Coordinate::Values {
             fixed_point,
             centred,
@@ -463,8 +473,7 @@ fn deviation_of(coordinate: &Coordinate, calibrated: &Calibrated) -> f64 {
         Coordinate::Rows { .. } | Coordinate::Nulls { .. } | Coordinate::Units { .. } => 1.0,
         Coordinate::Presence => 1.0 / PRESENCE as f64,
         Coordinate::Flags { .. } => 0.5,
-    };
-    calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32) * step
+    }
 }
 
 fn threshold_units(plan: &ReleasePlan, price: &Price, presence: usize) -> f64 {

@@ -17,7 +17,7 @@ pub use choice::candidates::Candidates;
 pub use choice::{
     ChoiceKind, ChoicePlan, ChoiceQuery, Degree, Halving, Side, Subject, Target, ratio_of,
 };
-pub use describe::{Facts, Summed, choice_noise};
+pub use describe::{Facts, Summed, choice_noise, chosen_noise, times_clip};
 use emission::Emission;
 pub use emit::statement::Statement;
 use limits::row_cost::RowCost;

@@ -87,6 +87,7 @@ impl Price {
     pub(super) fn with_noise(&self, calibrated: Vec<Calibrated>) -> Self {
         Self {
             calibrated,
+            look: None,
             ..self.clone()
         }
     }
@@ -127,7 +128,7 @@ pub fn vector(
     portion: &Portion<'_>,
 ) -> Result<Vector, Refusal> {
     if layout.is_looked_at {
-        let price = look::price(release, &layout.coordinates, policy, portion)?;
+        let price = look::price(release, layout, policy, portion)?;
         return Ok(Vector {
             coordinates: layout.coordinates.clone(),
             plain: price.clone(),

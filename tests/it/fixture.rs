@@ -259,7 +259,7 @@ impl Veil {
     pub fn requester() -> Requester {
         Requester {
             role: "analyst".to_owned(),
-            session_settings: SessionSettings::default(),
+            session_settings: SessionSettings::with_fixed_clips(),
             settings: Vec::new(),
             search_path: vec!["public".to_owned()],
             process: 0,
@@ -270,7 +270,7 @@ impl Veil {
     pub fn session_settings(epsilon: f64) -> SessionSettings {
         SessionSettings {
             epsilon: Some(epsilon),
-            ..SessionSettings::default()
+            ..SessionSettings::with_fixed_clips()
         }
     }
 
@@ -279,7 +279,7 @@ impl Veil {
         Requester {
             session_settings: SessionSettings {
                 reuse: Reuse::Off,
-                ..SessionSettings::default()
+                ..SessionSettings::with_fixed_clips()
             },
             ..Self::requester()
         }

@@ -108,6 +108,7 @@ fn buying(asked: QuestionDigest) -> Purchase {
         answers: Vec::new(),
         fingerprint,
         bought,
+        follows: None,
         questions: vec![asked],
     }
 }
@@ -123,6 +124,7 @@ fn taking(answer: AnswerId, offered: Loss, fresh: Loss) -> Purchase {
         answers: vec![answer],
         fingerprint,
         bought,
+        follows: None,
         questions: Vec::new(),
     }
 }

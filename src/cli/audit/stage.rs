@@ -178,7 +178,7 @@ impl Stage {
             let session_settings = SessionSettings {
                 keys,
                 reuse: Reuse::Off,
-                ..SessionSettings::default()
+                ..SessionSettings::with_fixed_clips()
             };
             let requester = Requester {
                 role: AUDITOR.to_owned(),
@@ -304,7 +304,7 @@ async fn audited(
         },
         renew: Renew::Never,
         reuse: RoleReuse::Chosen,
-        session_settings: SessionSettings::default(),
+        session_settings: SessionSettings::with_fixed_clips(),
         search_path: None,
     }];
     for table in &mut file.tables {

@@ -86,10 +86,13 @@ impl Binned {
                 continue;
             };
             let (block, candidate) = (&blocks[at], candidates[at]);
-            let key = row[..self.keys.min(row.len())].to_vec();
-            let group = sums
-                .entry(key)
-                .or_insert_with(|| Zeroizing::new(vec![0; calibrated.len()]));
+            let key = &row[..self.keys.min(row.len())];
+            if !sums.contains_key(key) {
+                sums.insert(key.to_vec(), Zeroizing::new(vec![0; calibrated.len()]));
+            }
+            let Some(group) = sums.get_mut(key) else {
+                continue;
+            };
             for coordinate in &block.coordinates {
                 let refine = calibrated[*coordinate].refine;
                 let factor = factors

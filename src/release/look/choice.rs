@@ -330,3 +330,116 @@ fn lost(histogram: &Histogram, bin: usize, clip: f64) -> f64 {
     };
     (of_half(low, middle) + of_half(middle, high)) / 2.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::Noise;
+    use crate::mechanism::testing::Seeded;
+
+    fn seeded(seed: u64) -> Seeded {
+        Seeded::new(seed)
+    }
+
+    fn normal(random: &mut Seeded) -> f64 {
+        let noise = Noise::Gaussian { sigma: 1 << 30 };
+        noise.sample(random).unwrap() as f64 / 2f64.powi(30)
+    }
+
+    /// Two bins an octave, and clips four an octave, from 1 on.
+    fn histogram(counts: Vec<f64>, deviation: f64) -> (Histogram, Vec<f64>) {
+        let edges = (1..=counts.len()).map(|bin| 2f64.powf(bin as f64 / 2.0));
+        let clips = (1..=2 * counts.len()).map(|step| 2f64.powf(step as f64 / 4.0));
+        let histogram = Histogram {
+            edges: edges.collect(),
+            deviation,
+            beyond: 0.0,
+            counts,
+        };
+        (histogram, clips.collect())
+    }
+
+    const SUMS: Sums = Sums {
+        cells: 1.0,
+        noise: 8.0,
+    };
+
+    /// Log-normal lengths about 2^(centre / 2), so many units.
+    fn bell(bins: usize, centre: f64, units: f64) -> Vec<f64> {
+        let shape = (0..bins).map(|bin| (-((bin as f64 - centre) / 3.0).powi(2) / 2.0).exp());
+        let shape: Vec<f64> = shape.collect();
+        let whole: f64 = shape.iter().sum();
+        shape.iter().map(|n| n * units / whole).collect()
+    }
+
+    /// The error of the clip that is best for the true numbers, and of another one.
+    fn error(truth: &Histogram, clip: f64, sums: Sums) -> f64 {
+        let lost = truth.counts.iter().enumerate();
+        let lost: f64 = lost
+            .map(|(bin, units)| units * lost_of(truth, bin, clip))
+            .sum();
+        (lost * lost + sums.cells * (clip * sums.noise).powi(2)).sqrt()
+    }
+
+    fn lost_of(histogram: &Histogram, bin: usize, clip: f64) -> f64 {
+        lost(histogram, bin, clip)
+    }
+
+    #[test]
+    fn the_chosen_clip_is_nearly_as_good_as_the_best() {
+        let mut random = seeded(7);
+        let mut logarithms = 0.0;
+        for (centre, cells) in [(12.0, 1.0), (20.0, 53.0), (33.5, 12.0), (50.0, 1.0)] {
+            let sums = Sums { cells, ..SUMS };
+            let (truth, clips) = histogram(bell(80, centre, 2_500.0), 15.0);
+            let best = clips.iter().map(|clip| error(&truth, *clip, sums));
+            let best = best.fold(f64::INFINITY, f64::min);
+            let mut squares = 0.0;
+            for _ in 0..200 {
+                let noisy = truth.counts.iter().map(|n| n + 15.0 * normal(&mut random));
+                let seen = Histogram {
+                    counts: noisy.collect(),
+                    ..truth.clone()
+                };
+                let choice = choose(&seen, &clips, sums).unwrap();
+                squares += error(&truth, clips[choice.candidate], sums).powi(2);
+            }
+            let ratio = (squares / 200.0).sqrt() / best;
+            logarithms += ratio.ln();
+            assert!(ratio < 2.0, "{centre}, {cells}: {ratio}");
+        }
+        let mean = (logarithms / 4.0).exp();
+        assert!(mean < 1.5, "{mean}");
+    }
+
+    /// False alarms: about 0.7 of 100 by the law of the windows' sums; 2 of 100 fail the test.
+    #[test]
+    fn nothing_is_chosen_where_nobody_is() {
+        let mut random = seeded(11);
+        let chosen = (0..10_000).filter(|_| {
+            let noise = (0..80).map(|_| 15.0 * normal(&mut random)).collect();
+            let (seen, clips) = histogram(noise, 15.0);
+            choose(&seen, &clips, SUMS).is_some()
+        });
+        assert!(chosen.count() < 200);
+    }
+
+    /// A far bin of noise is not followed; one of fifty units is.
+    #[test]
+    fn a_far_bin_counts_where_it_stands_out() {
+        let mut counts = bell(80, 20.0, 2_500.0);
+        let (plain, clips) = histogram(counts.clone(), 15.0);
+        let near = choose(&plain, &clips, SUMS).unwrap();
+        counts[60] = 40.0;
+        let (noise, clips) = histogram(counts.clone(), 15.0);
+        assert_eq!(
+            choose(&noise, &clips, SUMS).unwrap().candidate,
+            near.candidate
+        );
+        counts[60] = 500.0;
+        let (giants, clips) = histogram(counts, 15.0);
+        let far = choose(&giants, &clips, SUMS).unwrap();
+        assert!(far.candidate > near.candidate + 20);
+        assert!(far.cut.length > 0.0 && far.cut.units < 3_100.0);
+    }
+}

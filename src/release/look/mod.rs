@@ -68,16 +68,20 @@ impl Releasing<'_> {
     /// many groups are shown or listed; nothing else.
     ///
     /// # Requires
-    /// As [`Releasing::release`].
+    /// As [`Releasing::release`]. Each release is looked at once (asserted).
     ///
     /// # Reference
     /// `docs/look.md`, lemma 2.
     pub fn look(
-        &self,
+        &mut self,
         release: ReleaseId,
         rows: Sealed<Vec<Rows>>,
         sampler: &mut dyn Sampler,
     ) -> Result<Looked, Error> {
+        assert!(
+            self.looked_at.insert(release),
+            "a look is drawn once for a charge"
+        );
         let plan = self.part.plan().release(release);
         let look = plan.look().filter(|_| self.part.contains(release));
         let look = look.ok_or(Error::Mismatch)?;

@@ -32,10 +32,11 @@ pub(super) fn cautions(
         if rest > 0 {
             cut.push(format!("and {rest} more"));
         }
-        lines.push(format!(
-            "intervals cover noise alone, not what is cut: {}",
-            cut.join(", ")
-        ));
+        let covered = match plan.look() {
+            Some(_) => "intervals cover noise and what chosen clips cut, not what else is cut",
+            None => "intervals cover noise alone, not what is cut",
+        };
+        lines.push(format!("{covered}: {}", cut.join(", ")));
     }
     if release.is_thresholded() {
         let kept = plan

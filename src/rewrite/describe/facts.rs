@@ -15,7 +15,7 @@ pub struct Facts {
     /// Rows one unit is counted with, before the clip.
     pub rows_per_unit: u64,
     /// The most that one unit moves the vector, in units of one row's largest value; `None` without
-    /// a vector.
+    /// a vector, and where a look chooses the clip.
     pub sensitivity: Option<f64>,
     pub sums: Vec<Summed>,
     /// Where answers may be off by more than their noise, a sentence each.
@@ -29,8 +29,8 @@ pub struct Summed {
     pub what: String,
     /// The range each value is clipped to, in its own unit; `None` where rows are counted.
     pub bounds: Option<(f64, f64)>,
-    /// Of its noise, in the value's unit.
-    pub standard_deviation: f64,
+    /// Of its noise, in the value's unit; `None` where a look chooses the clip.
+    pub standard_deviation: Option<f64>,
 }
 
 pub fn facts(
@@ -60,21 +60,29 @@ pub fn facts(
             ..Facts::default()
         };
     };
-    let summed = |(coordinate, calibrated)| Summed {
+    let is_chosen = |at: usize| {
+        let place = price.look.as_ref().and_then(|look| look.place(at));
+        place.is_some_and(|(block, _)| block.bins.has_choice())
+    };
+    let summed = |(at, (coordinate, calibrated)): (usize, (&Coordinate, _))| Summed {
         what: words.coordinate(coordinate),
         bounds: bounds(coordinate),
-        standard_deviation: deviation_of(coordinate, calibrated),
+        standard_deviation: (!is_chosen(at)).then(|| deviation_of(coordinate, calibrated)),
     };
     let sums = plan
         .coordinates()
         .iter()
         .zip(&price.calibrated)
+        .enumerate()
         .map(summed)
         .collect();
     Facts {
         unit,
         rows_per_unit,
-        sensitivity: sensitivity(plan, price).parse().ok(),
+        sensitivity: match &price.look {
+            Some(_) => None,
+            None => sensitivity(plan, price).parse().ok(),
+        },
         sums,
         cautions,
     }

@@ -5,6 +5,7 @@
 
 use num_bigint::BigUint;
 
+use super::whole_statement::AskedRelease;
 use super::{Portion, Price, Terms, budget, ceil_sqrt, clips, groups, out_of_reach, release_keys};
 use crate::analyze::AnalyzedRelease;
 use crate::mechanism::{
@@ -14,7 +15,7 @@ use crate::policy::{ClipChoice, Policy};
 use crate::refusal::Refusal;
 use crate::rewrite::vector::bins::Bins;
 use crate::rewrite::vector::blocks::blocks;
-use crate::rewrite::vector::coordinates::{Coordinate, Mask};
+use crate::rewrite::vector::coordinates::{Coordinate, Coordinates, Mask};
 use crate::rewrite::vector::sensitivity::{norms, weights};
 
 /// Factors are rounded down to steps of 2^-24, where the noise leaves room for as fine a grid.
@@ -24,8 +25,11 @@ const FINER: u32 = 24;
 const FINEST: u32 = 96;
 
 /// A block whose ceiling is no more than this many times one row's length is clipped there: a look
-/// would cost more than a better clip could gain.
+/// would cost more than a better clip could gain. Not so where a row's value is made of many.
 const SHORT: u32 = 4;
+
+/// The most rows that a statement may return for listed groups: all of them are in memory.
+const ROWS_MAX: u64 = 4_000_000;
 
 /// The look's share of mu^2, in percent: of few groups more, as a clip that is too large costs as
 /// much in each of many groups.
@@ -100,32 +104,25 @@ impl Look {
     }
 }
 
-/// Whether a release may be looked at: several rows of a unit, and nothing that asks for a clip
-/// known beforehand.
-pub(in crate::rewrite) fn may_look(
-    release: &AnalyzedRelease,
-    policy: &Policy,
-    terms: &Terms,
-) -> bool {
+/// Whether a release may be looked at: nothing asks for a clip that is known beforehand.
+pub(in crate::rewrite) fn may_look(release: &AnalyzedRelease, terms: &Terms) -> bool {
     let settings = &terms.session_settings;
-    let groups = groups(release, policy, settings);
-    let is_within = release.one_row_per_unit || release.cells.is_some_and(|cells| cells <= groups);
     settings.clip == ClipChoice::Auto
         && settings.rows_per_unit.is_none()
         && settings.target_error.is_none()
         && !terms.is_pure()
-        && !is_within
         && release.no_row.is_none()
 }
 
-/// The blocks of a vector, each with the mu of one part of the statement; `None` where the clip of
-/// every block is known.
+/// The blocks of a vector, not yet priced; `None` where the clip of every block is known, or where
+/// groups and bins are too many.
 fn blocked(
     release: &AnalyzedRelease,
-    coordinates: &[Coordinate],
+    layout: &Coordinates,
     groups: u64,
     shown: Option<usize>,
 ) -> Option<Vec<Block>> {
+    let coordinates = &layout.coordinates;
     let blocks: Vec<Block> = blocks(coordinates, &release.exclusive_filters, shown)
         .into_iter()
         .map(|places| {
@@ -135,7 +132,8 @@ fn blocked(
             let ceiling = clips(release, &of_block, &weights, groups).0;
             let row = norms(&of_block, &weights, &release.exclusive_filters);
             let row = ceil_sqrt(&(row.row.squared + row.presence.squared + row.shared.squared));
-            let is_known = ceiling <= row * SHORT || places.iter().any(|at| shown == Some(*at));
+            let is_short = ceiling <= row * SHORT && !places.iter().any(|at| layout.made[*at]);
+            let is_known = is_short || places.iter().any(|at| shown == Some(*at));
             let bins = if is_known {
                 Bins::fixed(ceiling)
             } else {
@@ -149,7 +147,11 @@ fn blocked(
             }
         })
         .collect();
-    blocks.iter().any(|b| b.bins.has_choice()).then_some(blocks)
+    let bins = blocks
+        .iter()
+        .map(|block| block.bins.thresholds().len() as u64);
+    let rows = bins.sum::<u64>().saturating_mul(release.listed_groups());
+    (rows <= ROWS_MAX && blocks.iter().any(|b| b.bins.has_choice())).then_some(blocks)
 }
 
 /// Ones, where all coordinates are as large.
@@ -164,12 +166,30 @@ fn of_one_scale(coordinates: &[Coordinate]) -> Option<Vec<BigUint>> {
 /// Whether a look has a clip to choose.
 pub(in crate::rewrite) fn has_choice(
     release: &AnalyzedRelease,
-    coordinates: &[Coordinate],
+    layout: &Coordinates,
     policy: &Policy,
     terms: &Terms,
 ) -> bool {
     let groups = groups(release, policy, &terms.session_settings);
-    blocked(release, coordinates, groups, shown(release, coordinates)).is_some()
+    let shown = shown(release, &layout.coordinates);
+    blocked(release, layout, groups, shown).is_some()
+}
+
+/// Whether what is paid before the data is read is worth the policy's least epsilon, which bounds
+/// how many questions a budget holds.
+///
+/// # Errors
+/// As [`price`].
+pub(in crate::rewrite) fn is_worth_the_least(
+    asked: &AskedRelease<'_>,
+    policy: &Policy,
+    terms: &Terms,
+) -> Result<bool, Refusal> {
+    let portion = asked.portion(terms, Mechanism::Gaussian);
+    let price = price(asked.release, &asked.layout, policy, &portion)?;
+    let least = terms.mu(policy.privacy.epsilon_min);
+    let first = price.look.map_or(Loss::ZERO, |look| look.first);
+    Ok(least.is_some_and(|least| first.mu_squared >= least.squared()))
 }
 
 /// The coordinate that decides which groups are shown.
@@ -200,17 +220,18 @@ fn shown(release: &AnalyzedRelease, coordinates: &[Coordinate]) -> Option<usize>
 /// `docs/look.md`: Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 3.2, for the two steps.
 pub(super) fn price(
     release: &AnalyzedRelease,
-    coordinates: &[Coordinate],
+    layout: &Coordinates,
     policy: &Policy,
     portion: &Portion<'_>,
 ) -> Result<Price, Refusal> {
+    let coordinates = &layout.coordinates;
     let settings = &portion.terms.session_settings;
     let groups = groups(release, policy, settings);
     let shown = shown(release, coordinates);
     if portion.mechanism == Mechanism::Laplace {
         return Err(out_of_reach());
     }
-    let mut blocks = blocked(release, coordinates, groups, shown).ok_or_else(out_of_reach)?;
+    let mut blocks = blocked(release, layout, groups, shown).ok_or_else(out_of_reach)?;
     let whole = budget(portion).mu.ok_or_else(out_of_reach)?;
     let shares = Shares::of(&blocks, shown.is_some(), release.listed_groups());
     let mu_of = |percent: u128, parts: usize| part(whole, percent, parts);
@@ -311,7 +332,7 @@ fn priced(
             .ok_or_else(out_of_reach)?;
         price.groups_per_unit = price
             .groups_per_unit
-            .filter(|_| !release.one_group_per_unit);
+            .filter(|_| !release.one_row_per_unit && !release.one_group_per_unit);
     }
     price.look = Some(look);
     Ok(price)

@@ -4,6 +4,7 @@
 use super::target_error;
 use super::{Portion, choice, fixed, look, vector};
 use crate::analyze::{Analyzed, AnalyzedRelease};
+use crate::ir::Release;
 use crate::mechanism::{Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu};
 use crate::policy::{Policy, TargetErrors};
 use crate::refusal::{Refusal, sqlstate};
@@ -66,11 +67,7 @@ pub(in crate::rewrite) fn asked<'a>(
 ) -> Result<Vec<AskedRelease<'a>>, Refusal> {
     let mut all = Vec::new();
     for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
-        let told: Vec<usize> = cut
-            .uncertainties
-            .iter()
-            .flat_map(|asked| asked.formula.aggregates())
-            .collect();
+        let told = told(cut);
         let layout = match release.no_row {
             Some(_) => Coordinates::of_no_row(release),
             None => layout(release, analyzed, &told, policy, terms)?,
@@ -90,6 +87,14 @@ pub(in crate::rewrite) fn asked<'a>(
         .sum::<usize>()
         .max(1);
     all.iter_mut().for_each(|asked| asked.share = share);
+    for (asked, cut) in all.iter_mut().zip(analyzed.query().releases()) {
+        if asked.layout.is_looked_at && !look::is_worth_the_least(asked, policy, terms)? {
+            // A clip by declared bounds costs the whole price before the data is read.
+            let columns = analyzed.columns();
+            asked.layout = Coordinates::new(asked.release, columns, &told(cut), false)?;
+            asked.stress = vec![1; asked.layout.coordinates.len()];
+        }
+    }
     if terms.session_settings.target_error.is_none() {
         all.iter()
             .try_for_each(|asked| at_least(asked, policy, terms))?;
@@ -110,6 +115,12 @@ pub(in crate::rewrite) fn asked<'a>(
     Ok(all)
 }
 
+/// The aggregates whose errors are asked for.
+fn told(cut: &Release) -> Vec<usize> {
+    let asked = cut.uncertainties.iter();
+    asked.flat_map(|asked| asked.formula.aggregates()).collect()
+}
+
 /// The layout of a release: for a look, where that has a clip to choose.
 fn layout(
     release: &AnalyzedRelease,
@@ -118,9 +129,9 @@ fn layout(
     policy: &Policy,
     terms: &Terms,
 ) -> Result<Coordinates, Refusal> {
-    if look::may_look(release, policy, terms) {
+    if look::may_look(release, terms) {
         let looked_at = Coordinates::new(release, analyzed.columns(), told, true)?;
-        if look::has_choice(release, &looked_at.coordinates, policy, terms) {
+        if look::has_choice(release, &looked_at, policy, terms) {
             return Ok(looked_at);
         }
     }

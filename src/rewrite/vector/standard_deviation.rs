@@ -5,9 +5,10 @@ use super::rotation::made_of;
 use crate::rewrite::{FixedPoint, ReleasePlan};
 
 /// What each coordinate's noise adds to a measure: signed standard deviations in the measure's
-/// unit. The draws are independent; two measures of one group share some.
+/// unit. The draws are independent; two measures of one group share some. `None` where a look
+/// decides how much noise there is.
 pub fn measure_noise(plan: &ReleasePlan, measure: &Measure) -> Option<Vec<f64>> {
-    let price = plan.price()?;
+    let price = plan.price().filter(|price| price.look.is_none())?;
     let mut noise = vec![0.0; price.calibrated.len()];
     for (coordinate, factor) in measure_terms(measure) {
         let (drawn, divisor) = made_of(plan.coordinates(), coordinate);

@@ -586,7 +586,7 @@ async fn releases_without_sums_are_paid_once() {
 async fn noise_that_is_shared_out_otherwise_is_another_question() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let sql = "SELECT count(*), sum(years_of_school) FROM nls.women WHERE race <> 'other'";
-    let mut session_settings = SessionSettings::default();
+    let mut session_settings = SessionSettings::with_fixed_clips();
     session_settings
         .set("pgveil.target_error", "20, 60000")
         .unwrap();

@@ -9,7 +9,35 @@ use super::{account, at, buying, fingerprint, laplace, question, taking};
 on_both_stores!(
     the_total_refuses_a_role_once,
     what_was_made_for_others_is_refused_like_what_is_new,
+    what_is_paid_later_has_to_fit_and_is_not_debited,
 );
+
+/// The first of two debits is refused where the second would not fit: by the role's budget, and by
+/// the owner's total.
+async fn what_is_paid_later_has_to_fit_and_is_not_debited(url: &str) {
+    let owner = account("owner", 1.5, 0.0, Accounting::Pure);
+    let roles = ["ann", "bob"].map(|name| account(name, 1.0, 0.0, Accounting::Pure));
+    let ledger = at(url, owner, &roles).await.unwrap();
+    let bought = |number, first: f64, later: f64| Purchase {
+        later: laplace(later),
+        ..buying(question(number, first, laplace(first)))
+    };
+    let spent = async |role: &str| ledger.balance(role).await.unwrap().spent.epsilon;
+    let refused = ledger.purchase("ann", bought(1, 0.25, 0.875)).await;
+    assert!(matches!(refused, Err(DebitError::Exhausted { .. })));
+    assert_eq!(spent("ann").await, Loss::ZERO.epsilon);
+    let _ = ledger.purchase("ann", bought(2, 0.25, 0.75)).await.unwrap();
+    assert_eq!(spent("ann").await, laplace(0.25).epsilon);
+    let _ = ledger
+        .debit("ann", laplace(0.75), fingerprint(1))
+        .await
+        .unwrap();
+    assert_eq!(spent("ann").await, laplace(1.0).epsilon);
+    // The owner has 0.5 left.
+    let refused = ledger.purchase("bob", bought(3, 0.25, 0.5)).await;
+    assert!(matches!(refused, Err(DebitError::TotalExhausted { .. })));
+    assert_eq!(spent("bob").await, Loss::ZERO.epsilon);
+}
 
 /// Epsilon step by step, as one would read the owner's balance off free refusals.
 async fn the_total_refuses_a_role_once(url: &str) {

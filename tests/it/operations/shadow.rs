@@ -178,7 +178,7 @@ const REAL: &str = "CREATE TABLE public.rates (code char(3) PRIMARY KEY, rate nu
 fn requester() -> Requester {
     Requester {
         role: "ann".to_owned(),
-        session_settings: SessionSettings::default(),
+        session_settings: SessionSettings::with_fixed_clips(),
         settings: Vec::new(),
         search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()],
         process: 0,

@@ -491,6 +491,7 @@ async fn the_owner_searches_by_command() {
     let noise = |what: &str| -> f64 {
         let (_, rest) = said.rsplit_once("\n  public.orders: ").unwrap();
         let (_, rest) = rest.split_once(&format!("{what} ±")).unwrap();
+        let (_, rest) = rest.split_once("(auto, at most ").unwrap();
         let number: String = rest
             .chars()
             .take_while(|c| c.is_ascii_digit() || *c == '.')

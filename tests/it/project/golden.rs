@@ -5,7 +5,7 @@ use pgveil::engine::describe_plan;
 use pgveil::error::Error;
 use pgveil::mechanism::{AccountState, Cap, Fixed, Loss};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, Policy, SessionSettings};
+use pgveil::policy::{Budget, ClipChoice, Policy, SessionSettings};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::Terms;
 
@@ -34,11 +34,16 @@ pub fn terms(policy: &Policy) -> Terms {
         epsilon: privacy.epsilon_default,
         delta: role.delta,
         accounts,
-        session_settings: SessionSettings::default(),
+        session_settings: SessionSettings::with_fixed_clips(),
     }
 }
 
-fn story(sql: &str, policy: &Policy) -> String {
+fn story(sql: &str, policy: &Policy, clip: ClipChoice) -> String {
+    let terms = |policy: &Policy| {
+        let mut terms = terms(policy);
+        terms.session_settings.clip = clip;
+        terms
+    };
     let constants = Constants {
         now: 848_880_000_000_000,
         role: "analyst".to_owned(),
@@ -88,13 +93,18 @@ async fn every_story_is_as_written() {
     let policy = veil.engine.policy();
     insta::glob!("../../golden", "**/*.sql", |path| {
         let text = std::fs::read_to_string(path).unwrap();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let clip = if name == "look" {
+            ClipChoice::Auto
+        } else {
+            ClipChoice::Fixed
+        };
         let stories: Vec<String> = text
             .split(";\n")
             .map(str::trim)
             .filter(|sql| !sql.is_empty())
-            .map(|sql| format!("{sql}\n\n{}\n", story(sql, policy)))
+            .map(|sql| format!("{sql}\n\n{}\n", story(sql, policy, clip)))
             .collect();
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         insta::with_settings!({
             snapshot_path => path.parent().unwrap(),
             prepend_module_to_snapshot => false,

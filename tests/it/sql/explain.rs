@@ -10,7 +10,7 @@ async fn explain_tells_the_price_and_asks_nothing() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let lines = veil
         .explained(
-            SessionSettings::default(),
+            SessionSettings::with_fixed_clips(),
             "EXPLAIN SELECT race, count(*) FROM nls.women GROUP BY race",
         )
         .await;
@@ -40,7 +40,7 @@ async fn explain_tells_the_price_and_asks_nothing() {
     );
     let session_settings = SessionSettings {
         target_error: Some(TargetError::Absolute(50.0).into()),
-        ..SessionSettings::default()
+        ..SessionSettings::with_fixed_clips()
     };
     let lines = veil
         .explained(
@@ -49,12 +49,12 @@ async fn explain_tells_the_price_and_asks_nothing() {
         )
         .await;
     assert!(
-        lines.contains(&"Settings: pgveil.target_error = 50".to_owned()),
+        lines.contains(&"Settings: pgveil.target_error = 50, pgveil.clip = fixed".to_owned()),
         "{lines:?}"
     );
     let public = veil
         .explained(
-            SessionSettings::default(),
+            SessionSettings::with_fixed_clips(),
             "EXPLAIN SELECT count(*) FROM nls.industries",
         )
         .await;
@@ -75,7 +75,7 @@ async fn explain_json_has_its_keys() {
         .explained(
             SessionSettings {
                 epsilon: Some(0.25),
-                ..SessionSettings::default()
+                ..SessionSettings::with_fixed_clips()
             },
             sql,
         )
@@ -152,7 +152,7 @@ async fn explain_json_tells_the_path_to_the_unit() {
     let sql = "EXPLAIN (FORMAT JSON) SELECT avg(hourly_wage) FROM nls.interviews";
     let document: serde_json::Value = serde_json::from_str(
         &veil
-            .explained(SessionSettings::default(), sql)
+            .explained(SessionSettings::with_fixed_clips(), sql)
             .await
             .join("\n"),
     )
@@ -186,7 +186,7 @@ async fn notices_say_as_much_as_is_wished() {
         let requester = Requester {
             session_settings: SessionSettings {
                 notices,
-                ..SessionSettings::default()
+                ..SessionSettings::with_fixed_clips()
             },
             ..Veil::requester()
         };
@@ -198,7 +198,7 @@ async fn notices_say_as_much_as_is_wished() {
         cost.len() == 1 && cost[0].starts_with("privacy cost: "),
         "{cost:?}"
     );
-    assert_eq!(SessionSettings::default().notices, Notices::Full);
+    assert_eq!(SessionSettings::with_fixed_clips().notices, Notices::Full);
     let full = heard(Notices::Full).await;
     assert_eq!(full.len(), 4, "{full:?}");
     assert!(
@@ -263,7 +263,10 @@ async fn intervals_of_noise_alone_say_so() {
             .collect();
         assert_eq!(heard, wanted, "{sql}");
         let explained = veil
-            .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
+            .explained(
+                SessionSettings::with_fixed_clips(),
+                &format!("EXPLAIN {sql}"),
+            )
             .await;
         let explained: Vec<&str> = explained
             .iter()
@@ -272,7 +275,7 @@ async fn intervals_of_noise_alone_say_so() {
         assert_eq!(explained, wanted, "{sql}");
         let json = veil
             .explained(
-                SessionSettings::default(),
+                SessionSettings::with_fixed_clips(),
                 &format!("EXPLAIN (FORMAT JSON) {sql}"),
             )
             .await;
@@ -297,7 +300,10 @@ async fn ends_are_told_with_the_range_that_is_known() {
     ] {
         let notices = veil.ask(sql).await.unwrap().notices;
         let explained = veil
-            .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
+            .explained(
+                SessionSettings::with_fixed_clips(),
+                &format!("EXPLAIN {sql}"),
+            )
             .await;
         for lines in [notices, explained] {
             assert!(

@@ -583,7 +583,7 @@ async fn groups_come_in_the_order_of_their_keys() {
     let threshold = Requester {
         session_settings: SessionSettings {
             keys: KeyChoice::Threshold,
-            ..SessionSettings::default()
+            ..SessionSettings::with_fixed_clips()
         },
         ..Veil::requester()
     };

@@ -18,7 +18,7 @@ fn exact() -> Requester {
     Requester {
         session_settings: SessionSettings {
             reuse: Reuse::Exact,
-            ..SessionSettings::default()
+            ..SessionSettings::with_fixed_clips()
         },
         ..Veil::requester()
     }
@@ -117,7 +117,10 @@ async fn grouping_sets_serve_by_their_fittest_set() {
     veil.rows_as(&Veil::requester(), finer).await.unwrap();
     let sql = "SELECT race, count(*) FROM nls.women GROUP BY race";
     let lines = veil
-        .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
+        .explained(
+            SessionSettings::with_fixed_clips(),
+            &format!("EXPLAIN {sql}"),
+        )
         .await;
     assert!(
         lines
@@ -176,28 +179,28 @@ async fn other_questions_are_bought() {
         (
             SessionSettings {
                 reuse: Reuse::Exact,
-                ..SessionSettings::default()
+                ..SessionSettings::with_fixed_clips()
             },
             "SELECT married, count(*) FROM nls.interviews GROUP BY 1",
         ),
         (
             SessionSettings {
                 reuse: Reuse::Off,
-                ..SessionSettings::default()
+                ..SessionSettings::with_fixed_clips()
             },
             "SELECT married, count(*) FROM nls.interviews GROUP BY 1",
         ),
         (
             SessionSettings {
                 rows_per_unit: Some(3),
-                ..SessionSettings::default()
+                ..SessionSettings::with_fixed_clips()
             },
             "SELECT south, count(*) FROM nls.interviews GROUP BY 1",
         ),
         (
             SessionSettings {
                 groups_per_unit: Some(2),
-                ..SessionSettings::default()
+                ..SessionSettings::with_fixed_clips()
             },
             "SELECT metro, count(*) FROM nls.interviews GROUP BY 1",
         ),
@@ -219,7 +222,7 @@ async fn what_was_released_by_threshold_is_never_summed() {
     let veil = Veil::demo(rich, Veil::silent()).await;
     let session_settings = SessionSettings {
         keys: pgveil::policy::KeyChoice::Threshold,
-        ..SessionSettings::default()
+        ..SessionSettings::with_fixed_clips()
     };
     veil.rows_as(
         &Requester {
@@ -280,7 +283,7 @@ async fn more_epsilon_or_less_error_is_bought() {
     let wanting = |error: f64| Requester {
         session_settings: SessionSettings {
             target_error: Some(TargetError::Absolute(error).into()),
-            ..SessionSettings::default()
+            ..SessionSettings::with_fixed_clips()
         },
         ..Veil::requester()
     };
@@ -456,7 +459,10 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
     let veil = Veil::demo(|y| y, None).await;
     let sql = "SELECT race, count(*) FROM nls.women GROUP BY race";
     let before = veil
-        .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
+        .explained(
+            SessionSettings::with_fixed_clips(),
+            &format!("EXPLAIN {sql}"),
+        )
         .await;
     assert!(
         !before.iter().any(|line| line.starts_with("Reuse:")),
@@ -464,7 +470,10 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
     );
     veil.rows_as(&Veil::requester(), FINER).await.unwrap();
     let lines = veil
-        .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
+        .explained(
+            SessionSettings::with_fixed_clips(),
+            &format!("EXPLAIN {sql}"),
+        )
         .await;
     let reuse = lines
         .iter()
@@ -492,7 +501,7 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
     );
     let text = veil
         .explained(
-            SessionSettings::default(),
+            SessionSettings::with_fixed_clips(),
             &format!("EXPLAIN (FORMAT JSON) {sql}"),
         )
         .await
@@ -519,7 +528,7 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
         let requester = Requester {
             session_settings: SessionSettings {
                 notices,
-                ..SessionSettings::default()
+                ..SessionSettings::with_fixed_clips()
             },
             ..Veil::requester()
         };
@@ -544,7 +553,10 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
     // Bought, it is as before; and once bought, shown again.
     veil.rows_as(&exact(), sql).await.unwrap();
     let lines = veil
-        .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
+        .explained(
+            SessionSettings::with_fixed_clips(),
+            &format!("EXPLAIN {sql}"),
+        )
         .await;
     assert!(
         lines.contains(&"Reuse: the same was released before, and is shown again".to_owned()),

@@ -43,7 +43,7 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let wish = |target: TargetError| SessionSettings {
         target_error: Some(target.into()),
-        ..SessionSettings::default()
+        ..SessionSettings::with_fixed_clips()
     };
     let count = "SELECT race, count(*) FROM nls.women GROUP BY race";
     for error in [10.0, 25.0, 300.0] {
@@ -56,7 +56,7 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
         assert!(found <= error && found > error * 0.999, "{error}: {found}");
     }
     let cost = |plan: &Plan| plan.loss().mu_squared.to_f64();
-    let default = planned(&veil, SessionSettings::default(), count)
+    let default = planned(&veil, SessionSettings::with_fixed_clips(), count)
         .await
         .unwrap();
     let wide = planned(&veil, wish(TargetError::Absolute(100.0)), count)
@@ -263,7 +263,7 @@ async fn each_aggregate_may_have_a_wanted_error_of_its_own() {
     let sql =
         "SELECT sum(tenure_years), sum(hours_per_week), sum(weeks_worked) FROM nls.interviews";
     let plan = async |text: &str| {
-        let mut session_settings = SessionSettings::default();
+        let mut session_settings = SessionSettings::with_fixed_clips();
         session_settings.set("pgveil.target_error", text).unwrap();
         planned(&veil, session_settings, sql).await.unwrap()
     };
@@ -295,15 +295,15 @@ async fn narrower_bounds_make_less_noise() {
     let noise = async |session_settings| {
         deviations(&planned(&veil, session_settings, sql).await.unwrap())[0]
     };
-    let all = noise(SessionSettings::default()).await;
+    let all = noise(SessionSettings::with_fixed_clips()).await;
     let groups = noise(SessionSettings {
         groups_per_unit: Some(2),
-        ..SessionSettings::default()
+        ..SessionSettings::with_fixed_clips()
     })
     .await;
     let rows = noise(SessionSettings {
         rows_per_unit: Some(1),
-        ..SessionSettings::default()
+        ..SessionSettings::with_fixed_clips()
     })
     .await;
     assert!(
@@ -313,11 +313,11 @@ async fn narrower_bounds_make_less_noise() {
     for session_settings in [
         SessionSettings {
             groups_per_unit: Some(1_000_000),
-            ..SessionSettings::default()
+            ..SessionSettings::with_fixed_clips()
         },
         SessionSettings {
             rows_per_unit: Some(1_000_000),
-            ..SessionSettings::default()
+            ..SessionSettings::with_fixed_clips()
         },
         Veil::session_settings(1.5),
     ] {
@@ -337,7 +337,7 @@ async fn keys_become_known_as_the_session_says() {
         "SELECT age, hourly_wage, count(*) FROM nls.interviews GROUP BY age, hourly_wage";
     let wish = |keys| SessionSettings {
         keys,
-        ..SessionSettings::default()
+        ..SessionSettings::with_fixed_clips()
     };
     let delta = |plan: &Plan| plan.loss().delta.to_f64();
     assert_eq!(
@@ -381,7 +381,7 @@ async fn a_moving_window_is_one_question_for_the_time_grain() {
     let grained = Veil::demo(|yaml| format!("{yaml}\ntime_grain: 24h\n"), Veil::silent()).await;
     let free = Veil::demo(|yaml| yaml, None).await;
     let fingerprint = async |veil: &Veil| {
-        planned(veil, SessionSettings::default(), sql)
+        planned(veil, SessionSettings::with_fixed_clips(), sql)
             .await
             .unwrap()
             .fingerprint()

@@ -160,7 +160,7 @@ async fn an_aggregate_comes_with_its_error() {
         &veil,
         SessionSettings {
             target_error: Some(pgveil::policy::TargetError::Absolute(20.0).into()),
-            ..SessionSettings::default()
+            ..SessionSettings::with_fixed_clips()
         },
         counts,
     )

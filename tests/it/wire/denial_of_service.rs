@@ -344,7 +344,7 @@ async fn stored_answers_are_not_evaluated_without_end() {
                 1, \
                 2, 3"
         );
-        veil.explained(SessionSettings::default(), &sql)
+        veil.explained(SessionSettings::with_fixed_clips(), &sql)
             .await
             .iter()
             .any(|line| line.starts_with("Reuse: answered by"))

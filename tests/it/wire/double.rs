@@ -170,7 +170,7 @@ impl Service for Double {
     fn session_settings(&self, _: &str) -> SessionSettings {
         SessionSettings {
             groups_per_unit: Some(7),
-            ..SessionSettings::default()
+            ..SessionSettings::with_fixed_clips()
         }
     }
 

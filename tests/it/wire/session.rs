@@ -351,7 +351,7 @@ async fn the_settings_of_pgveil_behave_as_settings_do() {
         .collect();
     assert_eq!(
         names.iter().filter(|name| name.contains("pgveil.")).count(),
-        7
+        pgveil::policy::WISHES.len()
     );
 }
 

@@ -43,6 +43,8 @@ impl Coordinates {
             layout.outputs.push(output);
         }
         layout.questions = queries.0;
+        let is_made = |c: &Coordinate| is_made_of_rows(c, release, columns);
+        layout.made = layout.coordinates.iter().map(is_made).collect();
         if release.is_thresholded() {
             let whole = Coordinate::Units {
                 mask: Mask {
@@ -59,6 +61,7 @@ impl Coordinates {
             } else {
                 whole
             });
+            layout.made.resize(layout.coordinates.len(), false);
         }
         Ok(layout)
     }
@@ -397,6 +400,27 @@ impl Count {
             all: None,
             nulls: None,
         }
+    }
+}
+
+/// Whether it adds up values that a step within a unit computed of several rows.
+fn is_made_of_rows(
+    coordinate: &Coordinate,
+    release: &AnalyzedRelease,
+    columns: &[ColumnInfo],
+) -> bool {
+    let of_rows = |value: &Expr| {
+        let value = inline(value, &release.computed);
+        let mut ids = value.free_columns().into_iter();
+        ids.any(|id| columns[id.0 as usize].origin.is_none())
+    };
+    match coordinate {
+        Coordinate::Values { value, .. }
+        | Coordinate::Share { value, .. }
+        | Coordinate::Lacks { value, .. } => of_rows(value),
+        Coordinate::Products { y, x, .. } => of_rows(&y.0) || of_rows(&x.0),
+        Coordinate::Rows { .. } | Coordinate::Flags { .. } | Coordinate::Nulls { .. } => false,
+        Coordinate::Units { .. } | Coordinate::Presence => false,
     }
 }
 

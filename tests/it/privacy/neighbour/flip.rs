@@ -4,7 +4,7 @@ use super::bound::filled;
 use super::parts;
 use super::question::question;
 use super::random::{Random, seeds};
-use super::world::World;
+use super::world::{Groups, World};
 
 const PLANS: &[&str] = &[
     "SET enable_seqscan = off",
@@ -30,22 +30,34 @@ async fn plan_flip_same_partials() {
                 continue;
             };
             for release in plan.releases() {
+                // Behind the keys stand the bins, and behind the sums how many units have their first
+                // row there, which is any of their rows.
+                let blocks = release.look().map_or(0, |look| look.blocks.len());
                 let of_parts = release
                     .choices()
                     .iter()
                     .map(|part| (part.sql(), parts::keys(release, part)));
                 let texts: Vec<(&str, usize)> = release
                     .sql()
-                    .map(|sql| (sql, release.key_columns()))
+                    .map(|sql| (sql, release.key_columns() + blocks))
                     .into_iter()
                     .chain(of_parts)
                     .collect();
                 if texts.is_empty() {
                     continue;
                 }
-                let (text, keys) = texts[random.below(texts.len())];
+                let at = random.below(texts.len());
+                let (text, keys) = texts[at];
                 let text = &filled(&plan, release, text, &mut random);
-                let first = world.run(text, keys).await.unwrap();
+                let is_looked_at =
+                    blocks > 0 && release.sql().is_some_and(|sql| sql == texts[at].0);
+                let kept = |mut groups: Groups| {
+                    if is_looked_at {
+                        groups.values_mut().for_each(|values| drop(values.pop()));
+                    }
+                    groups
+                };
+                let first = kept(world.run(text, keys).await.unwrap());
                 for settings in PLANS {
                     world
                         .client
@@ -54,12 +66,12 @@ async fn plan_flip_same_partials() {
                         )
                         .await
                         .unwrap();
-                    let again = world.run(text, keys).await.unwrap();
+                    let again = kept(world.run(text, keys).await.unwrap());
                     world.client.batch_execute("RESET ALL").await.unwrap();
                     world.pin().await;
                     assert_eq!(first, again, "seed {seed}\n{sql}\n{settings}\n{text}");
                 }
-                let shuffled = world.run_shuffled(text, keys).await.unwrap();
+                let shuffled = kept(world.run_shuffled(text, keys).await.unwrap());
                 assert_eq!(first, shuffled, "seed {seed}\n{sql}\nshuffled\n{text}");
                 flipped += 1;
             }

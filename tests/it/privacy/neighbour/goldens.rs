@@ -316,7 +316,7 @@ fn planned(world: &World, line: &str) -> Result<Plan, String> {
         }
         Some(_) | None => (Accounting::Gdp, None, line),
     };
-    let mut session_settings = SessionSettings::default();
+    let mut session_settings = SessionSettings::with_fixed_clips();
     if let Some(target) = wish {
         session_settings
             .set("pgveil.target_error", target)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use num_bigint::{BigInt, BigUint};
 use pgveil::mechanism::{Loss, Noise};
-use pgveil::rewrite::{Block, Look, ReleasePlan};
+use pgveil::rewrite::{Block, Coordinate, Look, ReleasePlan};
 
 use super::bound::scaled_by;
 use super::world::{Groups, Missing, World};
@@ -55,6 +55,10 @@ pub async fn holds(
             let whole = of_block(&compared.whole, release, at)?;
             let rest = of_block(rest, release, at)?;
             moved(block, &whole, &rest)
+                .and_then(|()| match look.shown == Some(at) {
+                    true => few_groups(release, block, &whole, &rest),
+                    false => Ok(()),
+                })
                 .map_err(|fault| format!("block {at}, without unit {unit}: {fault}\n{sql}"))?;
         }
     }
@@ -109,6 +113,47 @@ fn moved(block: &Block, whole: &Measured, rest: &Measured) -> Result<(), String>
     };
     let parts: Vec<&Vec<BigInt>> = differences.values().collect();
     (0..block.bins.candidates()).try_for_each(|candidate| within(block, candidate, *number, &parts))
+}
+
+/// What the unit adds to the number by which groups are shown: in few groups, and even.
+fn few_groups(
+    release: &ReleasePlan,
+    block: &Block,
+    whole: &Measured,
+    rest: &Measured,
+) -> Result<(), String> {
+    let price = release.price().ok_or("no price")?;
+    let [at] = block.coordinates[..] else {
+        return Err(format!("groups are shown by {:?}", block.coordinates));
+    };
+    let mut moved: BTreeMap<&Vec<Option<String>>, BigInt> = BTreeMap::new();
+    for (sums, sign) in [(&whole.sums, 1), (&rest.sums, -1)] {
+        for ((key, _), sums) in sums {
+            *moved.entry(key).or_default() += &sums[at] * sign;
+        }
+    }
+    let moved: Vec<BigInt> = moved.into_values().filter(|v| *v != BigInt::ZERO).collect();
+    let alone = release.sets().len().max(1);
+    let most = price
+        .groups_per_unit
+        .map_or(alone, |groups| groups as usize);
+    if moved.len() > most {
+        return Err(format!("{} groups, at most {most} declared", moved.len()));
+    }
+    let one = BigInt::from(release.coordinates()[at].magnitude());
+    let is_shared = release.coordinates()[at] == Coordinate::Presence;
+    let is_within = |own: &BigInt| match is_shared {
+        true => own * own * moved.len() <= &one * &one,
+        false => *own <= one,
+    };
+    let is_even = moved.windows(2).all(|two| two[0] == two[1]);
+    if is_even && moved.iter().all(is_within) {
+        Ok(())
+    } else {
+        Err(format!(
+            "a unit adds {moved:?} to the numbers that show groups"
+        ))
+    }
 }
 
 /// The norm of what the unit adds to all groups at one candidate.

@@ -72,7 +72,7 @@ fn planned(policy: &Policy, search: &Search, accounting: Accounting) -> Plan {
         epsilon: 0.1,
         delta: 1e-7,
         accounts: vec![AccountState { cap, spent }],
-        session_settings: SessionSettings::default(),
+        session_settings: SessionSettings::with_fixed_clips(),
     };
     let question = BoundsQuestion::new(policy, search);
     question

@@ -189,7 +189,7 @@ impl World {
             rows_per_unit,
             keys,
             clip,
-            ..SessionSettings::default()
+            ..SessionSettings::with_fixed_clips()
         };
         if random.once_in(6) {
             session_settings
@@ -210,12 +210,23 @@ impl World {
         accounting: Accounting,
         epsilon: f64,
     ) -> Result<Plan, String> {
-        self.plan_wished(sql, accounting, epsilon, SessionSettings::default())
+        self.plan_wished(
+            sql,
+            accounting,
+            epsilon,
+            SessionSettings::with_fixed_clips(),
+        )
     }
 
     /// In a session of another zone.
     pub fn plan_elsewhere(&self, sql: &str) -> Result<Plan, String> {
-        self.plan_of_session(sql, Accounting::Gdp, 1.0, SessionSettings::default(), false)
+        self.plan_of_session(
+            sql,
+            Accounting::Gdp,
+            1.0,
+            SessionSettings::with_fixed_clips(),
+            false,
+        )
     }
 
     pub fn plan_wished(

@@ -1,0 +1,59 @@
+//! What clips that a look chose took from a measure, by the noisy numbers of that look.
+
+use crate::release::{Cut, NoiseRecord};
+use crate::rewrite::{Measure, ReleasePlan, measure_terms};
+
+/// A group's share of what is cut may be larger than the mean: so many times.
+const UNEVEN: f64 = 1.5;
+
+/// The most of all lengths that counts as cut: past it the histogram says too little.
+const SHARE_MAX: f64 = 0.5;
+
+/// By how much lower, and higher, the exact value of a measure may be in one of so many groups.
+/// Sums of one sign are only ever too near to zero.
+pub(super) fn of(
+    release: &ReleasePlan,
+    measure: &Measure,
+    value: f64,
+    (drawn, groups): (&NoiseRecord, usize),
+) -> (f64, f64) {
+    let terms = measure_terms(measure);
+    let mut sides = (0.0, 0.0);
+    for (coordinate, factor) in &terms {
+        let Some(cut) = drawn.cut(*coordinate) else {
+            continue;
+        };
+        let (least, most) = release.coordinates()[*coordinate].range();
+        let is_mixed = least < 0 && most > 0;
+        let all = cut.length * factor.abs();
+        let moved = if groups == 1 {
+            all
+        } else if terms.len() > 1 {
+            // The group's own part of each term is not known.
+            all
+        } else {
+            let share = share_cut(cut);
+            let own = UNEVEN * value.abs() * share / (1.0 - share);
+            if is_mixed {
+                own.max(all / (groups as f64).sqrt())
+            } else {
+                own
+            }
+        };
+        // Where the exact coordinate is further from zero, in the measure's own direction.
+        let grows = (most > 0 && *factor > 0.0) || (least < 0 && *factor < 0.0);
+        let falls = (least < 0 && *factor > 0.0) || (most > 0 && *factor < 0.0);
+        sides.0 += if falls { moved } else { 0.0 };
+        sides.1 += if grows { moved } else { 0.0 };
+    }
+    sides
+}
+
+/// The share of all lengths that is cut, at most.
+pub fn share_cut(cut: &Cut) -> f64 {
+    if cut.whole > 0.0 {
+        (cut.length / cut.whole).clamp(0.0, SHARE_MAX)
+    } else {
+        SHARE_MAX
+    }
+}

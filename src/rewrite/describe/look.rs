@@ -1,0 +1,69 @@
+//! Clips that a look chooses, in words.
+
+use num_traits::ToPrimitive;
+
+use super::{significant, step_of};
+use crate::rewrite::vector::coordinates::Coordinate;
+use crate::rewrite::vector::standard_deviation::measure_terms;
+use crate::rewrite::{Look, Measure, Price, ReleasePlan};
+
+/// What is paid for the look, and what for the answer.
+pub(super) fn opened(look: &Look, unit: &str) -> Vec<String> {
+    let (first, second) = (look.first.mu_squared, look.second.mu_squared);
+    let share = first.to_f64() / (first.to_f64() + second.to_f64());
+    vec![
+        format!(
+            "  Look: noisy counts of units by how much each {unit} adds are paid first ({:.0} % of \
+                mu^2); each clip is chosen from them",
+            100.0 * share
+        ),
+        format!(
+            "  Sensitivity: one {unit} moves the sums that are clipped together by at most their \
+                clip (L2 over all groups)"
+        ),
+    ]
+}
+
+/// The standard deviation of a coordinate whose clip a look chooses.
+pub(super) fn deviation(price: &Price, coordinate: &Coordinate, at: usize) -> Option<String> {
+    let (block, place) = price.look.as_ref()?.place(at)?;
+    if !block.bins.has_choice() {
+        return None;
+    }
+    let weight = block.weights[place].to_f64()?;
+    let ceiling = block.bins.ceiling().to_f64()? / weight * step_of(coordinate);
+    Some(format!(
+        "{} times the clip, which is at most {}",
+        significant(1.0 / block.mu.to_f64()),
+        significant(ceiling)
+    ))
+}
+
+/// How many times the clip that a look chooses a measure's standard deviation is, and the largest
+/// clip, in the measure's unit; `None` where the clip is known.
+pub fn times_clip(plan: &ReleasePlan, measure: &Measure) -> Option<(f64, f64)> {
+    let [(coordinate, factor)] = measure_terms(measure)[..] else {
+        return None;
+    };
+    let (block, place) = plan.look()?.place(coordinate)?;
+    let ceiling = block.bins.ceiling().to_f64()? / block.weights[place].to_f64()?;
+    let is_chosen = block.bins.has_choice();
+    is_chosen.then(|| (1.0 / block.mu.to_f64(), ceiling * factor.abs()))
+}
+
+/// The noise of a measure whose clip a look chooses: `standard deviation 8.06 times the clip …`.
+pub fn chosen_noise(plan: &ReleasePlan, measure: &Measure) -> Option<String> {
+    let look = plan.look()?;
+    let [(coordinate, _)] = measure_terms(measure)[..] else {
+        return Some("it follows the clips that a look chooses".to_owned());
+    };
+    let price = plan.price()?;
+    let told = deviation(price, &plan.coordinates()[coordinate], coordinate);
+    let (block, place) = look.place(coordinate)?;
+    let clip = block.bins.ceiling().to_f64()? / block.weights[place].to_f64()?;
+    let known = clip / block.mu.to_f64() * step_of(&plan.coordinates()[coordinate]);
+    Some(told.map_or_else(
+        || format!("standard deviation {}", significant(known)),
+        |told| format!("standard deviation {told}; a look chooses it"),
+    ))
+}

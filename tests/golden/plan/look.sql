@@ -1,0 +1,13 @@
+SELECT count(*) FROM nls.interviews;
+
+SELECT year, avg(hourly_wage), count(DISTINCT woman_id) FROM nls.interviews GROUP BY year;
+
+SELECT count(*) FILTER (WHERE union_member = 1), sum(hours_per_week) FROM nls.interviews;
+
+SELECT race, avg(total) FROM (SELECT woman_id, sum(hourly_wage) AS total FROM nls.interviews GROUP BY woman_id) t JOIN nls.women USING (woman_id) GROUP BY race;
+
+SELECT south, sum(hourly_wage) FROM nls.interviews GROUP BY ROLLUP (south);
+
+SELECT stddev(hourly_wage) FROM nls.interviews;
+
+SELECT count(*) FROM nls.women
