@@ -332,6 +332,7 @@ fn search_policy(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Co
             accounting: Accounting::Gdp,
             threshold_share: 0.5,
             data_version: String::new(),
+            units: None,
         },
         roles: Vec::new(),
         tables: search_tables(policy, &columns_read(table, unit, column)),

@@ -101,7 +101,13 @@ fn summary(policy: &Policy, owner: &AccountSpec, roles: &[AccountSpec]) -> Vec<S
     let accounting = privacy.accounting.name();
     let budget = privacy.budget;
     let mut lines = vec![
-        format!("Protected: one {}, with everything about it", privacy.unit),
+        format!(
+            "Protected: one {}, with everything about it{}",
+            privacy.unit,
+            privacy
+                .units
+                .map_or(String::new(), |units| format!("; about {units} units"))
+        ),
         format!(
             "Owner's budget, all roles together: epsilon {}, delta {:e}, accounted by {accounting}",
             budget.epsilon, budget.delta

@@ -95,6 +95,8 @@ pub struct Privacy {
     pub threshold_share: f64,
     /// The operator's declaration of which data this is; part of the reuse key.
     pub data_version: String,
+    /// About how many units there are, a public statement of the owner; > 0.
+    pub units: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

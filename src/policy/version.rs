@@ -72,6 +72,8 @@ fn add_privacy(privacy: &Privacy, text: &mut String) {
         accounting,
         threshold_share,
         data_version,
+        // Which questions are refused as useless.
+        units: _,
     } = privacy;
     let accounting = accounting.name();
     let bits = [

@@ -6,6 +6,9 @@ use crate::policy::yaml::read::Fields;
 use crate::policy::yaml::tree::{Node, Value};
 use crate::policy::{Accounting, Budget, Privacy, Renew, cap};
 
+/// More units than that are nobody's.
+const UNITS_MAX: u64 = 1_000_000_000_000;
+
 /// What other sections are compared with: each part of `privacy:` that could be read, whatever is
 /// wrong with the rest.
 #[derive(Debug, Default, Clone, Copy)]
@@ -45,6 +48,10 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
         None => Some("1".to_owned()),
         Some(node) => data_version(node, findings),
     };
+    let units = match fields.optional("units") {
+        None => Some(None),
+        Some(node) => units(node, findings).map(Some),
+    };
     fields.done(findings);
     if let (Some((_, budget)), Some(PerQuery { epsilon, .. })) = (budget, per_query)
         && epsilon > budget.epsilon
@@ -79,6 +86,7 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
             accounting: accounting?,
             threshold_share: threshold_share?,
             data_version: data_version?,
+            units: units?,
         })
     };
     (whole(), owner)
@@ -92,6 +100,20 @@ fn threshold_share(node: &Node, findings: &mut Findings) -> Option<f64> {
         |x| x > 0.0 && x < 1.0,
         findings,
     )
+}
+
+/// About how many units there are.
+fn units(node: &Node, findings: &mut Findings) -> Option<u64> {
+    let wanted = format!("a whole number from 1 to {UNITS_MAX}, such as 2500");
+    let (text, _) = read::scalar(node, "privacy.units", &wanted, findings)?;
+    let number = text.parse().ok().filter(|n| (1..=UNITS_MAX).contains(n));
+    if number.is_none() {
+        findings.error(
+            node.place,
+            format!("privacy.units must be {wanted}, not \"{text}\""),
+        );
+    }
+    number
 }
 
 fn unit(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<String> {

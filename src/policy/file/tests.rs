@@ -66,6 +66,7 @@ fn the_base_is_a_policy_with_the_documented_defaults() {
     assert_eq!(file.limits.statement_timeout, Duration::from_secs(60));
     assert_eq!(file.roles.first().map(|r| r.name.as_str()), Some("ann"));
     assert_eq!(file.database_url, None);
+    assert_eq!(file.privacy.units, None);
 }
 
 #[test]
@@ -269,6 +270,10 @@ fn other_keys_of_privacy_are_in_range() {
         &more("data_version: {every: day}"),
         &["2:69: a data_version that changes by itself is not offered yet"],
     );
+    for units in ["0", "2500.5", "many", "1000000000001"] {
+        let wrong = "2:62: privacy.units must be a whole number from 1 to 1000000000000";
+        refused(2, &more(&format!("units: {units}")), &[wrong]);
+    }
 }
 
 #[test]

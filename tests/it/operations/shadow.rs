@@ -126,6 +126,7 @@ fn policy() -> Policy {
             accounting: Accounting::Gdp,
             threshold_share: 0.5,
             data_version: "1".to_owned(),
+            units: None,
         },
         roles: Vec::new(),
         types: Vec::new(),
