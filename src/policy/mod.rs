@@ -25,7 +25,7 @@ pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
 pub use session_settings::{
     Ceilings, ClipChoice, KeyChoice, Notices, Reuse, SessionSetting, SessionSettings, TargetError,
-    TargetErrors, WISHES, unknown as unknown_wish,
+    TargetErrors, Useless, WISHES, unknown as unknown_wish,
 };
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};

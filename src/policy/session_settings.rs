@@ -20,6 +20,7 @@ pub struct SessionSettings {
     pub rows_per_unit: Option<u32>,
     pub notices: Notices,
     pub clip: ClipChoice,
+    pub useless: Useless,
 }
 
 /// The most that settings may ask for, and the least epsilon; `None` where it is not known.
@@ -126,6 +127,18 @@ pub enum ClipChoice {
     Auto,
 }
 
+/// What becomes of a question whose noise would hide every possible answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Useless {
+    /// It is refused, at no cost.
+    #[default]
+    Refuse,
+    /// It is answered and charged, with a warning.
+    Warn,
+    /// It is answered and charged.
+    Allow,
+}
+
 /// One setting as `SHOW ALL` and `pgveil.settings` list it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionSetting {
@@ -136,7 +149,7 @@ pub struct SessionSetting {
 }
 
 /// Every setting of this kind.
-pub const WISHES: [SessionSetting; 8] = [
+pub const WISHES: [SessionSetting; 9] = [
     SessionSetting {
         name: "pgveil.epsilon",
         default: "",
@@ -179,6 +192,12 @@ pub const WISHES: [SessionSetting; 8] = [
         default: "auto",
         description: "How the bound on what one unit adds is chosen: fixed (by declared bounds) or \
             auto (for each question, from a noisy look at the data).",
+    },
+    SessionSetting {
+        name: "pgveil.useless",
+        default: "refuse",
+        description: "What becomes of a question whose noise would hide every possible answer: \
+            refuse (at no cost), warn or allow.",
     },
 ];
 
@@ -238,6 +257,14 @@ impl SessionSettings {
                 let words = [("fixed", ClipChoice::Fixed), ("auto", ClipChoice::Auto)];
                 self.clip = choice(name, text, &words)?;
             }
+            "pgveil.useless" => {
+                let words = [
+                    ("refuse", Useless::Refuse),
+                    ("warn", Useless::Warn),
+                    ("allow", Useless::Allow),
+                ];
+                self.useless = choice(name, text, &words)?;
+            }
             _ => return Err(unknown(name)),
         }
         Ok(())
@@ -273,6 +300,11 @@ impl SessionSettings {
             "pgveil.clip" => match self.clip {
                 ClipChoice::Fixed => "fixed".to_owned(),
                 ClipChoice::Auto => "auto".to_owned(),
+            },
+            "pgveil.useless" => match self.useless {
+                Useless::Refuse => "refuse".to_owned(),
+                Useless::Warn => "warn".to_owned(),
+                Useless::Allow => "allow".to_owned(),
             },
             _ => String::new(),
         }
@@ -468,7 +500,9 @@ fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Ref
 
 #[cfg(test)]
 mod tests {
-    use super::{ClipChoice, KeyChoice, Notices, Reuse, SessionSettings, TargetError, WISHES};
+    use super::{
+        ClipChoice, KeyChoice, Notices, Reuse, SessionSettings, TargetError, Useless, WISHES,
+    };
 
     #[test]
     fn values_are_read_as_they_are_shown() {
@@ -495,6 +529,7 @@ mod tests {
             ("pgveil.max_rows_per_unit", "7", "7"),
             ("pgveil.notices", "Cost", "cost"),
             ("pgveil.clip", "Fixed", "fixed"),
+            ("pgveil.useless", "Warn", "warn"),
         ] {
             session_settings.set(name, text).unwrap();
             assert_eq!(session_settings.show(name), shown, "{name} = {text}");
@@ -508,8 +543,9 @@ mod tests {
             rows_per_unit,
             notices,
             clip,
+            useless,
         } = session_settings;
-        assert_eq!(clip, ClipChoice::Fixed);
+        assert_eq!((clip, useless), (ClipChoice::Fixed, Useless::Warn));
         assert_eq!(
             (epsilon, target_error, reuse),
             (
@@ -545,6 +581,7 @@ mod tests {
             ("pgveil.max_rows_per_unit", "1.5"),
             ("pgveil.notices", "all"),
             ("pgveil.clip", "1000"),
+            ("pgveil.useless", "off"),
         ] {
             assert_eq!(
                 session_settings.set(name, text).unwrap_err().sqlstate,

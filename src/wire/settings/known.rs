@@ -185,6 +185,7 @@ pub(super) static KNOWN: &[Known] = &[
     wish(5),
     wish(6),
     wish(7),
+    wish(8),
     quiet(
         "backslash_quote",
         Kind::Choice(&["safe_encoding", "off"]),

@@ -242,7 +242,8 @@ fn no_switch_turns_noise_off() {
             bounds[0],
             bounds[1],
             "pgveil.notices",
-            "pgveil.clip"
+            "pgveil.clip",
+            "pgveil.useless"
         ]
     );
     let known = std::fs::read_to_string("src/wire/settings/known.rs").unwrap();
