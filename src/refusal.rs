@@ -19,6 +19,8 @@ pub mod sqlstate {
     pub const STATEMENT_TOO_COMPLEX: &str = "54001";
     pub const PROGRAM_LIMIT_EXCEEDED: &str = "54000";
     pub const INTERNAL_ERROR: &str = "XX000";
+    /// pgveil's own: the noise would hide every possible answer.
+    pub const USELESS_QUESTION: &str = "PV001";
     /// A noisy look saw too few units to choose a clip, or to show a group.
     pub const TOO_FEW_UNITS: &str = "PV002";
 }

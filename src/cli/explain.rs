@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::{Failure, start, table};
 use crate::catalog::Server;
-use crate::engine::{MemoryShare, Requester, constants, describe_plan, plan, start_path};
+use crate::engine::{
+    Asked, MemoryShare, Requester, constants, describe_plan, plan, refuse_useless, start_path,
+};
 use crate::mechanism::{AccountState, Fixed, Loss};
 use crate::parse::{Statement, parse};
 use crate::policy::{Policy, SessionSettings, schemas};
@@ -51,16 +53,26 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
                 "only queries can be explained; leave SET, BEGIN and the like out".to_owned(),
             ));
         };
-        let planned = plan(
-            &query,
-            &policy,
-            &requester.search_path,
-            &constants(&requester, &policy),
-            &terms,
-        )
-        .map_err(|e| refused(e.report()))?;
+        let constants = constants(&requester, &policy);
+        let search_path = &requester.search_path;
+        let planned = plan(&query, &policy, search_path, &constants, &terms)
+            .map_err(|e| refused(e.report()))?;
         for line in describe_plan(&planned, terms.delta) {
             println!("{line}");
+        }
+        let asked = Asked {
+            query: &query,
+            policy: &policy,
+            search_path,
+            constants: &constants,
+            terms: &terms,
+        };
+        if let Some(useless) = refuse_useless(&asked, &planned, |_| true) {
+            println!("Useless: {}", useless.message);
+            useless
+                .hint
+                .iter()
+                .for_each(|hint| println!("  Hint: {hint}"));
         }
     }
     Ok(())

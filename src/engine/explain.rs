@@ -4,12 +4,14 @@
 use super::notice::{cost, describe, left, noise};
 use super::reuse::Recalled;
 use super::rollup::FromFiner;
+use super::useless::Usefulness;
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
 use crate::ir::ReleaseId;
 use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss, Mechanism};
-use crate::policy::{Policy, Protection, SessionSettings, UnitStep, WISHES};
+use crate::policy::{Policy, Protection, SessionSettings, UnitStep, Useless, WISHES};
+use crate::refusal::Refusal;
 use crate::rewrite::{Output, Plan, ReleasePlan, Statement, Summed, measure_deviation};
 
 /// The releases that the role holds already, and what the others would cost now.
@@ -18,11 +20,12 @@ pub(super) struct Due {
     same: Vec<ReleaseId>,
     summed: Vec<FromFiner>,
     loss: Loss,
+    useful: Usefulness,
 }
 
 impl Due {
     /// The price of an answer that was made for another role is shown like that of a new one.
-    pub fn of(plan: &Plan, recalled: Recalled) -> Self {
+    pub fn of(plan: &Plan, recalled: Recalled, useful: Usefulness) -> Self {
         let Recalled {
             released,
             offered: _,
@@ -40,7 +43,12 @@ impl Due {
         let loss = plan
             .part(|release| released.table(release).is_none())
             .loss();
-        Self { same, summed, loss }
+        Self {
+            same,
+            summed,
+            loss,
+            useful,
+        }
     }
 }
 
@@ -81,6 +89,7 @@ pub(super) fn text(
     if !due.same.is_empty() || !due.summed.is_empty() {
         lines.push(format!("Cost now: {}", price(&due.loss, delta)));
     }
+    lines.extend(usefulness(&due.useful, session_settings.useless));
     lines.push(match after(balance, due.loss) {
         _ if due.loss.is_zero() => format!("Budget: {}", left(balance)),
         Some(after) => format!(
@@ -90,6 +99,24 @@ pub(super) fn text(
         ),
         None => format!("Budget: {}; this query does not fit it", left(balance)),
     });
+    lines
+}
+
+/// What would become of a useless question, and what would do instead.
+fn usefulness(useful: &Usefulness, wished: Useless) -> Vec<String> {
+    let Usefulness { useless, warnings } = useful;
+    let mut lines = Vec::new();
+    if let Some(refusal) = useless {
+        let then = match wished {
+            Useless::Refuse => "it is refused, at no cost",
+            Useless::Warn => "it is answered with a warning",
+            Useless::Allow => "it is answered all the same",
+        };
+        lines.push(format!("Useless: {}; {then}", refusal.message));
+        lines.extend(refusal.hint.iter().map(|hint| format!("  Hint: {hint}")));
+    }
+    let few = warnings.iter().map(|warning| &warning.message);
+    lines.extend(few.map(|message| format!("Warning: {message}")));
     lines
 }
 
@@ -104,7 +131,8 @@ pub(super) fn text(
 /// where there is no pure one), `cost_text`, `reuse` (each release that is paid for: its number
 /// from 0 as `release`; `from`: `same` or `finer`; of a finer one the most groups that are summed,
 /// `groups`, how many times a bought answer's error its own is, `error_ratio`, and for `aggregates`
-/// the `standard_deviation` that they have and would have, `bought`), `cost_now` (as `cost`, of
+/// the `standard_deviation` that they have and would have, `bought`), `useless` (null, or the
+/// `message` and the `hint` of a question that the noise would hide), `cost_now` (as `cost`, of
 /// what is not paid for), `budget_left` and `budget_left_after` (fractions; null: does not fit).
 pub(super) fn json(
     plan: &Plan,
@@ -129,11 +157,16 @@ pub(super) fn json(
         "cost": components(&plan.loss()),
         "cost_text": price(&plan.loss(), delta),
         "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
+        "useless": due.useful.useless.as_ref().map(refused),
         "cost_now": components(&due.loss),
         "budget_left": balance.fraction_left(),
         "budget_left_after": after(balance, due.loss),
     }]);
     vec![serde_json::to_string_pretty(&document).unwrap_or_default()]
+}
+
+fn refused(refusal: &Refusal) -> serde_json::Value {
+    serde_json::json!({ "message": refusal.message, "hint": refusal.hint })
 }
 
 fn price(loss: &Loss, delta: f64) -> String {

@@ -24,6 +24,7 @@ mod single_flight;
 mod statement_log;
 mod system_catalog;
 mod timing;
+mod useless;
 mod views;
 
 use std::collections::{BTreeSet, HashMap};
@@ -43,6 +44,7 @@ pub use reload::Reloadable;
 pub use search_path::start_path;
 pub use service::{Answer, Service, TablePlaces};
 pub use timing::patience;
+pub use useless::{Asked, refuse_useless};
 
 use failures::Failures;
 use plan_cache::PlanCache;

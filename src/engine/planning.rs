@@ -125,17 +125,7 @@ impl Engine {
             .balances(&requester.role)
             .await
             .map_err(|e| internal("ledger", &e))?;
-        let role = AccountState {
-            cap: balances.role.cap,
-            spent: balances.role.spent,
-        };
-        // Only the cap of the owner's account: EXPLAIN shows the choice of noise, which must not
-        // depend on what other roles have spent.
-        let owner = AccountState {
-            cap: balances.owner.cap,
-            spent: Loss::ZERO,
-        };
-        let key = self.plan_key(requester, query, vec![role, owner]);
+        let key = self.plan_key(requester, query, accounts(&balances));
         let free = || {
             self.plans
                 .find(&self.plan_key(requester, query, Vec::new()))
@@ -146,6 +136,17 @@ impl Engine {
         let plan = Arc::new(self.plan_in_turn(requester, query, &key).await?);
         self.plans.keep(key, &plan);
         Ok((plan, balances))
+    }
+
+    /// What a question is planned by, as the role's accounts stand now.
+    pub(super) async fn key_now(
+        &self,
+        requester: &Requester,
+        query: &Query,
+    ) -> Result<PlanKey, Error> {
+        let balances = self.ledger.balances(&requester.role).await;
+        let balances = balances.map_err(|e| internal("ledger", &e))?;
+        Ok(self.plan_key(requester, query, accounts(&balances)))
     }
 
     /// Plans a short statement at once where that is little work. More work waits for the role's
@@ -229,6 +230,21 @@ impl Engine {
             started: started.clone(),
         }
     }
+}
+
+/// The accounts that a plan is priced for.
+fn accounts(balances: &Balances) -> Vec<AccountState> {
+    let role = AccountState {
+        cap: balances.role.cap,
+        spent: balances.role.spent,
+    };
+    // Only the cap of the owner's account: EXPLAIN shows the choice of noise, which must not
+    // depend on what other roles have spent.
+    let owner = AccountState {
+        cap: balances.owner.cap,
+        spent: Loss::ZERO,
+    };
+    vec![role, owner]
 }
 
 /// The session's constants. The clock is read once for each statement and rounded down to the

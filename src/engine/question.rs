@@ -38,6 +38,7 @@ struct PlannedQuestion {
     plan: Arc<Plan>,
     /// It shows rows, and the policy answers with their columns only.
     is_preview: bool,
+    warnings: Vec<Refusal>,
 }
 
 impl Engine {
@@ -163,6 +164,7 @@ impl Engine {
             description,
             plan,
             is_preview,
+            mut warnings,
         } = planned;
         laps.lap("plan");
         let answered = pace
@@ -187,7 +189,7 @@ impl Engine {
         } else {
             Verdict::Answered
         };
-        let warnings = self.of_changed_rows(&plan);
+        warnings.extend(self.of_changed_rows(&plan));
         let answer = Answer {
             columns: description.columns,
             rows,
@@ -217,11 +219,13 @@ impl Engine {
         let (bound, _held) = self.bind(requester, &query, parameters, arguments).await?;
         let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound)).await?;
         self.check_shape(requester, &plan, &description).await?;
+        let warnings = Box::pin(self.check_useful(requester, &bound, &plan)).await?;
         Ok(ControlFlow::Continue(PlannedQuestion {
             query,
             description,
             plan,
             is_preview,
+            warnings,
         }))
     }
 
@@ -276,11 +280,14 @@ impl Engine {
                 &mut MiddleQueries::new(self, requester, &plan),
             )
             .await?;
+        let useful = self
+            .usefulness(requester, &query, &plan, &recalled.released)
+            .await?;
         let explain = if json { explain::json } else { explain::text };
         Ok(explain(
             &plan,
             &requester.session_settings,
-            &explain::Due::of(&plan, recalled),
+            &explain::Due::of(&plan, recalled, useful),
             &balances.role,
             (self.delta(&requester.role), &self.policy),
         ))

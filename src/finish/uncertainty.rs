@@ -9,6 +9,7 @@ use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
 use crate::ir::{Formula, Moment, Quantifier, Statistic, VarianceKind as Kind};
+pub use crate::mechanism::quantile_95;
 use crate::mechanism::{Mechanism, Noise, normal};
 use crate::policy::Scalar;
 use crate::release::{NoiseRecord, ReleasedTable};
@@ -41,15 +42,6 @@ const ROWS_MIN: f64 = 3.0;
 
 /// The least rows of a sample that has a spread. The error of fewer is not known, only bounds.
 const ROWS_OF_SAMPLE: f64 = 2.0;
-
-/// Half the width of a 95 % interval, in standard errors. A Laplace tail is e^(-x / b) with b =
-/// error / sqrt 2. Sums of Laplace noises are closer to normal.
-pub fn quantile_95(mechanism: Mechanism) -> f64 {
-    match mechanism {
-        Mechanism::Gaussian => 1.959_964,
-        Mechanism::Laplace => 20f64.ln() / std::f64::consts::SQRT_2,
-    }
-}
 
 /// The spread of arithmetic over the aggregates of one group; `None` where it is not known. The
 /// interval covers noise, and what clips that were chosen from a look cut as far as the look shows.

@@ -13,6 +13,15 @@ pub enum Mechanism {
     Gaussian,
 }
 
+/// Half the width of a 95 % interval, in standard errors. A Laplace tail is e^(-x / b) with b =
+/// error / sqrt 2. Sums of Laplace noises are closer to normal.
+pub fn quantile_95(mechanism: Mechanism) -> f64 {
+    match mechanism {
+        Mechanism::Gaussian => 1.959_964,
+        Mechanism::Laplace => 20f64.ln() / std::f64::consts::SQRT_2,
+    }
+}
+
 /// How one account stands: public facts only.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AccountState {

@@ -31,7 +31,7 @@ pub use calibration::{
     Calibrated, CalibrationError, gaussian, gaussian_finer, laplace, loss_gaussian, loss_laplace,
     loss_threshold,
 };
-pub use choice::{AccountState, Either, Mechanism, choose};
+pub use choice::{AccountState, Either, Mechanism, choose, quantile_95};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
 pub use events::bits;
 pub use exponential::{Exponential, Run};

@@ -8,7 +8,7 @@ mod look;
 
 use num_bigint::BigUint;
 
-pub use choice::choice_noise;
+pub use choice::{choice_noise, known_range, rank_error};
 pub use facts::{Facts, Summed, facts};
 pub use look::{chosen_noise, times_clip};
 
@@ -476,7 +476,11 @@ fn step_of(coordinate: &Coordinate) -> f64 {
     }
 }
 
-fn threshold_units(plan: &ReleasePlan, price: &Price, presence: usize) -> f64 {
+pub(in crate::rewrite) fn threshold_units(
+    plan: &ReleasePlan,
+    price: &Price,
+    presence: usize,
+) -> f64 {
     let one = plan.coordinates()[presence].magnitude() as f64;
     price.threshold.map_or(0.0, |(_, pass_at)| {
         pass_at as f64 / 2f64.powi(price.calibrated[presence].refine as i32) / one

@@ -8,6 +8,7 @@ pub(crate) mod limits;
 mod per_unit;
 pub(crate) mod plan;
 mod price;
+mod useless;
 pub(crate) mod vector;
 
 use num_bigint::BigUint;
@@ -26,6 +27,7 @@ pub use plan::unpaid::UnpaidPart;
 pub use plan::{Plan, ReleasePlan};
 use price::whole_statement::{self, AskedRelease};
 pub use price::{Block, Look, Price, Terms};
+pub use useless::{Useless, best_error, thin_groups, useless};
 pub use vector::base_rows::key_text;
 pub use vector::bins::Bins;
 pub use vector::coordinates::{Centred, Coordinate, Count, Measure, Output};

@@ -286,6 +286,8 @@ async fn audited(
     ) = (BUDGET, epsilon, epsilon);
     file.privacy.epsilon_min = epsilon / 100.0;
     file.privacy.threshold_share = 0.5;
+    // Few made-up units answer every question.
+    file.privacy.units = None;
     // The audit does not measure time, and a quantum would delay every answer.
     file.quantum = None;
     // Each question has a separate session.

@@ -194,9 +194,12 @@ fn eta(draw: &Exponential) -> f64 {
     draw.eta as f64 / (1u64 << 30) as f64
 }
 
+/// How many ranks a draw is off in at most 1 of 20 cases; of a most frequent value, how many rows
+/// rarer it is. `None` for what is no answer of its own.
+///
 /// In 19 of 20 draws the penalty is below ln(20 candidates) widths over eta (McSherry, Talwar 2007,
 /// Theorem 6).
-fn error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
+pub fn rank_error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> Option<f64> {
     let (
         ChoiceKind::Choice {
             draws: _,
@@ -210,7 +213,7 @@ fn error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
         },
     ) = (&choice.kind, &choice.question.subject)
     else {
-        return String::new();
+        return None;
     };
     let spread = target.spread() as f64 / target.ratio().1 as f64;
     let weights = spread * *weight_max as f64 * (20.0 * candidates.count() as f64).ln() / eta(draw);
@@ -234,10 +237,43 @@ fn error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
         )
     };
     match target {
-        Target::MostFrequent => format!(
-            "in 95 % of draws at most {} rows rarer than it",
-            significant(rows)
-        ),
+        Target::MostFrequent => Some(rows),
+        Target::Beyond(..) => None,
+        Target::Fraction(millionths) => Some(together(millionths).unwrap_or(rows)),
+        Target::End(_) => Some(2.0 * rows),
+    }
+}
+
+/// The range that the values of a choice lie in, whatever the data are.
+pub fn known_range(candidates: &Candidates) -> Option<(String, String)> {
+    match candidates {
+        Candidates::Grid(grid) => Some((
+            candidates.edge(0, Side::Low),
+            candidates.edge(grid.points - 1, Side::High),
+        )),
+        Candidates::Listed(_) => None,
+    }
+}
+
+fn error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
+    let (
+        ChoiceKind::Choice {
+            draws: _,
+            halving,
+            weight_max: _,
+            row_weight,
+        },
+        Subject::Value {
+            value: _,
+            candidates,
+        },
+    ) = (&choice.kind, &choice.question.subject)
+    else {
+        return String::new();
+    };
+    let ranks = rank_error(choice, target, draw).map_or(String::new(), significant);
+    match target {
+        Target::MostFrequent => format!("in 95 % of draws at most {ranks} rows rarer than it"),
         Target::Beyond(..) => {
             format!(
                 "aimed {} ranks past it",
@@ -246,23 +282,15 @@ fn error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
                 )
             )
         }
-        Target::Fraction(millionths) => match together(millionths) {
-            Some(ranks) => format!("in 95 % of draws within about {} ranks", significant(ranks)),
-            None => format!("in 95 % of draws within {} ranks", significant(rows)),
-        },
+        Target::Fraction(_) if halving.is_some() => {
+            format!("in 95 % of draws within about {ranks} ranks")
+        }
+        Target::Fraction(_) => format!("in 95 % of draws within {ranks} ranks"),
         Target::End(_) => {
-            let known = match candidates {
-                Candidates::Grid(grid) => format!(
-                    "; whatever the data, the answer lies from {} to {}",
-                    candidates.edge(0, Side::Low),
-                    candidates.edge(grid.points - 1, Side::High)
-                ),
-                Candidates::Listed(_) => String::new(),
-            };
-            format!(
-                "in 95 % of draws within {} ranks of it{known}",
-                significant(2.0 * rows)
-            )
+            let known = known_range(candidates).map_or(String::new(), |(least, greatest)| {
+                format!("; whatever the data, the answer lies from {least} to {greatest}")
+            });
+            format!("in 95 % of draws within {ranks} ranks of it{known}")
         }
     }
 }

@@ -14,6 +14,8 @@ pub struct Facts {
     pub unit: Vec<String>,
     /// Rows one unit is counted with, before the clip.
     pub rows_per_unit: u64,
+    /// How many of them may be in one group.
+    pub rows_in_group: u64,
     /// The most that one unit moves the vector, in units of one row's largest value; `None` without
     /// a vector, and where a look chooses the clip.
     pub sensitivity: Option<f64>,
@@ -51,11 +53,14 @@ pub fn facts(
     } else {
         release.lineage.rows_per_unit
     };
+    let in_group = release.unit_groups.iter().map(|of_unit| of_unit.rows).max();
+    let rows_in_group = in_group.map_or(rows_per_unit, |rows| rows.clamp(1, rows_per_unit.max(1)));
     let cautions = cautions(release, &words, plan);
     let Some(price) = plan.price() else {
         return Facts {
             unit,
             rows_per_unit,
+            rows_in_group,
             cautions,
             ..Facts::default()
         };
@@ -79,6 +84,7 @@ pub fn facts(
     Facts {
         unit,
         rows_per_unit,
+        rows_in_group,
         sensitivity: match &price.look {
             Some(_) => None,
             None => sensitivity(plan, price).parse().ok(),

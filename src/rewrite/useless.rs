@@ -1,0 +1,267 @@
+//! Questions whose answers the noise hides, whatever the data are.
+//!
+//! The noise is known before a row is read. So is about how many units there are, where the policy
+//! says it. Each rule takes the best case: all units are in one group, each with the most rows that
+//! count. An answer that says nothing then never says anything.
+
+mod best_case;
+
+use best_case::BestCase;
+
+use super::describe::{known_range, rank_error, threshold_units};
+use super::{ChoicePlan, Output, Plan, ReleasePlan, Subject, Target};
+use crate::analyze::{Axis, Dispersion, KeyRule, axes};
+use crate::ir::{ReleaseId, VarianceKind as Kind};
+use crate::mechanism::quantile_95;
+use crate::policy::Policy;
+
+/// An aggregate, or the groups, of which the noise leaves nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Useless {
+    pub release: ReleaseId,
+    /// Its place among the release's aggregates; `None` where no group would be shown.
+    pub aggregate: Option<usize>,
+    /// As an error says it: `this answer would be ±1.00 for a correlation between -1 and 1`.
+    pub message: String,
+    /// The range that the answer lies in, whatever the data are, of a MIN or MAX.
+    pub known: Option<(String, String)>,
+}
+
+/// What the noise leaves of an aggregate in the best case.
+#[derive(Debug, Clone, PartialEq)]
+struct Expected {
+    /// `±12.3` or `±12 ranks`, where that is known.
+    error: Option<String>,
+    /// What follows `this answer`, where it is useless.
+    useless: Option<String>,
+}
+
+/// What is useless in a plan: nothing where the policy does not say how many units there are.
+///
+/// # Guarantee
+/// The result depends on the plan and the policy alone, so on the policy, the schema, the session,
+/// the statement and what the role itself has spent. No private row is read.
+pub fn useless(plan: &Plan, policy: &Policy) -> Vec<Useless> {
+    let Some(units) = policy.privacy.units else {
+        return Vec::new();
+    };
+    let releases = plan.releases().iter().enumerate();
+    releases
+        .filter(|(_, release)| is_known(release))
+        .flat_map(|(at, release)| of_release(ReleaseId(at), release, units))
+        .collect()
+}
+
+/// Whether all noise of a release is fixed before anything is asked: a clip that is chosen from a
+/// noisy look is not.
+fn is_known(release: &ReleasePlan) -> bool {
+    let has_look = release.price().is_some_and(|price| price.look.is_some());
+    !has_look && (release.price().is_some() || !release.choices().is_empty())
+}
+
+/// How far off an aggregate may be in the best case, in words.
+pub fn best_error(
+    plan: &Plan,
+    policy: &Policy,
+    release: ReleaseId,
+    aggregate: usize,
+) -> Option<String> {
+    let release = plan.releases().get(release.0).filter(|r| is_known(r))?;
+    let (output, _) = release.outputs().get(aggregate)?;
+    expected(release, output, policy.privacy.units?).error
+}
+
+/// Releases of which most groups hold fewer units than the noise of their number, in words. Such an
+/// answer may be right for a few large groups.
+pub fn thin_groups(plan: &Plan, policy: &Policy) -> Vec<(ReleaseId, String)> {
+    let Some(units) = policy.privacy.units else {
+        return Vec::new();
+    };
+    let releases = plan.releases().iter().enumerate();
+    releases
+        .filter(|(_, release)| is_known(release))
+        .filter_map(|(at, release)| Some((ReleaseId(at), thin(release, units)?)))
+        .collect()
+}
+
+fn thin(release: &ReleasePlan, units: u64) -> Option<String> {
+    let price = release.price().filter(|_| release.sets().is_empty())?;
+    let groups = listed_groups(release).filter(|groups| *groups > 1)?;
+    let noise = quantile_95(price.mechanism) / price.accuracy;
+    let in_group = units as f64 * price.groups as f64 / groups as f64;
+    (noise > in_group).then(|| {
+        format!(
+            "there are {groups} groups, of about {} units each at most on average; the noise \
+                hides ±{} of them",
+            shown(in_group),
+            shown(noise)
+        )
+    })
+}
+
+/// How many groups are listed; `None` where some are found by threshold.
+fn listed_groups(release: &ReleasePlan) -> Option<u64> {
+    let all: Vec<usize> = (0..release.keys().len()).collect();
+    let of_axis = |axis: &Axis| match axis {
+        Axis::Tuples(tuples) => Some(tuples.rows.len() as u64),
+        Axis::Key(at) => match &release.keys()[*at].1 {
+            KeyRule::Domain(values) => Some(values.len() as u64),
+            KeyRule::Threshold => None,
+        },
+    };
+    axes(&all, release.tuples())
+        .iter()
+        .try_fold(1u64, |groups, axis| {
+            Some(groups.saturating_mul(of_axis(axis)?))
+        })
+}
+
+fn of_release(at: ReleaseId, release: &ReleasePlan, units: u64) -> Vec<Useless> {
+    let hidden = hidden_groups(release, units).map(|message| Useless {
+        release: at,
+        aggregate: None,
+        message,
+        known: None,
+    });
+    let is_one = release.outputs().len() == 1;
+    let aggregates = release.outputs().iter().enumerate();
+    let answers = aggregates.filter_map(|(aggregate, (output, _))| {
+        let predicate = expected(release, output, units).useless?;
+        let subject = if is_one {
+            "this answer".to_owned()
+        } else {
+            format!("aggregate {}", aggregate + 1)
+        };
+        Some(Useless {
+            release: at,
+            aggregate: Some(aggregate),
+            message: format!("{subject} {predicate}"),
+            known: known(release, output),
+        })
+    });
+    hidden.into_iter().chain(answers).collect()
+}
+
+/// Where groups are shown by threshold: a group of more than half of all units would be hidden as
+/// often as shown.
+fn hidden_groups(release: &ReleasePlan, units: u64) -> Option<String> {
+    let price = release.price()?;
+    let (presence, _) = price.threshold?;
+    let least = threshold_units(release, price, presence);
+    (least > units as f64 / 2.0).then(|| {
+        format!(
+            "a group would be shown from about {} units on, and there are about {units} in all",
+            whole(least.ceil())
+        )
+    })
+}
+
+/// The range of a MIN or MAX.
+fn known(release: &ReleasePlan, output: &Output) -> Option<(String, String)> {
+    let Output::Choice { choice, draws, .. } = output else {
+        return None;
+    };
+    let question = &release.choices()[*choice].question;
+    let is_end = |at: &usize| matches!(question.targets.get(*at), Some(Target::End(_)));
+    match &question.subject {
+        Subject::Value {
+            value: _,
+            candidates,
+        } if draws.iter().any(is_end) => known_range(candidates),
+        Subject::Value { .. } | Subject::Distinct { .. } => None,
+    }
+}
+
+fn expected(release: &ReleasePlan, output: &Output, units: u64) -> Expected {
+    let best = BestCase::new(release, units);
+    let nothing = Expected {
+        error: None,
+        useless: None,
+    };
+    let found = match output {
+        Output::Measure(at) => best.measured(*at),
+        Output::Average { sum, count, range } => best.average(*sum, *count, *range),
+        Output::Dispersion {
+            count,
+            sum: _,
+            squares,
+            range,
+            kind,
+        } => best.dispersion(*count, *squares, *range, spread_name(*kind)),
+        Output::Joint {
+            count,
+            y,
+            x,
+            products,
+            kind,
+        } => best.joint(*count, (*y, *x), *products, *kind),
+        Output::Truth { count, of: _ } => best.truth(*count),
+        Output::Distinct {
+            choice,
+            range,
+            moment,
+        } => best.distinct_moment(&release.choices()[*choice], *range, *moment),
+        Output::Choice {
+            choice,
+            draws,
+            is_array: _,
+        } => {
+            let choice = &release.choices()[*choice];
+            match draws.as_slice() {
+                [] => best.distinct_count(choice),
+                draws => ranked(&best, choice, draws),
+            }
+        }
+        Output::OfNoRow(_) => None,
+    };
+    found.unwrap_or(nothing)
+}
+
+/// Values at ranks. Of an array the best one counts.
+fn ranked(best: &BestCase<'_>, choice: &ChoicePlan, draws: &[usize]) -> Option<Expected> {
+    let super::ChoiceKind::Choice { draws: all, .. } = &choice.kind else {
+        return None;
+    };
+    let errors = draws.iter().filter_map(|at| {
+        let target = choice.question.targets.get(*at)?;
+        Some((rank_error(choice, target, all.get(*at)?)?, target))
+    });
+    let (error, target) = errors.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(best.ranks(error, matches!(target, Target::MostFrequent)))
+}
+
+fn spread_name(kind: Dispersion) -> Option<&'static str> {
+    match kind {
+        Dispersion::Squares => None,
+        Dispersion::Spread(Kind::VariancePopulation | Kind::VarianceSample) => Some("variance"),
+        Dispersion::Spread(Kind::DeviationPopulation | Kind::DeviationSample) => {
+            Some("standard deviation")
+        }
+    }
+}
+
+/// A number of units or rows.
+fn whole(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+/// The end of a range.
+fn end(value: f64) -> String {
+    if value.fract() == 0.0 {
+        whole(value)
+    } else {
+        shown(value)
+    }
+}
+
+/// Three digits or more.
+fn shown(value: f64) -> String {
+    let digits = if value.abs() >= 100.0 {
+        0
+    } else if value == 0.0 || value.abs() >= 1.0 {
+        2
+    } else {
+        (2 - value.abs().log10().floor() as i32).clamp(2, 12) as usize
+    };
+    format!("{value:.digits$}")
+}
