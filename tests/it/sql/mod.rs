@@ -21,4 +21,5 @@ pub mod statistics;
 pub mod syntax;
 pub mod system_catalog;
 pub mod types;
+mod useless;
 pub mod views;

@@ -1,0 +1,20 @@
+SELECT count(*) FROM nls.women;
+SELECT count(DISTINCT birth_year) FROM nls.women;
+SELECT sum(years_of_school) FROM nls.women;
+SELECT sum(years_of_school - 12) FROM nls.women;
+SELECT count(*) FROM nls.interviews;
+SELECT year, avg(hourly_wage) FROM nls.interviews GROUP BY 1;
+SELECT corr(hourly_wage, tenure_years) FROM nls.interviews;
+SELECT regr_r2(hourly_wage, tenure_years) FROM nls.interviews;
+SELECT regr_slope(hourly_wage, tenure_years) FROM nls.interviews;
+SELECT regr_intercept(hourly_wage, tenure_years) FROM nls.interviews;
+SELECT year, bool_or(hourly_wage > 20) FROM nls.interviews GROUP BY 1;
+SELECT max(years_of_school) FROM nls.women;
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY years_of_school) FROM nls.women;
+SELECT mode() WITHIN GROUP (ORDER BY race) FROM nls.women;
+SELECT sum(DISTINCT years_of_school) FROM nls.women;
+SELECT woman_id / 100, count(*) FROM nls.women GROUP BY 1;
+SELECT year, industry_code, count(*) FROM nls.interviews GROUP BY 1, 2;
+SELECT count(*), count(*) FILTER (WHERE year = 1988), corr(hourly_wage, tenure_years) FROM nls.interviews;
+SELECT avg(hourly_wage), corr(hourly_wage, tenure_years) FROM nls.interviews;
+SELECT count(*) FROM nls.interviews WHERE hourly_wage > (SELECT corr(hourly_wage, tenure_years) FROM nls.interviews)
