@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::middle_queries::MiddleQueries;
-use super::planning_limit::{Size, aside};
+use super::planning_limit::Size;
 use super::{Engine, Requester};
 use crate::analyze::{KeyRule, PlanningEffort, analyze};
 use crate::error::Error;
@@ -142,7 +142,9 @@ impl Engine {
                 constants: &key.constants,
                 terms: &key.terms,
             };
-            aside(|| refuse_useless(&asked, plan, is_bought))
+            // Variants are priced for nothing, so they take turns.
+            let permit = self.planning_limit.turn(&requester.role, Size::Large).await;
+            permit.work(|| refuse_useless(&asked, plan, is_bought))
         } else {
             None
         };
