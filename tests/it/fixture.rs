@@ -121,12 +121,21 @@ pub fn account(name: &str, budget: Budget, policy: &Policy) -> AccountSpec {
     }
 }
 
+/// A policy that does not say how many units there are: no question is refused as useless.
+pub fn without_units(yaml: &str) -> String {
+    let lines = yaml.lines().filter(|line| !line.starts_with("  units: "));
+    lines.collect::<Vec<_>>().join("\n") + "\n"
+}
+
 impl Veil {
-    /// The demo's schema, data and policy; `edit` may change the policy's text first.
+    /// The demo's schema, data and policy, but for `units:`; `edit` may change the policy's text
+    /// first.
     pub async fn demo(edit: impl Fn(String) -> String, sampler: Option<MakeSampler>) -> Self {
         let (server, client) = Self::server().await;
         load(&client).await;
-        let yaml = edit(std::fs::read_to_string("policies/demo.yaml").unwrap());
+        let yaml = edit(without_units(
+            &std::fs::read_to_string("policies/demo.yaml").unwrap(),
+        ));
         Self::around(server, client, &yaml, sampler).await
     }
 

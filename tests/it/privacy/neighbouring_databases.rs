@@ -5,7 +5,7 @@ use pgveil::engine::{Format, Service};
 use pgveil::parse::{Statement, parse};
 use tokio_util::sync::CancellationToken;
 
-use crate::fixture::{Veil, load};
+use crate::fixture::{Veil, load, without_units};
 use crate::sql::outer_query::{STATEMENTS, rich};
 
 /// Over declared keys alone: the keys shown, and their order, are those of the policy.
@@ -21,7 +21,8 @@ pub const BY_DOMAIN: [&str; 6] = [
 ];
 
 async fn database(without: Option<&str>) -> Veil {
-    let yaml = rich(std::fs::read_to_string("policies/demo.yaml").unwrap());
+    let yaml = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let yaml = rich(without_units(&yaml));
     let fill = async |client: &tokio_postgres::Client| {
         load(client).await;
         if let Some(woman) = without {

@@ -5,7 +5,7 @@ use pgveil::engine::Requester;
 use pgveil::policy::{KeyChoice, SessionSettings};
 
 use super::outer_query::rich;
-use crate::fixture::Veil;
+use crate::fixture::{Veil, without_units};
 
 /// Rows are compared in any order; groups that only the lists of keys have show nothing but zeros
 /// and no value.
@@ -182,7 +182,7 @@ INSERT INTO s.visit SELECT n, 1 + n % 300, n / 30, n % 30 FROM generate_series(1
 /// are: else a group's rows may be of several.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_tell_units_apart_within_one_mention() {
-    let policy = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let policy = without_units(&std::fs::read_to_string("policies/demo.yaml").unwrap());
     let (head, rest) = policy.split_once("\ntables:").unwrap();
     let limits = "limits: {groups_per_unit: 100, rows_per_unit: 100, groups: 10000, failures: 10, \
         statement_timeout: 60s, connections: 4}\n";

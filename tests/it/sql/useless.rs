@@ -171,6 +171,34 @@ async fn what_divides_by_a_variance_needs_more_units() {
     );
 }
 
+/// The demo's policy says how many units there are, and its own questions are answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_answers_what_it_proposes() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let demo = veil.engine.policy();
+    let text = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    assert!(text.contains("\n  units: 5000 "));
+    let readme = std::fs::read_to_string("README.md").unwrap();
+    let asked = readme.lines().filter_map(|line| {
+        line.strip_prefix("nls=> ")
+            .filter(|sql| sql.starts_with("SELECT race") || sql.starts_with("SELECT count"))
+    });
+    let asked: Vec<&str> = asked
+        .chain(pgveil::cli::demo::QUESTIONS.iter().map(|(_, sql)| *sql))
+        .collect();
+    assert!(asked.len() > 6, "{asked:?}");
+    for sql in asked {
+        let (plan, refused) = judged(demo, Some(5000), sql, &terms(demo));
+        assert_eq!(refused, None, "{sql}");
+        let mut policy = demo.clone();
+        policy.privacy.units = Some(5000);
+        assert!(
+            pgveil::rewrite::thin_groups(&plan, &policy).is_empty(),
+            "{sql}"
+        );
+    }
+}
+
 /// Nothing is refused of a policy that does not say how many units there are, and nothing free.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_refused_without_units_or_for_nothing() {
