@@ -1,7 +1,7 @@
 //! FILTER conditions of which at most one holds for a row, as those of a pivot: `x = 1`, `x = 2`.
 
+use super::inline;
 use super::per_unit::is_deterministic;
-use super::{BoundedAggregate, inline};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::literal::is_beyond;
@@ -16,21 +16,21 @@ struct Class {
     members: Vec<Expr>,
 }
 
-/// The filters of the aggregates in classes of at least two; no filter is in two of them.
+/// The filters of aggregates in classes of at least two; no filter is in two of them.
 ///
 /// # Guarantee
 /// For each row, whatever it holds, at most one filter of a class is true. Each filter of a class
 /// demands that one and the same expression equals one of some constants. The expression has one
 /// value in a row, and no two filters share a constant. The constants differ as they are emitted,
 /// by the type's own equality, and texts byte for byte under deterministic collations.
-pub(super) fn exclusive_filters(
-    aggregates: &[BoundedAggregate],
+pub(super) fn exclusive_filters<'f>(
+    filters: impl Iterator<Item = &'f Expr>,
     computed: &[(ColumnId, Expr)],
     policy: &Policy,
     columns: &[ColumnInfo],
 ) -> Vec<Vec<Expr>> {
     let mut classes: Vec<Class> = Vec::new();
-    for filter in aggregates.iter().filter_map(|a| a.filter.as_ref()) {
+    for filter in filters {
         if classes.iter().any(|class| class.members.contains(filter)) {
             continue;
         }

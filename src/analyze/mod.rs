@@ -9,6 +9,7 @@ mod exclusive_filters;
 mod expression_size;
 mod fanout;
 pub mod guarded_ranges;
+mod implied_filters;
 pub mod interval;
 mod join_matches;
 mod join_order;

@@ -2,6 +2,7 @@
 
 use super::cardinality::{Cardinalities, GroupedRows};
 use super::exclusive_filters::exclusive_filters;
+use super::implied_filters::with_implied_filters;
 use super::interval::Interval;
 use super::keys;
 use super::label::Labels;
@@ -77,7 +78,7 @@ pub(super) fn analyze_release(
         keys: &keys,
     };
     let aggregates = facts.bounded_aggregates(&opaque)?;
-    let exclusive_filters = exclusive_filters(&aggregates, &computed, policy, columns);
+    let exclusive_filters = facts.exclusive_filters(&aggregates);
     let one_row_per_unit = facts.has_one_row_per_unit();
     let (cells, one_group_per_unit) = (facts.cells(), facts.has_one_group_per_unit());
     Ok(AnalyzedRelease {
@@ -181,6 +182,17 @@ struct RowFacts<'a> {
 }
 
 impl RowFacts<'_> {
+    fn exclusive_filters(&self, aggregates: &[BoundedAggregate]) -> Vec<Vec<Expr>> {
+        let keys::Keys {
+            policy,
+            columns,
+            computed,
+            ..
+        } = *self.ruled;
+        let filters = aggregates.iter().filter_map(|a| a.filter.as_ref());
+        exclusive_filters(filters, computed, policy, columns)
+    }
+
     fn bounded_aggregates(
         &self,
         opaque: &[(ColumnId, Interval)],
@@ -225,7 +237,10 @@ impl RowFacts<'_> {
                 .aggregate(aggregate)
                 .map_err(|refusal| refusal.within(|| aggregate.place.0))
         };
-        self.release.aggregates.iter().map(bounded).collect()
+        with_implied_filters(&self.release.aggregates, computed, policy, columns)
+            .iter()
+            .map(bounded)
+            .collect()
     }
 
     /// The unit is the primary key of the one table that is read, or the rows were grouped by it.

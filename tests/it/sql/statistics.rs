@@ -32,6 +32,16 @@ async fn statistics_without_noise_equal_postgresql() {
             FROM nls.industries WHERE industry_code > 5), true)",
         "SELECT count(*), count(CASE WHEN industry_code = ANY (SELECT industry_code FROM \
             nls.industries WHERE industry_code > 5) THEN 1 END) FROM nls.interviews",
+        // Pivots by CASE, also of values that no row has.
+        "SELECT sum(CASE WHEN year = 1968 THEN hourly_wage ELSE 0 END), sum(CASE year WHEN 1970 \
+            THEN hourly_wage END), count(CASE WHEN year = 1988 THEN hourly_wage END), \
+            round(avg(CASE WHEN year = 1978 THEN hours_per_week ELSE NULL END), 4), sum(CASE WHEN \
+            year = 1971 AND age > 45 THEN 1 ELSE 0.0 END), round(stddev(CASE WHEN year = 1973 \
+            THEN age END), 4), count(*) FROM nls.interviews",
+        "SELECT south, sum(CASE WHEN married = 1 THEN 1 ELSE 0 END), sum(CASE WHEN married = 0 \
+            THEN tenure_years ELSE 0 END) FILTER (WHERE metro = 1), sum(CASE WHEN married = 7 \
+            THEN age ELSE 0 END) FROM nls.interviews WHERE south >= 0 GROUP BY 1 HAVING count(*) \
+            > 0 ORDER BY 1",
         // Squares past eight bytes.
         "SELECT round(stddev_pop(years_of_school * 100000000.0), -3), round(corr(years_of_school * \
             100000000.0, birth_year * 1000000.0)::numeric, 6) FROM nls.women",

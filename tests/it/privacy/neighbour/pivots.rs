@@ -91,3 +91,57 @@ async fn a_pivot_of_sums_costs_as_one_group() {
     assert_eq!(within, Ok(()));
     assert!((nine / three - 1.0).abs() < 1e-3, "{nine}, {three}");
 }
+
+/// Sums by CASE are those by FILTER: the noise is as if they were written so, and for one of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pivot_by_case_costs_as_one_by_filter() {
+    let pivot = |call: &dyn Fn(u32) -> String| {
+        let calls: Vec<String> = (1..=5).map(call).collect();
+        format!("SELECT {} FROM people", calls.join(", "))
+    };
+    let filtered = pivot(&|at| format!("sum(n2) FILTER (WHERE i4 = {at})"));
+    for accounting in [Accounting::Gdp, Accounting::Pure] {
+        let (wanted, within) = priced(&filtered, accounting).await;
+        assert_eq!(within, Ok(()));
+        for otherwise in ["ELSE 0", "ELSE NULL", ""] {
+            let cases = [
+                pivot(&|at| format!("sum(CASE WHEN i4 = {at} THEN n2 {otherwise} END)")),
+                pivot(&|at| format!("sum(CASE i4 WHEN {at} THEN n2 {otherwise} END)")),
+                pivot(&|at| format!("sum(v{at})")).replace(
+                    "FROM people",
+                    &format!(
+                        "FROM (SELECT {} FROM people) AS p",
+                        (1..=5)
+                            .map(|at| format!(
+                                "CASE WHEN i4 = {at} THEN n2 {otherwise} END AS v{at}"
+                            ))
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    ),
+                ),
+            ];
+            for sql in &cases {
+                let (found, within) = priced(sql, accounting).await;
+                assert_eq!(within, Ok(()), "{sql}");
+                assert!(
+                    (found / wanted - 1.0).abs() < 1e-3,
+                    "{sql}: {found}, {wanted}"
+                );
+            }
+        }
+    }
+    // Another number elsewhere, several conditions, or conditions that meet.
+    for case in [
+        &|at: u32| format!("sum(CASE WHEN i4 = {at} THEN n2 ELSE 1 END)"),
+        &|at: u32| format!("sum(CASE WHEN i4 = {at} THEN n2 WHEN i4 = 9 THEN 0 ELSE 0 END)"),
+        &|at: u32| format!("sum(CASE WHEN i4 >= {at} THEN n2 ELSE 0 END)"),
+        &|at: u32| format!("sum(CASE WHEN j4 = {at} OR i4 = {at} THEN n2 ELSE 0 END)"),
+    ] as [&dyn Fn(u32) -> String; 4]
+    {
+        let sql = pivot(case);
+        let (wanted, _) = priced(&filtered, Accounting::Gdp).await;
+        let (found, within) = priced(&sql, Accounting::Gdp).await;
+        assert_eq!(within, Ok(()), "{sql}");
+        assert!(found / wanted > 1.4, "{sql}: {found}, {wanted}");
+    }
+}
