@@ -4,7 +4,7 @@
 use pgveil::engine::{Asked, Requester, constants, plan, refuse_useless};
 use pgveil::ir::ReleaseId;
 use pgveil::parse::{Query, Statement, parse};
-use pgveil::policy::{Policy, SessionSettings, Useless};
+use pgveil::policy::{ClipChoice, Policy, SessionSettings, Useless};
 use pgveil::refusal::Refusal;
 use pgveil::rewrite::{Plan, Terms, measure_deviation};
 
@@ -214,6 +214,22 @@ async fn nothing_is_refused_without_units_or_for_nothing() {
     ] {
         assert_eq!(judged(demo, Some(1), free, &terms).1, None, "{free}");
     }
+}
+
+/// Where the clip is chosen from a noisy look, the noise is not known before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_looked_at_first_is_not_judged() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let demo = veil.engine.policy();
+    let mut looking = terms(demo);
+    looking.session_settings.clip = ClipChoice::Auto;
+    let sum = "SELECT sum(hourly_wage) FROM nls.interviews";
+    assert!(judged(demo, Some(2), sum, &terms(demo)).1.is_some());
+    let (plan, refused) = judged(demo, Some(2), sum, &looking);
+    let price = plan.release(ReleaseId(0)).price().unwrap();
+    assert!(price.look.is_some() && refused.is_none());
+    // One row of each unit is never looked at.
+    assert!(judged(demo, Some(2), COUNT, &looking).1.is_some());
 }
 
 fn wishing(useless: Useless) -> Requester {
