@@ -355,7 +355,7 @@ pub(super) fn total(error: f64, what: &str, (least, most): (f64, f64)) -> Expect
 pub(super) fn bounded(error: f64, what: &str, range: Interval) -> Expected {
     let most = half(range);
     // Half of a range that is computed may be a rounding less than half of the same range.
-    let is_hidden = error >= most * (1.0 - 1e-9);
+    let is_hidden = most > 0.0 && error >= most * (1.0 - 1e-9);
     let predicate = || {
         format!(
             "would be ±{} for {what} between {} and {}",

@@ -31,6 +31,9 @@ fn a_bounded_answer_is_useless_where_its_interval_is_its_range() {
         );
     }
     assert_eq!(bounded(f64::INFINITY, "an average", range).error, None);
+    // Nothing can hide what is known.
+    let point = Interval::point(1.0);
+    assert_eq!(bounded(0.0, "an average", point).useless, None);
 }
 
 /// Fieller's interval: near the delta method's where rows are many, infinite where there may be
