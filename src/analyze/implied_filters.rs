@@ -11,41 +11,71 @@ use crate::policy::{Policy, Scalar};
 /// every row.
 const PIVOT: usize = 3;
 
+/// An aggregate of a release, and what may stand for it.
+pub(super) struct Filtered {
+    pub aggregate: Aggregate,
+    /// The same over the value of the CASE itself, where it has the condition as FILTER.
+    pub simpler: Option<Aggregate>,
+}
+
 /// The aggregates of a release, where those of a pivot that is written with CASE have its
-/// conditions as FILTERs too. Their arguments stay as they are.
+/// conditions as FILTERs too.
 ///
 /// # Guarantee
 /// Each aggregate has the same released value with and without the FILTER. A row that does not meet
 /// it has NULL as argument, which no aggregate counts, or adds 0 to a sum. Over no row that does,
-/// PostgreSQL's sum is 0 or NULL; a released sum is 0 plus noise in either case.
+/// PostgreSQL's sum is 0 or NULL; a released sum is 0 plus noise in either case. For each row that
+/// meets the FILTER, the argument of the simpler one is that of the aggregate.
 pub(super) fn with_implied_filters(
     aggregates: &[Aggregate],
     computed: &[(ColumnId, Expr)],
     policy: &Policy,
     columns: &[ColumnInfo],
-) -> Vec<Aggregate> {
+) -> Vec<Filtered> {
     let filtered = |aggregate: &Aggregate| {
         let own = aggregate.filter.as_ref().map(|f| inline(f, computed));
         match implied(&aggregate.operation, computed) {
-            Some(condition) => Expr::and(own.into_iter().chain([condition]).collect()),
-            None => own,
+            Some((condition, value)) => {
+                let filter = Expr::and(own.into_iter().chain([condition]).collect());
+                (filter, value)
+            }
+            None => (own, None),
         }
     };
-    let filters: Vec<Option<Expr>> = aggregates.iter().map(filtered).collect();
-    let classes = exclusive_filters(filters.iter().flatten(), computed, policy, columns);
+    let filters: Vec<(Option<Expr>, Option<Expr>)> = aggregates.iter().map(filtered).collect();
+    let all = filters.iter().filter_map(|(filter, _)| filter.as_ref());
+    let classes = exclusive_filters(all, computed, policy, columns);
     let in_pivot = |filter: &Expr| {
         let class = classes.iter().find(|class| class.contains(filter));
         class.is_some_and(|class| class.len() >= PIVOT)
     };
-    let with = |(aggregate, filter): (&Aggregate, Option<Expr>)| Aggregate {
-        filter: filter.filter(in_pivot).or_else(|| aggregate.filter.clone()),
-        ..aggregate.clone()
+    let with = |(aggregate, (filter, value)): (&Aggregate, (Option<Expr>, Option<Expr>))| {
+        let Some(filter) = filter.filter(in_pivot) else {
+            return Filtered {
+                aggregate: aggregate.clone(),
+                simpler: None,
+            };
+        };
+        let filtered = Aggregate {
+            filter: Some(filter),
+            ..aggregate.clone()
+        };
+        let simpler = value.and_then(|value| over(&aggregate.operation, value));
+        let simpler = simpler.map(|operation| Aggregate {
+            operation,
+            ..filtered.clone()
+        });
+        Filtered {
+            aggregate: filtered,
+            simpler,
+        }
     };
     aggregates.iter().zip(filters).map(with).collect()
 }
 
-/// The condition of the rows that an aggregate takes anything from.
-fn implied(operation: &Operation, computed: &[(ColumnId, Expr)]) -> Option<Expr> {
+/// The condition of the rows that an aggregate takes anything from, and what it takes from them. A
+/// 0 with decimals gives its decimals to the sum, and so stays.
+fn implied(operation: &Operation, computed: &[(ColumnId, Expr)]) -> Option<(Expr, Option<Expr>)> {
     let (value, is_sum) = match operation {
         Operation::Sum(value) => (value, true),
         Operation::Count(value)
@@ -70,9 +100,30 @@ fn implied(operation: &Operation, computed: &[(ColumnId, Expr)]) -> Option<Expr>
     let adds_nothing = otherwise
         .as_deref()
         .is_none_or(|value| is_null(value) || (is_sum && is_zero(value)));
+    let has_decimals = otherwise.as_deref().is_some_and(has_decimals);
     match <[(Expr, Expr); 1]>::try_from(branches) {
-        Ok([(condition, _)]) if adds_nothing => Some(condition),
+        Ok([(condition, value)]) if adds_nothing => {
+            Some((condition, (!has_decimals).then_some(value)))
+        }
         Ok(_) | Err(_) => None,
+    }
+}
+
+/// The same operation over another value.
+fn over(operation: &Operation, value: Expr) -> Option<Operation> {
+    match operation {
+        Operation::Sum(_) => Some(Operation::Sum(value)),
+        Operation::Count(_) => Some(Operation::Count(value)),
+        Operation::Average(_) => Some(Operation::Average(value)),
+        Operation::Variance { value: _, kind } => Some(Operation::Variance { value, kind: *kind }),
+        Operation::CountRows
+        | Operation::Distinct(_)
+        | Operation::Unlike { .. }
+        | Operation::Paired { .. } => None,
+        Operation::Extreme { .. }
+        | Operation::Quantile { .. }
+        | Operation::Mode { .. }
+        | Operation::Truth { .. } => None,
     }
 }
 
@@ -81,6 +132,15 @@ fn is_null(value: &Expr) -> bool {
         Node::Literal(None) => true,
         Node::Cast(inner) => is_null(inner),
         Node::Literal(Some(_)) | Node::Column(_) | Node::Constant(_) => false,
+        Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => false,
+    }
+}
+
+fn has_decimals(value: &Expr) -> bool {
+    match &value.node {
+        Node::Literal(Some(Scalar::Decimal(text))) => text.contains('.'),
+        Node::Cast(inner) => has_decimals(inner),
+        Node::Literal(_) | Node::Column(_) | Node::Constant(_) => false,
         Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => false,
     }
 }

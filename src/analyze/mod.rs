@@ -242,6 +242,18 @@ impl AnalyzedRelease {
 }
 
 impl BoundedOperation {
+    /// What the values of its one argument are clipped to, where they are added up.
+    fn range(&self) -> Option<Interval> {
+        match self {
+            Self::Sum { range, .. }
+            | Self::Average { range, .. }
+            | Self::Dispersion { range, .. } => Some(*range),
+            Self::CountRows | Self::Count { .. } | Self::CountUnits => None,
+            Self::Joint { .. } | Self::Truth(_) | Self::Distinct { .. } => None,
+            Self::Unlike { .. } | Self::Ranked { .. } | Self::Mode { .. } => None,
+        }
+    }
+
     /// Every expression that it reads, but for the filter.
     pub fn arguments(&self) -> Vec<&Expr> {
         match self {

@@ -2,7 +2,7 @@
 
 use super::cardinality::{Cardinalities, GroupedRows};
 use super::exclusive_filters::exclusive_filters;
-use super::implied_filters::with_implied_filters;
+use super::implied_filters::{Filtered, with_implied_filters};
 use super::interval::Interval;
 use super::keys;
 use super::label::Labels;
@@ -237,9 +237,19 @@ impl RowFacts<'_> {
                 .aggregate(aggregate)
                 .map_err(|refusal| refusal.within(|| aggregate.place.0))
         };
+        let narrower = |Filtered { aggregate, simpler }: &Filtered| {
+            let own = bounded(aggregate)?;
+            // A CASE may narrow the range of its value, as `WHEN y < 100 THEN y` does.
+            let simpler = simpler.as_ref().and_then(|simpler| bounded(simpler).ok());
+            let is_within = |simpler: &BoundedAggregate| {
+                let (range, of_own) = (simpler.operation.range(), own.operation.range());
+                range.is_none_or(|range| of_own.is_none_or(|own| range.within(own)))
+            };
+            Ok(simpler.filter(is_within).unwrap_or(own))
+        };
         with_implied_filters(&self.release.aggregates, computed, policy, columns)
             .iter()
-            .map(bounded)
+            .map(narrower)
             .collect()
     }
 
