@@ -39,9 +39,9 @@
 //!     integer noise to every coordinate of every group, drops groups below their threshold and
 //!     decodes: [`release::Released`]. Where a clip is to be chosen, it first draws noisy counts of
 //!     women by how much they add ([`release::Looked`]); the clip is chosen from these, a second
-//!     debit pays for the answer, and only then are the sums drawn. The next release may read it through a middle query, which
-//!     the shadow runs and whose rows are bound as constants. The ledger stores all releases before
-//!     anything is shown. Under `timing.quantum` the answer waits for the end of the quantum.
+//!     debit pays for the answer, and only then are the sums drawn. The next release may read it
+//!     through a middle query, which the shadow runs and whose rows are bound as constants. The
+//!     ledger stores all releases before anything is shown. Under `timing.quantum` the answer waits for the end of the quantum.
 //!  7. [`finish::finish`] puts the released rows under the outer query as constants, and
 //!     [`shadow::Shadow::run`] runs it: `ORDER BY 2` sorts noisy averages, in PostgreSQL's own
 //!     arithmetic. The wire sends the rows, and a notice with their cost.
@@ -56,7 +56,8 @@
 //!     `project/tidy::sealed_rows_are_opened_by_release_alone`,
 //!     `project/tidy::imports_point_one_way`.
 //!  2. The charge is durable before the backend sees the query, covers the plan it is used with,
-//!     and is never refunded; what is drawn after a look has a durable charge of its own: `a_charge_is_durable_before_the_backend_sees_the_query`,
+//!     and is never refunded; what is drawn after a look has a durable charge of its own:
+//!     `a_charge_is_durable_before_the_backend_sees_the_query`,
 //!     `project/tidy::charges_are_made_by_the_ledger_alone`, the kills in `ledger::processes`.
 //!  3. No switch (flag, environment, feature, policy key, SET) turns noise or accounting off:
 //!     `no_switch_turns_noise_off`, `project/tidy::noise_and_accounting_read_no_switch`,

@@ -395,11 +395,8 @@ impl SessionSettings {
 /// 42704, with the names there are.
 pub fn unknown(name: &str) -> Refusal {
     let names: Vec<&str> = WISHES.iter().map(|wish| wish.name).collect();
-    Refusal::new(
-        "42704",
-        format!("unrecognized configuration parameter \"{name}\""),
-    )
-    .hint(format!("The settings of pgveil are {}.", names.join(", ")))
+    let message = format!("unrecognized configuration parameter \"{name}\"");
+    Refusal::new("42704", message).hint(format!("The settings of pgveil are {}.", names.join(", ")))
 }
 
 fn optional<T>(

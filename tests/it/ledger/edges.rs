@@ -367,8 +367,9 @@ async fn history_shows_each_purchase_once() {
             .debit("ann", laplace(0.125), fingerprint(1))
             .await
             .unwrap();
+        // A debit is on disk before the next begins.
+        now.fetch_add(1, Ordering::SeqCst);
     }
-    now.fetch_add(1, Ordering::SeqCst);
     let asked = question(1, 0.1, laplace(0.25));
     ledger.keep("bob", asked, b"values".to_vec()).await.unwrap();
     let Some(Stored::Offered(answer)) = ledger.find("ann", asked).await.unwrap() else {

@@ -236,7 +236,7 @@ fn wishing(useless: Useless) -> Requester {
     Requester {
         session_settings: SessionSettings {
             useless,
-            ..SessionSettings::default()
+            ..SessionSettings::with_fixed_clips()
         },
         ..Veil::requester()
     }
@@ -275,7 +275,7 @@ async fn a_useless_question_is_refused_free_and_answered_where_it_is_wished() {
     }
     let json = veil
         .explained(
-            SessionSettings::default(),
+            SessionSettings::with_fixed_clips(),
             &format!("EXPLAIN (FORMAT JSON) {COUNT}"),
         )
         .await;
@@ -416,7 +416,10 @@ async fn thin_groups_are_warned_of() {
     let wanted = "there are 84 groups, of about 5.95 units each at most on average; the noise \
         hides ±17.63 of them";
     let explained = veil
-        .explained(SessionSettings::default(), &format!("EXPLAIN {thin}"))
+        .explained(
+            SessionSettings::with_fixed_clips(),
+            &format!("EXPLAIN {thin}"),
+        )
         .await;
     assert!(
         explained.contains(&format!("Warning: {wanted}")),

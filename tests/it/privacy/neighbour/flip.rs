@@ -30,8 +30,8 @@ async fn plan_flip_same_partials() {
                 continue;
             };
             for release in plan.releases() {
-                // Behind the keys stand the bins, and behind the sums how many units have their first
-                // row there, which is any of their rows.
+                // Behind the keys stand the bins, and behind the sums how many units have their
+                // first row there, which is any of their rows.
                 let blocks = release.look().map_or(0, |look| look.blocks.len());
                 let of_parts = release
                     .choices()
