@@ -236,17 +236,8 @@ impl Maker<'_> {
             .backend
             .snapshot(&part, OWNER, self.policy.limits.statement_timeout, cancel)
             .await?;
-        let purchase = Purchase {
-            buyer: Buyer::Owner,
-            fresh: loss,
-            later: Loss::ZERO,
-            offered: Loss::ZERO,
-            answers: Vec::new(),
-            fingerprint: Fingerprint::new(part.fingerprint()),
-            bought: Fingerprint::new(part.fingerprint()),
-            follows: None,
-            questions: claimed.clone(),
-        };
+        let fingerprint = Fingerprint::new(part.fingerprint());
+        let purchase = Purchase::fresh(Buyer::Owner, loss, fingerprint, claimed.clone());
         let (role, charge) = self.charged(&purchase).await?;
         let making = async {
             snapshot.allow().await?;

@@ -160,16 +160,10 @@ impl Engine {
         let part = releasing.part();
         let fingerprint = Fingerprint::new(part.fingerprint_after_look(release));
         let loss = part.plan().release(release).loss_after_look();
+        let loss = loss.ok_or_else(|| internal("rewrite", &"a loss cannot be counted"))?;
         let purchase = Purchase {
-            buyer: Buyer::Role,
-            fresh: loss.ok_or_else(|| internal("rewrite", &"a loss cannot be counted"))?,
-            later: Loss::ZERO,
-            offered: Loss::ZERO,
-            answers: Vec::new(),
-            fingerprint,
-            bought: fingerprint,
             follows: Some(releasing.charge().entry()),
-            questions: Vec::new(),
+            ..Purchase::fresh(Buyer::Role, loss, fingerprint, Vec::new())
         };
         let paid = self.paid(requester, purchase, tally).await?;
         paid.ok_or_else(|| internal("ledger", &"a debit without questions waits for an answer"))

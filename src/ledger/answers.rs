@@ -78,6 +78,28 @@ pub struct Purchase {
     pub questions: Vec<QuestionDigest>,
 }
 
+impl Purchase {
+    /// Of answers that have to be made, all in this debit.
+    pub fn fresh(
+        buyer: Buyer,
+        loss: Loss,
+        fingerprint: Fingerprint,
+        questions: Vec<QuestionDigest>,
+    ) -> Self {
+        Self {
+            buyer,
+            fresh: loss,
+            later: Loss::ZERO,
+            offered: Loss::ZERO,
+            answers: Vec::new(),
+            fingerprint,
+            bought: fingerprint,
+            follows: None,
+            questions,
+        }
+    }
+}
+
 /// Accuracies closer than this are equal: both come from the same computation.
 const SLACK: f64 = 1e-9;
 
@@ -190,17 +212,10 @@ impl Rules {
             return Ok(Ok(()));
         }
         let fingerprint = Fingerprint::new(found.question);
-        let (buyer, fresh, answers) = (Buyer::Owner, Loss::ZERO, vec![found.answer]);
         let purchase = Purchase {
-            buyer,
-            fresh,
-            later: Loss::ZERO,
             offered: found.loss,
-            answers,
-            fingerprint,
-            bought: fingerprint,
-            follows: None,
-            questions: Vec::new(),
+            answers: vec![found.answer],
+            ..Purchase::fresh(Buyer::Owner, Loss::ZERO, fingerprint, Vec::new())
         };
         Ok(self.purchase(role, &purchase)?.map(drop))
     }

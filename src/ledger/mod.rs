@@ -200,22 +200,8 @@ impl Ledger {
         loss: Loss,
         fingerprint: Fingerprint,
     ) -> Result<Charge, DebitError> {
-        let (buyer, answers, questions) = (Buyer::Role, Vec::new(), Vec::new());
-        self.purchase(
-            role,
-            Purchase {
-                buyer,
-                fresh: loss,
-                later: Loss::ZERO,
-                offered: Loss::ZERO,
-                answers,
-                fingerprint,
-                bought: fingerprint,
-                follows: None,
-                questions,
-            },
-        )
-        .await
+        let purchase = Purchase::fresh(Buyer::Role, loss, fingerprint, Vec::new());
+        self.purchase(role, purchase).await
     }
 
     /// Debits a purchase: what is fresh to the role's and the owner's account, what was made for

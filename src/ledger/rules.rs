@@ -76,7 +76,7 @@ impl Rules {
         let Purchase {
             buyer,
             fresh,
-            later,
+            later: _,
             offered,
             answers,
             fingerprint: _,
@@ -100,42 +100,17 @@ impl Rules {
                 role: role.to_owned(),
             }));
         }
-        // What is debited now, and what has to fit: that, and what the same statement pays later.
-        let both = |now: Loss| now.compose(*later).map(|tested| (now, tested));
-        let (Some((whole, tested)), Some((_, fresh_tested))) =
-            (fresh.compose(*offered).and_then(both), both(*fresh))
-        else {
-            return Ok(Err(exhausted(role, *fresh, mine.balance)));
-        };
-        // A sum that overflows 128 bits in one currency is refused like one above the cap, even
-        // where another currency admits it.
-        let after = |cap: &Cap, spent: &Loss, next: &Loss| {
-            spent.compose(*next).filter(|_| cap.admits(spent, next))
-        };
-        if after(&mine.balance.cap, &mine.balance.spent, &tested).is_none() {
-            return Ok(Err(exhausted(role, tested, mine.balance)));
-        }
-        let of_owner = after(&total.balance.cap, &total.balance.spent, &fresh_tested);
-        // An answer that was made for another role is refused where a new one would be. The
-        // difference would reveal that it exists.
-        let of_owner = of_owner.filter(|_| {
-            *buyer == Buyer::Owner
-                || after(&total.balance.cap, &total.balance.spent, &tested).is_some()
-        });
-        // However often a role's budget is renewed, the sum over all periods stays within the
-        // owner's total.
-        let lifetime = after(&total.balance.cap, &mine.balance.lifetime, &tested);
-        let fits = of_owner.is_some() && lifetime.is_some();
-        let debited = |spent: &Loss, now: &Loss| spent.compose(*now).filter(|_| fits);
-        let of_owner = debited(&total.balance.spent, fresh);
-        let lifetime = debited(&mine.balance.lifetime, &whole);
-        let (Some(of_owner), Some(lifetime)) = (of_owner, lifetime) else {
-            if *buyer == Buyer::Role {
-                self.close(account, now)?;
+        let (whole, of_owner, lifetime) = match covered(purchase, &mine, &total) {
+            Ok(debited) => debited,
+            Err(Uncovered::ByRole(loss)) => return Ok(Err(exhausted(role, loss, mine.balance))),
+            Err(Uncovered::ByTotal) => {
+                if *buyer == Buyer::Role {
+                    self.close(account, now)?;
+                }
+                return Ok(Err(DebitError::TotalExhausted {
+                    role: role.to_owned(),
+                }));
             }
-            return Ok(Err(DebitError::TotalExhausted {
-                role: role.to_owned(),
-            }));
         };
         if !whole.is_zero() {
             self.set_role(account.id, &mine, &lifetime, &whole)?;
@@ -446,6 +421,56 @@ impl Rules {
             .raised
             .entry((id, granted.0, granted.1))
             .or_insert_with(|| made().unwrap_or(terms.cap))
+    }
+}
+
+/// Which account does not cover a purchase.
+enum Uncovered {
+    ByRole(Loss),
+    ByTotal,
+}
+
+/// What the role pays now, and the sums after it: the owner's, and the role's over all periods.
+fn covered(
+    purchase: &Purchase,
+    mine: &AccountStanding,
+    total: &AccountStanding,
+) -> Result<(Loss, Loss, Loss), Uncovered> {
+    let Purchase {
+        buyer,
+        fresh,
+        later,
+        offered,
+        ..
+    } = purchase;
+    // What is debited now, and what has to fit: that, and what the same statement pays later.
+    let with_later = |now: Loss| now.compose(*later).map(|tested| (now, tested));
+    let (Some((whole, tested)), Some((_, fresh_tested))) = (
+        fresh.compose(*offered).and_then(with_later),
+        with_later(*fresh),
+    ) else {
+        return Err(Uncovered::ByRole(*fresh));
+    };
+    // A sum that overflows 128 bits in one currency is refused like one above the cap, even where
+    // another currency admits it.
+    let fits = |cap: &Cap, spent: &Loss, next: &Loss| {
+        spent.compose(*next).is_some() && cap.admits(spent, next)
+    };
+    if !fits(&mine.balance.cap, &mine.balance.spent, &tested) {
+        return Err(Uncovered::ByRole(tested));
+    }
+    let (cap, spent) = (&total.balance.cap, &total.balance.spent);
+    // An answer that was made for another role is refused where a new one would be. The difference
+    // would reveal that it exists.
+    let of_owner =
+        fits(cap, spent, &fresh_tested) && (*buyer == Buyer::Owner || fits(cap, spent, &tested));
+    // However often a role's budget is renewed, the sum over all periods stays within the owner's
+    // total.
+    let lifetime = &mine.balance.lifetime;
+    let after = spent.compose(*fresh).zip(lifetime.compose(whole));
+    match after.filter(|_| of_owner && fits(cap, lifetime, &tested)) {
+        Some((of_owner, lifetime)) => Ok((whole, of_owner, lifetime)),
+        None => Err(Uncovered::ByTotal),
     }
 }
 
