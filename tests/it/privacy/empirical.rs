@@ -94,6 +94,30 @@ async fn gaussian_vectors_lose_what_they_charge_and_no_more() {
     }
 }
 
+/// The look and the sums together. Each is a part of the charge, so that one group's sums tell less
+/// of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn looks_lose_what_they_charge_and_no_more() {
+    let stage = Stage::under("gdp", 10.0).await.looking();
+    for sql in [
+        VECTORS[2],
+        "SELECT cell, sum(x) FROM a.visits GROUP BY cell",
+    ] {
+        let plan = stage.plan_in_session(sql).await;
+        assert!(plan.releases()[0].look().is_some());
+        let (trials, charged) = stage.trials(&[sql], ANSWERS).await;
+        let audited = Audited::new(sql, &trials, charged);
+        assert!(
+            audited.share() <= 1.0 && audited.share() > 0.3,
+            "{sql}: {audited:?}"
+        );
+    }
+    stage.breaks(mutants::Fault::TooLittle(20));
+    let (trials, charged) = stage.trials(&[VECTORS[2]], ANSWERS).await;
+    let audited = Audited::new("too little noise", &trials, charged);
+    assert!(audited.share() > 1.0, "{audited:?}");
+}
+
 /// Groups that a canary brings to the threshold; and, of each of a thousand, a canary alone in it,
 /// which is never shown.
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pgveil::audit::{Seen, Trials};
 use pgveil::mechanism::{Fixed, Loss};
 use pgveil::parse::{Statement, parse};
+use pgveil::policy::SessionSettings;
 use pgveil::rewrite::Plan;
+use pgveil::shadow::Requester;
 
 use super::mutants::{FAULTS, Fault, Faulty};
 use crate::fixture::Veil;
@@ -70,6 +72,8 @@ fn rows() -> String {
 pub struct Stage {
     gate: Gate,
     fault: Arc<AtomicUsize>,
+    /// `pgveil.clip` of its sessions.
+    clip: &'static str,
 }
 
 /// Groups of one unit each.
@@ -102,6 +106,15 @@ impl Stage {
         Self {
             gate: Gate::before(veil).await,
             fault,
+            clip: "fixed",
+        }
+    }
+
+    /// The same, with clips that a look chooses.
+    pub fn looking(self) -> Self {
+        Self {
+            clip: "auto",
+            ..self
         }
     }
 
@@ -120,6 +133,9 @@ impl Stage {
     async fn session(&self) -> Socket {
         let mut socket = self.gate.log_in().await;
         socket.ask("SET pgveil.reuse = off").await;
+        socket
+            .ask(&format!("SET pgveil.clip = {}", self.clip))
+            .await;
         socket
     }
 
@@ -153,6 +169,20 @@ impl Stage {
             .await
             .unwrap()
             .0
+    }
+
+    /// The plan with clips as in the sessions of a client that sets nothing.
+    pub async fn plan_in_session(&self, sql: &str) -> Arc<Plan> {
+        let statements = parse(sql).unwrap();
+        let [Statement::Query(query)] = statements.as_slice() else {
+            panic!("one query")
+        };
+        let requester = Requester {
+            session_settings: SessionSettings::default(),
+            ..Veil::requester()
+        };
+        let engine = &self.gate.veil.engine;
+        engine.plan(&requester, query).await.unwrap().0
     }
 
     /// Buys every question so many times: each time the attacker sees of each trial its group and
