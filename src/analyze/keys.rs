@@ -352,25 +352,25 @@ pub fn grouped(sets: &[Vec<usize>], keys: usize) -> Vec<Vec<usize>> {
 
 /// Number of groups in the full domains of all grouping sets. A key without a domain counts as one
 /// value.
-pub fn listed_groups(
+pub fn listed_groups<'r>(
     sets: &[Vec<usize>],
-    rules: &[(Expr, KeyRule)],
+    rule: impl Fn(usize) -> &'r KeyRule,
     tuples: &[KeyCombinations],
-) -> usize {
+) -> u64 {
     let of_axis = |axis: &Axis| match axis {
-        Axis::Tuples(tuples) => tuples.rows.len(),
-        Axis::Key(at) => match &rules[*at].1 {
-            KeyRule::Domain(values) => values.len(),
+        Axis::Tuples(tuples) => tuples.rows.len() as u64,
+        Axis::Key(at) => match rule(*at) {
+            KeyRule::Domain(values) => values.len() as u64,
             KeyRule::Threshold => 1,
         },
     };
     let of_set = |set: &Vec<usize>| {
         axes(set, tuples)
             .iter()
-            .fold(1usize, |cells, axis| cells.saturating_mul(of_axis(axis)))
+            .fold(1u64, |cells, axis| cells.saturating_mul(of_axis(axis)))
     };
     sets.iter()
-        .fold(0usize, |cells, set| cells.saturating_add(of_set(set)))
+        .fold(0u64, |cells, set| cells.saturating_add(of_set(set)))
 }
 
 /// [`listed_groups`] within the policy's limit.
@@ -382,9 +382,9 @@ pub fn cells(
     rules: &[(Expr, KeyRule)],
     tuples: &[KeyCombinations],
     limit: u32,
-) -> Result<usize, Refusal> {
-    let cells = listed_groups(sets, rules, tuples);
-    if cells > limit as usize {
+) -> Result<u64, Refusal> {
+    let cells = listed_groups(sets, |at| &rules[at].1, tuples);
+    if cells > u64::from(limit) {
         return Err(Refusal::new(
             sqlstate::PROGRAM_LIMIT_EXCEEDED,
             format!("the group keys have {cells} combinations, more than the limit of {limit}"),

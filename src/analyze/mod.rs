@@ -26,7 +26,7 @@ mod row_facts;
 pub use cardinality::UnitGroups;
 pub use fanout::{FanOut, MetTable};
 pub use keys::key_combinations::{Axis, KeyCombinations, axes};
-pub use keys::{Because, KeyRule, NoRow, grouped, values_between};
+pub use keys::{Because, KeyRule, NoRow, grouped, listed_groups, values_between};
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use planning_effort::PlanningEffort;
 
@@ -226,7 +226,7 @@ impl AnalyzedRelease {
     /// Number of groups in the full domains of all grouping sets. A key without a domain counts as
     /// one value.
     pub fn listed_groups(&self) -> u64 {
-        keys::listed_groups(&self.grouped(), &self.keys, &self.tuples) as u64
+        keys::listed_groups(&self.grouped(), |at| &self.keys[at].1, &self.tuples)
     }
 
     /// A set's groups are known without the data.

@@ -183,7 +183,7 @@ fn summed_up(summed: &FromFiner) -> serde_json::Value {
         groups,
         worse,
         errors,
-        rows_per_unit: _,
+        cut: _,
     } = summed;
     let error = |(at, own, bought): &(usize, f64, f64)| {
         serde_json::json!({

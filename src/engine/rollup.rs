@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::ir::ReleaseId;
 use crate::policy::{Policy, Reuse, RoleReuse};
 use crate::release::{Rollup, coarser};
-use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation};
+use crate::rewrite::{Output, Plan, ReleasePlan};
 use crate::shadow::Requester;
 
 /// The most that a sum's error may exceed a bought answer's error. At this limit a bought answer of
@@ -30,9 +30,18 @@ pub(super) struct FromFiner {
     /// For aggregates whose standard error does not depend on the data: the aggregate's number, its
     /// error, and the error of a bought answer.
     pub errors: Vec<(usize, f64, f64)>,
-    /// The clip cuts off rows of a unit above this number. Finer groups are cut differently from
-    /// coarse ones. `None` where nothing is cut.
-    pub rows_per_unit: Option<u64>,
+    pub cut: CutAt,
+}
+
+/// What a clip cuts. Finer groups are cut differently from coarse ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum CutAt {
+    Nothing,
+    /// Rows of a unit above this number.
+    Rows(u64),
+    /// Units that are longer than a clip that a look chose. The error of a bought answer is then an
+    /// estimate.
+    Chosen,
 }
 
 impl Engine {
@@ -103,8 +112,8 @@ impl FromFiner {
             let Output::Measure(measure) = output else {
                 return None;
             };
-            let measure = plan.measures().get(*measure)?;
-            Some((at, own(measure)?, measure_deviation(plan, measure)?))
+            let bought = made.bought.get(*measure)?;
+            Some((at, own(plan.measures().get(*measure)?)?, *bought))
         };
         let errors = plan
             .outputs()
@@ -112,14 +121,17 @@ impl FromFiner {
             .enumerate()
             .filter_map(error)
             .collect();
-        let is_cut = plan.price().is_some_and(|price| !price.within_clip);
-        let rows_per_unit = is_cut.then_some(plan.facts().rows_per_unit);
+        let cut = match plan.price() {
+            Some(price) if price.look.is_some() => CutAt::Chosen,
+            Some(price) if !price.within_clip => CutAt::Rows(plan.facts().rows_per_unit),
+            Some(_) | None => CutAt::Nothing,
+        };
         Self {
             release,
             groups: made.summed,
             worse: made.worse,
             errors,
-            rows_per_unit,
+            cut,
         }
     }
 
@@ -138,9 +150,13 @@ impl FromFiner {
                 format!("{value:.2}")
             }
         };
+        let about = match self.cut {
+            CutAt::Chosen => "about ",
+            CutAt::Nothing | CutAt::Rows(_) => "",
+        };
         for (at, own, bought) in &self.errors {
             text += &format!(
-                "; aggregate {}: standard error {}, {} if bought",
+                "; aggregate {}: standard error {}, {about}{} if bought",
                 at + 1,
                 shown(*own),
                 shown(*bought)
@@ -152,11 +168,17 @@ impl FromFiner {
                 shown(self.worse)
             );
         }
-        if let Some(rows) = self.rows_per_unit {
-            text += &format!(
-                "; rows of one {} above {rows} weigh as they do in the finer answer",
-                policy.privacy.unit
-            );
+        let unit = &policy.privacy.unit;
+        match self.cut {
+            CutAt::Nothing => {}
+            CutAt::Rows(rows) => {
+                text += &format!(
+                    "; rows of one {unit} above {rows} weigh as they do in the finer answer"
+                );
+            }
+            CutAt::Chosen => {
+                text += &format!("; each {unit} is cut as in the finer answer");
+            }
         }
         text + "; SET pgveil.reuse = exact buys it"
     }

@@ -54,17 +54,34 @@ impl NoiseRecord {
         cuts.find_map(|(at, cut)| (*at == coordinate).then_some(cut))
     }
 
+    /// Whether some clip was chosen from a look.
+    pub fn is_cut(&self) -> bool {
+        !self.cuts.is_empty()
+    }
+
     /// The noise of coordinates that are sums of these, over groups that are sums of these groups.
-    pub(super) fn added_up(&self, totals: &[&Total], summed: Vec<usize>) -> Self {
-        Self {
+    /// `None` where what is cut from several coordinates would have to be told of one.
+    pub(super) fn added_up(&self, totals: &[&Total], summed: Vec<usize>) -> Option<Self> {
+        let mut cuts = Vec::new();
+        for (at, total) in totals.iter().enumerate() {
+            match total.terms.as_slice() {
+                [(coordinate, times)] if *times > 0 => {
+                    let scale = total.divisor as f64 / *times as f64;
+                    cuts.extend(self.cut(*coordinate).map(|cut| (at, cut.in_steps(scale))));
+                }
+                terms if terms.iter().any(|(at, _)| self.cut(*at).is_some()) => return None,
+                _ => {}
+            }
+        }
+        Some(Self {
             draws: self.draws.clone(),
             terms: totals
                 .iter()
                 .map(|total| (total.terms.clone(), total.divisor))
                 .collect(),
             summed,
-            cuts: Vec::new(),
-        }
+            cuts,
+        })
     }
 
     /// The mechanism with the heaviest tail among the draws.

@@ -4,18 +4,21 @@
 use std::collections::HashMap;
 
 use num_bigint::BigInt;
+use num_traits::ToPrimitive;
 use serde::{Deserialize, Serialize};
 
 use super::decode;
 use super::decode::Rational;
-use super::{Key, ReleasedTable, cells};
+use super::{Key, NoiseRecord, ReleasedTable, cells};
 use crate::analyze::{KeyRule, PlanningEffort};
 use crate::catalog::Type;
 use crate::ir::evaluate::evaluate;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, Expr, Node};
 use crate::policy::Scalar;
-use crate::rewrite::{Family, Output, ReleasePlan, Total, key_text, measure_deviation};
+use crate::rewrite::{
+    Family, Measure, Output, ReleasePlan, Total, key_text, measure_deviation, measure_terms,
+};
 
 /// An answer's groups and the noisy integers behind its measures, kept with it so that they can be
 /// added up.
@@ -96,6 +99,9 @@ pub struct Rollup {
     pub worse: f64,
     /// The most finer groups that one group sums.
     pub summed: usize,
+    /// The standard error of each measure of a new answer. An estimate where a look would choose
+    /// its clip.
+    pub bought: Vec<f64>,
 }
 
 /// Bytes of a stored answer that are read in one step.
@@ -110,12 +116,11 @@ const VALUES_COMPARED: usize = 8;
 /// The result is a function of the stored, released answer and of public facts, and so as private
 /// as that answer.
 ///
-/// But for noise, and for what clips cut off units with more rows than the policy's bound, the sums
-/// are those that the release would be made of. Every row of the release is in one group of the
-/// finer answer: it meets the finer one's conditions, which are the release's own too, and each of
-/// its key values is listed there ([`is_covered`]). Every row of a group that is picked is in the
-/// release: it meets the release's other conditions, which are told by the group's keys, and its
-/// own keys are listed.
+/// But for noise, and for what clips cut, the sums are those that the release would be made of.
+/// Every row of the release is in one group of the finer answer: it meets the finer one's
+/// conditions, which are the release's own too, and each of its key values is listed there
+/// ([`is_covered`]). Every row of a group that is picked is in the release: it meets the release's
+/// other conditions, which are told by the group's keys, and its own keys are listed.
 pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) -> Option<Rollup> {
     effort.take((stored.len() / BYTES_READ) as u64)?;
     let table: ReleasedTable = serde_json::from_slice(stored).ok()?;
@@ -158,13 +163,21 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
         made.keys.push(key);
         summed.push(rows.len());
     }
-    let drawn = drawn.added_up(&totals, summed);
-    let ratio = |measure| Some(drawn.deviation(measure) / measure_deviation(release, measure)?);
+    let drawn = drawn.added_up(&totals, summed)?;
+    // Who asks for a clip that is known beforehand gets no other.
+    if drawn.is_cut() && release.look().is_none() {
+        return None;
+    }
+    let measures = release.measures().iter();
+    let bought: Vec<f64> = measures
+        .map(|measure| if_bought(release, measure, &drawn))
+        .collect::<Option<_>>()?;
     let worse = release
         .measures()
         .iter()
-        .map(ratio)
-        .try_fold(0.0, |worst: f64, ratio| ratio.map(|r| worst.max(r)))?;
+        .zip(&bought)
+        .map(|(measure, bought)| drawn.deviation(measure) / bought)
+        .fold(0.0, f64::max);
     let summed = drawn.summed();
     made.drawn = Some(drawn);
     Some(Rollup {
@@ -172,7 +185,28 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
         epsilon: grain.epsilon,
         worse,
         summed,
+        bought,
     })
+}
+
+/// The standard deviation of a measure in a new answer. A look would choose its clip: it counts as
+/// that of the finer answer, since units are no shorter in coarser groups. `None` where the finer
+/// answer has no such clip.
+fn if_bought(release: &ReleasePlan, measure: &Measure, finer: &NoiseRecord) -> Option<f64> {
+    let Some(look) = release.look() else {
+        return measure_deviation(release, measure);
+    };
+    let mut variance = 0.0;
+    for (coordinate, factor) in measure_terms(measure) {
+        let (block, place) = look.place(coordinate)?;
+        let clip = if block.bins.has_choice() {
+            finer.cut(coordinate)?.clip
+        } else {
+            block.bins.ceiling().to_f64()? / block.weights[place].to_f64()?
+        };
+        variance += (factor * clip / block.mu.to_f64()).powi(2);
+    }
+    Some(variance.sqrt())
 }
 
 /// The noisy integers of some groups together, coordinate by coordinate.

@@ -130,10 +130,8 @@ fn rewrite_release(
     }
     if !plan.statements().is_empty() {
         plan.question = plan::fingerprint::question_of(&mut emission, &plan, plain.as_ref())?;
-        // Its clip may differ from that of a coarser question.
         plan.family = plain
             .as_ref()
-            .filter(|_| plan.look().is_none())
             .map(|(coordinates, _)| plan::rollup::family(&emission, &plan, coordinates, portion))
             .transpose()?
             .flatten();

@@ -216,7 +216,8 @@ pub fn price(
     if keyed {
         let clip = price.clip.clone();
         let most = u32::try_from(groups).unwrap_or(u32::MAX);
-        release_keys(&mut price, coordinates, most, &clip)?;
+        let of_keys = release_keys(&mut price, coordinates, most, &clip)?;
+        price.loss = price.loss.compose(of_keys).ok_or_else(out_of_reach)?;
         price.groups_per_unit = price
             .groups_per_unit
             .filter(|_| !release.one_row_per_unit && !release.one_group_per_unit);
@@ -319,35 +320,37 @@ fn noise(
     })
 }
 
-/// Adds the threshold on the number of units present, with its delta. `clip` bounds the number.
+/// What a coordinate adds for each unit of a group, where it counts all of them, whatever their
+/// rows hold.
+fn presence_height(coordinate: &Coordinate) -> Option<Height> {
+    match coordinate {
+        Coordinate::Presence => Some(Height::Shared(PRESENCE)),
+        Coordinate::Units {
+            mask: Mask { filter, not_null },
+        } => (filter.is_none() && not_null.is_none()).then_some(Height::Each(1)),
+        Coordinate::Rows { .. }
+        | Coordinate::Flags { .. }
+        | Coordinate::Nulls { .. }
+        | Coordinate::Values { .. } => None,
+        Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => None,
+    }
+}
+
+/// Adds the threshold on the number of units present; returns its delta, which is not in the
+/// price's loss yet. `clip` bounds the number.
 fn release_keys(
     price: &mut Price,
     coordinates: &[Coordinate],
     groups: u32,
     clip: &BigUint,
-) -> Result<(), Refusal> {
+) -> Result<Loss, Refusal> {
     // Down, and the same number in threshold and charge: then all 500 keyed releases of the default
     // share fit.
     let delta = Fixed::round_down(THRESHOLD_DELTA);
-    let height = |partial: &Coordinate| match partial {
-        Coordinate::Presence => Some(Height::Shared(PRESENCE)),
-        Coordinate::Units {
-            mask: Mask {
-                filter: None,
-                not_null: None,
-            },
-        } => Some(Height::Each(1)),
-        Coordinate::Units { .. }
-        | Coordinate::Rows { .. }
-        | Coordinate::Flags { .. }
-        | Coordinate::Nulls { .. }
-        | Coordinate::Values { .. } => None,
-        Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => None,
-    };
     let presence = coordinates
         .iter()
         .enumerate()
-        .find_map(|(at, partial)| Some((at, height(partial)?)));
+        .find_map(|(at, coordinate)| Some((at, presence_height(coordinate)?)));
     let (presence, height) = presence.ok_or_else(|| {
         Refusal::new(
             sqlstate::INTERNAL_ERROR,
@@ -363,11 +366,7 @@ fn release_keys(
         .map_err(|_| out_of_reach())?;
     price.threshold = Some((presence, pass_at));
     price.groups_per_unit = Some(groups);
-    price.loss = price
-        .loss
-        .compose(loss_threshold(delta))
-        .ok_or_else(out_of_reach)?;
-    Ok(())
+    Ok(loss_threshold(delta))
 }
 
 /// Most groups that one unit may be in, over all grouping sets.

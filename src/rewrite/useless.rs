@@ -10,7 +10,7 @@ use best_case::BestCase;
 
 use super::describe::{known_range, rank_error, threshold_units};
 use super::{ChoicePlan, Output, Plan, ReleasePlan, Subject, Target};
-use crate::analyze::{Axis, Dispersion, KeyRule, axes};
+use crate::analyze::Dispersion;
 use crate::ir::{ReleaseId, VarianceKind as Kind};
 use crate::mechanism::quantile_95;
 use crate::policy::Policy;
@@ -55,8 +55,7 @@ pub fn useless(plan: &Plan, policy: &Policy) -> Vec<Useless> {
 /// Whether all noise of a release is fixed before anything is asked: a clip that is chosen from a
 /// noisy look is not.
 fn is_known(release: &ReleasePlan) -> bool {
-    let has_look = release.price().is_some_and(|price| price.look.is_some());
-    !has_look && (release.price().is_some() || !release.choices().is_empty())
+    release.look().is_none() && (release.price().is_some() || !release.choices().is_empty())
 }
 
 /// How far off an aggregate may be in the best case, in words.
@@ -86,7 +85,10 @@ pub fn thin_groups(plan: &Plan, policy: &Policy) -> Vec<(ReleaseId, String)> {
 
 fn thin(release: &ReleasePlan, units: u64) -> Option<String> {
     let price = release.price().filter(|_| release.sets().is_empty())?;
-    let groups = listed_groups(release).filter(|groups| *groups > 1)?;
+    let groups = release.listed_groups();
+    if groups <= 1 || !release.has_listed_keys() {
+        return None;
+    }
     let noise = quantile_95(price.mechanism) / price.accuracy;
     let in_group = units as f64 * price.groups as f64 / groups as f64;
     (noise > in_group).then(|| {
@@ -97,23 +99,6 @@ fn thin(release: &ReleasePlan, units: u64) -> Option<String> {
             shown(noise)
         )
     })
-}
-
-/// How many groups are listed; `None` where some are found by threshold.
-fn listed_groups(release: &ReleasePlan) -> Option<u64> {
-    let all: Vec<usize> = (0..release.keys().len()).collect();
-    let of_axis = |axis: &Axis| match axis {
-        Axis::Tuples(tuples) => Some(tuples.rows.len() as u64),
-        Axis::Key(at) => match &release.keys()[*at].1 {
-            KeyRule::Domain(values) => Some(values.len() as u64),
-            KeyRule::Threshold => None,
-        },
-    };
-    axes(&all, release.tuples())
-        .iter()
-        .try_fold(1u64, |groups, axis| {
-            Some(groups.saturating_mul(of_axis(axis)?))
-        })
 }
 
 fn of_release(at: ReleaseId, release: &ReleasePlan, units: u64) -> Vec<Useless> {

@@ -26,10 +26,8 @@ pub(super) fn of(
         let (least, most) = release.coordinates()[*coordinate].range();
         let is_mixed = least < 0 && most > 0;
         let all = cut.length * factor.abs();
-        let moved = if groups == 1 {
-            all
-        } else if terms.len() > 1 {
-            // The group's own part of each term is not known.
+        // Of several terms, a group's own part in each is not known.
+        let moved = if groups == 1 || terms.len() > 1 {
             all
         } else {
             let share = share_cut(cut);

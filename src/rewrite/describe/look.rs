@@ -24,19 +24,39 @@ pub(super) fn opened(look: &Look, unit: &str) -> Vec<String> {
     ]
 }
 
+/// A coordinate's noise as a multiple of its block's clip, and the largest clip, in steps of the
+/// coordinate.
+struct Scale {
+    times: f64,
+    ceiling: f64,
+    is_chosen: bool,
+}
+
+impl Scale {
+    fn of(look: &Look, coordinate: usize) -> Option<Self> {
+        let (block, place) = look.place(coordinate)?;
+        Some(Self {
+            times: 1.0 / block.mu.to_f64(),
+            ceiling: block.bins.ceiling().to_f64()? / block.weights[place].to_f64()?,
+            is_chosen: block.bins.has_choice(),
+        })
+    }
+
+    /// `8.06 times the clip, which is at most 120`, where a look chooses the clip.
+    fn told(&self, step: f64) -> Option<String> {
+        self.is_chosen.then(|| {
+            format!(
+                "{} times the clip, which is at most {}",
+                significant(self.times),
+                significant(self.ceiling * step)
+            )
+        })
+    }
+}
+
 /// The standard deviation of a coordinate whose clip a look chooses.
 pub(super) fn deviation(price: &Price, coordinate: &Coordinate, at: usize) -> Option<String> {
-    let (block, place) = price.look.as_ref()?.place(at)?;
-    if !block.bins.has_choice() {
-        return None;
-    }
-    let weight = block.weights[place].to_f64()?;
-    let ceiling = block.bins.ceiling().to_f64()? / weight * step_of(coordinate);
-    Some(format!(
-        "{} times the clip, which is at most {}",
-        significant(1.0 / block.mu.to_f64()),
-        significant(ceiling)
-    ))
+    Scale::of(price.look.as_ref()?, at)?.told(step_of(coordinate))
 }
 
 /// How many times the clip that a look chooses a measure's standard deviation is, and the largest
@@ -45,10 +65,8 @@ pub fn times_clip(plan: &ReleasePlan, measure: &Measure) -> Option<(f64, f64)> {
     let [(coordinate, factor)] = measure_terms(measure)[..] else {
         return None;
     };
-    let (block, place) = plan.look()?.place(coordinate)?;
-    let ceiling = block.bins.ceiling().to_f64()? / block.weights[place].to_f64()?;
-    let is_chosen = block.bins.has_choice();
-    is_chosen.then(|| (1.0 / block.mu.to_f64(), ceiling * factor.abs()))
+    let scale = Scale::of(plan.look()?, coordinate).filter(|scale| scale.is_chosen)?;
+    Some((scale.times, scale.ceiling * factor.abs()))
 }
 
 /// The noise of a measure whose clip a look chooses: `standard deviation 8.06 times the clip …`.
@@ -57,13 +75,13 @@ pub fn chosen_noise(plan: &ReleasePlan, measure: &Measure) -> Option<String> {
     let [(coordinate, _)] = measure_terms(measure)[..] else {
         return Some("it follows the clips that a look chooses".to_owned());
     };
-    let price = plan.price()?;
-    let told = deviation(price, &plan.coordinates()[coordinate], coordinate);
-    let (block, place) = look.place(coordinate)?;
-    let clip = block.bins.ceiling().to_f64()? / block.weights[place].to_f64()?;
-    let known = clip / block.mu.to_f64() * step_of(&plan.coordinates()[coordinate]);
-    Some(told.map_or_else(
-        || format!("standard deviation {}", significant(known)),
-        |told| format!("standard deviation {told}; a look chooses it"),
-    ))
+    let scale = Scale::of(look, coordinate)?;
+    let step = step_of(&plan.coordinates()[coordinate]);
+    Some(match scale.told(step) {
+        Some(told) => format!("standard deviation {told}; a look chooses it"),
+        None => {
+            let known = scale.times * scale.ceiling * step;
+            format!("standard deviation {}", significant(known))
+        }
+    })
 }

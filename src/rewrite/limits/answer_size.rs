@@ -1,7 +1,6 @@
 //! How many numbers a statement's answer may hold. All of them are in memory at once, and each is a
 //! draw of noise that nothing interrupts; what they cost in privacy may be next to nothing.
 
-use crate::analyze::{Axis, KeyRule, axes, grouped};
 use crate::policy::Policy;
 use crate::refusal::{Refusal, sqlstate};
 use crate::rewrite::ReleasePlan;
@@ -29,7 +28,7 @@ impl Size {
     pub fn add(&mut self, plan: &ReleasePlan, policy: &Policy) -> Result<(), Refusal> {
         self.0 = self
             .0
-            .saturating_add(listed(plan).saturating_mul(width(plan)));
+            .saturating_add(plan.listed_groups().saturating_mul(width(plan)));
         let most = u64::from(policy.limits.groups).max(GROUPS_LEAST) * PER_GROUP;
         if self.0 <= most {
             return Ok(());
@@ -48,25 +47,6 @@ impl Size {
         ))
         .hint("Group by fewer keys, narrow them with WHERE, or use fewer aggregates."))
     }
-}
-
-/// Groups that are known without the data.
-fn listed(plan: &ReleasePlan) -> u64 {
-    let of_axis = |axis: &Axis| match axis {
-        Axis::Tuples(tuples) => tuples.rows.len() as u64,
-        Axis::Key(at) => match &plan.keys[*at].1 {
-            KeyRule::Domain(values) => values.len() as u64,
-            KeyRule::Threshold => 1,
-        },
-    };
-    let of_set = |set: &Vec<usize>| {
-        axes(set, &plan.tuples)
-            .iter()
-            .fold(1u64, |cells, axis| cells.saturating_mul(of_axis(axis)))
-    };
-    grouped(&plan.sets, plan.keys.len())
-        .iter()
-        .fold(0u64, |all, set| all.saturating_add(of_set(set)))
 }
 
 fn width(plan: &ReleasePlan) -> u64 {

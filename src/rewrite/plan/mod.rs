@@ -9,7 +9,7 @@ use sqlparser::ast;
 
 use super::limits::row_cost::RowCost;
 use super::{ChoicePlan, Coordinate, Facts, Family, Look, Measure, Output, Price, Statement};
-use crate::analyze::{KeyCombinations, KeyRule, MetTable};
+use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouped, listed_groups};
 use crate::catalog::{Collation, Type};
 use crate::ir::{MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty};
 use crate::mechanism::{Calibrated, Loss};
@@ -169,6 +169,19 @@ impl ReleasePlan {
 
     pub fn sets(&self) -> &[Vec<usize>] {
         &self.sets
+    }
+
+    /// Number of groups in the full domains of all grouping sets. A key without a domain counts as
+    /// one value.
+    pub fn listed_groups(&self) -> u64 {
+        let sets = grouped(&self.sets, self.keys.len());
+        listed_groups(&sets, |at| &self.keys[at].1, &self.tuples)
+    }
+
+    /// Whether the values of every key are known without the data.
+    pub fn has_listed_keys(&self) -> bool {
+        let mut rules = self.keys.iter().map(|(_, rule)| rule);
+        rules.all(|rule| matches!(rule, KeyRule::Domain(_)))
     }
 
     /// How many columns of each statement name a group: the keys, and the grouping set's number

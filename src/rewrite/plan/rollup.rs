@@ -158,11 +158,7 @@ fn has_listed_groups(plan: &ReleasePlan) -> bool {
         .price
         .as_ref()
         .is_some_and(|price| price.threshold.is_some());
-    let listed = plan
-        .keys
-        .iter()
-        .all(|(_, rule)| matches!(rule, KeyRule::Domain(_)));
-    listed && !has_threshold && plan.tuples.is_empty()
+    plan.has_listed_keys() && !has_threshold && plan.tuples.is_empty()
 }
 
 /// Whether a group's coordinate is the sum of those of finer groups.

@@ -6,16 +6,17 @@
 use num_bigint::BigUint;
 
 use super::whole_statement::AskedRelease;
-use super::{Portion, Price, Terms, budget, ceil_sqrt, clips, groups, out_of_reach, release_keys};
-use crate::analyze::AnalyzedRelease;
-use crate::mechanism::{
-    Calibrated, Fixed, Loss, Mechanism, Mu, gaussian, gaussian_finer, loss_gaussian,
+use super::{
+    Portion, Price, Terms, budget, ceil_sqrt, clips, groups, out_of_reach, presence_height,
+    release_keys,
 };
+use crate::analyze::AnalyzedRelease;
+use crate::mechanism::{Calibrated, Loss, Mechanism, Mu, gaussian, gaussian_finer, loss_gaussian};
 use crate::policy::{ClipChoice, Policy};
 use crate::refusal::Refusal;
 use crate::rewrite::vector::bins::Bins;
 use crate::rewrite::vector::blocks::blocks;
-use crate::rewrite::vector::coordinates::{Coordinate, Coordinates, Mask};
+use crate::rewrite::vector::coordinates::{Coordinate, Coordinates};
 use crate::rewrite::vector::sensitivity::{norms, weights};
 
 /// Factors are rounded down to steps of 2^-24, where the noise leaves room for as fine a grid.
@@ -64,10 +65,7 @@ impl Block {
     /// # Reference
     /// `docs/look.md`, lemma 1.
     pub fn calibrated(&self, candidate: usize) -> Result<Vec<Calibrated>, Refusal> {
-        self.at(self.bins.clip(candidate))
-    }
-
-    fn at(&self, clip: &BigUint) -> Result<Vec<Calibrated>, Refusal> {
+        let clip = self.bins.clip(candidate);
         self.weights
             .iter()
             .map(|weight| {
@@ -114,15 +112,15 @@ pub(in crate::rewrite) fn may_look(release: &AnalyzedRelease, terms: &Terms) -> 
         && release.no_row.is_none()
 }
 
-/// The blocks of a vector, not yet priced; `None` where the clip of every block is known, or where
-/// groups and bins are too many.
+/// The blocks of a vector, not yet priced, and which of them decides which groups are shown; `None`
+/// where the clip of every block is known, or where groups and bins are too many.
 fn blocked(
     release: &AnalyzedRelease,
     layout: &Coordinates,
     groups: u64,
-    shown: Option<usize>,
-) -> Option<Vec<Block>> {
+) -> Option<(Vec<Block>, Option<usize>)> {
     let coordinates = &layout.coordinates;
+    let shown = shown(release, coordinates);
     let blocks: Vec<Block> = blocks(coordinates, &release.exclusive_filters, shown)
         .into_iter()
         .map(|places| {
@@ -151,7 +149,8 @@ fn blocked(
         .iter()
         .map(|block| block.bins.thresholds().len() as u64);
     let rows = bins.sum::<u64>().saturating_mul(release.listed_groups());
-    (rows <= ROWS_MAX && blocks.iter().any(|b| b.bins.has_choice())).then_some(blocks)
+    let decides = shown.and_then(|at| blocks.iter().position(|b| b.coordinates.contains(&at)));
+    (rows <= ROWS_MAX && blocks.iter().any(|b| b.bins.has_choice())).then_some((blocks, decides))
 }
 
 /// Ones, where all coordinates are as large.
@@ -171,8 +170,7 @@ pub(in crate::rewrite) fn has_choice(
     terms: &Terms,
 ) -> bool {
     let groups = groups(release, policy, &terms.session_settings);
-    let shown = shown(release, &layout.coordinates);
-    blocked(release, layout, groups, shown).is_some()
+    blocked(release, layout, groups).is_some()
 }
 
 /// Whether what is paid before the data is read is worth the policy's least epsilon, which bounds
@@ -196,7 +194,11 @@ pub(in crate::rewrite) fn is_worth_the_least(
 fn shown(release: &AnalyzedRelease, coordinates: &[Coordinate]) -> Option<usize> {
     release
         .is_thresholded()
-        .then(|| coordinates.iter().position(counts_all_units))
+        .then(|| {
+            coordinates
+                .iter()
+                .position(|c| presence_height(c).is_some())
+        })
         .flatten()
 }
 
@@ -227,27 +229,24 @@ pub(super) fn price(
     let coordinates = &layout.coordinates;
     let settings = &portion.terms.session_settings;
     let groups = groups(release, policy, settings);
-    let shown = shown(release, coordinates);
     if portion.mechanism == Mechanism::Laplace {
         return Err(out_of_reach());
     }
-    let mut blocks = blocked(release, layout, groups, shown).ok_or_else(out_of_reach)?;
+    let (mut blocks, shown) = blocked(release, layout, groups).ok_or_else(out_of_reach)?;
     let whole = budget(portion).mu.ok_or_else(out_of_reach)?;
     let shares = Shares::of(&blocks, shown.is_some(), release.listed_groups());
     let mu_of = |percent: u128, parts: usize| part(whole, percent, parts);
     let look_mu = mu_of(shares.look, shares.looked).ok_or_else(out_of_reach)?;
     let sums_mu = mu_of(shares.sums, shares.summed).ok_or_else(out_of_reach)?;
     let shown_mu = mu_of(SHARE_OF_SHOWN, 1).ok_or_else(out_of_reach)?;
-    let is_shown = |block: &Block| block.coordinates.iter().any(|at| shown == Some(*at));
-    for block in &mut blocks {
-        block.mu = if is_shown(block) { shown_mu } else { sums_mu };
+    for (at, block) in blocks.iter_mut().enumerate() {
+        block.mu = if shown == Some(at) { shown_mu } else { sums_mu };
         // The least of several candidates has the least noise, the ceiling the most.
         block.calibrated(0)?;
         block.calibrated(usize::MAX)?;
     }
     let one = BigUint::from(1u8);
     let counts = gaussian(&one, &one, look_mu).map_err(|_| out_of_reach())?;
-    let shown = shown.and_then(|at| blocks.iter().position(|b| b.coordinates.contains(&at)));
     let of_look = times(look_mu, shares.looked)?;
     let first = shown.map_or(Ok(of_look), |_| sum(of_look, times(shown_mu, 1)?))?;
     let second = times(sums_mu, shares.summed)?;
@@ -319,17 +318,12 @@ fn priced(
     };
     let mut look = look;
     if let Some(shown) = look.shown {
-        let before = price.loss;
         let block = &look.blocks[shown];
         let groups = u32::try_from(groups).unwrap_or(u32::MAX);
-        release_keys(&mut price, coordinates, groups, block.bins.ceiling())?;
-        // The delta of showing groups is paid where they are shown.
-        let delta = Fixed(price.loss.delta.0 - before.delta.0);
-        look.first.delta = look
-            .first
-            .delta
-            .checked_add(delta)
-            .ok_or_else(out_of_reach)?;
+        let of_keys = release_keys(&mut price, coordinates, groups, block.bins.ceiling())?;
+        // Groups are shown with the look, and paid for then.
+        look.first = sum(look.first, of_keys)?;
+        price.loss = sum(price.loss, of_keys)?;
         price.groups_per_unit = price
             .groups_per_unit
             .filter(|_| !release.one_row_per_unit && !release.one_group_per_unit);
@@ -353,19 +347,4 @@ fn times(mu: Mu, count: usize) -> Result<Loss, Refusal> {
 
 fn sum(one: Loss, other: Loss) -> Result<Loss, Refusal> {
     one.compose(other).ok_or_else(out_of_reach)
-}
-
-/// Whether it counts each unit in each of its groups, whatever its rows hold.
-fn counts_all_units(coordinate: &Coordinate) -> bool {
-    match coordinate {
-        Coordinate::Presence => true,
-        Coordinate::Units {
-            mask: Mask { filter, not_null },
-        } => filter.is_none() && not_null.is_none(),
-        Coordinate::Rows { .. }
-        | Coordinate::Flags { .. }
-        | Coordinate::Nulls { .. }
-        | Coordinate::Values { .. } => false,
-        Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => false,
-    }
 }

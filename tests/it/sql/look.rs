@@ -39,7 +39,7 @@ tables:
     unit: {path: [household_id -> retail.household.id]}
     rows_per_unit: 5000
     columns:
-      week: {values: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]}
+      week: {values: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], complete: true}
       store: visible
       amount: {bounds: [0, 500]}
 ";
@@ -206,4 +206,70 @@ async fn averages_of_totals_of_units_are_looked_at() {
         .unwrap();
     let shown = numbers(&shown[0])[0];
     assert!((shown / exact - 1.0).abs() < 0.5, "{shown}, {exact}");
+}
+
+/// A coarser question costs nothing, also where a look chose the clip: its groups are sums of those
+/// of the finer answer, with their errors and with what was cut.
+#[tokio::test(flavor = "multi_thread")]
+async fn coarser_questions_are_sums_of_looked_at_answers() {
+    let veil = veil(true).await;
+    let reused = |clip| Requester {
+        session_settings: SessionSettings {
+            clip,
+            epsilon: Some(0.5),
+            ..SessionSettings::with_fixed_clips()
+        },
+        ..Veil::requester()
+    };
+    let told = "count(*), sum(amount), pgveil.ci_low(sum(amount)), pgveil.ci_high(sum(amount)), \
+        pgveil.stderr(sum(amount))";
+    let auto = reused(ClipChoice::Auto);
+    let finer = format!("SELECT week, {told} FROM retail.line GROUP BY week ORDER BY week");
+    let finer = veil.rows_as(&auto, &finer).await.unwrap();
+    let paid = veil.spent().await;
+    for (coarser, weeks) in [
+        (format!("SELECT {told} FROM retail.line"), 0..12),
+        (
+            format!("SELECT {told} FROM retail.line WHERE week > 3"),
+            3..12,
+        ),
+    ] {
+        let answer = veil.ask_as(&auto, &coarser).await.unwrap();
+        let notices = format!("{:?}", answer.notices);
+        assert!(
+            notices.contains("each household is cut as in the finer answer"),
+            "{notices}"
+        );
+        let answer = veil.rows_as(&auto, &coarser).await.unwrap();
+        let [count, sum, low, high, error] = numbers(&answer[0])[..] else {
+            panic!("{answer:?}")
+        };
+        let summed = |column: usize| -> f64 {
+            finer[weeks.clone()]
+                .iter()
+                .map(|row| numbers(row)[column])
+                .sum()
+        };
+        let exact = numbers(
+            &veil
+                .direct(&coarser.replace(told, "count(*), sum(amount)"))
+                .await[0],
+        )[1];
+        assert!((count - summed(1)).abs() < 2.0, "{count}");
+        assert!((sum - summed(2)).abs() < 1.0, "{sum}");
+        let one = numbers(&finer[weeks.start])[5];
+        let expected = one * (weeks.len() as f64).sqrt();
+        assert!((error / expected - 1.0).abs() < 1e-6, "{error}, {expected}");
+        assert!(
+            low < sum && sum < exact && exact < high,
+            "{answer:?}, {exact}"
+        );
+        assert_eq!(veil.spent().await, paid, "{coarser} was bought");
+    }
+    // Whoever asks for a clip that is known beforehand gets no other.
+    let all = format!("SELECT {told} FROM retail.line");
+    veil.rows_as(&reused(ClipChoice::Fixed), &all)
+        .await
+        .unwrap();
+    assert!(veil.spent().await > paid, "it has a price");
 }
