@@ -73,9 +73,9 @@ impl Vectors {
     }
 }
 
-/// The root mean square error of the best single clip, over the groups by their weights.
-pub fn of_sum(vectors: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
-    let candidates = vectors.clipped(weights.len());
+/// The candidate of the least root mean square error over the groups by their weights, and that
+/// error.
+fn best<'c>(candidates: &'c [Clipped], weights: &[f64], mu: f64) -> Option<(&'c Clipped, f64)> {
     let exact = &candidates.last()?.sums;
     let error = |clipped: &Clipped| {
         let noise = clipped.length / mu;
@@ -85,31 +85,33 @@ pub fn of_sum(vectors: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
             .sum();
         (squares / weights.iter().sum::<f64>()).sqrt()
     };
-    candidates.iter().map(error).reduce(f64::min)
+    let errors = candidates.iter().map(|clipped| (clipped, error(clipped)));
+    errors.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The same of quotients, by the best pair of clips; each has half of the price. The noise's
-/// effect is that of first order.
+/// The root mean square error of the best single clip, over the groups by their weights.
+pub fn of_sum(vectors: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
+    Some(best(&vectors.clipped(weights.len()), weights, mu)?.1)
+}
+
+/// The same of quotients: numerator and denominator have half of the price each, and the clip that
+/// is best for its own sums. The best pair for the quotient would be one whose two biases happen to
+/// cancel, which nobody finds without the answer. The noise's effect is that of first order.
 pub fn of_quotient(above: &Vectors, below: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
     let (above, below) = (above.clipped(weights.len()), below.clipped(weights.len()));
     let (sums, counts) = (&above.last()?.sums, &below.last()?.sums);
     let mu = mu / std::f64::consts::SQRT_2;
+    let (upper, lower) = (best(&above, weights, mu)?.0, best(&below, weights, mu)?.0);
     let groups: Vec<usize> = (0..weights.len())
         .filter(|group| weights[*group] > 0.0 && counts[*group] > 0.0)
         .collect();
     let total: f64 = groups.iter().map(|group| weights[*group]).sum();
-    let error = |upper: &Clipped, lower: &Clipped| {
-        let squares = groups.iter().map(|&group| {
-            let (sum, count) = (upper.sums[group], lower.sums[group]);
-            let quotient = sum / count;
-            let bias = quotient - sums[group] / counts[group];
-            let noise = (upper.length / mu).powi(2) + (quotient * lower.length / mu).powi(2);
-            weights[group] * (bias * bias + noise / (count * count))
-        });
-        (squares.sum::<f64>() / total).sqrt()
-    };
-    let pairs = above
-        .iter()
-        .flat_map(|upper| below.iter().map(move |lower| error(upper, lower)));
-    pairs.filter(|error| error.is_finite()).reduce(f64::min)
+    let squares = groups.iter().map(|&group| {
+        let (sum, count) = (upper.sums[group], lower.sums[group]);
+        let quotient = sum / count;
+        let bias = quotient - sums[group] / counts[group];
+        let noise = (upper.length / mu).powi(2) + (quotient * lower.length / mu).powi(2);
+        weights[group] * (bias * bias + noise / (count * count))
+    });
+    Some((squares.sum::<f64>() / total).sqrt()).filter(|error| error.is_finite())
 }
