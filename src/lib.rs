@@ -40,9 +40,9 @@
 //!     decodes: [`release::Released`]. Where a clip is to be chosen, it first draws noisy counts of
 //!     women by how much they add ([`release::Looked`]); the clip is chosen from these, a second
 //!     debit pays for the answer, and only then are the sums drawn. The next release may read it
-//!     through a middle query, which the shadow runs and whose rows are bound as constants. The
-//!     ledger stores all releases before anything is shown. Under `timing.quantum` the answer waits
-//!     for the end of the quantum.
+//!     through a middle query, which the shadow runs and whose rows are bound as constants. All
+//!     releases are on their way to the ledger before anything is shown. Under `timing.quantum` the
+//!     answer waits for the end of the quantum.
 //!  7. [`finish::finish`] puts the released rows under the outer query as constants, and
 //!     [`shadow::Shadow::run`] runs it: `ORDER BY 2` sorts noisy averages, in PostgreSQL's own
 //!     arithmetic. The wire sends the rows, and a notice with their cost.

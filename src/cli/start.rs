@@ -323,7 +323,7 @@ pub async fn shadow_again(
     mirrored
 }
 
-/// Stops what [`engine`] started, after the statement log is written. If sessions still hold the
+/// Stops what [`engine`] started, after answers and the statement log are written. If sessions still hold the
 /// engine, the last of them stops it.
 pub async fn stop(engine: Arc<Engine>) {
     engine.ledger().flush().await;

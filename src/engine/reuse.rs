@@ -215,12 +215,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Stores releases before anything of them is shown, so that a later error cannot lose what was
-    /// paid for.
+    /// Queues releases for the ledger before anything of them is shown, so that a later error cannot
+    /// lose what was paid for. Nobody waits for the disk: only a crash loses the answer, and then it
+    /// is bought once more.
     pub(super) async fn keep(&self, requester: &Requester, fresh: Vec<Fresh>) -> Result<(), Error> {
         for Fresh { question, values } in fresh {
             self.ledger
-                .keep(&requester.role, question, values)
+                .keep_soon(&requester.role, question, values)
                 .await
                 .map_err(|e| internal("ledger", &e))?;
         }

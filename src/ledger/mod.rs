@@ -53,6 +53,9 @@ use statement_log::StatementLog;
 use worker::Worker;
 
 /// How often the claims of a question that runs are renewed.
+/// Bytes of an answer that may wait in memory for the disk.
+const SHORT_ANSWER: usize = 64 << 10;
+
 const RENEW_EVERY: Duration = Duration::from_micros(answers::LEASE as u64 / 3);
 
 /// An account as the policy in force wants it.
@@ -344,6 +347,28 @@ impl Ledger {
             .await
     }
 
+    /// The same without waiting for the disk. Whoever asks the ledger later finds the answer. A crash
+    /// before the write loses it, and the role pays once more for the question: no privacy is lost.
+    /// A long answer is waited for, so that few bytes wait in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::keep`]; an error of a write that is not waited for is logged.
+    pub async fn keep_soon(
+        &self,
+        role: &str,
+        question: QuestionDigest,
+        released: Vec<u8>,
+    ) -> Result<(), Error> {
+        if released.len() > SHORT_ANSWER {
+            return self.keep(role, question, released).await;
+        }
+        let role = self.known(role)?;
+        self.worker
+            .post(move |books| books.keep(&role, &question, &released))
+            .await
+    }
+
     /// The role's account: for the role itself.
     ///
     /// # Errors
@@ -508,9 +533,11 @@ impl Ledger {
         self.audit.record(record).await;
     }
 
-    /// Returns once every record handed in before is written, or could not be.
+    /// Returns once every record and answer handed in before is written, or could not be.
     pub async fn flush(&self) {
         self.audit.flush().await;
+        // Work is done in order; what could not be written is logged already.
+        let _ = self.worker.call(Access::Read, |_| Ok(())).await;
     }
 
     /// Records of statements after the one of that number, oldest first, each with its number; of

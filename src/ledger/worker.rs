@@ -86,11 +86,31 @@ impl Worker {
                 )
             },
         );
-        self.jobs
-            .send(Job { access, run })
-            .await
-            .map_err(|_| Error::Stopped)?;
+        self.queue(Job { access, run }).await?;
         wait.await.map_err(|_| Error::Stopped)?
+    }
+
+    /// Queues `work` for a writing transaction, and does not wait for it. Work that is queued later
+    /// sees what it did. An error is logged, and undoes the work that shares the transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stopped`].
+    pub(super) async fn post(
+        &self,
+        work: impl FnOnce(&mut Rules) -> Result<(), Error> + Send + 'static,
+    ) -> Result<(), Error> {
+        let run = Box::new(
+            move |books: Result<&mut Rules, Error>| -> (Result<(), Error>, Answer) {
+                (books.and_then(work), Box::new(|_| {}))
+            },
+        );
+        let access = Access::Write;
+        self.queue(Job { access, run }).await
+    }
+
+    async fn queue(&self, job: Job) -> Result<(), Error> {
+        self.jobs.send(job).await.map_err(|_| Error::Stopped)
     }
 }
 
