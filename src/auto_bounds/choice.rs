@@ -5,8 +5,10 @@ use crate::policy::{AutoBound, Finding, Scalar};
 use crate::rewrite::emit::sql;
 use crate::rewrite::{ReleasePlan, measure_deviation};
 
-/// Probability, over a whole search, that an end beyond every unit's values is chosen.
-pub const BETA: f64 = 1e-4;
+/// Probability, over a whole search, that an end beyond every unit's values is chosen. Such an end
+/// costs one doubling of the noise or more, a value that is missed costs what is cut: smaller
+/// probabilities miss more than they save.
+pub const BETA: f64 = 0.05;
 
 /// The chosen ends, and the number of ends near which no unit was found.
 #[derive(Debug, Clone, PartialEq)]
@@ -242,7 +244,7 @@ mod tests {
     /// Sums of 20,000 units with a heavy tail, asked at epsilon 0.2, of which a fifth is the
     /// search's: the known range (0 to 2^20) alone gives a relative error of 0.81, the best clip
     /// 0.02, R2T 0.37. The seed decides every draw; the error is the root mean square of a hundred
-    /// runs, 0.12 in the long run with a spread of 0.001.
+    /// runs, 0.09 in the long run.
     #[test]
     fn a_fifth_of_the_budget_finds_a_clip_that_beats_the_declared_one() {
         const UNITS: usize = 20_000;
@@ -309,7 +311,7 @@ mod tests {
             squares += (answer / total - 1.0).powi(2);
         }
         let error = (squares / 100.0).sqrt();
-        assert!((0.08..0.15).contains(&error), "{error}");
+        assert!((0.05..0.12).contains(&error), "{error}");
     }
 
     #[test]

@@ -268,11 +268,7 @@ impl Maker<'_> {
             Ok(kept)
         };
         let digests: Vec<[u8; 32]> = claimed.iter().map(|question| question.digest).collect();
-        let made = self.ledger.holding(&digests, making).await;
-        if made.is_err() {
-            self.ledger.release(&digests).await;
-        }
-        made
+        self.ledger.holding(&digests, making).await
     }
 
     /// Debits the first role that can afford it.

@@ -162,11 +162,7 @@ impl Engine {
             self.make_and_keep(requester, snapshot, releasing, &mut middles, (pace, tally))
                 .await
         };
-        let made = self.ledger.holding(&claimed, making).await;
-        if made.is_err() {
-            self.ledger.release(&claimed).await;
-        }
-        match made {
+        match self.ledger.holding(&claimed, making).await {
             Ok(released) => Ok(answered(released)),
             Err(Fault::Backend(execute::Error::Cancelled)) => Err(Error::Cancelled),
             Err(Fault::Backend(error)) => Err(self.record_failure(requester, slot, error).await?),

@@ -448,9 +448,25 @@ impl Ledger {
             .await
     }
 
-    /// Does work whose questions this process claims: renews the claims while it lasts.
-    /// [`Ledger::keep`] gives each back; [`Ledger::release`] those without answer.
-    pub async fn holding<T>(&self, questions: &[[u8; 32]], work: impl Future<Output = T>) -> T {
+    /// Makes answers to questions that this process claims: renews the claims while that lasts.
+    /// [`Ledger::keep`] gives each back; after an error those without answer are given back.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`.
+    pub async fn holding<T, E>(
+        &self,
+        questions: &[[u8; 32]],
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let made = self.renewing(questions, work).await;
+        if made.is_err() {
+            self.release(questions).await;
+        }
+        made
+    }
+
+    async fn renewing<T>(&self, questions: &[[u8; 32]], work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
             match tokio::time::timeout(RENEW_EVERY, &mut work).await {

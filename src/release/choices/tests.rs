@@ -127,10 +127,7 @@ fn penalties_move_apart_by_at_most_the_spread() {
             );
             nearest = nearest.max(apart as f64 / limit as f64);
         }
-        let is_end = matches!(
-            target,
-            Target::Fraction(0 | 1_000_000) | Target::Beyond(0 | 1_000_000, _)
-        );
+        let is_end = matches!(target, Target::Beyond(0 | 1_000_000, _));
         assert!(
             if is_end {
                 nearest >= 0.5

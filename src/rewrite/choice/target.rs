@@ -46,7 +46,9 @@ impl Target {
     /// # Guarantee
     /// - A fraction q = a/b has penalties `dist(a N, [b below, b upto])`. A weight w moves the
     ///   target by a w, and the intervals of candidates above it by b w. Penalties on one side move
-    ///   in one direction, so they move apart by at most max(b, 2a, 2(b - a)) w.
+    ///   in one direction, so they move apart by at most max(b, 2a, 2(b - a)) w. Of q = 0 and q = 1
+    ///   a penalty is the weight below or above a candidate: it moves by at most w, and no two in
+    ///   opposite directions.
     /// - The target of an end is a public number or N/2, whichever is less (b = 2). It moves by at
     ///   most w, and penalties by at most 4 w apart.
     /// - The most frequent value's penalties are differences of counts. Each moves by at most w,
@@ -55,7 +57,8 @@ impl Target {
     ///   number of ranks before or after the rows. It moves as the fraction does.
     pub fn spread(&self) -> u64 {
         match self {
-            Self::Fraction(_) | Self::Beyond(..) => spread_of(self.ratio()),
+            Self::Fraction(_) => spread_of(self.ratio()),
+            Self::Beyond(..) => moved_spread(self.ratio()),
             Self::End(_) => 4,
             Self::MostFrequent => 1,
         }
@@ -102,5 +105,14 @@ pub fn ratio_of(of: u32, all: u32) -> (u64, u64) {
 
 /// [`Target::spread`] of a fraction a/b.
 pub(super) fn spread_of((a, b): (u64, u64)) -> u64 {
+    if a == 0 || a == b {
+        b
+    } else {
+        moved_spread((a, b))
+    }
+}
+
+/// The same where the target may be shifted: candidates may then be on both sides of it.
+fn moved_spread((a, b): (u64, u64)) -> u64 {
     b.max(2 * a).max(2 * (b - a))
 }

@@ -76,7 +76,9 @@ fn noise_hides(part: &ChoicePlan) -> Result<(), String> {
                 let spread = match target {
                     Target::Fraction(_) | Target::Beyond(..) => {
                         let (a, b) = target.ratio();
-                        b.max(2 * a.max(b - a))
+                        // Of the ends, the weight on one side alone.
+                        let is_end = matches!(target, Target::Fraction(0 | 1_000_000));
+                        if is_end { b } else { b.max(2 * a.max(b - a)) }
                     }
                     Target::End(_) => 2 * 2,
                     Target::MostFrequent => 1,
