@@ -1,6 +1,6 @@
 //! The error of all stages of a query, and what a client may see of it.
 
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Why a statement was not answered. Each stage has a variant.
 #[derive(Debug, thiserror::Error)]
@@ -42,11 +42,11 @@ impl Error {
             | Self::Release(r)
             | Self::Shadow(r) => r.clone(),
             Self::Cancelled => Refusal::new(
-                sqlstate::QUERY_CANCELED,
+                reason::STATEMENT_CANCELLED,
                 "canceling statement due to user request",
             )
             .detail("What was charged by then stays charged."),
-            Self::Internal { incident } => Refusal::new(sqlstate::INTERNAL_ERROR, "internal error")
+            Self::Internal { incident } => Refusal::new(reason::INTERNAL_ERROR, "internal error")
                 .detail(format!(
                     "The operator's log has the cause under incident {incident}."
                 )),

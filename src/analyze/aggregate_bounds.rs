@@ -13,7 +13,7 @@ use crate::ir::literal::{integer_range, type_name};
 use crate::ir::{
     Aggregate, Distinct, Expr, Fractions, Moment, Node, Operation, Paired, Quantifier,
 };
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// Everything that bounds the aggregates of one release.
 pub struct Bounds<'a> {
@@ -208,10 +208,10 @@ impl Bounds<'_> {
             Type::Time | Type::Enum(_) | Type::Other { .. } => false,
         };
         if !ordered {
-            return Err(Refusal::unsupported(format!(
-                "{name} of a value of type {}",
-                type_name(&value.data_type)
-            ))
+            return Err(Refusal::unsupported(
+                reason::AGGREGATE_TYPE,
+                format!("{name} of a value of type {}", type_name(&value.data_type)),
+            )
             .hint(
                 "Numbers, dates and timestamps without time zone have bounds, within which a \
                     private answer is chosen; GROUP BY shows other values.",
@@ -233,6 +233,7 @@ impl Bounds<'_> {
                 })
             }
             KeyRule::Domain(_) | KeyRule::Threshold => Err(Refusal::unsupported(
+                reason::VALUE_DOMAIN_UNKNOWN,
                 "MODE() of a value \
                 whose domain is not known",
             )
@@ -245,10 +246,13 @@ impl Bounds<'_> {
 
     fn rule(&self, value: &Expr, name: &str) -> Result<KeyRule, Refusal> {
         let refused = |_| {
-            Refusal::unsupported(format!(
-                "{name} of a value of this collation or of type {}",
-                type_name(&value.data_type)
-            ))
+            Refusal::unsupported(
+                reason::AGGREGATE_TYPE,
+                format!(
+                    "{name} of a value of this collation or of type {}",
+                    type_name(&value.data_type)
+                ),
+            )
         };
         let ruled = self.ruled.rule(value);
         self.ruled.effort.within()?;
@@ -365,23 +369,27 @@ fn finite_pair(argument: &Expr, ranges: &Ranges<'_>) -> Result<Interval, Refusal
     if range.is_finite() {
         return Ok(range);
     }
-    Err(
-        Refusal::feature_not_supported("CORR, COVAR and REGR need bounds for both arguments").hint(
-            "Clamp each argument inline, as in CORR(LEAST(GREATEST(y, 0), 100), x), add \
-            conditions such as WHERE y BETWEEN 0 AND 100, or ask the data owner to declare bounds.",
-        ),
+    Err(Refusal::new(
+        reason::VALUE_RANGE_UNKNOWN,
+        "CORR, COVAR and REGR need bounds for both arguments",
     )
+    .hint(
+        "Clamp each argument inline, as in CORR(LEAST(GREATEST(y, 0), 100), x), add \
+            conditions such as WHERE y BETWEEN 0 AND 100, or ask the data owner to declare bounds.",
+    ))
 }
 
 fn finite(argument: &Expr, ranges: &Ranges<'_>, name: &str) -> Result<Interval, Refusal> {
     let range = ranges.of(argument);
     if !range.is_finite() {
-        return Err(
-            Refusal::unsupported(format!("{name} of a value whose range is not known")).hint(
-                "Clamp it inline, as in SUM(LEAST(GREATEST(x, 0), 100)), add a condition such as \
+        return Err(Refusal::unsupported(
+            reason::VALUE_RANGE_UNKNOWN,
+            format!("{name} of a value whose range is not known"),
+        )
+        .hint(
+            "Clamp it inline, as in SUM(LEAST(GREATEST(x, 0), 100)), add a condition such as \
                 WHERE x BETWEEN 0 AND 100, or ask the data owner to declare bounds.",
-            ),
-        );
+        ));
     }
     Ok(range)
 }

@@ -15,7 +15,7 @@ use crate::ir::{
     aggregate_column, key_column,
 };
 use crate::policy::{Column, Policy};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::resolve::unnested;
 
 /// What a text's collation is.
@@ -46,6 +46,7 @@ impl<'a> Derived<'a> {
     fn equal(self) -> Result<Self, Refusal> {
         match self {
             Self::Unlike => Err(Refusal::unsupported(
+                reason::MIXED_COLLATIONS,
                 "an expression over texts of different collations",
             )
             .hint("Use columns of one collation.")),
@@ -56,7 +57,8 @@ impl<'a> Derived<'a> {
     /// Where an order, case or kinds of letters are asked.
     fn ordered(self) -> Result<Self, Refusal> {
         match self.equal()? {
-            Self::Untold => Err(Refusal::feature_not_supported(
+            Self::Untold => Err(Refusal::new(
+                reason::MIXED_COLLATIONS,
                 "cannot order or match released texts when columns have different collations",
             )
             .hint("Compare them with = or IN.")),
@@ -68,6 +70,7 @@ impl<'a> Derived<'a> {
     fn searched(self) -> Result<Self, Refusal> {
         match self.equal()? {
             Self::Of(column) if !column.deterministic_collation => Err(Refusal::unsupported(
+                reason::NONDETERMINISTIC_COLLATION,
                 "a search in a column with a nondeterministic collation",
             )
             .hint("Compare it with = or IN.")),
@@ -292,7 +295,8 @@ impl<'a> Collations<'a> {
             };
             if !is_only_shown(&name) {
                 let unknown = || {
-                    Refusal::feature_not_supported(
+                    Refusal::new(
+                        reason::UNSUPPORTED_COLLATION,
                         "cannot order released texts by a collation that is not built into \
                             PostgreSQL",
                     )

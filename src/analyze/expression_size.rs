@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::ir::{ColumnId, Expr, Node, Relation, Release};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Most nodes of one expression: a chain of 5,000 terms has some ten for each.
 const NODES_MAX: usize = 100_000;
@@ -91,7 +91,7 @@ impl Sizes {
                     within one another, and all of a statement {ALL_MAX}."
             );
             return Err(Refusal::new(
-                sqlstate::STATEMENT_TOO_COMPLEX,
+                reason::EXPRESSION_TOO_COMPLEX,
                 "an expression over private rows is too complex",
             )
             .detail(limits));

@@ -14,7 +14,7 @@ use crate::ir::evaluate::float_text;
 use crate::ir::functions::{Function, Rule, rule};
 use crate::ir::{ColumnId, ColumnInfo, Expr, Node};
 use crate::policy::{KeyChoice, Policy, Scalar};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use column_filter::ColumnFilter;
 use key_combinations::{Axis, KeyCombinations, axes};
 pub(super) use listed_values::constant_branches;
@@ -90,7 +90,8 @@ impl Keys<'_> {
         match self.choice {
             KeyChoice::Auto => known().map_or_else(|| self.threshold(expr), Ok),
             KeyChoice::Domain => known().ok_or_else(|| {
-                Refusal::feature_not_supported(
+                Refusal::new(
+                    reason::GROUP_KEY_NOT_DECLARED,
                     "pgveil.keys = domain requires GROUP BY values that are known without the \
                         data",
                 )
@@ -119,14 +120,16 @@ impl Keys<'_> {
                 Ok(KeyRule::Threshold)
             }
             Type::Text | Type::Varchar(_) | Type::Char(_) => Err(Refusal::unsupported(
+                reason::NONDETERMINISTIC_COLLATION,
                 "GROUP BY a column with a nondeterministic collation",
             )),
             Type::Float4 | Type::Interval | Type::Other { .. } => {
                 let name = crate::ir::literal::type_name(&expr.data_type);
-                Err(
-                    Refusal::unsupported(format!("GROUP BY a value of type {name}"))
-                        .hint("Ask the data owner to declare the column's values."),
+                Err(Refusal::unsupported(
+                    reason::GROUP_KEY_TYPE,
+                    format!("GROUP BY a value of type {name}"),
                 )
+                .hint("Ask the data owner to declare the column's values."))
             }
         }
     }
@@ -386,7 +389,7 @@ pub fn cells(
     let cells = listed_groups(sets, |at| &rules[at].1, tuples);
     if cells > u64::from(limit) {
         return Err(Refusal::new(
-            sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            reason::TOO_MANY_GROUPS,
             format!("the group keys have {cells} combinations, more than the limit of {limit}"),
         )
         .hint("Group by fewer keys, or narrow them with WHERE."));

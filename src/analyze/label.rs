@@ -20,7 +20,7 @@ use crate::catalog::{Equality, Type};
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
 use crate::policy::{Policy, Protection, Table, Unit};
-use crate::refusal::{Refusal, TextPosition};
+use crate::refusal::{Refusal, TextPosition, reason};
 
 /// Bounds on the rows of one unit are counted up to here.
 const ROWS_MAX: u64 = 1 << 32;
@@ -346,7 +346,7 @@ fn find(table: &Table, column: &str, ids: &[ColumnId]) -> Result<ColumnId, Refus
 
 fn broken_path(table: &Table) -> Refusal {
     Refusal::new(
-        crate::refusal::sqlstate::INTERNAL_ERROR,
+        reason::INTERNAL_ERROR,
         format!(
             "the policy's path from {}.{} to its unit is incomplete",
             table.schema, table.name

@@ -38,7 +38,7 @@ use crate::ir::{
     Relation, ReleaseId, TableId, VarianceKind, release_alias,
 };
 use crate::policy::{Policy, Scalar, SessionSettings};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use interval::Interval;
 use release::analyze_release;
 
@@ -357,7 +357,8 @@ pub fn analyze(
         if let Some(first) = shown.next()
             && shown.any(|collation| collation != first)
         {
-            return Err(Refusal::feature_not_supported(
+            return Err(Refusal::new(
+                reason::MIXED_COLLATIONS,
                 "cannot order or compare released texts of different collations",
             )
             .hint("Name the collation of each text, as in ORDER BY x COLLATE \"C\"."));

@@ -9,7 +9,7 @@ use crate::ir::{
     Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Moment, Operation, Paired, VarianceKind,
 };
 use crate::policy::Policy;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// Refuses a key whose spelling among equal values is one row's choice.
 ///
@@ -34,14 +34,16 @@ pub(super) fn check_key(
             Ok(())
         }
         Type::Text | Type::Varchar(_) | Type::Char(_) => Err(Refusal::unsupported(
+            reason::NONDETERMINISTIC_COLLATION,
             "GROUP BY a column with a nondeterministic collation",
         )),
         Type::Interval | Type::Other { .. } => {
             let name = crate::ir::literal::type_name(&key.data_type);
-            Err(
-                Refusal::unsupported(format!("GROUP BY a value of type {name}"))
-                    .hint("Cast it to text, or group by another column."),
+            Err(Refusal::unsupported(
+                reason::GROUP_KEY_TYPE,
+                format!("GROUP BY a value of type {name}"),
             )
+            .hint("Cast it to text, or group by another column."))
         }
     }
 }
@@ -61,6 +63,7 @@ pub(super) fn check_shown(
             if !is_deterministic(value, policy, columns) =>
         {
             Err(Refusal::unsupported(
+                reason::NONDETERMINISTIC_COLLATION,
                 "a window over a column with a nondeterministic collation",
             ))
         }
@@ -95,19 +98,22 @@ pub(super) fn check_aggregate(
             if !is_deterministic(&inline(value, computed), policy, columns) =>
         {
             Err(Refusal::unsupported(
+                reason::NONDETERMINISTIC_COLLATION,
                 "MIN or MAX of a column with a nondeterministic collation",
             ))
         }
         Operation::Extreme { value, end: _ } if is_unspelled(&value.data_type) => {
             let name = crate::ir::literal::type_name(&value.data_type);
-            Err(Refusal::unsupported(format!(
-                "MIN or MAX of a value of type {name}"
-            )))
+            Err(Refusal::unsupported(
+                reason::AGGREGATE_TYPE,
+                format!("MIN or MAX of a value of type {name}"),
+            ))
         }
         Operation::Quantile { value, .. } | Operation::Mode { value, .. }
             if !is_deterministic(&inline(value, computed), policy, columns) =>
         {
             Err(Refusal::unsupported(
+                reason::NONDETERMINISTIC_COLLATION,
                 "a percentile or mode of a column with a nondeterministic collation",
             ))
         }
@@ -115,13 +121,15 @@ pub(super) fn check_aggregate(
             if is_unspelled(&value.data_type) =>
         {
             let name = crate::ir::literal::type_name(&value.data_type);
-            Err(Refusal::unsupported(format!(
-                "a percentile or mode of a value of type {name}"
-            )))
+            Err(Refusal::unsupported(
+                reason::AGGREGATE_TYPE,
+                format!("a percentile or mode of a value of type {name}"),
+            ))
         }
         // Rows of such values are compared only where two are equal so far: whether that fails
         // depends on them.
         Operation::Distinct(values) if has_uncompared(values) => Err(Refusal::unsupported(
+            reason::AGGREGATE_TYPE,
             "COUNT(DISTINCT …) of a value of this type within one group of rows",
         )),
         Operation::CountRows

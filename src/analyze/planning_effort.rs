@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ir::Expr;
 use crate::ir::evaluate::weight;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Most steps of one statement, each node of an expression taking its [`weight`] when it is
 /// evaluated once: about a second of work on usual values, and a few on the longest texts. A list
@@ -87,7 +87,7 @@ impl PlanningEffort {
             return Ok(());
         }
         Err(Refusal::new(
-            sqlstate::STATEMENT_TOO_COMPLEX,
+            reason::PLANNING_TOO_LONG,
             "listing the values of the group keys \
             and \
             of what is counted takes too long",

@@ -9,7 +9,7 @@ use crate::ir::{
     Aggregate, ColumnId, Distinct, Expr, JoinKind, Node, Operation, Relation, Release,
 };
 use crate::policy::{Policy, Protection};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// The release over the inner join; `None` where the join keeps no public rows.
 ///
@@ -188,9 +188,10 @@ pub(super) fn check_groups(
 }
 
 fn refused(what: &str) -> Refusal {
-    Refusal::feature_not_supported(format!(
-        "an outer join that keeps every row of a public table {what}"
-    ))
+    Refusal::new(
+        reason::PUBLIC_OUTER_JOIN,
+        format!("an outer join that keeps every row of a public table {what}"),
+    )
 }
 
 /// A row of NULLs on the private side adds nothing.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Relation, Release, Scan};
 use crate::policy::{Policy, SessionSettings};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Scans that key paths add are numbered from here, after those of the statement.
 const HIDDEN_SCANS_FROM: usize = 1000;
@@ -131,7 +131,7 @@ fn labelled(
     let (input, label) = labels.label(release.input.clone(), &[])?;
     let Label::Private(lineage) = label else {
         return Err(Refusal::new(
-            sqlstate::INTERNAL_ERROR,
+            reason::INTERNAL_ERROR,
             "a release without a private table",
         ));
     };

@@ -44,7 +44,7 @@ use crate::ledger;
 use crate::ledger::{Buyer, DebitError, Fingerprint, Found, Ledger, Purchase};
 use crate::mechanism::{AccountState, Loss, Sampler};
 use crate::policy::{Finding, Policy, Search, SessionSettings};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::release;
 use crate::release::{Released, Releasing};
 use crate::rewrite::{Plan, Terms};
@@ -214,10 +214,16 @@ impl Maker<'_> {
         let question = BoundsQuestion::new(self.policy, search);
         let plan = self.plan(search).await?;
         let [release] = plan.releases() else {
-            return Err(Error::Refused(Refusal::unsupported("this search")));
+            return Err(Error::Refused(Refusal::unsupported(
+                reason::UNSUPPORTED_SEARCH,
+                "this search",
+            )));
         };
         let (Some(loss), Some(price)) = (release.loss(), release.price()) else {
-            return Err(Error::Refused(Refusal::unsupported("this search")));
+            return Err(Error::Refused(Refusal::unsupported(
+                reason::UNSUPPORTED_SEARCH,
+                "this search",
+            )));
         };
         let kept_as = ledger::QuestionDigest {
             digest: question.digest(),
@@ -273,7 +279,10 @@ impl Maker<'_> {
 
     /// Debits the first role that can afford it.
     async fn charged(&self, purchase: &Purchase) -> Result<(String, ledger::Charge), Error> {
-        let mut refused = Refusal::denied("bounds cannot be searched: the policy has no roles");
+        let mut refused = Refusal::new(
+            reason::NO_ROLES,
+            "bounds cannot be searched: the policy has no roles",
+        );
         for role in &self.policy.roles {
             match self.ledger.purchase(&role.name, purchase.clone()).await {
                 Ok(charge) => return Ok((role.name.clone(), charge)),

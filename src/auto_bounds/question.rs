@@ -14,7 +14,7 @@ use crate::policy::{
     Scalar, Search, Table, Unit, UnitStep,
 };
 use crate::postgres::{identifier, qualified};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::release::ReleasedTable;
 use crate::resolve::Constants;
 use crate::rewrite::emit::sql;
@@ -114,7 +114,10 @@ impl BoundsQuestion {
     pub fn plan(&self, terms: &Terms) -> Result<Plan, Error> {
         let statements = parse(&self.sql).map_err(Error::Parse)?;
         let [Statement::Query(query)] = statements.as_slice() else {
-            return Err(Error::Parse(Refusal::unsupported("this search")));
+            return Err(Error::Parse(Refusal::unsupported(
+                reason::UNSUPPORTED_SEARCH,
+                "this search",
+            )));
         };
         let constants = Constants {
             now: 0,

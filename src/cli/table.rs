@@ -110,6 +110,7 @@ mod tests {
 
     use super::*;
     use crate::engine::MemoryShare;
+    use crate::refusal::reason;
 
     fn column(name: &str, type_oid: u32) -> ColumnDescription {
         ColumnDescription {
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn errors_point_at_the_word() {
-        let refusal = Refusal::new("42601", "syntax error")
+        let refusal = Refusal::new(reason::SYNTAX_ERROR, "syntax error")
             .at(Some(10))
             .hint("Do.");
         assert_eq!(

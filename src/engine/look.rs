@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::execute::{self, Rows, Sealed};
 use crate::ir::ReleaseId;
 use crate::mechanism::Sampler;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::release::{self, Releasing, TooFew};
 use crate::shadow::Requester;
 
@@ -62,7 +62,7 @@ fn too_few(few: TooFew) -> Refusal {
         ),
         TooFew::Groups => "no group has enough units to be shown".to_owned(),
     };
-    Refusal::new(sqlstate::TOO_FEW_UNITS, message)
+    Refusal::new(reason::TOO_FEW_UNITS, message)
         .detail(
             "Only the look was charged for this answer. Other parts of the query are paid for, \
                 and kept.",

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::finish;
 use crate::ir::{MiddleId, ReleaseId};
 use crate::memory::HeldMemory;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::release::Released;
 use crate::rewrite::Plan;
 use crate::shadow::{ColumnDescription, Description, Format, Requester, Weighed};
@@ -71,7 +71,7 @@ impl<'a> MiddleQueries<'a> {
                     "a row would be compared with more than {SEARCHED_MAX} values of subqueries"
                 );
                 return Err(Error::Shadow(
-                    Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message)
+                    Refusal::new(reason::SUBQUERY_TOO_LARGE, message)
                         .hint("Write the subquery once, or narrow it."),
                 ));
             }
@@ -112,7 +112,7 @@ impl<'a> MiddleQueries<'a> {
         if rows.len() > rows_max as usize {
             let message = format!("a subquery over private rows gives more than {rows_max} rows");
             return Err(Error::Shadow(
-                Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message)
+                Refusal::new(reason::SUBQUERY_TOO_LARGE, message)
                     .hint("Add a LIMIT to the subquery."),
             ));
         }
@@ -129,8 +129,7 @@ impl<'a> MiddleQueries<'a> {
                 BYTES_MAX >> 20
             );
             return Err(Error::Shadow(
-                Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message)
-                    .hint("Leave out long texts."),
+                Refusal::new(reason::SUBQUERY_TOO_LARGE, message).hint("Leave out long texts."),
             ));
         }
         let mut columns: Vec<Column> = vec![Vec::with_capacity(rows.len()); types.len()];
@@ -169,7 +168,7 @@ impl Engine {
             {
                 return Err(Error::Rewrite(
                     Refusal::new(
-                        sqlstate::FEATURE_NOT_SUPPORTED,
+                        reason::COLUMN_TYPE_UNKNOWN,
                         "cannot determine the types of a subquery's columns",
                     )
                     .detail("Nothing was charged.")
@@ -189,7 +188,7 @@ impl Engine {
         }
         Err(Error::Rewrite(
             Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::COLUMN_TYPE_UNKNOWN,
                 "cannot determine the types of this \
                 query's columns",
             )

@@ -14,7 +14,7 @@ use crate::ledger::Balances;
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::Query;
 use crate::policy::{FROM_1970_US, Policy, Table};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::{Constants, Session, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
 
@@ -94,7 +94,7 @@ impl Engine {
         let Table { schema, name, .. } = &self.policy.tables[id.0];
         Err(Error::Resolve(
             Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::PUBLIC_TABLE_TOO_LARGE,
                 format!(
                     "public table {schema}.{name} has more rows than the policy's \
                     limits.mirror_rows"

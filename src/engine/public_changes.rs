@@ -10,12 +10,10 @@ use crate::execute;
 use crate::execute::Snapshot;
 use crate::ir::TableId;
 use crate::policy::{Protection, Table};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::rewrite::{Plan, ReleasePlan};
 
 /// SQLSTATE of a plain warning.
-const WARNING: &str = "01000";
-
 impl Engine {
     /// Compares the small public tables of the plan with what was loaded, in the snapshot that the
     /// plan reads.
@@ -53,7 +51,7 @@ impl Engine {
         let warning = |table: &Table| {
             let Table { schema, name, .. } = table;
             Refusal::new(
-                WARNING,
+                reason::PUBLIC_ROWS_CHANGED,
                 format!(
                     "public table {schema}.{name} has changed since it was \
                 loaded"

@@ -7,7 +7,7 @@ use super::{Engine, shadow_error};
 use crate::analyze::MetTable;
 use crate::error::Error;
 use crate::ir::MiddleId;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::rewrite::ReleasePlan;
 use crate::shadow::{Requester, ShadowError};
 
@@ -62,7 +62,7 @@ impl Engine {
             "one row could keep this query busy for more than {limit} s, beside all the public \
                 rows that it meets"
         );
-        let refusal = Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, message)
+        let refusal = Refusal::new(reason::ROW_TOO_SLOW, message)
             .detail("The time of an answer must tell little about any row.");
         Err(Error::Rewrite(refusal.hint(
             "Join the public rows by columns of which few rows share a value, or compute less of \

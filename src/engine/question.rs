@@ -18,7 +18,7 @@ use crate::finish;
 use crate::ledger::Verdict;
 use crate::parse::{Bound, Query, parameter_type};
 use crate::policy::Notices;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::resolve::check_dotted;
 use crate::rewrite::Plan;
 use crate::shadow::Weighed;
@@ -57,7 +57,10 @@ impl Engine {
                 arguments.len(),
                 parameters.len()
             );
-            return Err(Error::Parse(Refusal::new("08P01", counts)));
+            return Err(Error::Parse(Refusal::new(
+                reason::PROTOCOL_VIOLATION,
+                counts,
+            )));
         }
         if parameters.is_empty() {
             return Ok((query.clone(), requester.share.begin()));

@@ -14,7 +14,7 @@ use super::{
 use crate::error::Error;
 use crate::parse::Query;
 use crate::policy::{Certificate, Secret, SessionSettings};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 pub struct Reloadable {
     current: RwLock<Arc<Engine>>,
@@ -57,10 +57,10 @@ impl Reloadable {
         if engine.policy().role(&requester.role).is_some() {
             return Ok(engine);
         }
-        let refusal = Refusal::denied(format!(
-            "role \"{}\" is no longer in the policy",
-            requester.role
-        ));
+        let refusal = Refusal::new(
+            reason::ROLE_REMOVED,
+            format!("role \"{}\" is no longer in the policy", requester.role),
+        );
         Err(Error::Rewrite(refusal.detail(
             "The policy was reloaded since this session began.",
         )))

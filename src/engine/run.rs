@@ -19,7 +19,7 @@ use crate::execute::Snapshot;
 use crate::ledger::QuestionDigest;
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::release::{Released, Releasing};
 use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
@@ -342,7 +342,8 @@ impl Engine {
             .map_err(|e| internal("ledger", &e))?;
         slot.ok_or_else(|| {
             Error::Ledger(
-                Refusal::denied(
+                Refusal::new(
+                    reason::TOO_MANY_FAILURES,
                     "this role may ask no more: too many of its queries have failed on \
                         the database",
                 )
@@ -379,7 +380,7 @@ fn before_charge(error: execute::Error) -> Error {
     match error {
         execute::Error::Stale(table) => Error::Rewrite(
             Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::TABLE_CHANGED,
                 format!("the definition of {table} has changed since the policy was loaded"),
             )
             .detail("Nothing was charged. The policy has to be checked against the new definition.")
@@ -387,7 +388,7 @@ fn before_charge(error: execute::Error) -> Error {
         ),
         execute::Error::Locked => Error::Rewrite(
             Refusal::new(
-                "55P03",
+                reason::TABLE_LOCKED,
                 "a table of this query is locked by another session",
             )
             .detail("Nothing was charged.")

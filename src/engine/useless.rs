@@ -12,14 +12,12 @@ use crate::ir;
 use crate::ir::ReleaseId;
 use crate::parse::Query;
 use crate::policy::{Policy, Useless as Wished};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::release::Released;
 use crate::resolve::{Constants, resolve};
 use crate::rewrite::{Plan, Terms, Useless, best_error, rewrite, thin_groups, useless};
 
 /// SQLSTATE of a plain warning.
-const WARNING: &str = "01000";
-
 /// The most variants of one kind that are priced.
 const TRIALS: usize = 6;
 
@@ -63,7 +61,7 @@ pub fn refuse_useless(
             "Whatever the data are, it lies from {least} to {greatest}."
         ));
     }
-    let refusal = Refusal::new(sqlstate::USELESS_QUESTION, &first.message);
+    let refusal = Refusal::new(reason::USELESS_QUESTION, &first.message);
     let privacy = &asked.policy.privacy;
     let refusal = refusal.detail(format!(
         "Nothing was charged. The policy says that there are about {} units, each a {}; SET \
@@ -130,7 +128,7 @@ impl Engine {
         let warnings = thin
             .into_iter()
             .filter(|(release, _)| is_bought(*release))
-            .map(|(_, message)| Refusal::new(WARNING, message))
+            .map(|(_, message)| Refusal::new(reason::SMALL_GROUPS, message))
             .collect();
         let found = useless(plan, &self.policy);
         let useless = if found.iter().any(|found| is_bought(found.release)) {

@@ -19,7 +19,7 @@ use crate::ir::{
 };
 use crate::policy::ViewKind;
 use crate::postgres::array_text;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::release::{Released, ReleasedTable};
 use crate::rewrite::emit::sql;
 use crate::rewrite::{ChoicePlan, Measure, Plan, ReleasePlan, Subject, key_text};
@@ -193,7 +193,7 @@ fn build<'t>(
         for release in releases {
             let table = table(*release).ok_or_else(|| {
                 Refusal::new(
-                    sqlstate::INTERNAL_ERROR,
+                    reason::INTERNAL_ERROR,
                     "a release is read before it was made",
                 )
             })?;

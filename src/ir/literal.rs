@@ -11,7 +11,7 @@ pub use interval::{Fields, interval, reach as interval_reach, text as interval_t
 use super::expression::{Expr, Node};
 use crate::catalog::Type;
 use crate::policy::Scalar;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// Most digits of a numeric constant.
 const DIGITS_MAX: usize = 60;
@@ -82,7 +82,7 @@ pub fn number(text: &str) -> Result<Expr, Refusal> {
 fn plain_decimal(text: &str) -> Result<String, Refusal> {
     let invalid = || {
         Refusal::new(
-            "22P02",
+            reason::INVALID_VALUE,
             format!(
                 "invalid input syntax for type numeric: \"{}\"",
                 text.chars().take(80).collect::<String>()
@@ -104,9 +104,10 @@ fn plain_decimal(text: &str) -> Result<String, Refusal> {
     }
     let point = i64::try_from(whole.len()).map_err(|_| invalid())? + i64::from(exponent);
     if digits.len() > DIGITS_MAX || point.abs() > DIGITS_MAX as i64 {
-        return Err(Refusal::unsupported(format!(
-            "a numeric constant of more than {DIGITS_MAX} digits"
-        )));
+        return Err(Refusal::unsupported(
+            reason::UNSUPPORTED_CONSTANT,
+            format!("a numeric constant of more than {DIGITS_MAX} digits"),
+        ));
     }
     let count = digits.len() as i64;
     let plain = if point <= 0 {
@@ -168,21 +169,21 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
         Type::Enum(made) => {
             let shown: String = text.chars().take(80).collect();
             Err(Refusal::new(
-                "22P02",
+                reason::INVALID_VALUE,
                 format!("invalid input value for enum {}: \"{shown}\"", made.name),
             ))
         }
         Type::Char(_) => Ok(Scalar::Text(to.stored(text.to_owned()))),
-        Type::Other { .. } => Err(Refusal::unsupported(format!(
-            "a constant of type {}",
-            type_name(to)
-        ))),
+        Type::Other { .. } => Err(Refusal::unsupported(
+            reason::UNSUPPORTED_CONSTANT,
+            format!("a constant of type {}", type_name(to)),
+        )),
     }
 }
 
 fn invalid_syntax(text: &str, to: &Type) -> Refusal {
     Refusal::new(
-        "22P02",
+        reason::INVALID_VALUE,
         format!(
             "invalid input syntax for type {}: \"{}\"",
             type_name(to),
@@ -197,7 +198,7 @@ fn parse_integer(text: &str, to: &Type) -> Result<Scalar, Refusal> {
     let (lower, upper) = integer_range(to).ok_or_else(invalid)?;
     if value < lower || value > upper {
         return Err(Refusal::new(
-            "22003",
+            reason::VALUE_OUT_OF_RANGE,
             format!(
                 "value \"{text}\" is out of range for type {}",
                 type_name(to)
@@ -224,7 +225,7 @@ fn parse_decimal(text: &str, to: &Type) -> Result<Scalar, Refusal> {
     };
     if !is_held {
         return Err(Refusal::new(
-            "22003",
+            reason::VALUE_OUT_OF_RANGE,
             format!("\"{text}\" is out of range for type {}", type_name(to)),
         ));
     }
@@ -274,20 +275,26 @@ pub fn held(value: &Scalar) -> Scalar {
 /// numbers of one part differs between versions.
 pub fn interval_of(text: &str, fields: Fields, signs_each: bool) -> Result<Scalar, Refusal> {
     if !signs_each && interval::signs_all(text) {
-        return Err(Refusal::feature_not_supported(
+        return Err(Refusal::new(
+            reason::UNSUPPORTED_CONSTANT,
             "an interval constant with one sign before several numbers is ambiguous under \
                 IntervalStyle sql_standard",
         )
         .hint("Write a sign before each number, or run SET IntervalStyle = 'postgres' first."));
     }
-    interval(text, fields)
-        .ok_or_else(|| Refusal::unsupported("this form of interval constant").hint(INTERVAL_HINT))
+    interval(text, fields).ok_or_else(|| {
+        Refusal::unsupported(
+            reason::UNSUPPORTED_CONSTANT,
+            "this form of interval constant",
+        )
+        .hint(INTERVAL_HINT)
+    })
 }
 
 fn not_iso(name: &str, text: &str) -> Refusal {
     let shown: String = text.chars().take(80).collect();
     Refusal::new(
-        "22007",
+        reason::INVALID_DATE_OR_TIME,
         format!("invalid input syntax for type {name}: \"{shown}\""),
     )
     .hint(
@@ -463,7 +470,8 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
                     && is_marked(&expr.data_type, OUTSIDE_UTC)
                     && !instant::names_zone(&text) =>
             {
-                Err(Refusal::feature_not_supported(
+                Err(Refusal::new(
+                    reason::TIME_ZONE_NOT_UTC,
                     "a timestamp with time zone must name its zone unless TimeZone is UTC",
                 )
                 .hint(

@@ -3,7 +3,7 @@
 
 use super::balance::{Balance, ratio};
 use crate::mechanism::{Accounting, Fixed, Loss};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Reason, Refusal, reason};
 
 const REMEDY: &str = "Nothing was charged. A lower pgveil.epsilon makes a query cheaper; a larger \
     budget is the data owner's to give.";
@@ -21,6 +21,7 @@ pub(super) fn exhausted(needs: &Loss, balance: &Balance) -> Refusal {
 fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
     if needs.delta > balance.delta_left() {
         return refusal(
+            reason::BUDGET_EXHAUSTED,
             format!(
                 "privacy budget exhausted: this query needs delta {} and {} is left",
                 needed(needs.delta),
@@ -39,10 +40,12 @@ fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
     };
     match (pure, gaussian) {
         (Some(pure), Some(gaussian)) if balance.pure_open() => refusal(
+            reason::BUDGET_EXHAUSTED,
             format!("privacy budget exhausted: {pure}"),
             &format!("Counted together with Gaussian noise, {gaussian}. {REMEDY}"),
         ),
         (Some(_), Some(gaussian)) => refusal(
+            reason::BUDGET_EXHAUSTED,
             format!("privacy budget exhausted: {gaussian}"),
             &format!(
                 "Epsilons alone no longer count, since an earlier query used Gaussian noise or \
@@ -50,9 +53,18 @@ fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
                     are spent. {REMEDY}"
             ),
         ),
-        (Some(pure), None) => refusal(format!("privacy budget exhausted: {pure}"), REMEDY),
-        (None, Some(gaussian)) => refusal(format!("privacy budget exhausted: {gaussian}"), REMEDY),
+        (Some(pure), None) => refusal(
+            reason::BUDGET_EXHAUSTED,
+            format!("privacy budget exhausted: {pure}"),
+            REMEDY,
+        ),
+        (None, Some(gaussian)) => refusal(
+            reason::BUDGET_EXHAUSTED,
+            format!("privacy budget exhausted: {gaussian}"),
+            REMEDY,
+        ),
         (None, None) => refusal(
+            reason::PURE_ACCOUNTING,
             "privacy budget does not allow Gaussian noise: accounting is pure".to_owned(),
             "Nothing was charged. The data owner's policy admits only queries with a pure epsilon.",
         ),
@@ -62,6 +74,7 @@ fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
 /// The owner's total has refused the role before. The role learns nothing more.
 pub(super) fn total_exhausted() -> Refusal {
     refusal(
+        reason::TOTAL_EXHAUSTED,
         "privacy budget exhausted: the total over all roles does not cover this query".to_owned(),
         "Nothing was charged, and the role's own budget is as it was. Until the data owner raises \
             the total or lets the role ask again, it is refused whatever it would \
@@ -72,6 +85,7 @@ pub(super) fn total_exhausted() -> Refusal {
 /// The owner's total has refused the role before. The role learns nothing more.
 pub(super) fn closed() -> Refusal {
     refusal(
+            reason::TOTAL_EXHAUSTED,
         "privacy budget exhausted: the total over all roles did not cover an earlier query of this \
             role".to_owned(),
         "Nothing was charged. Answers that the role has paid for are still shown. The data owner \
@@ -82,14 +96,15 @@ pub(super) fn closed() -> Refusal {
 /// The owner's total has refused the role before. The role learns nothing more.
 pub(super) fn frozen() -> Refusal {
     refusal(
+        reason::BUDGET_FROZEN,
         "the privacy budget is frozen".to_owned(),
         "Nothing was charged. Answers that the role has paid for are still shown. The data owner \
             froze the account and can unfreeze it.",
     )
 }
 
-fn refusal(message: String, detail: &str) -> Refusal {
-    Refusal::new(sqlstate::CONFIGURATION_LIMIT_EXCEEDED, message).detail(detail)
+fn refusal(reason: Reason, message: String, detail: &str) -> Refusal {
+    Refusal::new(reason, message).detail(detail)
 }
 
 fn in_epsilon(needs: Fixed, balance: &Balance) -> String {

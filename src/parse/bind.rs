@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::Query;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// A parameter's value: its type as a cast names it, and its canonical text; `None` is NULL.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +28,7 @@ impl Query {
                 super::with_room(|| Self::new(query)).map(|bound| bound.written_as(self))
             }
             ControlFlow::Break(name) => Err(Refusal::new(
-                "42P02",
+                reason::UNKNOWN_PARAMETER,
                 format!("there is no parameter {name}"),
             )),
         }
@@ -247,7 +247,7 @@ fn built_in(oid: u32) -> Result<ast::DataType, Refusal> {
         ),
         other => {
             return Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::UNSUPPORTED_PARAMETER,
                 format!("parameters of the type with OID {other} are not supported"),
             )
             .hint("Cast the parameter in the query, for example $1::text."));
@@ -281,7 +281,7 @@ pub fn parameter_oid(data_type: &ast::DataType) -> Result<u32, Refusal> {
         D::Custom(name, _) if name.to_string().eq_ignore_ascii_case("unknown") => 0,
         other => {
             return Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::UNSUPPORTED_PARAMETER,
                 format!("parameters of type {other} are not supported"),
             )
             .hint("Declare the parameter as text and cast it in the query."));

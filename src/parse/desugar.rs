@@ -5,7 +5,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespace, Word};
 
 use super::grammar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Marks the lower end of BETWEEN SYMMETRIC until the tree is built: an operator that PostgreSQL no
 /// longer has, and that nothing else uses.
@@ -24,10 +24,15 @@ fn word(token: &Token) -> Option<(Keyword, &str)> {
 }
 
 fn only_refused() -> Refusal {
-    Refusal::unsupported("ONLY").hint(
+    Refusal::unsupported(reason::UNSUPPORTED_CLAUSE, "ONLY").hint(
         "Name the table without ONLY. pgveil treats partitions and child tables as \
                 separate tables.",
     )
+}
+
+fn substring_refused() -> Refusal {
+    Refusal::unsupported(reason::UNSUPPORTED_PATTERN, "SUBSTRING … SIMILAR")
+        .hint("Write substring(x FROM 'regular expression').")
 }
 
 /// Rewrites PostgreSQL's phrases that the parser does not know.
@@ -100,9 +105,7 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
             Some((Keyword::SIMILAR, _))
                 if !matches!(word(&next), Some((Keyword::TO, _))) && ends_a_value(&before) =>
             {
-                return Err(Refusal::unsupported("SUBSTRING … SIMILAR")
-                    .hint("Write substring(x FROM 'regular expression').")
-                    .at(column(span)));
+                return Err(substring_refused().at(column(span)));
             }
             _ => push(std::slice::from_ref(&token)),
         }
@@ -163,7 +166,7 @@ fn check_intervals(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
             }
             (constant, _, Some((start, true))) if is_text(constant) => {
                 return Err(Refusal::new(
-                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    reason::UNSUPPORTED_CONSTANT,
                     "an interval constant with a precision or fields before it is not supported",
                 )
                 .hint("Write the digits and units themselves, such as interval '1.6 seconds'.")

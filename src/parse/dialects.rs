@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{self, Spanned};
 
 use super::position;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// # Errors
 /// 42601 for a clause that PostgreSQL lacks, at the SELECT that has it.
@@ -13,7 +13,7 @@ pub(super) fn check(query: &ast::Query) -> Result<(), Refusal> {
     match ast::Visit::visit(query, &mut Foreign) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(place) => Err(Refusal::new(
-            sqlstate::SYNTAX_ERROR,
+            reason::SYNTAX_ERROR,
             "this clause is not part of PostgreSQL's SELECT",
         )
         .at(Some(place).filter(|place| *place > 0))),

@@ -10,7 +10,7 @@ mod words;
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use scan::{END, Lexeme, scan};
 
 /// Longest statement that is examined, in words: each word takes some hundred items.
@@ -36,13 +36,12 @@ pub(super) fn unread(sql: &str, goal: Goal, position: u32, stopped: Option<u32>)
     match verdict(&text, goal, position) {
         Verdict::Syntax(refusal) => refusal,
         Verdict::TooLong => near("syntax error", &text, stopped),
-        Verdict::Valid { prefixes } if prefixes > PREFIXES_MAX => Refusal::new(
-            sqlstate::STATEMENT_TOO_COMPLEX,
-            "statement is nested too deeply",
-        ),
+        Verdict::Valid { prefixes } if prefixes > PREFIXES_MAX => {
+            Refusal::new(reason::NESTED_TOO_DEEPLY, "statement is nested too deeply")
+        }
         Verdict::Valid { prefixes: _ } => {
             let near = near("unsupported syntax", &text, stopped);
-            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, near.message).at(near.position)
+            Refusal::new(reason::UNSUPPORTED_SPELLING, near.message).at(near.position)
         }
         .detail("PostgreSQL would read this statement; pgveil does not know this form."),
     }
@@ -122,14 +121,14 @@ fn near(what: &str, text: &[char], start: usize) -> Refusal {
         ),
         None => (text.len(), "end of input".to_owned()),
     };
-    Refusal::new(sqlstate::SYNTAX_ERROR, format!("{what} at {place}"))
+    Refusal::new(reason::SYNTAX_ERROR, format!("{what} at {place}"))
         .at(u32::try_from(start + 1).ok())
 }
 
 /// PostgreSQL's syntax error at this word.
 pub(super) fn syntax_error_near(word: &str) -> Refusal {
     let message = format!("syntax error at or near \"{word}\"");
-    Refusal::new(sqlstate::SYNTAX_ERROR, message)
+    Refusal::new(reason::SYNTAX_ERROR, message)
 }
 
 /// PostgreSQL's syntax error at the word that begins at this position or next.

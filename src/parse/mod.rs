@@ -29,7 +29,7 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use crate::refusal::{Refusal, RefusalKind, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, reason};
 pub use advisory::{Act, Advisory, Number};
 pub use balance::{arms, balance, balanced};
 pub use bind::{Bound, parameter_oid, parameter_type};
@@ -166,7 +166,7 @@ fn read_again(sql: &str) -> Option<Parser<'static>> {
 
 fn not_reproducible() -> Refusal {
     Refusal::new(
-        sqlstate::FEATURE_NOT_SUPPORTED,
+        reason::UNSUPPORTED_SPELLING,
         "this spelling of a name or constant is not supported",
     )
     .detail("Quotes inside quoted names and some rare forms of constants are not accepted.")
@@ -188,14 +188,14 @@ pub enum ExplainFormat {
 pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     if sql.len() > TEXT_BYTES_MAX {
         return Err(
-            Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long").detail(format!(
+            Refusal::new(reason::STATEMENT_TOO_LONG, "statement is too long").detail(format!(
                 "A statement may have at most {TEXT_BYTES_MAX} bytes."
             )),
         );
     }
     if sql.contains('\0') || sql.contains('\u{FFFD}') {
         return Err(Refusal::new(
-            "22021",
+            reason::INVALID_ENCODING,
             "invalid byte sequence for encoding \"UTF8\"",
         ));
     }
@@ -210,7 +210,7 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
         .count();
     if words > TOKENS_MAX {
         return Err(
-            Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long")
+            Refusal::new(reason::STATEMENT_TOO_LONG, "statement is too long")
                 .detail(format!("A statement may have at most {TOKENS_MAX} tokens.")),
         );
     }
@@ -219,7 +219,7 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     if pieces.len() > STATEMENTS_MAX {
         let limit = format!("At most {STATEMENTS_MAX} statements of one text are read.");
         return Err(Refusal::new(
-            sqlstate::STATEMENT_TOO_COMPLEX,
+            reason::STATEMENT_TOO_LONG,
             "too many statements in one text",
         )
         .detail(limit));
@@ -245,7 +245,8 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     let (begins, marks) = (begins(&tokens), Marks::of(&tokens));
     let refused = |fault: Fault| match (fault, excludes) {
         (Fault::Unread(ParserError::ParserError(_)), Some(position)) => {
-            Refusal::unsupported("EXCLUDE in a window frame").at(Some(position))
+            Refusal::unsupported(reason::UNSUPPORTED_WINDOW, "EXCLUDE in a window frame")
+                .at(Some(position))
         }
         (fault, _) => fault.told(sql, Goal::Query, begins),
     };
@@ -280,15 +281,17 @@ impl Fault {
     /// The error as PostgreSQL would report it, for words that begin at this position.
     fn told(self, sql: &str, goal: Goal, begins: u32) -> Refusal {
         match self {
-            Self::Unread(ParserError::RecursionLimitExceeded) => Refusal::new(
-                sqlstate::STATEMENT_TOO_COMPLEX,
-                "statement is nested too deeply",
-            ),
+            Self::Unread(ParserError::RecursionLimitExceeded) => {
+                Refusal::new(reason::NESTED_TOO_DEEPLY, "statement is nested too deeply")
+            }
             Self::Unread(ParserError::ParserError(text) | ParserError::TokenizerError(text)) => {
                 grammar::unread(sql, goal, begins, stopped_at(&text))
             }
             Self::Refused(refusal)
-                if matches!(refusal.kind, RefusalKind::Syntax | RefusalKind::Unsupported) =>
+                if matches!(
+                    refusal.kind(),
+                    RefusalKind::Syntax | RefusalKind::Unsupported
+                ) =>
             {
                 // The grammar covers queries. A first word that cannot begin a query may begin
                 // another kind of statement.
@@ -296,11 +299,11 @@ impl Fault {
                     syntax.position == Some(begins) && session::is_command(sql, begins)
                 };
                 let is_later = |syntax: &Refusal| {
-                    refusal.kind == RefusalKind::Syntax && syntax.position > refusal.position
+                    refusal.kind() == RefusalKind::Syntax && syntax.position > refusal.position
                 };
                 // The same error at the same place: the refusal has a hint.
                 let is_same = |syntax: &Refusal| {
-                    (syntax.kind, syntax.position) == (refusal.kind, refusal.position)
+                    (syntax.kind(), syntax.position) == (refusal.kind(), refusal.position)
                 };
                 let is_better =
                     |syntax: &Refusal| !is_same(syntax) && !is_other(syntax) && !is_later(syntax);
@@ -328,10 +331,12 @@ fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
     let begins = begins(&tokens);
     let mut parser = parser_of(table::write_out(tokens))?;
     let ast::Statement::Query(query) = parser.parse_statement()? else {
-        return Err(Refusal::unsupported("this statement")
-            .hint("pgveil answers SELECT queries only.")
-            .at(Some(begins))
-            .into());
+        return Err(
+            Refusal::unsupported(reason::UNSUPPORTED_STATEMENT, "this statement")
+                .hint("pgveil answers SELECT queries only.")
+                .at(Some(begins))
+                .into(),
+        );
     };
     parser.expect_token(&Token::EOF)?;
     Ok(query)

@@ -3,7 +3,7 @@
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::grammar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// A parameter has no fields and is not a field, but sqlparser reads `$1.$1` and `a.$1`.
 pub(super) fn check(tokens: &[TokenWithSpan], sql: &str) -> Result<(), Refusal> {
@@ -20,7 +20,7 @@ pub(super) fn check(tokens: &[TokenWithSpan], sql: &str) -> Result<(), Refusal> 
             }
             (Token::Period, Some(Token::Placeholder(_)), Some(Token::Word(_) | Token::Mul)) => {
                 return Err(Refusal::new(
-                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    reason::UNSUPPORTED_EXPRESSION,
                     "a field of a parameter is not supported",
                 )
                 .at(position(words[at - 1])));

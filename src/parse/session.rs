@@ -13,7 +13,7 @@ mod words;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::{Query, Statement};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 pub use copy::{Copy, CopyFormat, Force, Style};
 pub use cursor::{Count, Declare, Direction, Fetch};
 pub use prepared::{Execute, Prepare};
@@ -334,7 +334,7 @@ fn time_zone(words: &mut Words<'_>) -> Result<Option<Vec<String>>, Refusal> {
 fn posix_zone(offset: &str) -> Result<String, Refusal> {
     let bad = || {
         Refusal::new(
-            sqlstate::INVALID_PARAMETER_VALUE,
+            reason::INVALID_SETTING,
             format!("invalid value for parameter \"TimeZone\": \"{offset}\""),
         )
     };

@@ -9,7 +9,7 @@ use sqlparser::tokenizer::{
 
 use super::grammar;
 use super::signs::{blanks, length, signs, starts_name};
-use crate::refusal::{Refusal, RefusalKind, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, reason};
 
 /// The tokens as PostgreSQL would have them, a run of blanks and comments as one blank.
 ///
@@ -41,7 +41,7 @@ pub(super) fn unread(error: &TokenizerError, sql: &str) -> Refusal {
         }];
         super::position::number(&mut start, sql);
         Refusal::new(
-            sqlstate::FEATURE_NOT_SUPPORTED,
+            reason::UNSUPPORTED_SPELLING,
             "this constant or escape is not supported",
         )
         .hint(
@@ -56,7 +56,7 @@ pub(super) fn unread(error: &TokenizerError, sql: &str) -> Refusal {
 /// either.
 pub(super) fn no_word(refusal: Refusal, sql: &str) -> Refusal {
     grammar::no_word(sql)
-        .filter(|_| refusal.kind == RefusalKind::Syntax)
+        .filter(|_| refusal.kind() == RefusalKind::Syntax)
         .unwrap_or(refusal)
 }
 
@@ -75,7 +75,7 @@ fn check(token: &TokenWithSpan, text: &[char]) -> Result<(), Refusal> {
     let (start, end) = (place(token.span.start), place(token.span.end));
     let next = text.get(end).copied();
     let position = u32::try_from(token.span.start.column).ok();
-    let refused = |message: &str| Err(Refusal::new(sqlstate::SYNTAX_ERROR, message).at(position));
+    let refused = |message: &str| Err(Refusal::new(reason::SYNTAX_ERROR, message).at(position));
     let junk = || refused("trailing junk after numeric literal");
     match &token.token {
         Token::DollarQuotedString(DollarQuotedString {
@@ -104,7 +104,7 @@ fn check(token: &TokenWithSpan, text: &[char]) -> Result<(), Refusal> {
             && matches!(text.get(end..), Some(['&', '"', ..])) =>
         {
             Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::UNSUPPORTED_SPELLING,
                 "a name with Unicode escapes is not supported",
             )
             .hint("Write the name in double quotes, or put a space before the operator &.")
@@ -234,7 +234,7 @@ fn check_operators(tokens: &[TokenWithSpan], text: &[char]) -> Result<(), Refusa
             if next.is_some_and(|(next, _)| next != at) {
                 let operator: String = operator.iter().collect();
                 return Err(Refusal::new(
-                    sqlstate::UNDEFINED_FUNCTION,
+                    reason::UNKNOWN_OPERATOR,
                     format!("operator does not exist: {operator}"),
                 )
                 .detail("Adjacent operator characters form one operator.")
@@ -252,7 +252,7 @@ fn check_operators(tokens: &[TokenWithSpan], text: &[char]) -> Result<(), Refusa
 fn check_operator(token: &TokenWithSpan, signs: usize) -> Result<(), Refusal> {
     let length = place(token.span.end).saturating_sub(place(token.span.start));
     let refused = |message: String| {
-        Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        Refusal::new(reason::UNSUPPORTED_SPELLING, message)
             .at(u32::try_from(token.span.start.column).ok())
     };
     match &token.token {
@@ -265,7 +265,7 @@ fn check_operator(token: &TokenWithSpan, signs: usize) -> Result<(), Refusal> {
         }
         // sqlparser reads it as `=`; in PostgreSQL it is an undefined operator.
         Token::DoubleEq => Err(Refusal::new(
-            sqlstate::UNDEFINED_FUNCTION,
+            reason::UNKNOWN_OPERATOR,
             "operator does not exist: ==",
         )
         .hint("Write =.")

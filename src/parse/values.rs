@@ -10,7 +10,7 @@ use sqlparser::parser::Parser;
 use super::limits::{copies, height};
 use super::position::{self, Marks};
 use super::{Query, parameter_type};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Values(Vec<ast::Expr>);
@@ -23,7 +23,7 @@ impl Values {
             height::check(value)?;
             if let ControlFlow::Break(place) = ast::Visit::visit(value, &mut Finder) {
                 return Err(Refusal::new(
-                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    reason::SUBQUERY_FORM,
                     "cannot use subquery in EXECUTE parameter",
                 )
                 .at(marks.last_before("(", place)));
@@ -94,7 +94,7 @@ impl Values {
 }
 
 fn row(columns: Vec<ast::Expr>) -> Result<Query, Refusal> {
-    let empty = || Refusal::new(sqlstate::INTERNAL_ERROR, "an empty row could not be made");
+    let empty = || Refusal::new(reason::INTERNAL_ERROR, "an empty row could not be made");
     let mut parser = Parser::new(&PostgreSqlDialect {})
         .try_with_sql("VALUES (NULL)")
         .map_err(|_| empty())?;

@@ -2,7 +2,7 @@
 //! accounting off.
 
 use super::Policy;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// The settings of one session, read and in range.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -330,7 +330,7 @@ impl SessionSettings {
     pub fn within(&self, policy: &Policy) -> Result<(), Refusal> {
         if self.epsilon.is_some_and(|e| e.is_nan() || e <= 0.0) {
             return Err(Refusal::new(
-                sqlstate::INVALID_PARAMETER_VALUE,
+                reason::INVALID_SETTING,
                 "pgveil.epsilon must be a positive number",
             ));
         }
@@ -354,7 +354,7 @@ impl SessionSettings {
         let over = |name: &str, wanted: Option<f64>, most: Option<f64>| {
             let most = most.filter(|most| wanted.is_some_and(|wanted| wanted > *most))?;
             let refusal = Refusal::new(
-                sqlstate::INVALID_PARAMETER_VALUE,
+                reason::SETTING_CEILING,
                 format!("{name} may be at most {most} here"),
             );
             Some(refusal.detail("The data owner's policy sets the ceiling."))
@@ -363,7 +363,7 @@ impl SessionSettings {
             .filter(|least| self.epsilon.is_some_and(|wanted| wanted < *least))
             .map(|least| {
                 Refusal::new(
-                    sqlstate::INVALID_PARAMETER_VALUE,
+                    reason::SETTING_CEILING,
                     format!(
                         "pgveil.epsilon must be at \
                 least {least} here"
@@ -396,7 +396,8 @@ impl SessionSettings {
 pub fn unknown(name: &str) -> Refusal {
     let names: Vec<&str> = WISHES.iter().map(|wish| wish.name).collect();
     let message = format!("unrecognized configuration parameter \"{name}\"");
-    Refusal::new("42704", message).hint(format!("The settings of pgveil are {}.", names.join(", ")))
+    Refusal::new(reason::UNKNOWN_SETTING, message)
+        .hint(format!("The settings of pgveil are {}.", names.join(", ")))
 }
 
 fn optional<T>(
@@ -412,7 +413,7 @@ fn optional<T>(
 
 fn invalid(name: &str, value: &str) -> Refusal {
     Refusal::new(
-        sqlstate::INVALID_PARAMETER_VALUE,
+        reason::INVALID_SETTING,
         format!("invalid value for parameter \"{name}\": \"{value}\""),
     )
 }

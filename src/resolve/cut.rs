@@ -21,7 +21,7 @@ use crate::ir::aggregate::Aggregate;
 use crate::ir::relation::{
     Key, Release, ReleaseId, SET_COLUMN, aggregate_column, key_column, release_alias,
 };
-use crate::refusal::{Refusal, TextPosition, sqlstate};
+use crate::refusal::{Refusal, TextPosition, reason};
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
     aggregate_name, bare_name, check_select, contains_aggregate, empty_select, is_distinct_rows,
@@ -93,7 +93,7 @@ impl Cut {
                 if is_name && !value.columns().is_empty() {
                     let name = column_name(expr);
                     return Err(Refusal::new(
-                        sqlstate::GROUPING_ERROR,
+                        reason::UNGROUPED_COLUMN,
                         format!(
                             "column \"{name}\" must appear in the GROUP BY clause or be used in an \
                                 aggregate function"
@@ -114,7 +114,7 @@ impl Cut {
     ) -> Result<ast::Expr, Refusal> {
         let no_key = || {
             Refusal::new(
-                sqlstate::GROUPING_ERROR,
+                reason::GROUPING_ARGUMENTS,
                 "arguments to GROUPING must be grouping expressions of the associated query level",
             )
         };
@@ -166,7 +166,7 @@ impl Cut {
             });
         if self.aggregates.len() > COLUMNS_MAX {
             return Err(Refusal::new(
-                sqlstate::STATEMENT_TOO_COMPLEX,
+                reason::TOO_MANY_PARTS,
                 format!("a query may have at most {COLUMNS_MAX} aggregates"),
             ));
         }
@@ -285,6 +285,7 @@ impl Resolver<'_> {
         } = cut;
         if keys.is_empty() && aggregates.is_empty() {
             return Err(Refusal::unsupported(
+                reason::UNEXPECTED_FORM,
                 "a query of private rows without an aggregate",
             ));
         }
@@ -372,7 +373,7 @@ impl Resolver<'_> {
                 };
                 if contains_aggregate(expr) {
                     let refusal = Refusal::new(
-                        sqlstate::GROUPING_ERROR,
+                        reason::MISPLACED_AGGREGATE,
                         "aggregate functions are not allowed in GROUP BY",
                     );
                     return Err(refusal.at(place_of(expr)));
@@ -395,7 +396,7 @@ impl Resolver<'_> {
         }
         if let Some(key) = keys.get(COLUMNS_MAX) {
             return Err(Refusal::new(
-                sqlstate::STATEMENT_TOO_COMPLEX,
+                reason::TOO_MANY_PARTS,
                 format!("a query may group by at most {COLUMNS_MAX} keys"),
             )
             .at(key.place.0));

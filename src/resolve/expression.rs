@@ -19,6 +19,7 @@ use common_type::{merge, of_all, unify};
 pub use enums::TypeNames;
 pub use pattern::{regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use types::{construct, type_of};
+use types::{ends_in_prefix, operator_refused};
 
 use super::names::scope::Scope;
 use super::session_functions::Session;
@@ -27,7 +28,7 @@ use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown_under};
 use crate::ir::relation::{ColumnInfo, ConstantId, MiddleId};
-use crate::refusal::{Refusal, RefusalKind, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::syntax::{constant_number, place_of};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use types::literal;
@@ -57,9 +58,10 @@ impl Constants {
         if self.is_utc {
             return Ok(());
         }
-        Err(Refusal::feature_not_supported(format!(
-            "{what} is supported only when TimeZone is UTC"
-        ))
+        Err(Refusal::new(
+            reason::TIME_ZONE_NOT_UTC,
+            format!("{what} is supported only when TimeZone is UTC"),
+        )
         .hint("Run SET TimeZone = 'UTC' first."))
     }
 
@@ -110,7 +112,7 @@ impl Expressions<'_> {
         if resolved.data_type != Type::Bool {
             let given = type_name(&resolved.data_type).to_owned();
             let message = format!("argument of {clause} must be type boolean, not type {given}");
-            return Err(Refusal::new(sqlstate::DATATYPE_MISMATCH, message).at(place_of(expr)));
+            return Err(Refusal::new(reason::TYPE_MISMATCH, message).at(place_of(expr)));
         }
         Ok(resolved)
     }
@@ -163,10 +165,11 @@ impl Expressions<'_> {
             E::UnaryOp { op, expr } => self.unary(*op, expr),
             E::BinaryOp { left, op, right } => self.binary(left, op, right),
             E::Function(function) => self.function(function),
-            E::Subquery(_) | E::Exists { .. } | E::InSubquery { .. } => {
-                Err(Refusal::unsupported("a subquery in an expression")
-                    .hint("Join the table in FROM, or write the subquery as a derived table."))
-            }
+            E::Subquery(_) | E::Exists { .. } | E::InSubquery { .. } => Err(Refusal::unsupported(
+                reason::SUBQUERY_FORM,
+                "a subquery in an expression",
+            )
+            .hint("Join the table in FROM, or write the subquery as a derived table.")),
             other => self.resolve_predicate(other),
         }
     }
@@ -359,13 +362,16 @@ impl Expressions<'_> {
                 expr,
                 trim_characters.as_deref(),
             ),
-            other => Err(Refusal::unsupported(construct(other))),
+            other => Err(Refusal::unsupported(
+                reason::UNSUPPORTED_EXPRESSION,
+                construct(other),
+            )),
         }
     }
 
     fn column(&self, parts: &[ast::Ident]) -> Result<Expr, Refusal> {
         let id = match self.scope.find(parts) {
-            Err(refusal) if refusal.kind == RefusalKind::UnknownName => self
+            Err(refusal) if refusal.kind() == RefusalKind::UnknownName => self
                 .outer
                 .iter()
                 .find_map(|scope| scope.find(parts).ok())
@@ -397,10 +403,9 @@ impl Expressions<'_> {
     }
 
     fn constant(&self, id: ConstantId) -> Result<Expr, Refusal> {
-        let (_, data_type) = self
-            .bound
-            .get(id.0 as usize)
-            .ok_or_else(|| Refusal::unsupported("this kind of literal"))?;
+        let (_, data_type) = self.bound.get(id.0 as usize).ok_or_else(|| {
+            Refusal::unsupported(reason::UNSUPPORTED_CONSTANT, "this kind of literal")
+        })?;
         Ok(Expr {
             node: Node::Constant(id),
             data_type: data_type.clone(),
@@ -445,10 +450,11 @@ impl Expressions<'_> {
             | UnaryOperator::PGCubeRoot
             | UnaryOperator::BitwiseNot => self.call(&op.to_string(), vec![self.resolve(expr)?]),
             // What is left of BETWEEN SYMMETRIC where its operands cannot be written twice.
-            UnaryOperator::PGPrefixFactorial => Err(Refusal::feature_not_supported(
+            UnaryOperator::PGPrefixFactorial => Err(Refusal::new(
+                reason::UNSUPPORTED_EXPRESSION,
                 "BETWEEN SYMMETRIC cannot contain a subquery or another BETWEEN SYMMETRIC",
             )),
-            other => Err(Refusal::unsupported(format!("operator {other}"))),
+            other => Err(operator_refused(other)),
         }
     }
 
@@ -493,7 +499,7 @@ impl Expressions<'_> {
             BinaryOperator::PGBitwiseShiftLeft | BinaryOperator::PGBitwiseShiftRight => {
                 self.arithmetic(&op.to_string(), left, right)
             }
-            other => Err(Refusal::unsupported(format!("operator {other}"))),
+            other => Err(operator_refused(other)),
         }
     }
 
@@ -505,7 +511,8 @@ impl Expressions<'_> {
     ) -> Result<Expr, Refusal> {
         // PostgreSQL takes `@ a + 1` for `@ (a + 1)`.
         if ends_in_prefix(left) {
-            return Err(Refusal::feature_not_supported(
+            return Err(Refusal::new(
+                reason::UNSUPPORTED_SPELLING,
                 "a prefix operator on the left of another operator must be in parentheses",
             )
             .hint(
@@ -533,7 +540,7 @@ impl Expressions<'_> {
         if !is_text(&left) && !is_text(&right) {
             let (a, b) = (type_name(&left.data_type), type_name(&right.data_type));
             return Err(Refusal::new(
-                sqlstate::UNDEFINED_FUNCTION,
+                reason::UNKNOWN_OPERATOR,
                 format!("operator does not exist: {a} || {b}"),
             ));
         }
@@ -576,20 +583,5 @@ impl Expressions<'_> {
             vec![self.condition(expr, "IS")?],
             Type::Bool,
         ))
-    }
-}
-
-/// The last operand follows its own prefix operator.
-fn ends_in_prefix(expr: &ast::Expr) -> bool {
-    match expr {
-        ast::Expr::UnaryOp { op, expr: _ } => {
-            !matches!(op, UnaryOperator::Minus | UnaryOperator::Plus)
-        }
-        ast::Expr::BinaryOp {
-            left: _,
-            op: _,
-            right,
-        } => ends_in_prefix(right),
-        _ => false,
     }
 }

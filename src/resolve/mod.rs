@@ -24,7 +24,7 @@ use crate::catalog::Type;
 use crate::ir::{ColumnId, ColumnInfo, MiddleId, MiddleQuery, Query, Release, TableId};
 use crate::parse;
 use crate::policy::{Policy, ViewKind};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// Characters to which a row's text is cut before it is searched, or grown.
 pub const TEXT_MAX: u32 = 4096;
@@ -73,7 +73,8 @@ pub fn resolve(
         ..
     } = resolver;
     if !middles.is_empty() && !views.is_empty() {
-        return Err(Refusal::feature_not_supported(
+        return Err(Refusal::new(
+            reason::VIEW_WITH_TABLES,
             "a query that reads a pgveil view cannot compare private rows with released values",
         )
         .hint("Read the view in a separate query."));

@@ -8,7 +8,7 @@ use sqlparser::tokenizer::Span;
 
 use crate::ir::functions::AGGREGATES;
 use crate::ir::relation::ConstantId;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Reason, Refusal, reason};
 
 /// PostgreSQL truncates identifiers to 63 bytes. Longer ones are refused here.
 const NAME_BYTES_MAX: usize = 63;
@@ -26,14 +26,17 @@ pub fn name_of(ident: &Ident) -> Result<String, Refusal> {
         None => value.chars().map(|c| c.to_ascii_lowercase()).collect(),
         Some(_) => {
             return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::SYNTAX_ERROR,
                 "identifiers are quoted with double quotes",
             )
             .at(position(*span)));
         }
     };
     if name.len() > NAME_BYTES_MAX {
-        return Err(Refusal::new("42622", "identifier is longer than 63 bytes").at(position(*span)));
+        return Err(
+            Refusal::new(reason::NAME_TOO_LONG, "identifier is longer than 63 bytes")
+                .at(position(*span)),
+        );
     }
     Ok(name)
 }
@@ -44,9 +47,10 @@ pub fn names_of(name: &ObjectName) -> Result<Vec<String>, Refusal> {
         .iter()
         .map(|part| match part {
             ObjectNamePart::Identifier(ident) => name_of(ident),
-            ObjectNamePart::Function(_) => {
-                Err(Refusal::unsupported("a name computed by a function"))
-            }
+            ObjectNamePart::Function(_) => Err(Refusal::unsupported(
+                reason::UNSUPPORTED_NAME,
+                "a name computed by a function",
+            )),
         })
         .collect()
 }
@@ -204,9 +208,11 @@ pub(in crate::resolve) fn is_distinct_rows(select: &ast::Select) -> bool {
 pub(crate) fn check_select(select: &ast::Select) -> Result<(), Refusal> {
     match &select.into {
         None => Ok(()),
-        Some(into) => Err(Refusal::denied("SELECT INTO is not allowed")
-            .detail("pgveil answers read-only queries.")
-            .at(place_of(into))),
+        Some(into) => Err(
+            Refusal::new(reason::READ_ONLY, "SELECT INTO is not allowed")
+                .detail("pgveil answers read-only queries.")
+                .at(place_of(into)),
+        ),
     }
 }
 
@@ -292,13 +298,13 @@ pub(in crate::resolve) fn map_order(
     let ast::OrderBy { kind, interpolate } = order_by;
     let ast::OrderByKind::Expressions(exprs) = kind else {
         return Err(Refusal::new(
-            sqlstate::SYNTAX_ERROR,
+            reason::SYNTAX_ERROR,
             "ORDER BY ALL is not valid in PostgreSQL",
         ));
     };
     if interpolate.is_some() {
         return Err(Refusal::new(
-            sqlstate::SYNTAX_ERROR,
+            reason::SYNTAX_ERROR,
             "INTERPOLATE is not valid in PostgreSQL",
         ));
     }
@@ -316,7 +322,7 @@ pub(in crate::resolve) fn map_order(
                     with_fill: None,
                 }),
                 Some(_) => Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
+                    reason::SYNTAX_ERROR,
                     "WITH FILL is not valid in PostgreSQL",
                 )),
             },
@@ -355,9 +361,6 @@ pub(in crate::resolve) fn is_constant_list(expr: &ast::Expr) -> bool {
     }
 }
 
-pub(in crate::resolve) fn unsupported_above(what: &str) -> Refusal {
-    Refusal::new(
-        sqlstate::FEATURE_NOT_SUPPORTED,
-        format!("{what} is not supported"),
-    )
+pub(in crate::resolve) fn unsupported_above(reason: Reason, what: &str) -> Refusal {
+    Refusal::new(reason, format!("{what} is not supported"))
 }

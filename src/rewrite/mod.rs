@@ -41,7 +41,7 @@ use crate::analyze::Analyzed;
 use crate::ir::ConstantId;
 use crate::mechanism::Loss;
 use crate::policy::Policy;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Longest text of all the statements that one plan emits, in bytes.
 const PRINTED_BYTES_MAX: usize = 16 << 20;
@@ -78,7 +78,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
             .and_then(|own| loss.compose(own))
             .ok_or_else(|| {
                 Refusal::new(
-                    sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                    reason::COST_TOO_LARGE,
                     "the query costs more than can be counted",
                 )
             })?;

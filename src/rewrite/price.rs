@@ -22,7 +22,7 @@ use crate::mechanism::{
     laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
 };
 use crate::policy::{Policy, SessionSettings};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// The delta of one release whose keys come from the data: the default share of delta holds 500.
 const THRESHOLD_DELTA: f64 = 1e-11;
@@ -205,7 +205,8 @@ pub fn price(
     }
     let keyed = release.is_thresholded();
     if keyed && portion.terms.is_pure() {
-        return Err(Refusal::feature_not_supported(
+        return Err(Refusal::new(
+            reason::GROUP_KEY_NOT_DECLARED,
             "pure accounting requires declared values for GROUP BY columns",
         )
         .hint("Ask the data owner to declare the column's values."));
@@ -353,7 +354,7 @@ fn release_keys(
         .find_map(|(at, coordinate)| Some((at, presence_height(coordinate)?)));
     let (presence, height) = presence.ok_or_else(|| {
         Refusal::new(
-            sqlstate::INTERNAL_ERROR,
+            reason::INTERNAL_ERROR,
             "a thresholded release counts no units",
         )
     })?;
@@ -521,7 +522,7 @@ fn ratio(a: &BigUint, b: &BigUint) -> f64 {
 
 fn out_of_reach() -> Refusal {
     Refusal::new(
-        sqlstate::INVALID_PARAMETER_VALUE,
+        reason::NO_FITTING_NOISE,
         "no noise of supported size fits this query at this epsilon",
     )
     .hint("Raise pgveil.epsilon, or narrow the ranges of the sums.")

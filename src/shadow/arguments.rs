@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Row};
 use super::request::{Argument, Format};
 use super::typing::of_oid;
 use super::{ShadowError, VALUES_MAX};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// `text`, for a parameter of unknown type.
 const TEXT: u32 = 25;
@@ -100,7 +100,7 @@ pub fn fit_as_text(bytes: usize) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::new(
-        sqlstate::PROGRAM_LIMIT_EXCEEDED,
+        reason::PARAMETERS_TOO_LONG,
         "the values of the parameters are too long \
         as text",
     )
@@ -173,7 +173,10 @@ async fn select<T>(
             arguments.len(),
             oids.len()
         );
-        return Err(ShadowError::Refusal(Refusal::new("08P01", message)));
+        return Err(ShadowError::Refusal(Refusal::new(
+            reason::PROTOCOL_VIOLATION,
+            message,
+        )));
     }
     let mut types = Vec::new();
     let mut values = Vec::new();

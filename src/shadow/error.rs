@@ -3,7 +3,7 @@
 use tokio_postgres::error::{DbError, ErrorPosition};
 
 use super::ShadowError;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason, sqlstate};
 
 impl From<tokio_postgres::Error> for ShadowError {
     fn from(error: tokio_postgres::Error) -> Self {
@@ -25,7 +25,10 @@ fn reported(error: &DbError) -> ShadowError {
     let code = error.code().code();
     let class = code.get(..2).unwrap_or(code);
     match class {
-        "57" if code == sqlstate::QUERY_CANCELED => ShadowError::Refusal(refusal(code, error)),
+        "57" if code == sqlstate::QUERY_CANCELED.code => ShadowError::Refusal(Refusal {
+            reason: reason::STATEMENT_CANCELLED,
+            ..refusal(code, error)
+        }),
         // The server goes down, or refuses to come up.
         "57" => ShadowError::Lost(format!("SQLSTATE {code}")),
         // A malformed binary parameter. Class 08 itself would make a pool believe that the
@@ -33,7 +36,7 @@ fn reported(error: &DbError) -> ShadowError {
         "08" if code == "08P01" => ShadowError::Refusal(refusal("22P03", error)),
         // 53400 would look like an exhausted budget.
         "53" => ShadowError::Refusal(Refusal::new(
-            sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            reason::SHADOW_MEMORY,
             "query needs more memory or disk than the shadow database may use",
         )),
         "08" | "40" | "55" | "58" | "F0" | "HV" | "XX" => {
@@ -51,6 +54,6 @@ fn refusal(code: &str, error: &DbError) -> Refusal {
     Refusal {
         detail: error.detail().map(str::to_owned),
         hint: error.hint().map(str::to_owned),
-        ..Refusal::new(code, error.message()).at(position)
+        ..Refusal::of_postgres(code, error.message()).at(position)
     }
 }

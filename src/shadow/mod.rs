@@ -24,7 +24,7 @@ use bytes::Bytes;
 use crate::policy::{Policy, Secret};
 use crate::postgres;
 use crate::postgres::{Engine, FairPool, LocalPostgres, Locale, connect};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 pub use arguments::fit_as_text;
 pub use build::ServerIdentity;
 pub use request::{Argument, ColumnDescription, Description, Format, Requester};
@@ -291,7 +291,7 @@ impl Shadow {
             .find(|oid| **oid != 0 && !self.sizes.contains_key(oid))
         {
             return Err(ShadowError::Refusal(Refusal::new(
-                "42704",
+                reason::UNKNOWN_TYPE,
                 format!("type with OID {oid} does not exist"),
             )));
         }

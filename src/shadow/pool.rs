@@ -240,7 +240,7 @@ impl Lease<'_> {
             }
             Err(ShadowError::Refusal(refusal))
                 // A session whose answer was cut short still carries the rest of it.
-                if refusal.kind != RefusalKind::TooLarge =>
+                if refusal.kind() != RefusalKind::TooLarge =>
             {
                 self.give_back();
                 Some(Err(ShadowError::Refusal(refusal)))

@@ -8,7 +8,7 @@ use super::ShadowError;
 use super::arguments::Raw;
 use super::request::{Description, Format};
 use crate::memory::{HeldMemory, MemoryShare, weight};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// The most rows of one answer.
 pub const ROWS_MAX: usize = 1_000_000;
@@ -175,7 +175,7 @@ impl Collected {
                 "result is larger than {ROWS_MAX} rows or {} MB",
                 BYTES_MAX >> 20
             );
-            let refusal = Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message);
+            let refusal = Refusal::new(reason::ANSWER_TOO_LARGE, message);
             return Err(ShadowError::Refusal(
                 refusal.hint("Add a LIMIT, or group by fewer keys."),
             ));

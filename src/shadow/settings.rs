@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::ShadowError;
 use super::request::Requester;
 use crate::postgres::{identifier, literal};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// The only settings a requester may bring.
 const NAMES: [&str; 5] = [
@@ -36,7 +36,10 @@ pub fn preamble(requester: &Requester, statement_timeout: Duration) -> Result<St
     for (name, value) in &requester.settings {
         let Some(known) = NAMES.iter().find(|known| known.eq_ignore_ascii_case(name)) else {
             let message = format!("unrecognized configuration parameter \"{name}\"");
-            return Err(ShadowError::Refusal(Refusal::new("42704", message)));
+            return Err(ShadowError::Refusal(Refusal::new(
+                reason::UNKNOWN_SETTING,
+                message,
+            )));
         };
         batch.push_str(&format!("; SET {known} TO {}", literal(value)));
     }

@@ -7,7 +7,7 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
 use super::{Facts, names};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::names_of;
 
 /// Functions that would reveal the shadow's server or change its session. In expressions they are
@@ -57,9 +57,10 @@ pub(super) fn fold(
         ("current_setting", [setting, missing]) => current_setting(setting, Some(missing), facts)?,
         ("set_config", [setting, value, _]) => set_config(setting, value)?,
         ("current_setting" | "set_config", _) => {
-            return Err(Refusal::denied(format!(
-                "{name}() does not support these arguments"
-            )));
+            return Err(Refusal::new(
+                reason::CATALOG_ARGUMENT,
+                format!("{name}() does not support these arguments"),
+            ));
         }
         ("pg_get_userbyid", [oid]) => Some(role_name(oid)?),
         // These sizes would reveal writes of other users of that server.
@@ -90,7 +91,12 @@ fn role_name(oid: &ast::Expr) -> Result<ast::Expr, Refusal> {
     let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&found);
     parser
         .and_then(|mut parser| parser.parse_expr())
-        .map_err(|_| Refusal::denied("the argument of pg_get_userbyid() must be a simple value"))
+        .map_err(|_| {
+            Refusal::new(
+                reason::CATALOG_ARGUMENT,
+                "the argument of pg_get_userbyid() must be a simple value",
+            )
+        })
 }
 
 fn cast_null(data_type: ast::DataType) -> ast::Expr {
@@ -192,17 +198,23 @@ fn current_setting(
     if may_miss {
         return Ok(Some(text(None)));
     }
-    Err(
-        Refusal::denied(format!("permission denied to examine \"{name}\""))
-            .hint("SHOW lists the settings of your session."),
+    Err(Refusal::new(
+        reason::CATALOG_DENIED,
+        format!("permission denied to examine \"{name}\""),
     )
+    .hint("SHOW lists the settings of your session."))
 }
 
 /// The value of a setting whose name comes from a row or a parameter. NULL for a setting that is
 /// not shown. The emitted SQL repeats the name expression, so the expression must be stable. It
 /// must not contain another such call, since repetitions would multiply with each level.
 fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refusal> {
-    let refused = || Refusal::denied("the argument of current_setting() must be a simple value");
+    let refused = || {
+        Refusal::new(
+            reason::CATALOG_ARGUMENT,
+            "the argument of current_setting() must be a simple value",
+        )
+    };
     let is_refused = |name: &String| matches!(name.as_str(), "clock_timestamp" | "current_setting");
     let holds_refused = ast::visit_expressions(setting, |expr| match expr {
         ast::Expr::Function(function)
@@ -240,10 +252,11 @@ fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refus
 fn set_config(setting: &ast::Expr, value: &ast::Expr) -> Result<Option<ast::Expr>, Refusal> {
     match (literal(setting), literal(value)) {
         (Some("jit"), Some(value @ ("on" | "off"))) => Ok(Some(text(Some(value)))),
-        _ => Err(
-            Refusal::denied("set_config() cannot be used together with the system catalogs")
-                .hint("Use SET."),
-        ),
+        _ => Err(Refusal::new(
+            reason::CATALOG_ARGUMENT,
+            "set_config() cannot be used together with the system catalogs",
+        )
+        .hint("Use SET.")),
     }
 }
 

@@ -17,7 +17,7 @@ use sqlparser::ast;
 
 use crate::parse;
 use crate::policy::Policy;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::session_functions::Session;
 
 /// What a catalog statement may learn about the real server.
@@ -47,7 +47,7 @@ pub fn catalogs(
         survey::About::Tables => return Ok(None),
         survey::About::Both { relation, table } => {
             return Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::CATALOG_WITH_TABLES,
                 format!("a statement over both {relation} and {table} is not supported"),
             )
             .detail("Queries over the catalogs do not read the tables.")

@@ -8,7 +8,7 @@ use super::fold::{EXPRESSIONS_ONLY, fold, literal};
 use super::survey::{SCHEMAS, is_catalog_relation};
 use super::{Facts, names};
 use crate::parse::{SIGNS, Statement, parse};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::outer::allow_list;
 use crate::resolve::session_functions::Session;
@@ -45,8 +45,11 @@ impl ast::VisitorMut for Walk<'_> {
         }
         if !locks.is_empty() {
             return ControlFlow::Break(
-                Refusal::denied("FOR UPDATE and FOR SHARE are not allowed")
-                    .detail("pgveil answers read-only queries."),
+                Refusal::new(
+                    reason::ROW_LOCKS,
+                    "FOR UPDATE and FOR SHARE are not allowed",
+                )
+                .detail("pgveil answers read-only queries."),
             );
         }
         if for_clause.is_some()
@@ -118,7 +121,7 @@ fn flow(outcome: Result<(), Refusal>) -> ControlFlow<Refusal> {
 
 fn unsupported(construct: &str) -> Refusal {
     Refusal::new(
-        sqlstate::FEATURE_NOT_SUPPORTED,
+        reason::CATALOG_CONSTRUCT,
         format!("{construct} is not supported over the system catalogs"),
     )
 }
@@ -138,7 +141,8 @@ fn check_body(body: &ast::SetExpr) -> Result<(), Refusal> {
         ast::SetExpr::Insert(_)
         | ast::SetExpr::Update(_)
         | ast::SetExpr::Delete(_)
-        | ast::SetExpr::Merge(_) => Err(Refusal::denied(
+        | ast::SetExpr::Merge(_) => Err(Refusal::new(
+            reason::READ_ONLY,
             "statements that change data are not allowed",
         )
         .detail("pgveil answers SELECT queries only.")),
@@ -208,7 +212,7 @@ fn check_relation(name: &ast::ObjectName) -> Result<(), Refusal> {
         [_, _] => false,
         _ => {
             return Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::UNSUPPORTED_NAME,
                 format!(
                     "cross-database references are not implemented: \"{}\"",
                     names.join(".")
@@ -217,10 +221,13 @@ fn check_relation(name: &ast::ObjectName) -> Result<(), Refusal> {
         }
     };
     if refused {
-        return Err(Refusal::denied(format!(
-            "permission denied for table {}",
-            names.last().map_or("", String::as_str)
-        ))
+        return Err(Refusal::new(
+            reason::CATALOG_DENIED,
+            format!(
+                "permission denied for table {}",
+                names.last().map_or("", String::as_str)
+            ),
+        )
         .detail(
             "Catalogs that describe the schema are available; those that describe the \
                 server, its files, sessions and secrets are not.",
@@ -258,7 +265,11 @@ fn check_function(name: &ast::ObjectName) -> Result<(), Refusal> {
 }
 
 fn denied_function(name: &str) -> Refusal {
-    Refusal::denied(format!("permission denied for function {name}")).detail(
+    Refusal::new(
+        reason::CATALOG_DENIED,
+        format!("permission denied for function {name}"),
+    )
+    .detail(
         "Queries over the catalogs may call only functions that read the schema or \
                 compute with values.",
     )

@@ -5,11 +5,10 @@ use std::collections::HashMap;
 
 use super::connection::Connection;
 use super::message::not_utf8;
-use super::outcome::PROTOCOL_VIOLATION;
 use super::portal::{Reply, text_column};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
 use crate::parse::{Act, Advisory, Number, Scope};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// How many different locks a session may hold.
 const LOCKS_MAX: usize = 1_000;
@@ -56,9 +55,11 @@ impl<S: Service> Connection<S> {
                 if self.locks.len() >= LOCKS_MAX
                     && !self.locks.contains_key(&(key.clone(), *shared))
                 {
-                    return Err(Refusal::new("53200", "out of shared memory").hint(format!(
-                        "A session holds at most {LOCKS_MAX} advisory locks here."
-                    )));
+                    return Err(
+                        Refusal::new(reason::LOCK_TABLE_FULL, "out of shared memory").hint(
+                            format!("A session holds at most {LOCKS_MAX} advisory locks here."),
+                        ),
+                    );
                 }
                 *self.locks.entry((key, *shared)).or_default() += 1;
                 true
@@ -78,7 +79,10 @@ impl<S: Service> Connection<S> {
         Ok(if held {
             reply
         } else {
-            reply.warning("01000", &format!("you don't own a lock of type {mode}"))
+            reply.warning(
+                reason::LOCK_NOT_HELD,
+                &format!("you don't own a lock of type {mode}"),
+            )
         })
     }
 }
@@ -149,7 +153,7 @@ fn key_of(
         Number::Parameter(at) => {
             let Some(Argument { format, value }) = arguments.get(*at) else {
                 return Err(Refusal::new(
-                    PROTOCOL_VIOLATION,
+                    reason::PROTOCOL_VIOLATION,
                     "the keys of an advisory lock are its only parameters",
                 ));
             };
@@ -160,20 +164,28 @@ fn key_of(
         }
     };
     if advisory.key.len() == 2 && i32::try_from(value).is_err() {
-        return Err(Refusal::new("22003", "integer out of range"));
+        return Err(Refusal::new(
+            reason::VALUE_OUT_OF_RANGE,
+            "integer out of range",
+        ));
     }
     Ok(Some(Key::Number(value)))
 }
 
 fn sent(format: Format, bytes: &[u8]) -> Result<i64, Refusal> {
-    let malformed = || Refusal::new("22P03", "incorrect binary data format in bind parameter");
+    let malformed = || {
+        Refusal::new(
+            reason::INVALID_BINARY_VALUE,
+            "incorrect binary data format in bind parameter",
+        )
+    };
     match format {
         Format::Text => {
             let text = std::str::from_utf8(bytes).map_err(|_| not_utf8())?;
             let shown: String = text.chars().take(80).collect();
             text.trim().parse().map_err(|_| {
                 Refusal::new(
-                    "22P02",
+                    reason::INVALID_VALUE,
                     format!("invalid input syntax for type bigint: \"{shown}\""),
                 )
             })

@@ -13,7 +13,7 @@ use super::transaction::{Status, aborted};
 use crate::engine::{Argument, Format, Service};
 use crate::parse::{Configure, Copy, Given, Modes, Query, Scope, Session, Statement};
 use crate::policy::WISHES;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 impl<S: Service> Connection<S> {
     pub(super) async fn perform(
@@ -246,7 +246,7 @@ impl<S: Service> Connection<S> {
                 }
                 _ => {
                     return Err(Refusal::new(
-                        "08P01",
+                        reason::PROTOCOL_VIOLATION,
                         "set_config takes its value as the one parameter here",
                     )
                     .into());
@@ -278,7 +278,7 @@ impl<S: Service> Connection<S> {
         match self.transaction.status() {
             Status::Open | Status::Failed => reply,
             Status::Idle => reply.warning(
-                "25P01",
+                reason::NO_TRANSACTION,
                 &format!("{what} can only be used in transaction blocks"),
             ),
             Status::Implicit | Status::Pipeline => reply,
@@ -292,7 +292,10 @@ impl<S: Service> Connection<S> {
         Ok(if fresh {
             reply
         } else {
-            reply.warning("25001", "there is already a transaction in progress")
+            reply.warning(
+                reason::TRANSACTION_IN_PROGRESS,
+                "there is already a transaction in progress",
+            )
         })
     }
 
@@ -332,7 +335,10 @@ impl<S: Service> Connection<S> {
         self.end_portals(committed);
         match ended {
             Some(tag) => Reply::done(tag),
-            None => Reply::done("COMMIT").warning("25P01", "there is no transaction in progress"),
+            None => Reply::done("COMMIT").warning(
+                reason::NO_TRANSACTION,
+                "there is no transaction in progress",
+            ),
         }
     }
 
@@ -342,7 +348,10 @@ impl<S: Service> Connection<S> {
         if ended {
             Reply::done("ROLLBACK")
         } else {
-            Reply::done("ROLLBACK").warning("25P01", "there is no transaction in progress")
+            Reply::done("ROLLBACK").warning(
+                reason::NO_TRANSACTION,
+                "there is no transaction in progress",
+            )
         }
     }
 
@@ -363,7 +372,7 @@ impl<S: Service> Connection<S> {
     fn discard_all(&mut self) -> Result<Reply, Refusal> {
         if matches!(self.transaction.status(), Status::Open | Status::Implicit) {
             return Err(Refusal::new(
-                "25001",
+                reason::TRANSACTION_IN_PROGRESS,
                 "DISCARD ALL cannot run inside a transaction block",
             ));
         }

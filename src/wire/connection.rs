@@ -21,7 +21,7 @@ use super::settings::Settings;
 use super::stream::{Frame, FramedStream};
 use super::transaction::{Status, Transaction};
 use crate::engine::{MemoryShare, Service};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// The longest message of a logged-in client.
 const FRAME_BYTES_MAX: usize = 4 << 20;
@@ -146,22 +146,22 @@ impl<S: Service> Connection<S> {
 
     /// How long the client may be silent now, and the error it gets then.
     fn patience(&self) -> Option<(Duration, Refusal)> {
-        let (name, sqlstate, message) = match self.transaction.status() {
+        let (name, reason, message) = match self.transaction.status() {
             Status::Idle => (
                 "idle_session_timeout",
-                "57P05",
+                reason::IDLE_SESSION,
                 "terminating connection due to idle-session timeout",
             ),
             Status::Open | Status::Failed => (
                 "idle_in_transaction_session_timeout",
-                "25P03",
+                reason::IDLE_TRANSACTION,
                 "terminating connection due to idle-in-transaction timeout",
             ),
             Status::Implicit | Status::Pipeline => return None,
         };
         self.settings
             .duration(name)
-            .map(|limit| (limit, Refusal::new(sqlstate, message)))
+            .map(|limit| (limit, Refusal::new(reason, message)))
     }
 
     async fn step(&mut self, frame: Frame) -> Result<(), Outcome> {
@@ -204,7 +204,7 @@ impl<S: Service> Connection<S> {
             }
             Frontend::Terminate => Err(Outcome::Closed),
             Frontend::FunctionCall => Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::UNSUPPORTED_STATEMENT,
                 "function calls are not supported by pgveil",
             )
             .into()),
@@ -215,7 +215,12 @@ impl<S: Service> Connection<S> {
 
     /// Reports the error, and what it does to the transaction.
     pub(super) fn refuse(&mut self, refusal: &Refusal) {
-        tracing::debug!(role = self.role, sqlstate = refusal.sqlstate, "refused");
+        tracing::debug!(
+            role = self.role,
+            sqlstate = refusal.sqlstate,
+            reason = refusal.reason.id(),
+            "refused"
+        );
         self.channel.error("ERROR", refusal);
         if matches!(
             self.transaction.status(),

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::{Service, TablePlaces};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 #[derive(Default)]
 struct Taken {
@@ -43,7 +43,7 @@ impl Registry {
         let mut taken = self.lock();
         let count = |counts: Option<&u32>| counts.copied().unwrap_or(0);
         let full = |message: String, places: u32| {
-            Err(Refusal::new("53300", message)
+            Err(Refusal::new(reason::TOO_MANY_CONNECTIONS, message)
                 .detail(format!("At most {places} connections are held.")))
         };
         if taken.total >= total {

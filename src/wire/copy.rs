@@ -8,7 +8,7 @@ use super::outcome::Outcome;
 use super::portal::{Reply, Row, counted};
 use crate::engine::{ColumnDescription, Format, Service};
 use crate::parse::{CopyFormat, Force, Style};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// No flags, no header extension.
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -58,13 +58,13 @@ impl Writer {
                         let at = names.iter().position(|known| known == name);
                         let at = at.ok_or_else(|| {
                             Refusal::new(
-                                sqlstate::UNDEFINED_COLUMN,
+                                reason::UNKNOWN_COLUMN,
                                 format!("column \"{name}\" does not exist"),
                             )
                         })?;
                         if std::mem::replace(&mut forced[at], true) {
                             return Err(Refusal::new(
-                                "42701",
+                                reason::DUPLICATE_COLUMN,
                                 format!("column \"{name}\" specified more than once"),
                             ));
                         }

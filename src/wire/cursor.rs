@@ -10,7 +10,7 @@ use super::outcome::Outcome;
 use super::portal::{Reply, Row, each};
 use crate::engine::{Argument, ColumnDescription, Format, HeldMemory, Requester, Service};
 use crate::parse::{Count, Declare, Direction, Fetch};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// The bytes that the cursors of one session may hold before the next cursor is refused. The answer
 /// that is then added has its own limit.
@@ -108,8 +108,10 @@ impl Cursor {
     fn travel(&self, direction: Direction, moves_only: bool) -> Result<(usize, Vec<Row>), Refusal> {
         let (here, last) = (self.position, self.rows.len());
         if !self.scrolls && goes_back(direction, here, last, moves_only) {
-            return Err(Refusal::new("55000", "cursor can only scan forward")
-                .hint("Declare it with SCROLL option to enable backward scan."));
+            return Err(
+                Refusal::new(reason::CURSOR_STATE, "cursor can only scan forward")
+                    .hint("Declare it with SCROLL option to enable backward scan."),
+            );
         }
         let row = |at: usize| self.rows.get(at.checked_sub(1)?).cloned();
         let steps = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
@@ -234,7 +236,7 @@ impl<S: Service> Connection<S> {
     fn check_declarable(&mut self, name: &str, holds: bool) -> Result<(), Refusal> {
         if name.is_empty() {
             return Err(Refusal::new(
-                "34000",
+                reason::UNKNOWN_CURSOR,
                 "invalid cursor name: must not be empty",
             ));
         }
@@ -252,7 +254,7 @@ impl<S: Service> Connection<S> {
             .sum();
         if held > HELD_BYTES_MAX || self.cursors.by_name.len() >= CURSORS_MAX {
             return Err(Refusal::new(
-                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                reason::SESSION_TOO_LARGE,
                 "too many rows are held by the cursors of this session",
             )
             .detail("Nothing was charged.")
@@ -275,7 +277,7 @@ impl<S: Service> Connection<S> {
         let Some(cursor) = self.cursors.get(name) else {
             if self.portals.contains_key(name) {
                 let refusal = Refusal::new(
-                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    reason::UNSUPPORTED_STATEMENT,
                     format!("FETCH from portal \"{name}\" is not supported by pgveil"),
                 );
                 return Err(refusal
@@ -382,18 +384,24 @@ fn check_exact(requester: &Requester) -> Result<(), Refusal> {
     }
     let message =
         "binary values of a cursor are not supported under this DateStyle or extra_float_digits";
-    Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+    Err(Refusal::new(reason::SESSION_FORMAT, message)
         .hint("SET DateStyle = ISO and RESET extra_float_digits before DECLARE, or fetch text."))
 }
 
 /// 34000
 pub(super) fn no_cursor(name: &str) -> Refusal {
-    Refusal::new("34000", format!("cursor \"{name}\" does not exist"))
+    Refusal::new(
+        reason::UNKNOWN_CURSOR,
+        format!("cursor \"{name}\" does not exist"),
+    )
 }
 
 /// 42P03: cursors and portals share their names.
 pub(super) fn cursor_exists(name: &str) -> Refusal {
-    Refusal::new("42P03", format!("cursor \"{name}\" already exists"))
+    Refusal::new(
+        reason::DUPLICATE_CURSOR,
+        format!("cursor \"{name}\" already exists"),
+    )
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
 use crate::parse;
 use crate::parse::{Configure, Given, Query, Session, Statement};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// What one session may hold between messages.
 const STATEMENTS_BYTES_MAX: usize = 16 << 20;
@@ -45,7 +45,7 @@ impl<S: Service> Connection<S> {
             self.statements.remove("");
         } else if self.statements.contains_key(&name) {
             return Err(Refusal::new(
-                "42P05",
+                reason::DUPLICATE_PREPARED_STATEMENT,
                 format!("prepared statement \"{name}\" already exists"),
             )
             .into());
@@ -53,7 +53,7 @@ impl<S: Service> Connection<S> {
         let mut statements = self.read(sql).await?;
         if statements.len() > 1 {
             return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::SYNTAX_ERROR,
                 "cannot insert multiple commands into a prepared statement",
             )
             .into());
@@ -78,7 +78,7 @@ impl<S: Service> Connection<S> {
     ) -> Result<(), Outcome> {
         if self.statements.contains_key(name) {
             return Err(Refusal::new(
-                "42P05",
+                reason::DUPLICATE_PREPARED_STATEMENT,
                 format!("prepared statement \"{name}\" already exists"),
             )
             .into());
@@ -116,7 +116,7 @@ impl<S: Service> Connection<S> {
             || self.statements.len() >= STATEMENTS_MAX
         {
             return Err(Refusal::new(
-                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                reason::SESSION_TOO_LARGE,
                 "too many prepared statements in this session",
             )
             .hint("Close those no longer needed, or send DEALLOCATE ALL."));
@@ -225,7 +225,7 @@ impl<S: Service> Connection<S> {
         let before: usize = self.portals.values().map(|portal| portal.bytes).sum();
         if before + bytes > PORTALS_BYTES_MAX || self.portals.len() >= PORTALS_MAX {
             return Err(Refusal::new(
-                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                reason::SESSION_TOO_LARGE,
                 "too many portals in this session",
             )
             .into());
@@ -330,9 +330,11 @@ impl<S: Service> Connection<S> {
                 }
             }
             Progress::Bound | Progress::Spent => {
-                return Err(
-                    Refusal::new("55000", format!("portal \"{name}\" cannot be run")).into(),
-                );
+                return Err(Refusal::new(
+                    reason::CURSOR_STATE,
+                    format!("portal \"{name}\" cannot be run"),
+                )
+                .into());
             }
         }
         self.keep(name, portal, &statement)
@@ -507,7 +509,7 @@ pub(super) fn types(columns: Option<&[ColumnDescription]>) -> Option<Vec<u32>> {
 
 pub(super) fn changed_columns() -> Refusal {
     Refusal::new(
-        sqlstate::FEATURE_NOT_SUPPORTED,
+        reason::CHANGED_RESULT_COLUMNS,
         "cached plan must not change result type",
     )
 }
@@ -515,16 +517,22 @@ pub(super) fn changed_columns() -> Refusal {
 /// 26000
 pub(super) fn no_statement(name: &str) -> Refusal {
     if name.is_empty() {
-        return Refusal::new("26000", "unnamed prepared statement does not exist");
+        return Refusal::new(
+            reason::UNKNOWN_PREPARED_STATEMENT,
+            "unnamed prepared statement does not exist",
+        );
     }
     Refusal::new(
-        "26000",
+        reason::UNKNOWN_PREPARED_STATEMENT,
         format!("prepared statement \"{name}\" does not exist"),
     )
 }
 
 fn no_portal(name: &str) -> Refusal {
-    Refusal::new("34000", format!("portal \"{name}\" does not exist"))
+    Refusal::new(
+        reason::UNKNOWN_CURSOR,
+        format!("portal \"{name}\" does not exist"),
+    )
 }
 
 fn read_formats(codes: &[i16]) -> Result<Vec<Format>, Refusal> {
@@ -532,7 +540,7 @@ fn read_formats(codes: &[i16]) -> Result<Vec<Format>, Refusal> {
         0 => Ok(Format::Text),
         1 => Ok(Format::Binary),
         other => Err(Refusal::new(
-            sqlstate::INVALID_PARAMETER_VALUE,
+            reason::INVALID_ARGUMENT,
             format!("unsupported format code: {other}"),
         )),
     };

@@ -18,7 +18,7 @@ use super::startup::Startup;
 use super::stream::FramedStream;
 use crate::engine::Service;
 use crate::policy::{Certificate, WISHES};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// A session that has proved who it is.
 pub(super) struct LoggedIn {
@@ -99,7 +99,7 @@ async fn log_in_or_refuse<S: Service>(
         Some(user) if !user.is_empty() => user.to_owned(),
         _ => {
             return Err(Refusal::new(
-                "28000",
+                reason::LOGIN_REFUSED,
                 "no PostgreSQL user name specified in startup packet",
             )
             .into());
@@ -109,7 +109,7 @@ async fn log_in_or_refuse<S: Service>(
         && !matches!(value, "false" | "off" | "no" | "0")
     {
         return Err(Refusal::new(
-            sqlstate::FEATURE_NOT_SUPPORTED,
+            reason::UNSUPPORTED_PROTOCOL,
             "replication connections are not supported by pgveil",
         )
         .into());
@@ -134,17 +134,17 @@ async fn log_in_or_refuse<S: Service>(
         .filter(|name| !name.is_empty())
         .unwrap_or(&role);
     if database != server.service.database() {
-        return Err(
-            Refusal::new("3D000", format!("database \"{database}\" does not exist")).into(),
-        );
+        return Err(Refusal::new(
+            reason::UNKNOWN_DATABASE,
+            format!("database \"{database}\" does not exist"),
+        )
+        .into());
     }
     let place = server.places.take(&*server.service, &role, address)?;
     let settings = settings(&*server.service, &role, &opening.parameters)?;
     let secret_bytes = if opening.minor >= 2 { 32 } else { 4 };
     let Some(key) = server.sessions.enter(secret_bytes) else {
-        return Err(
-            Refusal::new(sqlstate::INTERNAL_ERROR, "could not generate a cancel key").into(),
-        );
+        return Err(Refusal::new(reason::INTERNAL_ERROR, "could not generate a cancel key").into());
     };
     channel.send(&Authentication::Ok);
     channel.send(&BackendKeyData::new(
@@ -164,12 +164,12 @@ fn vouched(wanted: Certificate, role: &str, names: &[String]) -> Result<(), Refu
     match wanted {
         Certificate::Optional => Ok(()),
         Certificate::Required if names.is_empty() => Err(Refusal::new(
-            "28000",
+            reason::LOGIN_REFUSED,
             "connection requires a valid client certificate",
         )),
         Certificate::Required if names.iter().any(|name| name == role) => Ok(()),
         Certificate::Required => Err(Refusal::new(
-            "28000",
+            reason::LOGIN_REFUSED,
             format!("certificate authentication failed for user \"{role}\""),
         )
         .detail("The certificate is made out to another name.")),
@@ -255,7 +255,7 @@ fn options(line: &str) -> Result<Vec<(String, String)>, Refusal> {
     while let Some(word) = words.next() {
         let bad = || {
             Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::SYNTAX_ERROR,
                 format!("invalid command-line argument for server process: {word}"),
             )
         };

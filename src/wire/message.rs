@@ -3,9 +3,9 @@
 
 use bytes::{Buf, Bytes};
 
-use super::outcome::{Outcome, PROTOCOL_VIOLATION};
+use super::outcome::Outcome;
 use super::stream::Frame;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
@@ -185,7 +185,10 @@ impl Body {
 
 /// 22021
 pub(super) fn not_utf8() -> Refusal {
-    Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\"")
+    Refusal::new(
+        reason::INVALID_ENCODING,
+        "invalid byte sequence for encoding \"UTF8\"",
+    )
 }
 
 /// Whether Bind supplies as many values and formats as the statement has parameters and columns.
@@ -194,7 +197,7 @@ pub(super) fn check_counts(
     (values, formats, wanted): (usize, usize, usize),
     (result_formats, columns): (usize, usize),
 ) -> Result<(), Refusal> {
-    let violation = |message: String| Err(Refusal::new(PROTOCOL_VIOLATION, message));
+    let violation = |message: String| Err(Refusal::new(reason::PROTOCOL_VIOLATION, message));
     if values != wanted {
         return violation(format!(
             "bind message supplies {values} parameters, but prepared statement \"{statement}\" \

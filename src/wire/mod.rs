@@ -171,7 +171,11 @@ async fn client<S: Service>(
         match login::log_in(&server, &mut channel, opening, address.ip()).await {
             Ok(logged_in) => Some((channel, logged_in)),
             Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
-                tracing::info!(sqlstate = refusal.sqlstate, "login refused");
+                tracing::info!(
+                    sqlstate = refusal.sqlstate,
+                    reason = refusal.reason.id(),
+                    "login refused"
+                );
                 channel.farewell(Some(&refusal)).await;
                 None
             }

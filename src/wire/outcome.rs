@@ -1,8 +1,6 @@
 //! Why a step of a session did not end well, and so what happens to the session.
 
-use crate::refusal::Refusal;
-
-pub(super) const PROTOCOL_VIOLATION: &str = "08P01";
+use crate::refusal::{Refusal, reason};
 
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -16,13 +14,13 @@ pub(super) enum Outcome {
 
 impl Outcome {
     pub(super) fn protocol(message: impl Into<String>) -> Self {
-        Self::Fatal(Refusal::new(PROTOCOL_VIOLATION, message))
+        Self::Fatal(Refusal::new(reason::PROTOCOL_VIOLATION, message))
     }
 
     /// The operator stops the server.
     pub(super) fn shutdown() -> Self {
         Self::Fatal(Refusal::new(
-            "57P01",
+            reason::SERVER_STOPS,
             "terminating connection due to administrator command",
         ))
     }

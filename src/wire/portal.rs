@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::copy::Writer;
 use crate::engine::{Argument, ColumnDescription, Format, HeldMemory, Requester};
 use crate::parse::Statement;
-use crate::refusal::Refusal;
+use crate::refusal::{Reason, Refusal};
 
 pub(super) type Row = Vec<Option<Bytes>>;
 
@@ -84,9 +84,9 @@ impl Reply {
         }
     }
 
-    pub(super) fn warning(mut self, sqlstate: &str, message: &str) -> Self {
+    pub(super) fn warning(mut self, reason: Reason, message: &str) -> Self {
         self.notices
-            .push(("WARNING", Refusal::new(sqlstate, message)));
+            .push(("WARNING", Refusal::new(reason, message)));
         self
     }
 

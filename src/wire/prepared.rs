@@ -7,7 +7,7 @@ use super::outcome::Outcome;
 use super::portal::{Prepared, Reply, Row, each};
 use crate::engine::{Argument, ColumnDescription, Format, Service, fit_as_text};
 use crate::parse::{Execute, ExplainFormat, Prepare, Statement, Values, parameter_type};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 impl<S: Service> Connection<S> {
     pub(super) async fn prepare(&mut self, prepare: &Prepare) -> Result<Reply, Outcome> {
@@ -18,7 +18,11 @@ impl<S: Service> Connection<S> {
             bytes,
         } = prepare;
         if name.is_empty() {
-            return Err(Refusal::new("26000", "invalid statement name: must not be empty").into());
+            return Err(Refusal::new(
+                reason::UNKNOWN_PREPARED_STATEMENT,
+                "invalid statement name: must not be empty",
+            )
+            .into());
         }
         self.keep_statement(name, Some(Statement::Query(query.clone())), types, *bytes)
             .await?;
@@ -53,7 +57,7 @@ impl<S: Service> Connection<S> {
                 | Statement::Copy(_),
             )
             | None => Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::UNSUPPORTED_STATEMENT,
                 "EXECUTE runs prepared queries only",
             )
             .into()),
@@ -69,7 +73,7 @@ impl<S: Service> Connection<S> {
         let prepared = self.named(execute)?;
         let Some(Statement::Query(query)) = &prepared.statement else {
             return Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::UNSUPPORTED_STATEMENT,
                 "EXPLAIN EXECUTE explains prepared queries only",
             )
             .into());
@@ -85,7 +89,7 @@ impl<S: Service> Connection<S> {
         let prepared = self.statement(name)?.clone();
         if values.len() != prepared.parameters.len() {
             let refusal = Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::PARAMETER_COUNT,
                 format!("wrong number of parameters for prepared statement \"{name}\""),
             );
             return Err(refusal.detail(format!(
@@ -138,7 +142,7 @@ impl<S: Service> Connection<S> {
             .map_err(of_execute)?;
         let Ok([row]) = <[Row; 1]>::try_from(reply.rows) else {
             return Err(Refusal::new(
-                sqlstate::INTERNAL_ERROR,
+                reason::INTERNAL_ERROR,
                 "the values of EXECUTE could not be computed",
             )
             .into());
@@ -228,7 +232,7 @@ fn of_execute(stop: Outcome) -> Outcome {
             detail,
             hint,
             position,
-            kind,
+            reason,
         }) => {
             let message = message.replace(
                 "are not allowed in VALUES",
@@ -240,7 +244,7 @@ fn of_execute(stop: Outcome) -> Outcome {
                 detail,
                 hint,
                 position,
-                kind,
+                reason,
             })
         }
         stop @ (Outcome::Fatal(_) | Outcome::Closed) => stop,

@@ -26,7 +26,7 @@ use crate::engine::{
 use crate::error::Error;
 use crate::parse;
 use crate::parse::{ExplainFormat, Query};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 const JSON_OID: u32 = 114;
 /// How many abandoned answers of one session may still run.
@@ -64,7 +64,7 @@ impl<S: Service> Connection<S> {
         } = answered.await?;
         let notices = notices
             .into_iter()
-            .map(|text| ("NOTICE", Refusal::new("00000", text)));
+            .map(|text| ("NOTICE", Refusal::new(reason::NOTICE, text)));
         let notices = warnings
             .into_iter()
             .map(|warning| ("WARNING", warning))
@@ -183,12 +183,14 @@ impl<S: Service> Connection<S> {
             Size::Large => Some(self.share.hold(COPIES * parse::weight(&query.to_sql()))?),
         };
         let result = self.wait(question).await;
-        let (verdict, sqlstate) = match &result {
-            Ok(_) => (Ended::Answered, "00000"),
-            Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
-                (refusal.kind.into(), refusal.sqlstate.as_str())
-            }
-            Err(Outcome::Closed) => (Ended::Abandoned, "08006"),
+        let (verdict, sqlstate, reason) = match &result {
+            Ok(_) => (Ended::Answered, "00000", None),
+            Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => (
+                refusal.kind().into(),
+                refusal.sqlstate.as_str(),
+                Some(refusal.reason.id()),
+            ),
+            Err(Outcome::Closed) => (Ended::Abandoned, "08006", None),
         };
         self.service
             .meter()
@@ -200,6 +202,7 @@ impl<S: Service> Connection<S> {
             statement = fingerprint(query),
             milliseconds,
             sqlstate,
+            reason,
             "asked"
         );
         result
@@ -290,8 +293,8 @@ impl<S: Service> Connection<S> {
             biased;
             output = future => Ok(output),
             () = overdue => {
-                let refusal = Refusal::new(sqlstate::QUERY_CANCELED, "canceling statement due to \
-                    statement timeout");
+                let message = "canceling statement due to statement timeout";
+                let refusal = Refusal::new(reason::STATEMENT_CANCELLED, message);
                 Err(Outcome::Refused(refusal.detail("What was charged stays charged.")))
             }
             () = self.channel.gone() => {

@@ -15,7 +15,7 @@ use super::message::Body;
 use super::outcome::Outcome;
 use super::stream::FramedStream;
 use crate::policy::Secret;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 const ITERATIONS: usize = 4096;
 const PLAIN: &str = "SCRAM-SHA-256";
@@ -173,7 +173,7 @@ fn malformed() -> Outcome {
 
 fn wrong_password(role: &str) -> Outcome {
     Outcome::Fatal(Refusal::new(
-        "28P01",
+        reason::WRONG_PASSWORD,
         format!("password authentication failed for user \"{role}\""),
     ))
 }

@@ -15,9 +15,9 @@ use tokio_rustls::LazyConfigAcceptor;
 use super::cancel::Sessions;
 use super::certificate;
 use super::message::Body;
-use super::outcome::{Outcome, PROTOCOL_VIOLATION};
+use super::outcome::Outcome;
 use super::stream::{FramedStream, Stream};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// The protocol's registered name.
 pub(super) const PROTOCOL: &[u8] = b"postgresql";
@@ -105,7 +105,10 @@ async fn negotiate(
         if !(8..=PACKET_BYTES_MAX).contains(&length) {
             return Opened::Refused(
                 Box::new(FramedStream::new(stream)),
-                Refusal::new(PROTOCOL_VIOLATION, "invalid length of startup packet"),
+                Refusal::new(
+                    reason::PROTOCOL_VIOLATION,
+                    "invalid length of startup packet",
+                ),
             );
         }
         let encrypted = secured.is_some();
@@ -234,7 +237,7 @@ async fn packet(
             format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2");
         return Opened::Refused(
             Box::new(channel),
-            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message),
+            Refusal::new(reason::UNSUPPORTED_PROTOCOL, message),
         );
     }
     match parameters(&mut body) {
@@ -266,7 +269,7 @@ async fn packet(
 fn parameters(body: &mut Body) -> Result<Vec<(String, String)>, Refusal> {
     let layout = || {
         Refusal::new(
-            PROTOCOL_VIOLATION,
+            reason::PROTOCOL_VIOLATION,
             "invalid startup packet layout: expected terminator as last byte",
         )
     };

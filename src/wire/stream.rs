@@ -280,7 +280,7 @@ fn fields(severity: &str, refusal: &Refusal) -> Vec<(u8, String)> {
         detail,
         hint,
         position,
-        kind: _,
+        reason: _,
     } = refusal;
     let mut fields = vec![
         (b'S', severity.to_owned()),
@@ -331,7 +331,7 @@ mod tests {
         let refused = channel.frame_within(200 << 20, &share).now_or_never();
         assert!(matches!(
             refused,
-            Some(Err(Outcome::Fatal(refusal))) if refusal.kind == RefusalKind::TooLarge
+            Some(Err(Outcome::Fatal(refusal))) if refusal.kind() == RefusalKind::TooLarge
         ));
         drop(greedy);
     }

@@ -2,7 +2,7 @@
 //! stack of names and the settings to go back to.
 
 use super::settings::{Settings, Values};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Savepoints of one transaction: each holds a snapshot of the settings.
 const SAVEPOINTS_MAX: usize = 64;
@@ -122,7 +122,7 @@ impl Transaction {
         self.require_block("SAVEPOINT")?;
         if self.savepoints.len() >= SAVEPOINTS_MAX {
             return Err(Refusal::new(
-                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                reason::SESSION_TOO_LARGE,
                 "too many savepoints in this transaction",
             ));
         }
@@ -170,7 +170,12 @@ impl Transaction {
 
     fn find(&self, name: &str) -> Result<usize, Refusal> {
         let found = self.savepoints.iter().rposition(|(known, _)| known == name);
-        found.ok_or_else(|| Refusal::new("3B001", format!("savepoint \"{name}\" does not exist")))
+        found.ok_or_else(|| {
+            Refusal::new(
+                reason::UNKNOWN_SAVEPOINT,
+                format!("savepoint \"{name}\" does not exist"),
+            )
+        })
     }
 
     fn roll_back(&mut self, settings: &mut Settings) {
@@ -188,7 +193,7 @@ impl Transaction {
 
 fn outside(what: &str) -> Refusal {
     Refusal::new(
-        "25P01",
+        reason::NO_TRANSACTION,
         format!("{what} can only be used in transaction blocks"),
     )
 }
@@ -196,7 +201,7 @@ fn outside(what: &str) -> Refusal {
 /// 25P02: only the end of the transaction is taken now.
 pub(super) fn aborted() -> Refusal {
     Refusal::new(
-        "25P02",
+        reason::TRANSACTION_ABORTED,
         "current transaction is aborted, commands ignored until end of transaction block",
     )
 }

@@ -8,7 +8,7 @@ use crate::analyze::join_order::of_sides;
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, Expr, JoinKind, Relation};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 impl Labels<'_> {
     pub(super) fn join(
@@ -50,6 +50,7 @@ impl Labels<'_> {
                 }
                 JoinKind::Left => {
                     return Err(Refusal::unsupported(
+                        reason::PUBLIC_OUTER_JOIN,
                         "an outer join that keeps every row of a public table",
                     )
                     .hint("Write the private table on the preserved side, or use an inner join.")
@@ -212,10 +213,13 @@ impl Labels<'_> {
             }
         }
         let unit = &self.policy.privacy.unit;
-        Err(Refusal::unsupported(format!(
-            "a join of private tables that does not equate the {unit} \
+        Err(Refusal::unsupported(
+            reason::JOIN_NOT_BY_UNIT,
+            format!(
+                "a join of private tables that does not equate the {unit} \
             they belong to"
-        ))
+            ),
+        )
         .detail("One joined row would hold data of two units, and the bounds are per unit.")
         .hint(format!(
             "Join on the column that identifies the {unit}, or along the foreign key \
@@ -230,7 +234,8 @@ fn check_scalar(on_conjuncts: &[Expr], place: Option<u32>) -> Result<(), Refusal
     if on_conjuncts.iter().all(|c| c.relations().is_empty()) {
         return Ok(());
     }
-    Err(Refusal::feature_not_supported(
+    Err(Refusal::new(
+        reason::CORRELATED_SUBQUERY,
         "a scalar subquery cannot contain a subquery that refers to a query outside both",
     )
     .hint("Move the inner subquery out, as in CASE WHEN EXISTS (…) THEN (SELECT …) END.")

@@ -6,7 +6,7 @@ use crate::analyze::bounded_rows::{Bounded, bounded};
 use crate::analyze::fanout::FanOut;
 use crate::analyze::join_matches::{at_most_one, found, with_common};
 use crate::ir::{Expr, JoinKind, Node, Relation};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 impl Labels<'_> {
     /// The expression with its subqueries labelled. Each reads public rows, or rows of the unit
@@ -132,15 +132,14 @@ impl Labels<'_> {
     ) -> Result<(Label, Option<Expr>), Refusal> {
         match (around, inner) {
             (around, Label::Public) => Ok((around.clone(), None)),
-            (Label::Public, Label::Private(_)) => Err(Refusal::feature_not_supported(
+            (Label::Public, Label::Private(_)) => Err(Refusal::new(
+                reason::PUBLIC_ROWS_BY_PRIVATE,
                 "a condition on a public table cannot read private rows",
             )
             .hint("Join the tables and aggregate the private one.")),
             (Label::Private(a), Label::Private(b)) => {
                 let all: Vec<Expr> = conditions.to_vec();
-                let equality = self
-                    .same_unit(a, &b, &all)
-                    .map_err(|refusal| self.untied(refusal))?;
+                let equality = self.same_unit(a, &b, &all).map_err(|_| self.untied())?;
                 Ok((
                     Label::Private(merge(JoinKind::Inner, a.clone(), b)),
                     equality,
@@ -149,10 +148,10 @@ impl Labels<'_> {
         }
     }
 
-    fn untied(&self, refusal: Refusal) -> Refusal {
+    fn untied(&self) -> Refusal {
         let unit = &self.policy.privacy.unit;
         Refusal::new(
-            &refusal.sqlstate,
+            reason::SUBQUERY_NOT_BY_UNIT,
             format!(
                 "a subquery over private rows that is not tied to \
             the {unit} of the row around it is not supported"

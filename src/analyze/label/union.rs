@@ -7,7 +7,7 @@ use crate::analyze::per_unit::check_key;
 use crate::analyze::row_facts::computed_columns;
 use crate::catalog::Type;
 use crate::ir::{ColumnId, ColumnInfo, Expr, Relation};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// A branch of a UNION, and its columns by position.
 type Arm = (Relation, Vec<ColumnId>);
@@ -28,7 +28,10 @@ impl Labels<'_> {
             lineages.push(lineage);
         }
         let Some(first) = lineages.first() else {
-            return Err(Refusal::unsupported("UNION of nothing"));
+            return Err(Refusal::unsupported(
+                reason::UNEXPECTED_FORM,
+                "UNION of nothing",
+            ));
         };
         columns.push(self.hidden_unit(&first.data_type));
         for (at, column) in columns.iter().enumerate() {
@@ -59,14 +62,17 @@ impl Labels<'_> {
         let place = arm.place();
         let (arm, label) = self.label(arm, &[])?;
         let Label::Private(lineage) = label else {
-            return Err(Refusal::unsupported("UNION of private and public rows")
-                .hint("Aggregate each side separately and combine the results with UNION.")
-                .at(place));
+            return Err(Refusal::unsupported(
+                reason::UNION_OF_PUBLIC_ROWS,
+                "UNION of private and public rows",
+            )
+            .hint("Aggregate each side separately and combine the results with UNION.")
+            .at(place));
         };
         if first.is_some_and(|first| first.data_type != lineage.data_type) {
             let unit = &self.policy.privacy.unit;
             return Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::UNION_UNIT_TYPES,
                 format!(
                     "the branches of this UNION identify the {unit} by columns of different types"
                 ),

@@ -8,7 +8,7 @@ use crate::analyze::interval::Interval;
 use crate::analyze::per_unit::{check_aggregate, check_shown, range};
 use crate::analyze::row_facts::computed_columns;
 use crate::ir::{ColumnId, Expr, Operation, Relation, Window, WindowFunction};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 impl Labels<'_> {
     /// Windows within one unit: the unit is added to every partition that lacks it.
@@ -20,6 +20,7 @@ impl Labels<'_> {
         let (input, label) = self.label(input, &[])?;
         let Label::Private(lineage) = label else {
             return Err(Refusal::unsupported(
+                reason::UNEXPECTED_FORM,
                 "a window over rows of public tables beside private rows",
             ));
         };

@@ -5,7 +5,7 @@ use crate::engine::{Engine, MemoryShare, Requester, Service};
 use crate::error::Error;
 use crate::parse::{Statement, parse};
 use crate::policy::{SessionSettings, WISHES, schemas};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Answers the statements in order and stops at the first error, as psql's simple query does.
 pub async fn answer(engine: &Engine, sql: &str) -> Result<(), Failure> {
@@ -99,7 +99,7 @@ fn wished(
         .find(|wish| wish.name.eq_ignore_ascii_case(&name))
     else {
         return Err(Refusal::new(
-            sqlstate::FEATURE_NOT_SUPPORTED,
+            reason::UNSUPPORTED_STATEMENT,
             "--once accepts only settings of pgveil",
         ));
     };
@@ -115,7 +115,7 @@ fn wished(
 
 fn unanswered() -> Refusal {
     Refusal::new(
-        sqlstate::FEATURE_NOT_SUPPORTED,
+        reason::UNSUPPORTED_STATEMENT,
         "--once accepts only queries, EXPLAIN and SET pgveil.…",
     )
     .hint("Run pgveil demo without --once, and connect with psql.")

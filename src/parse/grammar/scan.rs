@@ -3,7 +3,7 @@
 
 use super::words::{Category, category};
 use crate::parse::signs::{blanks, operator, starts_name};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// What a word that is no keyword may be.
 const NAME: [&str; 5] = ["IDENT", "ColId", "TypeName", "BareLabel", "ColLabel"];
@@ -361,7 +361,7 @@ impl Scanner<'_> {
     fn junk(&self, what: &str, start: usize, end: usize) -> Refusal {
         let near: String = self.text[start..end.min(self.text.len())].iter().collect();
         Refusal::new(
-            sqlstate::SYNTAX_ERROR,
+            reason::SYNTAX_ERROR,
             format!("{what} at or near \"{near}\""),
         )
         .at(u32::try_from(start + 1).ok())

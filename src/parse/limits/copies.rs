@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{self, Expr};
 
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Most readings of all expressions of a statement.
 const READINGS_MAX: u64 = 100_000;
@@ -24,7 +24,7 @@ pub(in crate::parse) fn check(query: &ast::Query) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(
-        Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex")
+        Refusal::new(reason::STATEMENT_TOO_COMPLEX, "statement is too complex")
             .detail(
                 "IN, BETWEEN, CASE and row comparisons are nested so that their operands \
                     would be evaluated too often.",

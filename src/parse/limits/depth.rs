@@ -5,7 +5,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Most operators and keywords between a statement and any of its parts. Those of nested parts are
 /// added to those around them.
@@ -128,7 +128,7 @@ fn fits(height: u32) -> Result<(), Refusal> {
 }
 
 pub(in crate::parse) fn too_high() -> Refusal {
-    Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex").detail(format!(
+    Refusal::new(reason::STATEMENT_TOO_COMPLEX, "statement is too complex").detail(format!(
         "At most {LENGTH_MAX} operators and keywords in a row are read, those within brackets \
                 and around them together. Terms of AND, OR, IN, CASE and UNION ALL stand side by \
                 side."
@@ -242,7 +242,7 @@ fn check_retries(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
                     + retries(before, tokens.get(at + 1).copied());
                 if weight > RETRIES_MAX {
                     return Err(Refusal::new(
-                        sqlstate::STATEMENT_TOO_COMPLEX,
+                        reason::NESTED_TOO_DEEPLY,
                         "statement is nested \
                         too deeply",
                     )

@@ -5,7 +5,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::refused::{changes, not_offered};
 use super::words::Words;
 use crate::parse::{Query, Statement};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// The answer of a query as one stream.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,11 +83,12 @@ pub(super) fn copy(
     }
     let target = words.place();
     if words.keyword("PROGRAM") || words.string().is_some() {
-        return Err(
-            Refusal::denied("COPY to a file or a program of the server is not allowed")
-                .hint("Use COPY (query) TO STDOUT, or \\copy in psql.")
-                .at(target),
-        );
+        return Err(Refusal::new(
+            reason::COPY_NOT_TO_CLIENT,
+            "COPY to a file or a program of the server is not allowed",
+        )
+        .hint("Use COPY (query) TO STDOUT, or \\copy in psql.")
+        .at(target));
     }
     if !words.keyword("STDOUT") {
         return Err(words.unexpected());
@@ -131,9 +132,12 @@ fn of_table(words: &mut Words<'_>) -> Refusal {
         }
         words.next();
     }
-    Refusal::denied("COPY of a whole table is not allowed: rows of a private table cannot be shown")
-        .hint("Use COPY (SELECT …) TO STDOUT with the wanted aggregates.")
-        .at(place)
+    Refusal::new(
+        reason::COPY_OF_TABLE,
+        "COPY of a whole table is not allowed: rows of a private table cannot be shown",
+    )
+    .hint("Use COPY (SELECT …) TO STDOUT with the wanted aggregates.")
+    .at(place)
 }
 
 /// `NAME [value]` within parentheses.
@@ -173,10 +177,10 @@ fn modern(words: &mut Words<'_>, options: &mut Options) -> Result<(), Refusal> {
                 "COPY {} cannot be used with COPY TO",
                 name.to_ascii_uppercase()
             );
-            Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message))
+            Err(Refusal::new(reason::COPY_OPTION_UNSUPPORTED, message))
         }
         _ => Err(Refusal::new(
-            sqlstate::SYNTAX_ERROR,
+            reason::COPY_OPTION_SYNTAX,
             format!("option \"{name}\" not recognized"),
         )),
     }
@@ -238,10 +242,11 @@ fn once<T>(
     value: T,
 ) -> Result<(), Refusal> {
     if option.replace(Given { value, place }).is_some() {
-        return Err(
-            Refusal::new(sqlstate::SYNTAX_ERROR, "conflicting or redundant options")
-                .detail(format!("The option \"{name}\" is given twice.")),
-        );
+        return Err(Refusal::new(
+            reason::COPY_OPTION_SYNTAX,
+            "conflicting or redundant options",
+        )
+        .detail(format!("The option \"{name}\" is given twice.")));
     }
     Ok(())
 }
@@ -256,7 +261,7 @@ fn word(words: &mut Words<'_>) -> Result<String, Refusal> {
 fn columns(words: &mut Words<'_>) -> Result<Vec<String>, Refusal> {
     if !words.token(&Token::LParen) {
         return Err(Refusal::new(
-            sqlstate::INVALID_PARAMETER_VALUE,
+            reason::COPY_OPTION_VALUE,
             "argument to option \"force_quote\" must be a list of column names",
         ));
     }
@@ -277,11 +282,11 @@ fn boolean(text: &str) -> Result<bool, Refusal> {
         "true" | "on" | "1" => Ok(true),
         "false" | "off" | "0" => Ok(false),
         "match" => Err(Refusal::new(
-            sqlstate::FEATURE_NOT_SUPPORTED,
+            reason::COPY_OPTION_UNSUPPORTED,
             "cannot use \"match\" with HEADER in COPY TO",
         )),
         _ => Err(Refusal::new(
-            sqlstate::SYNTAX_ERROR,
+            reason::COPY_OPTION_SYNTAX,
             "header requires a Boolean value or \"match\"",
         )),
     }
@@ -390,29 +395,29 @@ impl Options {
     /// Refuses options that the binary format does not take.
     fn check_binary(&self) -> Result<(), Refusal> {
         let header = self.header.as_ref().filter(|header| header.value);
-        for (name, is_given, place, state) in [
+        for (name, is_given, place, reason) in [
             (
                 "DELIMITER",
                 self.delimiter.is_some(),
                 place(&self.delimiter),
-                sqlstate::SYNTAX_ERROR,
+                reason::COPY_OPTION_SYNTAX,
             ),
             (
                 "NULL",
                 self.null.is_some(),
                 place(&self.null),
-                sqlstate::SYNTAX_ERROR,
+                reason::COPY_OPTION_SYNTAX,
             ),
             (
                 "HEADER",
                 header.is_some(),
                 place(&self.header),
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::COPY_OPTION_UNSUPPORTED,
             ),
         ] {
             if is_given {
                 let message = format!("cannot specify {name} in BINARY mode");
-                return Err(Refusal::new(state, message).at(place));
+                return Err(Refusal::new(reason, message).at(place));
             }
         }
         Ok(())
@@ -426,7 +431,7 @@ impl Options {
         ] {
             if is_given {
                 return Err(Refusal::new(
-                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    reason::COPY_OPTION_UNSUPPORTED,
                     format!("COPY {name} requires CSV mode"),
                 )
                 .at(place));
@@ -440,7 +445,7 @@ fn one_byte(what: &str, option: &Option<Given<String>>, default: &str) -> Result
     match text(option).unwrap_or(default).as_bytes() {
         [byte] => Ok(*byte),
         _ => Err(Refusal::new(
-            sqlstate::FEATURE_NOT_SUPPORTED,
+            reason::COPY_OPTION_UNSUPPORTED,
             format!("COPY {what} must be a single one-byte character"),
         )
         .at(place(option))),
@@ -448,5 +453,5 @@ fn one_byte(what: &str, option: &Option<Given<String>>, default: &str) -> Result
 }
 
 fn invalid(message: &str) -> Refusal {
-    Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, message)
+    Refusal::new(reason::COPY_OPTION_VALUE, message)
 }

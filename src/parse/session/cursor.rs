@@ -6,7 +6,7 @@ use super::Session;
 use super::words::Words;
 use crate::parse::grammar;
 use crate::parse::{Query, Statement};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// `DECLARE name … CURSOR … FOR query`: the query is one question, asked when the cursor is
 /// declared.
@@ -81,9 +81,11 @@ pub(super) fn declare(
             _ => return Err(words.unexpected()),
         };
         if option.is_some_and(|said| said != known) {
-            return Err(
-                Refusal::new("42P11", "options of DECLARE CURSOR contradict each other").at(place),
-            );
+            return Err(Refusal::new(
+                reason::CURSOR_OPTIONS,
+                "options of DECLARE CURSOR contradict each other",
+            )
+            .at(place));
         }
         *option = Some(known);
     }

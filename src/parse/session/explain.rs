@@ -5,7 +5,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::words::Words;
 use super::{prepared, refused};
 use crate::parse::{ExplainFormat, Query, Statement};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// EXPLAIN [VERBOSE] query, or EXPLAIN (option, …) query.
 pub(super) fn explain(
@@ -88,7 +88,7 @@ fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
             }
             _ => {
                 return Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
+                    reason::EXPLAIN_OPTION,
                     format!("unrecognized EXPLAIN option \"{option}\""),
                 )
                 .at(place));
@@ -104,7 +104,8 @@ fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
 }
 
 fn explain_analyze() -> Refusal {
-    Refusal::denied(
+    Refusal::new(
+        reason::EXPLAIN_ANALYZE,
         "EXPLAIN ANALYZE is not allowed: it would run the query and show exact row counts",
     )
     .hint("Use EXPLAIN without ANALYZE; it shows the plan, the noise and the cost, and is free.")

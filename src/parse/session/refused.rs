@@ -1,6 +1,6 @@
 //! Statements that PostgreSQL knows and pgveil does not run.
 
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// First words of statements that change data, schema, rights or the server.
 const CHANGES: [&str; 29] = [
@@ -42,9 +42,10 @@ pub(super) fn by_first_word(first: &str) -> Option<Refusal> {
 
 /// 42501: pgveil only reads.
 pub(super) fn changes(what: &str) -> Refusal {
-    Refusal::denied(format!(
-        "cannot execute {what}: pgveil answers SELECT queries only"
-    ))
+    Refusal::new(
+        reason::READ_ONLY,
+        format!("cannot execute {what}: pgveil answers SELECT queries only"),
+    )
     .detail("Data, schema and rights cannot be changed through pgveil.")
     .hint("Connect to the database itself to change anything.")
 }
@@ -52,7 +53,7 @@ pub(super) fn changes(what: &str) -> Refusal {
 /// 0A000: part of PostgreSQL, not of pgveil.
 pub(super) fn not_offered(what: &str) -> Refusal {
     Refusal::new(
-        crate::refusal::sqlstate::FEATURE_NOT_SUPPORTED,
+        reason::UNSUPPORTED_STATEMENT,
         format!("{what} is not supported by pgveil"),
     )
 }

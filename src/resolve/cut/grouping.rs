@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::{query_of, quoted};
 
 /// Most grouping sets of one release. Each one adds to what a unit contributes.
@@ -14,10 +14,16 @@ const SETS_MAX: usize = 64;
 /// 0A000 for forms of GROUP BY that are not PostgreSQL's, or for more than `SETS_MAX` sets.
 pub fn sets(group_by: &ast::GroupByExpr) -> Result<Vec<Vec<&ast::Expr>>, Refusal> {
     let ast::GroupByExpr::Expressions(items, modifiers) = group_by else {
-        return Err(Refusal::unsupported("this form of GROUP BY"));
+        return Err(Refusal::unsupported(
+            reason::UNSUPPORTED_GROUPING,
+            "this form of GROUP BY",
+        ));
     };
     if !modifiers.is_empty() {
-        return Err(Refusal::unsupported("this form of GROUP BY"));
+        return Err(Refusal::unsupported(
+            reason::UNSUPPORTED_GROUPING,
+            "this form of GROUP BY",
+        ));
     }
     let mut sets: Vec<Vec<&ast::Expr>> = vec![Vec::new()];
     for item in items {
@@ -39,7 +45,7 @@ pub fn sets(group_by: &ast::GroupByExpr) -> Result<Vec<Vec<&ast::Expr>>, Refusal
 
 fn too_many() -> Refusal {
     Refusal::new(
-        sqlstate::STATEMENT_TOO_COMPLEX,
+        reason::TOO_MANY_PARTS,
         format!("a query may have at most {SETS_MAX} grouping sets"),
     )
 }
@@ -102,7 +108,7 @@ pub fn grouping(
 ) -> Result<ast::Expr, Refusal> {
     if arguments.len() > 31 {
         return Err(Refusal::new(
-            "54023",
+            reason::TOO_MANY_GROUPING_ARGUMENTS,
             "GROUPING must have fewer than 32 arguments",
         ));
     }

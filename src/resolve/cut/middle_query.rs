@@ -12,7 +12,7 @@ use crate::ir::relation::{
     ColumnInfo, ConstantId, ConstantRows, MiddleId, MiddleQuery, MiddleRows, Relation, ReleaseId,
     release_number,
 };
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::unit_rows::QueryRows;
 use crate::resolve::names::scope::Named;
@@ -157,14 +157,16 @@ impl Resolver<'_> {
                 continue;
             };
             if seen.contains(&definition.name) {
-                return Err(Refusal::feature_not_supported(
+                return Err(Refusal::new(
+                    reason::UNSUPPORTED_NAME,
                     "two queries of this statement use the same WITH name",
                 )
                 .hint("Give each common table expression its own name.")
                 .at(position(definition.cte.alias.name.span)));
             }
             if definition.recursion == Recursion::Within {
-                return Err(Refusal::feature_not_supported(
+                return Err(Refusal::new(
+                    reason::RECURSIVE_QUERY,
                     "a subquery over private rows cannot refer to the WITH RECURSIVE query that \
                         contains it",
                 ));
@@ -196,7 +198,7 @@ impl Resolver<'_> {
     ) -> Result<Vec<ConstantId>, Refusal> {
         if self.middles.len() >= MIDDLES_MAX {
             return Err(Refusal::new(
-                sqlstate::STATEMENT_TOO_COMPLEX,
+                reason::TOO_MANY_PARTS,
                 format!("a query may hold at most {MIDDLES_MAX} subqueries over private rows"),
             ));
         }

@@ -11,7 +11,7 @@ use crate::ir::aggregate::{
 use crate::ir::expression::{Expr, Node};
 use crate::ir::literal::type_name;
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, TextPosition, sqlstate};
+use crate::refusal::{Refusal, TextPosition, reason};
 use crate::resolve::syntax::{called_name, contains_aggregate, place_of};
 
 /// Resolves an aggregate call over the rows of `expressions`' scope.
@@ -33,8 +33,14 @@ pub fn aggregate(
         null_treatment,
         over,
     } = function;
-    let name = called_name(function).ok_or_else(|| Refusal::unsupported("this aggregate"))?;
-    let this_form = || Refusal::unsupported(format!("this form of {name}()"));
+    let name = called_name(function)
+        .ok_or_else(|| Refusal::unsupported(reason::UNSUPPORTED_AGGREGATE, "this aggregate"))?;
+    let this_form = || {
+        Refusal::unsupported(
+            reason::UNSUPPORTED_AGGREGATE,
+            format!("this form of {name}()"),
+        )
+    };
     let ast::FunctionArguments::List(ast::FunctionArgumentList {
         duplicate_treatment,
         args,
@@ -53,7 +59,7 @@ pub fn aggregate(
     let filter = match filter.as_deref() {
         Some(expr) if contains_aggregate(expr) => {
             return Err(Refusal::new(
-                sqlstate::GROUPING_ERROR,
+                reason::MISPLACED_AGGREGATE,
                 "aggregate functions are not allowed in FILTER",
             ));
         }
@@ -174,10 +180,11 @@ impl Call<'_> {
             },
             // The least and the greatest are the same with duplicates and without.
             "min" | "max" | "bool_and" | "bool_or" | "every" => self.plain(),
-            name if paired(name).is_some() => {
-                Err(Refusal::unsupported(format!("{name}(DISTINCT …)"))
-                    .hint("DISTINCT is supported in COUNT, SUM, AVG, VARIANCE and STDDEV."))
-            }
+            name if paired(name).is_some() => Err(Refusal::unsupported(
+                reason::DISTINCT_AGGREGATE,
+                format!("{name}(DISTINCT …)"),
+            )
+            .hint("DISTINCT is supported in COUNT, SUM, AVG, VARIANCE and STDDEV.")),
             _ => {
                 let (operation, data_type) = self.plain()?;
                 let (value, moment) = match operation {
@@ -203,7 +210,7 @@ impl Call<'_> {
         if !is_number(&y.data_type) || !is_number(&x.data_type) {
             let types = format!("{}, {}", type_name(&y.data_type), type_name(&x.data_type));
             return Err(Refusal::new(
-                sqlstate::UNDEFINED_FUNCTION,
+                reason::UNKNOWN_FUNCTION,
                 format!("function {}({types}) does not exist", self.name),
             ));
         }
@@ -241,7 +248,10 @@ impl Call<'_> {
         let result = match (&value.data_type, continuous) {
             (Type::Float8, true) => Type::Float8,
             (Type::Interval, true) => {
-                return Err(Refusal::unsupported("percentile_cont over intervals"));
+                return Err(Refusal::unsupported(
+                    reason::AGGREGATE_TYPE,
+                    "percentile_cont over intervals",
+                ));
             }
             (given, true) => return Err(no_such(self.name, given)),
             (given, false) => self.typed(sortable_type(given), given)?,
@@ -269,7 +279,7 @@ impl Call<'_> {
                 ))
             }
             _ => Err(Refusal::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
+                reason::PERCENTILE_FRACTION,
                 format!("{} takes 1 to {FRACTIONS_MAX} fractions here", self.name),
             )),
         }
@@ -298,10 +308,13 @@ impl Call<'_> {
             },
         ] = self.ordering
         else {
-            return Err(Refusal::feature_not_supported(format!(
-                "{}() takes exactly one value in WITHIN GROUP (ORDER BY …)",
-                self.name
-            )));
+            return Err(Refusal::new(
+                reason::PERCENTILE_FRACTION,
+                format!(
+                    "{}() takes exactly one value in WITHIN GROUP (ORDER BY …)",
+                    self.name
+                ),
+            ));
         };
         let descending = match sort {
             None | Some(ast::OrderBySort::Asc) => false,
@@ -321,15 +334,15 @@ impl Call<'_> {
             Some(Scalar::Int(number)) => *number as f64,
             Some(Scalar::Decimal(text)) => text.parse().unwrap_or(f64::NAN),
             _ => {
-                return Err(Refusal::feature_not_supported(format!(
-                    "the fraction of {}() must be a constant",
-                    self.name
-                )));
+                return Err(Refusal::new(
+                    reason::PERCENTILE_FRACTION,
+                    format!("the fraction of {}() must be a constant", self.name),
+                ));
             }
         };
         if !(0.0..=1.0).contains(&number) {
             return Err(Refusal::new(
-                "22003",
+                reason::VALUE_OUT_OF_RANGE,
                 format!("percentile value {number} is not between 0 and 1"),
             ));
         }
@@ -354,7 +367,7 @@ impl Call<'_> {
     fn value(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         if !self.is_over && contains_aggregate(expr) {
             return Err(Refusal::new(
-                sqlstate::GROUPING_ERROR,
+                reason::MISPLACED_AGGREGATE,
                 "aggregate function calls cannot be nested",
             ));
         }
@@ -366,7 +379,10 @@ impl Call<'_> {
     }
 
     fn form(&self) -> Refusal {
-        Refusal::unsupported(format!("this form of {}()", self.name))
+        Refusal::unsupported(
+            reason::UNSUPPORTED_AGGREGATE,
+            format!("this form of {}()", self.name),
+        )
     }
 }
 
@@ -480,7 +496,11 @@ fn array_of(element: &Type) -> Option<Type> {
 }
 
 fn unanswered(name: &str) -> Refusal {
-    Refusal::unsupported(format!("the aggregate {name}()")).hint(
+    Refusal::unsupported(
+        reason::UNSUPPORTED_AGGREGATE,
+        format!("the aggregate {name}()"),
+    )
+    .hint(
         "Supported aggregates are COUNT, SUM, AVG, VARIANCE, STDDEV, COVAR, CORR, \
                 REGR, MIN, MAX, PERCENTILE_CONT, PERCENTILE_DISC, MODE, BOOL_AND and \
                 BOOL_OR.",
@@ -490,9 +510,9 @@ fn unanswered(name: &str) -> Refusal {
 fn no_such(name: &str, data_type: &Type) -> Refusal {
     let given = type_name(data_type);
     match is_known(name, data_type) {
-        true => Refusal::unsupported(format!("{name}({given})")),
+        true => Refusal::unsupported(reason::AGGREGATE_TYPE, format!("{name}({given})")),
         false => Refusal::new(
-            sqlstate::UNDEFINED_FUNCTION,
+            reason::UNKNOWN_FUNCTION,
             format!("function {name}({given}) does not exist"),
         ),
     }

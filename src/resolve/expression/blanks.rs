@@ -11,7 +11,7 @@ use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown};
 use crate::policy::Scalar;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 fn is_char(data_type: &Type) -> bool {
     matches!(data_type, Type::Char(_))
@@ -113,7 +113,8 @@ pub(super) fn padded(expr: Expr) -> Result<Expr, Refusal> {
                 Type::Text,
             )))
         }
-        (Type::Char(None), _) => Err(Refusal::feature_not_supported(
+        (Type::Char(None), _) => Err(Refusal::new(
+            reason::BLANKS_UNKNOWN,
             "cannot tell how many trailing blanks a value of type bpchar has",
         )
         .hint("Cast it to text, which removes trailing blanks, or to char(n).")),

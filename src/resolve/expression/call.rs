@@ -18,7 +18,7 @@ use crate::ir::literal::{
     type_name,
 };
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::TEXT_MAX;
 use crate::resolve::syntax::names_of;
 
@@ -44,10 +44,10 @@ impl Expressions<'_> {
             [name] => name.as_str(),
             [schema, name] if schema == "pg_catalog" => name.as_str(),
             _ => {
-                return Err(Refusal::unsupported(format!(
-                    "function {}",
-                    names.join(".")
-                )));
+                return Err(Refusal::unsupported(
+                    reason::UNSUPPORTED_FUNCTION,
+                    format!("function {}", names.join(".")),
+                ));
             }
         };
         let plain = !*uses_odbc_syntax
@@ -55,7 +55,10 @@ impl Expressions<'_> {
             && within_group.is_empty()
             && filter.is_none();
         if !plain || null_treatment.is_some() || over.is_some() {
-            return Err(Refusal::unsupported(format!("this form of {name}()")));
+            return Err(Refusal::unsupported(
+                reason::FUNCTION_FORM,
+                format!("this form of {name}()"),
+            ));
         }
         if matches!(args, ast::FunctionArguments::None) {
             return self.session_constant(name);
@@ -99,7 +102,7 @@ impl Expressions<'_> {
                     null_if(a, b)
                 }
                 Err(_) => Err(Refusal::new(
-                    sqlstate::UNDEFINED_FUNCTION,
+                    reason::UNKNOWN_FUNCTION,
                     "NULLIF takes two arguments",
                 )),
             },
@@ -116,7 +119,8 @@ impl Expressions<'_> {
                         [vec![separator], self.texts(arguments)?].concat(),
                         Type::Text,
                     )),
-                    None => Err(Refusal::feature_not_supported(
+                    None => Err(Refusal::new(
+                        reason::CONSTANT_REQUIRED,
                         "the separator of concat_ws() must be a constant",
                     )),
                 }
@@ -139,7 +143,7 @@ impl Expressions<'_> {
             ("num_nonnulls", 1..) => self.counted_nulls(Function::CountNonNulls, arguments),
             (name, 1) if !is_known(name) && type_named(name).is_some() => {
                 let Some(to) = type_named(name) else {
-                    return Err(Refusal::unsupported(name));
+                    return Err(Refusal::unsupported(reason::UNSUPPORTED_FUNCTION, name));
                 };
                 self.cast_to(arguments.remove(0), &to)
             }
@@ -194,10 +198,13 @@ impl Expressions<'_> {
         if self.constants.prints_plainly {
             return cast(expr, to);
         }
-        Err(Refusal::feature_not_supported(format!(
-            "cannot print a value of type {} under the session's settings",
-            type_name(&expr.data_type)
-        ))
+        Err(Refusal::new(
+            reason::SESSION_FORMAT,
+            format!(
+                "cannot print a value of type {} under the session's settings",
+                type_name(&expr.data_type)
+            ),
+        )
         .hint(
             "Run RESET DateStyle, RESET IntervalStyle and RESET extra_float_digits first, \
                 or use to_char().",
@@ -247,21 +254,26 @@ impl Expressions<'_> {
             _ => None,
         };
         let [text, pattern] = arguments.as_slice() else {
-            return Err(Refusal::unsupported(format!("this form of {name}()")));
+            return Err(Refusal::unsupported(
+                reason::FUNCTION_FORM,
+                format!("this form of {name}()"),
+            ));
         };
         let (Some(text), Some(pattern)) = (constant(text), constant(pattern)) else {
-            return Err(Refusal::feature_not_supported(format!(
-                "the arguments of {name}() must be constants"
-            ))
+            return Err(Refusal::new(
+                reason::CONSTANT_REQUIRED,
+                format!("the arguments of {name}() must be constants"),
+            )
             .hint("Cast ISO text with ::date or ::timestamp."));
         };
         if to == Type::Timestamptz {
             self.constants.require_utc(name)?;
         }
         let micros = read_by_pattern(&text, &pattern).ok_or_else(|| {
-            Refusal::feature_not_supported(format!(
-                "{name}() cannot read this constant with this format"
-            ))
+            Refusal::new(
+                reason::UNSUPPORTED_FORMAT,
+                format!("{name}() cannot read this constant with this format"),
+            )
             .hint(
                 "Use YYYY, MM, DD, HH24, MI, SS, MS and US in the format, and write every \
                     digit of the constant.",
@@ -295,7 +307,10 @@ impl Expressions<'_> {
                 Some(Scalar::Text(self.constants.role.clone())),
                 Type::Text,
             )),
-            _ => Err(Refusal::unsupported(name.to_uppercase())),
+            _ => Err(Refusal::unsupported(
+                reason::UNSUPPORTED_FUNCTION,
+                name.to_uppercase(),
+            )),
         }
     }
 
@@ -321,14 +336,23 @@ impl Expressions<'_> {
             fractional_seconds_precision: None,
         } = written
         else {
-            return Err(Refusal::unsupported("an interval with a precision"));
+            return Err(Refusal::unsupported(
+                reason::UNSUPPORTED_CONSTANT,
+                "an interval with a precision",
+            ));
         };
         let text = match value.as_ref() {
             ast::Expr::Value(ast::ValueWithSpan {
                 value: ast::Value::SingleQuotedString(text),
                 span: _,
             }) => text,
-            _ => return Err(Refusal::unsupported("this form of interval").hint(INTERVAL_HINT)),
+            _ => {
+                return Err(Refusal::unsupported(
+                    reason::UNSUPPORTED_CONSTANT,
+                    "this form of interval",
+                )
+                .hint(INTERVAL_HINT));
+            }
         };
         let fields = match (leading_field, last_field) {
             (None, None) => Fields::Any,
@@ -341,7 +365,13 @@ impl Expressions<'_> {
             (Some(D::Hour), None) => Fields::One("hour"),
             (Some(D::Minute), None) => Fields::One("minute"),
             (Some(D::Second), None) => Fields::One("second"),
-            _ => return Err(Refusal::unsupported("this form of interval").hint(INTERVAL_HINT)),
+            _ => {
+                return Err(Refusal::unsupported(
+                    reason::UNSUPPORTED_CONSTANT,
+                    "this form of interval",
+                )
+                .hint(INTERVAL_HINT));
+            }
         };
         let value = interval_of(text, fields, self.constants.signs_each)?;
         Ok(Expr::literal(Some(value), Type::Interval))
@@ -362,8 +392,11 @@ impl Expressions<'_> {
                 .map(|a| type_name(&a.data_type))
                 .collect::<Vec<_>>()
                 .join(", ");
-            return Err(Refusal::unsupported(format!("{name}({types})"))
-                .hint("docs/sql.md lists the functions and operators that private rows support."));
+            return Err(Refusal::unsupported(
+                reason::UNSUPPORTED_FUNCTION,
+                format!("{name}({types})"),
+            )
+            .hint("docs/sql.md lists the functions and operators that private rows support."));
         };
         if entry.arguments.contains(&Kind::Timestamptz) || entry.result == Kind::Timestamptz {
             self.constants.require_utc(name)?;
@@ -450,7 +483,7 @@ fn null_if(a: Expr, b: Expr) -> Result<Expr, Refusal> {
     };
     let mut compared = unify(blanks::compared(vec![a, b])?, "NULLIF")?;
     let (Some(b), Some(a)) = (compared.pop(), compared.pop()) else {
-        return Err(Refusal::unsupported("NULLIF"));
+        return Err(Refusal::unsupported(reason::FUNCTION_FORM, "NULLIF"));
     };
     let common = a.data_type.clone();
     Ok(folded(
@@ -472,15 +505,24 @@ pub fn plain_arguments<'e>(
         clauses,
     }) = arguments
     else {
-        return Err(Refusal::unsupported(format!("this form of {name}()")));
+        return Err(Refusal::unsupported(
+            reason::FUNCTION_FORM,
+            format!("this form of {name}()"),
+        ));
     };
     if !clauses.is_empty() {
-        return Err(Refusal::unsupported(format!("this form of {name}()")));
+        return Err(Refusal::unsupported(
+            reason::FUNCTION_FORM,
+            format!("this form of {name}()"),
+        ));
     }
     args.iter()
         .map(|argument| match argument {
             ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Ok(expr),
-            _ => Err(Refusal::unsupported(format!("this form of {name}()"))),
+            _ => Err(Refusal::unsupported(
+                reason::FUNCTION_FORM,
+                format!("this form of {name}()"),
+            )),
         })
         .collect()
 }

@@ -5,7 +5,7 @@ use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, common_type, is_unknown, type_name, unknown};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// A comparison, its operands brought to one type.
 ///
@@ -26,7 +26,7 @@ pub fn compare(
 pub(super) fn merge(function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
     let arguments = unify(arguments, name)?;
     let data_type = of_all(&arguments)
-        .ok_or_else(|| Refusal::new(sqlstate::SYNTAX_ERROR, format!("{name} needs arguments")))?;
+        .ok_or_else(|| Refusal::new(reason::SYNTAX_ERROR, format!("{name} needs arguments")))?;
     Ok(Expr::call(function, arguments, data_type))
 }
 
@@ -48,8 +48,11 @@ pub(super) fn unify(exprs: Vec<Expr>, place: &str) -> Result<Vec<Expr>, Refusal>
     for expr in &exprs {
         common = common_type(&common, &expr.data_type).ok_or_else(|| {
             let (a, b) = (type_name(&common), type_name(&expr.data_type));
-            Refusal::unsupported(format!("{place} between {a} and {b}"))
-                .hint("Cast one side so that both have the same type.")
+            Refusal::unsupported(
+                reason::INCOMPARABLE_TYPES,
+                format!("{place} between {a} and {b}"),
+            )
+            .hint("Cast one side so that both have the same type.")
         })?;
     }
     if is_unknown(&common) {

@@ -9,7 +9,7 @@ use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{Fields, coerce, interval, is_unknown};
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::names_of;
 
 /// Most thresholds of one `width_bucket`.
@@ -37,7 +37,8 @@ impl Expressions<'_> {
         let hint = "The format is a constant of text, %s, %1$s and %%.";
         let format = coerce_text(arguments.remove(0))?;
         let Some(Scalar::Text(format)) = format.as_literal() else {
-            return Err(Refusal::feature_not_supported(
+            return Err(Refusal::new(
+                reason::CONSTANT_REQUIRED,
                 "the format of format() must be a constant",
             )
             .hint(hint));
@@ -61,16 +62,23 @@ impl Expressions<'_> {
             ) {
                 (Ok(at), Some(after)) if at > 0 => (at - 1, after),
                 _ if digits == 0 => (next, after),
-                _ => return Err(Refusal::unsupported("format() with a width").hint(hint)),
+                _ => {
+                    return Err(Refusal::unsupported(
+                        reason::UNSUPPORTED_FORMAT,
+                        "format() with a width",
+                    )
+                    .hint(hint));
+                }
             };
             let Some(after) = at.1.strip_prefix('s') else {
-                return Err(Refusal::unsupported("this conversion of format()").hint(hint));
+                return Err(Refusal::unsupported(
+                    reason::UNSUPPORTED_FORMAT,
+                    "this conversion of format()",
+                )
+                .hint(hint));
             };
             let value = values.get(at.0).ok_or_else(|| {
-                Refusal::new(
-                    sqlstate::INVALID_PARAMETER_VALUE,
-                    "too few arguments for format()",
-                )
+                Refusal::new(reason::INVALID_ARGUMENT, "too few arguments for format()")
             })?;
             pieces.extend([text(&std::mem::take(&mut plain)), value.clone()]);
             (next, rest) = (at.0 + 1, after);
@@ -93,14 +101,20 @@ impl Expressions<'_> {
         let flags = arguments.split_off(2);
         let constant = |e: &Expr| match e.as_literal() {
             Some(Scalar::Text(text)) => Ok(text.clone()),
-            _ => Err(Refusal::feature_not_supported(
+            _ => Err(Refusal::new(
+                reason::CONSTANT_REQUIRED,
                 "the pattern and flags of regexp_like() must be constants",
             )),
         };
         let function = match flags.first().map(constant).transpose()?.as_deref() {
             None | Some("" | "c") => Function::Matches,
             Some("i") => Function::MatchesInsensitive,
-            Some(_) => return Err(Refusal::unsupported("regexp_like() with these flags")),
+            Some(_) => {
+                return Err(Refusal::unsupported(
+                    reason::UNSUPPORTED_PATTERN,
+                    "regexp_like() with these flags",
+                ));
+            }
         };
         pattern::regex(&constant(&arguments[1])?)?;
         Ok(negate_if(
@@ -136,7 +150,8 @@ impl Expressions<'_> {
         array: &ast::Expr,
     ) -> Result<Expr, Refusal> {
         let refused = || {
-            Refusal::feature_not_supported(
+            Refusal::new(
+                reason::CONSTANT_REQUIRED,
                 "the thresholds of width_bucket() must be a constant array in ascending order",
             )
             .hint(format!(
@@ -181,7 +196,7 @@ impl Expressions<'_> {
         arguments: &ast::FunctionArguments,
     ) -> Result<Expr, Refusal> {
         let refused = || {
-            Refusal::unsupported("this form of make_interval()")
+            Refusal::unsupported(reason::FUNCTION_FORM, "this form of make_interval()")
                 .hint("Write make_interval(days => 10), or 10 * interval '1 day'.")
         };
         let ast::FunctionArguments::List(ast::FunctionArgumentList {
@@ -233,7 +248,7 @@ impl Expressions<'_> {
         chain: &[ast::AccessExpr],
     ) -> Result<Expr, Refusal> {
         let refused = || {
-            Refusal::unsupported("a field or subscript").hint(
+            Refusal::unsupported(reason::UNSUPPORTED_EXPRESSION, "a field or subscript").hint(
                 "Read an element of an array column as in tags[1]; also (regexp_match(x, \
                     'pattern'))[1] is supported.",
             )

@@ -7,7 +7,7 @@ use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::literal::{coerce, is_unknown, parse, type_name};
 use crate::policy::{Policy, Scalar};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::resolve::outer::allow_list::is_harmless;
 use crate::resolve::syntax::names_of;
 
@@ -73,10 +73,9 @@ pub(super) fn label(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
             Ok(Expr::literal(Some(parse(text, to)?), to.clone()))
         }
         (Type::Text | Type::Varchar(_), Node::Literal(None)) => Ok(Expr::literal(None, to.clone())),
-        (from, _) => Err(Refusal::unsupported(format!(
-            "a cast from {} to {}",
-            type_name(from),
-            type_name(to)
-        ))),
+        (from, _) => Err(Refusal::unsupported(
+            reason::UNSUPPORTED_CAST,
+            format!("a cast from {} to {}", type_name(from), type_name(to)),
+        )),
     }
 }

@@ -10,7 +10,7 @@ use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown, type_name};
 use crate::policy::Scalar;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// Longest path into a jsonb value, and its largest place in an array.
 const PATH_MAX: usize = 32;
@@ -72,9 +72,10 @@ impl Expressions<'_> {
             _ => return Ok(None),
         };
         let (Some(subject), path) = (arguments.first(), arguments.iter().skip(1)) else {
-            return Err(Refusal::feature_not_supported(format!(
-                "{name}() needs arguments"
-            )));
+            return Err(Refusal::new(
+                reason::FUNCTION_FORM,
+                format!("{name}() needs arguments"),
+            ));
         };
         let subject = self.jsonb(subject, name)?;
         let path: Option<Vec<Scalar>> = path
@@ -95,10 +96,13 @@ impl Expressions<'_> {
             return Ok(subject);
         }
         // The text of a json column is parsed anew by each operator, which may fail on a row.
-        Err(Refusal::unsupported(format!(
-            "{place} of a value of type {}",
-            type_name(&subject.data_type)
-        ))
+        Err(Refusal::unsupported(
+            reason::UNSUPPORTED_EXPRESSION,
+            format!(
+                "{place} of a value of type {}",
+                type_name(&subject.data_type)
+            ),
+        )
         .hint("Use it on a jsonb column with a constant, as in data ->> 'city' or data -> 0."))
     }
 
@@ -109,10 +113,11 @@ impl Expressions<'_> {
         path: Vec<Scalar>,
     ) -> Result<Expr, Refusal> {
         if path.is_empty() || path.len() > PATH_MAX {
-            return Err(
-                Refusal::feature_not_supported("a path into jsonb must be a constant")
-                    .hint("Name the field as a constant, as in data ->> 'city'."),
-            );
+            return Err(Refusal::new(
+                reason::CONSTANT_REQUIRED,
+                "a path into jsonb must be a constant",
+            )
+            .hint("Name the field as a constant, as in data ->> 'city'."));
         }
         let data_type = match function {
             Function::JsonText | Function::JsonPathText => Type::Text,
@@ -176,10 +181,11 @@ impl Expressions<'_> {
         ) || subject.data_type == *element;
         if !alike {
             let (a, b) = (type_name(&subject.data_type), type_name(element));
-            return Err(
-                Refusal::unsupported(format!("ANY between {a} and an array of {b}"))
-                    .hint("Cast the value to the type of the array's elements."),
-            );
+            return Err(Refusal::unsupported(
+                reason::INCOMPARABLE_TYPES,
+                format!("ANY between {a} and an array of {b}"),
+            )
+            .hint("Cast the value to the type of the array's elements."));
         }
         Ok(negate_if(
             negated,
@@ -215,9 +221,10 @@ impl Expressions<'_> {
             _ => return Ok(None),
         };
         counted.map(Some).ok_or_else(|| {
-            Refusal::feature_not_supported(format!(
-                "the argument of {name}() must be an array column"
-            ))
+            Refusal::new(
+                reason::FUNCTION_FORM,
+                format!("the argument of {name}() must be an array column"),
+            )
         })
     }
 
@@ -234,7 +241,8 @@ impl Expressions<'_> {
         if !matches!(index.node, Node::Literal(Some(Scalar::Int(_))))
             || index.data_type != Type::Int4
         {
-            return Err(Refusal::feature_not_supported(
+            return Err(Refusal::new(
+                reason::CONSTANT_REQUIRED,
                 "an array subscript must be a constant",
             ));
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::TEXT_MAX;
 
 /// Longest constant pattern of LIKE, and most wildcards in it: matching time grows with both.
@@ -30,7 +30,7 @@ pub fn like(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
         let limit = format!(
             "a LIKE pattern of more than {LIKE_BYTES_MAX} bytes or {LIKE_WILDCARDS_MAX} % signs"
         );
-        return Err(Refusal::unsupported(limit));
+        return Err(Refusal::unsupported(reason::CONSTANT_OUT_OF_LIMITS, limit));
     }
     Ok(written)
 }
@@ -39,8 +39,10 @@ fn with_backslash(pattern: &str, escape: Option<&str>) -> Result<String, Refusal
     let mut characters = escape.unwrap_or("\\").chars();
     let escape = characters.next();
     if characters.next().is_some() {
-        return Err(Refusal::new("22025", "invalid escape string")
-            .detail("Escape string must be empty or one character."));
+        return Err(
+            Refusal::new(reason::INVALID_ESCAPE, "invalid escape string")
+                .detail("Escape string must be empty or one character."),
+        );
     }
     let mut written = String::new();
     let mut rest = pattern.chars();
@@ -48,7 +50,7 @@ fn with_backslash(pattern: &str, escape: Option<&str>) -> Result<String, Refusal
         if Some(c) == escape {
             let Some(literal) = rest.next() else {
                 return Err(Refusal::new(
-                    "22025",
+                    reason::INVALID_ESCAPE,
                     "LIKE pattern must not end with escape character",
                 ));
             };
@@ -71,14 +73,14 @@ fn with_backslash(pattern: &str, escape: Option<&str>) -> Result<String, Refusal
 /// 0A000 for anything else.
 pub fn regex(pattern: &str) -> Result<(), Refusal> {
     let refused = || {
-        Refusal::unsupported("this regular expression").hint(
+        Refusal::unsupported(reason::UNSUPPORTED_PATTERN, "this regular expression").hint(
             "Supported are characters, ., bracket expressions, \\d \\w \\s, ^ and $, \
                 groups, | and the quantifiers * + ? {m,n}.",
         )
     };
     if pattern.len() > REGEX_BYTES_MAX {
         return Err(Refusal::new(
-            sqlstate::STATEMENT_TOO_COMPLEX,
+            reason::CONSTANT_TOO_LONG,
             format!("a regular expression holds at most {REGEX_BYTES_MAX} bytes"),
         ));
     }
@@ -265,9 +267,10 @@ pub fn regex_of_similar(pattern: &str) -> Result<String, Refusal> {
         // Versions of PostgreSQL end the bracket expression at different places.
         let is_first = written.ends_with('[') || written.ends_with("[^");
         if in_brackets && (c == '[' || (c == ']' && is_first)) {
-            return Err(Refusal::unsupported(format!(
-                "\"{c}\" at this position in a bracket expression of SIMILAR TO"
-            ))
+            return Err(Refusal::unsupported(
+                reason::UNSUPPORTED_PATTERN,
+                format!("\"{c}\" at this position in a bracket expression of SIMILAR TO"),
+            )
             .hint("Use a regular expression with ~."));
         }
         match c {
@@ -280,14 +283,25 @@ pub fn regex_of_similar(pattern: &str) -> Result<String, Refusal> {
                     written.extend(['\\', escaped])
                 }
                 _ => {
-                    return Err(Refusal::unsupported("this escape in SIMILAR TO")
-                        .hint("Escape a character outside brackets only."));
+                    return Err(Refusal::unsupported(
+                        reason::UNSUPPORTED_PATTERN,
+                        "this escape in SIMILAR TO",
+                    )
+                    .hint("Escape a character outside brackets only."));
                 }
             },
-            '"' => return Err(Refusal::unsupported("a quote in SIMILAR TO")),
+            '"' => {
+                return Err(Refusal::unsupported(
+                    reason::UNSUPPORTED_PATTERN,
+                    "a quote in SIMILAR TO",
+                ));
+            }
             // Groups are made (?: by PostgreSQL itself.
             '(' if !in_brackets && rest.as_str().starts_with('?') => {
-                return Err(Refusal::unsupported("(? in SIMILAR TO"));
+                return Err(Refusal::unsupported(
+                    reason::UNSUPPORTED_PATTERN,
+                    "(? in SIMILAR TO",
+                ));
             }
             '[' => {
                 in_brackets = true;

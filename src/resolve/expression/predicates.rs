@@ -12,7 +12,7 @@ use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown, type_name};
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::is_constant_list;
 
 /// Longest IN list.
@@ -114,7 +114,8 @@ impl Expressions<'_> {
         }
         if *op == BinaryOperator::Overlaps {
             let (Some(left), Some(right)) = (row(left), row(right)) else {
-                return Err(Refusal::feature_not_supported(
+                return Err(Refusal::new(
+                    reason::ROW_COMPARISON,
                     "OVERLAPS takes two rows, as in (a, b) OVERLAPS (c, d)",
                 ));
             };
@@ -169,12 +170,13 @@ impl Expressions<'_> {
     ) -> Result<Expr, Refusal> {
         if left.len() != right.len() || left.is_empty() {
             return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::COLUMN_COUNT,
                 "unequal number of entries in row expressions",
             ));
         }
         if left.len() > 8 {
-            return Err(Refusal::feature_not_supported(
+            return Err(Refusal::new(
+                reason::ROW_COMPARISON,
                 "a row comparison takes at most 8 fields",
             ));
         }
@@ -192,7 +194,10 @@ impl Expressions<'_> {
         };
         let (equal, ordered) = (each(Function::Equal)?, each(strict)?);
         let Some(mut result) = each(function)?.pop() else {
-            return Err(Refusal::unsupported("a comparison of empty rows"));
+            return Err(Refusal::unsupported(
+                reason::ROW_COMPARISON,
+                "a comparison of empty rows",
+            ));
         };
         for (equal, ordered) in equal.into_iter().zip(ordered).rev().skip(1) {
             let beyond = Expr::call(Function::And, vec![equal, result], Type::Bool);
@@ -225,13 +230,14 @@ impl Expressions<'_> {
         if let Some(left) = row(expr) {
             if list.len() > LIST_MAX / 100 {
                 return Err(Refusal::new(
-                    sqlstate::STATEMENT_TOO_COMPLEX,
+                    reason::CONSTANT_TOO_LONG,
                     format!("an IN list of rows holds at most {} rows", LIST_MAX / 100),
                 ));
             }
             let rows = list.iter().map(|item| match row(item) {
                 Some(right) => self.rows(Function::Equal, &left, &right),
-                None => Err(Refusal::feature_not_supported(
+                None => Err(Refusal::new(
+                    reason::ROW_COMPARISON,
                     "IN cannot compare a row with a single value",
                 )),
             });
@@ -291,7 +297,7 @@ impl Expressions<'_> {
     ) -> Result<Expr, Refusal> {
         if items.len() > LIST_MAX {
             return Err(Refusal::new(
-                sqlstate::STATEMENT_TOO_COMPLEX,
+                reason::CONSTANT_TOO_LONG,
                 format!("an IN list holds at most {LIST_MAX} values"),
             ));
         }
@@ -358,9 +364,10 @@ impl Expressions<'_> {
         }
         let subject = blanks::beside_array(subject, &elements)?;
         let Some(function) = comparison(op) else {
-            return Err(Refusal::unsupported(format!(
-                "operator {op} with ANY or ALL"
-            )));
+            return Err(Refusal::unsupported(
+                reason::UNSUPPORTED_OPERATOR,
+                format!("operator {op} with ANY or ALL"),
+            ));
         };
         if function == short && !elements.is_empty() {
             return self.listed(Function::In, subject, elements, short == Function::NotEqual);
@@ -368,7 +375,7 @@ impl Expressions<'_> {
         if elements.len() > LIST_MAX / 100 {
             let most = LIST_MAX / 100;
             return Err(Refusal::new(
-                sqlstate::STATEMENT_TOO_COMPLEX,
+                reason::CONSTANT_TOO_LONG,
                 format!("operator {op} with ANY or ALL takes at most {most} values"),
             ));
         }
@@ -382,11 +389,14 @@ impl Expressions<'_> {
     /// The elements of an array constant: `ARRAY[…]`, or its text with a cast.
     pub(super) fn elements(&self, array: &ast::Expr) -> Result<Vec<Expr>, Refusal> {
         let no_array = || {
-            Refusal::feature_not_supported("ANY and ALL take a constant array or an array column")
-                .hint(
-                    "Write ARRAY[1, 2, 3] or an IN list. Array columns support x = ANY (column) \
+            Refusal::new(
+                reason::CONSTANT_REQUIRED,
+                "ANY and ALL take a constant array or an array column",
+            )
+            .hint(
+                "Write ARRAY[1, 2, 3] or an IN list. Array columns support x = ANY (column) \
                         and x <> ALL (column).",
-                )
+            )
         };
         match array {
             ast::Expr::Nested(inner) => self.elements(inner),
@@ -488,9 +498,10 @@ impl Expressions<'_> {
         let expr = coerce_text(expr)?;
         match expr.as_literal() {
             Some(Scalar::Text(text)) => Ok(text.clone()),
-            _ => Err(Refusal::feature_not_supported(format!(
-                "{what} must be a constant"
-            ))),
+            _ => Err(Refusal::new(
+                reason::CONSTANT_REQUIRED,
+                format!("{what} must be a constant"),
+            )),
         }
     }
 
@@ -519,8 +530,9 @@ impl Expressions<'_> {
         results.rotate_right(usize::from(has_otherwise));
         let mut results = unify(results, "CASE")?;
         results.rotate_left(usize::from(has_otherwise));
-        let data_type =
-            of_all(&results).ok_or_else(|| Refusal::unsupported("CASE without WHEN"))?;
+        let data_type = of_all(&results).ok_or_else(|| {
+            Refusal::unsupported(reason::UNSUPPORTED_EXPRESSION, "CASE without WHEN")
+        })?;
         let otherwise = if has_otherwise {
             results.pop().map(Box::new)
         } else {
@@ -542,9 +554,9 @@ pub(super) fn coerce_text(expr: Expr) -> Result<Expr, Refusal> {
         Type::Varchar(_) => Ok(expr.cast(Type::Text)),
         Type::Char(_) => Ok(folded(expr.cast(Type::Text))),
         other if is_unknown(other) => coerce(expr, &Type::Text),
-        other => Err(Refusal::unsupported(format!(
-            "pattern matching on type {}",
-            type_name(other)
-        ))),
+        other => Err(Refusal::unsupported(
+            reason::UNSUPPORTED_OPERATOR,
+            format!("pattern matching on type {}", type_name(other)),
+        )),
     }
 }

@@ -1,13 +1,13 @@
 //! Types as written, literals, and which casts there are.
 
-use sqlparser::ast;
+use sqlparser::ast::{self, UnaryOperator};
 
 use super::enums::label;
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
 use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown};
 use crate::policy::Scalar;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::names_of;
 
 /// An explicit cast, where it can be made total.
@@ -50,11 +50,14 @@ pub fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         _ => false,
     };
     if !allowed {
-        return Err(Refusal::unsupported(format!(
-            "a cast from {} to {}",
-            type_name(&expr.data_type),
-            type_name(to)
-        )));
+        return Err(Refusal::unsupported(
+            reason::UNSUPPORTED_CAST,
+            format!(
+                "a cast from {} to {}",
+                type_name(&expr.data_type),
+                type_name(to)
+            ),
+        ));
     }
     // What a type reads is a text without the blanks at its end.
     let expr = if matches!(expr.data_type, Char(_)) && !to.is_string() {
@@ -77,10 +80,13 @@ pub(super) fn literal(value: &ast::Value) -> Result<Expr, Refusal> {
         ast::Value::Boolean(value) => Ok(Expr::literal(Some(Scalar::Bool(*value)), Type::Bool)),
         ast::Value::Null => Ok(Expr::literal(None, unknown())),
         ast::Value::Placeholder(name) => Err(Refusal::new(
-            "42P02",
+            reason::UNKNOWN_PARAMETER,
             format!("there is no parameter {name}"),
         )),
-        other => Err(Refusal::unsupported(format!("the literal {other}"))),
+        other => Err(Refusal::unsupported(
+            reason::UNSUPPORTED_CONSTANT,
+            format!("the literal {other}"),
+        )),
     }
 }
 
@@ -145,7 +151,9 @@ pub fn type_of(data_type: &ast::DataType) -> Result<Type, Refusal> {
         D::Uuid => Some(Type::Uuid),
         _ => None,
     };
-    known.ok_or_else(|| Refusal::unsupported(format!("the type {data_type}")))
+    known.ok_or_else(|| {
+        Refusal::unsupported(reason::UNSUPPORTED_TYPE, format!("the type {data_type}"))
+    })
 }
 
 fn is_bpchar(name: &ast::ObjectName) -> bool {
@@ -195,5 +203,24 @@ pub fn construct(expr: &ast::Expr) -> &'static str {
         E::Substring { .. } => "this form of SUBSTRING",
         E::Wildcard(_) | E::QualifiedWildcard(..) => "a whole row",
         _ => "this expression",
+    }
+}
+
+pub(super) fn operator_refused(operator: impl std::fmt::Display) -> Refusal {
+    Refusal::unsupported(reason::UNSUPPORTED_OPERATOR, format!("operator {operator}"))
+}
+
+/// The last operand follows its own prefix operator.
+pub(super) fn ends_in_prefix(expr: &ast::Expr) -> bool {
+    match expr {
+        ast::Expr::UnaryOp { op, expr: _ } => {
+            !matches!(op, UnaryOperator::Minus | UnaryOperator::Plus)
+        }
+        ast::Expr::BinaryOp {
+            left: _,
+            op: _,
+            right,
+        } => ends_in_prefix(right),
+        _ => false,
     }
 }

@@ -8,7 +8,7 @@ use crate::ir::expression::{Expr, Node};
 use crate::ir::literal::type_name;
 use crate::ir::window::{Edge, Frame, FrameMode, Order, Position};
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::name_of;
 
 /// Most rows or groups that a frame reaches.
@@ -32,7 +32,10 @@ pub fn over<'s>(function: &'s ast::Function, select: &'s ast::Select) -> Result<
     match &function.over {
         Some(ast::WindowType::WindowSpec(spec)) => specified(spec, &select.named_window),
         Some(ast::WindowType::NamedWindow(name)) => named(name, &select.named_window),
-        None => Err(Refusal::unsupported("a window call without a window")),
+        None => Err(Refusal::unsupported(
+            reason::UNEXPECTED_FORM,
+            "a window call without a window",
+        )),
     }
 }
 
@@ -49,13 +52,13 @@ fn named<'s>(
             // A window is made of earlier ones.
             ast::NamedWindowExpr::WindowSpec(spec) => specified(spec, &windows[..at]),
             ast::NamedWindowExpr::NamedWindow(_) => Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::SYNTAX_ERROR,
                 "a window is defined in parentheses",
             )),
         };
     }
     Err(Refusal::new(
-        "42704",
+        reason::UNKNOWN_WINDOW,
         format!("window \"{wanted}\" does not exist"),
     ))
 }
@@ -81,7 +84,7 @@ fn specified<'s>(
     let base = named(name, windows)?;
     let twice = |part: &str| {
         Err(Refusal::new(
-            "42P20",
+            reason::INVALID_WINDOW,
             format!("cannot override {part} clause of window \"{}\"", name.value),
         ))
     };
@@ -93,7 +96,7 @@ fn specified<'s>(
     }
     if base.frame.is_some() {
         return Err(Refusal::new(
-            "42P20",
+            reason::INVALID_WINDOW,
             format!(
                 "cannot copy window \"{}\" because it has a frame clause",
                 name.value
@@ -147,7 +150,7 @@ pub fn framed(
     };
     let start = edge(start_bound)?;
     let end = end_bound.as_ref().map_or(Ok(Edge::Current), edge)?;
-    let wrong = |message: &str| Err(Refusal::new("42P20", message));
+    let wrong = |message: &str| Err(Refusal::new(reason::INVALID_WINDOW, message));
     match (&start, &end) {
         (Edge::Last, _) => return wrong("frame start cannot be UNBOUNDED FOLLOWING"),
         (_, Edge::First) => return wrong("frame end cannot be UNBOUNDED PRECEDING"),
@@ -191,21 +194,23 @@ pub fn placed_frame(
         })),
         // The first row of all, as by default.
         (_, Edge::First, Edge::Current | Edge::After(_)) if place == Position::First => Ok(None),
-        _ => Err(
-            Refusal::unsupported(format!("{name}() over a frame of RANGE or GROUPS"))
-                .detail(
-                    "The result would depend on how rows that tie at the end of the frame are \
+        _ => Err(Refusal::unsupported(
+            reason::UNSUPPORTED_WINDOW,
+            format!("{name}() over a frame of RANGE or GROUPS"),
+        )
+        .detail(
+            "The result would depend on how rows that tie at the end of the frame are \
                         stored.",
-                )
-                .hint("Use ROWS, or a frame from UNBOUNDED PRECEDING to UNBOUNDED FOLLOWING."),
-        ),
+        )
+        .hint("Use ROWS, or a frame from UNBOUNDED PRECEDING to UNBOUNDED FOLLOWING.")),
     }
 }
 
 /// An offset as the constant that PostgreSQL takes in this mode.
 fn offset(mode: FrameMode, given: &Expr, order: &[Order]) -> Result<Expr, Refusal> {
     let Some(value) = constant(given) else {
-        return Err(Refusal::feature_not_supported(
+        return Err(Refusal::new(
+            reason::UNSUPPORTED_WINDOW,
             "the offset of a window frame must be a constant within limits",
         )
         .hint("Write a number from 0 to 1000000000, or an interval of at most 1000 years."));
@@ -213,14 +218,15 @@ fn offset(mode: FrameMode, given: &Expr, order: &[Order]) -> Result<Expr, Refusa
     if mode != FrameMode::Range {
         return match value {
             Scalar::Int(_) => Ok(Expr::literal(Some(value), Type::Int8)),
-            _ => Err(Refusal::feature_not_supported(
+            _ => Err(Refusal::new(
+                reason::UNSUPPORTED_WINDOW,
                 "the offset of a ROWS or GROUPS frame must be an integer",
             )),
         };
     }
     let [Order { expr, .. }] = order else {
         return Err(Refusal::new(
-            "42P20",
+            reason::INVALID_WINDOW,
             "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column",
         ));
     };
@@ -237,9 +243,10 @@ fn offset(mode: FrameMode, given: &Expr, order: &[Order]) -> Result<Expr, Refusa
                 type_name(column),
                 type_name(&given.data_type)
             );
-            return Err(Refusal::unsupported(format!(
-                "RANGE with offset PRECEDING/FOLLOWING for {types}"
-            ))
+            return Err(Refusal::unsupported(
+                reason::UNSUPPORTED_WINDOW,
+                format!("RANGE with offset PRECEDING/FOLLOWING for {types}"),
+            )
             .hint("Numbers take a numeric offset; dates and timestamps take an interval."));
         }
     };

@@ -3,7 +3,7 @@
 
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// The field of EXTRACT, date_part or date_trunc under its one name.
 ///
@@ -47,17 +47,20 @@ pub(super) fn field(written: &str, function: Function, operand: &Type) -> Result
         (_, Type::Time) => is(OF_TIME) || field == "epoch",
         (Function::Extract, Type::Date) if is(OF_TIME) => {
             let message = format!("unit \"{field}\" not supported for type date");
-            return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            return Err(Refusal::new(reason::UNSUPPORTED_DATE_FIELD, message));
         }
         _ => is(COMMON) || is(OF_DAYS) || is(OF_TIME),
     };
     if known {
         Ok(field.to_owned())
     } else {
-        Err(Refusal::unsupported(format!(
-            "the date field {}",
-            field.chars().take(40).collect::<String>()
-        )))
+        Err(Refusal::unsupported(
+            reason::UNSUPPORTED_DATE_FIELD,
+            format!(
+                "the date field {}",
+                field.chars().take(40).collect::<String>()
+            ),
+        ))
     }
 }
 
@@ -169,7 +172,7 @@ const ZONES: &[&str] = &[
 pub(super) fn zone(written: &str) -> Result<String, Refusal> {
     let found = ZONES.iter().find(|zone| zone.eq_ignore_ascii_case(written));
     found.map(|zone| (*zone).to_owned()).ok_or_else(|| {
-        Refusal::unsupported("this time zone").hint(
+        Refusal::unsupported(reason::UNSUPPORTED_TIME_ZONE, "this time zone").hint(
             "Use UTC or the name of a large city's zone, such as 'Europe/Berlin' or \
                 'America/New_York'.",
         )
@@ -196,8 +199,10 @@ pub(super) fn format(format: &str, operand: &Type) -> Result<(), Refusal> {
     if plain && !format.is_empty() && format.len() <= 64 {
         return Ok(());
     }
-    Err(Refusal::unsupported("to_char() with this format").hint(
-        "Use fields and separators such as 'YYYY-MM' for dates, and 'FM999,990.00' \
+    Err(
+        Refusal::unsupported(reason::UNSUPPORTED_FORMAT, "to_char() with this format").hint(
+            "Use fields and separators such as 'YYYY-MM' for dates, and 'FM999,990.00' \
                 for numbers.",
-    ))
+        ),
+    )
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use crate::parse;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::outer::allow_list::is_harmless;
 use crate::resolve::syntax::name_of;
 use sqlparser::ast;
@@ -34,7 +34,7 @@ impl AttributeCall<'_> {
             return Ok(());
         }
         Err(Refusal::new(
-            sqlstate::FEATURE_NOT_SUPPORTED,
+            reason::UNSUPPORTED_NAME,
             format!("a column named \"{name}\" cannot be qualified with the name of its table"),
         )
         .detail(format!(

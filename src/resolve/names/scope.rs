@@ -3,7 +3,7 @@
 use sqlparser::ast::{self, Ident};
 
 use crate::ir::relation::ColumnId;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::{
     bare_name, item_expr, name_of, names_of, place_of, position, position_of,
 };
@@ -58,7 +58,7 @@ impl Scope {
             .find(|item| self.item(&item.alias).is_some())
         {
             Some(item) => Err(Refusal::new(
-                "42712",
+                reason::DUPLICATE_ALIAS,
                 format!("table name \"{}\" specified more than once", item.alias),
             )),
             None => Ok(()),
@@ -118,12 +118,12 @@ impl Scope {
                 for column in columns {
                     let place = position_of(column);
                     let [name] = names_of(column)?.try_into().map_err(|_| {
-                        Refusal::new(sqlstate::SYNTAX_ERROR, "USING takes plain column names")
+                        Refusal::new(reason::SYNTAX_ERROR, "USING takes plain column names")
                             .at(place)
                     })?;
                     if names.iter().any(|folded| folded.name == name) {
                         return Err(Refusal::new(
-                            "42701",
+                            reason::DUPLICATE_COLUMN,
                             format!(
                                 "column name \"{name}\" appears more than once in USING clause"
                             ),
@@ -165,7 +165,7 @@ impl Scope {
         let mut found = self.visible.iter().filter(|c| c.name == name);
         match (found.next(), found.next()) {
             (Some(_), Some(_)) => Err(Refusal::new(
-                sqlstate::AMBIGUOUS_COLUMN,
+                reason::AMBIGUOUS_COLUMN,
                 format!("column reference \"{name}\" is ambiguous"),
             )),
             (Some(column), None) => Ok(Some(column.id)),
@@ -184,14 +184,14 @@ impl Scope {
         match names.as_slice() {
             [name] => self.bare(name)?.ok_or_else(|| {
                 Refusal::new(
-                    sqlstate::UNDEFINED_COLUMN,
+                    reason::UNKNOWN_COLUMN,
                     format!("column \"{name}\" does not exist"),
                 )
             }),
             [alias, name] | [_, alias, name] => {
                 let missing = || {
                     Refusal::new(
-                        sqlstate::UNDEFINED_TABLE,
+                        reason::UNKNOWN_TABLE,
                         format!("missing FROM-clause entry for table \"{alias}\""),
                     )
                 };
@@ -202,12 +202,15 @@ impl Scope {
                     .map(|c| c.id)
                     .ok_or_else(|| {
                         Refusal::new(
-                            sqlstate::UNDEFINED_COLUMN,
+                            reason::UNKNOWN_COLUMN,
                             format!("column {alias}.{name} does not exist"),
                         )
                     })
             }
-            _ => Err(Refusal::unsupported("a name of more than three parts")),
+            _ => Err(Refusal::unsupported(
+                reason::UNSUPPORTED_NAME,
+                "a name of more than three parts",
+            )),
         }
     }
 
@@ -237,7 +240,7 @@ pub(in crate::resolve) fn group_expression<'s>(
             .and_then(|p| item_expr(&select.projection[p - 1]))
             .ok_or_else(|| {
                 Refusal::new(
-                    "42P10",
+                    reason::INVALID_COLUMN_REFERENCE,
                     format!("GROUP BY position {text} is not in select list"),
                 )
                 .at(place_of(expr))

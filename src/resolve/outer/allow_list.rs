@@ -1,7 +1,7 @@
 //! The functions, types and operators allowed above the cut. They read only their arguments, have
 //! no side effects, and return the same value when run twice.
 
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::resolve::expression::type_of;
 use crate::resolve::syntax::{names_of, unsupported_above};
 use sqlparser::ast;
@@ -129,7 +129,7 @@ pub fn check_type(data_type: &ast::DataType) -> Result<(), Refusal> {
         }
         other => type_of(other)
             .map(|_| ())
-            .map_err(|_| unsupported_above("a cast to this type")),
+            .map_err(|_| unsupported_above(reason::UNSUPPORTED_CAST, "a cast to this type")),
     }
 }
 
@@ -143,7 +143,10 @@ pub fn check_unary(op: ast::UnaryOperator) -> Result<(), Refusal> {
         | U::PGSquareRoot
         | U::PGCubeRoot
         | U::PGAbs => Ok(()),
-        _ => Err(unsupported_above("this operator")),
+        _ => Err(unsupported_above(
+            reason::UNSUPPORTED_OPERATOR,
+            "this operator",
+        )),
     }
 }
 
@@ -174,7 +177,10 @@ pub fn check_binary(op: &ast::BinaryOperator) -> Result<(), Refusal> {
         | B::Question
         | B::QuestionAnd
         | B::QuestionPipe => Ok(()),
-        _ => Err(unsupported_above("this operator")),
+        _ => Err(unsupported_above(
+            reason::UNSUPPORTED_OPERATOR,
+            "this operator",
+        )),
     }
 }
 
@@ -182,7 +188,10 @@ pub fn check_binary(op: &ast::BinaryOperator) -> Result<(), Refusal> {
 pub fn check_collation(name: &ast::ObjectName) -> Result<(), Refusal> {
     match built_in(&names_of(name)?) {
         Some(_) => Ok(()),
-        None => Err(unsupported_above("a collation of this schema")),
+        None => Err(unsupported_above(
+            reason::UNSUPPORTED_COLLATION,
+            "a collation of this schema",
+        )),
     }
 }
 
@@ -205,8 +214,30 @@ pub fn check_growth(name: &str, arguments: &ast::FunctionArguments) -> Result<()
                 span: _,
             },
         )))) if text.parse::<u32>().is_ok_and(|n| n <= PADDED_MAX) => Ok(()),
-        _ => Err(unsupported_above(&format!(
-            "{name}() with a length that is not a constant of at most {PADDED_MAX}"
-        ))),
+        _ => Err(unsupported_above(
+            reason::CONSTANT_OUT_OF_LIMITS,
+            &format!("{name}() with a length that is not a constant of at most {PADDED_MAX}"),
+        )),
+    }
+}
+
+/// A constant as it is written.
+pub(super) fn constant(value: &ast::ValueWithSpan) -> Result<ast::Expr, Refusal> {
+    use ast::Value as V;
+    match &value.value {
+        V::Number(_, false)
+        | V::SingleQuotedString(_)
+        | V::EscapedStringLiteral(_)
+        | V::DollarQuotedString(_)
+        | V::Boolean(_)
+        | V::Null => Ok(ast::Expr::Value(value.clone())),
+        V::Placeholder(name) => Err(Refusal::new(
+            reason::UNKNOWN_PARAMETER,
+            format!("there is no parameter {name}"),
+        )),
+        _ => Err(unsupported_above(
+            reason::UNSUPPORTED_CONSTANT,
+            "this kind of literal",
+        )),
     }
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::query::{Environment, Named};
-use crate::refusal::{Refusal, RefusalKind, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::Cut;
 use crate::resolve::syntax::{aggregate_name, bare_name, name_of, names_of, position};
@@ -166,26 +166,28 @@ impl Replace<'_, '_> {
     fn replaced(&mut self, expr: &ast::Expr) -> Result<ast::Expr, Refusal> {
         let at = position(sqlparser::ast::Spanned::span(expr));
         if self.reads_private {
-            return Err(Refusal::feature_not_supported(
+            return Err(Refusal::new(
+                reason::CORRELATED_SUBQUERY,
                 "a subquery over private rows cannot refer to the grouped query around it",
             )
             .hint("Join the tables, and group the joined rows.")
             .at(at));
         }
         if self.aggregates > 0 {
-            return Err(Refusal::feature_not_supported(
+            return Err(Refusal::new(
+                reason::CORRELATED_SUBQUERY,
                 "a subquery cannot aggregate a column of the query around it",
             )
             .at(at));
         }
         let ungrouped = || {
             let message = format!("subquery uses ungrouped column \"{expr}\" from outer query");
-            Refusal::new(sqlstate::GROUPING_ERROR, message).at(at)
+            Refusal::new(reason::UNGROUPED_COLUMN, message).at(at)
         };
         match self.cut.replace(self.resolver, expr) {
             Ok(Some(key)) => Ok(key),
             Ok(None) => Err(ungrouped()),
-            Err(refusal) if refusal.kind == RefusalKind::Grouping => Err(ungrouped()),
+            Err(refusal) if refusal.kind() == RefusalKind::Grouping => Err(ungrouped()),
             Err(refusal) => Err(refusal),
         }
     }

@@ -9,7 +9,7 @@ use sqlparser::ast;
 use super::allow_list;
 use super::query::Environment;
 use crate::ir::literal::INTERVAL_HINT;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::Cut;
 use crate::resolve::expression::construct;
@@ -54,14 +54,14 @@ impl Resolver<'_> {
         };
         Ok(match expr {
             E::Identifier(_) | E::CompoundIdentifier(_) => expr.clone(),
-            E::Value(value) => open_value(value)?,
+            E::Value(value) => allow_list::constant(value)?,
             E::TypedString(ast::TypedString {
                 data_type,
                 value,
                 uses_odbc_syntax: false,
             }) => {
                 allow_list::check_type(data_type)?;
-                open_value(value)?;
+                allow_list::constant(value)?;
                 expr.clone()
             }
             E::Interval(interval) => {
@@ -422,7 +422,12 @@ impl Resolver<'_> {
                 expr: one(self, expr, place)?,
                 trim_characters: None,
             },
-            other => return Err(unsupported_above(construct(other))),
+            other => {
+                return Err(unsupported_above(
+                    reason::UNSUPPORTED_EXPRESSION,
+                    construct(other),
+                ));
+            }
         })
     }
 
@@ -473,9 +478,11 @@ impl Resolver<'_> {
             .as_ref()
             .is_some_and(|field| !is_interval_field(field))
         {
-            return Err(
-                unsupported_above("this unit behind an interval constant").hint(INTERVAL_HINT)
-            );
+            return Err(unsupported_above(
+                reason::UNSUPPORTED_CONSTANT,
+                "this unit behind an interval constant",
+            )
+            .hint(INTERVAL_HINT));
         }
         Ok(ast::Interval {
             value: Box::new(self.above(value, environment, place)?),
@@ -499,6 +506,7 @@ impl Resolver<'_> {
             Above::Open => Cow::Borrowed(query),
             Above::Cut(_) if self.subqueries > 0 || names_a_release_column(query) => {
                 return Err(unsupported_above(
+                    reason::SUBQUERY_FORM,
                     "a subquery in an expression of a grouped subquery",
                 ));
             }
@@ -539,7 +547,10 @@ impl Resolver<'_> {
                 stride: Some(_), ..
             })
             | AccessExpr::Dot(_) => {
-                return Err(unsupported_above("a field of a row value"));
+                return Err(unsupported_above(
+                    reason::UNSUPPORTED_EXPRESSION,
+                    "a field of a row value",
+                ));
             }
         }))
     }
@@ -578,21 +589,4 @@ fn is_interval_field(field: &ast::DateTimeField) -> bool {
         field,
         D::Year | D::Month | D::Day | D::Hour | D::Minute | D::Second
     )
-}
-
-fn open_value(value: &ast::ValueWithSpan) -> Result<ast::Expr, Refusal> {
-    use ast::Value as V;
-    match &value.value {
-        V::Number(_, false)
-        | V::SingleQuotedString(_)
-        | V::EscapedStringLiteral(_)
-        | V::DollarQuotedString(_)
-        | V::Boolean(_)
-        | V::Null => Ok(ast::Expr::Value(value.clone())),
-        V::Placeholder(name) => Err(Refusal::new(
-            "42P02",
-            format!("there is no parameter {name}"),
-        )),
-        _ => Err(unsupported_above("this kind of literal")),
-    }
 }

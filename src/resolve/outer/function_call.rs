@@ -5,13 +5,13 @@ use sqlparser::ast;
 use super::allow_list;
 use super::expression::Above;
 use super::query::Environment;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::syntax::{names_of, position_of, unsupported_above};
 
 fn function_refused(name: &str) -> Refusal {
     Refusal::new(
-        sqlstate::FEATURE_NOT_SUPPORTED,
+        reason::UNSUPPORTED_FUNCTION,
         format!("function {name}() is not supported"),
     )
     .detail(
@@ -60,7 +60,10 @@ impl Resolver<'_> {
             || !matches!(parameters, ast::FunctionArguments::None)
             || null_treatment.is_some()
         {
-            return Err(unsupported_above("this form of call"));
+            return Err(unsupported_above(
+                reason::FUNCTION_FORM,
+                "this form of call",
+            ));
         }
         allow_list::check_growth(names.last().map_or("", String::as_str), args)?;
         let over = match over {
@@ -95,7 +98,10 @@ impl Resolver<'_> {
     ) -> Result<ast::FunctionArguments, Refusal> {
         match arguments {
             ast::FunctionArguments::None => Ok(ast::FunctionArguments::None),
-            ast::FunctionArguments::Subquery(_) => Err(unsupported_above("a subquery as argument")),
+            ast::FunctionArguments::Subquery(_) => Err(unsupported_above(
+                reason::SUBQUERY_FORM,
+                "a subquery as argument",
+            )),
             ast::FunctionArguments::List(ast::FunctionArgumentList {
                 duplicate_treatment,
                 args,
@@ -115,7 +121,10 @@ impl Resolver<'_> {
                                 place,
                             )?))
                         }
-                        _ => Err(unsupported_above("this clause of a call")),
+                        _ => Err(unsupported_above(
+                            reason::FUNCTION_FORM,
+                            "this clause of a call",
+                        )),
                     })
                     .collect::<Result<_, _>>()?;
                 Ok(ast::FunctionArguments::List(ast::FunctionArgumentList {
@@ -154,7 +163,10 @@ impl Resolver<'_> {
                     operator: operator.clone(),
                 })
             }
-            _ => Err(unsupported_above("this form of argument")),
+            _ => Err(unsupported_above(
+                reason::FUNCTION_FORM,
+                "this form of argument",
+            )),
         }
     }
 
@@ -242,7 +254,7 @@ impl Resolver<'_> {
                         with_fill: None,
                     }),
                     Some(_) => Err(Refusal::new(
-                        sqlstate::SYNTAX_ERROR,
+                        reason::SYNTAX_ERROR,
                         "WITH FILL is not valid in PostgreSQL",
                     )),
                 },
@@ -269,7 +281,7 @@ impl Resolver<'_> {
                     Ok(ast::NamedWindowDefinition(name.clone(), window))
                 }
                 ast::NamedWindowExpr::NamedWindow(_) => Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
+                    reason::SYNTAX_ERROR,
                     "a window is defined in parentheses",
                 )
                 .at(crate::resolve::syntax::position(name.span))),

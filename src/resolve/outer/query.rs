@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::ir::relation::TableId;
 use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
-use crate::refusal::{Refusal, RefusalKind, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::empty_query;
 use crate::resolve::classify::unit_rows::QueryRows;
@@ -117,10 +117,11 @@ pub enum Named {
 /// Refuses names of the form that pgveil gives to releases in the outer query.
 pub fn reserved(name: &str) -> Result<(), Refusal> {
     if name.starts_with("pgveil_") {
-        return Err(
-            Refusal::new("42939", format!("the name \"{name}\" is reserved"))
-                .detail("Names that start with pgveil_ are reserved for pgveil."),
-        );
+        return Err(Refusal::new(
+            reason::RESERVED_NAME,
+            format!("the name \"{name}\" is reserved"),
+        )
+        .detail("Names that start with pgveil_ are reserved for pgveil."));
     }
     Ok(())
 }
@@ -146,9 +147,11 @@ impl Resolver<'_> {
             pipe_operators: _,
         } = query;
         if !locks.is_empty() {
-            return Err(Refusal::denied("SELECT FOR UPDATE/SHARE is not allowed")
-                .detail("pgveil answers read-only queries.")
-                .at(self.lock_place(query)));
+            return Err(
+                Refusal::new(reason::ROW_LOCKS, "SELECT FOR UPDATE/SHARE is not allowed")
+                    .detail("pgveil answers read-only queries.")
+                    .at(self.lock_place(query)),
+            );
         }
         let (with, environment) = self.open_with(with.as_ref(), environment)?;
         let (body, order_by) = self.open_body(body, order_by.as_ref(), &environment)?;
@@ -194,6 +197,7 @@ impl Resolver<'_> {
             reserved(&name).map_err(|refusal| refusal.at(place))?;
             if *recursive && recursion::names_any(&cte.query, &cte_tables[at + 1..])? {
                 return Err(unsupported_above(
+                    reason::RECURSIVE_QUERY,
                     "a query of WITH RECURSIVE that refers to a later one",
                 )
                 .at(place));
@@ -217,7 +221,11 @@ impl Resolver<'_> {
                 (true, Some(opened)) => {
                     environment.with_recursive(name, cte.clone(), opened, Recursion::Defined)
                 }
-                (true, None) => return Err(Refusal::unsupported("WITH RECURSIVE").at(place)),
+                (true, None) => {
+                    return Err(
+                        Refusal::unsupported(reason::RECURSIVE_QUERY, "WITH RECURSIVE").at(place),
+                    );
+                }
             };
         }
         let with = (!kept.is_empty()).then(|| ast::With {
@@ -244,7 +252,7 @@ impl Resolver<'_> {
         } = cte;
         if from.is_some() {
             return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::SYNTAX_ERROR,
                 "this form of WITH is not valid in PostgreSQL",
             ));
         }
@@ -313,12 +321,15 @@ impl Resolver<'_> {
             ast::SetExpr::Insert(statement)
             | ast::SetExpr::Update(statement)
             | ast::SetExpr::Delete(statement)
-            | ast::SetExpr::Merge(statement) => Err(Refusal::denied(
+            | ast::SetExpr::Merge(statement) => Err(Refusal::new(
+                reason::READ_ONLY,
                 "statements that change data are not allowed",
             )
             .detail("pgveil answers SELECT queries only.")
             .at(place_of(statement))),
-            ast::SetExpr::Table(_) => Err(Refusal::unsupported("TABLE")),
+            ast::SetExpr::Table(_) => {
+                Err(Refusal::unsupported(reason::UNSUPPORTED_CLAUSE, "TABLE"))
+            }
         }
     }
 
@@ -360,10 +371,11 @@ impl Resolver<'_> {
     /// In a subquery of an expression, a name that its FROM lacks refers to the query around it:
     /// PostgreSQL has accepted the statement before.
     fn outside(&self, refusal: Refusal) -> Refusal {
-        if self.subqueries == 0 || refusal.kind != RefusalKind::UnknownName {
+        if self.subqueries == 0 || refusal.kind() != RefusalKind::UnknownName {
             return refusal;
         }
-        Refusal::feature_not_supported(
+        Refusal::new(
+            reason::CORRELATED_SUBQUERY,
             "a subquery over private rows cannot refer to the query around it",
         )
         .detail(format!("Inside the subquery, {}.", refusal.message))
@@ -383,7 +395,7 @@ impl Resolver<'_> {
         let at = position_of(name);
         let missing = || {
             Refusal::new(
-                sqlstate::UNDEFINED_TABLE,
+                reason::UNKNOWN_TABLE,
                 format!("relation \"{shown}\" does not exist"),
             )
             .at(at)
@@ -426,7 +438,7 @@ impl Resolver<'_> {
                 .ok_or_else(missing),
             _ => {
                 let message = format!("cross-database references are not implemented: \"{shown}\"");
-                Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message).at(at))
+                Err(Refusal::new(reason::UNSUPPORTED_NAME, message).at(at))
             }
         }
     }
@@ -434,9 +446,10 @@ impl Resolver<'_> {
     /// Groups that each lie within one unit are still rows of that unit, so they are not shown.
     fn unit_rows_refused(&self) -> Refusal {
         let unit = &self.policy.privacy.unit;
-        Refusal::denied(format!(
-            "rows of one {unit} each are not shown; aggregate over them"
-        ))
+        Refusal::new(
+            reason::UNIT_ROWS,
+            format!("rows of one {unit} each are not shown; aggregate over them"),
+        )
         .detail(format!("Each group would describe a single {unit}."))
         .hint(
             "Write the query as a derived table and aggregate it, as in SELECT avg(total) \
@@ -499,7 +512,7 @@ pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
         _ => false,
     };
     plain
-        && refusal.kind == RefusalKind::PrivateRows
+        && refusal.kind() == RefusalKind::PrivateRows
         && ast::Visit::visit(&*statement.0, &mut Subqueries).is_continue()
 }
 
@@ -512,7 +525,7 @@ fn rows_refused() -> Refusal {
 
 fn catalogs_refused() -> Refusal {
     Refusal::new(
-        sqlstate::FEATURE_NOT_SUPPORTED,
+        reason::CATALOG_WITH_TABLES,
         "system catalogs cannot be read together with tables",
     )
     .detail(

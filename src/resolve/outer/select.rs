@@ -7,7 +7,7 @@ use super::expression::{Above, is_session_user};
 use super::query::{Environment, Named, reserved};
 use crate::ir::relation::{TableId, view_alias};
 use crate::policy::ViewKind;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::syntax::{
@@ -48,9 +48,11 @@ impl Resolver<'_> {
                 ast::GroupByExpr::Expressions(exprs, Vec::new())
             }
             _ => {
-                return Err(
-                    unsupported_above("this form of GROUP BY").at(self.group_by_place(select))
-                );
+                return Err(unsupported_above(
+                    reason::UNSUPPORTED_GROUPING,
+                    "this form of GROUP BY",
+                )
+                .at(self.group_by_place(select)));
             }
         };
         let open = ast::Select {
@@ -143,7 +145,10 @@ impl Resolver<'_> {
                 ast::SelectItemQualifiedWildcardKind::ObjectName(_),
                 options,
             ) if *options == ast::WildcardAdditionalOptions::default() => Ok(item.clone()),
-            _ => Err(unsupported_above("this kind of SELECT item")),
+            _ => Err(unsupported_above(
+                reason::UNSUPPORTED_CLAUSE,
+                "this kind of SELECT item",
+            )),
         }
     }
 
@@ -203,7 +208,12 @@ impl Resolver<'_> {
             J::RightOuter(c) => J::RightOuter(constraint(c)?),
             J::FullOuter(c) => J::FullOuter(constraint(c)?),
             J::CrossJoin(c) => J::CrossJoin(constraint(c)?),
-            _ => return Err(unsupported_above("this kind of join")),
+            _ => {
+                return Err(unsupported_above(
+                    reason::UNSUPPORTED_JOIN,
+                    "this kind of join",
+                ));
+            }
         })
     }
 
@@ -314,7 +324,10 @@ impl Resolver<'_> {
                 with_ordinality: *with_ordinality,
                 alias: alias.clone(),
             }),
-            _ => Err(unsupported_above("this kind of FROM item")),
+            _ => Err(unsupported_above(
+                reason::UNSUPPORTED_CLAUSE,
+                "this kind of FROM item",
+            )),
         }
     }
 
@@ -361,13 +374,15 @@ impl Resolver<'_> {
         let own = names_of(name)?.pop().unwrap_or_default();
         let (name, alias) = match self.lookup(name, environment)? {
             Named::Cte(definition) if definition.rows.private => {
-                return Err(Refusal::feature_not_supported(
+                return Err(Refusal::new(
+                    reason::PUBLIC_ROWS_BY_PRIVATE,
                     "cannot read private rows here",
                 ));
             }
             Named::Cte(_) => (name.clone(), alias.cloned()),
             Named::Table(table) if self.is_private(table) => {
-                return Err(Refusal::feature_not_supported(
+                return Err(Refusal::new(
+                    reason::PUBLIC_ROWS_BY_PRIVATE,
                     "cannot read private rows here",
                 ));
             }
@@ -501,7 +516,7 @@ impl Resolver<'_> {
                 limit_by: Vec::new(),
             }),
             _ => Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::SYNTAX_ERROR,
                 "this form of LIMIT is not valid in PostgreSQL",
             )),
         }
@@ -532,6 +547,9 @@ impl Resolver<'_> {
 fn check_rows_function(name: &ast::ObjectName) -> Result<(), Refusal> {
     match allow_list::gives_rows(&names_of(name)?) {
         true => Ok(()),
-        false => Err(unsupported_above("this function in FROM").at(position_of(name))),
+        false => Err(
+            unsupported_above(reason::UNSUPPORTED_FUNCTION, "this function in FROM")
+                .at(position_of(name)),
+        ),
     }
 }

@@ -10,7 +10,7 @@ use super::query::Named as Source;
 use crate::catalog::Type;
 use crate::ir::literal::common_type;
 use crate::ir::relation::{ColumnId, ColumnInfo, aggregate_column, key_column, release_number};
-use crate::refusal::{Refusal, RefusalKind, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::{Expressions, plain_arguments};
@@ -59,9 +59,10 @@ fn constant_type(data_type: Type) -> Result<Type, Refusal> {
         }
         Type::Interval | Type::Other { .. } => {
             let name = crate::ir::literal::type_name(&data_type).to_owned();
-            Err(Refusal::feature_not_supported(format!(
-                "a subquery over private rows cannot return a column of type {name}"
-            ))
+            Err(Refusal::new(
+                reason::UNSUPPORTED_TYPE,
+                format!("a subquery over private rows cannot return a column of type {name}"),
+            )
             .hint("Cast the column in the subquery."))
         }
     }
@@ -368,7 +369,7 @@ impl Shapes<'_, '_> {
         let resolved = self.expressions(&known.scope, &known.columns).value(&expr);
         Ok(resolved
             .map_err(|refusal| {
-                if refusal.kind == RefusalKind::Unsupported {
+                if refusal.kind() == RefusalKind::Unsupported {
                     unfollowed("this expression").within(|| place_of(&expr))
                 } else {
                     refusal
@@ -439,7 +440,7 @@ impl Calls<'_, '_, '_> {
             ast::Expr::Subquery(query) => match self.shapes.query(query)?.as_slice() {
                 [(_, data_type)] => Ok(Some(data_type.clone())),
                 _ => Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
+                    reason::COLUMN_COUNT,
                     "subquery must return only one column",
                 )
                 .at(self.shapes.resolver.opening(query))),
@@ -560,7 +561,7 @@ fn renamed(
 
 fn unfollowed(what: &str) -> Refusal {
     Refusal::new(
-        sqlstate::FEATURE_NOT_SUPPORTED,
+        reason::COLUMN_TYPE_UNKNOWN,
         format!("cannot determine the type of {what} in a subquery over private rows"),
     )
     .detail(

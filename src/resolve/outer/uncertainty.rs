@@ -6,7 +6,7 @@ use sqlparser::ast;
 use crate::catalog::Type;
 use crate::ir::{Formula, Statistic, Uncertainty};
 use crate::policy::VIEW_SCHEMA;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::expression::type_of;
 use crate::resolve::syntax::{aggregate_name, names_of};
 
@@ -225,7 +225,7 @@ pub(in crate::resolve) fn refused(names: &[String]) -> Option<Refusal> {
 
 fn elsewhere(name: &str) -> Refusal {
     Refusal::new(
-        sqlstate::FEATURE_NOT_SUPPORTED,
+        reason::UNCERTAINTY_ARGUMENT,
         format!("{name}() takes an aggregate over private rows, or arithmetic on such aggregates"),
     )
     .detail(

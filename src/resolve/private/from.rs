@@ -13,7 +13,7 @@ use super::subquery::{Given, SubqueryPlace, Which};
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
 use crate::ir::relation::{ColumnId, ColumnInfo, JoinKind, Relation, Scan, TableId};
-use crate::refusal::{Refusal, TextPosition, sqlstate};
+use crate::refusal::{Refusal, TextPosition, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::names::scope::{Item, Named, Scope};
@@ -96,7 +96,8 @@ impl Resolver<'_> {
                 }
             });
         }
-        joined.ok_or_else(|| Refusal::unsupported("SELECT without FROM"))
+        joined
+            .ok_or_else(|| Refusal::unsupported(reason::UNSUPPORTED_CLAUSE, "SELECT without FROM"))
     }
 
     fn rows_joined(
@@ -195,9 +196,12 @@ impl Resolver<'_> {
     /// PostgreSQL reads GLOBAL before JOIN as an alias, the parser as a kind of join.
     pub(in crate::resolve) fn global_alias(&self, right: &ast::TableFactor) -> Refusal {
         let place = place_of(right).and_then(|right| self.marks.last_before("GLOBAL", right));
-        Refusal::feature_not_supported("the alias \"global\" without AS is not supported")
-            .hint("Write AS before it.")
-            .at(place)
+        Refusal::new(
+            reason::UNSUPPORTED_SPELLING,
+            "the alias \"global\" without AS is not supported",
+        )
+        .hint("Write AS before it.")
+        .at(place)
     }
 
     pub(in crate::resolve) fn column_expr(&self, id: ColumnId) -> Expr {
@@ -235,7 +239,10 @@ impl Resolver<'_> {
             }
             ast::TableFactor::Table {
                 sample: Some(_), ..
-            } => Err(Refusal::unsupported("TABLESAMPLE")),
+            } => Err(Refusal::unsupported(
+                reason::UNSUPPORTED_CLAUSE,
+                "TABLESAMPLE",
+            )),
             ast::TableFactor::Derived {
                 lateral: false,
                 subquery,
@@ -244,7 +251,7 @@ impl Resolver<'_> {
             } => {
                 let Some(alias) = alias else {
                     return Err(Refusal::new(
-                        sqlstate::SYNTAX_ERROR,
+                        reason::SYNTAX_ERROR,
                         "subquery in FROM must have an alias",
                     ));
                 };
@@ -254,7 +261,9 @@ impl Resolver<'_> {
                 };
                 Ok((relation, scope_of(columns, Some(alias), String::new())?))
             }
-            ast::TableFactor::Derived { lateral: true, .. } => Err(Refusal::unsupported("LATERAL")),
+            ast::TableFactor::Derived { lateral: true, .. } => {
+                Err(Refusal::unsupported(reason::UNSUPPORTED_JOIN, "LATERAL"))
+            }
             ast::TableFactor::Table {
                 name,
                 alias,
@@ -275,7 +284,10 @@ impl Resolver<'_> {
                     }
                 }
             }
-            _ => Err(Refusal::unsupported("this kind of FROM item")),
+            _ => Err(Refusal::unsupported(
+                reason::UNSUPPORTED_CLAUSE,
+                "this kind of FROM item",
+            )),
         }
     }
 
@@ -302,9 +314,10 @@ impl Resolver<'_> {
             }
             Source::View(view) => {
                 let name = view.view().name;
-                Err(Refusal::feature_not_supported(format!(
-                    "pgveil.{name} cannot be joined with tables"
-                ))
+                Err(Refusal::new(
+                    reason::VIEW_WITH_TABLES,
+                    format!("pgveil.{name} cannot be joined with tables"),
+                )
                 .hint("Read it in a separate query, or in a subquery of the SELECT list."))
             }
             Source::Table(table) => {
@@ -347,7 +360,7 @@ impl Resolver<'_> {
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         if self.scans >= SCANS_MAX {
             return Err(Refusal::new(
-                sqlstate::STATEMENT_TOO_COMPLEX,
+                reason::TOO_MANY_PARTS,
                 format!("a query may read at most {SCANS_MAX} tables"),
             ));
         }
@@ -398,12 +411,14 @@ impl Resolver<'_> {
             pipe_operators,
         } = query;
         let refused = |what: &str| {
-            Err(
-                Refusal::unsupported(format!("{what} in a derived table")).hint(
-                    "Which rows are kept would depend on other units' rows. Filter with WHERE \
-                    instead.",
-                ),
+            Err(Refusal::unsupported(
+                reason::DERIVED_TABLE_CLAUSE,
+                format!("{what} in a derived table"),
             )
+            .hint(
+                "Which rows are kept would depend on other units' rows. Filter with WHERE \
+                    instead.",
+            ))
         };
         // ORDER BY has no effect without LIMIT, except for DISTINCT ON.
         if limit_clause.is_some() || fetch.is_some() {
@@ -430,7 +445,10 @@ impl Resolver<'_> {
                 set_quantifier,
                 right,
             } => self.rows_union(left, *op, *set_quantifier, right, &environment),
-            _ => Err(Refusal::unsupported("this kind of derived table")),
+            _ => Err(Refusal::unsupported(
+                reason::UNSUPPORTED_CLAUSE,
+                "this kind of derived table",
+            )),
         }
     }
 
@@ -442,7 +460,8 @@ impl Resolver<'_> {
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         crate::resolve::syntax::check_select(select)?;
         if crate::resolve::syntax::is_aggregated(select) && !self.is_step(select, environment)? {
-            return Err(Refusal::feature_not_supported(
+            return Err(Refusal::new(
+                reason::GROUPED_ROWS_JOIN,
                 "private rows cannot be joined with or filtered by grouped rows",
             )
             .hint("Join first, and aggregate the joined rows."));
@@ -467,7 +486,7 @@ impl Resolver<'_> {
 
 pub(in crate::resolve) fn too_many() -> Refusal {
     Refusal::new(
-        sqlstate::STATEMENT_TOO_COMPLEX,
+        reason::TOO_MANY_PARTS,
         "subqueries over private rows are nested too deeply, or are too many",
     )
 }
@@ -479,7 +498,7 @@ fn renamed(
 ) -> Result<Vec<Named>, Refusal> {
     if names.len() > columns.len() {
         return Err(Refusal::new(
-            "42P10",
+            reason::INVALID_COLUMN_REFERENCE,
             format!(
                 "table has {} columns available but {} columns specified",
                 columns.len(),
@@ -490,7 +509,7 @@ fn renamed(
     for (column, ast::TableAliasColumnDef { name, data_type }) in columns.iter_mut().zip(names) {
         if data_type.is_some() {
             return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::SYNTAX_ERROR,
                 "a column definition list is only allowed for functions",
             ));
         }
@@ -515,7 +534,7 @@ fn scope_of(
         }) => (name_of(name)?, renamed(columns, names)?),
         Some(ast::TableAlias { at: Some(_), .. }) => {
             return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::SYNTAX_ERROR,
                 "this form of alias is not valid in PostgreSQL",
             ));
         }
@@ -551,8 +570,11 @@ fn join_kind(
         }
         J::Left(constraint) | J::LeftOuter(constraint) => Ok((JoinKind::Left, false, constraint)),
         J::Right(constraint) | J::RightOuter(constraint) => Ok((JoinKind::Left, true, constraint)),
-        J::FullOuter(_) => Err(Refusal::unsupported("FULL JOIN")
+        J::FullOuter(_) => Err(Refusal::unsupported(reason::UNSUPPORTED_JOIN, "FULL JOIN")
             .hint("Use LEFT JOIN, which keeps the rows of one side.")),
-        _ => Err(Refusal::unsupported("this kind of join")),
+        _ => Err(Refusal::unsupported(
+            reason::UNSUPPORTED_JOIN,
+            "this kind of join",
+        )),
     }
 }

@@ -14,7 +14,7 @@ use crate::ir::functions::Function;
 use crate::ir::relation::{ColumnId, ColumnInfo, Relation};
 use crate::ir::window::Window;
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::expression::Expressions;
 use crate::resolve::expression::aggregate_call::aggregate;
@@ -63,9 +63,10 @@ impl Resolver<'_> {
         match &select.distinct {
             None | Some(ast::Distinct::All) => Ok((relation, named)),
             Some(ast::Distinct::Distinct) => Ok((distinct(relation, &named), named)),
-            Some(ast::Distinct::On(_)) => {
-                Err(Refusal::unsupported("DISTINCT ON over grouped rows"))
-            }
+            Some(ast::Distinct::On(_)) => Err(Refusal::unsupported(
+                reason::UNSUPPORTED_DISTINCT,
+                "DISTINCT ON over grouped rows",
+            )),
         }
     }
 
@@ -146,6 +147,7 @@ impl Resolver<'_> {
         let (keys, sets) = self.keys(select, scope, given)?;
         if !sets.keys.is_empty() || !sets.written.is_empty() {
             return Err(Refusal::unsupported(
+                reason::UNSUPPORTED_GROUPING,
                 "GROUPING SETS, ROLLUP or CUBE within the rows of one unit",
             ));
         }
@@ -199,7 +201,7 @@ impl Resolver<'_> {
                     let alias = names_of(name)?.pop().unwrap_or_default();
                     let missing = || {
                         Refusal::new(
-                            sqlstate::UNDEFINED_TABLE,
+                            reason::UNKNOWN_TABLE,
                             format!("missing FROM-clause entry for table \"{alias}\""),
                         )
                     };
@@ -213,8 +215,9 @@ impl Resolver<'_> {
                     )
                 }
                 item => {
-                    let expr = item_expr(item)
-                        .ok_or_else(|| Refusal::unsupported("this kind of SELECT item"))?;
+                    let expr = item_expr(item).ok_or_else(|| {
+                        Refusal::unsupported(reason::UNSUPPORTED_CLAUSE, "this kind of SELECT item")
+                    })?;
                     let name = match item {
                         ast::SelectItem::ExprWithAlias { expr: _, alias } => name_of(alias)?,
                         _ => crate::resolve::names::output_name::column_name(expr),
@@ -336,9 +339,10 @@ impl Resolver<'_> {
                 .flat_map(|e| e.free_columns())
                 .any(|id| !own.contains(&id))
             {
-                return Err(Refusal::feature_not_supported(format!(
-                    "{name}() in a subquery cannot take columns of the query around it"
-                ))
+                return Err(Refusal::new(
+                    reason::CORRELATED_SUBQUERY,
+                    format!("{name}() in a subquery cannot take columns of the query around it"),
+                )
                 .detail("PostgreSQL would compute this aggregate over the rows of the outer query.")
                 .hint("Aggregate columns of the subquery's own tables."));
             }
@@ -384,7 +388,7 @@ impl Grouping {
                         "column \"{name}\" must appear in the GROUP BY clause or be used in an \
                             aggregate function"
                     );
-                    return Err(Refusal::new(sqlstate::GROUPING_ERROR, message));
+                    return Err(Refusal::new(reason::UNGROUPED_COLUMN, message));
                 }
                 Node::Column(id)
             }

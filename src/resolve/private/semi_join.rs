@@ -12,7 +12,7 @@ use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::relation::Relation;
 use crate::policy::{Protection, Scalar};
-use crate::refusal::{Refusal, RefusalKind, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::compare;
@@ -68,10 +68,11 @@ impl Resolver<'_> {
             return Ok(found);
         }
         let [subject] = subjects.as_slice() else {
-            return Err(
-                Refusal::unsupported("NOT IN of a row value that may hold NULL")
-                    .hint("Write NOT EXISTS (SELECT … WHERE …) instead."),
-            );
+            return Err(Refusal::unsupported(
+                reason::NOT_IN_WITH_NULL,
+                "NOT IN of a row value that may hold NULL",
+            )
+            .hint("Write NOT EXISTS (SELECT … WHERE …) instead."));
         };
         // NULL IN (…) is NULL, except for the empty set.
         let (any, _) = self.exists(query, &[], place)?;
@@ -131,7 +132,7 @@ impl Resolver<'_> {
                 "few"
             };
             return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::COLUMN_COUNT,
                 format!("subquery has too {than} columns"),
             ));
         }
@@ -194,7 +195,8 @@ impl Resolver<'_> {
         }
         let ungrouped = !is_grouped(select);
         if ungrouped || select.distinct.is_some() {
-            return Err(Refusal::feature_not_supported(
+            return Err(Refusal::new(
+                reason::CORRELATED_SUBQUERY,
                 "EXISTS and IN cannot test an ungrouped aggregate that refers to the row \
                     around it",
             )
@@ -212,15 +214,16 @@ impl Resolver<'_> {
             environment: &environment,
             is_extended: false,
         };
-        let (relation, named) = self.grouped(select, relation, within, &ties.keys).map_err(
-            |refusal| match refusal.kind {
-                RefusalKind::Grouping => Refusal::feature_not_supported(
-                    "HAVING in a subquery cannot refer to the row around it",
-                )
-                .hint("Compare a scalar subquery instead."),
-                _ => refusal,
-            },
-        )?;
+        let (relation, named) =
+            self.grouped(select, relation, within, &ties.keys)
+                .map_err(|refusal| match refusal.kind() {
+                    RefusalKind::Grouping => Refusal::new(
+                        reason::CORRELATED_SUBQUERY,
+                        "HAVING in a subquery cannot refer to the row around it",
+                    )
+                    .hint("Compare a scalar subquery instead."),
+                    _ => refusal,
+                })?;
         Ok(Found {
             relation,
             conditions: ties.on,
@@ -240,11 +243,12 @@ impl Resolver<'_> {
         if !items.is_empty() && !is_extended && !items.iter().any(|item| self.may_be_null(item)) {
             return Ok(());
         }
-        Err(
-            Refusal::unsupported("NOT IN over a column that may be NULL")
-                .detail("One NULL in the subquery would make the condition unknown for every row.")
-                .hint("Write NOT EXISTS (SELECT … WHERE …) instead."),
+        Err(Refusal::unsupported(
+            reason::NOT_IN_WITH_NULL,
+            "NOT IN over a column that may be NULL",
         )
+        .detail("One NULL in the subquery would make the condition unknown for every row.")
+        .hint("Write NOT EXISTS (SELECT … WHERE …) instead."))
     }
 
     /// Whether the expression may be NULL. It may not if it is a column declared NOT NULL, the
@@ -291,15 +295,18 @@ fn alone(refusal: Refusal, query: &ast::Query, place: SubqueryPlace<'_>) -> Refu
             }
         }
     }
-    let is_unknown = refusal.kind == RefusalKind::UnknownName;
+    let is_unknown = refusal.kind() == RefusalKind::UnknownName;
     let Some(at) = refusal.position.filter(|_| is_unknown) else {
         return refusal;
     };
     if ast::Visit::visit(query, &mut Search { place, at }).is_continue() {
         return refusal;
     }
-    Refusal::feature_not_supported("a UNION in EXISTS or IN cannot refer to the row around it")
-        .hint("Write one EXISTS for each SELECT of the UNION and combine them with OR.")
+    Refusal::new(
+        reason::CORRELATED_SUBQUERY,
+        "a UNION in EXISTS or IN cannot refer to the row around it",
+    )
+    .hint("Write one EXISTS for each SELECT of the UNION and combine them with OR.")
 }
 
 pub(in crate::resolve) fn not(expr: Expr) -> Expr {

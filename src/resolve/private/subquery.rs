@@ -15,7 +15,7 @@ use super::semi_join::not;
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
 use crate::ir::relation::{ColumnId, JoinKind, Relation};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::Expressions;
@@ -388,18 +388,17 @@ impl Resolver<'_> {
         given: &mut Given,
     ) -> Result<Expr, Refusal> {
         let refused = || {
-            Refusal::unsupported("this form of scalar subquery").hint(
+            Refusal::unsupported(reason::SUBQUERY_FORM, "this form of scalar subquery").hint(
                 "Use an aggregate without GROUP BY, or select a column by its unique key. \
                     Refer to the row around it by equality only.",
             )
         };
         let select = plain_select(query).ok_or_else(refused)?;
         if select.projection.len() != 1 {
-            return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
-                "subquery must return only one column",
-            )
-            .at(self.opening(query)));
+            return Err(
+                Refusal::new(reason::COLUMN_COUNT, "subquery must return only one column")
+                    .at(self.opening(query)),
+            );
         }
         let ungrouped = !is_grouped(select);
         if !ungrouped || select.distinct.is_some() || select.having.is_some() {
@@ -425,7 +424,8 @@ impl Resolver<'_> {
         let inner = self.correlated(select, &environment, around)?;
         let value = self.expressions(&inner.scope).value(item)?;
         if !self.is_found_by_key(&inner) {
-            return Err(Refusal::feature_not_supported(
+            return Err(Refusal::new(
+                reason::SUBQUERY_MANY_ROWS,
                 "this scalar subquery may return more than one row",
             )
             .hint(

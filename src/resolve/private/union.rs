@@ -6,7 +6,7 @@ use super::per_unit::{computing, distinct, made};
 use crate::ir::literal::{coerce, common_type, type_name};
 use crate::ir::relation::{ColumnId, Relation};
 use crate::parse::arms;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::names::scope::Named;
 use crate::resolve::outer::query::Environment;
@@ -32,15 +32,19 @@ impl Resolver<'_> {
                 false
             }
             _ => {
-                return Err(Refusal::unsupported("INTERSECT or EXCEPT")
-                    .hint("Use EXISTS or NOT EXISTS with a subquery over the same unit."));
+                return Err(Refusal::unsupported(
+                    reason::UNSUPPORTED_SET_OPERATION,
+                    "INTERSECT or EXCEPT",
+                )
+                .hint("Use EXISTS or NOT EXISTS with a subquery over the same unit."));
             }
         };
         if !is_all && !self.set_tells_apart(left, right, environment)? {
-            return Err(
-                Refusal::unsupported("UNION that removes duplicates across units")
-                    .hint("Use UNION ALL, which keeps every row."),
-            );
+            return Err(Refusal::unsupported(
+                reason::UNSUPPORTED_SET_OPERATION,
+                "UNION that removes duplicates across units",
+            )
+            .hint("Use UNION ALL, which keeps every row."));
         }
         // Types are combined from left to right, as in PostgreSQL, however the chain is nested.
         let arms = if is_all {
@@ -67,7 +71,7 @@ impl Resolver<'_> {
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         if left.1.len() != right.1.len() {
             return Err(Refusal::new(
-                sqlstate::SYNTAX_ERROR,
+                reason::COLUMN_COUNT,
                 "each UNION query must have the same number of columns",
             ));
         }
@@ -81,10 +85,13 @@ impl Resolver<'_> {
             let data_type = common_type(&from.data_type, &to.data_type).ok_or_else(|| {
                 let (a, b) = (type_name(&from.data_type), type_name(&to.data_type));
                 if from.data_type == to.data_type {
-                    return Refusal::unsupported(format!("UNION of values of type {a}"));
+                    return Refusal::unsupported(
+                        reason::UNSUPPORTED_TYPE,
+                        format!("UNION of values of type {a}"),
+                    );
                 }
                 Refusal::new(
-                    sqlstate::DATATYPE_MISMATCH,
+                    reason::TYPE_MISMATCH,
                     format!("UNION types {a} and {b} cannot be matched"),
                 )
             })?;
@@ -139,7 +146,10 @@ impl Resolver<'_> {
                 set_quantifier,
                 right,
             } => self.rows_union(left, *op, *set_quantifier, right, environment),
-            _ => Err(Refusal::unsupported("this kind of UNION")),
+            _ => Err(Refusal::unsupported(
+                reason::UNSUPPORTED_SET_OPERATION,
+                "this kind of UNION",
+            )),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::ir::expression::Expr;
 use crate::ir::relation::{ColumnId, Relation};
 use crate::ir::window::{Frame, Order, Position, Window, WindowFunction};
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::plain_arguments;
@@ -37,7 +37,11 @@ fn frame_of(
 }
 
 fn window_function_refused(name: &str) -> Refusal {
-    Refusal::unsupported(format!("the window function {name}()")).hint(
+    Refusal::unsupported(
+        reason::UNSUPPORTED_WINDOW,
+        format!("the window function {name}()"),
+    )
+    .hint(
         "Windows over the rows of one unit support aggregates, ROW_NUMBER, RANK, \
                 DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE, \
                 LAST_VALUE and NTH_VALUE.",
@@ -108,7 +112,10 @@ impl Resolver<'_> {
             && function.null_treatment.is_none();
         let positional = POSITIONAL.contains(&name.as_str());
         if positional && !is_plain {
-            return Err(Refusal::unsupported(format!("this form of {name}()")));
+            return Err(Refusal::unsupported(
+                reason::UNSUPPORTED_WINDOW,
+                format!("this form of {name}()"),
+            ));
         }
         let (function, frame, data_type, result) = if positional {
             let arguments = plain_arguments(&function.args, &name)?
@@ -141,14 +148,17 @@ impl Resolver<'_> {
 
     fn wide_window_refused(&self) -> Refusal {
         let unit = &self.policy.privacy.unit;
-        Refusal::feature_not_supported(format!("a window must stay within the rows of one {unit}"))
-            .detail(format!(
-                "Otherwise one {unit} could change the values of others."
-            ))
-            .hint(format!(
-                "Add PARTITION BY with the column that identifies the {unit}, or aggregate \
+        Refusal::new(
+            reason::WINDOW_ACROSS_UNITS,
+            format!("a window must stay within the rows of one {unit}"),
+        )
+        .detail(format!(
+            "Otherwise one {unit} could change the values of others."
+        ))
+        .hint(format!(
+            "Add PARTITION BY with the column that identifies the {unit}, or aggregate \
                     first and apply the window to the result."
-            ))
+        ))
     }
 
     /// DISTINCT ON: the first row of each combination of its keys.
@@ -160,13 +170,19 @@ impl Resolver<'_> {
         place: SubqueryPlace<'_>,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let Some(ast::Distinct::On(keys)) = &select.distinct else {
-            return Err(Refusal::unsupported("this form of DISTINCT"));
+            return Err(Refusal::unsupported(
+                reason::UNSUPPORTED_DISTINCT,
+                "this form of DISTINCT",
+            ));
         };
         if crate::resolve::syntax::is_aggregated(&ast::Select {
             distinct: None,
             ..select.clone()
         }) {
-            return Err(Refusal::unsupported("DISTINCT ON over grouped rows"));
+            return Err(Refusal::unsupported(
+                reason::UNSUPPORTED_DISTINCT,
+                "DISTINCT ON over grouped rows",
+            ));
         }
         let given = Given::default();
         let expressions = self.expressions_at(place, &given);
@@ -182,7 +198,7 @@ impl Resolver<'_> {
             }) => orders(exprs, &expressions)?,
             Some(_) => {
                 return Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
+                    reason::SYNTAX_ERROR,
                     "this form of ORDER BY is not valid in PostgreSQL",
                 ));
             }
@@ -193,7 +209,7 @@ impl Resolver<'_> {
             .all(|o| partition.contains(&o.expr));
         if !matched {
             return Err(Refusal::new(
-                "42P10",
+                reason::INVALID_COLUMN_REFERENCE,
                 "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
             ));
         }
@@ -254,7 +270,7 @@ fn check_window_aggregate(
     );
     if is_distinct {
         return Err(Refusal::new(
-            sqlstate::FEATURE_NOT_SUPPORTED,
+            reason::UNSUPPORTED_DISTINCT,
             "DISTINCT is not implemented for window functions",
         ));
     }
@@ -263,7 +279,7 @@ fn check_window_aggregate(
         Operation::Quantile { .. } | Operation::Mode { .. }
     ) {
         return Err(Refusal::new(
-            sqlstate::FEATURE_NOT_SUPPORTED,
+            reason::UNSUPPORTED_WINDOW,
             format!("OVER is not supported for ordered-set aggregate {name}"),
         ));
     }
@@ -271,12 +287,14 @@ fn check_window_aggregate(
 }
 
 fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(WindowFunction, Type), Refusal> {
-    let form = || Refusal::unsupported(format!("this form of {name}()"));
+    let form =
+        || Refusal::unsupported(reason::UNSUPPORTED_WINDOW, format!("this form of {name}()"));
     let constant = |e: &Expr, lowest: i64| match e.as_literal() {
         Some(Scalar::Int(n)) if (lowest..=10_000).contains(n) => Ok(*n),
-        _ => Err(Refusal::feature_not_supported(format!(
-            "the number in {name}() must be a constant from {lowest} to 10000"
-        ))),
+        _ => Err(Refusal::new(
+            reason::CONSTANT_REQUIRED,
+            format!("the number in {name}() must be a constant from {lowest} to 10000"),
+        )),
     };
     let mut arguments = arguments.into_iter();
     let found = match (name, arguments.next(), arguments.next(), arguments.next()) {
@@ -337,19 +355,24 @@ fn orders(
                     None | Some(ast::OrderBySort::Asc) => false,
                     Some(ast::OrderBySort::Desc) => true,
                     Some(ast::OrderBySort::Using(_)) => {
-                        return Err(Refusal::unsupported("ORDER BY … USING"));
+                        return Err(Refusal::unsupported(
+                            reason::UNSUPPORTED_WINDOW,
+                            "ORDER BY … USING",
+                        ));
                     }
                 };
                 if with_fill.is_some() {
                     return Err(Refusal::new(
-                        sqlstate::SYNTAX_ERROR,
+                        reason::SYNTAX_ERROR,
                         "WITH FILL is not valid in PostgreSQL",
                     ));
                 }
                 if crate::resolve::syntax::is_ordinal(expr) {
-                    return Err(
-                        Refusal::unsupported("ORDER BY a position").hint("Name the column.")
-                    );
+                    return Err(Refusal::unsupported(
+                        reason::UNSUPPORTED_WINDOW,
+                        "ORDER BY a position",
+                    )
+                    .hint("Name the column."));
                 }
                 Ok(Order {
                     expr: expressions.value(expr)?,

@@ -12,7 +12,7 @@ use crate::ir::Expr;
 use crate::ir::functions::Function;
 use crate::ir::literal::{INTERVAL_HINT, interval_reach};
 use crate::policy::Scalar;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// How far an interval may move a timestamp, in microseconds: 4000 years. Counted back from the
 /// year 1, that is still within PostgreSQL's calendar.
@@ -146,7 +146,8 @@ fn timed(
     let nodes = a.nodes + b.nodes + 1;
     let moves = matches!(function, F::TimeLater | F::TimeEarlier);
     if moves && !b.range.within(Interval::new(-REACH * 4.0, REACH * 4.0)) {
-        return Err(Refusal::feature_not_supported(
+        return Err(Refusal::new(
+            reason::INTERVAL_LENGTH_UNKNOWN,
             "cannot add an interval of unknown length to a time",
         )
         .hint(INTERVAL_HINT));
@@ -182,12 +183,14 @@ fn spans(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emi
     if !ranges.iter().all(|r| r.within(reach))
         || !range.within(Interval::new(-REACH * 6.0, REACH * 6.0))
     {
-        return Err(
-            Refusal::unsupported("arithmetic on an interval of unknown length").hint(
-                "Constant intervals and differences of dates or timestamps have a known \
+        return Err(Refusal::unsupported(
+            reason::INTERVAL_LENGTH_UNKNOWN,
+            "arithmetic on an interval of unknown length",
+        )
+        .hint(
+            "Constant intervals and differences of dates or timestamps have a known \
                     length. Compare a column of intervals, or use EXTRACT.",
-            ),
-        );
+        ));
     }
     let (a, b) = operands(emitted)?;
     let sql = match (function, b) {
@@ -293,7 +296,8 @@ fn shifted(
         return Err(internal());
     };
     if !b.range.within(Interval::new(-REACH * 1.1, REACH * 1.1)) {
-        return Err(Refusal::feature_not_supported(
+        return Err(Refusal::new(
+            reason::INTERVAL_LENGTH_UNKNOWN,
             "an interval that is added to a date must be a constant",
         )
         .hint(INTERVAL_HINT));

@@ -9,7 +9,7 @@ use crate::analyze::guarded_ranges::of_cast;
 use crate::analyze::interval::{FLOAT_MAX, Interval, beyond_digits, of_type};
 use crate::catalog::Type;
 use crate::ir::literal::integer_range;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// Largest float4 that is kept, and the magnitude below which one becomes zero.
 const FLOAT4_MAX: f64 = 1e38;
@@ -116,9 +116,9 @@ pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result
             let kept = keep_within(value, of_type(from), from)?;
             Ok(plain(kept, to, Interval::ALL))
         }
-        Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => {
-            Err(Refusal::unsupported(format!("a cast to {to:?}")))
-        }
+        Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => Err(
+            Refusal::unsupported(reason::UNSUPPORTED_CAST, format!("a cast to {to:?}")),
+        ),
     }
 }
 

@@ -11,7 +11,7 @@ use super::sql;
 use crate::analyze::interval::{Interval, of_type};
 use crate::catalog::Type;
 use crate::ir::{ConstantId, ConstantRows, Expr, Node};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// The one value of a middle query, clamped to a range where no operator can fail on it.
 pub(in crate::rewrite) fn constant(id: ConstantId, data_type: &Type) -> Result<Emitted, Refusal> {
@@ -50,7 +50,7 @@ pub(in crate::rewrite) fn array(list: &Expr) -> Result<ast::Expr, Refusal> {
         | Node::Call { .. }
         | Node::Case { .. }
         | Node::Exists { .. } => Err(Refusal::new(
-            sqlstate::INTERNAL_ERROR,
+            reason::INTERNAL_ERROR,
             "a list is no constant",
         )),
     }

@@ -28,7 +28,7 @@ use crate::catalog::Type;
 use crate::ir::functions::{Function, Rule, rule};
 use crate::ir::literal::is_beyond;
 use crate::ir::{ColumnId, Expr, Node, Relation};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Largest emitted expression, in nodes: a chain of 5,000 terms, each with its clamps.
 pub(in crate::rewrite) const NODES_MAX: usize = 100_000;
@@ -62,7 +62,7 @@ pub(in crate::rewrite) fn weigh(
 
 pub(in crate::rewrite) fn too_complex() -> Refusal {
     Refusal::new(
-        sqlstate::STATEMENT_TOO_COMPLEX,
+        reason::EXPRESSION_TOO_COMPLEX,
         "an expression over private rows is too complex",
     )
 }
@@ -210,7 +210,7 @@ impl Expressions<'_> {
     pub(in crate::rewrite) fn cell(&self, id: ColumnId) -> Result<&Cell, Refusal> {
         self.cells.get(&id).ok_or_else(|| {
             Refusal::new(
-                sqlstate::INTERNAL_ERROR,
+                reason::INTERNAL_ERROR,
                 "a column is not in scope of its relation",
             )
         })

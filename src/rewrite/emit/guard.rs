@@ -10,7 +10,7 @@ use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, beyond_digits, 
 use crate::catalog::Type;
 use crate::ir::literal::{held, integer_range, is_unbounded};
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Smallest magnitude of a float8 operand of `*` and `/` that is not flushed to zero. Products and
 /// quotients of two such operands do not underflow.
@@ -107,9 +107,10 @@ pub(in crate::rewrite) fn literal(
     if let Some(Scalar::Decimal(text)) = value
         && is_unbounded(text)
     {
-        return Err(Refusal::feature_not_supported(format!(
-            "{text} can only be compared with a column"
-        )));
+        return Err(Refusal::new(
+            reason::UNSUPPORTED_EXPRESSION,
+            format!("{text} can only be compared with a column"),
+        ));
     }
     let range = match value {
         Some(Scalar::Text(text)) => Interval::point(text.chars().count() as f64),
@@ -300,7 +301,7 @@ pub(in crate::rewrite) fn working(data_type: &Type) -> Interval {
 }
 
 pub(in crate::rewrite) fn internal() -> Refusal {
-    Refusal::new(sqlstate::INTERNAL_ERROR, "a function has no emission")
+    Refusal::new(reason::INTERNAL_ERROR, "a function has no emission")
 }
 
 /// Clamps to the largest value with `whole` digits before the point and `scale` after it. That

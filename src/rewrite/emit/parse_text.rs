@@ -13,7 +13,7 @@ use super::text::{collated, cut};
 use crate::analyze::interval::{Interval, of_type};
 use crate::catalog::Type;
 use crate::ir::literal::{FALSE, TRUE, integer_range};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 const INTEGER: &str = r"^[ \t\n\r\f\v]*[-+]?[0-9]{1,40}[ \t\n\r\f\v]*$";
 const NUMBER: &str = concat!(
@@ -93,7 +93,10 @@ pub(in crate::rewrite) fn read(value: Emitted, to: &Type) -> Result<Emitted, Ref
         | Type::Interval
         | Type::Time
         | Type::Enum(_)
-        | Type::Other { .. } => Err(Refusal::unsupported(format!("a cast from text to {to:?}"))),
+        | Type::Other { .. } => Err(Refusal::unsupported(
+            reason::UNSUPPORTED_CAST,
+            format!("a cast from text to {to:?}"),
+        )),
     }
 }
 

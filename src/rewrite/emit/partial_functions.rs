@@ -11,7 +11,7 @@ use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, scalar};
 use crate::catalog::Type;
 use crate::ir::Expr;
 use crate::ir::functions::Function;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// The largest number whose factorial stays within numeric's working range.
 const FACTORIAL_MAX: f64 = 28.0;
@@ -42,9 +42,10 @@ pub(in crate::rewrite) fn domain(
     let mut operands = emitted;
     if function == F::Factorial {
         if !operands.iter().all(|e| e.range.hi <= FACTORIAL_MAX) {
-            return Err(Refusal::feature_not_supported(format!(
-                "the argument of factorial() must be known to be at most {FACTORIAL_MAX}"
-            ))
+            return Err(Refusal::new(
+                reason::VALUE_RANGE_UNKNOWN,
+                format!("the argument of factorial() must be known to be at most {FACTORIAL_MAX}"),
+            )
             .hint("Clamp it inline, as in factorial(LEAST(x, 20))."));
         }
         operands = operands

@@ -8,7 +8,7 @@ use crate::catalog::Type;
 use crate::ir::literal::{civil_from_days, interval_text};
 use crate::parse::{balance, balanced};
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// Prints once, parses again and compares: what PostgreSQL reads is what was built.
 ///
@@ -22,7 +22,7 @@ fn reproduced(query: &ast::Query) -> Result<String, Refusal> {
     let text = query.to_string();
     let differs = || {
         Refusal::new(
-            sqlstate::INTERNAL_ERROR,
+            reason::INTERNAL_ERROR,
             "the emitted statement does not survive printing",
         )
     };

@@ -2,7 +2,7 @@
 //! draw of noise that nothing interrupts; what they cost in privacy may be next to nothing.
 
 use crate::policy::Policy;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::rewrite::ReleasePlan;
 use crate::rewrite::choice::{ChoiceKind, ChoicePlan};
 
@@ -34,7 +34,7 @@ impl Size {
             return Ok(());
         }
         Err(Refusal::new(
-            sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            reason::ANSWER_TOO_LARGE,
             format!(
                 "the answer would hold {} \
             numbers, more than the limit of {most}",

@@ -9,7 +9,7 @@ use sqlparser::ast::{self, BinaryOperator as B, Visit};
 
 use super::joined_rows::JoinedRows;
 use crate::parse::with_room;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::{TEXT_MAX, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
@@ -139,7 +139,7 @@ pub(in crate::rewrite) fn check(work: RowCost, unit: &str) -> Result<(), Refusal
             "{what} could keep this query busy for more than {} ms",
             limit / 1_000_000
         );
-        Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, message)
+        Refusal::new(reason::ROW_TOO_SLOW, message)
     };
     if work.row > NANOSECONDS_MAX {
         return Err(refusal("one row", NANOSECONDS_MAX)

@@ -17,7 +17,7 @@ use crate::ir::{
     Aggregate, ColumnId, Distinct, End, Expr, Fractions, Moment, Operation, Quantifier, Relation,
     VarianceKind, Window,
 };
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::resolve::query_of;
 use pairs::Pairs;
 use window_call::window_call;
@@ -315,6 +315,7 @@ fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
         }
         Type::Other { .. } => {
             return Err(Refusal::unsupported(
+                reason::UNEXPECTED_FORM,
                 "a window over rows with a column that has no order",
             ));
         }

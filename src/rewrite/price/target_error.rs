@@ -10,7 +10,7 @@
 use super::fixed;
 use crate::mechanism::{Fixed, epsilon_of_mu};
 use crate::policy::{Policy, TargetError, TargetErrors};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::rewrite::vector::standard_deviation::measure_noise;
 use crate::rewrite::{FixedPoint, Measure, Output, ReleasePlan, Terms, measure_deviation};
 
@@ -38,7 +38,8 @@ pub fn wanted(
         return Err(unknown());
     }
     if wanted.is_empty() {
-        return Err(Refusal::feature_not_supported(
+        return Err(Refusal::new(
+            reason::TARGET_ERROR_UNUSABLE,
             "pgveil.target_error needs an aggregate, and this query shows only group keys",
         )
         .hint("Add a count, or RESET pgveil.target_error and set pgveil.epsilon instead."));
@@ -83,7 +84,8 @@ fn measures_of(output: &Output) -> Vec<usize> {
 }
 
 fn unknown() -> Refusal {
-    Refusal::feature_not_supported(
+    Refusal::new(
+        reason::TARGET_ERROR_UNUSABLE,
         "pgveil.target_error cannot be used with an aggregate whose error depends on \
                 the data",
     )
@@ -211,7 +213,7 @@ pub(in crate::rewrite) fn too_dear(needed: f64, most: f64) -> Refusal {
         "more epsilon than can be counted".to_owned()
     };
     Refusal::new(
-        sqlstate::INVALID_PARAMETER_VALUE,
+        reason::TARGET_ERROR_TOO_SMALL,
         format!(
             "pgveil.target_error needs {need} for this query, more than the limit of \
                 {most} per query"

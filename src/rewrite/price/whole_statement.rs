@@ -7,7 +7,7 @@ use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::ir::Release;
 use crate::mechanism::{Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu};
 use crate::policy::{Policy, TargetErrors};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::rewrite::choice::RowLimit;
 use crate::rewrite::vector::coordinates::Coordinates;
 use crate::rewrite::{ReleasePlan, Terms, rewrite_release};
@@ -160,7 +160,7 @@ fn at_least(asked: &AskedRelease<'_>, policy: &Policy, terms: &Terms) -> Result<
     };
     let (most, whole) = (policy.privacy.epsilon_max, terms.epsilon);
     let refused = Refusal::new(
-        sqlstate::INVALID_PARAMETER_VALUE,
+        reason::EPSILON_TOO_SMALL,
         format!(
             "epsilon {whole} is too small for the {} parts of this query: each needs at \
                 least epsilon {least} alone",
@@ -297,14 +297,14 @@ pub(in crate::rewrite) fn within_ceiling(
         ));
     }
     Err(Refusal::new(
-        sqlstate::INTERNAL_ERROR,
+        reason::INTERNAL_ERROR,
         "the parts of a query cost more than the whole",
     ))
 }
 
 fn too_much() -> Refusal {
     Refusal::new(
-        sqlstate::PROGRAM_LIMIT_EXCEEDED,
+        reason::COST_TOO_LARGE,
         "the query costs more than can be counted",
     )
 }

@@ -9,7 +9,7 @@ use crate::ir::functions::Function;
 use crate::ir::literal::integer_range;
 use crate::ir::{ColumnInfo, Expr, Node};
 use crate::policy::Scalar;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::rewrite::emit::guard::{FLOAT_TINY, bound, clamped, guard, is_float, without};
 use crate::rewrite::emit::sql;
 
@@ -85,7 +85,8 @@ impl FixedPoint {
         };
         let (lower, upper) = span(bounds);
         if lower >= upper {
-            return Err(Refusal::feature_not_supported(
+            return Err(Refusal::new(
+                reason::SUM_RANGE_TOO_NARROW,
                 "the range of this sum is too narrow for exact noise",
             )
             .hint("Widen the bounds of the value."));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::parse::Scope;
 use crate::policy::{SessionSettings, WISHES, schemas, unknown_wish};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use known::{KNOWN, Kind, Known};
 
 /// Settings with a dot in their name that a session may hold, and bytes in one value: both bound a
@@ -191,7 +191,7 @@ impl Settings {
         };
         if value.len() > VALUE_BYTES_MAX {
             return Err(Refusal::new(
-                sqlstate::INVALID_PARAMETER_VALUE,
+                reason::INVALID_SETTING,
                 format!("value of parameter \"{name}\" is too long"),
             )
             .detail(format!("At most {VALUE_BYTES_MAX} bytes are kept.")));
@@ -208,10 +208,11 @@ impl Settings {
         if values.is_none_or(same) {
             return Ok(());
         }
-        Err(
-            Refusal::denied(format!("permission denied to set \"{name}\""))
-                .detail("A session keeps the role that logged in: budgets belong to roles."),
+        Err(Refusal::new(
+            reason::SETTING_DENIED,
+            format!("permission denied to set \"{name}\""),
         )
+        .detail("A session keeps the role that logged in: budgets belong to roles."))
     }
 
     fn bound(&self, name: &str) -> Result<(), Refusal> {
@@ -223,7 +224,7 @@ impl Settings {
             return Ok(());
         }
         Err(Refusal::new(
-            sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            reason::SESSION_TOO_LARGE,
             "too many settings in this session",
         ))
     }
@@ -307,7 +308,7 @@ fn settable(name: &str) -> Result<String, Refusal> {
             kind: Kind::Preset,
             ..
         }) => Err(Refusal::new(
-            "55P02",
+            reason::FIXED_SETTING,
             format!("parameter \"{name}\" cannot be changed"),
         )),
         Some(known) => Ok(known.name.to_owned()),
@@ -330,7 +331,7 @@ fn unknown(name: &str) -> Refusal {
         unknown_wish(name)
     } else {
         Refusal::new(
-            "42704",
+            reason::UNKNOWN_SETTING,
             format!("unrecognized configuration parameter \"{name}\""),
         )
     }

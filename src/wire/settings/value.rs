@@ -2,7 +2,7 @@
 
 use super::known::{Kind, Known};
 use crate::policy::{SessionSettings, path_names, path_of};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 
 /// The value that SHOW prints after `SET name = values`; `current` is what it prints before.
 pub(super) fn normalize(
@@ -22,7 +22,7 @@ pub(super) fn normalize(
     }
     let [value] = values else {
         return Err(Refusal::new(
-            sqlstate::INVALID_PARAMETER_VALUE,
+            reason::INVALID_SETTING,
             format!("SET {name} takes only one argument"),
         ));
     };
@@ -45,7 +45,7 @@ pub(super) fn normalize(
 
 fn invalid(name: &str, value: &str) -> Refusal {
     Refusal::new(
-        sqlstate::INVALID_PARAMETER_VALUE,
+        reason::INVALID_SETTING,
         format!("invalid value for parameter \"{name}\": \"{value}\""),
     )
 }
@@ -78,12 +78,12 @@ fn only(name: &str, value: &str, wanted: &str) -> Result<String, Refusal> {
     match boolean(value) {
         Some(found) if found == wanted => Ok(wanted.to_owned()),
         Some(_) => Err(Refusal::new(
-            sqlstate::INVALID_PARAMETER_VALUE,
+            reason::INVALID_SETTING,
             format!("parameter \"{name}\" can only be {wanted}"),
         )
         .detail("Statements are read under this rule only.")),
         None => Err(Refusal::new(
-            sqlstate::INVALID_PARAMETER_VALUE,
+            reason::INVALID_SETTING,
             format!("parameter \"{name}\" requires a Boolean value"),
         )),
     }
@@ -105,7 +105,7 @@ fn integer(name: &str, value: &str, min: i64, max: i64) -> Result<String, Refusa
         return Ok(number.to_string());
     }
     Err(Refusal::new(
-        sqlstate::INVALID_PARAMETER_VALUE,
+        reason::INVALID_SETTING,
         format!("{number} is outside the valid range for parameter \"{name}\" ({min} .. {max})"),
     ))
 }

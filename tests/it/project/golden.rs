@@ -84,8 +84,9 @@ fn story(sql: &str, policy: &Policy, clip: ClipChoice) -> String {
                 .position
                 .map(|p| format!("\nPOSITION: {p}"))
                 .unwrap_or_default();
+            let id = report.reason.id();
             format!(
-                "ERROR {}: {}{}{}{position}",
+                "ERROR {}: {}{}{}{position}\nID: {id}",
                 report.sqlstate,
                 report.message,
                 line("DETAIL", &report.detail),

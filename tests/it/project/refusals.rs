@@ -1,6 +1,12 @@
 //! Every refusal that the source can make stands in a golden file, with all that a client is told.
+//! Every reason of a refusal stands in the catalogue, and docs/refusals.md is that catalogue.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+
+use pgveil::refusal::reason::{Reason, THEMES};
+
+use super::tidy::texts;
 
 /// Not shown by the golden files: why, or the tests that meet them; and the messages.
 const ELSEWHERE: &[(&str, &[&str])] = &[
@@ -115,7 +121,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "this kind of SELECT item",
             "this kind of derived table",
             "this spelling of a name or constant is not supported",
-            "the text argument of {name}() must be a constant",
+            "the text argument of {}() must be a constant",
         ],
     ),
     (
@@ -216,22 +222,12 @@ fn written() -> Vec<String> {
         for constructor in [
             "Refusal::new(",
             "Refusal::unsupported(",
-            "Refusal::feature_not_supported(",
-            "Refusal::denied(",
             "Refusal::private_rows(",
         ] {
             let calls = source
                 .match_indices(constructor)
                 .map(|(at, _)| literals(&source[at + constructor.len()..]));
-            // A SQLSTATE may be written out too.
-            let is_state = |text: &String| {
-                text.len() == 5
-                    && text
-                        .chars()
-                        .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
-            };
-            let texts =
-                calls.filter_map(|literals| literals.into_iter().find(|text| !is_state(text)));
+            let texts = calls.filter_map(|literals| literals.into_iter().next());
             let whole = |text: String| match (constructor, text.as_str()) {
                 ("Refusal::private_rows(", "") => PRIVATE_ROWS.to_owned(),
                 ("Refusal::private_rows(", advice) => format!("{PRIVATE_ROWS}; {advice}"),
@@ -319,4 +315,117 @@ fn every_refusal_stands_in_a_golden_file() {
         .filter(|message| !written.iter().any(|w| w == message))
         .collect();
     assert!(stale.is_empty(), "no longer in the source: {stale:?}");
+}
+
+/// All reasons, with the names of their constants.
+fn reasons() -> Vec<(&'static str, Reason)> {
+    THEMES
+        .iter()
+        .flat_map(|theme| theme.reasons)
+        .copied()
+        .collect()
+}
+
+#[test]
+fn ids_are_unique_and_in_kebab_case() {
+    let all = reasons();
+    assert!(all.len() > 100, "{} reasons", all.len());
+    for (name, reason) in &all {
+        assert_eq!(reason.id(), name.to_lowercase().replace('_', "-"));
+    }
+    let ids: BTreeSet<&str> = all.iter().map(|(_, reason)| reason.id()).collect();
+    assert_eq!(ids.len(), all.len(), "an id is given twice");
+}
+
+#[test]
+fn every_reason_is_given_somewhere() {
+    let mut given = BTreeSet::new();
+    for (_, text) in texts("src") {
+        let names = text.split("reason::").skip(1).map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_uppercase() && c != '_');
+            rest[..end.unwrap_or(rest.len())].to_owned()
+        });
+        given.extend(names);
+    }
+    let unused: Vec<&str> = reasons()
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| !given.contains(*name))
+        .collect();
+    assert!(unused.is_empty(), "no refusal has the reason {unused:?}");
+}
+
+#[test]
+fn every_golden_refusal_has_a_known_id() {
+    let mut snapshots = Vec::new();
+    files(Path::new("tests/golden"), "snap", &mut snapshots);
+    let all = reasons();
+    let mut refusals = 0;
+    for path in snapshots {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let count = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+        assert_eq!(count("ERROR "), count("ID: "), "{path:?}");
+        refusals += count("ERROR ");
+        for id in text.lines().filter_map(|line| line.strip_prefix("ID: ")) {
+            let is_known = all.iter().any(|(_, reason)| reason.id() == id);
+            assert!(is_known, "{path:?} has the id {id}");
+        }
+    }
+    assert!(refusals > 400, "{refusals} refusals");
+}
+
+/// A paragraph in lines of at most 100 columns.
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().unwrap();
+        match line.is_empty() {
+            true => line.push_str(word),
+            false if line.chars().count() + 1 + word.chars().count() <= 100 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            false => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The catalogue, as docs/refusals.md has it.
+fn catalogue() -> String {
+    let mut text = String::new();
+    for theme in THEMES {
+        text += &format!("\n## {}\n", theme.title);
+        for (_, reason) in theme.reasons {
+            let sqlstate = match reason.sqlstate() {
+                "" => "SQLSTATE of PostgreSQL",
+                state => &format!("SQLSTATE {state}"),
+            };
+            text += &format!("\n### `{}`\n\n", reason.id());
+            text += &wrapped(&format!("{} ({sqlstate})", reason.why()));
+            text += "\n";
+            text += &wrapped(&format!("*Instead:* {}", reason.instead()));
+        }
+    }
+    text + "\n"
+}
+
+/// `PGVEIL_WRITE=1` writes the document.
+#[test]
+fn the_references_list_every_reason() {
+    const BEGIN: &str = "PGVEIL_WRITE=1 -->\n";
+    const END: &str = "<!-- end -->";
+    const PATH: &str = "docs/refusals.md";
+    let text = std::fs::read_to_string(PATH).unwrap();
+    let (before, rest) = text.split_once(BEGIN).expect("the beginning of the list");
+    let (listed, after) = rest.split_once(END).expect("the end of the list");
+    let wanted = catalogue();
+    if std::env::var_os("PGVEIL_WRITE").is_some() {
+        std::fs::write(PATH, [before, BEGIN, &wanted, END, after].concat()).unwrap();
+    } else {
+        assert!(
+            listed == wanted,
+            "{PATH} does not list the reasons of today; run this test with PGVEIL_WRITE=1"
+        );
+    }
 }

@@ -29,7 +29,7 @@ fn told(refusal: Refusal) -> Told {
         position,
         detail: _,
         hint: _,
-        kind: _,
+        reason: _,
     } = refusal;
     (sqlstate, message, position)
 }

@@ -12,7 +12,7 @@ use pgveil::engine::{
 use pgveil::error::Error;
 use pgveil::parse::Query;
 use pgveil::policy::{Certificate, Notices, Secret, SessionSettings};
-use pgveil::refusal::Refusal;
+use pgveil::refusal::{Refusal, reason};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -192,7 +192,7 @@ impl Service for Double {
     fn admits(&self, session_settings: &SessionSettings) -> Result<(), Refusal> {
         match session_settings.epsilon {
             Some(epsilon) if epsilon > 2.0 => Err(Refusal::new(
-                "22023",
+                reason::SETTING_CEILING,
                 "pgveil.epsilon may be at most 2 here",
             )),
             _ => Ok(()),
@@ -256,9 +256,12 @@ impl Service for Double {
         self.answers.fetch_add(1, Ordering::SeqCst);
         let sql = query.to_sql();
         let result = if sql.contains("fail") {
-            let refusal = Refusal::denied("rows of a private table cannot be shown")
-                .detail("The detail.")
-                .hint("The hint.");
+            let refusal = Refusal::new(
+                reason::PRIVATE_ROWS,
+                "rows of a private table cannot be shown",
+            )
+            .detail("The detail.")
+            .hint("The hint.");
             Err(Error::Analyze(refusal.at(Some(8))))
         } else if sql.contains("panic") {
             panic!("by order of the test")

@@ -2,7 +2,7 @@
 
 use crate::catalog::Type;
 use crate::ir::relation::MiddleRows;
-use crate::refusal::{Refusal, RefusalKind, sqlstate};
+use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::outer::query::Environment;
 use crate::resolve::syntax::{
@@ -281,7 +281,7 @@ impl Resolver<'_> {
         match self.constant_query(expr, query, rows, environment) {
             Ok(replaced) => Ok(Some(replaced)),
             // It names a column of the query around it, so it is correlated and handled elsewhere.
-            Err(refusal) if refusal.kind == RefusalKind::UnknownName => {
+            Err(refusal) if refusal.kind() == RefusalKind::UnknownName => {
                 self.back_to(before);
                 Ok(None)
             }
@@ -302,7 +302,7 @@ impl Resolver<'_> {
             (_, [(_, data_type)]) => data_type.clone(),
             _ => {
                 return Err(Refusal::new(
-                    sqlstate::SYNTAX_ERROR,
+                    reason::COLUMN_COUNT,
                     "subquery must return only one column",
                 ));
             }

@@ -6,78 +6,101 @@ use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::{Entry, Function, Kind};
 use crate::ir::literal::{MICROS_PER_DAY, in_calendar};
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::expression::{pattern, zone};
 
 /// Arguments that must be constants are constants, within limits where the function cannot fail.
 pub(super) fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal> {
     check_kinds(entry, arguments)?;
-    let name = entry.name;
-    let text = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
-        Some(Scalar::Text(text)) => Ok(text.clone()),
-        _ => Err(Refusal::feature_not_supported(format!(
-            "the text argument of {name}() must be a constant"
-        ))),
-    };
-    let integer = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
-        Some(Scalar::Int(value)) => Some(*value),
-        _ => None,
-    };
     use Function as F;
     match entry.function {
         F::DateTrunc | F::DatePart | F::Extract => {
             let operand = arguments
                 .get(1)
                 .map_or(Type::Timestamp, |a| a.data_type.clone());
-            let field = zone::field(&text(0)?, entry.function, &operand)?;
+            let field = zone::field(&text(entry, arguments, 0)?, entry.function, &operand)?;
             arguments[0] = Expr::literal(Some(Scalar::Text(field)), Type::Text);
             Ok(())
         }
         F::AtZone => {
-            arguments[0] = Expr::literal(Some(Scalar::Text(zone::zone(&text(0)?)?)), Type::Text);
+            let zone = zone::zone(&text(entry, arguments, 0)?)?;
+            arguments[0] = Expr::literal(Some(Scalar::Text(zone)), Type::Text);
             Ok(())
         }
+        F::DateBin => check_bin(arguments),
+        F::SubstringMatching | F::SubstringWhole | F::CountMatching => {
+            pattern::regex(&text(entry, arguments, 1)?)
+        }
+        F::ReplaceMatching => {
+            pattern::regex(&text(entry, arguments, 1)?)?;
+            let flags = if arguments.len() < 4 {
+                String::new()
+            } else {
+                text(entry, arguments, 3)?
+            };
+            check_replacement(&text(entry, arguments, 2)?, &flags)
+        }
+        F::Formatted => zone::format(&text(entry, arguments, 1)?, &arguments[0].data_type),
+        F::LogBase | F::Power => check_powers(entry, arguments),
+        F::WidthBucket => check_histogram(arguments),
+        _ => check_lengths(entry, arguments),
+    }
+}
+
+/// Places in a text and lengths of results.
+fn check_lengths(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
+    let name = entry.name;
+    let integer = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
+        Some(Scalar::Int(value)) => Some(*value),
+        _ => None,
+    };
+    let length = |at| text(entry, arguments, at).map(|text| text.len());
+    use Function as F;
+    match entry.function {
         F::Overlay | F::OverlayFor
             if integer(2).is_none_or(|at| at < 1)
                 || (arguments.len() > 3 && integer(3).is_none_or(|length| length < 0)) =>
         {
-            Err(Refusal::feature_not_supported(
+            Err(Refusal::new(
+                reason::CONSTANT_OUT_OF_LIMITS,
                 "overlay() must start at the first character or later, with a length that is \
                     not negative",
             ))
         }
-        F::DateBin => check_bin(arguments),
-        F::SubstringMatching | F::SubstringWhole | F::CountMatching => pattern::regex(&text(1)?),
-        F::ReplaceMatching => {
-            pattern::regex(&text(1)?)?;
-            let flags = if arguments.len() < 4 {
-                String::new()
-            } else {
-                text(3)?
-            };
-            check_replacement(&text(2)?, &flags)
-        }
-        F::Formatted => zone::format(&text(1)?, &arguments[0].data_type),
         F::SplitPart if integer(2).is_none_or(|at| at < 1) => Err(Refusal::new(
-            sqlstate::INVALID_PARAMETER_VALUE,
+            reason::INVALID_ARGUMENT,
             "field position must be greater than zero",
         )),
-        F::Repeat if integer(1).is_none_or(|times| times > REPEAT_MAX) => Err(
-            Refusal::feature_not_supported(format!("the length in {name}() is too large")),
-        ),
-        F::PadLeft | F::PadRight if integer(1).is_none_or(|length| length > LENGTH_MAX) => Err(
-            Refusal::feature_not_supported(format!("the length in {name}() is too large")),
-        ),
-        F::Replace | F::Translate if text(1)?.len().max(text(2)?.len()) > 100 => Err(
-            Refusal::feature_not_supported(format!("a constant in {name}() is too long")),
-        ),
+        F::Repeat if integer(1).is_none_or(|times| times > REPEAT_MAX) => Err(Refusal::new(
+            reason::CONSTANT_OUT_OF_LIMITS,
+            format!("the length in {name}() is too large"),
+        )),
+        F::PadLeft | F::PadRight if integer(1).is_none_or(|length| length > LENGTH_MAX) => {
+            Err(Refusal::new(
+                reason::CONSTANT_OUT_OF_LIMITS,
+                format!("the length in {name}() is too large"),
+            ))
+        }
+        F::Replace | F::Translate if length(1)?.max(length(2)?) > 100 => Err(Refusal::new(
+            reason::CONSTANT_OUT_OF_LIMITS,
+            format!("a constant in {name}() is too long"),
+        )),
         F::SubstringFor if integer(2).is_some_and(|length| length < 0) => Err(Refusal::new(
-            "22011",
+            reason::NEGATIVE_LENGTH,
             "negative substring length not allowed",
         )),
-        F::LogBase | F::Power => check_powers(entry, arguments),
-        F::WidthBucket => check_histogram(arguments),
         _ => Ok(()),
+    }
+}
+
+/// The argument at this place, a constant text.
+fn text(entry: &Entry, arguments: &[Expr], at: usize) -> Result<String, Refusal> {
+    match arguments.get(at).and_then(Expr::as_literal) {
+        Some(Scalar::Text(text)) => Ok(text.clone()),
+        _ => Err(Refusal::new(
+            reason::CONSTANT_REQUIRED,
+            format!("the text argument of {}() must be a constant", entry.name),
+        )),
     }
 }
 
@@ -86,16 +109,18 @@ pub(super) fn check_kinds(entry: &Entry, arguments: &[Expr]) -> Result<(), Refus
     let name = entry.name;
     for (kind, argument) in entry.arguments.iter().zip(arguments.iter()) {
         if kind.is_constant() && argument.as_literal().is_none() {
-            return Err(Refusal::feature_not_supported(format!(
-                "this argument of {name}() must be a constant"
-            )));
+            return Err(Refusal::new(
+                reason::CONSTANT_REQUIRED,
+                format!("this argument of {name}() must be a constant"),
+            ));
         }
         if let (Kind::ConstantInt, Some(Scalar::Int(value))) = (kind, argument.as_literal())
             && !(-1000..=100_000).contains(value)
         {
-            return Err(Refusal::feature_not_supported(format!(
-                "this argument of {name}() must be from -1000 to 100000"
-            )));
+            return Err(Refusal::new(
+                reason::CONSTANT_OUT_OF_LIMITS,
+                format!("this argument of {name}() must be from -1000 to 100000"),
+            ));
         }
     }
     Ok(())
@@ -105,7 +130,8 @@ pub(super) fn check_replacement(replacement: &str, flags: &str) -> Result<(), Re
     if flags.chars().all(|c| matches!(c, 'g' | 'i')) && replacement.len() <= 100 {
         return Ok(());
     }
-    Err(Refusal::feature_not_supported(
+    Err(Refusal::new(
+        reason::UNSUPPORTED_PATTERN,
         "regexp_replace() takes the flags g and i and a replacement of at most 100 bytes",
     ))
 }
@@ -140,7 +166,7 @@ pub(super) fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refu
             "Give a constant exponent from -32 to 32, or a constant base from 1.1 to 1000000.",
         ),
     };
-    Err(Refusal::feature_not_supported(message).hint(hint))
+    Err(Refusal::new(reason::CONSTANT_OUT_OF_LIMITS, message).hint(hint))
 }
 
 /// A step of a fixed length, from a constant origin.
@@ -162,7 +188,8 @@ pub(super) fn check_bin(arguments: &[Expr]) -> Result<(), Refusal> {
     if (1..=longest).contains(&step) && arguments.get(2).is_some_and(is_in_calendar) {
         return Ok(());
     }
-    Err(Refusal::feature_not_supported(
+    Err(Refusal::new(
+        reason::CONSTANT_OUT_OF_LIMITS,
         "the stride and origin of date_bin() must be constants within limits",
     )
     .hint(
@@ -186,12 +213,14 @@ pub(super) fn check_histogram(arguments: &[Expr]) -> Result<(), Refusal> {
             {
                 return Ok(());
             }
-            Err(
-                Refusal::feature_not_supported("the limits of width_bucket() are out of range")
-                    .hint("Write a lower limit, a higher limit and a count from 1 to 100000."),
+            Err(Refusal::new(
+                reason::CONSTANT_OUT_OF_LIMITS,
+                "the limits of width_bucket() are out of range",
             )
+            .hint("Write a lower limit, a higher limit and a count from 1 to 100000."))
         }
-        _ => Err(Refusal::feature_not_supported(
+        _ => Err(Refusal::new(
+            reason::CONSTANT_REQUIRED,
             "the limits and the count of width_bucket() must be constants",
         )),
     }

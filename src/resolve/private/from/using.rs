@@ -6,7 +6,7 @@ use crate::ir::expression::Expr;
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, common_type};
 use crate::ir::relation::{ColumnId, JoinKind};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::expression::compare;
 use crate::resolve::names::scope::{Folded, Named, Scope};
@@ -41,7 +41,7 @@ impl Resolver<'_> {
         for Folded { name, place } in left.folded(constraint, right)? {
             let missing = || {
                 Refusal::new(
-                    sqlstate::UNDEFINED_COLUMN,
+                    reason::UNKNOWN_COLUMN,
                     format!("column \"{name}\" specified in USING clause does not exist"),
                 )
                 .at(place)

@@ -3,7 +3,7 @@
 use crate::catalog::Type;
 use crate::ir::aggregate::{Aggregate, Fractions, Moment, Operation};
 use crate::ir::expression::{Expr, Node};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// Makes the aggregate a function of the set of a unit's rows. The sum of floats depends on their
 /// order, so floats are added as numerics.
@@ -72,17 +72,19 @@ pub(super) fn check_exact(operation: &Operation, name: &str) -> Result<(), Refus
         | Operation::Unlike {
             value,
             moment: Moment::Sum,
-        } if value.data_type == Type::Float4 => Err(Refusal::unsupported(format!(
-            "{name}() of type real within one unit"
-        ))
+        } if value.data_type == Type::Float4 => Err(Refusal::unsupported(
+            reason::AGGREGATE_TYPE,
+            format!("{name}() of type real within one unit"),
+        )
         .hint("Cast the value to double precision.")),
         Operation::Quantile {
             fractions: Fractions::Array(_),
             ..
-        } => Err(
-            Refusal::unsupported(format!("{name}() of several fractions within one unit"))
-                .hint("Call it once for each fraction."),
-        ),
+        } => Err(Refusal::unsupported(
+            reason::PERCENTILE_FRACTION,
+            format!("{name}() of several fractions within one unit"),
+        )
+        .hint("Call it once for each fraction.")),
         Operation::CountRows
         | Operation::Count(_)
         | Operation::Distinct(_)

@@ -5,7 +5,7 @@ use crate::catalog::Type;
 use crate::ir::expression::Expr;
 use crate::ir::functions::Function;
 use crate::ir::relation::{ColumnId, Relation};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::expression::Expressions;
 use crate::resolve::names::scope::Scope;
@@ -124,8 +124,11 @@ impl Resolver<'_> {
         let mut items = Vec::new();
         for item in &select.projection {
             let expr = item_expr(item).ok_or_else(|| {
-                Refusal::feature_not_supported("a subquery in an expression must name its column")
-                    .hint("Write the column instead of *.")
+                Refusal::new(
+                    reason::SUBQUERY_FORM,
+                    "a subquery in an expression must name its column",
+                )
+                .hint("Write the column instead of *.")
             })?;
             items.push(expressions.value(expr)?);
         }
@@ -145,7 +148,7 @@ impl Resolver<'_> {
         };
         if crate::resolve::syntax::contains_aggregate(condition) {
             return Err(Refusal::new(
-                sqlstate::GROUPING_ERROR,
+                reason::MISPLACED_AGGREGATE,
                 "aggregate functions are not allowed in WHERE",
             )
             .at(place_of(condition)));
@@ -189,7 +192,8 @@ impl Resolver<'_> {
         let (mut computed, mut keys, mut on) = (Vec::new(), Vec::new(), Vec::new());
         for condition in across {
             let (key, other) = equality(&condition, own).ok_or_else(|| {
-                Refusal::feature_not_supported(
+                Refusal::new(
+                    reason::CORRELATED_SUBQUERY,
                     "a subquery can refer to the row around it by equality only",
                 )
                 .hint("Join the tables in FROM and group instead.")

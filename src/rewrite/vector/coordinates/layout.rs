@@ -5,7 +5,7 @@ use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, inline};
 use crate::ir::{ColumnInfo, Expr, Moment, Quantifier};
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, reason};
 use crate::rewrite::choice::ChoiceQueries;
 use crate::rewrite::vector::fixed_point::FixedPoint;
 
@@ -432,7 +432,7 @@ fn is_near_zero(range: Interval) -> bool {
 
 fn not_in_the_vector() -> Refusal {
     Refusal::new(
-        sqlstate::INTERNAL_ERROR,
+        reason::INTERNAL_ERROR,
         "an aggregate of a choice has no coordinates",
     )
 }

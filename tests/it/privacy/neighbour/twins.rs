@@ -184,7 +184,7 @@ async fn look_alike(seed: u64) {
                 Err(refusal) => {
                     assert_eq!(
                         refusal.sqlstate,
-                        sqlstate::STATEMENT_TOO_COMPLEX,
+                        sqlstate::STATEMENT_TOO_COMPLEX.code,
                         "{refusal:?}\n{sql}"
                     );
                     continue;

@@ -76,9 +76,9 @@ pub async fn outcome(veil: &Arc<Veil>, sql: &str) -> Outcome {
         tokio::spawn(async move {
             match parse(&sql).as_deref() {
                 Ok([Statement::Query(_)]) => veil.rows_as(&Veil::requester(), &sql).await,
-                Ok(statements) => Err(Error::Parse(pgveil::refusal::Refusal::new(
+                Ok(statements) => Err(Error::Parse(pgveil::refusal::Refusal::of_postgres(
                     "",
-                    format!("{} statements, not one query", statements.len()),
+                    &format!("{} statements, not one query", statements.len()),
                 ))),
                 Err(refusal) => Err(Error::Parse(refusal.clone())),
             }

@@ -1,0 +1,32 @@
+//! Aggregates over private rows.
+
+reasons! {
+    UNSUPPORTED_AGGREGATE = "unsupported-aggregate", FEATURE_NOT_SUPPORTED,
+        "No private answer is known for this aggregate, or for this form of it.",
+        "Use an aggregate of [sql.md](sql.md#aggregates).";
+    DISTINCT_AGGREGATE = "distinct-aggregate", FEATURE_NOT_SUPPORTED,
+        "This aggregate does not take `DISTINCT` over private rows.",
+        "`DISTINCT` is answered in `COUNT`, `SUM`, `AVG`, `VARIANCE` and `STDDEV`.";
+    AGGREGATE_TYPE = "aggregate-type", FEATURE_NOT_SUPPORTED,
+        "The aggregate has no private answer for values of this type or collation.",
+        "Cast the value, for example to double precision, or show the values by `GROUP BY`.";
+    VALUE_RANGE_UNKNOWN = "value-range-unknown", FEATURE_NOT_SUPPORTED,
+        "One row could hold any number, and no noise hides that. The value needs a range that is \
+            known without the data.",
+        "Clamp it, as in `SUM(LEAST(GREATEST(x, 0), 100))`, or add `WHERE x BETWEEN 0 AND 100`, \
+            or ask the data owner to declare bounds.";
+    VALUE_DOMAIN_UNKNOWN = "value-domain-unknown", FEATURE_NOT_SUPPORTED,
+        "`MODE()` chooses among values that must be known without the data.",
+        "Group by the column and order by the count, or ask the data owner to declare its values.";
+    SUM_RANGE_TOO_NARROW = "sum-range-too-narrow", FEATURE_NOT_SUPPORTED,
+        "The range of the sum is narrower than the steps in which noise is drawn.",
+        "Widen the bounds of the value.";
+    PERCENTILE_FRACTION = "percentile-fraction", FEATURE_NOT_SUPPORTED,
+        "A percentile takes one value in `ORDER BY`, and one or a few constant fractions.",
+        "Write `percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`, once for each fraction if need \
+            be.";
+    UNCERTAINTY_ARGUMENT = "uncertainty-argument", FEATURE_NOT_SUPPORTED,
+        "`pgveil.stderr()`, `pgveil.ci_low()` and `pgveil.ci_high()` know the error of an \
+            aggregate over private rows, and of arithmetic on such aggregates; of nothing else.",
+        "Repeat the aggregate inside it: `SELECT avg(x), pgveil.stderr(avg(x)) FROM people`.";
+}

@@ -1,0 +1,42 @@
+//! What an answer costs, how accurate it is, and who pays.
+
+reasons! {
+    BUDGET_EXHAUSTED = "budget-exhausted", CONFIGURATION_LIMIT_EXCEEDED,
+        "What is left of the role's budget does not cover the query. Nothing was charged.",
+        "Lower `pgveil.epsilon`, ask for fewer parts, repeat a query that is paid for, or ask the \
+            data owner. `SELECT * FROM pgveil.budget` shows what is left.";
+    TOTAL_EXHAUSTED = "total-exhausted", CONFIGURATION_LIMIT_EXCEEDED,
+        "The data owner's total over all roles does not cover the query. Nothing was charged.",
+        "Repeat queries that are paid for, or ask the data owner.";
+    BUDGET_FROZEN = "budget-frozen", CONFIGURATION_LIMIT_EXCEEDED,
+        "The data owner has frozen the account. Nothing was charged.",
+        "Repeat queries that are paid for, or ask the data owner.";
+    PURE_ACCOUNTING = "pure-accounting", CONFIGURATION_LIMIT_EXCEEDED,
+        "The policy admits only queries with a pure epsilon, and this one needs Gaussian noise or \
+            a delta. Nothing was charged.",
+        "Group by keys whose values the policy lists, or ask the data owner.";
+    EPSILON_TOO_SMALL = "epsilon-too-small", INVALID_PARAMETER_VALUE,
+        "The epsilon of the query is shared by more parts than it can be shared by.",
+        "Raise `pgveil.epsilon`, or ask in several queries.";
+    NO_FITTING_NOISE = "no-fitting-noise", INVALID_PARAMETER_VALUE,
+        "At this epsilon the noise would be larger than numbers here can be.",
+        "Raise `pgveil.epsilon`, or narrow the ranges of the sums.";
+    TARGET_ERROR_UNUSABLE = "target-error-unusable", FEATURE_NOT_SUPPORTED,
+        "`pgveil.target_error` needs an aggregate whose error is known before it is asked.",
+        "`RESET pgveil.target_error`, and set `pgveil.epsilon` instead; or add a count.";
+    TARGET_ERROR_TOO_SMALL = "target-error-too-small", INVALID_PARAMETER_VALUE,
+        "The target error would cost more than one query may spend.",
+        "Set a larger target error, or use fewer groups and aggregates.";
+    USELESS_QUESTION = "useless-question", USELESS_QUESTION,
+        "By the number of units in the policy, the noise would hide every possible answer. \
+            Nothing was charged.",
+        "Ask for fewer groups or parts, or spend more: the hint says how much. `SET \
+            pgveil.useless = warn` asks nevertheless.";
+    TOO_FEW_UNITS = "too-few-units", TOO_FEW_UNITS,
+        "A noisy look saw too few units to choose a clip, or to show a group. Only the look was \
+            charged.",
+        "Ask of more rows, raise `pgveil.epsilon`, or `SET pgveil.clip = fixed`.";
+    COST_TOO_LARGE = "cost-too-large", PROGRAM_LIMIT_EXCEEDED,
+        "The query costs more than can be counted.",
+        "Ask for fewer parts, or lower `pgveil.epsilon`.";
+}

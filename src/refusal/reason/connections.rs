@@ -1,0 +1,38 @@
+//! Logging in, the protocol, and the end of a connection.
+
+reasons! {
+    PROTOCOL_VIOLATION = "protocol-violation", PROTOCOL_VIOLATION,
+        "The client broke PostgreSQL's protocol.",
+        "Report it to the makers of the client.";
+    UNSUPPORTED_PROTOCOL = "unsupported-protocol", FEATURE_NOT_SUPPORTED,
+        "pgveil speaks versions 3.0 to 3.2 of PostgreSQL's protocol, without replication.",
+        "Use a client for PostgreSQL 7.4 or later, and no replication connection.";
+    LOGIN_REFUSED = "login-refused", INVALID_AUTHORIZATION,
+        "The client named no user, or its certificate is missing or made out to another name.",
+        "Name the user, and show a certificate whose common name is that user.";
+    WRONG_PASSWORD = "wrong-password", INVALID_PASSWORD,
+        "The password is wrong, or the policy has no such role. The answer is the same for both.",
+        "Check both, or ask the data owner.";
+    UNKNOWN_DATABASE = "unknown-database", INVALID_CATALOG_NAME,
+        "pgveil serves one database, and it has another name.",
+        "Connect to the database that the data owner named.";
+    TOO_MANY_CONNECTIONS = "too-many-connections", TOO_MANY_CONNECTIONS,
+        "As many connections are open as the policy allows: in all, for the role, or from the \
+            address.",
+        "Close some, or wait.";
+    SERVER_STOPS = "server-stops", ADMIN_SHUTDOWN,
+        "pgveil stops, as its operator asked.",
+        "Connect again later.";
+    IDLE_SESSION = "idle-session", IDLE_SESSION_TIMEOUT,
+        "The session was idle for longer than `idle_session_timeout`.",
+        "Connect again, or set the timeout to 0.";
+    IDLE_TRANSACTION = "idle-transaction", IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        "A transaction was idle for longer than `idle_in_transaction_session_timeout`.",
+        "Connect again, and end transactions when they are done.";
+    INVALID_BINARY_VALUE = "invalid-binary-value", INVALID_BINARY_REPRESENTATION,
+        "The binary form of a parameter is not one of its type.",
+        "Declare the parameter's type as it is sent, or send text.";
+    UNKNOWN_TYPE = "unknown-type", UNDEFINED_OBJECT,
+        "No type has this OID.",
+        "Leave the type of the parameter to the server, or cast it in the query.";
+}

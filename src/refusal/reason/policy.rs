@@ -1,0 +1,28 @@
+//! The policy, the tables that it describes, and the roles that it has.
+
+reasons! {
+    PUBLIC_TABLE_TOO_LARGE = "public-table-too-large", FEATURE_NOT_SUPPORTED,
+        "Queries over public tables alone are answered from a copy, and this table has more rows \
+            than the policy's `limits.mirror_rows`.",
+        "Join it to private rows, or ask the data owner to raise the limit.";
+    TABLE_CHANGED = "table-changed", FEATURE_NOT_SUPPORTED,
+        "The definition of the table is not the one that the policy was checked against. Nothing \
+            was charged.",
+        "Ask the data owner to reload the policy.";
+    TABLE_LOCKED = "table-locked", LOCK_NOT_AVAILABLE,
+        "Another session of the database has locked the table. Nothing was charged.",
+        "Try again later.";
+    TOO_MANY_FAILURES = "too-many-failures", INSUFFICIENT_PRIVILEGE,
+        "Too many queries of this role have failed on the database. Each visible failure can \
+            reveal a little, so they are counted and limited.",
+        "Ask the data owner. The policy's `limits.failures` is the limit.";
+    ROLE_REMOVED = "role-removed", INSUFFICIENT_PRIVILEGE,
+        "The policy was reloaded since the session began, and no longer has its role.",
+        "Connect as a role that the policy has.";
+    NO_ROLES = "no-roles", INSUFFICIENT_PRIVILEGE,
+        "`pgveil bounds` has no role to charge for its searches.",
+        "Add a role to the policy.";
+    UNSUPPORTED_SEARCH = "unsupported-search", FEATURE_NOT_SUPPORTED,
+        "`pgveil bounds` cannot search the bounds of this column.",
+        "Declare the bounds in the policy instead of `auto`.";
+}

@@ -1,0 +1,19 @@
+//! SET, SHOW and the parameters of a session.
+
+reasons! {
+    UNKNOWN_SETTING = "unknown-setting", UNDEFINED_OBJECT,
+        "There is no such setting, or a session here cannot see it.",
+        "`SHOW ALL` lists the settings; [sql.md](sql.md#settings) describes those of pgveil.";
+    INVALID_SETTING = "invalid-setting", INVALID_PARAMETER_VALUE,
+        "The setting does not take this value.",
+        "Use a value that the message, detail or hint names.";
+    SETTING_CEILING = "setting-ceiling", INVALID_PARAMETER_VALUE,
+        "The data owner's policy sets the least and the most that the setting may be.",
+        "Stay within it: `SELECT * FROM pgveil.budget` shows what a query may spend.";
+    SETTING_DENIED = "setting-denied", INSUFFICIENT_PRIVILEGE,
+        "A session keeps the role that logged in, because budgets belong to roles.",
+        "Connect as the other role.";
+    FIXED_SETTING = "fixed-setting", CANT_CHANGE_RUNTIME_PARAM,
+        "The setting describes the server and cannot be changed.",
+        "Leave it as it is.";
+}
