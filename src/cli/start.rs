@@ -323,8 +323,8 @@ pub async fn shadow_again(
     mirrored
 }
 
-/// Stops what [`engine`] started, after answers and the statement log are written. If sessions still hold the
-/// engine, the last of them stops it.
+/// Stops what [`engine`] started, after answers and the statement log are written. If sessions
+/// still hold the engine, the last of them stops it.
 pub async fn stop(engine: Arc<Engine>) {
     engine.ledger().flush().await;
     if let Some(engine) = Arc::into_inner(engine) {

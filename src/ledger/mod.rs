@@ -347,9 +347,9 @@ impl Ledger {
             .await
     }
 
-    /// The same without waiting for the disk. Whoever asks the ledger later finds the answer. A crash
-    /// before the write loses it, and the role pays once more for the question: no privacy is lost.
-    /// A long answer is waited for, so that few bytes wait in memory.
+    /// The same without waiting for the disk. Whoever asks the ledger later finds the answer. A
+    /// crash before the write loses it, and the role pays once more for the question: no privacy is
+    /// lost. A long answer is waited for, so that few bytes wait in memory.
     ///
     /// # Errors
     ///

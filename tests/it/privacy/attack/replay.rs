@@ -43,12 +43,22 @@ fn shape(replies: Vec<Reply>, is_plan: bool) -> Vec<Shape> {
             ('C', body)
         }
         b's' => ('C', b"SELECT \0".to_vec()),
-        b'N' => ('N', up_to(up_to(body, b"noise of"), b"clip of")),
+        b'N' => {
+            // The errors of what is added up follow from clips that were released.
+            if contains(&body, b"answered by groups") {
+                body.retain(|byte| !byte.is_ascii_digit() && *byte != b'.');
+            }
+            ('N', up_to(up_to(body, b"noise of"), b"clip of"))
+        }
         // Its number is random; how many units a look saw is released.
         b'E' => ('E', up_to(up_to(body, b"under incident"), b"clip (about")),
         _ => (char::from(kind), body),
     })
     .collect()
+}
+
+fn contains(body: &[u8], words: &[u8]) -> bool {
+    body.windows(words.len()).any(|found| found == words)
 }
 
 fn up_to(mut body: Vec<u8>, words: &[u8]) -> Vec<u8> {
