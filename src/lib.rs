@@ -154,6 +154,7 @@ pub mod audit;
 pub mod auto_bounds;
 pub mod catalog;
 pub mod cli;
+pub mod demo;
 pub mod engine;
 pub mod error;
 pub mod execute;

@@ -66,7 +66,7 @@ pub async fn reload(
     // A named shadow is rebuilt in place. No question may use it meanwhile.
     let quiet = match &source {
         ShadowSource::Url(_) => Some(exchange.quiet().await),
-        ShadowSource::Local | ShadowSource::LocalEngine(_) => None,
+        ShadowSource::Local | ShadowSource::LocalEngine(_) | ShadowSource::Started(_) => None,
     };
     let started = match start::engine(
         opened,

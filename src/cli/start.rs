@@ -174,6 +174,7 @@ pub async fn engine(
         ShadowSource::Local | ShadowSource::LocalEngine(_) => {
             "starting a PostgreSQL of our own as the shadow"
         }
+        ShadowSource::Started(_) => "building the shadow",
     });
     let shadow = Shadow::start(&policy, options).await.map_err(|e| {
         Failure::with_remedy(

@@ -24,8 +24,8 @@ pub struct Directory {
 /// The user that runs the server if this process is root.
 #[derive(Debug, Clone, Copy)]
 pub struct User {
-    uid: u32,
-    gid: u32,
+    pub uid: u32,
+    pub gid: u32,
 }
 
 impl Directory {

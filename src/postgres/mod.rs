@@ -15,6 +15,7 @@ mod directory;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod fair_pool;
+mod kept;
 mod locale;
 mod native;
 mod quote;
@@ -26,6 +27,7 @@ pub use array::array_text;
 pub use connect::{Connected, cancel, connect};
 pub use directory::Directory;
 pub use fair_pool::FairPool;
+pub use kept::{CACHE_VARIABLE, Kept};
 pub use locale::Locale;
 pub use quote::{identifier, list, literal, qualified};
 
@@ -89,6 +91,9 @@ pub struct Options {
     /// That of the database, where this machine has it; otherwise, and for `None`, the server's
     /// own, which is C.
     pub locale: Option<Locale>,
+    /// A stopped cluster that has the database; the server is a copy of it. `None`: the database is
+    /// created in a cluster of initdb's.
+    pub copy_of: Option<PathBuf>,
     /// Further server settings (name, value), for example `("shared_buffers", "64MB")`.
     pub settings: Vec<(String, String)>,
 }
@@ -120,6 +125,25 @@ impl LocalPostgres {
         if let Ok(binaries::Found::Directory(binaries)) = binaries::find() {
             let _ = native::pristine(&binaries).await;
         }
+    }
+
+    /// Takes this cluster, on which no server has run, in place of initdb's, for all servers that
+    /// this process will start from the binaries of this machine; `None` takes initdb's again.
+    pub async fn prepare_from(empty: Option<PathBuf>) {
+        if let Ok(binaries::Found::Directory(binaries)) = binaries::find() {
+            native::prepare_from(&binaries, empty).await;
+        }
+    }
+
+    /// What [`Self::start`] would start.
+    ///
+    /// # Errors
+    /// Where it would start nothing.
+    pub fn engine_here() -> Result<Engine, Error> {
+        binaries::find().map(|found| match found {
+            binaries::Found::Directory(_) => Engine::Native,
+            binaries::Found::Embedded => Engine::Embedded,
+        })
     }
 
     /// Starts a server of one kind, regardless of the environment.
@@ -188,6 +212,17 @@ impl LocalPostgres {
             #[cfg(feature = "embedded")]
             Server::Embedded(embedded) => embedded.directory(),
         }
+    }
+
+    /// Stops the server cleanly and keeps its cluster, and an empty one, for later runs. A failure
+    /// keeps nothing.
+    pub async fn stop_and_keep(self, kept: &Kept) {
+        match &self.server {
+            Server::Native(native) => native.keep(kept.path()),
+            #[cfg(feature = "embedded")]
+            Server::Embedded(_) => {}
+        }
+        self.stop().await;
     }
 
     /// Stops the server and waits until its directory is gone. Close connections to an embedded one

@@ -17,7 +17,7 @@ const POLL: Duration = Duration::from_millis(10);
 const PRISTINE: &str = r#"
 dir=$1; bin=$2; umask 077
 if "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C -A trust --no-sync \
-   --no-instructions >"$dir/log" 2>&1
+   --no-instructions --wal-segsize=1 >"$dir/log" 2>&1
 then : >"$dir/ready"; else : >"$dir/failed"
 fi
 read -r _
@@ -27,6 +27,8 @@ rm -rf -- "$dir"
 /// `$1` directory, `$2` binaries, `$3` a pristine cluster, from `$4` the server's settings. `umask`
 /// and the private directory guard the socket, so `trust` is enough. `ulimit`, in KB: an aggregate
 /// keeps its state in memory whatever `work_mem` says, and one session must not take the machine's.
+/// A file `keep` names the place where the stopped cluster and the pristine one are kept: they are
+/// copied beside it and appear there by one rename.
 const SCRIPT: &str = r#"
 dir=$1; bin=$2; pristine=$3; shift 3; umask 077
 if cp -R "$pristine" "$dir/data" >"$dir/log" 2>&1
@@ -35,12 +37,27 @@ then ulimit -v 2097152
 else pid=; : >"$dir/failed"
 fi
 read -r _
-if [ -n "$pid" ]; then kill -QUIT "$pid"; wait "$pid"; fi
+if [ -n "$pid" ]; then
+if [ -f "$dir/keep" ]; then kill -INT "$pid"; else kill -QUIT "$pid"; fi
+wait "$pid"
+fi
+if [ -f "$dir/keep" ] && [ -d "$dir/data" ] && ! [ -e "$dir/data/postmaster.pid" ]; then
+kept=$(cat "$dir/keep"); draft=$kept.$$
+mkdir "$draft" && cp -R "$pristine" "$draft/empty" && cp -R "$dir/data" "$draft/loaded" &&
+rm -rf -- "$kept" && mv -T "$draft" "$kept" || rm -rf -- "$draft"
+fi
 rm -rf -- "$dir"
 "#;
 
-/// The pristine cluster of these binaries, for all servers of this process; gone with the process.
-static CLUSTER: Mutex<Option<(PathBuf, Directory)>> = Mutex::const_new(None);
+/// The pristine cluster of these binaries, for all servers of this process.
+static CLUSTER: Mutex<Option<Pristine>> = Mutex::const_new(None);
+
+struct Pristine {
+    binaries: PathBuf,
+    data: PathBuf,
+    /// `None` for a kept cluster; what initdb made goes with the process.
+    _directory: Option<Directory>,
+}
 
 /// No network, nothing durable, and no value in a log.
 const SETTINGS: [(&str, &str); 15] = [
@@ -69,7 +86,10 @@ pub struct Native {
 
 impl Native {
     pub async fn start(binaries: &Path, options: &Options) -> Result<Self, Error> {
-        let pristine = pristine(binaries).await?;
+        let pristine = match &options.copy_of {
+            Some(cluster) => cluster.clone(),
+            None => pristine(binaries).await?,
+        };
         let mut arguments = vec![
             binaries.display().to_string(),
             pristine.display().to_string(),
@@ -90,7 +110,10 @@ impl Native {
             .application_name("pgveil");
         let mut native = Self { directory, config };
         native.wait().await?;
-        database::create(&mut native.config, options).await?;
+        match &options.database {
+            Some(name) if options.copy_of.is_some() => drop(native.config.dbname(name)),
+            Some(_) | None => database::create(&mut native.config, options).await?,
+        }
         Ok(native)
     }
 
@@ -104,6 +127,18 @@ impl Native {
 
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Asks the watchdog to keep the cluster at this path once the server has stopped.
+    pub fn keep(&self, path: &Path) {
+        use std::os::unix::ffi::OsStrExt;
+        let asked = std::fs::write(
+            self.directory.path().join("keep"),
+            path.as_os_str().as_bytes(),
+        );
+        if let Err(error) = asked {
+            tracing::debug!(kind = ?error.kind(), "the cluster will not be kept");
+        }
     }
 
     async fn wait(&self) -> Result<(), Error> {
@@ -140,11 +175,11 @@ impl Native {
 /// Path of the pristine cluster. The first caller creates it; the others wait.
 pub async fn pristine(binaries: &Path) -> Result<PathBuf, Error> {
     let mut cluster = CLUSTER.lock().await;
-    if let Some((of, directory)) = cluster.as_ref()
-        && of == binaries
-        && directory.path().join("ready").exists()
+    if let Some(known) = cluster.as_ref()
+        && known.binaries == binaries
+        && known.data.join("PG_VERSION").exists()
     {
-        return Ok(directory.path().join("data"));
+        return Ok(known.data.clone());
     }
     let directory =
         Directory::create(unprivileged()?, PRISTINE, &[binaries.display().to_string()])?;
@@ -163,6 +198,19 @@ pub async fn pristine(binaries: &Path) -> Result<PathBuf, Error> {
         tokio::time::sleep(POLL).await;
     }
     let data = directory.path().join("data");
-    *cluster = Some((binaries.to_owned(), directory));
+    *cluster = Some(Pristine {
+        binaries: binaries.to_owned(),
+        data: data.clone(),
+        _directory: Some(directory),
+    });
     Ok(data)
+}
+
+/// Makes `empty` the pristine cluster of these binaries. `None`: the next server runs initdb.
+pub async fn prepare_from(binaries: &Path, empty: Option<PathBuf>) {
+    *CLUSTER.lock().await = empty.map(|data| Pristine {
+        binaries: binaries.to_owned(),
+        data,
+        _directory: None,
+    });
 }

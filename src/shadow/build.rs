@@ -48,6 +48,7 @@ pub fn local_options(options: &ShadowOptions) -> postgres::Options {
     postgres::Options {
         database: Some(options.database.clone()),
         locale: options.locale.clone(),
+        copy_of: None,
         settings: settings.into(),
     }
 }

@@ -17,6 +17,7 @@ mod settings;
 mod typing;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -65,6 +66,8 @@ pub enum ShadowSource {
     Local,
     /// A throw-away server of this kind.
     LocalEngine(Engine),
+    /// One that [`server`] has started.
+    Started(Arc<LocalPostgres>),
 }
 
 /// How the shadow is set up.
@@ -106,6 +109,15 @@ impl ShadowOptions {
     }
 }
 
+/// A throw-away server for a shadow in the C locale, started before the policy is known.
+///
+/// # Errors
+/// As [`LocalPostgres::start`].
+pub async fn server(database: &str) -> Result<LocalPostgres, postgres::Error> {
+    let options = ShadowOptions::new(ShadowSource::Local, database, "");
+    LocalPostgres::start(build::local_options(&options)).await
+}
+
 /// The shadow database with its pool of read-only sessions.
 #[derive(Debug)]
 pub struct Shadow {
@@ -125,7 +137,7 @@ pub struct Shadow {
     callable: HashSet<String>,
     statement_timeout: Duration,
     mirror_rows_max: u64,
-    local: Option<LocalPostgres>,
+    local: Option<Arc<LocalPostgres>>,
 }
 
 impl Shadow {
@@ -134,12 +146,13 @@ impl Shadow {
     pub async fn start(policy: &Policy, options: ShadowOptions) -> Result<Self, ShadowError> {
         let local = match &options.source {
             ShadowSource::Url(_) => None,
-            ShadowSource::Local => {
-                Some(LocalPostgres::start(build::local_options(&options)).await?)
-            }
-            ShadowSource::LocalEngine(engine) => {
-                Some(LocalPostgres::start_engine(*engine, build::local_options(&options)).await?)
-            }
+            ShadowSource::Local => Some(Arc::new(
+                LocalPostgres::start(build::local_options(&options)).await?,
+            )),
+            ShadowSource::LocalEngine(engine) => Some(Arc::new(
+                LocalPostgres::start_engine(*engine, build::local_options(&options)).await?,
+            )),
+            ShadowSource::Started(server) => Some(Arc::clone(server)),
         };
         let (admin, engine) = match (&local, &options.source) {
             (Some(local), _) => (local.config(), local.engine()),
@@ -147,7 +160,10 @@ impl Shadow {
                 url.expose().parse().map_err(postgres::Error::from)?,
                 Engine::Native,
             ),
-            (None, ShadowSource::Local | ShadowSource::LocalEngine(_)) => {
+            (
+                None,
+                ShadowSource::Local | ShadowSource::LocalEngine(_) | ShadowSource::Started(_),
+            ) => {
                 return Err(ShadowError::Failed("no local server".to_owned()));
             }
         };
@@ -491,7 +507,7 @@ impl Shadow {
     pub async fn stop(self) {
         let Self { pool, local, .. } = self;
         pool.close().await;
-        if let Some(local) = local {
+        if let Some(local) = local.and_then(Arc::into_inner) {
             local.stop().await;
         }
     }

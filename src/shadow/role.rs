@@ -94,7 +94,7 @@ pub async fn lock(
     batch.push(match source {
         ShadowSource::Url(_) => format!("GRANT CONNECT ON DATABASE {database} TO {ROLE}"),
         // A local server has a private socket.
-        ShadowSource::Local | ShadowSource::LocalEngine(_) => {
+        ShadowSource::Local | ShadowSource::LocalEngine(_) | ShadowSource::Started(_) => {
             format!("GRANT CONNECT ON DATABASE {database} TO PUBLIC")
         }
     });

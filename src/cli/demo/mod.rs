@@ -1,10 +1,11 @@
 //! `pgveil demo` starts survey data with a proxy in front of it, and suggests questions. It leaves
-//! no files behind.
+//! no files behind but a copy of the loaded database in the cache directory, for the next run.
 
 mod guide;
 mod load;
 mod once;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,19 +17,14 @@ use super::progress::Step;
 use super::start;
 use super::start::Started;
 use super::{Failure, serve, signal, tls};
+use crate::demo::data::{self, READER};
+use crate::demo::{ANALYST, DATABASE};
 use crate::policy::{File, Secret};
-use crate::postgres::{Directory, Engine, LocalPostgres, Options, connect};
-use crate::shadow::ShadowSource;
+use crate::postgres::{Directory, Engine, Kept, LocalPostgres};
+use crate::shadow::{self, ShadowSource};
 use crate::wire;
 
-pub use guide::QUESTIONS;
-
 const POLICY: &str = include_str!("../../../policies/demo.yaml");
-/// The client's role, which is also its password.
-const ANALYST: &str = "analyst";
-const DATABASE: &str = "nls";
-/// The role with which the proxy reads. It may only SELECT from the demo's tables.
-const READER: &str = "pgveil_reader";
 
 pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
     let token = signal::token()?;
@@ -64,6 +60,8 @@ pub struct Demo {
     /// The database name that clients use.
     pub database: String,
     local: Option<LocalPostgres>,
+    /// Where the loaded cluster is kept at the end, unless it is there.
+    keep: Option<Kept>,
     /// The directory of the ledger.
     _scratch: Directory,
 }
@@ -76,22 +74,13 @@ impl Demo {
     pub async fn start(url: Option<&str>) -> Result<Self, Failure> {
         let mut clock = Clock::new();
         let scratch = Directory::scratch().map_err(Failure::new)?;
-        let (local, config) = match url {
-            None => {
-                let starting = Step::begin("starting a PostgreSQL for the survey data");
-                let local = local().await?;
-                drop(starting);
-                clock.phase("PostgreSQL started");
-                let config = load::throw_away(&local).await?;
-                (Some(local), config)
-            }
-            Some(url) => {
-                let config = start::config(url)?;
-                load::standing(&config).await?;
-                (None, config)
-            }
-        };
-        clock.phase("data loaded");
+        let Servers {
+            local,
+            config,
+            shadow,
+            keep,
+        } = Servers::start(url).await?;
+        clock.phase("servers started");
         let ledger = format!("sqlite://{}", scratch.path().join("ledger.db").display());
         let database_url = local
             .as_ref()
@@ -114,20 +103,13 @@ impl Demo {
             .as_ref()
             .is_some_and(|local| local.engine() == Engine::Embedded);
         let connections = if embedded { 1 } else { start::CONNECTIONS };
-        let started = start::engine(
-            opened,
-            config,
-            ShadowSource::Local,
-            &ledger,
-            connections,
-            None,
-        )
-        .await?;
+        let started = start::engine(opened, config, shadow, &ledger, connections, None).await?;
         clock.phase("proxy ready");
         Ok(Self {
             started,
             database,
             local,
+            keep,
             _scratch: scratch,
         })
     }
@@ -139,24 +121,83 @@ impl Demo {
     /// Stops all servers and removes their files.
     pub async fn stop(self) {
         start::stop(self.started.engine).await;
-        if let Some(local) = self.local {
-            local.stop().await;
+        match (self.local, self.keep) {
+            (Some(local), Some(kept)) => {
+                local.stop_and_keep(&kept).await;
+                kept.discard_others();
+            }
+            (Some(local), None) => local.stop().await,
+            (None, _) => {}
         }
     }
 }
 
-async fn local() -> Result<LocalPostgres, Failure> {
-    let options = Options {
-        database: Some(DATABASE.to_owned()),
-        ..Options::default()
-    };
-    LocalPostgres::start(options).await.map_err(|e| {
-        Failure::with_remedy(
-            e,
-            "The demo can also use a server that you have: pgveil \
-            demo --database postgresql://user@host/database",
-        )
-    })
+/// The servers under a demo.
+struct Servers {
+    local: Option<LocalPostgres>,
+    /// How the proxy reads.
+    config: Config,
+    shadow: ShadowSource,
+    keep: Option<Kept>,
+}
+
+impl Servers {
+    async fn start(url: Option<&str>) -> Result<Self, Failure> {
+        if let Some(url) = url {
+            tokio::spawn(LocalPostgres::prepare());
+            let config = start::config(url)?;
+            load::standing(&config).await?;
+            return Ok(Self {
+                local: None,
+                config,
+                shadow: ShadowSource::Local,
+                keep: None,
+            });
+        }
+        let _starting = Step::begin("starting a PostgreSQL for the survey data, and the shadow");
+        let kept = tokio::task::spawn_blocking(|| Kept::of(&data::content()));
+        let kept = kept.await.map_err(Failure::new)?;
+        if let Some((empty, loaded)) = kept.as_ref().and_then(Kept::clusters) {
+            LocalPostgres::prepare_from(Some(empty)).await;
+            match Self::throw_away(Some(loaded)).await {
+                Ok(servers) => return Ok(servers),
+                Err(_) => tracing::debug!("the kept cluster is broken and will be made anew"),
+            }
+            LocalPostgres::prepare_from(None).await;
+        }
+        let servers = Self::throw_away(None).await?;
+        Ok(Self {
+            keep: kept,
+            ..servers
+        })
+    }
+
+    /// Starts the server of the data and the shadow's together.
+    async fn throw_away(loaded: Option<PathBuf>) -> Result<Self, Failure> {
+        // Engines within this process start one after the other.
+        let is_native = LocalPostgres::engine_here().is_ok_and(|engine| engine == Engine::Native);
+        let shadow = async {
+            match is_native.then_some(shadow::server(DATABASE)) {
+                Some(starting) => starting.await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (local, shadow) = tokio::join!(load::throw_away(loaded), shadow);
+        let (local, shadow) = (local?, shadow.map_err(Failure::new)?);
+        let mut config = local.config();
+        // The embedded engine has one session, of its superuser. It takes the start-up user as the
+        // role.
+        config.user(READER);
+        let shadow = shadow.map_or(ShadowSource::Local, |server| {
+            ShadowSource::Started(Arc::new(server))
+        });
+        Ok(Self {
+            local: Some(local),
+            config,
+            shadow,
+            keep: None,
+        })
+    }
 }
 
 /// Explains that the user's schema `nls` does not fit the demo.
@@ -174,24 +215,6 @@ fn not_the_demo(failure: Failure, url: Option<&str>) -> Failure {
         }
         (failure, _) => failure,
     }
-}
-
-/// A role that may only SELECT, for the throw-away server.
-async fn reader(admin: &Config) -> Result<Config, Failure> {
-    let connected = connect(admin).await.map_err(start::unreachable_database)?;
-    let grants = format!(
-        "CREATE ROLE {READER} LOGIN; GRANT USAGE ON SCHEMA nls TO {READER}; GRANT SELECT ON ALL \
-            TABLES IN SCHEMA nls TO {READER}; \
-         ALTER ROLE {READER} SET default_transaction_read_only = on"
-    );
-    let granted = connected.client.batch_execute(&grants).await;
-    connected.close().await;
-    granted.map_err(Failure::new)?;
-    let mut config = admin.clone();
-    // The embedded engine has one session, of its superuser. It takes the start-up user as the
-    // role.
-    config.user(READER);
-    Ok(config)
 }
 
 /// Logs the time of each step at level debug.

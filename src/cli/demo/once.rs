@@ -1,6 +1,7 @@
 //! `--once` prints answers as psql would, with their noise and cost.
 
 use crate::cli::{Failure, table};
+use crate::demo::ANALYST;
 use crate::engine::{Engine, MemoryShare, Requester, Service};
 use crate::error::Error;
 use crate::parse::{Statement, parse};
@@ -21,10 +22,10 @@ pub async fn answer(engine: &Engine, sql: &str) -> Result<(), Failure> {
 async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
     let report = |error: Error| error.report();
     let mut requester = Requester {
-        role: super::ANALYST.to_owned(),
-        session_settings: engine.session_settings(super::ANALYST),
+        role: ANALYST.to_owned(),
+        session_settings: engine.session_settings(ANALYST),
         settings: Vec::new(),
-        search_path: schemas(&engine.search_path(super::ANALYST), super::ANALYST),
+        search_path: schemas(&engine.search_path(ANALYST), super::ANALYST),
         process: 0,
         share: MemoryShare::default(),
     };

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const PGVEIL: &str = env!("CARGO_BIN_EXE_pgveil");
+const COUNT: &str = "SELECT count(*) FROM nls.women";
 /// How long a demo may take to start, and to be gone, on a busy machine.
 const WAIT: Duration = Duration::from_secs(300);
 
@@ -15,6 +16,7 @@ fn pgveil(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
         .args(arguments)
         .env_remove("PGVEIL_LOG")
         .env_remove("RUST_LOG")
+        .env("PGVEIL_CACHE", "off")
         .envs(environment.iter().copied());
     command.stdin(Stdio::null()).output().unwrap()
 }
@@ -58,10 +60,7 @@ fn is_mentioned(path: &Path) -> bool {
 }
 
 fn answers_once(environment: &[(&str, &str)]) {
-    let output = pgveil(
-        &["demo", "--once", "SELECT count(*) FROM nls.women"],
-        environment,
-    );
+    let output = pgveil(&["demo", "--once", COUNT], environment);
     let (shown, said) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{shown}\n{said}");
     let lines: Vec<&str> = shown.lines().collect();
@@ -87,6 +86,44 @@ fn demo_answers_once() {
     answers_once(&[]);
 }
 
+/// The second run starts from the cluster that the first one kept; one that is broken is made anew.
+#[test]
+fn a_demo_keeps_the_loaded_cluster_for_the_next() {
+    let cache = PathBuf::from(format!("/tmp/pgveil-kept-{}", std::process::id()));
+    let name = cache.display().to_string();
+    let environment = [("PGVEIL_CACHE", name.as_str()), ("PGVEIL_LOG", "debug")];
+    let started = || {
+        let output = pgveil(&["demo", "--once", COUNT], &environment);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = text(&output.stderr);
+        (
+            said.contains("loading the survey data"),
+            said.contains("the kept cluster is broken"),
+        )
+    };
+    let kept = || -> Vec<PathBuf> {
+        let all = std::fs::read_dir(&cache).unwrap();
+        all.map(|entry| entry.unwrap().path()).collect()
+    };
+    assert_eq!(started(), (true, false));
+    let [first] = <[PathBuf; 1]>::try_from(kept()).unwrap();
+    // What another version left goes when a new cluster is kept, but not before.
+    std::fs::create_dir(cache.join("other")).unwrap();
+    assert_eq!(started(), (false, false));
+    assert_eq!(kept().len(), 2);
+    for broken in ["loaded/base", "empty/global"] {
+        std::fs::remove_dir_all(first.join(broken)).unwrap();
+        assert_eq!(started(), (true, true), "{broken}");
+        assert_eq!(kept(), std::slice::from_ref(&first));
+        assert_eq!(started(), (false, false), "{broken}");
+    }
+    // Others may not write where a server's files come from.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&cache, open).unwrap();
+    assert_eq!(started(), (true, false));
+    std::fs::remove_dir_all(&cache).unwrap();
+}
+
 #[cfg(feature = "embedded")]
 #[test]
 fn demo_answers_once_on_the_embedded_engine() {
@@ -95,9 +132,9 @@ fn demo_answers_once_on_the_embedded_engine() {
 
 #[test]
 fn demo_answers_its_questions_and_refuses_rows() {
-    let questions: Vec<&str> = pgveil::cli::demo::QUESTIONS
+    let questions: Vec<&str> = pgveil::demo::questions::QUESTIONS
         .iter()
-        .map(|(_, sql)| *sql)
+        .map(|question| question.sql)
         .collect();
     let output = pgveil(
         &[
@@ -112,7 +149,7 @@ fn demo_answers_its_questions_and_refuses_rows() {
     // What stands before the refused statement is answered.
     assert_eq!(
         shown.matches("NOTICE:  privacy cost: ").count(),
-        5,
+        questions.len(),
         "{shown}\n{said}"
     );
     assert!(
@@ -136,6 +173,7 @@ fn an_interrupt_leaves_nothing_behind() {
     let mut running = Running(
         Command::new(PGVEIL)
             .args(["demo", "--listen", "127.0.0.1:0"])
+            .env("PGVEIL_CACHE", "off")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A module may import those that stand before it: nouns, stages in their order, error, engine,
 /// edges.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "refusal",
     "memory",
     "mechanism",
@@ -30,6 +30,7 @@ const ORDER: [&str; 24] = [
     "wire",
     "audit",
     "admin",
+    "demo",
     "cli",
 ];
 
@@ -591,7 +592,7 @@ fn compose_runs_the_demo_policy() {
 
 /// What events print of values, and why that holds no statement, literal, row or secret. All else
 /// that they tell are numbers, booleans and names of ours.
-const PRINTED: [(&str, &str, &str); 21] = [
+const PRINTED: [(&str, &str, &str); 23] = [
     (
         "cli/progress.rs",
         "{what}",
@@ -623,6 +624,8 @@ const PRINTED: [(&str, &str, &str); 21] = [
     ("ledger/server.rs", "%cause", "an error of the ledger"),
     ("shadow/pool.rs", "%error", "why no cancel was sent"),
     ("postgres/directory.rs", "%error", "an I/O error"),
+    ("postgres/kept.rs", "?error.kind()", "a kind of I/O error"),
+    ("postgres/native.rs", "?error.kind()", "a kind of I/O error"),
     (
         "postgres/directory.rs",
         "%self.path.display()",
@@ -738,4 +741,25 @@ fn events_print_what_is_known_to_be_harmless() {
         wrong.is_empty(),
         "give the reason in PRINTED, or print less: {wrong:#?}"
     );
+}
+
+/// The demo's page shows exact answers beside private ones. Nothing that serves a policy can: only
+/// the demo's command imports the folder, and the exact side takes no address, no policy and no
+/// server of anybody's.
+#[test]
+fn the_demo_is_imported_by_its_command_alone() {
+    let outside =
+        |s: &Source| s.module.as_deref() != Some("demo") && !s.path.starts_with("src/cli/demo");
+    assert_nowhere(&["crate::demo", "demo::exact", "Exact::"], outside);
+    // It asks over the wire, as any client: no way to rows, charges or noise.
+    let inside = |s: &Source| s.module.as_deref() == Some("demo");
+    for source in sources().into_iter().filter(|s| inside(s)) {
+        for (module, names) in imports(&source) {
+            assert!(
+                matches!(module.as_str(), "demo" | "postgres"),
+                "{}: the demo's clients may not import {module}::{names:?}",
+                source.path.display()
+            );
+        }
+    }
 }

@@ -184,7 +184,11 @@ async fn the_demo_answers_what_it_proposes() {
             .filter(|sql| sql.starts_with("SELECT race") || sql.starts_with("SELECT count"))
     });
     let asked: Vec<&str> = asked
-        .chain(pgveil::cli::demo::QUESTIONS.iter().map(|(_, sql)| *sql))
+        .chain(
+            pgveil::demo::questions::QUESTIONS
+                .iter()
+                .map(|question| question.sql),
+        )
         .collect();
     assert!(asked.len() > 6, "{asked:?}");
     for sql in asked {

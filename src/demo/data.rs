@@ -1,0 +1,104 @@
+//! The survey data, which are in the binary and in the public domain.
+
+use bytes::Bytes;
+use futures::{SinkExt, pin_mut};
+use tokio_postgres::{Client, Error};
+
+pub const SCHEMA: &str = include_str!("../../data/nls_young_women/schema.sql");
+/// Referenced tables first.
+pub const TABLES: [(&str, &[u8]); 4] = [
+    (
+        "nls.industries",
+        include_bytes!("../../data/nls_young_women/industries.csv"),
+    ),
+    (
+        "nls.occupations",
+        include_bytes!("../../data/nls_young_women/occupations.csv"),
+    ),
+    (
+        "nls.women",
+        include_bytes!("../../data/nls_young_women/women.csv"),
+    ),
+    (
+        "nls.interviews",
+        include_bytes!("../../data/nls_young_women/interviews.csv"),
+    ),
+];
+/// Number of bytes sent in one step. Small steps keep a progress bar moving.
+const CHUNK: usize = 32 << 10;
+/// The role that may only SELECT from the demo's tables.
+pub const READER: &str = "pgveil_reader";
+
+/// The number of bytes that [`load`] sends.
+pub fn bytes() -> usize {
+    TABLES.iter().map(|(_, csv)| csv.len()).sum()
+}
+
+/// Loads everything in one transaction. `step` hears the table and the number of bytes of each
+/// step.
+///
+/// # Errors
+/// The server's own.
+pub async fn load(client: &mut Client, step: &(dyn Fn(&str, usize) + Sync)) -> Result<(), Error> {
+    let statements = |analyze: bool| -> String {
+        let wanted =
+            |line: &&str| !line.starts_with('\\') && line.starts_with("ANALYZE") == analyze;
+        SCHEMA.lines().filter(wanted).collect::<Vec<_>>().join("\n")
+    };
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(&statements(false)).await?;
+    for (table, csv) in TABLES {
+        let sink = transaction
+            .copy_in::<_, Bytes>(&format!("COPY {table} FROM STDIN (FORMAT csv, HEADER)"))
+            .await?;
+        pin_mut!(sink);
+        for chunk in csv.chunks(CHUNK) {
+            sink.send(Bytes::from_static(chunk)).await?;
+            step(table, chunk.len());
+        }
+        sink.finish().await?;
+    }
+    transaction.batch_execute(&statements(true)).await?;
+    transaction.commit().await
+}
+
+/// Makes the role [`READER`].
+///
+/// # Errors
+/// The server's own.
+pub async fn add_reader(client: &Client) -> Result<(), Error> {
+    let grants = format!(
+        "CREATE ROLE {READER} LOGIN; GRANT USAGE ON SCHEMA nls TO {READER}; GRANT SELECT ON ALL \
+            TABLES IN SCHEMA nls TO {READER}; \
+         ALTER ROLE {READER} SET default_transaction_read_only = on"
+    );
+    client.batch_execute(&grants).await
+}
+
+/// Whether a database holds all rows and the reader. A kept cluster may have been damaged.
+///
+/// # Errors
+/// The server's own.
+pub async fn is_whole(client: &Client) -> Result<bool, Error> {
+    let row = client
+        .query_one(
+            "SELECT (SELECT count(*) FROM pg_catalog.pg_roles WHERE rolname = $1)",
+            &[&READER],
+        )
+        .await?;
+    let mut is_whole = row.try_get::<_, i64>(0)? == 1;
+    for (table, csv) in TABLES {
+        let rows = csv.iter().filter(|byte| **byte == b'\n').count() - 1;
+        let row = client
+            .query_one(&format!("SELECT count(*) FROM {table}"), &[])
+            .await?;
+        is_whole &= usize::try_from(row.try_get::<_, i64>(0)?) == Ok(rows);
+    }
+    Ok(is_whole)
+}
+
+/// What the data are made of, for the name of a kept cluster.
+pub fn content() -> Vec<&'static [u8]> {
+    let tables = TABLES.iter().map(|(_, csv)| *csv);
+    std::iter::once(SCHEMA.as_bytes()).chain(tables).collect()
+}
