@@ -36,13 +36,14 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start a throw-away database with survey data and a proxy before it; nothing to install,
-    /// nothing is left behind
+    /// Start a throw-away database with survey data, a proxy before it and a web page to ask from;
+    /// nothing to install
     #[command(after_help = "\
 Examples:
   pgveil demo                                               then paste the psql command that it \
   prints
-  pgveil demo --listen 127.0.0.1:7000
+  pgveil demo --shell                                       asks at a prompt, without psql
+  pgveil demo --listen 127.0.0.1:7000 --page 127.0.0.1:7001
   pgveil demo --once 'SELECT race, avg(hourly_wage) FROM nls.women JOIN nls.interviews USING \
   (woman_id) GROUP BY race'
   pgveil demo --database postgresql://me@localhost/test     loads the data into schema nls of that \
@@ -257,8 +258,17 @@ pub struct DemoOptions {
     #[arg(long, value_name = "URL")]
     pub database: Option<Secret>,
     /// Answer this SQL as psql would, with its noise and cost, and exit
-    #[arg(long, value_name = "SQL")]
+    #[arg(long, value_name = "SQL", conflicts_with_all = ["shell", "page", "no_page"])]
     pub once: Option<String>,
+    /// Ask at a prompt of this terminal, or statements from standard input; for who has no psql
+    #[arg(long)]
+    pub shell: bool,
+    /// Where the web page is served (default: 127.0.0.1:8432, unless that is taken)
+    #[arg(long, value_name = "ADDR")]
+    pub page: Option<SocketAddr>,
+    /// Serve no web page
+    #[arg(long, conflicts_with = "page")]
+    pub no_page: bool,
 }
 
 #[derive(Debug, Args)]

@@ -36,11 +36,12 @@ const END_WAIT: Duration = Duration::from_secs(5);
 /// does not hold.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // An audit asks thousands of questions, which are not logged.
-    log::start(if let Command::Audit(_) = arguments.command {
-        "warn"
-    } else {
-        "info"
+    log::start(match arguments.command {
+        // An audit asks thousands of questions, which are not logged.
+        Command::Audit(_) => "warn",
+        // The demo says what it does, not who asked what.
+        Command::Demo(_) => "warn,pgveil::cli=info",
+        _ => "info",
     });
     process::tell_panics_by_place();
     if let Err(failure) = process::close() {

@@ -1,6 +1,6 @@
 //! Prints answers and errors as psql does.
 
-use crate::engine::{Answer, ColumnDescription};
+use crate::engine::Answer;
 use crate::refusal::Refusal;
 
 /// int8, int2, int4, oid, float4, float8, money, numeric: psql aligns these to the right.
@@ -13,32 +13,60 @@ pub fn aligned(answer: &Answer) -> Vec<String> {
         .iter()
         .map(|row| row.iter().map(|value| shown(value.as_deref())).collect())
         .collect();
-    let width = |at: usize, column: &ColumnDescription| {
+    let columns = answer.columns.iter();
+    let columns: Vec<(&str, bool)> = columns
+        .map(|column| (column.name.as_str(), RIGHT.contains(&column.type_oid)))
+        .collect();
+    lines(&columns, &rows)
+}
+
+/// The aligned table of values whose types are not known: a column of numbers is aligned to the
+/// right.
+pub fn of_texts(columns: &[String], rows: &[Vec<Option<String>>]) -> Vec<String> {
+    let is_number = |at: usize| {
+        let mut values = rows.iter().filter_map(|row| row.get(at)?.as_deref());
+        values.all(|value| value.parse::<f64>().is_ok())
+    };
+    let columns: Vec<(&str, bool)> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, name)| (name.as_str(), is_number(at)))
+        .collect();
+    let row = |row: &Vec<Option<String>>| {
+        let values = row
+            .iter()
+            .map(|value| shown(value.as_deref().map(str::as_bytes)));
+        values.collect()
+    };
+    lines(&columns, &rows.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Columns are names, and whether they are aligned to the right.
+fn lines(columns: &[(&str, bool)], rows: &[Vec<String>]) -> Vec<String> {
+    let width = |at: usize, name: &str| {
         rows.iter()
             .filter_map(|row| row.get(at))
             .map(|text| text.chars().count())
-            .chain([column.name.chars().count()])
+            .chain([name.chars().count()])
             .max()
             .unwrap_or(0)
     };
-    let widths: Vec<usize> = answer
-        .columns
+    let widths: Vec<usize> = columns
         .iter()
         .enumerate()
-        .map(|(at, column)| width(at, column))
+        .map(|(at, (name, _))| width(at, name))
         .collect();
-    let header: Vec<String> = answer
-        .columns
+    let header: Vec<String> = columns
         .iter()
         .zip(&widths)
-        .map(|(column, width)| format!(" {:^width$} ", column.name))
+        .map(|((name, _), width)| format!(" {name:^width$} "))
         .collect();
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(width + 2)).collect();
     let mut lines = vec![header.join("|"), rule.join("+")];
-    for row in &rows {
-        let cells = row.iter().zip(&answer.columns).zip(&widths);
-        let cells = cells.map(|((text, column), width)| {
-            if RIGHT.contains(&column.type_oid) {
+    for row in rows {
+        let cells = row.iter().zip(columns).zip(&widths);
+        let cells = cells.map(|((text, (_, is_right)), width)| {
+            if *is_right {
                 format!(" {text:>width$} ")
             } else {
                 format!(" {text:<width$} ")
@@ -63,28 +91,42 @@ fn shown(value: Option<&[u8]>) -> String {
 
 /// `ERROR:`, `LINE n:` with its caret, `DETAIL:` and `HINT:` on stderr.
 pub fn print_refusal(refusal: &Refusal, sql: &str) {
-    for line in refused(refusal, sql) {
-        eprintln!("{line}");
-    }
+    Told::of(refusal).print(sql);
 }
 
-fn refused(refusal: &Refusal, sql: &str) -> Vec<String> {
-    let mut lines = vec![format!("ERROR:  {}", refusal.message)];
-    lines.extend(
-        refusal
-            .position
-            .and_then(|position| pointed(position, sql))
-            .into_iter()
-            .flatten(),
-    );
-    lines.extend(
-        refusal
-            .detail
-            .iter()
-            .map(|detail| format!("DETAIL:  {detail}")),
-    );
-    lines.extend(refusal.hint.iter().map(|hint| format!("HINT:  {hint}")));
-    lines
+/// What an error says.
+pub struct Told<'a> {
+    pub message: &'a str,
+    pub detail: Option<&'a str>,
+    pub hint: Option<&'a str>,
+    pub position: Option<u32>,
+}
+
+impl<'a> Told<'a> {
+    fn of(refusal: &'a Refusal) -> Self {
+        Self {
+            message: &refusal.message,
+            detail: refusal.detail.as_deref(),
+            hint: refusal.hint.as_deref(),
+            position: refusal.position,
+        }
+    }
+
+    /// As [`print_refusal`].
+    pub fn print(&self, sql: &str) {
+        for line in self.lines(sql) {
+            eprintln!("{line}");
+        }
+    }
+
+    fn lines(&self, sql: &str) -> Vec<String> {
+        let mut lines = vec![format!("ERROR:  {}", self.message)];
+        let place = self.position.and_then(|position| pointed(position, sql));
+        lines.extend(place.into_iter().flatten());
+        lines.extend(self.detail.map(|detail| format!("DETAIL:  {detail}")));
+        lines.extend(self.hint.map(|hint| format!("HINT:  {hint}")));
+        lines
+    }
 }
 
 /// The line of a 1-based character position, and a caret under it.
@@ -109,7 +151,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::engine::MemoryShare;
+    use crate::engine::{ColumnDescription, MemoryShare};
     use crate::refusal::reason;
 
     fn column(name: &str, type_oid: u32) -> ColumnDescription {
@@ -152,7 +194,7 @@ mod tests {
             .at(Some(10))
             .hint("Do.");
         assert_eq!(
-            refused(&refusal, "SELECT 1\nFROM"),
+            Told::of(&refusal).lines("SELECT 1\nFROM"),
             [
                 "ERROR:  syntax error",
                 "LINE 2: FROM",

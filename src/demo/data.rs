@@ -1,8 +1,14 @@
 //! The survey data, which are in the binary and in the public domain.
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use futures::{SinkExt, pin_mut};
 use tokio_postgres::{Client, Error};
+
+use super::DATABASE;
+use crate::postgres;
+use crate::postgres::{LocalPostgres, Options, connect};
 
 pub const SCHEMA: &str = include_str!("../../data/nls_young_women/schema.sql");
 /// Referenced tables first.
@@ -28,6 +34,56 @@ pub const TABLES: [(&str, &[u8]); 4] = [
 const CHUNK: usize = 32 << 10;
 /// The role that may only SELECT from the demo's tables.
 pub const READER: &str = "pgveil_reader";
+
+/// Why no server with the data came up.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("{0}")]
+    Start(#[from] postgres::Error),
+    #[error("the survey data could not be loaded: {0}")]
+    Load(#[from] Error),
+    #[error("rows are missing")]
+    Broken,
+}
+
+fn options(copy_of: Option<PathBuf>) -> Options {
+    Options {
+        database: Some(DATABASE.to_owned()),
+        copy_of,
+        ..Options::default()
+    }
+}
+
+/// A throw-away server on a copy of a cluster that was loaded in an earlier run.
+///
+/// # Errors
+/// Where it does not start, or does not hold everything.
+pub async fn copied(cluster: PathBuf) -> Result<LocalPostgres, ServerError> {
+    let local = LocalPostgres::start(options(Some(cluster))).await?;
+    let connected = connect(&local.config()).await?;
+    let whole = is_whole(&connected.client).await;
+    connected.close().await;
+    match whole {
+        Ok(true) => Ok(local),
+        Ok(false) | Err(_) => Err(ServerError::Broken),
+    }
+}
+
+/// A throw-away server into which the data are loaded.
+///
+/// # Errors
+/// Where it does not start or does not take the data.
+pub async fn loaded(step: &(dyn Fn(&str, usize) + Sync)) -> Result<LocalPostgres, ServerError> {
+    let local = LocalPostgres::start(options(None)).await?;
+    let mut connected = connect(&local.config()).await?;
+    let outcome = match load(&mut connected.client, step).await {
+        Ok(()) => add_reader(&connected.client).await,
+        failed @ Err(_) => failed,
+    };
+    connected.close().await;
+    outcome?;
+    Ok(local)
+}
 
 /// The number of bytes that [`load`] sends.
 pub fn bytes() -> usize {
@@ -66,7 +122,7 @@ pub async fn load(client: &mut Client, step: &(dyn Fn(&str, usize) + Sync)) -> R
 ///
 /// # Errors
 /// The server's own.
-pub async fn add_reader(client: &Client) -> Result<(), Error> {
+async fn add_reader(client: &Client) -> Result<(), Error> {
     let grants = format!(
         "CREATE ROLE {READER} LOGIN; GRANT USAGE ON SCHEMA nls TO {READER}; GRANT SELECT ON ALL \
             TABLES IN SCHEMA nls TO {READER}; \
@@ -79,7 +135,7 @@ pub async fn add_reader(client: &Client) -> Result<(), Error> {
 ///
 /// # Errors
 /// The server's own.
-pub async fn is_whole(client: &Client) -> Result<bool, Error> {
+async fn is_whole(client: &Client) -> Result<bool, Error> {
     let row = client
         .query_one(
             "SELECT (SELECT count(*) FROM pg_catalog.pg_roles WHERE rolname = $1)",

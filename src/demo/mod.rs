@@ -1,11 +1,17 @@
 //! What `pgveil demo` is made of: the survey's public data, questions worth asking, and clients of
 //! the proxy.
 //!
-//! Nothing here is part of a served policy: `cli/demo` alone may import this folder
+//! The page asks the proxy over the wire, as the demo's analyst, and is charged like psql. Beside
+//! each private answer it shows the exact one, of a PostgreSQL that it starts itself from the data
+//! in this binary. Nothing here is part of a served policy: `cli/demo` alone may import this folder
 //! (`project/tidy::the_demo_is_imported_by_its_command_alone`).
 
+mod attack;
 pub mod data;
+mod exact;
+pub mod page;
 pub mod questions;
+pub mod session;
 
 /// The client's role, which is also its password.
 pub const ANALYST: &str = "analyst";

@@ -58,7 +58,7 @@ pub const QUESTIONS: [Question; 7] = [
         sql: "SELECT i.industry, round(100.0 * count(*) FILTER (WHERE union_member = 1) / \
             count(union_member), 1) AS percent_in_union\n  FROM nls.interviews v JOIN \
             nls.industries i USING (industry_code)\n  GROUP BY i.industry HAVING \
-            count(union_member) > 1000 ORDER BY 2 DESC;",
+            count(union_member) > 1500 ORDER BY 2 DESC;",
         coarser: None,
     },
     Question {

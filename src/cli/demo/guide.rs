@@ -4,18 +4,30 @@ use std::net::SocketAddr;
 
 use crate::demo::ANALYST;
 use crate::demo::questions::{QUESTIONS, Question};
+use crate::demo::session::reachable;
+
+/// The command with which psql connects.
+pub fn psql(listening: SocketAddr, database: &str) -> String {
+    let address = reachable(listening);
+    let (host, port, user) = (address.ip(), address.port(), ANALYST);
+    format!(
+        "psql \"host={host} port={port} user={user} dbname={database} password={user} \
+            sslmode=prefer\""
+    )
+}
 
 /// Prints how to connect, the questions, and how to stop.
-pub fn print(address: SocketAddr, database: &str, is_throw_away: bool) {
-    let (host, port, user) = (address.ip(), address.port(), ANALYST);
-    println!(
-        "pgveil is ready: 4,711 women, interviewed up to 15 times from 1968 to 1988. Connect from \
-            another terminal:\n"
-    );
-    println!(
-        "  psql \"host={host} port={port} user={user} dbname={database} password={user} \
-            sslmode=prefer\"\n"
-    );
+pub fn print(psql: &str, page: Option<SocketAddr>, is_throw_away: bool) {
+    println!("pgveil is ready: 4,711 women, interviewed up to 15 times from 1968 to 1988.\n");
+    if let Some(page) = page {
+        println!(
+            "Open http://{}/ in a browser, or connect from another terminal:\n",
+            reachable(page)
+        );
+    } else {
+        println!("Connect from another terminal:\n");
+    }
+    println!("  {psql}\n");
     println!("Questions worth asking (each says what it cost; EXPLAIN in front of one is free):\n");
     for Question { why, sql, .. } in QUESTIONS {
         println!("  -- {why}\n  {}\n", sql.replace('\n', "\n  "));

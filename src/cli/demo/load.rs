@@ -5,53 +5,26 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio_postgres::{Client, Config};
 
-use crate::cli::progress::Step;
 use crate::cli::{Failure, start};
-use crate::demo::DATABASE;
 use crate::demo::data;
-use crate::postgres::{Connected, LocalPostgres, Options, connect};
+use crate::postgres::{Connected, LocalPostgres, connect};
 
 /// Starts a throw-away server with the data: on a copy of the cluster that was loaded in an earlier
 /// run, if it is whole.
 pub async fn throw_away(loaded: Option<PathBuf>) -> Result<LocalPostgres, Failure> {
     if let Some(cluster) = loaded {
-        return copied(cluster).await;
+        return data::copied(cluster).await.map_err(Failure::new);
     }
-    let started = LocalPostgres::start(options(None)).await;
-    let local = started.map_err(|e| {
+    let bar = progress();
+    let started = data::loaded(&|table, bytes| step(&bar, table, bytes)).await;
+    bar.finish_and_clear();
+    started.map_err(|e| {
         Failure::with_remedy(
             e,
             "The demo can also use a server that you have: pgveil \
             demo --database postgresql://user@host/database",
         )
-    })?;
-    let mut connected = open(&local.config()).await?;
-    let loaded = match load(&mut connected.client).await {
-        Ok(()) => data::add_reader(&connected.client).await.map_err(refused),
-        failed @ Err(_) => failed,
-    };
-    connected.close().await;
-    loaded.map(|()| local)
-}
-
-fn options(copy_of: Option<PathBuf>) -> Options {
-    Options {
-        database: Some(DATABASE.to_owned()),
-        copy_of,
-        ..Options::default()
-    }
-}
-
-async fn copied(cluster: PathBuf) -> Result<LocalPostgres, Failure> {
-    let started = LocalPostgres::start(options(Some(cluster))).await;
-    let local = started.map_err(Failure::new)?;
-    let connected = open(&local.config()).await?;
-    let whole = data::is_whole(&connected.client).await;
-    connected.close().await;
-    match whole {
-        Ok(true) => Ok(local),
-        Ok(false) | Err(_) => Err(Failure::new("rows are missing")),
-    }
+    })
 }
 
 async fn open(config: &Config) -> Result<Connected, Failure> {
@@ -84,16 +57,8 @@ pub async fn standing(config: &Config) -> Result<(), Failure> {
 }
 
 async fn load(client: &mut Client) -> Result<(), Failure> {
-    let _loading = Step::begin("loading the survey data");
-    let bar = ProgressBar::new(data::bytes() as u64);
-    if let Ok(style) = ProgressStyle::with_template("{msg:<24} [{bar:32}] {bytes}/{total_bytes}") {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    let step = |table: &str, bytes: usize| {
-        bar.set_message(format!("Loading {table}"));
-        bar.inc(bytes as u64);
-    };
-    let loaded = data::load(client, &step).await;
+    let bar = progress();
+    let loaded = data::load(client, &|table, bytes| step(&bar, table, bytes)).await;
     bar.finish_and_clear();
     loaded.map_err(refused)
 }
@@ -106,4 +71,20 @@ fn refused(error: tokio_postgres::Error) -> Failure {
         format_args!("the survey data could not be loaded: {text}"),
         "The database's user needs the right to create a schema.",
     )
+}
+
+fn progress() -> ProgressBar {
+    let bar = ProgressBar::new(data::bytes() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{msg:<24} [{bar:32}] {bytes}/{total_bytes}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+fn step(bar: &ProgressBar, table: &str, bytes: usize) {
+    if bar.position() == 0 {
+        tracing::debug!("loading the survey data");
+    }
+    bar.set_message(format!("Loading {table}"));
+    bar.inc(bytes as u64);
 }

@@ -4,11 +4,14 @@
 mod guide;
 mod load;
 mod once;
+mod shell;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::net::TcpListener;
 use tokio_postgres::Config;
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +21,7 @@ use super::start;
 use super::start::Started;
 use super::{Failure, serve, signal, tls};
 use crate::demo::data::{self, READER};
-use crate::demo::{ANALYST, DATABASE};
+use crate::demo::{DATABASE, page};
 use crate::policy::{File, Secret};
 use crate::postgres::{Directory, Engine, Kept, LocalPostgres};
 use crate::shadow::{self, ShadowSource};
@@ -26,32 +29,87 @@ use crate::wire;
 
 const POLICY: &str = include_str!("../../../policies/demo.yaml");
 
+/// Where the page is served, unless it is said.
+const PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8432);
+
 pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
     let token = signal::token()?;
     let demo = signal::unless(
         &token,
         Demo::start(options.database.as_ref().map(Secret::expose)),
     );
-    match &options.once {
-        Some(sql) => {
-            let demo = demo.await?;
-            let outcome = signal::unless(&token, once::answer(&demo.started.engine, sql)).await;
-            demo.stop().await;
-            outcome
-        }
-        None => {
-            let listener = serve::listen(options.listen).await?;
-            let demo = demo.await?;
-            let address = listener.local_addr().map_err(Failure::new)?;
-            let tls = tls::self_signed()?;
-            guide::print(address, &demo.database, demo.is_throw_away());
-            let served =
-                wire::serve(listener, Some(tls), Arc::clone(&demo.started.engine), token).await;
-            eprintln!("\nStopping.");
-            demo.stop().await;
-            served.map_err(Failure::new)
-        }
+    if let Some(sql) = &options.once {
+        let demo = demo.await?;
+        let outcome = signal::unless(&token, once::answer(&demo.started.engine, sql)).await;
+        demo.stop().await;
+        return outcome;
     }
+    let listener = serve::listen(options.listen).await?;
+    let page = page_listener(&options).await?;
+    let demo = demo.await?;
+    let address = listener.local_addr().map_err(Failure::new)?;
+    let tls = tls::self_signed()?;
+    let psql = guide::psql(address, &demo.database);
+    let page_address = page.as_ref().and_then(|page| page.local_addr().ok());
+    let pages = async {
+        let Some(page) = page else {
+            return token.cancelled().await;
+        };
+        let proxy = page::Proxy {
+            listening: address,
+            database: demo.database.clone(),
+            psql: psql.clone(),
+        };
+        if page::serve(page, proxy, token.clone().cancelled_owned())
+            .await
+            .is_err()
+        {
+            tracing::warn!("the page ended");
+        }
+    };
+    let prompt = async {
+        if !options.shell {
+            guide::print(&psql, page_address, demo.is_throw_away());
+            token.cancelled().await;
+            return Ok(());
+        }
+        if let Some(page) = page_address {
+            eprintln!("The same in a browser: http://{page}/");
+        }
+        let outcome = signal::unless(&token, shell::run(address, &demo.database)).await;
+        token.cancel();
+        outcome
+    };
+    let engine = Arc::clone(&demo.started.engine);
+    let (served, (), prompted) = tokio::join!(
+        wire::serve(listener, Some(tls), engine, token.clone()),
+        pages,
+        prompt
+    );
+    eprintln!("Stopping.");
+    demo.stop().await;
+    served.map_err(Failure::new)?;
+    prompted
+}
+
+/// Binds the page's address. The default one may be taken; then there is no page.
+async fn page_listener(options: &DemoOptions) -> Result<Option<TcpListener>, Failure> {
+    if options.no_page {
+        return Ok(None);
+    }
+    let Some(address) = options.page else {
+        let bound = TcpListener::bind(PAGE).await;
+        if bound.is_err() {
+            tracing::warn!("port 8432 is taken, so there is no page: choose one by --page");
+        }
+        return Ok(bound.ok());
+    };
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            "the page has no login and no TLS: whoever reaches it spends the demo's budget"
+        );
+    }
+    serve::listen(address).await.map(Some)
 }
 
 /// A running demo. Fields are dropped in order: first the engine, then the servers that it uses.

@@ -25,7 +25,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
         role: ANALYST.to_owned(),
         session_settings: engine.session_settings(ANALYST),
         settings: Vec::new(),
-        search_path: schemas(&engine.search_path(ANALYST), super::ANALYST),
+        search_path: schemas(&engine.search_path(ANALYST), ANALYST),
         process: 0,
         share: MemoryShare::default(),
     };

@@ -124,6 +124,49 @@ fn a_demo_keeps_the_loaded_cluster_for_the_next() {
     std::fs::remove_dir_all(&cache).unwrap();
 }
 
+/// Statements by a pipe, as a script would send them.
+#[test]
+fn the_demos_prompt_answers_what_is_piped_in() {
+    let input = "SELECT count(*)\n  FROM nls.women;\nSELECT * FROM nls.women;\n\\d nls.women\n\
+        SET pgveil.notices = off; SELECT count(*) FROM nls.women;\n\\budget\nSELECT 'a;b' AS last";
+    let mut child = Command::new(PGVEIL)
+        .args(["demo", "--shell", "--listen", "127.0.0.1:0", "--no-page"])
+        .env("PGVEIL_CACHE", "off")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{shown}\n{said}");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!((lines[0].trim(), lines[3]), ("count", "(1 row)"), "{shown}");
+    // The second count is the first one's, free, and without a notice.
+    let count = lines[2];
+    assert_eq!(
+        lines.iter().filter(|line| **line == count).count(),
+        2,
+        "{shown}"
+    );
+    assert_eq!(
+        shown.matches("NOTICE:  privacy cost: ").count(),
+        1,
+        "{shown}"
+    );
+    for part in [" birth_year", " race", " percent_left | ", "96.49", " a;b"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let refused = "ERROR:  rows of a private table are not shown; aggregate them\nLINE 1: SELECT *";
+    assert!(said.contains(refused), "{said}");
+}
+
 #[cfg(feature = "embedded")]
 #[test]
 fn demo_answers_once_on_the_embedded_engine() {
@@ -172,7 +215,7 @@ impl Drop for Running {
 fn an_interrupt_leaves_nothing_behind() {
     let mut running = Running(
         Command::new(PGVEIL)
-            .args(["demo", "--listen", "127.0.0.1:0"])
+            .args(["demo", "--listen", "127.0.0.1:0", "--no-page"])
             .env("PGVEIL_CACHE", "off")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -4,6 +4,8 @@ pub mod authorities;
 pub mod catalog;
 pub mod citus;
 pub mod cli;
+pub mod demo_browser;
+pub mod demo_page;
 pub mod outage;
 pub mod plan_cache;
 pub mod policy;

@@ -1,0 +1,292 @@
+//! One question: its price, the private answer with error bars, and the exact answer beside it.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::State;
+use super::widen::Question;
+use crate::demo::session::{Refused, Session};
+
+/// Which of the two buttons was pressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Price,
+    Ask,
+}
+
+/// What EXPLAIN says of a question.
+#[derive(Debug)]
+pub struct Price {
+    /// Fractions of the role's budget. `None`: it does not cover the question.
+    pub before: f64,
+    pub after: Option<f64>,
+    pub cost: String,
+    pub noise: Vec<String>,
+    pub cautions: Vec<String>,
+    /// Why noise would hide the answer, and what would help.
+    pub useless: Option<String>,
+    /// Answers that are paid for serve it.
+    pub is_free: bool,
+    pub from_finer: bool,
+    pub plan: Vec<String>,
+    mu_squared: f64,
+}
+
+/// A value of the private answer.
+#[derive(Debug, Clone, Default)]
+pub struct Cell {
+    pub text: Option<String>,
+    pub interval: Option<(f64, f64)>,
+    pub exact: Option<String>,
+}
+
+/// Both answers.
+#[derive(Debug)]
+pub struct Answered {
+    pub columns: Vec<String>,
+    /// Columns that are noisy; the others are group keys.
+    pub measures: Vec<usize>,
+    pub rows: Vec<Vec<Cell>>,
+    pub notices: Vec<String>,
+    pub before: f64,
+    pub after: f64,
+    pub has_exact: bool,
+}
+
+/// What became of a question.
+#[derive(Debug)]
+pub struct Outcome {
+    pub price: Option<Price>,
+    pub answered: Option<Answered>,
+    pub refused: Option<Refused>,
+}
+
+pub async fn ask(state: &State, sql: &str, action: Action) -> Outcome {
+    let mut outcome = Outcome {
+        price: None,
+        answered: None,
+        refused: None,
+    };
+    if let Err(refused) = asked(state, sql, action, &mut outcome).await {
+        outcome.refused = Some(refused);
+    }
+    outcome
+}
+
+async fn asked(
+    state: &State,
+    sql: &str,
+    action: Action,
+    outcome: &mut Outcome,
+) -> Result<(), Refused> {
+    let sql = sql.trim().trim_end_matches(';');
+    let mut session = state.session().await?;
+    // The text as it was typed, so that a refusal points at the right place; described, so that it
+    // is one statement.
+    let explain = format!("EXPLAIN (FORMAT JSON) {sql}");
+    session
+        .describe(&explain)
+        .await
+        .map_err(|refused| moved(refused, &explain, sql))?;
+    let price = price(&mut session, sql)
+        .await
+        .map_err(|refused| moved(refused, &explain, sql))?;
+    let is_due = action == Action::Ask && price.useless.is_none();
+    let paid = price.mu_squared;
+    outcome.price = Some(price);
+    if !is_due {
+        return Ok(());
+    }
+    let Some(question) = Question::parse(sql) else {
+        return Err(Refused::new("this page asks one SELECT at a time"));
+    };
+    let columns = session.describe(&question.sql()).await?;
+    let mut widened = question.widen(&session).await;
+    if let Some(wide) = &widened {
+        // Intervals of chosen values are values too, which the price would be shared with.
+        let same = self::price(&mut session, &wide.sql).await;
+        if !same.is_ok_and(|wide| (wide.mu_squared - paid).abs() < 1e-12) {
+            widened = None;
+        }
+    }
+    let before = left(&mut session).await?;
+    session.heard();
+    let sent = widened
+        .as_ref()
+        .map_or_else(|| question.sql(), |w| w.sql.clone());
+    let reply = session.ask(&sent).await?;
+    let after = left(&mut session).await?;
+    state.spent(sql, before, after);
+    let intervals = widened.map_or_else(Vec::new, |wide| wide.columns);
+    let exact = state.exact_rows(&question.sql()).await;
+    let numeric = |at: usize| {
+        columns.get(at).is_some_and(|(_, kind)| {
+            ["int2", "int4", "int8", "numeric", "float4", "float8"].contains(&kind.as_str())
+        })
+    };
+    let measures = if intervals.is_empty() {
+        (0..columns.len())
+            .filter(|at| numeric(*at))
+            .next_back()
+            .into_iter()
+            .collect()
+    } else {
+        intervals.clone()
+    };
+    let rows = reply.rows.iter();
+    let mut rows: Vec<Vec<Cell>> = rows
+        .map(|row| cells(row, columns.len(), &intervals))
+        .collect();
+    if let Some(exact) = &exact {
+        beside(&mut rows, exact, &measures);
+    }
+    outcome.answered = Some(Answered {
+        columns: columns.into_iter().map(|(name, _)| name).collect(),
+        measures,
+        rows,
+        notices: reply.notices,
+        before,
+        after,
+        has_exact: exact.is_some(),
+    });
+    Ok(())
+}
+
+/// A refusal of EXPLAIN, with its position in the statement behind it.
+fn moved(mut refused: Refused, explain: &str, sql: &str) -> Refused {
+    let ahead = explain.chars().count() - sql.chars().count();
+    let ahead = u32::try_from(ahead).unwrap_or(0);
+    refused.position = refused.position.and_then(|at| at.checked_sub(ahead));
+    refused
+}
+
+/// The fraction of the role's budget that is left.
+pub async fn left(session: &mut Session) -> Result<f64, Refused> {
+    let reply = session
+        .ask("SELECT fraction_left FROM pgveil.budget")
+        .await?;
+    let value = reply
+        .rows
+        .first()
+        .and_then(|row| row.first()?.as_deref()?.parse().ok());
+    value.ok_or_else(|| Refused::new("the budget is unknown"))
+}
+
+/// What EXPLAIN says.
+pub async fn price(session: &mut Session, sql: &str) -> Result<Price, Refused> {
+    let reply = session.ask(&format!("EXPLAIN (FORMAT JSON) {sql}")).await?;
+    let lines = |reply: &crate::demo::session::Reply| -> Vec<String> {
+        let texts = reply.rows.iter().filter_map(|row| row.first()?.clone());
+        texts.collect()
+    };
+    let text = lines(&reply).join("\n");
+    let parsed: Value = serde_json::from_str(&text).unwrap_or_default();
+    let explained = &parsed[0];
+    let plan = lines(&session.ask(&format!("EXPLAIN {sql}")).await?);
+    let fraction = |key: &str| explained[key].as_f64();
+    let of_releases = |key: &str| -> Vec<String> {
+        let releases = explained["releases"].as_array().into_iter().flatten();
+        releases.flat_map(|release| texts(&release[key])).collect()
+    };
+    let useless = &explained["useless"];
+    let useless = useless["message"].as_str().map(|message| {
+        let hint = useless["hint"].as_str().unwrap_or_default();
+        format!("{message}. {hint}")
+    });
+    let mu_squared = explained["cost_now"]["mu_squared"].as_f64().unwrap_or(0.0);
+    let epsilon = explained["cost_now"]["epsilon"].as_f64();
+    let reuse = explained["reuse"].as_array().into_iter().flatten();
+    Ok(Price {
+        before: fraction("budget_left").unwrap_or(0.0),
+        after: fraction("budget_left_after"),
+        cost: explained["cost_text"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        noise: of_releases("noise"),
+        cautions: of_releases("cautions"),
+        useless,
+        is_free: mu_squared == 0.0 && epsilon == Some(0.0),
+        from_finer: reuse.clone().any(|from| from["from"] == "finer"),
+        plan: plan
+            .into_iter()
+            .filter(|line| !line.contains(" SQL: "))
+            .collect(),
+        mu_squared,
+    })
+}
+
+/// The texts of a list, or the text.
+fn texts(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(values) => values.iter().flat_map(texts).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+    }
+}
+
+/// The first `width` values of a row, with the intervals behind them.
+fn cells(row: &[Option<String>], width: usize, intervals: &[usize]) -> Vec<Cell> {
+    let number = |at: usize| -> Option<f64> { row.get(at)?.as_deref()?.parse().ok() };
+    let cell = |(at, text): (usize, &Option<String>)| {
+        let place = intervals.iter().position(|of| *of == at);
+        Cell {
+            text: text.clone(),
+            interval: place.and_then(|place| {
+                let low = width + 2 * place;
+                Some((number(low)?, number(low + 1)?))
+            }),
+            exact: None,
+        }
+    };
+    row.iter().take(width).enumerate().map(cell).collect()
+}
+
+/// Puts the exact values beside those of the same group.
+fn beside(rows: &mut [Vec<Cell>], exact: &[Vec<Option<String>>], measures: &[usize]) {
+    let is_key = |at: &usize| !measures.contains(at);
+    let groups: HashMap<Vec<&Option<String>>, &Vec<Option<String>>> = exact
+        .iter()
+        .map(|row| {
+            let keys = (0..row.len()).filter(is_key).filter_map(|at| row.get(at));
+            (keys.collect(), row)
+        })
+        .collect();
+    for row in rows {
+        let keys: Vec<&Option<String>> = (0..row.len())
+            .filter(is_key)
+            .filter_map(|at| row.get(at).map(|cell| &cell.text))
+            .collect();
+        let found = groups.get(&keys).copied();
+        drop(keys);
+        for at in measures {
+            let value = found.and_then(|row| row.get(*at)).cloned().flatten();
+            if let Some(cell) = row.get_mut(*at) {
+                cell.exact = value;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(values: &[&str]) -> Vec<Option<String>> {
+        values
+            .iter()
+            .map(|value| Some((*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn exact_values_stand_beside_their_group() {
+        let private = [row(&["a", "1", "0", "2"]), row(&["b", "5", "4", "6"])];
+        let mut rows: Vec<Vec<Cell>> = private.iter().map(|row| cells(row, 2, &[1])).collect();
+        beside(&mut rows, &[row(&["b", "6"]), row(&["c", "7"])], &[1]);
+        assert_eq!(rows[0][1].interval, Some((0.0, 2.0)));
+        assert_eq!(rows[0][1].exact, None);
+        assert_eq!(rows[1][1].exact.as_deref(), Some("6"));
+    }
+}

@@ -1,0 +1,301 @@
+//! Charts as SVG that needs no style attribute: places in per cent, so that they fit every width
+//! while text and strokes keep their size. Every chart has its numbers as text beside it.
+
+use maud::{Markup, html};
+
+/// A group of an answer: the noisy value, its interval, and the exact value.
+#[derive(Debug, Clone)]
+pub struct Bar {
+    pub label: String,
+    pub value: f64,
+    pub interval: Option<(f64, f64)>,
+    pub exact: Option<f64>,
+}
+
+impl Bar {
+    fn points(&self) -> impl Iterator<Item = f64> {
+        let (low, high) = self.interval.unwrap_or((self.value, self.value));
+        [self.value, low, high].into_iter().chain(self.exact)
+    }
+
+    /// The bar in words, for who does not see it.
+    fn words(&self) -> String {
+        let interval = self.interval.map_or_else(String::new, |(low, high)| {
+            format!(", 95 % between {} and {}", number(low), number(high))
+        });
+        let exact = self
+            .exact
+            .map_or_else(String::new, |exact| format!("; exact {}", number(exact)));
+        format!("{}: {}{interval}{exact}", self.label, number(self.value))
+    }
+}
+
+/// A number with as many digits as a reader needs.
+pub fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        grouped(&text)
+    }
+}
+
+/// `12345` as `12,345`.
+fn grouped(text: &str) -> String {
+    let (sign, digits) = text
+        .strip_prefix('-')
+        .map_or(("", text), |rest| ("-", rest));
+    let mut out = String::from(sign);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// From values to per cent of a length.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    low: f64,
+    high: f64,
+    /// Per cent at `low` and at `high`.
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    /// Over all values, and zero where bars start there.
+    fn over(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+        let (mut low, mut high) = (0.0_f64, 0.0_f64);
+        for value in values.filter(|value| value.is_finite()) {
+            (low, high) = (low.min(value), high.max(value));
+        }
+        if high <= low {
+            high = low + 1.0;
+        }
+        Self {
+            low,
+            high,
+            from,
+            to,
+        }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        let share = (value - self.low) / (self.high - self.low);
+        self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
+    }
+
+    fn at(&self, value: f64) -> String {
+        percent(self.place(value))
+    }
+
+    /// Three or four round values within the scale.
+    fn ticks(&self) -> Vec<f64> {
+        let rough = (self.high - self.low) / 4.0;
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0]
+            .into_iter()
+            .map(|times| times * power)
+            .find(|step| *step >= rough)
+            .unwrap_or(rough);
+        let first = (self.low / step).ceil();
+        (0..8)
+            .map(|at| (first + f64::from(at)) * step)
+            .take_while(|tick| *tick <= self.high)
+            .collect()
+    }
+}
+
+fn percent(value: f64) -> String {
+    format!("{value:.2}%")
+}
+
+/// One row a group: bars with whiskers, and a dot where the exact value is.
+pub fn rows(bars: &[Bar]) -> Markup {
+    let scale = Scale::over(bars.iter().flat_map(Bar::points), 1.0, 98.5);
+    html! {
+        div .rows {
+            @for bar in bars {
+                div .label { (bar.label) }
+                svg .lane role="img" aria-label=(bar.words()) {
+                    (lying(bar, &scale))
+                }
+                div .figure { (number(bar.value)) }
+            }
+        }
+    }
+}
+
+fn lying(bar: &Bar, scale: &Scale) -> Markup {
+    let (zero, end) = (scale.place(0.0), scale.place(bar.value));
+    let (left, width) = (zero.min(end), (end - zero).abs());
+    html! {
+        line .axis x1=(percent(zero)) x2=(percent(zero)) y1="0" y2="100%" {}
+        rect .bar x=(percent(left)) width=(percent(width)) y="22%" height="56%" {}
+        @if let Some((low, high)) = bar.interval {
+            line .whisker x1=(scale.at(low)) x2=(scale.at(high)) y1="50%" y2="50%" {}
+            @for end in [low, high] {
+                line .whisker x1=(scale.at(end)) x2=(scale.at(end)) y1="30%" y2="70%" {}
+            }
+        }
+        @if let Some(exact) = bar.exact {
+            circle .dot cx=(scale.at(exact)) cy="50%" r="4.5" {}
+        }
+    }
+}
+
+/// One column a group, for keys that are ordered numbers.
+pub fn columns(bars: &[Bar]) -> Markup {
+    let scale = Scale::over(bars.iter().flat_map(Bar::points), 88.0, 4.0);
+    let step = 92.0 / bars.len().max(1) as f64;
+    let middle = |at: usize| 7.0 + step * (at as f64 + 0.5);
+    // Every second label goes where the page is narrow.
+    let thin = if bars.len() > 8 { 2 } else { 1 };
+    html! {
+        svg .columns role="group" aria-label="Answer by group" {
+            @for tick in scale.ticks() {
+                line .grid x1="7%" x2="100%" y1=(scale.at(tick)) y2=(scale.at(tick)) {}
+                text .tick x="6%" y=(scale.at(tick)) dy="4" text-anchor="end" { (number(tick)) }
+            }
+            @for (at, bar) in bars.iter().enumerate() {
+                g role="img" aria-label=(bar.words()) {
+                    title { (bar.words()) }
+                    (standing(bar, &scale, middle(at), step))
+                }
+                text .tick .alternate[at % thin == 1] x=(percent(middle(at))) y="97%"
+                    text-anchor="middle" { (bar.label) }
+            }
+        }
+    }
+}
+
+fn standing(bar: &Bar, scale: &Scale, x: f64, step: f64) -> Markup {
+    let (zero, end) = (scale.place(0.0), scale.place(bar.value));
+    let (top, height) = (zero.min(end), (end - zero).abs());
+    let (left, width) = (x - step * 0.34, step * 0.68);
+    let cap = step * 0.16;
+    html! {
+        rect .bar x=(percent(left)) width=(percent(width)) y=(percent(top))
+            height=(percent(height)) {}
+        @if let Some((low, high)) = bar.interval {
+            line .whisker x1=(percent(x)) x2=(percent(x)) y1=(scale.at(low)) y2=(scale.at(high)) {}
+            @for end in [low, high] {
+                line .whisker x1=(percent(x - cap)) x2=(percent(x + cap)) y1=(scale.at(end))
+                    y2=(scale.at(end)) {}
+            }
+        }
+        @if let Some(exact) = bar.exact {
+            circle .dot cx=(percent(x)) cy=(scale.at(exact)) r="4.5" {}
+        }
+    }
+}
+
+/// A line over numbered steps or values, with what stands around it.
+#[derive(Debug)]
+pub struct Plot<'a> {
+    pub label: &'a str,
+    /// Left to right.
+    pub line: &'a [(f64, f64)],
+    /// The band around the line: x, low, high.
+    pub band: &'a [(f64, f64, f64)],
+    pub dots: &'a [(f64, f64)],
+    /// A horizontal line at the exact value.
+    pub level: Option<f64>,
+    /// A vertical line at the exact value.
+    pub mark: Option<f64>,
+    pub horizontal: (f64, f64),
+    pub vertical: (f64, f64),
+    pub below: &'a str,
+}
+
+/// Draws a plot.
+pub fn plot(plot: &Plot<'_>) -> Markup {
+    let x = Scale {
+        low: plot.horizontal.0,
+        high: plot.horizontal.1,
+        from: 9.0,
+        to: 98.0,
+    };
+    let y = Scale {
+        low: plot.vertical.0,
+        high: plot.vertical.1,
+        from: 86.0,
+        to: 4.0,
+    };
+    let point = |(at, value): (f64, f64)| format!("{:.2},{:.2} ", x.place(at), y.place(value));
+    let path: String = plot.line.iter().map(|dot| point(*dot)).collect();
+    let upper = plot.band.iter().map(|(at, _, high)| point((*at, *high)));
+    let lower = plot
+        .band
+        .iter()
+        .rev()
+        .map(|(at, low, _)| point((*at, *low)));
+    let band: String = upper.chain(lower).collect();
+    html! {
+        svg .plot role="img" aria-label=(plot.label) {
+            @for tick in y.ticks() {
+                line .grid x1="9%" x2="98%" y1=(y.at(tick)) y2=(y.at(tick)) {}
+                text .tick x="8%" y=(y.at(tick)) dy="4" text-anchor="end" { (number(tick)) }
+            }
+            svg viewBox="0 0 100 100" preserveAspectRatio="none" width="100%" height="100%" {
+                @if !band.is_empty() { polygon .band points=(band.trim_end()) {} }
+                @if !path.is_empty() { polyline .line points=(path.trim_end()) {} }
+            }
+            @if let Some(level) = plot.level {
+                line .truth x1="9%" x2="98%" y1=(y.at(level)) y2=(y.at(level)) {}
+            }
+            @if let Some(mark) = plot.mark {
+                line .truth x1=(x.at(mark)) x2=(x.at(mark)) y1="4%" y2="86%" {}
+                circle .dot cx=(x.at(mark)) cy="86%" r="4.5" {}
+            }
+            @for (at, value) in plot.dots {
+                circle .answer cx=(x.at(*at)) cy=(y.at(*value)) r="2.5" {}
+            }
+            @for tick in x.ticks() {
+                text .tick x=(x.at(tick)) y="96%" text-anchor="middle" { (number(tick)) }
+            }
+        }
+        p .below { (plot.below) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let shown = [4711.0, -12345.6, 12.34, 5.0, 0.5].map(number);
+        assert_eq!(shown, ["4,711", "-12,346", "12.3", "5", "0.5"]);
+    }
+
+    #[test]
+    fn scales_have_round_ticks() {
+        let scale = Scale::over([63.0, 7.0].into_iter(), 0.0, 100.0);
+        assert_eq!(scale.ticks(), [0.0, 20.0, 40.0, 60.0]);
+        assert_eq!(scale.at(63.0), "100.00%");
+        let empty = Scale::over(std::iter::empty(), 0.0, 100.0);
+        assert_eq!(empty.at(0.0), "0.00%");
+    }
+
+    #[test]
+    fn labels_are_escaped() {
+        let bar = Bar {
+            label: "<script>".to_owned(),
+            value: 1.0,
+            interval: None,
+            exact: None,
+        };
+        let drawn = rows(std::slice::from_ref(&bar)).into_string() + &columns(&[bar]).into_string();
+        assert!(!drawn.contains("<script>") && drawn.contains("&lt;script&gt;"));
+        assert!(!drawn.contains("style="));
+    }
+}

@@ -1,0 +1,212 @@
+//! The pages as HTML. Everything that comes from a client or a row is escaped by maud.
+
+mod answer;
+mod attacks;
+
+pub use answer::{outcome, refusal};
+pub use attacks::{attacked, averaging, difference, repeats};
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::Step;
+use crate::demo::questions::{QUESTIONS, Question};
+
+/// What every page shows.
+pub struct Frame {
+    /// The fraction of the budget that is left.
+    pub left: Option<f64>,
+    pub steps: Vec<Step>,
+    pub psql: String,
+}
+
+/// `0.9649` as `96.5 %`.
+pub fn share(fraction: f64) -> String {
+    format!("{:.1} %", 100.0 * fraction)
+}
+
+fn width(fraction: f64) -> String {
+    format!("{:.2}%", 100.0 * fraction.clamp(0.0, 1.0))
+}
+
+/// A whole page.
+pub fn page(frame: &Frame, sql: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { "pgveil demo" }
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                link rel="stylesheet" href="/style.css";
+            }
+            body {
+                a .skip href="#answer" { "Skip to the answer" }
+                header {
+                    h1 { a href="/" { "pgveil" } " demo" }
+                    p {
+                        "4,711 women, interviewed up to 15 times from 1968 to 1988. Ask what women \
+                        earned. Nobody can learn what one woman earned."
+                    }
+                }
+                main {
+                    (budget(frame))
+                    (asking(sql))
+                    section #answer tabindex="-1" aria-label="Answer" { (body) }
+                    (attacking())
+                    (connecting(&frame.psql))
+                }
+                footer {
+                    p {
+                        "Exact answers are shown because this survey is public. They come from a \
+                        PostgreSQL of the demo's own; pgveil serve has no such thing."
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The budget as a bar, and how it fell.
+fn budget(frame: &Frame) -> Markup {
+    let left = frame.left.unwrap_or(0.0);
+    let last = frame.steps.last();
+    let words = match frame.left {
+        Some(left) => format!("{} of the budget is left", share(left)),
+        None => "the proxy does not answer".to_owned(),
+    };
+    html! {
+        section .budget aria-labelledby="budget" {
+            h2 #budget { "Privacy budget" span .figure { (words) } }
+            svg .track role="img" aria-label=(words) {
+                rect .empty width="100%" height="100%" {}
+                @if let Some(last) = last {
+                    rect .just width=(width(last.before)) height="100%" {}
+                }
+                rect .left width=(width(left)) height="100%" {}
+            }
+            @if !frame.steps.is_empty() {
+                details {
+                    summary { "What was spent on what" }
+                    ol {
+                        @for step in &frame.steps {
+                            li {
+                                (step.what) " "
+                                span .figure {
+                                    @if step.after < step.before {
+                                        (share(step.before)) " → " (share(step.after))
+                                    } @else {
+                                        "free"
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The question box and its examples.
+fn asking(sql: &str) -> Markup {
+    html! {
+        section .ask aria-labelledby="ask" {
+            h2 #ask { "Ask" }
+            nav aria-label="Examples" {
+                ul {
+                    @for (at, question) in QUESTIONS.iter().enumerate() {
+                        li { a href=(format!("/?q={at}")) { (question.title) } }
+                    }
+                }
+            }
+            form method="post" action="/ask#answer" {
+                label for="sql" { "SQL, as in psql" }
+                textarea #sql name="sql" rows=(sql.lines().count().clamp(4, 16))
+                    spellcheck="false" autocomplete="off"
+                    autocapitalize="off" required { "\n" (sql) }
+                div .buttons {
+                    button .primary name="action" value="ask" { "Ask" }
+                    button name="action" value="price" { "Show the price first (free)" }
+                }
+            }
+        }
+    }
+}
+
+/// Above the fold of a fresh page: what to do.
+pub fn welcome(question: Option<&Question>) -> Markup {
+    html! {
+        @match question {
+            Some(question) => {
+                h2 { (question.title) }
+                p { (question.why) }
+            }
+            None => {
+                h2 { "Start here" }
+                p {
+                    "Choose an example, look at its price, then ask. You see the private answer \
+                    with its error bars, and the exact answer as a dot."
+                }
+            }
+        }
+    }
+}
+
+fn attacking() -> Markup {
+    let attacks = [
+        (
+            "difference",
+            "Single out one woman",
+            "Ask for all wages and for all wages but hers, and subtract. Costs two questions.",
+        ),
+        (
+            "repeats",
+            "Repeat a hundred times",
+            "Ask the same again and again, to average the noise away. Costs one question at most.",
+        ),
+        (
+            "averaging",
+            "Buy twenty answers",
+            "Pay for fresh noise each time, and average. Costs less than one question.",
+        ),
+    ];
+    html! {
+        section .attacks aria-labelledby="attack" {
+            h2 #attack { "Attack" }
+            p { "Three attacks that break a database which only adds up. They run over the wire, \
+                as the analyst, and are charged." }
+            ul {
+                @for (kind, title, why) in attacks {
+                    li {
+                        form method="post" action="/attack#answer" {
+                            button name="kind" value=(kind) { (title) }
+                        }
+                        p { (why) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn connecting(psql: &str) -> Markup {
+    html! {
+        section .connect aria-labelledby="connect" {
+            h2 #connect { "Connect" }
+            p { "The same proxy, with the same budget, from any PostgreSQL client:" }
+            pre tabindex="0" { code { (psql) } }
+        }
+    }
+}
+
+/// A button that asks this statement.
+fn again(sql: &str, title: &str) -> Markup {
+    html! {
+        form method="post" action="/ask#answer" {
+            input type="hidden" name="sql" value=(sql);
+            input type="hidden" name="action" value="ask";
+            button { (title) }
+        }
+    }
+}
