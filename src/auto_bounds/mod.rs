@@ -48,7 +48,7 @@ use crate::refusal::{Refusal, reason};
 use crate::release;
 use crate::release::{Released, Releasing};
 use crate::rewrite::{Plan, Terms};
-pub use choice::{BETA, Chosen, chosen, threshold};
+pub use choice::{Chosen, Thresholds, chosen, thresholds};
 pub use question::BoundsQuestion;
 
 /// Not a role's name: searches have their own share of the connections.
@@ -262,7 +262,7 @@ impl Maker<'_> {
             let table = released
                 .table(ReleaseId(0))
                 .ok_or(release::Error::Mismatch)?;
-            let chosen = question.chosen(table, threshold(release));
+            let chosen = question.chosen(table, thresholds(release));
             let kept = Kept {
                 finding: chosen.finding,
                 unseen: chosen.unseen,

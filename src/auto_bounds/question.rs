@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use sha2::{Digest, Sha256};
 
-use super::choice::{Chosen, chosen};
+use super::choice::{Chosen, Thresholds, chosen};
 use crate::engine::plan;
 use crate::error::Error;
 use crate::parse::{Statement, parse};
@@ -137,7 +137,7 @@ impl BoundsQuestion {
     }
 
     /// What the noisy counts say.
-    pub(super) fn chosen(&self, table: &ReleasedTable, threshold: f64) -> Chosen {
+    pub(super) fn chosen(&self, table: &ReleasedTable, thresholds: Thresholds) -> Chosen {
         let mut sides = [vec![0.0; self.edges.len()], vec![0.0; self.edges.len()]];
         let places = self.sides();
         for (key, measures) in table.keys.iter().zip(&table.measures) {
@@ -169,7 +169,7 @@ impl BoundsQuestion {
             &self.edges,
             lowest,
             highest,
-            threshold,
+            thresholds,
             self.rows_limit,
         )
     }

@@ -77,6 +77,7 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
         }
         () = reload::on_hangup(hangups, &options.policy, file, &engine) => {}
     }
+    engine.flush_retired().await;
     let last = engine.current();
     drop(engine);
     start::stop(last).await;

@@ -47,10 +47,26 @@ impl Engine {
         }
         let paid = self
             .charge_after_look(requester, releasing, release, tally)
-            .await?;
+            .await
+            .map_err(unpaid)?;
         pace.begin();
         aside(|| releasing.release_looked(looked, paid, sampler)).map_err(failed)
     }
+}
+
+/// The second debit was refused: what the first one found left was spent meanwhile. The look is
+/// charged, and what else was paid for is still made.
+fn unpaid(error: Error) -> Fault {
+    let Error::Ledger(refusal) = error else {
+        return Fault::Other(error);
+    };
+    let refusal = Refusal::new(reason::LOOK_ALONE_PAID, refusal.message)
+        .detail(
+            "This was spent or closed while the answer was made. Only the look was charged for \
+                this answer. Other parts of the query are paid for, and kept.",
+        )
+        .hint("Repeat queries that are paid for, or ask the data owner.");
+    Fault::Other(Error::Release(refusal))
 }
 
 /// A look that saw too little to choose a clip. The numbers are noisy ones.

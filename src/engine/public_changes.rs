@@ -13,7 +13,6 @@ use crate::policy::{Protection, Table};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::{Plan, ReleasePlan};
 
-/// SQLSTATE of a plain warning.
 impl Engine {
     /// Compares the small public tables of the plan with what was loaded, in the snapshot that the
     /// plan reads.

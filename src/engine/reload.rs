@@ -1,7 +1,7 @@
 //! The engine in force, which a reload of the policy replaces at one moment. Running questions
 //! finish under the engine that they began with.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +21,8 @@ pub struct Reloadable {
     /// Each question holds it for reading. A reload that changes what questions rely on waits until
     /// no question is running.
     gate: tokio::sync::RwLock<()>,
+    /// Replaced engines, which may still answer questions that began before.
+    retired: Mutex<Vec<Weak<Engine>>>,
 }
 
 impl Reloadable {
@@ -28,6 +30,7 @@ impl Reloadable {
         Self {
             current: RwLock::new(engine),
             gate: tokio::sync::RwLock::default(),
+            retired: Mutex::default(),
         }
     }
 
@@ -40,10 +43,25 @@ impl Reloadable {
 
     /// Sends new questions to `next`, and returns the engine before it.
     pub fn replace(&self, next: Arc<Engine>) -> Arc<Engine> {
-        std::mem::replace(
+        let before = std::mem::replace(
             &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
             next,
-        )
+        );
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        retired.retain(|engine| engine.strong_count() > 0);
+        retired.push(Arc::downgrade(&before));
+        before
+    }
+
+    /// Writes what replaced engines have answered.
+    pub async fn flush_retired(&self) {
+        let retired: Vec<Arc<Engine>> = {
+            let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+            retired.iter().filter_map(Weak::upgrade).collect()
+        };
+        for engine in retired {
+            engine.ledger().flush().await;
+        }
     }
 
     /// Waits for running questions, and lets no other begin while the guard lives.

@@ -216,8 +216,8 @@ impl Engine {
     }
 
     /// Queues releases for the ledger before anything of them is shown, so that a later error
-    /// cannot lose what was paid for. Nobody waits for the disk: only a crash loses the answer, and
-    /// then it is bought once more.
+    /// cannot lose what was paid for. Nobody waits for the disk: a crash, or a write that fails,
+    /// loses the answer, and then it is bought once more.
     pub(super) async fn keep(&self, requester: &Requester, fresh: Vec<Fresh>) -> Result<(), Error> {
         for Fresh { question, values } in fresh {
             self.ledger

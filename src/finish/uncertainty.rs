@@ -335,7 +335,12 @@ impl<'r> Row<'r> {
             None => measure_noise(self.release, measure)?,
         };
         let (lower, higher) = self.drawn.map_or((0.0, 0.0), |drawn| {
-            cuts::of(self.release, measure, value, (drawn, self.groups))
+            cuts::of(
+                self.release,
+                measure,
+                value,
+                (drawn, self.group, self.groups),
+            )
         });
         Some(Estimate::new(value, noise, self.z).cut_by(lower, higher))
     }

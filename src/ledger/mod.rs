@@ -52,10 +52,10 @@ use rules::Rules;
 use statement_log::StatementLog;
 use worker::Worker;
 
-/// How often the claims of a question that runs are renewed.
 /// Bytes of an answer that may wait in memory for the disk.
 const SHORT_ANSWER: usize = 64 << 10;
 
+/// How often the claims of a question that runs are renewed.
 const RENEW_EVERY: Duration = Duration::from_micros(answers::LEASE as u64 / 3);
 
 /// An account as the policy in force wants it.
@@ -348,8 +348,8 @@ impl Ledger {
     }
 
     /// The same without waiting for the disk. Whoever asks the ledger later finds the answer. A
-    /// crash before the write loses it, and the role pays once more for the question: no privacy is
-    /// lost. A long answer is waited for, so that few bytes wait in memory.
+    /// crash before the write, or a write that fails, loses it, and the role pays once more for the
+    /// question: no privacy is lost. A long answer is waited for, so that few bytes wait in memory.
     ///
     /// # Errors
     ///

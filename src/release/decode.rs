@@ -4,6 +4,7 @@
 use num_bigint::BigInt;
 use num_integer::Integer;
 use num_traits::Signed;
+use num_traits::ToPrimitive;
 
 use crate::catalog::Type;
 use crate::mechanism::Calibrated;
@@ -213,6 +214,12 @@ impl Rational {
             denominator: sum.denominator * divisor,
             ..sum
         }
+    }
+
+    /// Infinite or NaN where its parts are too large.
+    pub fn to_f64(&self) -> f64 {
+        let part = |part: &BigInt| part.to_f64().unwrap_or(f64::INFINITY);
+        part(&self.numerator) / part(&self.denominator)
     }
 
     fn add(&self, other: &Self) -> Self {

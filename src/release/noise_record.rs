@@ -100,7 +100,7 @@ impl NoiseRecord {
     /// What each draw adds to a measure of a group: signed standard deviations in the measure's
     /// unit. Measures of one group share draws.
     pub fn noise(&self, measure: &Measure, group: usize) -> Vec<f64> {
-        let root = (self.summed.get(group).copied().unwrap_or(1) as f64).sqrt();
+        let root = (self.summed_in(group) as f64).sqrt();
         let mut noise = vec![0.0; self.draws.len()];
         for (coordinate, factor) in measure_terms(measure) {
             let Some((terms, divisor)) = self.terms.get(coordinate) else {
@@ -130,6 +130,11 @@ impl NoiseRecord {
             .map(|n| n * n)
             .sum::<f64>()
             .sqrt()
+    }
+
+    /// Of how many noisy groups a group is the sum.
+    pub fn summed_in(&self, group: usize) -> usize {
+        self.summed.get(group).copied().unwrap_or(1)
     }
 
     /// The most groups that a group is the sum of.

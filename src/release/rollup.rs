@@ -1,7 +1,7 @@
 //! Roll-ups: a coarser answer as sums of a finer one's noisy groups. This is post-processing: it
 //! reads no data, draws no noise and costs nothing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
@@ -153,9 +153,10 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
                 .find(|total| Some(&total.name) == name.as_ref())
         })
         .collect::<Option<_>>()?;
-    let members = view.members(&table.keys)?;
+    let (members, read) = view.members(&table.keys)?;
     let mut made = ReleasedTable::default();
     let mut summed = Vec::with_capacity(members.len());
+    let shares = shares(grain, &totals, (&members, &read))?;
     for (key, rows) in members {
         let sums = added(grain, &rows)?;
         let of = |coordinate: usize| value(totals[coordinate], &sums, &grain.refined);
@@ -170,7 +171,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
     }
     let measures = release.measures().iter();
     let bought: Vec<f64> = measures
-        .map(|measure| if_bought(release, measure, &drawn))
+        .map(|measure| if_bought(release, measure, &drawn, &shares))
         .collect::<Option<_>>()?;
     let worse = release
         .measures()
@@ -189,10 +190,15 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
     })
 }
 
-/// The standard deviation of a measure in a new answer. A look would choose its clip: it counts as
-/// that of the finer answer, since units are no shorter in coarser groups. `None` where the finer
-/// answer has no such clip.
-fn if_bought(release: &ReleasePlan, measure: &Measure, finer: &NoiseRecord) -> Option<f64> {
+/// The standard deviation of a measure in a new answer. A look would choose its clip: it is guessed
+/// as the finer answer's, times the share of the finer answer's values that the release reads.
+/// `None` where the finer answer has no such clip.
+fn if_bought(
+    release: &ReleasePlan,
+    measure: &Measure,
+    finer: &NoiseRecord,
+    shares: &[f64],
+) -> Option<f64> {
     let Some(look) = release.look() else {
         return measure_deviation(release, measure);
     };
@@ -200,13 +206,44 @@ fn if_bought(release: &ReleasePlan, measure: &Measure, finer: &NoiseRecord) -> O
     for (coordinate, factor) in measure_terms(measure) {
         let (block, place) = look.place(coordinate)?;
         let clip = if block.bins.has_choice() {
-            finer.cut(coordinate)?.clip
+            finer.cut(coordinate)?.clip * shares.get(coordinate)?
         } else {
             block.bins.ceiling().to_f64()? / block.weights[place].to_f64()?
         };
         variance += (factor * clip / block.mu.to_f64()).powi(2);
     }
     Some(variance.sqrt())
+}
+
+/// For each coordinate: the Euclidean length of its noisy values over the finer groups that the
+/// release adds up, as a share of that over all groups that it read. If units are spread as their
+/// sum is, their lengths shrink by as much, and so would the clip of a new answer.
+fn shares(
+    grain: &Grain,
+    totals: &[&Total],
+    (members, read): (&[(Key, Vec<usize>)], &[usize]),
+) -> Option<Vec<f64>> {
+    let picked: HashSet<usize> = members
+        .iter()
+        .flat_map(|(_, rows)| rows.iter().copied())
+        .collect();
+    if picked.len() == read.len() {
+        return Some(vec![1.0; totals.len()]);
+    }
+    let mut sums = vec![(0.0, 0.0); totals.len()];
+    for row in read {
+        let noisy = added(grain, &[*row])?;
+        for (total, (of_picked, of_all)) in totals.iter().zip(&mut sums) {
+            let size = value(total, &noisy, &grain.refined).to_f64().powi(2);
+            *of_all += size;
+            *of_picked += if picked.contains(row) { size } else { 0.0 };
+        }
+    }
+    let share = |(of_picked, of_all): (f64, f64)| match of_all > 0.0 {
+        true => (of_picked / of_all).sqrt(),
+        false => 1.0,
+    };
+    Some(sums.into_iter().map(share).collect())
 }
 
 /// The noisy integers of some groups together, coordinate by coordinate.
@@ -235,6 +272,9 @@ enum Told<'a> {
     Same(usize),
     Of(&'a Expr, Vec<(ColumnId, usize)>),
 }
+
+/// The groups that are made, each with the finer groups in it; and the finer groups that were read.
+type Members = (Vec<(Key, Vec<usize>)>, Vec<usize>);
 
 /// A group of the finer answer: its place, and its keys without the grouping set's number.
 type Finer<'k> = (usize, &'k [Option<String>]);
@@ -334,10 +374,11 @@ impl<'a> View<'a> {
     }
 
     /// The groups of the release in their order, each with the places of the finer groups that it
-    /// is the sum of.
-    fn members(&self, keys: &[Key]) -> Option<Vec<(Key, Vec<usize>)>> {
+    /// is the sum of; and the places of all finer groups that were read.
+    fn members(&self, keys: &[Key]) -> Option<Members> {
         let wanted = cells(self.release);
         let mut members: HashMap<Key, Vec<usize>> = HashMap::new();
+        let mut read = BTreeSet::new();
         let sets = match self.release.sets() {
             [] => vec![(Vec::new(), (0..self.keys.len()).collect::<Vec<usize>>())],
             sets => sets
@@ -350,6 +391,7 @@ impl<'a> View<'a> {
             let rows = self.rows_for(&set, keys)?;
             self.effort.spend(rows.len(), self.evaluated(&set))?;
             for (row, finer) in rows {
+                read.insert(row);
                 if let Some(key) = self.key(&start, &set, finer)? {
                     members.entry(key).or_default().push(row);
                 }
@@ -360,7 +402,9 @@ impl<'a> View<'a> {
             .map(|cell| members.remove(&cell).map(|rows| (cell, rows)))
             .collect::<Option<Vec<_>>>()?;
         // A finer group without a place here would be rows that the release does not count.
-        members.is_empty().then_some(groups)
+        members
+            .is_empty()
+            .then(|| (groups, read.into_iter().collect()))
     }
 
     /// What is evaluated for each finer group.

@@ -9,14 +9,18 @@ const UNEVEN: f64 = 1.5;
 /// The most of all lengths that counts as cut: past it the histogram says too little.
 const SHARE_MAX: f64 = 0.5;
 
-/// By how much lower, and higher, the exact value of a measure may be in one of so many groups.
+/// By how much lower, and higher, the exact value of a measure may be in one group of so many.
 /// Sums of one sign are only ever too near to zero.
+///
+/// A unit's length is the Euclidean one, over all groups that were drawn. What a sum of s of them
+/// lacks of it is at most the root of s times as much (Cauchy-Schwarz).
 pub(super) fn of(
     release: &ReleasePlan,
     measure: &Measure,
     value: f64,
-    (drawn, groups): (&NoiseRecord, usize),
+    (drawn, group, groups): (&NoiseRecord, usize, usize),
 ) -> (f64, f64) {
+    let root = (drawn.summed_in(group) as f64).sqrt();
     let terms = measure_terms(measure);
     let mut sides = (0.0, 0.0);
     for (coordinate, factor) in &terms {
@@ -25,7 +29,7 @@ pub(super) fn of(
         };
         let (least, most) = release.coordinates()[*coordinate].range();
         let is_mixed = least < 0 && most > 0;
-        let all = cut.length * factor.abs();
+        let all = root * cut.length * factor.abs();
         // Of several terms, a group's own part in each is not known.
         let moved = if groups == 1 || terms.len() > 1 {
             all

@@ -36,6 +36,10 @@ reasons! {
         "A noisy look saw too few units to choose a clip, or to show a group. Only the look was \
             charged.",
         "Ask of more rows, raise `pgveil.epsilon`, or `SET pgveil.clip = fixed`.";
+    LOOK_ALONE_PAID = "look-alone-paid", CONFIGURATION_LIMIT_EXCEEDED,
+        "The budget was spent by another query, frozen or closed between the look at the data and \
+            its answer. Only the look was charged.",
+        "Repeat queries that are paid for, or ask the data owner.";
     COST_TOO_LARGE = "cost-too-large", PROGRAM_LIMIT_EXCEEDED,
         "The query costs more than can be counted.",
         "Ask for fewer parts, or lower `pgveil.epsilon`.";
