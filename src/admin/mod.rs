@@ -7,16 +7,21 @@
 
 mod watch;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::{Registry, Unit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Reloadable, Service};
+use crate::engine::{Engine, Reloadable, Service};
+use crate::ledger::Balance;
 pub use watch::watch;
 
 /// For a request to come in, and for an answer to go out.
@@ -138,47 +143,51 @@ fn plain(status: &'static str, body: &str) -> Page {
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AccountLabel {
+    account: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PoolLabels {
+    pool: &'static str,
+    state: &'static str,
+}
+
 /// Everything the meter counted, the budgets, and the pools.
 async fn metrics(exchange: &Reloadable) -> Page {
     let engine = exchange.current();
-    let mut body = engine.meter().print();
-    let mut line = |line: std::fmt::Arguments<'_>| {
-        // Writing to a String cannot fail.
-        let _ = writeln!(body, "{line}");
-    };
-    line(format_args!(
-        "# TYPE pgveil_budget_left_ratio gauge\n# UNIT pgveil_budget_left_ratio ratio"
-    ));
-    for role in &engine.policy().roles {
-        if let Ok(balance) = engine.ledger().balance(&role.name).await {
-            line(format_args!(
-                "pgveil_budget_left_ratio{{account=\"{}\"}} {}",
-                escaped(&role.name),
-                balance.fraction_left()
-            ));
+    let mut registry = Registry::default();
+    registry.register_with_unit(
+        "pgveil_budget_left",
+        "What is left of each role's budget, from 0 to 1; the owner's total has an empty label",
+        Unit::Other("ratio".to_owned()),
+        budgets(&engine).await,
+    );
+    if let Ok(Ok(changed)) = tokio::time::timeout(READY_PATIENCE, engine.changed_tables()).await {
+        registry.register(
+            "pgveil_tables_changed",
+            "Tables whose definition has changed since the policy was loaded",
+            ConstGauge::new(changed.len() as u64),
+        );
+    }
+    let pools = Family::<PoolLabels, Gauge>::default();
+    for (pool, (used, size)) in engine.pools() {
+        for (state, connections) in [("used", used), ("free", size - used)] {
+            let labels = PoolLabels { pool, state };
+            pools
+                .get_or_create(&labels)
+                .set(i64::try_from(connections).unwrap_or(i64::MAX));
         }
     }
-    if let Ok(balance) = engine.ledger().balance_owner().await {
-        line(format_args!(
-            "pgveil_budget_left_ratio{{account=\"\"}} {}",
-            balance.fraction_left()
-        ));
-    }
-    if let Ok(Ok(changed)) = tokio::time::timeout(READY_PATIENCE, engine.changed_tables()).await {
-        line(format_args!(
-            "# TYPE pgveil_tables_changed gauge\npgveil_tables_changed {}",
-            changed.len()
-        ));
-    }
-    line(format_args!("# TYPE pgveil_pool_connections gauge"));
-    for (pool, (used, size)) in engine.pools() {
-        line(format_args!(
-            "pgveil_pool_connections{{pool=\"{pool}\",state=\"used\"}} \
-                {used}\npgveil_pool_connections{{pool=\"{pool}\",state=\"free\"}} {}",
-            size - used
-        ));
-    }
-    line(format_args!("# EOF"));
+    registry.register(
+        "pgveil_pool_connections",
+        "Connections to the database and to the shadow",
+        pools,
+    );
+    let mut body = engine.meter().print();
+    // Writing to a String cannot fail.
+    let _ = text::encode(&mut body, &registry);
     Page {
         status: "200 OK",
         kind: "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -186,9 +195,43 @@ async fn metrics(exchange: &Reloadable) -> Page {
     }
 }
 
-/// A label's value.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+/// Accounts that the ledger does not show now are left out.
+async fn budgets(engine: &Engine) -> Family<AccountLabel, Gauge<f64, AtomicU64>> {
+    let budgets = Family::<AccountLabel, Gauge<f64, AtomicU64>>::default();
+    let set = |account: &str, balance: Balance| {
+        let account = account.to_owned();
+        let gauge = budgets.get_or_create(&AccountLabel { account });
+        gauge.set(balance.fraction_left());
+    };
+    for role in &engine.policy().roles {
+        if let Ok(balance) = engine.ledger().balance(&role.name).await {
+            set(&role.name, balance);
+        }
+    }
+    if let Ok(balance) = engine.ledger().balance_owner().await {
+        set("", balance);
+    }
+    budgets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Other metrics cannot be written into the name of a role.
+    #[test]
+    fn names_of_roles_are_escaped() {
+        let budgets = Family::<AccountLabel, Gauge<f64, AtomicU64>>::default();
+        let account = "a\"} 1\nb\\".to_owned();
+        budgets.get_or_create(&AccountLabel { account }).set(0.5);
+        let mut registry = Registry::default();
+        registry.register("budget", "Budget", budgets);
+        let mut body = String::new();
+        text::encode(&mut body, &registry).unwrap();
+        assert_eq!(
+            body,
+            "# HELP budget Budget.\n# TYPE budget gauge\n\
+                budget{account=\"a\\\"} 1\\nb\\\\\"} 0.5\n# EOF\n"
+        );
+    }
 }

@@ -1,40 +1,24 @@
 //! What a running proxy counts for its operator: questions by verdict, time by stage, sessions. It
 //! never holds a text, a name or a value.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
 
 use crate::refusal::RefusalKind;
 
-/// Upper edges of the histograms, in seconds.
-const EDGES: [f64; 14] = [
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    10.0,
-    60.0,
-    f64::INFINITY,
+/// Upper edges of the histograms, in seconds. The last bucket has no edge.
+const EDGES: [f64; 13] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
 ];
 
-#[derive(Debug, Clone, Default)]
-struct Histogram {
-    /// Counts between each edge and the edge below it.
-    counts: [u64; EDGES.len()],
-    seconds: f64,
-}
-
 /// How a question ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ended {
     Answered,
     Refused,
@@ -75,17 +59,40 @@ impl Ended {
     }
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    questions: BTreeMap<(&'static str, String, Ended), u64>,
-    by_kind: BTreeMap<&'static str, Histogram>,
-    by_stage: BTreeMap<&'static str, Histogram>,
-    sessions: u64,
+impl EncodeLabelValue for Ended {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
+        EncodeLabelValue::encode(&self.name(), encoder)
+    }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QuestionLabels {
+    kind: &'static str,
+    verdict: Ended,
+    sqlstate: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StageLabel {
+    stage: &'static str,
+}
+
+type Times<L> = Family<L, Histogram, fn() -> Histogram>;
+
 /// Shared by the whole process. It survives a reload of the policy.
-#[derive(Debug, Default)]
-pub struct Metrics(Mutex<Counts>);
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    sessions: Gauge,
+    questions: Family<QuestionLabels, Counter>,
+    by_kind: Times<KindLabel>,
+    by_stage: Times<StageLabel>,
+}
 
 /// Times the stages of one question, each from the end of the stage before it.
 pub struct Laps<'a> {
@@ -93,15 +100,50 @@ pub struct Laps<'a> {
     since: Instant,
 }
 
+impl Default for Metrics {
+    fn default() -> Self {
+        let times = || Histogram::new(EDGES);
+        let mut metrics = Self {
+            registry: Registry::default(),
+            sessions: Gauge::default(),
+            questions: Family::default(),
+            by_kind: Family::new_with_constructor(times),
+            by_stage: Family::new_with_constructor(times),
+        };
+        let registry = &mut metrics.registry;
+        registry.register("pgveil_sessions", "Open sessions", metrics.sessions.clone());
+        registry.register(
+            "pgveil_questions",
+            "Statements by how they ended",
+            metrics.questions.clone(),
+        );
+        registry.register_with_unit(
+            "pgveil_question",
+            "Time from a statement to its answer or refusal",
+            Unit::Seconds,
+            metrics.by_kind.clone(),
+        );
+        registry.register_with_unit(
+            "pgveil_stage",
+            "Time in each stage of an answer",
+            Unit::Seconds,
+            metrics.by_stage.clone(),
+        );
+        metrics
+    }
+}
+
 impl Metrics {
     /// Counts a question that has ended so, with this SQLSTATE.
     pub fn question(&self, kind: &'static str, (verdict, sqlstate): (Ended, &str), took: Duration) {
-        let mut counts = self.lock();
-        *counts
-            .questions
-            .entry((kind, sqlstate.to_owned(), verdict))
-            .or_default() += 1;
-        counts.by_kind.entry(kind).or_default().add(took);
+        let labels = QuestionLabels {
+            kind,
+            verdict,
+            sqlstate: sqlstate.to_owned(),
+        };
+        self.questions.get_or_create(&labels).inc();
+        let times = self.by_kind.get_or_create(&KindLabel { kind });
+        times.observe(took.as_secs_f64());
     }
 
     pub fn laps(&self) -> Laps<'_> {
@@ -112,49 +154,19 @@ impl Metrics {
     }
 
     pub fn session_opened(&self) {
-        self.lock().sessions += 1;
+        self.sessions.inc();
     }
 
     pub fn session_closed(&self) {
-        let mut counts = self.lock();
-        counts.sessions = counts.sessions.saturating_sub(1);
+        self.sessions.dec();
     }
 
     /// Metric families in the OpenMetrics text format, without its end mark.
     pub fn print(&self) -> String {
-        let counts = self.lock();
         let mut text = String::new();
-        line(
-            &mut text,
-            format_args!(
-                "# TYPE pgveil_sessions gauge\npgveil_sessions {}",
-                counts.sessions
-            ),
-        );
-        line(&mut text, format_args!("# TYPE pgveil_questions counter"));
-        for ((kind, sqlstate, verdict), count) in &counts.questions {
-            line(
-                &mut text,
-                format_args!(
-                    "pgveil_questions_total{{kind=\"{kind}\",verdict=\"{}\",\
-                        sqlstate=\"{sqlstate}\"}} {count}",
-                    verdict.name()
-                ),
-            );
-        }
-        histograms(
-            &mut text,
-            "pgveil_question_seconds",
-            "kind",
-            &counts.by_kind,
-        );
-        histograms(&mut text, "pgveil_stage_seconds", "stage", &counts.by_stage);
+        // Writing to a String cannot fail.
+        let _ = text::encode_registry(&mut text, &self.registry);
         text
-    }
-
-    /// A panic cannot break an invariant of the counts: they have none.
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -162,60 +174,10 @@ impl Laps<'_> {
     /// Ends a stage.
     pub fn lap(&mut self, stage: &'static str) {
         let now = Instant::now();
-        self.meter
-            .lock()
-            .by_stage
-            .entry(stage)
-            .or_default()
-            .add(now - self.since);
+        let times = self.meter.by_stage.get_or_create(&StageLabel { stage });
+        times.observe((now - self.since).as_secs_f64());
         self.since = now;
     }
-}
-
-impl Histogram {
-    fn add(&mut self, took: Duration) {
-        let seconds = took.as_secs_f64();
-        let at = EDGES
-            .iter()
-            .position(|edge| seconds <= *edge)
-            .unwrap_or(EDGES.len() - 1);
-        self.counts[at] += 1;
-        self.seconds += seconds;
-    }
-}
-
-fn histograms(text: &mut String, name: &str, label: &str, all: &BTreeMap<&'static str, Histogram>) {
-    line(
-        text,
-        format_args!("# TYPE {name} histogram\n# UNIT {name} seconds"),
-    );
-    for (value, Histogram { counts, seconds }) in all {
-        let mut below = 0;
-        for (edge, count) in EDGES.iter().zip(counts) {
-            below += count;
-            let edge = if edge.is_finite() {
-                edge.to_string()
-            } else {
-                "+Inf".to_owned()
-            };
-            line(
-                text,
-                format_args!("{name}_bucket{{{label}=\"{value}\",le=\"{edge}\"}} {below}"),
-            );
-        }
-        line(
-            text,
-            format_args!(
-                "{name}_count{{{label}=\"{value}\"}} {below}\n{name}_sum{{{label}=\"{value}\"}} \
-                    {seconds}"
-            ),
-        );
-    }
-}
-
-fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "{line}");
 }
 
 #[cfg(test)]
@@ -234,11 +196,13 @@ mod tests {
         for wanted in [
             "pgveil_questions_total{kind=\"answer\",verdict=\"answered\",sqlstate=\"00000\"} 4",
             "pgveil_questions_total{kind=\"answer\",verdict=\"refused\",sqlstate=\"42501\"} 1",
-            "pgveil_question_seconds_bucket{kind=\"answer\",le=\"0.001\"} 2",
-            "pgveil_question_seconds_bucket{kind=\"answer\",le=\"0.005\"} 4",
-            "pgveil_question_seconds_bucket{kind=\"answer\",le=\"60\"} 4",
-            "pgveil_question_seconds_bucket{kind=\"answer\",le=\"+Inf\"} 5",
+            "pgveil_question_seconds_bucket{le=\"0.001\",kind=\"answer\"} 2",
+            "pgveil_question_seconds_bucket{le=\"0.005\",kind=\"answer\"} 4",
+            "pgveil_question_seconds_bucket{le=\"60.0\",kind=\"answer\"} 4",
+            "pgveil_question_seconds_bucket{le=\"+Inf\",kind=\"answer\"} 5",
             "pgveil_question_seconds_count{kind=\"answer\"} 5",
+            "# HELP pgveil_questions Statements by how they ended.",
+            "# UNIT pgveil_question_seconds seconds",
         ] {
             assert!(
                 text.lines().any(|line| line == wanted),

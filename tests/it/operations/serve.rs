@@ -125,6 +125,10 @@ async fn pages_tell_the_operator(port: u16) {
     }
     let metrics = page(port, "GET /metrics").await;
     for line in [
+        "# HELP pgveil_sessions Open sessions.",
+        "# HELP pgveil_budget_left_ratio What is left",
+        "# UNIT pgveil_budget_left_ratio ratio",
+        "# HELP pgveil_pool_connections Connections",
         "pgveil_sessions 1",
         "pgveil_questions_total{kind=\"answer\",verdict=\"answered\",sqlstate=\"00000\"} 2",
         "verdict=\"refused\",sqlstate=\"42501\"} 1",
@@ -135,6 +139,15 @@ async fn pages_tell_the_operator(port: u16) {
         assert!(metrics.contains(line), "{line} in\n{metrics}");
     }
     assert!(metrics.ends_with("# EOF\n"));
+    assert_eq!(metrics.matches("# EOF").count(), 1);
+    let mut families: Vec<_> = metrics
+        .lines()
+        .filter(|l| l.starts_with("# TYPE "))
+        .collect();
+    let all = families.len();
+    families.sort_unstable();
+    families.dedup();
+    assert_eq!((families.len(), all), (7, 7), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

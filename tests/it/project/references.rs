@@ -206,22 +206,28 @@ fn the_metrics_are_described() {
         document("src/admin/mod.rs"),
     ]
     .concat();
-    let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
-    let made: BTreeSet<&str> = sources
-        .match_indices("pgveil_")
-        .map(|(at, _)| &sources[at..])
-        .map(|rest| &rest[..rest.find(|c: char| !is_part(c)).unwrap_or(rest.len())])
-        .map(|name| {
-            ["_bucket", "_count", "_sum"]
-                .iter()
-                .fold(name, |name, end| name.strip_suffix(end).unwrap_or(name))
+    // The library writes the unit, and `_total` for a counter, behind the name.
+    let made: BTreeSet<String> = sources
+        .split("registry.register")
+        .skip(1)
+        .filter_map(|call| {
+            let call = call.split(");").next()?;
+            let name = constant(call.split_once('(')?.1)?;
+            let ends = [
+                ("Unit::Seconds", "_seconds"),
+                ("\"ratio\"", "_ratio"),
+                ("questions", "_total"),
+            ];
+            let end = ends.iter().find(|(sign, _)| call.contains(sign));
+            Some(format!("{name}{}", end.map_or("", |(_, end)| end)))
         })
-        .filter(|name| *name != "pgveil_questions")
+        .filter(|name| name.starts_with("pgveil_"))
         .collect();
     let text = document("docs/operations.md");
-    let described: BTreeSet<&str> = named_under(&text, "Health and metrics")
+    let described: BTreeSet<String> = named_under(&text, "Health and metrics")
         .into_iter()
         .filter(|name| name.starts_with("pgveil_"))
+        .map(str::to_owned)
         .collect();
     assert!(made.len() > 5, "found {made:?}");
     assert_eq!(made, described);
