@@ -159,6 +159,7 @@ pub mod engine;
 pub mod error;
 pub mod execute;
 pub mod finish;
+pub mod init;
 pub mod ir;
 pub mod ledger;
 pub mod mechanism;

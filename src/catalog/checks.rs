@@ -7,8 +7,8 @@ use sqlparser::parser::Parser;
 
 use super::{Column, Table, Type};
 
-/// Reads a CHECK's expression, as `pg_get_expr` prints it: comparisons of a column with a constant,
-/// joined by AND. Whatever else it says is left out.
+/// Reads a CHECK's expression, as `pg_get_expr` prints it: comparisons of a column with a constant
+/// and lists of constants, joined by AND. Whatever else it says is left out.
 pub(super) fn read(table: &mut Table, expression: &str) {
     let Ok(parsed) = Parser::new(&PostgreSqlDialect {})
         .try_with_sql(expression)
@@ -18,6 +18,10 @@ pub(super) fn read(table: &mut Table, expression: &str) {
     };
     let mut open = vec![&parsed];
     while let Some(expr) = open.pop() {
+        if let Some((name, values)) = listed(expr) {
+            list(table, &name, values);
+            continue;
+        }
         match expr {
             ast::Expr::Nested(inner) => open.push(inner),
             ast::Expr::BinaryOp {
@@ -59,6 +63,72 @@ pub(super) fn read(table: &mut Table, expression: &str) {
     }
 }
 
+/// Keeps the shorter list of two.
+fn list(table: &mut Table, name: &str, values: Vec<String>) {
+    if let Some(column) = table.columns.iter_mut().find(|c| c.name == name) {
+        let known = &mut column.allowed.values;
+        if !values.is_empty() && (known.is_empty() || values.len() < known.len()) {
+            *known = values;
+        }
+    }
+}
+
+/// A column and the only constants that it may equal: `a = 1`, `a IN (1, 2)`, and such joined by
+/// OR. A NULL passes every CHECK.
+fn listed(expr: &ast::Expr) -> Option<(String, Vec<String>)> {
+    match expr {
+        ast::Expr::Nested(inner) => listed(inner),
+        ast::Expr::BinaryOp {
+            left,
+            op: B::Eq,
+            right,
+        } => Some((column(left)?, vec![text(right)?])),
+        ast::Expr::IsNull(inner) => Some((column(inner)?, Vec::new())),
+        ast::Expr::BinaryOp {
+            left,
+            op: B::Or,
+            right,
+        } => {
+            let ((name, mut values), (other, more)) = (listed(left)?, listed(right)?);
+            values.extend(more);
+            (name == other).then_some((name, values))
+        }
+        ast::Expr::AnyOp {
+            left,
+            compare_op: B::Eq,
+            right,
+            is_some: _,
+        } => {
+            let ast::Expr::Array(ast::Array { elem, named: _ }) = bare(right) else {
+                return None;
+            };
+            Some((column(left)?, elem.iter().map(text).collect::<Option<_>>()?))
+        }
+        ast::Expr::InList {
+            expr,
+            list,
+            negated: false,
+        } => Some((column(expr)?, list.iter().map(text).collect::<Option<_>>()?)),
+        _ => None,
+    }
+}
+
+/// The name of a column, whatever it is cast to.
+fn column(expr: &ast::Expr) -> Option<String> {
+    let ast::Expr::Identifier(name) = bare(expr) else {
+        return None;
+    };
+    Some(folded(name))
+}
+
+fn folded(name: &ast::Ident) -> String {
+    if name.quote_style.is_some() {
+        name.value.clone()
+    } else {
+        name.value.to_lowercase()
+    }
+}
+
 /// One side is a column and the other a constant, and integers are at least `apart`.
 fn ordered(table: &mut Table, smaller: &ast::Expr, larger: &ast::Expr, apart: i64) {
     if let (Some(column), Some(text)) = (named(table, smaller), text(larger)) {
@@ -89,11 +159,7 @@ fn named<'t>(table: &'t mut Table, column: &ast::Expr) -> Option<&'t mut Column>
     let ast::Expr::Identifier(name) = number(column) else {
         return None;
     };
-    let name = if name.quote_style.is_some() {
-        name.value.clone()
-    } else {
-        name.value.to_lowercase()
-    };
+    let name = folded(name);
     table.columns.iter_mut().find(|c| c.name == name)
 }
 

@@ -130,12 +130,15 @@ pub struct Column {
     pub allowed: Allowed,
 }
 
-/// Lower and upper limits of a column by a valid CHECK, as PostgreSQL prints them. They are used
-/// only to warn the owner, and prove nothing.
+/// Lower and upper limits and lists of a column by a valid CHECK, as PostgreSQL prints them. They
+/// are used to warn the owner and to propose a policy, and prove nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowed {
     pub lower: Vec<String>,
     pub upper: Vec<String>,
+    /// The list of the shortest `IN (…)`; empty where there is none.
+    #[serde(default)]
+    pub values: Vec<String>,
 }
 
 /// A validated foreign key, deferrable or not. It proves nothing about rows; it only states the

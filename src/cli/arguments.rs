@@ -12,6 +12,7 @@ Examples:
   pgveil demo                                   a database of survey data, a proxy before it, and \
   questions to ask
   pgveil demo --once 'SELECT count(*) FROM nls.women'
+  pgveil init postgresql://me@db/shop -o policies/shop.yaml      a first policy for your database
   pgveil password                               the password line of a role in a policy
   pgveil check policies/shop.yaml               does the policy hold for its database?
   pgveil bounds policies/shop.yaml              find what the policy leaves to `auto`, once and at \
@@ -49,6 +50,27 @@ Examples:
   pgveil demo --database postgresql://me@localhost/test     loads the data into schema nls of that \
   database")]
     Demo(DemoOptions),
+    /// Draft a policy from the catalog of a database: whom it protects, how tables lead there, what
+    /// columns may show; reads no row and no statistic
+    #[command(after_help = "\
+Examples:
+  pgveil init postgresql://me@db/shop -o shop.yaml       asks, in a terminal
+  pgveil init postgresql://me@db/shop -o shop.yaml --unit public.customers.id --budget 4,1e-6
+  pgveil init postgresql://me@db/shop -o shop.yaml --unit retail.household.household_key \
+  --accept-links --budget 4,1e-6 \
+  --rows retail.basket=200 --bounds retail.basket.total=0..500 --group-by retail.household.age \
+  --public retail.store
+
+Declared foreign keys are taken as they are. Links that are guessed from names and keys count only \
+once you confirm them, since a wrong one counts
+one person's row as another's. Tables that do not lead to the unit are left out until --public \
+names them. What stays open is a comment with DECIDE;
+the word `decide` in place of a value blocks `pgveil serve`. GRANTs and indexes are printed, never \
+run. No file is overwritten.
+
+Exit codes: 0 drafted, 1 failed, 2 wrong usage, 3 undecided: without a terminal, the unit must be \
+named.")]
+    Init(InitOptions),
     /// Serve clients under a policy until SIGTERM or Ctrl-C
     #[command(after_help = "\
 Examples:
@@ -269,6 +291,57 @@ pub struct DemoOptions {
     /// Serve no web page
     #[arg(long, conflicts_with = "page")]
     pub no_page: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct InitOptions {
+    /// Where the data are; DATABASE_URL stands in for it
+    pub database: Option<Secret>,
+    /// The file to create; without it the draft goes to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Only tables of this schema
+    #[arg(long, value_name = "NAME")]
+    pub schema: Vec<String>,
+    /// Whom the policy protects
+    #[arg(long, value_name = "SCHEMA.TABLE.COLUMN")]
+    pub unit: Option<String>,
+    /// The word for one of them in messages
+    #[arg(long, value_name = "WORD")]
+    pub unit_name: Option<String>,
+    /// A link that you know to hold for every row
+    #[arg(long, value_name = "COLUMN -> KEY")]
+    pub link: Vec<String>,
+    /// Vouch for every link that is guessed
+    #[arg(long)]
+    pub accept_links: bool,
+    /// A table without a row about any of them: shown exactly and free
+    #[arg(long, value_name = "SCHEMA.TABLE")]
+    pub public: Vec<String>,
+    /// Most rows of one of them that count
+    #[arg(long, value_name = "TABLE=NUMBER|auto")]
+    pub rows: Vec<String>,
+    /// Lowest and highest value of a column that count
+    #[arg(long, value_name = "COLUMN=LOW..HIGH|auto")]
+    pub bounds: Vec<String>,
+    /// A column that analysts may group by and compare
+    #[arg(long, value_name = "SCHEMA.TABLE.COLUMN")]
+    pub group_by: Vec<String>,
+    /// The most that all roles together may ever learn
+    #[arg(long, value_name = "EPSILON,DELTA")]
+    pub budget: Option<String>,
+    /// A role and what it may spend; `analyst` with half of the budget without it
+    #[arg(long, value_name = "NAME=EPSILON,DELTA")]
+    pub role: Vec<String>,
+    /// About how many of them there are, by what is publicly known
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub units: Option<u64>,
+    /// Name a shadow server, as SHADOW_URL, instead of having pgveil start one
+    #[arg(long)]
+    pub shadow: bool,
+    /// Ask nothing, and print what is drafted and what is open as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

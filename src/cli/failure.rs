@@ -11,6 +11,8 @@ pub enum Failure {
     Usage(String),
     /// The policy does not hold: exit code 3.
     Policy(Vec<PolicyError>),
+    /// Something essential is not decided: exit code 3. `ways` are lines that say how to decide it.
+    Undecided { message: String, ways: Vec<String> },
     /// Any other failure: exit code 1. `remedy` is a sentence that says what to do.
     Runtime {
         message: String,
@@ -43,6 +45,7 @@ impl Failure {
     pub fn in_a_line(&self) -> String {
         match self {
             Self::Usage(message) => message.clone(),
+            Self::Undecided { message, ways: _ } => message.clone(),
             Self::Policy(errors) => errors
                 .iter()
                 .map(ToString::to_string)
@@ -71,6 +74,10 @@ impl Failure {
                     if errors == 1 { "" } else { "s" }
                 );
             }
+            Self::Undecided { message, ways } => {
+                eprintln!("undecided: {message}");
+                ways.iter().for_each(|way| eprintln!("  {way}"));
+            }
             Self::Runtime { message, remedy } => {
                 eprintln!("error: {message}");
                 if let Some(remedy) = remedy {
@@ -85,7 +92,7 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
-            Self::Policy(_) => ExitCode::from(3),
+            Self::Policy(_) | Self::Undecided { .. } => ExitCode::from(3),
             Self::Runtime { .. } | Self::Shown | Self::Interrupted => ExitCode::FAILURE,
         }
     }

@@ -8,6 +8,7 @@ mod check;
 pub mod demo;
 mod explain;
 mod failure;
+mod init;
 mod log;
 mod noise;
 mod notify;
@@ -74,6 +75,7 @@ pub fn main() -> ExitCode {
 async fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Demo(options) => demo::run(options).await,
+        Command::Init(options) => init::run(options).await,
         Command::Serve(options) => serve::run(options).await,
         Command::Check { file } => check::run(&file).await,
         Command::Bounds {

@@ -8,6 +8,7 @@ mod searches;
 mod units;
 
 pub use domains::DomainReader;
+pub use units::{family, unfit};
 
 use super::error::{At, Findings, PolicyError};
 use super::file::{ColumnEntry, ColumnRule, File, TableEntry, TableRule};

@@ -5,7 +5,7 @@ mod roles;
 mod tables;
 
 pub use tables::{
-    ColumnEntry, ColumnRule, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule,
+    ColumnEntry, ColumnRule, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule, names,
 };
 
 use std::time::Duration;

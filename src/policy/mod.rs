@@ -15,12 +15,13 @@ pub(crate) mod yaml;
 
 pub use auto_bounds::{AutoBound, Finding, ROWS_MAX, Search};
 pub use calendar::FROM_1970_US;
-pub use check::{Checked, DomainReader, check};
+pub use check::{Checked, DomainReader, check, family, unfit};
 pub use error::{At, Location, PolicyError};
 pub use file::{
     ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule,
+    names,
 };
-pub use scalar::numeric_holds;
+pub use scalar::{is_listable, is_ordered, numeric_holds, parse as parse_scalar};
 pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
 pub use session_settings::{

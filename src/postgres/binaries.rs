@@ -45,6 +45,26 @@ pub fn native() -> Result<Found, Error> {
     found.map(Found::Directory).ok_or(Error::NoBinaries)
 }
 
+/// The major version of the server that would be started here.
+pub fn major_version() -> Option<u32> {
+    let Ok(Found::Directory(directory)) = find() else {
+        return None;
+    };
+    let told = std::process::Command::new(directory.join("postgres"))
+        .arg("--version")
+        .output()
+        .ok()?;
+    let told = String::from_utf8(told.stdout).ok()?;
+    let number = told
+        .split_whitespace()
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    number?
+        .split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
+}
+
 fn is_complete(directory: &Path) -> bool {
     directory.is_absolute()
         && ["initdb", "postgres"]

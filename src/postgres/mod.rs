@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use array::array_text;
+pub use binaries::major_version;
 pub use connect::{Connected, cancel, connect};
 pub use directory::Directory;
 pub use fair_pool::FairPool;

@@ -238,6 +238,7 @@ async fn bounds_beside_a_check_are_warned_of() {
     catalog.tables[1].columns[1].allowed = catalog::Allowed {
         lower: texts(&["-5", "0", "now()"]),
         upper: texts(&["10.0", "100"]),
+        values: Vec::new(),
     };
     assert_eq!(warnings(&catalog, "[0, 10]").await, [] as [String; 0]);
     assert_eq!(

@@ -161,7 +161,7 @@ fn unit_column<'a>(
 }
 
 /// Why equality of this column does not tell units apart.
-fn unfit(column: &Column) -> Option<String> {
+pub fn unfit(column: &Column) -> Option<String> {
     let data_type = &column.data_type;
     if column.is_domain {
         return Some(format!(
@@ -406,7 +406,7 @@ fn wrong_in_step(
 }
 
 /// The type without length or precision, which do not affect equality.
-fn family(data_type: &Type) -> Type {
+pub fn family(data_type: &Type) -> Type {
     match data_type {
         Type::Varchar(_) => Type::Varchar(None),
         Type::Numeric(_) => Type::Numeric(None),

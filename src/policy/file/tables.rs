@@ -526,7 +526,7 @@ fn domain(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule
 
 /// The parts of `a.b.c`, as the catalog stores them: case is kept, and a part in double quotes may
 /// hold dots.
-fn names(text: &str) -> Option<Vec<String>> {
+pub fn names(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = text.trim();
     loop {

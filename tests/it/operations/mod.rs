@@ -6,6 +6,7 @@ pub mod citus;
 pub mod cli;
 pub mod demo_browser;
 pub mod demo_page;
+pub mod init;
 pub mod outage;
 pub mod plan_cache;
 pub mod policy;

@@ -29,6 +29,7 @@ const ORDER: [&str; 25] = [
     "auto_bounds",
     "wire",
     "audit",
+    "init",
     "admin",
     "demo",
     "cli",

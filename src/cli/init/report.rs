@@ -1,0 +1,247 @@
+//! What `pgveil init` says of its draft.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use super::open_columns;
+use crate::init::{Advice, Draft, Ground, Link, Proposal, Seen, Stop, Way};
+use crate::policy::Checked;
+use crate::postgres::major_version;
+
+/// The draft and all that there is to say of it.
+pub struct Report<'a> {
+    pub seen: &'a Seen,
+    pub draft: &'a Draft,
+    pub checked: &'a Checked,
+    pub advice: Vec<Advice>,
+    /// What blocks serving.
+    pub blocking: Vec<String>,
+    pub noise: Vec<String>,
+    pub passwords: &'a [Zeroizing<String>],
+    pub text: &'a str,
+    /// The file, where one was written.
+    pub output: Option<&'a Path>,
+}
+
+/// What was found, before anything is asked.
+pub fn begin(seen: &Seen, proposal: &Proposal) {
+    let (declared, guessed) = proposal.counts();
+    eprintln!(
+        "{}; {declared} links are declared by foreign keys, {guessed} are guessed from names and \
+            keys. No row and no statistic was read.",
+        count(seen.tables.len(), "table")
+    );
+}
+
+/// The candidates, as JSON, where nobody can be asked.
+pub fn undecided(seen: &Seen, proposal: &Proposal, stop: &Stop) {
+    let Stop::Undecided { message, flags } = stop else {
+        return;
+    };
+    let candidates: Vec<Value> = proposal
+        .candidates
+        .iter()
+        .map(|candidate| {
+            json!({
+                "unit": crate::init::spelled(seen, candidate.at),
+                "reason": candidate.reason(seen),
+            })
+        })
+        .collect();
+    let told = json!({
+        "undecided": message,
+        "flags": flags,
+        "candidates": candidates,
+        "links": links(seen, &proposal.links),
+    });
+    println!("{told:#}");
+}
+
+fn links(seen: &Seen, links: &[Link]) -> Vec<Value> {
+    let told = |link: &Link| {
+        let (ground, reason) = match &link.ground {
+            Ground::Declared => ("declared", Value::Null),
+            Ground::Guessed(reason) => ("guessed", json!(reason)),
+            Ground::Said => ("vouched for", Value::Null),
+        };
+        json!({
+            "from": crate::init::spelled(seen, link.from),
+            "to": crate::init::spelled(seen, link.to),
+            "ground": ground,
+            "reason": reason,
+        })
+    };
+    links.iter().map(told).collect()
+}
+
+fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+impl Report<'_> {
+    /// Beside the draft on standard output, all else goes to standard error.
+    pub fn print(&self) {
+        for line in self.lines() {
+            if self.output.is_some() {
+                println!("{line}");
+            } else {
+                eprintln!("{line}");
+            }
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = self.summary();
+        lines.extend(self.noise.iter().cloned());
+        let warnings = self.checked.warnings.iter();
+        lines.extend(warnings.map(|warning| format!("warning: {}", warning.message)));
+        for Advice { why, statements } in &self.advice {
+            lines.push(format!("-- {why}"));
+            lines.extend(statements.iter().map(|statement| format!("   {statement}")));
+        }
+        lines.push(self.shadow());
+        lines.extend(self.next());
+        lines
+    }
+
+    fn summary(&self) -> Vec<String> {
+        let Draft {
+            private, public, ..
+        } = self.draft;
+        let open = open_columns(self.draft);
+        let wrote = match self.output {
+            Some(path) => format!("wrote {}", path.display()),
+            None => "drafted".to_owned(),
+        };
+        let database = &self.seen.catalog.database;
+        let mut lines = vec![format!(
+            "{wrote}: {}, {} public, {} left out; {} blocking, {} to DECIDE",
+            count(private.len(), "private table"),
+            public.len(),
+            self.draft.left_out.len(),
+            self.blocking.len(),
+            open
+        )];
+        lines.extend(
+            self.blocking
+                .iter()
+                .map(|what| format!("  blocks serving: {what}")),
+        );
+        for left in &self.draft.left_out {
+            lines.push(format!(
+                "  left out: {}: {}",
+                self.seen.table_name(left.table),
+                left.why
+            ));
+        }
+        lines.push(format!(
+            "It holds for database {database}; values of public tables are unread until `pgveil \
+                check`."
+        ));
+        lines
+    }
+
+    /// Whether a shadow will start by itself.
+    fn shadow(&self) -> String {
+        let wanted = self.seen.catalog.server_version_num / 10_000;
+        if self.draft.made.has_shadow {
+            return "The shadow is the empty database that SHADOW_URL names.".to_owned();
+        }
+        if major_version() == Some(wanted) {
+            return format!(
+                "PostgreSQL {wanted} is installed here, so that the shadow starts by \
+                itself."
+            );
+        }
+        format!(
+            "PostgreSQL {wanted} is not installed here for the shadow. Install it, or run one and \
+                draft with --shadow: docker run -d -p 5433:5432 -e POSTGRES_PASSWORD=… \
+                postgres:{wanted}"
+        )
+    }
+
+    /// The commands that follow.
+    fn next(&self) -> Vec<String> {
+        let database = &self.seen.catalog.database;
+        let file = self
+            .output
+            .map_or_else(|| "FILE".to_owned(), |path| path.display().to_string());
+        let mut lines = vec![format!(
+            "  export DATABASE_URL=… PGVEIL_LEDGER=sqlite:///var/lib/pgveil/{database}.db"
+        )];
+        if !self.checked.policy.searches.is_empty() {
+            lines.push(format!(
+                "  pgveil bounds {file}      # the searches that `auto` leaves open, once and at a \
+                    price"
+            ));
+        }
+        lines.push(format!("  pgveil serve --policy {file}"));
+        let roles = self.draft.made.roles.iter().zip(self.passwords);
+        lines.extend(roles.map(|((role, _), password)| {
+            format!(
+                "  psql \"host=127.0.0.1 port=6432 user={role} dbname={database}\"      # \
+                    password, shown once: {}",
+                password.as_str()
+            )
+        }));
+        lines
+    }
+
+    /// The same for machines.
+    pub fn json(&self) -> String {
+        let made = &self.draft.made;
+        let private: Vec<Value> = self
+            .draft
+            .private
+            .iter()
+            .map(|private| {
+                let path = match &private.way {
+                    Way::Own | Way::Several(_) => Vec::new(),
+                    Way::Path(path) => links(self.seen, path),
+                };
+                json!({"table": self.seen.table_name(private.table), "path": path})
+            })
+            .collect();
+        let left_out: Vec<Value> = self
+            .draft
+            .left_out
+            .iter()
+            .map(|left| json!({"table": self.seen.table_name(left.table), "why": left.why}))
+            .collect();
+        let names = |tables: &[usize]| -> Vec<String> {
+            tables
+                .iter()
+                .map(|table| self.seen.table_name(*table))
+                .collect()
+        };
+        let roles = made.roles.iter().zip(self.passwords);
+        let roles: Vec<Value> = roles
+            .map(|((name, _), password)| json!({"name": name, "password": password.as_str()}))
+            .collect();
+        let statements = self.advice.iter().flat_map(|advice| &advice.statements);
+        let told = json!({
+            "database": self.seen.catalog.database,
+            "unit": {"column": crate::init::spelled(self.seen, made.unit), "word": made.unit_name},
+            "private": private,
+            "public": names(&self.draft.public),
+            "left_out": left_out,
+            "blocking": self.blocking,
+            "to_decide": open_columns(self.draft),
+            "warnings": self
+                .checked
+                .warnings
+                .iter()
+                .map(|warning| warning.message.clone())
+                .collect::<Vec<_>>(),
+            "noise": self.noise,
+            "statements": statements.collect::<Vec<_>>(),
+            "roles": roles,
+            "file": self.output.map(|path| path.display().to_string()),
+            "policy": self.text,
+        });
+        format!("{told:#}")
+    }
+}

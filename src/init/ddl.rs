@@ -1,0 +1,171 @@
+//! Statements for the database's administrator. They are printed and never run.
+
+use super::draft::Draft;
+use super::links::{Ground, Keyless, Link};
+use super::reach::Way;
+use super::seen::{ColumnAt, Seen};
+use crate::postgres::{identifier, qualified};
+
+/// A remark and the statements that it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    pub why: String,
+    pub statements: Vec<String>,
+}
+
+/// What the administrator may do, the most urgent first.
+pub fn advice(seen: &Seen, draft: &Draft, keyless: &[Keyless]) -> Vec<Advice> {
+    [
+        rights(seen, draft),
+        keys(seen, draft, keyless),
+        facts(seen, draft),
+        indexes(seen, draft),
+    ]
+    .into_iter()
+    .filter(|advice| !advice.statements.is_empty())
+    .collect()
+}
+
+fn name(seen: &Seen, table: usize) -> String {
+    let table = seen.table(table);
+    qualified(&table.schema, &table.name)
+}
+
+/// What the role lacks; or a role of its own, where this one may do more than read.
+fn rights(seen: &Seen, draft: &Draft) -> Advice {
+    let shown: Vec<usize> = draft
+        .private
+        .iter()
+        .map(|private| private.table)
+        .chain(draft.public.iter().copied())
+        .collect();
+    let may_write = shown.iter().any(|table| seen.table(*table).writable);
+    let is_too_much = may_write || !seen.catalog.powers.is_empty();
+    let lacking: Vec<usize> = shown
+        .iter()
+        .copied()
+        .filter(|table| is_too_much || !seen.table(*table).selectable)
+        .collect();
+    let role = identifier(if is_too_much {
+        "pgveil_reader"
+    } else {
+        &seen.user
+    });
+    let mut statements = Vec::new();
+    if is_too_much {
+        statements.push(format!(
+            "CREATE ROLE {role} LOGIN;   -- then give it a password: \\password {role}"
+        ));
+    }
+    let mut schemas: Vec<&str> = lacking
+        .iter()
+        .map(|table| seen.table(*table).schema.as_str())
+        .collect();
+    schemas.sort_unstable();
+    schemas.dedup();
+    for schema in schemas {
+        statements.push(format!(
+            "GRANT USAGE ON SCHEMA {} TO {role};",
+            identifier(schema)
+        ));
+    }
+    if !lacking.is_empty() {
+        let tables: Vec<String> = lacking.iter().map(|table| name(seen, *table)).collect();
+        statements.push(format!("GRANT SELECT ON {} TO {role};", tables.join(", ")));
+    }
+    let why = if is_too_much {
+        format!(
+            "{} may do more than read; give pgveil a role of its own and name it in DATABASE_URL",
+            seen.user
+        )
+    } else {
+        format!("{} may not read these tables yet", seen.user)
+    };
+    Advice { why, statements }
+}
+
+/// Keys without which a table is left out.
+fn keys(seen: &Seen, draft: &Draft, keyless: &[Keyless]) -> Advice {
+    let mut ends: Vec<ColumnAt> = keyless
+        .iter()
+        .filter(|link| match draft.made.suspects.get(&link.from.table) {
+            Some(Way::Path(links) | Way::Several(links)) => links
+                .first()
+                .is_some_and(|first| (first.from, first.to) == (link.from, link.to)),
+            Some(Way::Own) | None => false,
+        })
+        .map(|link| link.to)
+        .collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let statements = ends
+        .into_iter()
+        .map(|at| {
+            format!(
+                "ALTER TABLE {} ADD UNIQUE ({});",
+                name(seen, at.table),
+                identifier(&seen.column(at).name)
+            )
+        })
+        .collect();
+    Advice {
+        why: "tables are left out because the column that they lead to is not unique by a key; \
+            with one, run pgveil init again"
+            .to_owned(),
+        statements,
+    }
+}
+
+fn used(draft: &Draft) -> Vec<&Link> {
+    let mut used: Vec<&Link> = Vec::new();
+    for private in &draft.private {
+        if let Way::Path(links) = &private.way
+            && let Some(first) = links.first()
+        {
+            used.push(first);
+        }
+    }
+    used
+}
+
+/// Foreign keys that would turn the owner's word into a fact.
+fn facts(seen: &Seen, draft: &Draft) -> Advice {
+    let statements = used(draft)
+        .into_iter()
+        .filter(|link| link.ground != Ground::Declared)
+        .map(|link| {
+            format!(
+                "ALTER TABLE {} ADD FOREIGN KEY ({}) REFERENCES {} ({});",
+                name(seen, link.from.table),
+                identifier(&seen.column(link.from).name),
+                name(seen, link.to.table),
+                identifier(&seen.column(link.to).name)
+            )
+        })
+        .collect();
+    Advice {
+        why: "these links rest on somebody's word; PostgreSQL can hold them".to_owned(),
+        statements,
+    }
+}
+
+fn indexes(seen: &Seen, draft: &Draft) -> Advice {
+    let statements = used(draft)
+        .into_iter()
+        .map(|link| link.from)
+        .chain([draft.made.unit])
+        .filter(|at| !seen.is_indexed(*at))
+        .map(|at| {
+            format!(
+                "CREATE INDEX ON {} ({});",
+                name(seen, at.table),
+                identifier(&seen.column(at).name)
+            )
+        })
+        .collect();
+    Advice {
+        why: "without these indexes, bounding what one unit adds takes several times as long"
+            .to_owned(),
+        statements,
+    }
+}

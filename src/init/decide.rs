@@ -1,0 +1,388 @@
+//! The owner's decisions: by flags, else by questions, else open.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Stop;
+use super::columns;
+use super::links::{Ground, Keyless, Link};
+use super::propose::Proposal;
+use super::questions::Questions;
+use super::reach::{Way, reach};
+use super::request::{Request, Said, Spend, bounds, rows, spend};
+use super::seen::{ColumnAt, Seen};
+use super::words::singular;
+use crate::policy::unfit;
+
+/// What is decided, and what stays open.
+#[derive(Debug, Clone)]
+pub struct Decisions {
+    pub unit: ColumnAt,
+    pub unit_name: String,
+    /// Declared, vouched for, and guesses that nobody has confirmed.
+    pub links: Vec<Link>,
+    pub ways: BTreeMap<usize, Way>,
+    /// The same with links that lack nothing but a key: these tables are not public.
+    pub suspects: BTreeMap<usize, Way>,
+    pub public: BTreeSet<usize>,
+    /// A number, or `auto`.
+    pub rows: BTreeMap<usize, String>,
+    /// `{bounds: …}`, as YAML.
+    pub bounds: BTreeMap<ColumnAt, String>,
+    pub group_by: BTreeSet<ColumnAt>,
+    pub budget: Option<Spend>,
+    pub roles: Vec<(String, Option<Spend>)>,
+    pub units: Option<u64>,
+    pub has_shadow: bool,
+}
+
+type Asker<'a> = Option<&'a mut (dyn Questions + 'a)>;
+
+/// # Errors
+/// Where a flag is wrong, where the unit is open and nobody can be asked, or where whoever is asked
+/// ends it.
+pub fn decide(
+    seen: &Seen,
+    proposal: &Proposal,
+    request: &Request,
+    mut questions: Asker<'_>,
+) -> Result<Decisions, Stop> {
+    let said = request.read(seen)?;
+    let unit = unit(seen, proposal, &said, &mut questions)?;
+    let unit_name = request
+        .unit_name
+        .clone()
+        .unwrap_or_else(|| singular(&seen.table(unit.table).name));
+    let links = links(seen, proposal, request, &said, unit, &mut questions)?;
+    let keyless = proposal.keyless.iter().map(Keyless::as_link);
+    let suspected: Vec<Link> = links.iter().cloned().chain(keyless).collect();
+    let mut made = Decisions {
+        unit,
+        unit_name,
+        ways: reach(seen, &links, unit),
+        suspects: reach(seen, &suspected, unit),
+        links,
+        public: BTreeSet::new(),
+        rows: said.rows.clone(),
+        bounds: said.bounds.clone(),
+        group_by: said.group_by.iter().copied().collect(),
+        budget: said.budget.clone(),
+        roles: Vec::new(),
+        units: request.units,
+        has_shadow: request.has_shadow,
+    };
+    fits(seen, &made, &said)?;
+    if let Some(questions) = questions.as_deref_mut() {
+        ask_rows(seen, &mut made, questions)?;
+    }
+    publish(seen, &mut made, &said, &mut questions)?;
+    if let Some(questions) = questions.as_deref_mut() {
+        ask_columns(seen, &mut made, questions)?;
+    }
+    budgets(&mut made, said, &mut questions)?;
+    Ok(made)
+}
+
+fn unit(
+    seen: &Seen,
+    proposal: &Proposal,
+    said: &Said,
+    questions: &mut Asker<'_>,
+) -> Result<ColumnAt, Stop> {
+    let options: Vec<String> = proposal
+        .candidates
+        .iter()
+        .map(|candidate| {
+            format!(
+                "{}   {}",
+                seen.column_name(candidate.at),
+                candidate.reason(seen)
+            )
+        })
+        .collect();
+    let unit = match (said.unit, questions.as_deref_mut()) {
+        (Some(unit), _) => unit,
+        (None, Some(questions)) if !options.is_empty() => {
+            let at = questions.choose("Whom do you protect?", &options)?;
+            proposal.candidates[at].at
+        }
+        (None, _) => {
+            return Err(Stop::Undecided {
+                message: "whom does the policy protect? That is the promise, so it is not picked \
+                    for you"
+                    .to_owned(),
+                flags: proposal
+                    .candidates
+                    .iter()
+                    .map(|candidate| {
+                        let name = super::shell(&super::spelled(seen, candidate.at));
+                        format!("--unit {name}   # {}", candidate.reason(seen))
+                    })
+                    .collect(),
+            });
+        }
+    };
+    match unfit(seen.column(unit)) {
+        None => Ok(unit),
+        Some(why) => Err(Stop::Usage(format!(
+            "{} cannot be the unit: {why}",
+            seen.column_name(unit)
+        ))),
+    }
+}
+
+/// The links that hold: what is said replaces what is guessed of the same column. Each guess that
+/// matters is asked once.
+fn links(
+    seen: &Seen,
+    proposal: &Proposal,
+    request: &Request,
+    said: &Said,
+    unit: ColumnAt,
+    questions: &mut Asker<'_>,
+) -> Result<Vec<Link>, Stop> {
+    let mut links = said.links.clone();
+    links.extend(
+        proposal
+            .links
+            .iter()
+            .filter(|link| !said.links.iter().any(|said| said.from == link.from))
+            .cloned(),
+    );
+    if request.accepts_links {
+        for link in &mut links {
+            if let Ground::Guessed(_) = link.ground {
+                link.ground = Ground::Said;
+            }
+        }
+    }
+    let Some(questions) = questions.as_deref_mut() else {
+        return Ok(links);
+    };
+    let mut is_told = false;
+    while let Some(link) = open(seen, &links, unit) {
+        if !is_told {
+            is_told = true;
+            questions.tell(
+                "Is this true of every row? A wrong link counts one person's row as another's.",
+            );
+        }
+        let (from, to) = (seen.column_name(link.from), seen.column_name(link.to));
+        let is_true = questions.confirm(&format!("{from} is the {to} of the row"))?;
+        if is_true {
+            for known in links.iter_mut().filter(|known| **known == link) {
+                known.ground = Ground::Said;
+            }
+        } else {
+            links.retain(|known| *known != link);
+        }
+    }
+    while let Some((table, several)) = several(seen, &links, unit) {
+        let options: Vec<String> = several
+            .iter()
+            .map(|link| seen.column_name(link.from))
+            .collect();
+        let name = seen.table_name(table);
+        let at = questions.choose(&format!("Whose row is a row of {name}?"), &options)?;
+        let chosen = several[at].from;
+        links.retain(|link| {
+            link.from == chosen || !several.iter().any(|other| other.from == link.from)
+        });
+    }
+    Ok(links)
+}
+
+/// A guess on a way to the unit that nobody has confirmed.
+fn open(seen: &Seen, links: &[Link], unit: ColumnAt) -> Option<Link> {
+    reach(seen, links, unit)
+        .into_values()
+        .flat_map(|way| match way {
+            Way::Own => Vec::new(),
+            Way::Path(links) | Way::Several(links) => links,
+        })
+        .find(Link::is_open)
+}
+
+fn several(seen: &Seen, links: &[Link], unit: ColumnAt) -> Option<(usize, Vec<Link>)> {
+    reach(seen, links, unit)
+        .into_iter()
+        .find_map(|(table, way)| match way {
+            Way::Several(links) => Some((table, links)),
+            Way::Own | Way::Path(_) => None,
+        })
+}
+
+/// Whether the flags are about tables that the policy protects.
+fn fits(seen: &Seen, made: &Decisions, said: &Said) -> Result<(), Stop> {
+    let is_private = |table: usize| matches!(made.ways.get(&table), Some(Way::Own | Way::Path(_)));
+    for link in &said.links {
+        if !is_private(link.from.table) {
+            return Err(Stop::Usage(format!(
+                "--link: {} does not lead to {}",
+                seen.column_name(link.from),
+                seen.column_name(made.unit)
+            )));
+        }
+    }
+    let columns = said.bounds.keys().chain(&said.group_by).map(|at| at.table);
+    if let Some(table) = said
+        .rows
+        .keys()
+        .copied()
+        .chain(columns)
+        .find(|t| !is_private(*t))
+    {
+        return Err(Stop::Usage(format!(
+            "--rows, --bounds and --group-by are about private tables, and {} has no row of a {} \
+                as far as is known; say how it leads there with --link",
+            seen.table_name(table),
+            made.unit_name
+        )));
+    }
+    Ok(())
+}
+
+/// Tables of which a unit may have several rows.
+fn ask_rows(seen: &Seen, made: &mut Decisions, questions: &mut dyn Questions) -> Result<(), Stop> {
+    let tables: Vec<usize> = made
+        .ways
+        .iter()
+        .filter(|(table, way)| columns::has_many_rows(seen, made.unit, **table, way))
+        .map(|(table, _)| *table)
+        .filter(|table| !made.rows.contains_key(table))
+        .collect();
+    for table in tables {
+        let question = format!(
+            "Most rows of one {} in {} that count (enter: auto, a search for epsilon 0.1 of \
+                each role)",
+            made.unit_name,
+            seen.table_name(table)
+        );
+        let answer = questions.text(&question, &|text| match text {
+            "" => Ok(()),
+            text => rows(text).map(drop),
+        })?;
+        let most = if answer.is_empty() {
+            "auto".to_owned()
+        } else {
+            answer
+        };
+        made.rows.insert(table, most);
+    }
+    Ok(())
+}
+
+fn publish(
+    seen: &Seen,
+    made: &mut Decisions,
+    said: &Said,
+    questions: &mut Asker<'_>,
+) -> Result<(), Stop> {
+    for table in &said.public {
+        if made.suspects.contains_key(table) {
+            return Err(Stop::Usage(format!(
+                "--public: rows of {} lead to {}, so that it is private",
+                seen.table_name(*table),
+                seen.column_name(made.unit)
+            )));
+        }
+        made.public.insert(*table);
+    }
+    let open: Vec<usize> = seen
+        .tables
+        .iter()
+        .copied()
+        .filter(|table| !made.suspects.contains_key(table) && !made.public.contains(table))
+        .collect();
+    if let Some(questions) = questions.as_deref_mut()
+        && !open.is_empty()
+        && said.public.is_empty()
+    {
+        let names: Vec<String> = open.iter().map(|table| seen.table_name(*table)).collect();
+        let picked = questions.pick(
+            &format!(
+                "Which of these hold no row about one {}? They become public: every row can be \
+                    read, exactly and free",
+                made.unit_name
+            ),
+            &names,
+        )?;
+        made.public.extend(picked.into_iter().map(|at| open[at]));
+    }
+    Ok(())
+}
+
+/// Texts that groups may be made by, and bounds of numbers.
+fn ask_columns(
+    seen: &Seen,
+    made: &mut Decisions,
+    questions: &mut dyn Questions,
+) -> Result<(), Stop> {
+    let (texts, numbers) = columns::open(seen, made);
+    if !texts.is_empty() && made.group_by.is_empty() {
+        let names: Vec<String> = texts.iter().map(|at| seen.column_name(*at)).collect();
+        let picked = questions.pick(
+            "By which texts may analysts group? Only groups of enough units are shown",
+            &names,
+        )?;
+        made.group_by.extend(picked.into_iter().map(|at| texts[at]));
+    }
+    if numbers.is_empty() || !made.bounds.is_empty() {
+        return Ok(());
+    }
+    questions.tell(
+        "Lowest and highest value that count, by what you know and never by the data; enter \
+            leaves the column out.",
+    );
+    for at in numbers {
+        let question = format!(
+            "{} ({})",
+            seen.column_name(at),
+            columns::told_type(seen, at)
+        );
+        let answer = questions.text(&question, &|text| match text {
+            "" => Ok(()),
+            text => bounds(text).map(drop),
+        })?;
+        if let Ok(known) = bounds(&answer) {
+            made.bounds.insert(at, known);
+        }
+    }
+    Ok(())
+}
+
+fn budgets(made: &mut Decisions, said: Said, questions: &mut Asker<'_>) -> Result<(), Stop> {
+    let valid = |text: &str| spend(text).map(drop);
+    if let Some(questions) = questions.as_deref_mut()
+        && made.budget.is_none()
+    {
+        let answer = questions.text(
+            "Owner's budget: the most that all roles together may ever learn [epsilon delta, such \
+                as 4 1e-6]",
+            &valid,
+        )?;
+        made.budget = Some(spend(&answer).map_err(Stop::Usage)?);
+    }
+    if said.roles.is_empty() {
+        let share = made.budget.as_ref().and_then(half);
+        made.roles.push(("analyst".to_owned(), share));
+    } else {
+        made.roles = said
+            .roles
+            .into_iter()
+            .map(|(name, budget)| (name, Some(budget)))
+            .collect();
+    }
+    Ok(())
+}
+
+/// Half of the owner's epsilon and a tenth of the delta, so that one role cannot spend it all.
+fn half(owner: &Spend) -> Option<Spend> {
+    let (epsilon, delta) = (
+        owner.epsilon.parse::<f64>().ok()?,
+        owner.delta.parse::<f64>().ok()?,
+    );
+    Some(Spend {
+        epsilon: format!("{}", epsilon / 2.0),
+        delta: format!("{:e}", delta / 10.0),
+    })
+}

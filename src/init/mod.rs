@@ -1,0 +1,83 @@
+//! Drafts a policy from the catalog of a database: read, propose, ask, write.
+//!
+//! It reads catalogs alone, under a role that may SELECT no table; a guess is written only after a
+//! human has confirmed it; and no file is written that the reader of policies and the check against
+//! the catalog do not take.
+
+mod columns;
+mod ddl;
+mod decide;
+mod draft;
+mod hold;
+mod links;
+mod password;
+mod propose;
+mod questions;
+mod reach;
+mod request;
+mod seen;
+mod units;
+mod words;
+mod write;
+mod yaml;
+
+pub use columns::Form;
+pub use ddl::{Advice, advice};
+pub use decide::{Decisions, decide};
+pub use draft::Draft;
+pub use hold::hold;
+pub use links::{Ground, Link};
+pub use password::make_password;
+pub use propose::Proposal;
+pub use questions::{Questions, Terminal, Valid};
+pub use reach::Way;
+pub use request::Request;
+pub use seen::{ColumnAt, Seen, read};
+pub use write::{Marks, Part, lines};
+
+/// Why no draft was made.
+#[derive(Debug)]
+pub enum Stop {
+    /// A flag is wrong.
+    Usage(String),
+    /// Something essential is open, and nobody can be asked. The flags are those that would do.
+    Undecided {
+        message: String,
+        flags: Vec<String>,
+    },
+    /// Whoever was asked ended it.
+    Interrupted,
+    Failed(String),
+}
+
+/// The text of a file.
+pub fn text_of(lines: &[(String, Part)]) -> String {
+    let mut text = String::new();
+    for (line, _) in lines {
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// `schema.table.column` as flags read it.
+pub fn spelled(seen: &Seen, at: ColumnAt) -> String {
+    let (table, column) = (seen.table(at.table), seen.column(at));
+    yaml::dotted(&[&table.schema, &table.name, &column.name])
+        .unwrap_or_else(|| seen.column_name(at))
+}
+
+/// A word of a command line, in quotes where a shell would read it otherwise.
+pub fn shell(word: &str) -> String {
+    let is_plain = word
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "_.,=:/-".contains(c));
+    if is_plain {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! What the catalog suggests, before anybody decides.
+
+use super::links::{self, Keyless, Link};
+use super::seen::Seen;
+use super::units::{Candidate, candidates};
+
+/// Links and units that the catalog suggests.
+#[derive(Debug, Clone)]
+pub struct Proposal {
+    /// Declared, then guessed.
+    pub links: Vec<Link>,
+    /// Guesses that lack a key.
+    pub keyless: Vec<Keyless>,
+    pub candidates: Vec<Candidate>,
+}
+
+impl Proposal {
+    pub fn new(seen: &Seen) -> Self {
+        let mut links = links::declared(seen);
+        let (guessed, keyless) = links::guessed(seen, &links);
+        links.extend(guessed);
+        Self {
+            candidates: candidates(seen, &links, &keyless),
+            links,
+            keyless,
+        }
+    }
+
+    /// How many links are declared, and how many are guessed.
+    pub fn counts(&self) -> (usize, usize) {
+        let declared = self
+            .links
+            .iter()
+            .filter(|link| link.ground == links::Ground::Declared);
+        let declared = declared.count();
+        (declared, self.links.len() - declared)
+    }
+}

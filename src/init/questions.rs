@@ -1,0 +1,79 @@
+//! Where decisions come from: a terminal, or the answers of a test.
+
+use dialoguer::theme::ColorfulTheme;
+use dialoguer::{Confirm, Input, MultiSelect, Select};
+
+use super::Stop;
+
+/// What a text must be; the error is shown, and the question is asked again.
+pub type Valid<'a> = &'a dyn Fn(&str) -> Result<(), String>;
+
+/// Somebody who decides.
+pub trait Questions {
+    /// One of the options.
+    fn choose(&mut self, question: &str, options: &[String]) -> Result<usize, Stop>;
+    /// Any of the options.
+    fn pick(&mut self, question: &str, options: &[String]) -> Result<Vec<usize>, Stop>;
+    /// No unless it is said.
+    fn confirm(&mut self, question: &str) -> Result<bool, Stop>;
+    /// A line of text, perhaps empty.
+    fn text(&mut self, question: &str, valid: Valid<'_>) -> Result<String, Stop>;
+    /// What the questions that follow are about.
+    fn tell(&mut self, text: &str);
+}
+
+/// The terminal of standard error.
+#[derive(Default)]
+pub struct Terminal(ColorfulTheme);
+
+impl Questions for Terminal {
+    fn choose(&mut self, question: &str, options: &[String]) -> Result<usize, Stop> {
+        Select::with_theme(&self.0)
+            .with_prompt(question)
+            .items(options)
+            .default(0)
+            .interact()
+            .map_err(stopped)
+    }
+
+    fn pick(&mut self, question: &str, options: &[String]) -> Result<Vec<usize>, Stop> {
+        MultiSelect::with_theme(&self.0)
+            .with_prompt(format!("{question} (space marks, enter ends)"))
+            .items(options)
+            .interact()
+            .map_err(stopped)
+    }
+
+    fn confirm(&mut self, question: &str) -> Result<bool, Stop> {
+        Confirm::with_theme(&self.0)
+            .with_prompt(question)
+            .default(false)
+            .wait_for_newline(true)
+            .interact()
+            .map_err(stopped)
+    }
+
+    fn text(&mut self, question: &str, valid: Valid<'_>) -> Result<String, Stop> {
+        Input::<String>::with_theme(&self.0)
+            .with_prompt(question)
+            .allow_empty(true)
+            .validate_with(|text: &String| valid(text.trim()))
+            .interact_text()
+            .map(|text| text.trim().to_owned())
+            .map_err(stopped)
+    }
+
+    fn tell(&mut self, text: &str) {
+        // A terminal that is gone is told nothing.
+        let _ = dialoguer::console::Term::stderr().write_line(text);
+    }
+}
+
+fn stopped(error: dialoguer::Error) -> Stop {
+    let dialoguer::Error::IO(error) = error;
+    if error.kind() == std::io::ErrorKind::Interrupted {
+        Stop::Interrupted
+    } else {
+        Stop::Failed(format!("the question could not be asked: {error}"))
+    }
+}

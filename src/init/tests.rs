@@ -1,0 +1,439 @@
+//! What needs no server: a hand-made catalog.
+
+use std::collections::BTreeSet;
+
+use super::links::{Ground, declared};
+use super::reach::{Way, reach};
+use super::*;
+use crate::catalog::{
+    Allowed, Catalog, Column, Distribution, ForeignKey, Kind, Table, Type, UniqueKey,
+};
+
+fn column(name: &str, data_type: Type) -> Column {
+    Column {
+        name: name.to_owned(),
+        number: 1,
+        data_type,
+        not_null: true,
+        deterministic_collation: true,
+        collation: None,
+        is_virtual: false,
+        is_domain: false,
+        over: None,
+        selectable: false,
+        allowed: Allowed::default(),
+    }
+}
+
+/// Integers, the first of them the primary key where `is_keyed`.
+fn table(name: &str, columns: &[&str], is_keyed: bool) -> Table {
+    let keys = is_keyed.then(|| UniqueKey::plain([columns[0]], true));
+    Table {
+        oid: 0,
+        schema: "s".to_owned(),
+        name: name.to_owned(),
+        kind: Kind::Ordinary,
+        columns: columns
+            .iter()
+            .map(|name| column(name, Type::Int4))
+            .collect(),
+        unique_keys: keys.into_iter().collect(),
+        foreign_keys: Vec::new(),
+        inherits: false,
+        parents: Vec::new(),
+        distribution: Distribution::Local,
+        row_security: false,
+        has_rules: false,
+        selectable: false,
+        writable: false,
+        fingerprint: String::new(),
+    }
+}
+
+fn refers(mut from: Table, column: &str, to: &Table, key: &str) -> Table {
+    from.foreign_keys.push(ForeignKey {
+        columns: vec![column.to_owned()],
+        schema: to.schema.clone(),
+        table: to.name.clone(),
+        referenced: vec![key.to_owned()],
+    });
+    from
+}
+
+fn seen(mut tables: Vec<Table>) -> Seen {
+    for (oid, table) in tables.iter_mut().enumerate() {
+        table.oid = oid as u32 + 1;
+    }
+    let catalog = Catalog {
+        server_version: "15.1".to_owned(),
+        server_version_num: 150_001,
+        server_encoding: "UTF8".to_owned(),
+        database: "shop".to_owned(),
+        powers: Vec::new(),
+        tables,
+        types: Vec::new(),
+    };
+    Seen::new((catalog, "reader".to_owned(), BTreeSet::new()), &[])
+}
+
+/// `from -> to`, for each link that is proposed.
+fn guesses(seen: &Seen) -> Vec<String> {
+    let told = |link: &Link| format!("{} -> {}", spelled(seen, link.from), spelled(seen, link.to));
+    Proposal::new(seen).links.iter().map(told).collect()
+}
+
+fn retail(is_keyed: bool) -> Seen {
+    seen(vec![
+        table(
+            "basket",
+            &["basket_id", "household_key", "store_id"],
+            is_keyed,
+        ),
+        table(
+            "basket_line",
+            &["basket_id", "product_id", "quantity"],
+            false,
+        ),
+        table("household", &["household_key", "size"], is_keyed),
+        table("product", &["product_id", "brand"], is_keyed),
+        table("store", &["store_id", "city"], is_keyed),
+    ])
+}
+
+/// Answers in their order.
+struct Answers(Vec<&'static str>, Vec<String>);
+
+impl Answers {
+    fn next(&mut self, question: &str) -> &'static str {
+        self.1.push(question.to_owned());
+        assert!(!self.0.is_empty(), "no answer to {question}");
+        self.0.remove(0)
+    }
+}
+
+impl Questions for Answers {
+    fn choose(&mut self, question: &str, options: &[String]) -> Result<usize, Stop> {
+        let answer = self.next(question);
+        Ok(options
+            .iter()
+            .position(|option| option.contains(answer))
+            .unwrap())
+    }
+
+    fn pick(&mut self, question: &str, options: &[String]) -> Result<Vec<usize>, Stop> {
+        let answer = self.next(question);
+        let words = answer.split_whitespace();
+        Ok(words
+            .map(|word| {
+                options
+                    .iter()
+                    .position(|option| option.ends_with(word))
+                    .unwrap()
+            })
+            .collect())
+    }
+
+    fn confirm(&mut self, question: &str) -> Result<bool, Stop> {
+        Ok(self.next(question) == "y")
+    }
+
+    fn text(&mut self, question: &str, valid: Valid<'_>) -> Result<String, Stop> {
+        let answer = self.next(question);
+        valid(answer).unwrap();
+        Ok(answer.to_owned())
+    }
+
+    fn tell(&mut self, _: &str) {}
+}
+
+#[test]
+fn links_are_guessed_from_names_and_keys() {
+    assert_eq!(
+        guesses(&retail(true)),
+        [
+            "s.basket.household_key -> s.household.household_key",
+            "s.basket.store_id -> s.store.store_id",
+            "s.basket_line.basket_id -> s.basket.basket_id",
+            "s.basket_line.product_id -> s.product.product_id",
+        ]
+    );
+    let shop = seen(vec![
+        table("Customers", &["id", "tier"], true),
+        table("customer_notes", &["id", "customerId"], true),
+        table("customer_profile", &["customer_id", "x"], true),
+        table("logs", &["id", "customer"], true),
+    ]);
+    // A key may lead on where its name says whither; a bare `id` never does.
+    assert_eq!(
+        guesses(&shop),
+        [
+            "s.customer_notes.customerId -> s.Customers.id",
+            "s.customer_profile.customer_id -> s.Customers.id",
+        ]
+    );
+    let prefixed = seen(vec![
+        table("customer", &["c_custkey", "c_name"], true),
+        table("orders", &["o_orderkey", "o_custkey"], true),
+    ]);
+    assert_eq!(
+        guesses(&prefixed),
+        ["s.orders.o_custkey -> s.customer.c_custkey"]
+    );
+}
+
+#[test]
+fn a_guess_needs_one_type_and_a_key() {
+    let mut tables = vec![
+        table("customer", &["customer_id"], true),
+        table("visit", &["visit_id", "customer_id"], true),
+    ];
+    tables[1].columns[1].data_type = Type::Int8;
+    assert_eq!(guesses(&seen(tables)), [] as [&str; 0]);
+    let keyless = Proposal::new(&retail(false));
+    assert!(keyless.links.is_empty());
+    let seen = retail(false);
+    let told: Vec<String> = keyless
+        .keyless
+        .iter()
+        .map(|link| {
+            format!(
+                "{} -> {}",
+                spelled(&seen, link.from),
+                spelled(&seen, link.to)
+            )
+        })
+        .collect();
+    assert!(told.contains(&"s.basket.household_key -> s.household.household_key".to_owned()));
+    assert!(told.contains(&"s.basket_line.basket_id -> s.basket.basket_id".to_owned()));
+}
+
+#[test]
+fn declared_keys_go_before_guesses() {
+    let (people, places) = (
+        table("person", &["person_id"], true),
+        table("place", &["person_id"], true),
+    );
+    let visit = refers(
+        table("visit", &["n", "person_id"], false),
+        "person_id",
+        &places,
+        "person_id",
+    );
+    let seen = seen(vec![people, places, visit]);
+    let links = Proposal::new(&seen).links;
+    let of_visit: Vec<&Link> = links.iter().filter(|link| link.from.table == 2).collect();
+    assert_eq!(of_visit.len(), 1);
+    assert_eq!(
+        (of_visit[0].to.table, &of_visit[0].ground),
+        (1, &Ground::Declared)
+    );
+}
+
+#[test]
+fn a_row_of_two_units_is_left_to_the_owner() {
+    let account = table("account", &["id"], true);
+    let transfer = table("transfer", &["id", "payer", "payee"], true);
+    let transfer = refers(
+        refers(transfer, "payer", &account, "id"),
+        "payee",
+        &account,
+        "id",
+    );
+    let fee = refers(
+        table("fee", &["id", "transfer"], true),
+        "transfer",
+        &transfer,
+        "id",
+    );
+    let seen = seen(vec![account, transfer, fee]);
+    let unit = ColumnAt {
+        table: 0,
+        column: 0,
+    };
+    let links = declared(&seen);
+    let ways = reach(&seen, &links, unit);
+    assert!(
+        matches!(&ways[&1], Way::Several(links) if links.len() == 2),
+        "{ways:?}"
+    );
+    assert!(!ways.contains_key(&2));
+    // Said, one of them decides.
+    let request = Request {
+        unit: Some("account.id".to_owned()),
+        links: vec!["transfer.payer -> account.id".to_owned()],
+        ..Request::default()
+    };
+    let made = decide(&seen, &Proposal::new(&seen), &request, None).unwrap();
+    assert!(matches!(&made.ways[&1], Way::Path(links) if links.len() == 1));
+    assert!(matches!(&made.ways[&2], Way::Path(links) if links.len() == 2));
+    // Asked, whoever answers decides.
+    let mut answers = Answers(
+        vec!["account.id", "payee", "auto", "", "", "4 1e-6"],
+        Vec::new(),
+    );
+    let proposal = Proposal::new(&seen);
+    let made = decide(&seen, &proposal, &Request::default(), Some(&mut answers)).unwrap();
+    let Way::Path(links) = &made.ways[&1] else {
+        panic!("{:?}", made.ways)
+    };
+    assert_eq!(spelled(&seen, links[0].from), "s.transfer.payee");
+}
+
+#[test]
+fn nothing_essential_is_picked_in_silence() {
+    let seen = retail(true);
+    let proposal = Proposal::new(&seen);
+    let Err(Stop::Undecided { flags, .. }) = decide(&seen, &proposal, &Request::default(), None)
+    else {
+        panic!("a unit was picked")
+    };
+    assert!(
+        flags[0].starts_with("--unit s.household.household_key "),
+        "{flags:?}"
+    );
+    let request = Request {
+        unit: Some("household.household_key".to_owned()),
+        ..Request::default()
+    };
+    let made = decide(&seen, &proposal, &request, None).unwrap();
+    let draft = Draft::new(&seen, made, vec!["v".to_owned()]);
+    assert_eq!(
+        draft.blocking(&seen).len(),
+        3,
+        "{:?}",
+        draft.blocking(&seen)
+    );
+    let text = text_of(&lines(&seen, &draft, Marks::Decide));
+    assert_eq!(text.matches("trusted_path: decide").count(), 2, "{text}");
+    assert_eq!(text.matches("epsilon: decide").count(), 2, "{text}");
+}
+
+#[test]
+fn what_is_asked_is_written() {
+    let seen = retail(true);
+    let answers = vec![
+        "household_key",
+        "y",
+        "y",
+        "200",
+        "2000",
+        "store",
+        "0..20",
+        "0 10",
+        "4 1e-6",
+    ];
+    let mut answers = Answers(answers, Vec::new());
+    let proposal = Proposal::new(&seen);
+    let made = decide(&seen, &proposal, &Request::default(), Some(&mut answers)).unwrap();
+    assert!(answers.1.len() <= 10, "{:?}", answers.1);
+    let draft = Draft::new(&seen, made, vec!["v".to_owned()]);
+    assert!(draft.blocking(&seen).is_empty());
+    let text = text_of(&lines(&seen, &draft, Marks::Decide));
+    for line in [
+        "  s.household:                      # one row a household",
+        "    rows_per_unit: 200 ",
+        "      store_id: {domain: s.store.store_id}",
+        "      quantity: {bounds: [0, 20]}",
+        "  s.store: public ",
+        "  # s.product: public ",
+        "    budget: {epsilon: 2, delta: 1e-7, renew: never}",
+    ] {
+        assert!(
+            text.lines().any(|known| known.starts_with(line)),
+            "{line}\n{text}"
+        );
+    }
+}
+
+#[test]
+fn what_may_be_about_a_unit_is_never_published() {
+    let seen = retail(false);
+    let request = |public: &str| Request {
+        unit: Some("household.household_key".to_owned()),
+        public: vec![public.to_owned()],
+        ..Request::default()
+    };
+    let proposal = Proposal::new(&seen);
+    for table in ["basket", "basket_line", "household"] {
+        let outcome = decide(&seen, &proposal, &request(table), None);
+        assert!(matches!(outcome, Err(Stop::Usage(_))), "{table}");
+    }
+    assert!(decide(&seen, &proposal, &request("store"), None).is_ok());
+}
+
+#[test]
+fn flags_are_read_strictly() {
+    let seen = retail(true);
+    let with = |change: fn(&mut Request)| {
+        let mut request = Request {
+            unit: Some("household.household_key".to_owned()),
+            ..Request::default()
+        };
+        change(&mut request);
+        decide(&seen, &Proposal::new(&seen), &request, None)
+    };
+    type Change = fn(&mut Request);
+    let wrong: [(Change, &str); 9] = [
+        (
+            |r| r.unit = Some("nobody.x".to_owned()),
+            "no table of that name",
+        ),
+        (
+            |r| r.unit = Some("household.x".to_owned()),
+            "no such column",
+        ),
+        (
+            |r| r.links = vec!["basket.store_id".to_owned()],
+            "--link must be",
+        ),
+        (
+            |r| r.links = vec!["basket.household_key -> basket_line.basket_id".to_owned()],
+            "not unique by a key",
+        ),
+        (
+            |r| r.rows = vec!["basket=0".to_owned()],
+            "from 1 to 1000000",
+        ),
+        (
+            |r| r.rows = vec!["store=5".to_owned()],
+            "no row of a household",
+        ),
+        (
+            |r| r.bounds = vec!["basket_line.quantity=5".to_owned()],
+            "lowest and the highest",
+        ),
+        (|r| r.budget = Some("4".to_owned()), "epsilon above 0"),
+        (
+            |r| r.roles = vec!["analyst=4,2".to_owned()],
+            "delta between 0 and 1",
+        ),
+    ];
+    for (change, words) in wrong {
+        match with(change) {
+            Err(Stop::Usage(message)) => assert!(message.contains(words), "{message}"),
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn names_cannot_end_a_comment() {
+    let mut tables = vec![table("person", &["person_id", "a\nroles: []"], true)];
+    tables[0].columns[1].data_type = Type::Text;
+    tables.push(table("x\ny", &["z"], false));
+    let seen = seen(tables);
+    let request = Request {
+        unit: Some("person.person_id".to_owned()),
+        budget: Some("4,1e-6".to_owned()),
+        ..Request::default()
+    };
+    let made = decide(&seen, &Proposal::new(&seen), &request, None).unwrap();
+    let draft = Draft::new(&seen, made, vec!["v".to_owned()]);
+    let text = text_of(&lines(&seen, &draft, Marks::Decide));
+    assert!(
+        !text
+            .lines()
+            .any(|line| line.starts_with("roles: []") || line == "y"),
+        "{text}"
+    );
+}

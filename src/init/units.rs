@@ -1,0 +1,88 @@
+//! Whom a policy could protect: keys to which other tables lead. All are shown, none is picked in
+//! silence.
+
+use std::collections::BTreeSet;
+
+use super::links::{Keyless, Link};
+use super::seen::{ColumnAt, Seen};
+use super::words::{is_list, is_person};
+use crate::policy::unfit;
+
+/// A column that could be the unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub at: ColumnAt,
+    /// The tables whose rows lead to it.
+    pub below: Vec<usize>,
+    /// Whether PostgreSQL holds it unique.
+    pub is_key: bool,
+}
+
+/// The candidates, the likeliest first.
+pub fn candidates(seen: &Seen, links: &[Link], keyless: &[Keyless]) -> Vec<Candidate> {
+    let mut ends: BTreeSet<ColumnAt> = links.iter().map(|link| link.to).collect();
+    ends.extend(keyless.iter().map(|link| link.to));
+    if ends.is_empty() {
+        let keys = seen.tables.iter().flat_map(|table| seen.columns(*table));
+        ends.extend(keys.filter(|at| seen.is_key(*at) && unfit(seen.column(*at)).is_none()));
+    }
+    let mut found: Vec<Candidate> = ends
+        .into_iter()
+        .map(|at| Candidate {
+            at,
+            below: below(links, at.table),
+            is_key: seen.is_key(at),
+        })
+        .collect();
+    found.sort_by_key(|candidate| {
+        let name = &seen.table(candidate.at.table).name;
+        let class = (!is_person(name), is_list(name));
+        (
+            class,
+            std::cmp::Reverse(candidate.below.len()),
+            candidate.at,
+        )
+    });
+    found
+}
+
+/// The tables that lead to this one.
+fn below(links: &[Link], table: usize) -> Vec<usize> {
+    let mut found = vec![table];
+    let mut at = 0;
+    while let Some(to) = found.get(at).copied() {
+        for link in links.iter().filter(|link| link.to.table == to) {
+            if !found.contains(&link.from.table) {
+                found.push(link.from.table);
+            }
+        }
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+impl Candidate {
+    /// Why it is, or is not, a likely unit.
+    pub fn reason(&self, seen: &Seen) -> String {
+        let names: Vec<&str> = self
+            .below
+            .iter()
+            .map(|table| seen.table(*table).name.as_str())
+            .collect();
+        let name = &seen.table(self.at.table).name;
+        let mut reason = match names.len() {
+            0 => "no table below".to_owned(),
+            1 => format!("1 table below ({})", names.join(", ")),
+            many => format!("{many} tables below ({})", names.join(", ")),
+        };
+        if is_person(name) {
+            reason += "; sounds like a person";
+        } else if is_list(name) {
+            reason += "; sounds like a code list";
+        }
+        if !self.is_key {
+            reason += "; not unique by any key";
+        }
+        reason
+    }
+}

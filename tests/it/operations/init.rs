@@ -1,0 +1,628 @@
+//! `pgveil init`: from a database to a policy that holds and answers, by catalogs alone.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use pgveil::postgres::{LocalPostgres, Options};
+use tokio_postgres::{Client, NoTls};
+
+use super::serve::{Running, free_port};
+use crate::fixture::TemporaryDirectory;
+
+const PGVEIL: &str = env!("CARGO_BIN_EXE_pgveil");
+
+/// Made up: 2,500 households, 25,000 baskets of two lines. No foreign keys.
+const RETAIL: &str = "CREATE SCHEMA retail;
+    CREATE TABLE retail.household (household_key int PRIMARY KEY, age_desc text, income_desc text,
+        marital_status varchar(10), email text);
+    CREATE TABLE retail.product (product_id int PRIMARY KEY, department text, brand text, \
+        commodity text, size text);
+    CREATE TABLE retail.store (store_id int PRIMARY KEY, city text);
+    CREATE TABLE retail.basket (basket_id bigint PRIMARY KEY, household_key int NOT NULL, \
+        store_id int, day date, paid text CHECK (paid IN ('cash', 'card')));
+    CREATE TABLE retail.basket_line (basket_id bigint NOT NULL, product_id int,
+        quantity int CHECK (quantity BETWEEN 0 AND 20), sales_value numeric(10,2), \
+        retail_disc numeric(10,2));
+    INSERT INTO retail.household SELECT g, 'canaryvalue', 'low', 'm', 'x@y' \
+        FROM generate_series(1, 2500) g;
+    INSERT INTO retail.store VALUES (1, 'canaryvalue');
+    INSERT INTO retail.product VALUES (1, 'a', 'b', 'c', 'd');
+    INSERT INTO retail.basket SELECT g, 1 + g % 2500, 1, '2020-01-01', 'cash' \
+        FROM generate_series(1, 25000) g;
+    INSERT INTO retail.basket_line SELECT 1 + g % 25000, 1, 1, 2.5, 0 \
+        FROM generate_series(1, 50000) g;";
+
+/// Every decision of the retail database.
+const DECISIONS: [&str; 21] = [
+    "--unit",
+    "retail.household.household_key",
+    "--accept-links",
+    "--budget",
+    "4,1e-6",
+    "--role",
+    "analyst=2,1e-7",
+    "--rows",
+    "retail.basket=20",
+    "--rows",
+    "basket_line=40",
+    "--bounds",
+    "basket_line.sales_value=0..100",
+    "--bounds",
+    "basket_line.quantity=0..20",
+    "--group-by",
+    "household.age_desc",
+    "--public",
+    "store",
+    "--public",
+    "product",
+];
+
+/// Names that are hard to write.
+const ODD: &str = r#"CREATE SCHEMA "My Schema"; CREATE SCHEMA "a.b";
+    CREATE TYPE "My Schema".mood AS ENUM ('ok', 'not ok', 'yes');
+    CREATE TABLE "My Schema"."Users" ("userId" int PRIMARY KEY, "select" text, "yes" boolean,
+        mood "My Schema".mood, code char(3) CHECK (code IN ('A', 'BB', 'no')), "Full Name" text,
+        "evil
+  roles: []" int, tags text[], born date, js json, "q""uote" int, at timestamptz);
+    CREATE TABLE "a.b"."order" ("order" int PRIMARY KEY,
+        user_id int REFERENCES "My Schema"."Users", ip inet, n smallint CHECK (n > 0),
+        lvl int CHECK (lvl IN (1, 2, 3) OR lvl IS NULL), st text CHECK (st = 'a' OR st = 'b'));
+    CREATE TABLE "a.b".transfers (id int PRIMARY KEY, payer int REFERENCES "My Schema"."Users",
+        payee int REFERENCES "My Schema"."Users", amount numeric);
+    CREATE TABLE events (user_id int NOT NULL, at date NOT NULL, kind text,
+        PRIMARY KEY (user_id, at)) PARTITION BY RANGE (at);
+    CREATE TABLE events_2020 PARTITION OF events FOR VALUES FROM ('2020-01-01') TO ('2021-01-01');
+    CREATE VIEW v AS SELECT * FROM events; CREATE TABLE secured (user_id int);
+    ALTER TABLE secured ENABLE ROW LEVEL SECURITY; CREATE TABLE "weird"".x" (user_id int);"#;
+
+/// A server that logs every statement, with a role that may connect and SELECT nothing.
+struct Stage {
+    server: LocalPostgres,
+    folder: TemporaryDirectory,
+}
+
+impl Stage {
+    async fn new(database: &str, schema: &str) -> (Self, Client) {
+        let settings = [
+            ("log_statement", "all"),
+            ("log_min_messages", "log"),
+            ("log_line_prefix", "~~by %u: "),
+        ];
+        let server = LocalPostgres::start(Options {
+            database: Some(database.to_owned()),
+            settings: settings
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec(),
+            ..Options::default()
+        })
+        .await
+        .unwrap();
+        let (client, connection) = server.config().connect(NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+            .batch_execute("CREATE ROLE nobody LOGIN")
+            .await
+            .unwrap();
+        client.batch_execute(schema).await.unwrap();
+        let folder = TemporaryDirectory(
+            std::env::temp_dir().join(format!("pgveil-init-{:x}", rand::random::<u64>())),
+        );
+        std::fs::create_dir(&folder.0).unwrap();
+        (Self { server, folder }, client)
+    }
+
+    fn url(&self, role: &str) -> String {
+        self.server.url().replace("postgres@", &format!("{role}@"))
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.0.join(name).display().to_string()
+    }
+
+    fn init(&self, role: &str, flags: &[&str]) -> Output {
+        Command::new(PGVEIL)
+            .args([&["init", &self.url(role)], flags].concat())
+            .env_remove("PGVEIL_LOG")
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// The policy that is drafted, without its password line.
+    fn draft(&self, role: &str, flags: &[&str]) -> String {
+        let output = self.init(role, flags);
+        let (text, told) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{told}");
+        without_password(&text)
+    }
+
+    /// What `pgveil` of another command says of the file.
+    fn pgveil(&self, role: &str, arguments: &[&str]) -> Output {
+        Command::new(PGVEIL)
+            .args(arguments)
+            .env("DATABASE_URL", self.url(role))
+            .env(
+                "PGVEIL_LEDGER",
+                format!("sqlite://{}", self.file("ledger.db")),
+            )
+            .env_remove("PGVEIL_LOG")
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn without_password(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.contains("password: "));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+fn assert_lines(text: &str, wanted: &[&str]) {
+    for line in wanted {
+        assert!(
+            text.lines().any(|known| known.starts_with(line)),
+            "{line}\n{text}"
+        );
+    }
+}
+
+/// What the log tells of the role's statements.
+fn statements(log: &Path, role: &str) -> Vec<String> {
+    let log = std::fs::read_to_string(log).unwrap();
+    let marked = format!("~~by {role}: ");
+    log.split(&marked)
+        .skip(1)
+        .map(|rest| rest.split("\n~~").next().unwrap_or(rest).to_owned())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draft_reads_catalogs_alone() {
+    let (stage, client) = Stage::new("shop", RETAIL).await;
+    client
+        .batch_execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        .await
+        .unwrap();
+    let drafted = stage.draft("nobody", &DECISIONS);
+    // What the superuser may read changes nothing of the draft.
+    assert_eq!(drafted, stage.draft("postgres", &DECISIONS));
+    assert!(!drafted.contains("canaryvalue"));
+    let seen = statements(&stage.server.directory().join("log"), "nobody");
+    assert!(seen.len() > 10, "{seen:#?}");
+    let forbidden = [
+        "retail",
+        "household",
+        "basket",
+        "reltuples",
+        "relpages",
+        "pg_stat",
+        "pg_description",
+        "pg_sequence",
+        "_size(",
+        "information_schema.",
+    ];
+    for statement in &seen {
+        for word in forbidden {
+            let is_schema = word == "information_schema.";
+            assert!(
+                is_schema || !statement.contains(word),
+                "{word} in {statement}"
+            );
+        }
+        // Every relation that is read stands in pg_catalog, or in the statement itself.
+        let words: Vec<&str> = statement.split_whitespace().collect();
+        for pair in words
+            .windows(2)
+            .filter(|pair| ["FROM", "JOIN"].contains(&pair[0]))
+        {
+            let name = pair[1].trim_end_matches([')', ',', ';']);
+            let is_own = [" AS (", "("]
+                .iter()
+                .any(|rest| statement.contains(&format!("{name}{rest}")));
+            assert!(
+                name.starts_with("pg_catalog.") || name == "LATERAL" || is_own,
+                "{name} in {statement}"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_without_foreign_keys_is_drafted_and_served() {
+    let (stage, client) = Stage::new("shop", RETAIL).await;
+    // Nothing is picked in silence.
+    let open = stage.init("nobody", &[]);
+    assert_eq!(open.status.code(), Some(3), "{}", text(&open.stderr));
+    assert!(open.stdout.is_empty());
+    assert_lines(
+        &text(&open.stderr),
+        &[
+            "5 tables; 0 links are declared by foreign keys, 4 are guessed from names and keys.",
+            "undecided: whom does the policy protect?",
+            "  --unit retail.household.household_key   # 2 tables below (basket, basket_line)",
+        ],
+    );
+    // Open decisions block serving, and only they.
+    let file = stage.file("open.yaml");
+    let flags = ["--unit", "retail.household.household_key", "-o", &file];
+    let open = stage.init("nobody", &flags);
+    assert_eq!(open.status.code(), Some(0), "{}", text(&open.stderr));
+    assert_lines(
+        &text(&open.stdout),
+        &[
+            &format!("wrote {file}: 3 private tables, 0 public, 2 left out; 3 blocking, "),
+            "  blocks serving: the owner's budget: --budget 4,1e-6",
+            "  blocks serving: the way of retail.basket to a household: --link \
+                'retail.basket.household_key -> retail.household.household_key', or --accept-links",
+        ],
+    );
+    let checked = stage.pgveil("postgres", &["check", &file]);
+    let told = text(&checked.stderr);
+    assert_eq!(checked.status.code(), Some(3), "{told}");
+    assert!(
+        told.ends_with("error: the policy does not hold (4 errors)\n"),
+        "{told}"
+    );
+    assert_eq!(told.matches("not \"decide\"").count(), 4, "{told}");
+    // An existing file is never overwritten.
+    let before = std::fs::read_to_string(&file).unwrap();
+    let again = stage.init("nobody", &[&DECISIONS[..], &["-o", &file]].concat());
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again.stderr).contains("exists, and is not overwritten"));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+
+    // The first of four commands.
+    let file = stage.file("shop.yaml");
+    let output = stage.init("nobody", &[&DECISIONS[..], &["-o", &file]].concat());
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_lines(
+        &told,
+        &[
+            &format!("wrote {file}: 3 private tables, 2 public, 0 left out; 0 blocking, 3 to"),
+            "Noise, of one answer in 95 % of cases",
+            "  retail.basket: count(*) ±",
+            "   ALTER TABLE \"retail\".\"basket\" ADD FOREIGN KEY (\"household_key\") REFERENCES ",
+            "   CREATE INDEX ON \"retail\".\"basket\" (\"household_key\");",
+        ],
+    );
+    let policy = std::fs::read_to_string(&file).unwrap();
+    assert_lines(
+        &policy,
+        &[
+            "  retail.household:                 # one row a household",
+            "      email: hidden                 # may identify a person",
+            "    unit: {path: [household_key -> retail.household.household_key], trusted_path: ",
+            "      paid: {values: [cash, card]}  # from a CHECK of the table",
+            "      store_id: {domain: retail.store.store_id}",
+            "      sales_value: {bounds: [0, 100]}",
+            "      # retail_disc: {bounds: [lowest, highest]} # DECIDE: numeric(10,2)",
+        ],
+    );
+    let password = told.rsplit("shown once: ").next().unwrap().trim();
+    assert!(password.len() == 23 && !policy.contains(password), "{told}");
+    // What is printed for the administrator is all that the role needs.
+    for line in told.lines().filter(|line| line.starts_with("   GRANT ")) {
+        client.batch_execute(line).await.unwrap();
+    }
+    let checked = stage.pgveil("nobody", &["check", &file]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    first_answer(&stage, &file, password).await;
+}
+
+/// The other three: the environment, serve, psql.
+async fn first_answer(stage: &Stage, file: &str, password: &str) {
+    let port = free_port();
+    let child = Command::new(PGVEIL)
+        .args([
+            "serve",
+            "--policy",
+            file,
+            "--listen",
+            &format!("127.0.0.1:{port}"),
+        ])
+        .env("DATABASE_URL", stage.url("nobody"))
+        .env(
+            "PGVEIL_LEDGER",
+            format!("sqlite://{}", stage.file("ledger.db")),
+        )
+        .stdin(Stdio::null())
+        .stderr(std::fs::File::create(stage.file("log")).unwrap())
+        .spawn()
+        .unwrap();
+    let _running = Running(child);
+    let config = format!("host=127.0.0.1 port={port} user=analyst password={password} dbname=shop");
+    let begun = Instant::now();
+    let client = loop {
+        if let Ok((client, connection)) = tokio_postgres::connect(&config, NoTls).await {
+            tokio::spawn(connection);
+            break client;
+        }
+        let log = std::fs::read_to_string(stage.file("log")).unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(120), "{log}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    let count = "SELECT count(*) FROM retail.basket";
+    let row = client.query_one(count, &[]).await.unwrap();
+    let baskets: i64 = row.get(0);
+    assert!((baskets - 25_000).abs() < 10_000, "{baskets}");
+    let sums = "SELECT department, sum(sales_value)::float8 FROM retail.basket_line \
+        JOIN retail.product USING (product_id) GROUP BY department";
+    let rows = client.query(sums, &[]).await.unwrap();
+    assert_eq!(rows.len(), 1);
+    for refused in ["email", "income_desc"] {
+        let sql = format!("SELECT count({refused}) FROM retail.household");
+        let error = client.query_one(&sql, &[]).await.unwrap_err();
+        assert_eq!(
+            error.code().map(|code| code.code()),
+            Some("42703"),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_keys_tables_are_left_out_with_what_they_lack() {
+    let schema = RETAIL.replace(" PRIMARY KEY", "");
+    let (stage, client) = Stage::new("shop", &schema).await;
+    let flags = [
+        "--unit",
+        "retail.household.household_key",
+        "--budget",
+        "4,1e-6",
+    ];
+    let output = stage.init("nobody", &flags);
+    let (draft, told) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert_lines(
+        &told,
+        &[
+            "drafted: 1 private table, 0 public, 4 left out; 0 blocking,",
+            "   ALTER TABLE \"retail\".\"household\" ADD UNIQUE (\"household_key\");",
+            "   ALTER TABLE \"retail\".\"basket\" ADD UNIQUE (\"basket_id\");",
+        ],
+    );
+    assert!(!told.contains("\"store\" ADD UNIQUE") && !told.contains("basket_line\" ADD"));
+    // Only what does not seem to be about a household may be published.
+    assert!(draft.contains("  # retail.store: public") && !draft.contains("retail.basket: public"));
+    let public = stage.init("nobody", &[&flags[..], &["--public", "basket"]].concat());
+    assert_eq!(public.status.code(), Some(2), "{}", text(&public.stderr));
+    // The statements that it prints are what it lacked.
+    for line in told
+        .lines()
+        .filter(|line| line.starts_with("   ALTER TABLE"))
+    {
+        client.batch_execute(line).await.unwrap();
+    }
+    let draft = stage.draft("nobody", &[&flags[..], &["--accept-links"]].concat());
+    assert_lines(&draft, &["  retail.basket:", "  retail.basket_line:"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_and_tpch_are_drafted_as_they_are_protected() {
+    let schema = std::fs::read_to_string("data/nls_young_women/schema.sql").unwrap();
+    let schema = schema.split("\\copy").next().unwrap().to_owned();
+    let (stage, client) = Stage::new("nls", &schema).await;
+    let open = text(&stage.init("nobody", &[]).stderr);
+    assert!(
+        open.contains("\n  --unit nls.women.woman_id   # 1 table below (interviews)"),
+        "{open}"
+    );
+    let flags = ["--unit", "nls.women.woman_id", "--budget", "8,1e-6"];
+    let draft = stage.draft("nobody", &flags);
+    assert_lines(
+        &draft,
+        &[
+            "  unit: woman ",
+            "    unit: {path: [woman_id -> nls.women.woman_id]} # by foreign keys",
+            "  # nls.industries: public",
+            "  # nls.occupations: public",
+        ],
+    );
+    assert!(
+        !draft.contains("decide:") && !draft.contains(": decide"),
+        "{draft}"
+    );
+    // In one server: the schema of TPC-H, with its keys and without.
+    let tpch = std::fs::read_to_string("tests/corpora/tpch/schema.sql").unwrap();
+    client
+        .batch_execute("CREATE SCHEMA tpch; SET search_path = tpch")
+        .await
+        .unwrap();
+    client.batch_execute(&tpch).await.unwrap();
+    let flags = [
+        "--schema",
+        "tpch",
+        "--unit",
+        "tpch.customer.c_custkey",
+        "--budget",
+        "8,1e-6",
+    ];
+    let declared = stage.draft("nobody", &flags);
+    client
+        .batch_execute("DROP SCHEMA tpch CASCADE; CREATE SCHEMA tpch")
+        .await
+        .unwrap();
+    let keyless: Vec<String> = tpch
+        .replace(
+            ", FOREIGN KEY (l_partkey, l_suppkey) REFERENCES partsupp",
+            "",
+        )
+        .split(" REFERENCES ")
+        .enumerate()
+        .map(|(at, part)| match at {
+            0 => part.to_owned(),
+            _ => part
+                .trim_start_matches(|c: char| c.is_ascii_lowercase())
+                .to_owned(),
+        })
+        .collect();
+    client.batch_execute(&keyless.concat()).await.unwrap();
+    let guessed = stage.draft("nobody", &[&flags[..], &["--accept-links"]].concat());
+    let path = "[l_orderkey -> tpch.orders.o_orderkey, o_custkey -> tpch.customer.c_custkey]";
+    assert!(
+        declared.contains(&format!("{{path: {path}}}")),
+        "{declared}"
+    );
+    assert!(
+        guessed.contains(&format!("{{path: {path}, trusted_path: true}}")),
+        "{guessed}"
+    );
+    let columns = |draft: &str| -> Vec<String> {
+        let lines = draft.lines().filter(|line| line.starts_with("      "));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(columns(&declared), columns(&guessed));
+    assert_lines(
+        &declared,
+        &[
+            "      c_phone: hidden",
+            "      # l_quantity: {bounds: [lowest,",
+        ],
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_name_is_spelled_as_the_reader_reads_it() {
+    let (stage, _client) = Stage::new("odd", ODD).await;
+    let flags = [
+        "--unit",
+        "\"My Schema\".Users.userId",
+        "--accept-links",
+        "--budget",
+        "0.5,1e-6",
+    ];
+    let draft = stage.draft("nobody", &flags);
+    assert_lines(
+        &draft,
+        &[
+            "  \"\\\"My Schema\\\".Users\":            # one row a user",
+            "    unit: userId",
+            "      \"yes\": {values: [false, true]}",
+            "      mood: visible",
+            "      code: {values: [A, BB, \"no\"]} # from a CHECK",
+            "      \"Full Name\": hidden",
+            "      # \"evil\\u000A  roles: []\": {bounds: ",
+            "    unit: {path: [\"user_id -> \\\"My Schema\\\".Users.userId\"]} # by foreign keys",
+            "      lvl: {values: [1, 2, 3]}",
+            "      st: {values: [a, b]}",
+            "  public.events:",
+            "  # a.b.transfers                   # its rows lead to a user by several columns",
+            "  # public.v                        # a view",
+            "  # public.secured                  # it has row security",
+            "  # public.weird\".x                 # a policy has no spelling for its name",
+        ],
+    );
+    // For machines.
+    let output = stage.init("nobody", &[&flags[..], &["--json"]].concat());
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(without_password(told["policy"].as_str().unwrap()), draft);
+    assert_eq!(told["unit"]["word"], "user");
+    assert_eq!(told["blocking"].as_array().unwrap().len(), 0);
+    let open = stage.init("nobody", &["--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&open.stdout).unwrap();
+    assert_eq!(open.status.code(), Some(3));
+    assert_eq!(told["candidates"][0]["unit"], "\"My Schema\".Users.userId");
+}
+
+/// A terminal that `script` makes, and what it shows.
+struct Terminal {
+    child: Child,
+    shown: std::sync::mpsc::Receiver<u8>,
+    seen: String,
+}
+
+impl Terminal {
+    fn new(command: &str) -> Self {
+        let mut child = Command::new("script")
+            .args(["-qec", command, "/dev/null"])
+            .env_remove("PGVEIL_LOG")
+            .env_remove("RUST_LOG")
+            .env("TERM", "xterm")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script, of util-linux");
+        let mut output = child.stdout.take().unwrap();
+        let (sender, shown) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut byte = [0];
+            while output.read(&mut byte).is_ok_and(|read| read == 1) {
+                if sender.send(byte[0]).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            child,
+            shown,
+            seen: String::new(),
+        }
+    }
+
+    /// Waits for the question, and types the answer.
+    fn answer(&mut self, question: &str, keys: &str) {
+        let begun = Instant::now();
+        while !self.seen.contains(question) {
+            match self.shown.recv_timeout(Duration::from_secs(30)) {
+                Ok(byte) => self.seen.push(char::from(byte)),
+                Err(error) => panic!("no question {question}: {error}: {}", self.seen),
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}", self.seen);
+        }
+        self.seen.clear();
+        // The question is drawn before the keys are read one by one.
+        std::thread::sleep(Duration::from_millis(300));
+        self.child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(keys.as_bytes())
+            .unwrap();
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        let rest: Vec<u8> = self.shown.iter().collect();
+        (code, self.seen + &text(&rest))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_is_asked_ten_questions() {
+    let (stage, _client) = Stage::new("shop", RETAIL).await;
+    let file = stage.file("asked.yaml");
+    let command = format!("{PGVEIL} init '{}' -o {file}", stage.url("nobody"));
+    let asked = tokio::task::spawn_blocking(move || {
+        let mut terminal = Terminal::new(&command);
+        terminal.answer("Whom do you protect?", "\r");
+        terminal.answer("retail.basket.household_key is the", "y\r");
+        terminal.answer("retail.basket_line.basket_id is the", "y\r");
+        terminal.answer("in retail.basket that count", "20\r");
+        terminal.answer("in retail.basket_line that count", "40\r");
+        terminal.answer("hold no row about one household", " \u{1b}[B \r");
+        terminal.answer("By which texts", " \r");
+        terminal.answer("retail.basket_line.quantity (", "0 20\r");
+        terminal.answer("retail.basket_line.sales_value (", "0 100\r");
+        terminal.answer("retail.basket_line.retail_disc (", "\r");
+        terminal.answer("Owner's budget", "4 1e-6\r");
+        terminal.end()
+    });
+    let (code, told) = asked.await.unwrap();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(
+        told.contains("3 private tables, 2 public, 0 left out; 0 blocking, 3 to"),
+        "{told}"
+    );
+    let asked = without_password(&std::fs::read_to_string(&file).unwrap());
+    let flags = stage.draft("nobody", &DECISIONS);
+    assert_eq!(asked, flags, "flags and answers draft the same");
+}
