@@ -84,13 +84,21 @@ PGVEIL_LOG_FORMAT=json; PGVEIL_LOG=debug
     Serve(ServeOptions),
     /// Verify a policy file against its database, and say what it means
     #[command(after_help = "\
-Example:
+Examples:
   DATABASE_URL=postgresql://reader@db/shop pgveil check policies/shop.yaml
+  pgveil check policies/shop.yaml --against-data     exact shares of rows outside bounds and lists
+
+--against-data is for the data's owner alone: its numbers are exact and private, and no analyst \
+may see them. They are printed and kept nowhere.
 
 Every error is printed at once as file:line:column: message; the exit code is then 3.")]
     Check {
         /// The policy file
         file: PathBuf,
+        /// Also say how bounds, lists and rows of a unit fit the rows: exact, private, and not for
+        /// analysts
+        #[arg(long)]
+        against_data: bool,
     },
     /// Find privately what a policy leaves to `auto`: bounds of columns, rows of a unit; charged
     /// once and kept in the ledger

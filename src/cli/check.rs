@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::arguments::SEARCH_EPSILON;
-use super::{Failure, bounds, noise, start};
+use super::{Failure, against_data, bounds, noise, start};
 use crate::auto_bounds;
 use crate::ledger::AccountSpec;
 use crate::mechanism::{AccountState, Fixed, Loss, bits};
@@ -12,10 +12,9 @@ use crate::policy::{Column, File, Policy, Protection, Renew, Scalar, Table, Unit
 /// Number of values of a domain that the summary lists.
 const VALUES_SHOWN: usize = 6;
 
-pub async fn run(path: &Path) -> Result<(), Failure> {
+pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
     let file = start::read(path)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
-    opened.connected.close().await;
     let (owner, roles) = start::accounts(&opened.policy.privacy, &opened.policy.roles)?;
     let (searches, due) = searches(&file, &opened.policy).await?;
     let policy = start::as_found(&file, opened.policy).await?;
@@ -25,6 +24,14 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
     for line in noise::lines(&policy)? {
         println!("{line}");
     }
+    if is_against_data {
+        let lines = against_data::lines(&opened.connected.client, &policy).await?;
+        for line in against_data::HEADING {
+            println!("{line}");
+        }
+        lines.iter().for_each(|line| println!("{line}"));
+    }
+    opened.connected.close().await;
     for warning in &opened.warnings {
         println!("warning: {warning}");
     }

@@ -1,5 +1,6 @@
 //! The command line: one subcommand for each task, and the start-up that they share.
 
+mod against_data;
 mod arguments;
 mod audit;
 mod bounds;
@@ -77,7 +78,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(options).await,
         Command::Init(options) => init::run(options).await,
         Command::Serve(options) => serve::run(options).await,
-        Command::Check { file } => check::run(&file).await,
+        Command::Check { file, against_data } => check::run(&file, against_data).await,
         Command::Bounds {
             file,
             epsilon,

@@ -99,7 +99,7 @@ fn of(sql: &str, policy: &Policy, constants: &Constants, terms: &Terms) -> Optio
 }
 
 /// Three digits, so that the eye takes it in.
-fn rounded(value: f64) -> String {
+pub(super) fn rounded(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }

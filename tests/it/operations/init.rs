@@ -626,3 +626,51 @@ async fn a_terminal_is_asked_ten_questions() {
     let flags = stage.draft("nobody", &DECISIONS);
     assert_eq!(asked, flags, "flags and answers draft the same");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_tells_the_owner_how_the_policy_fits_the_rows() {
+    let (stage, client) = Stage::new("shop", RETAIL).await;
+    let file = stage.file("shop.yaml");
+    let output = stage.init("nobody", &[&DECISIONS[..], &["-o", &file]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let policy = std::fs::read_to_string(&file).unwrap();
+    let complete = "      paid: {values: [cash, card], complete: true}";
+    let policy = policy.replace("      paid: {values: [cash, card]}", complete);
+    std::fs::write(&file, policy).unwrap();
+    // One household with 30 of 25,020 baskets, a value that the list lacks, prices and a line of
+    // nobody.
+    client
+        .batch_execute(
+            "ALTER TABLE retail.basket DROP CONSTRAINT basket_paid_check;
+             INSERT INTO retail.basket SELECT 25000 + g, 1, 1, '2020-01-01', NULL \
+                FROM generate_series(1, 20) g;
+             UPDATE retail.basket SET paid = 'canaryvalue' WHERE basket_id <= 250;
+             UPDATE retail.basket_line SET sales_value = 100.01 WHERE basket_id = 7;
+             UPDATE retail.basket_line SET sales_value = -1 WHERE basket_id = 8;
+             UPDATE retail.basket_line SET basket_id = 999999 WHERE basket_id = 9;",
+        )
+        .await
+        .unwrap();
+    let plain = stage.pgveil("postgres", &["check", &file]);
+    assert!(!text(&plain.stdout).contains("EXACT"));
+    let checked = stage.pgveil("postgres", &["check", &file, "--against-data"]);
+    let (told, logged) = (text(&checked.stdout), text(&checked.stderr));
+    assert_eq!(checked.status.code(), Some(0), "{logged}");
+    assert_lines(
+        &told,
+        &[
+            "EXACT AND PRIVATE. ",
+            "    rows_per_unit 1: households above it none; rows beyond it none",
+            "    rows_per_unit 20: households above it 0.0400 % (1 of 2500); rows beyond it 0.0400 \
+                % (10 of 25020)",
+            "    paid: outside the list 1.00 % (250 of 25000), though it is `complete`: WRONG",
+            "    rows of no household, which no answer counts: 0.00400 % (2 of 50000)",
+            "    quantity: below 0 none; above 20 none",
+            "    sales_value: below 0 0.00400 % (2 of 50000); above 100 0.00400 % (2 of 50000)",
+        ],
+    );
+    assert!(!told.contains("canaryvalue") && !logged.contains("EXACT"));
+    // Without the right to read, nothing of a row is said.
+    let checked = stage.pgveil("nobody", &["check", &file, "--against-data"]);
+    assert_eq!(checked.status.code(), Some(3), "{}", text(&checked.stdout));
+}
