@@ -14,6 +14,7 @@ Examples:
   pgveil demo --once 'SELECT count(*) FROM nls.women'
   pgveil init postgresql://me@db/shop -o policies/shop.yaml      a first policy for your database
   pgveil password                               the password line of a role in a policy
+  pgveil policy diff old.yaml new.yaml          what does a change loosen, tighten and cost?
   pgveil check policies/shop.yaml               does the policy hold for its database?
   pgveil bounds policies/shop.yaml              find what the policy leaves to `auto`, once and at \
   a price
@@ -22,7 +23,8 @@ Examples:
   pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key \
   key.pem
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold.";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold, 4 `policy diff` found \
+that something loosens.";
 
 /// Of one search of `pgveil bounds`, unless it is said.
 pub const SEARCH_EPSILON: f64 = 0.1;
@@ -199,6 +201,46 @@ Examples:
   pgveil password                          asks twice, without echo
   echo -n 'correct horse' | pgveil password")]
     Password,
+    /// The keys of the policy file as a schema or in words, and what a change of it means; needs no
+    /// database
+    Policy {
+        #[command(subcommand)]
+        question: PolicyQuestion,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PolicyQuestion {
+    /// Print the JSON Schema (draft-07) of the policy file, for editors
+    #[command(after_help = "\
+Example:
+  pgveil policy schema > pgveil.schema.json
+
+Then write `# yaml-language-server: $schema=pgveil.schema.json` as the first line of the policy: \
+editors complete its keys and show what they mean.")]
+    Schema,
+    /// Say what a key means, what it takes and what holds without it
+    #[command(after_help = "\
+Examples:
+  pgveil policy explain limits.failures
+  pgveil policy explain rows_per_unit")]
+    Explain {
+        /// The key, or the end of its path
+        key: String,
+    },
+    /// Say what a change of the policy loosens, tightens and costs
+    #[command(after_help = "\
+Example:
+  pgveil policy diff old.yaml new.yaml
+
+What the files say is compared, not their layout. Secrets that are not set have stand-ins. \
+Exit codes: 0 nothing loosens, 1 failed, 3 a file does not hold, 4 something loosens.")]
+    Diff {
+        /// The policy in force
+        old: PathBuf,
+        /// The one that would replace it
+        new: PathBuf,
+    },
 }
 
 #[derive(Debug, Subcommand)]

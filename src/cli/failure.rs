@@ -18,6 +18,8 @@ pub enum Failure {
         message: String,
         remedy: Option<String>,
     },
+    /// A change of the policy, printed already, lets somebody learn more: exit code 4.
+    Loosened,
     /// The message is printed already: exit code 1.
     Shown,
     /// Ctrl-C or SIGTERM came before the work was done: exit code 1.
@@ -56,6 +58,7 @@ impl Failure {
                     .trim_end()
                     .to_owned()
             }
+            Self::Loosened => "the change loosens the policy".to_owned(),
             Self::Shown | Self::Interrupted => "interrupted".to_owned(),
         }
     }
@@ -84,7 +87,7 @@ impl Failure {
                     eprintln!("{remedy}");
                 }
             }
-            Self::Shown => {}
+            Self::Shown | Self::Loosened => {}
             Self::Interrupted => eprintln!("interrupted"),
         }
     }
@@ -93,6 +96,7 @@ impl Failure {
         match self {
             Self::Usage(_) => ExitCode::from(2),
             Self::Policy(_) | Self::Undecided { .. } => ExitCode::from(3),
+            Self::Loosened => ExitCode::from(4),
             Self::Runtime { .. } | Self::Shown | Self::Interrupted => ExitCode::FAILURE,
         }
     }

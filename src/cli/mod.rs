@@ -14,6 +14,7 @@ mod log;
 mod noise;
 mod notify;
 mod password;
+mod policy;
 mod process;
 mod progress;
 pub mod reload;
@@ -35,7 +36,7 @@ pub use failure::Failure;
 const END_WAIT: Duration = Duration::from_secs(5);
 
 /// Runs the command line of this process. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy
-/// does not hold.
+/// does not hold or is undecided, 4 a change of the policy loosens it.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log::start(match arguments.command {
@@ -90,5 +91,6 @@ async fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
         Command::Password => password::run(),
+        Command::Policy { question } => policy::run(question),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Failure, notify, start};
 use crate::engine::{Engine, Reloadable};
-use crate::policy::File;
+use crate::policy::{Difference, File};
 use crate::shadow::ShadowSource;
 
 /// How often a replaced engine is checked for running questions.
@@ -20,6 +20,7 @@ pub async fn on_hangup(
     started_with: File,
     exchange: &Reloadable,
 ) {
+    let mut in_force = started_with.clone();
     loop {
         // `None` does not occur: signals arrive until the process ends.
         if signals.recv().await.is_none() {
@@ -27,20 +28,33 @@ pub async fn on_hangup(
         }
         notify::reloading();
         match reload(path, &started_with, exchange).await {
-            Ok(()) => tracing::info!("the policy was reloaded"),
+            Ok(file) => {
+                let difference = Difference::between(&in_force, &file);
+                if difference.is_empty() {
+                    tracing::info!("the policy was reloaded; nothing changes");
+                } else {
+                    tracing::info!("the policy was reloaded");
+                }
+                for (what, line) in difference.lines() {
+                    tracing::info!("the policy {what}: {line}");
+                }
+                in_force = file;
+            }
             Err(failure) => tracing::error!("the policy in force stays: {}", failure.in_a_line()),
         }
         notify::ready();
     }
 }
 
+/// The policy file that is in force now.
+///
 /// # Errors
 /// If the policy is invalid, or changes a key that needs a restart. Nothing has changed then.
 pub async fn reload(
     path: &Path,
     started_with: &File,
     exchange: &Reloadable,
-) -> Result<(), Failure> {
+) -> Result<File, Failure> {
     let file = start::read(path)?;
     let Some(ledger) = file
         .ledger_url
@@ -94,7 +108,7 @@ pub async fn reload(
     drop(before);
     let replaced = exchange.replace(started.engine);
     tokio::spawn(retire(replaced));
-    Ok(())
+    Ok(file)
 }
 
 fn same_server(file: &File, other: &File) -> bool {

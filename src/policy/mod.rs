@@ -3,9 +3,12 @@
 mod auto_bounds;
 mod calendar;
 mod check;
+mod difference;
 mod error;
 mod file;
+mod keys;
 mod scalar;
+mod schema;
 mod search_path;
 mod secret;
 mod session_settings;
@@ -16,12 +19,15 @@ pub(crate) mod yaml;
 pub use auto_bounds::{AutoBound, Finding, ROWS_MAX, Search};
 pub use calendar::FROM_1970_US;
 pub use check::{Checked, DomainReader, check, family, unfit};
+pub use difference::Difference;
 pub use error::{At, Location, PolicyError};
 pub use file::{
     ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule,
     names,
 };
+pub use keys::{KEYS, Key, Shape};
 pub use scalar::{is_listable, is_ordered, numeric_holds, parse as parse_scalar};
+pub use schema::{explain as explain_key, key_names, schema};
 pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
 pub use session_settings::{

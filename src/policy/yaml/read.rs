@@ -4,8 +4,8 @@
 use super::tree::{Entry, Node, Value};
 use crate::policy::error::{At, Findings, Location};
 
-/// Looks up environment variables; tests hand in their own.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// Looks up environment variables, by name and by what needs them; tests hand in their own.
+pub type Environment<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
 
 /// The entries of one map. `done` reports the keys that no reader asked for.
 pub struct Fields<'a> {
@@ -152,7 +152,7 @@ pub fn text(
             name
         });
         match name {
-            Some(name) if is_variable(name) => match environment(name) {
+            Some(name) if is_variable(name) => match environment(name, what) {
                 Some(found) => value.push_str(&found),
                 None => {
                     findings.error(

@@ -516,3 +516,51 @@ fn budget_reads_the_ledger_alone() {
     assert!(!pgveil(&["budget"], &environment).status.success());
     assert_eq!(done(&["export"]), "", "nothing was asked yet");
 }
+
+#[test]
+fn a_change_of_the_policy_is_told_by_what_it_loosens() {
+    let folder = crate::fixture::TemporaryDirectory(
+        std::env::temp_dir().join(format!("pgveil-diff-{:x}", rand::random::<u64>())),
+    );
+    std::fs::create_dir(&folder.0).unwrap();
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let other = folder.0.join("other.yaml").display().to_string();
+    let differ = |change: &str| {
+        let changed = demo.replacen("  nls.industries: public", change, 1);
+        std::fs::write(&other, changed).unwrap();
+        let output = pgveil(&["policy", "diff", "policies/demo.yaml", &other], &[]);
+        (output.status.code(), text(&output.stdout))
+    };
+    let (code, told) = differ("  nls.industries: public");
+    assert_eq!((code, told.as_str()), (Some(0), "nothing changes\n"));
+    let (code, told) = differ("  nls.store: public\n  nls.industries: public");
+    let loosens = "loosens   every row of nls.store becomes readable, exactly and free\n";
+    assert!(code == Some(4) && told.starts_with(loosens), "{told}");
+    assert!(
+        told.contains("\ncosts     no stored answer is shown again"),
+        "{told}"
+    );
+    let (code, told) = differ("  nls.industries: {unit: industry_code}");
+    assert!(
+        code == Some(0) && told.starts_with("tightens  nls.industries is private"),
+        "{told}"
+    );
+    let (code, _) = differ("  nls.industries: nothing");
+    assert_eq!(code, Some(3));
+}
+
+#[test]
+fn keys_of_the_policy_are_told() {
+    let schema = pgveil(&["policy", "schema"], &[]);
+    let schema: serde_json::Value = serde_json::from_slice(&schema.stdout).unwrap();
+    assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+    assert_eq!(
+        schema["properties"]["limits"]["properties"]["failures"]["minimum"],
+        0
+    );
+    let explained = pgveil(&["policy", "explain", "limits.failures"], &[]);
+    assert!(text(&explained.stdout).contains("\n  default  10\n"));
+    let unknown = pgveil(&["policy", "explain", "failure"], &[]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("limits.failures"));
+}

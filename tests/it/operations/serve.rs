@@ -397,6 +397,11 @@ async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_told() {
         log()
     );
     assert!(
+        log().contains("the policy tightens: nls.interviews.metro is hidden"),
+        "{}",
+        log()
+    );
+    assert!(
         analyst
             .query("SELECT count(*) FROM nls.interviews WHERE metro = 1", &[])
             .await

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use pgveil::ir::functions::{AGGREGATES, entries};
-use pgveil::policy::{File, VIEWS, WISHES};
+use pgveil::policy::{File, KEYS, VIEWS, WISHES};
 
 use super::tidy::texts;
 
@@ -103,6 +103,35 @@ fn every_described_key_of_the_policy_file_exists() {
     }
 }
 
+/// The table that the schema and `pgveil policy explain` are made from has the keys that the code
+/// reads, each below its parent.
+#[test]
+fn the_table_of_keys_is_what_the_code_reads() {
+    let is_place = |name: &str| ["*", "-"].contains(&name);
+    let named: BTreeSet<String> = KEYS
+        .iter()
+        .map(|key| key.name().to_owned())
+        .filter(|name| !is_place(name))
+        .collect();
+    assert_eq!(named, policy_keys());
+    for (at, key) in KEYS.iter().enumerate() {
+        let parent = key.path.rsplit_once('.').map(|(parent, _)| parent);
+        assert!(
+            parent.is_none_or(|parent| KEYS[..at].iter().any(|key| key.path == parent)),
+            "{} has no parent",
+            key.path
+        );
+        let is_told = is_place(key.name()) || key.example.contains(key.name());
+        assert!(is_told && key.says.ends_with('.'), "{key:?}");
+        assert_eq!(
+            KEYS.iter().filter(|other| other.path == key.path).count(),
+            1,
+            "{}",
+            key.path
+        );
+    }
+}
+
 /// The defaults of the limits are those of a policy that does not mention them.
 #[test]
 fn the_limits_defaults_are_as_described() {
@@ -118,6 +147,14 @@ tables: {public.t: public}
         .expect("a whole policy")
         .limits;
     let text = document("docs/policy.md");
+    for key in KEYS {
+        let Some(name) = key.path.strip_prefix("limits.") else {
+            continue;
+        };
+        let row = format!("| `{name}` | {} |", key.default);
+        let quoted = format!("| `{name}` | `{}` |", key.default);
+        assert!(text.contains(&row) || text.contains(&quoted), "{row}");
+    }
     let default = |key: &str| {
         let row = text
             .lines()

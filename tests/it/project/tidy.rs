@@ -593,7 +593,12 @@ fn compose_runs_the_demo_policy() {
 
 /// What events print of values, and why that holds no statement, literal, row or secret. All else
 /// that they tell are numbers, booleans and names of ours.
-const PRINTED: [(&str, &str, &str); 23] = [
+const PRINTED: [(&str, &str, &str); 24] = [
+    (
+        "cli/reload.rs",
+        "{what}.{line}",
+        "a change of the policy, in words of our own and of the owner; no secret",
+    ),
     (
         "cli/progress.rs",
         "{what}",

@@ -1,0 +1,349 @@
+//! What a change of the policy file means: what it loosens, what it tightens, and what it costs.
+//! Every field is named, so that a new one is decided on.
+
+mod meaning;
+mod tables;
+mod words;
+
+use std::fmt::Display;
+
+use super::file::File;
+use super::{Budget, Certificate, Limits, Privacy, Renew, Role, RoleReuse};
+
+/// The changes from one file to another, each a sentence.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// Somebody may learn more.
+    pub loosens: Vec<String>,
+    /// Somebody may learn less.
+    pub tightens: Vec<String>,
+    /// Answers change within the same promise: noise, clips, lists, resources.
+    pub changes: Vec<String>,
+    /// Stored answers are bought again, searches become due.
+    pub costs: Vec<String>,
+}
+
+impl Difference {
+    /// Compares what two files say, whatever their layout and comments.
+    pub fn between(old: &File, new: &File) -> Self {
+        let File {
+            // Where the file is, and how it is laid out.
+            name: _,
+            role_places: _,
+            database_place: _,
+            warnings: _,
+            database_url,
+            ledger_url,
+            shadow_url,
+            privacy,
+            roles,
+            tables,
+            limits,
+            previews,
+            quantum,
+            time_grain,
+        } = new;
+        let mut found = Self::default();
+        found.privacy(&old.privacy, privacy);
+        found.roles(&old.roles, roles);
+        found.tables(&old.tables, tables);
+        found.limits(&old.limits, limits);
+        let quantum = [old.quantum, *quantum].map(|time| time.map_or(0, |time| time.as_millis()));
+        if quantum[1] < quantum[0] {
+            let [before, now] = quantum;
+            found
+                .loosens
+                .push(format!("timing.quantum falls from {before} ms to {now} ms"));
+        } else if quantum[1] > quantum[0] {
+            let [before, now] = quantum;
+            found
+                .tightens
+                .push(format!("timing.quantum rises from {before} ms to {now} ms"));
+        }
+        found.change(old.time_grain != *time_grain, "time_grain changes");
+        found.change(old.previews != *previews, "previews change");
+        if old.ledger_url != *ledger_url {
+            found.loosens.push(
+                "another ledger: what was spent in the old one is not known there; needs a restart"
+                    .to_owned(),
+            );
+        }
+        found.change(
+            old.database_url != *database_url || old.shadow_url != *shadow_url,
+            "the database or the shadow is another; needs a restart",
+        );
+        if meaning::of(old) != meaning::of(new) {
+            found.costs.push(
+                "no stored answer is shown again: what was paid for is charged once more when it \
+                    is asked"
+                    .to_owned(),
+            );
+        }
+        found
+    }
+
+    /// Each change with its kind.
+    pub fn lines(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let Self {
+            loosens,
+            tightens,
+            changes,
+            costs,
+        } = self;
+        let kinds = [
+            ("loosens", loosens),
+            ("tightens", tightens),
+            ("changes", changes),
+            ("costs", costs),
+        ];
+        kinds
+            .map(|(kind, lines)| lines.iter().map(move |line| (kind, line.as_str())))
+            .into_iter()
+            .flatten()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lines().next().is_none()
+    }
+
+    /// A number that lets somebody learn more where it is higher.
+    fn number<T: PartialOrd>(&mut self, what: &str, old: T, new: T, show: impl Fn(&T) -> String) {
+        let (before, now) = (show(&old), show(&new));
+        if new > old {
+            self.loosens
+                .push(format!("{what} rises from {before} to {now}"));
+        } else if new < old {
+            self.tightens
+                .push(format!("{what} falls from {before} to {now}"));
+        }
+    }
+
+    fn change(&mut self, is_changed: bool, what: impl Into<String>) {
+        if is_changed {
+            self.changes.push(what.into());
+        }
+    }
+
+    fn privacy(&mut self, old: &Privacy, new: &Privacy) {
+        let Privacy {
+            unit,
+            budget,
+            epsilon_default,
+            epsilon_max,
+            epsilon_min,
+            accounting,
+            threshold_share,
+            data_version,
+            units,
+        } = new;
+        self.change(
+            old.unit != *unit,
+            format!("the word for the unit is now {unit}"),
+        );
+        self.budget("privacy.budget", old.budget, *budget);
+        self.number(
+            "the most that a query may spend",
+            old.epsilon_max,
+            *epsilon_max,
+            f64::to_string,
+        );
+        let least = format!(
+            "the least that a query spends goes from {} to {epsilon_min}",
+            old.epsilon_min
+        );
+        if *epsilon_min < old.epsilon_min {
+            self.loosens
+                .push(format!("{least}: there may be more questions"));
+        } else if *epsilon_min > old.epsilon_min {
+            self.tightens
+                .push(format!("{least}: there may be fewer questions"));
+        }
+        self.change(
+            old.epsilon_default != *epsilon_default,
+            format!(
+                "a query spends {epsilon_default} by default, not {}",
+                old.epsilon_default
+            ),
+        );
+        if old.accounting != *accounting {
+            self.loosens.push(format!(
+                "losses add up by {}, not {}: the same budget means something else",
+                accounting.name(),
+                old.accounting.name()
+            ));
+        }
+        self.change(
+            old.threshold_share != *threshold_share,
+            "threshold_share changes, which the ledger fixed when it opened",
+        );
+        self.change(
+            old.data_version != *data_version,
+            format!("the data are now version {data_version}"),
+        );
+        self.change(
+            old.units != *units,
+            "units: other questions are refused as useless",
+        );
+    }
+
+    fn budget(&mut self, what: &str, old: Budget, new: Budget) {
+        let Budget { epsilon, delta } = new;
+        self.number(
+            &format!("epsilon of {what}"),
+            old.epsilon,
+            epsilon,
+            f64::to_string,
+        );
+        self.number(&format!("delta of {what}"), old.delta, delta, |delta| {
+            format!("{delta:e}")
+        });
+    }
+
+    fn roles(&mut self, old: &[Role], new: &[Role]) {
+        for role in new {
+            match old.iter().find(|known| known.name == role.name) {
+                Some(known) => self.role(known, role),
+                None => {
+                    let renewed = match role.renew {
+                        Renew::Never => String::new(),
+                        Renew::Weekly | Renew::Monthly => {
+                            format!(", renewed {}", role.renew.name())
+                        }
+                    };
+                    self.loosens.push(format!(
+                        "role {} is new, with epsilon {} and delta {:e}{renewed}",
+                        words::name(&[&role.name]),
+                        role.budget.epsilon,
+                        role.budget.delta
+                    ));
+                }
+            }
+        }
+        for role in old {
+            if !new.iter().any(|known| known.name == role.name) {
+                self.tightens
+                    .push(format!("role {} is gone", words::name(&[&role.name])));
+            }
+        }
+    }
+
+    fn role(&mut self, old: &Role, new: &Role) {
+        let Role {
+            name,
+            verifier,
+            certificate,
+            budget,
+            renew,
+            reuse,
+            session_settings,
+            search_path,
+        } = new;
+        let what = format!("role {}", words::name(&[name]));
+        self.budget(&what, old.budget, *budget);
+        self.renewal(&what, old.renew, *renew);
+        match (old.certificate, certificate) {
+            (Certificate::Required, Certificate::Optional) => {
+                self.loosens
+                    .push(format!("{what} needs no certificate any more"));
+            }
+            (Certificate::Optional, Certificate::Required) => {
+                self.tightens.push(format!("{what} needs a certificate"));
+            }
+            (Certificate::Optional, Certificate::Optional)
+            | (Certificate::Required, Certificate::Required) => {}
+        }
+        match (old.reuse, reuse) {
+            (RoleReuse::Always, RoleReuse::Chosen) => self
+                .loosens
+                .push(format!("{what} may buy an answer again, with fresh noise")),
+            (RoleReuse::Chosen, RoleReuse::Always) => self
+                .tightens
+                .push(format!("{what} always gets its stored answer again")),
+            (RoleReuse::Always, RoleReuse::Always) | (RoleReuse::Chosen, RoleReuse::Chosen) => {}
+        }
+        self.change(
+            old.verifier != *verifier,
+            format!("{what} has another password"),
+        );
+        self.change(
+            old.session_settings != *session_settings || old.search_path != *search_path,
+            format!("{what} starts with other settings"),
+        );
+    }
+
+    fn renewal(&mut self, what: &str, old: Renew, new: Renew) {
+        let often = |renew: Renew| match renew {
+            Renew::Never => 0,
+            Renew::Monthly => 1,
+            Renew::Weekly => 2,
+        };
+        let renewed = format!(
+            "the budget of {what} is renewed {}, not {}",
+            new.name(),
+            old.name()
+        );
+        match often(new).cmp(&often(old)) {
+            std::cmp::Ordering::Greater => self.loosens.push(renewed),
+            std::cmp::Ordering::Less => self.tightens.push(renewed),
+            std::cmp::Ordering::Equal => {}
+        }
+    }
+
+    fn limits(&mut self, old: &Limits, new: &Limits) {
+        let Limits {
+            groups_per_unit,
+            rows_per_unit,
+            groups,
+            mirror_rows,
+            failures,
+            statement_timeout,
+            connections,
+            connections_per_role,
+            connections_per_address,
+        } = new;
+        self.number(
+            "limits.failures",
+            old.failures,
+            *failures,
+            ToString::to_string,
+        );
+        // What one unit may add is a clip: the noise goes up and down with it, the loss does not.
+        let mut limit = |name: &str, before: &dyn Display, now: &dyn Display, effect: &str| {
+            let (before, now) = (before.to_string(), now.to_string());
+            self.change(
+                before != now,
+                format!("limits.{name} is {now}, not {before}{effect}"),
+            );
+        };
+        let noise = ": noise and clips change";
+        limit(
+            "groups_per_unit",
+            &old.groups_per_unit,
+            groups_per_unit,
+            noise,
+        );
+        limit("rows_per_unit", &old.rows_per_unit, rows_per_unit, noise);
+        limit("groups", &old.groups, groups, "");
+        limit("mirror_rows", &old.mirror_rows, mirror_rows, "");
+        limit("connections", &old.connections, connections, "");
+        limit(
+            "connections_per_role",
+            &old.connections_per_role,
+            connections_per_role,
+            "",
+        );
+        limit(
+            "connections_per_address",
+            &old.connections_per_address,
+            connections_per_address,
+            "",
+        );
+        self.change(
+            old.statement_timeout != *statement_timeout,
+            "limits.statement_timeout changes",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! What answers depend on, as text: two files whose texts are equal give equal answers.
+
+use super::words;
+use crate::policy::file::{ColumnEntry, ColumnRule, File, TableEntry, TableRule};
+use crate::policy::{Budget, Limits, Privacy};
+
+/// The same parts of a policy as its digest has, as far as the file tells.
+pub fn of(file: &File) -> Vec<String> {
+    let File {
+        name: _,
+        role_places: _,
+        database_place: _,
+        warnings: _,
+        // Addresses.
+        database_url: _,
+        ledger_url: _,
+        shadow_url: _,
+        privacy,
+        // Who may ask, and what each may spend.
+        roles: _,
+        tables,
+        limits,
+        // A preview has no row.
+        previews: _,
+        // Time.
+        quantum: _,
+        time_grain,
+    } = file;
+    let Privacy {
+        unit,
+        budget: Budget { epsilon, delta },
+        epsilon_default,
+        epsilon_max,
+        // How many questions there may be, and which are refused.
+        epsilon_min: _,
+        units: _,
+        accounting,
+        threshold_share,
+        data_version,
+    } = privacy;
+    let Limits {
+        groups_per_unit,
+        rows_per_unit,
+        groups,
+        // Resources, and how often a role may ask.
+        mirror_rows: _,
+        failures: _,
+        statement_timeout: _,
+        connections: _,
+        connections_per_role: _,
+        connections_per_address: _,
+    } = limits;
+    let numbers = [
+        epsilon,
+        delta,
+        epsilon_default,
+        epsilon_max,
+        threshold_share,
+    ];
+    let mut parts: Vec<String> = tables.iter().map(table).collect();
+    parts.sort_unstable();
+    parts.push(format!(
+        "{unit:?} {numbers:?} {} {data_version:?} {groups_per_unit} {rows_per_unit} {groups} \
+            {time_grain:?}",
+        accounting.name()
+    ));
+    parts
+}
+
+/// A table's rule without its places in the file.
+fn table(entry: &TableEntry) -> String {
+    let TableEntry {
+        place: _,
+        schema,
+        name,
+        rule,
+    } = entry;
+    let name = words::name(&[schema, name]);
+    let TableRule::Private {
+        unit,
+        rows_per_unit,
+        shows_other_columns,
+        columns,
+    } = rule
+    else {
+        return format!("{name} public");
+    };
+    let mut columns: Vec<String> = columns
+        .iter()
+        .filter_map(|entry| column(entry, *shows_other_columns))
+        .collect();
+    columns.sort_unstable();
+    format!(
+        "{name} {} {} {shows_other_columns} {columns:?}",
+        words::unit(unit),
+        words::rows(rows_per_unit.as_ref())
+    )
+}
+
+/// `None` where it says what holds without it.
+fn column(entry: &ColumnEntry, shows_other_columns: bool) -> Option<String> {
+    let ColumnEntry {
+        place: _,
+        name,
+        rule,
+        // Compared with the catalog.
+        nullable: _,
+        complete,
+    } = entry;
+    let is_complete = complete.as_ref().is_some_and(|complete| complete.value);
+    let without = if shows_other_columns {
+        ColumnRule::Visible
+    } else {
+        ColumnRule::Hidden
+    };
+    (*rule != without || is_complete)
+        .then(|| format!("{name:?} {} {is_complete}", words::column(rule)))
+}

@@ -1,0 +1,212 @@
+//! What changes of the tables.
+
+use super::{Difference, words};
+use crate::policy::error::At;
+use crate::policy::file::{ColumnEntry, ColumnRule, RowsRule, TableEntry, TableRule, UnitRule};
+
+/// What the owner says of a private table.
+struct Private<'a> {
+    unit: &'a UnitRule,
+    rows_per_unit: Option<&'a At<RowsRule>>,
+    shows_other_columns: bool,
+    columns: &'a [ColumnEntry],
+}
+
+/// `None` where it is public.
+fn private(rule: &TableRule) -> Option<Private<'_>> {
+    match rule {
+        TableRule::Public => None,
+        TableRule::Private {
+            unit,
+            rows_per_unit,
+            shows_other_columns,
+            columns,
+        } => Some(Private {
+            unit,
+            rows_per_unit: rows_per_unit.as_ref(),
+            shows_other_columns: *shows_other_columns,
+            columns,
+        }),
+    }
+}
+
+/// What holds for a column.
+struct Shown<'a> {
+    /// `None` where it is hidden.
+    rule: Option<&'a ColumnRule>,
+    is_complete: bool,
+}
+
+impl Private<'_> {
+    fn column(&self, name: &str) -> Shown<'_> {
+        let Some(entry) = self.columns.iter().find(|entry| entry.name == name) else {
+            return Shown {
+                rule: self.shows_other_columns.then_some(&ColumnRule::Visible),
+                is_complete: false,
+            };
+        };
+        let ColumnEntry {
+            place: _,
+            name: _,
+            rule,
+            // Compared with the catalog.
+            nullable: _,
+            complete,
+        } = entry;
+        Shown {
+            rule: (*rule != ColumnRule::Hidden).then_some(rule),
+            is_complete: complete.as_ref().is_some_and(|complete| complete.value),
+        }
+    }
+
+    fn is_trusted(&self) -> bool {
+        match self.unit {
+            UnitRule::Column(_) => false,
+            UnitRule::Path { steps: _, trusted } => *trusted,
+        }
+    }
+}
+
+impl Difference {
+    pub(super) fn tables(&mut self, old: &[TableEntry], new: &[TableEntry]) {
+        let find = |all: &'_ [TableEntry], entry: &TableEntry| {
+            all.iter()
+                .position(|other| (&other.schema, &other.name) == (&entry.schema, &entry.name))
+        };
+        for entry in new {
+            let TableEntry {
+                place: _,
+                schema,
+                name,
+                rule,
+            } = entry;
+            let what = words::name(&[schema, name]);
+            let known = find(old, entry).and_then(|at| old.get(at));
+            match (known.map(|known| private(&known.rule)), private(rule)) {
+                (Some(None), None) => {}
+                (None | Some(Some(_)), None) => self.loosens.push(format!(
+                    "every row of {what} becomes readable, exactly and free"
+                )),
+                (None, Some(now)) => {
+                    self.loosens.push(format!(
+                        "{what} may be asked about; its unit is found by {}",
+                        words::unit(now.unit)
+                    ));
+                    self.trust(&what, false, now.is_trusted());
+                }
+                (Some(None), Some(now)) => {
+                    self.tightens.push(format!(
+                        "{what} is private, and no longer readable row by row"
+                    ));
+                    self.trust(&what, false, now.is_trusted());
+                }
+                (Some(Some(before)), Some(now)) => self.private(&what, &before, &now),
+            }
+        }
+        for entry in old {
+            if find(new, entry).is_none() {
+                let what = words::name(&[&entry.schema, &entry.name]);
+                self.tightens.push(format!("{what} is not shown any more"));
+            }
+        }
+    }
+
+    fn private(&mut self, what: &str, old: &Private<'_>, new: &Private<'_>) {
+        let Private {
+            unit,
+            rows_per_unit,
+            shows_other_columns,
+            columns,
+        } = new;
+        let (before, now) = (words::unit(old.unit), words::unit(unit));
+        if before != now {
+            self.loosens.push(format!(
+                "the unit of {what} is found by {now}, not {before}: other rows count as one \
+                    unit's"
+            ));
+        }
+        self.trust(what, old.is_trusted(), new.is_trusted());
+        let (before, now) = (words::rows(old.rows_per_unit), words::rows(*rows_per_unit));
+        self.change(
+            before != now,
+            format!("rows_per_unit of {what} is {now}, not {before}: noise and clips change"),
+        );
+        if before != now && now == "auto" {
+            self.due(format!("rows_per_unit of {what}"));
+        }
+        match (old.shows_other_columns, shows_other_columns) {
+            (false, true) => self.loosens.push(format!(
+                "columns of {what} that are not listed may be used, also those that are added \
+                    later"
+            )),
+            (true, false) => self
+                .tightens
+                .push(format!("columns of {what} that are not listed are hidden")),
+            (true, true) | (false, false) => {}
+        }
+        let mut names: Vec<&str> = old
+            .columns
+            .iter()
+            .chain(*columns)
+            .map(|entry| entry.name.as_str())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let what = format!("{what}.{}", words::name(&[name]));
+            self.column(&what, &old.column(name), &new.column(name));
+        }
+    }
+
+    fn trust(&mut self, what: &str, was_trusted: bool, is_trusted: bool) {
+        match (was_trusted, is_trusted) {
+            (false, true) => self.loosens.push(format!(
+                "the path of {what} rests on the owner's word, not on foreign keys"
+            )),
+            (true, false) => self
+                .tightens
+                .push(format!("the path of {what} needs foreign keys")),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    fn column(&mut self, what: &str, old: &Shown<'_>, new: &Shown<'_>) {
+        let Shown { rule, is_complete } = new;
+        let is_searched = |rule: &ColumnRule| matches!(rule, ColumnRule::Searched { .. });
+        let (before, now) = (old.rule.map(words::column), rule.map(words::column));
+        if before != now && rule.is_some_and(is_searched) {
+            self.due(format!("bounds of {what}"));
+        }
+        match (before, now) {
+            (None, Some(now)) => self.loosens.push(format!("{what} is shown: {now}")),
+            (Some(_), None) => self.tightens.push(format!("{what} is hidden")),
+            (Some(before), Some(now)) if before != now => {
+                let changed = format!("{what} is {now}, not {before}");
+                // A shorter list that is complete answers questions about the others free.
+                if *is_complete && old.is_complete {
+                    self.loosens.push(changed);
+                } else {
+                    self.changes.push(changed);
+                }
+            }
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        match (old.is_complete, is_complete) {
+            (false, true) => self.loosens.push(format!(
+                "{what} is complete: questions about other values are answered free, and wrong if \
+                    there are any"
+            )),
+            (true, false) => self
+                .tightens
+                .push(format!("{what} is not complete any more")),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    fn due(&mut self, what: String) {
+        self.costs.push(format!(
+            "{what}: a search is due, unless the ledger has its result; `pgveil check` says the \
+                price"
+        ));
+    }
+}

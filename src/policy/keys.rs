@@ -1,0 +1,545 @@
+//! Every key of the policy file: where it stands, what it takes, what it means. `pgveil policy
+//! schema` and `pgveil policy explain` are made from this table; a test holds it to what the
+//! reader asks for, and docs/policy.md to it.
+
+use super::session_settings::WISHES;
+
+/// What a key takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    /// A map of the keys below it.
+    Map,
+    /// A map from names that the owner chooses.
+    Named,
+    /// A list of the key below it.
+    List,
+    Text,
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// One of these words, or a map of the keys below it.
+    WordsOrMap(&'static [&'static str]),
+    /// Text, or a map of the keys below it.
+    TextOrMap,
+    /// A number above zero; below 1 where it is a share.
+    Number,
+    Share,
+    /// A whole number within a range.
+    Count(u64, u64),
+    /// The same, or `auto`.
+    CountOrAuto(u64, u64),
+    Truth,
+    /// `500ms`, `60s`, `5min` or `1h`.
+    Time,
+    /// `[lowest, highest]`, where `auto` may stand for either end or for both.
+    Bounds,
+    /// Constants of a column's type.
+    Values,
+}
+
+/// One key.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// From the top; `*` stands for a name that the owner chooses, `-` for each item of a list.
+    pub path: &'static str,
+    pub shape: Shape,
+    pub is_required: bool,
+    /// Empty where there is none.
+    pub default: &'static str,
+    pub says: &'static str,
+    pub example: &'static str,
+}
+
+impl Key {
+    /// Its last name.
+    pub fn name(&self) -> &'static str {
+        self.path.rsplit('.').next().unwrap_or(self.path)
+    }
+
+    /// The path as people write it: without the places of names and items.
+    pub fn shown(&self) -> String {
+        let parts = self
+            .path
+            .split('.')
+            .filter(|part| !["*", "-"].contains(part));
+        parts.collect::<Vec<_>>().join(".")
+    }
+}
+
+const fn key(
+    path: &'static str,
+    shape: Shape,
+    default: &'static str,
+    says: &'static str,
+    example: &'static str,
+) -> Key {
+    Key {
+        path,
+        shape,
+        is_required: false,
+        default,
+        says,
+        example,
+    }
+}
+
+const fn required(
+    path: &'static str,
+    shape: Shape,
+    says: &'static str,
+    example: &'static str,
+) -> Key {
+    Key {
+        path,
+        shape,
+        is_required: true,
+        default: "",
+        says,
+        example,
+    }
+}
+
+/// The keys, each below its parent.
+pub static KEYS: &[Key] = &[
+    required(
+        "version",
+        Shape::Count(1, 1),
+        "The version of the format.",
+        "version: 1",
+    ),
+    key(
+        "database",
+        Shape::Map,
+        "DATABASE_URL",
+        "Where the data are.",
+        "database: {url: ${DATABASE_URL}}",
+    ),
+    required(
+        "database.url",
+        Shape::Text,
+        "The database; its role needs SELECT on the tables that the policy shows, and nothing \
+            else.",
+        "url: ${DATABASE_URL}",
+    ),
+    key(
+        "ledger",
+        Shape::Map,
+        "",
+        "What has been spent, for ever. `pgveil serve` needs it.",
+        "ledger: {url: ${PGVEIL_LEDGER}}",
+    ),
+    required(
+        "ledger.url",
+        Shape::Text,
+        "A SQLite file of one proxy, or a PostgreSQL that several share. Never restore it to an \
+            older state: that gives budget back.",
+        "url: sqlite:///var/lib/pgveil/ledger.db",
+    ),
+    key(
+        "shadow",
+        Shape::Map,
+        "pgveil starts one of its own",
+        "An empty PostgreSQL for types, catalogs and outer queries.",
+        "shadow: {url: ${SHADOW_URL}}",
+    ),
+    required(
+        "shadow.url",
+        Shape::Text,
+        "A second server of the same major version and locale, with an empty database.",
+        "url: ${SHADOW_URL}",
+    ),
+    required(
+        "privacy",
+        Shape::Map,
+        "The privacy unit, the owner's budget, the price of a query.",
+        "privacy: {unit: customer, budget: {epsilon: 8, delta: 1e-6}}",
+    ),
+    required(
+        "privacy.unit",
+        Shape::Text,
+        "A word for what is protected; it appears in messages.",
+        "unit: customer",
+    ),
+    required(
+        "privacy.budget",
+        Shape::Map,
+        "The most that all roles together may ever learn. It is never renewed.",
+        "budget: {epsilon: 8, delta: 1e-6}",
+    ),
+    required(
+        "privacy.budget.epsilon",
+        Shape::Number,
+        "The owner's epsilon: how close answers with and without one unit stay.",
+        "epsilon: 8",
+    ),
+    key(
+        "privacy.budget.delta",
+        Shape::Share,
+        "0 under accounting: pure, else required",
+        "The owner's delta: the chance that epsilon does not bound.",
+        "delta: 1e-6",
+    ),
+    key(
+        "privacy.budget.renew",
+        Shape::Words(&["never"]),
+        "never",
+        "The owner's budget is never renewed.",
+        "renew: never",
+    ),
+    key(
+        "privacy.per_query",
+        Shape::Map,
+        "{epsilon: 0.1, max_epsilon: 1}",
+        "What one query may spend.",
+        "per_query: {epsilon: 0.1, max_epsilon: 1}",
+    ),
+    required(
+        "privacy.per_query.epsilon",
+        Shape::Number,
+        "What a query spends unless the session says otherwise.",
+        "epsilon: 0.1",
+    ),
+    key(
+        "privacy.per_query.max_epsilon",
+        Shape::Number,
+        "its epsilon",
+        "The most that a query may spend.",
+        "max_epsilon: 1",
+    ),
+    key(
+        "privacy.per_query.min_epsilon",
+        Shape::Number,
+        "a hundredth of its epsilon",
+        "The least that a query may spend; with the budgets it bounds how many questions there \
+            are.",
+        "min_epsilon: 0.001",
+    ),
+    key(
+        "privacy.accounting",
+        Shape::Words(&["gdp", "zcdp", "pure"]),
+        "gdp",
+        "How the losses of many queries add up.",
+        "accounting: gdp",
+    ),
+    key(
+        "privacy.threshold_share",
+        Shape::Share,
+        "0.005",
+        "The part of delta kept for group keys without declared values; fixed when the ledger \
+            opens.",
+        "threshold_share: 0.005",
+    ),
+    key(
+        "privacy.units",
+        Shape::Count(1, 1_000_000_000_000),
+        "unknown",
+        "About how many units there are, by what is publicly known: questions whose answers \
+            noise would hide are then refused free.",
+        "units: 2500",
+    ),
+    key(
+        "privacy.data_version",
+        Shape::Text,
+        "\"1\"",
+        "A label for the data; change it when the data change. Stored answers belong to one \
+            version.",
+        "data_version: \"2026-11\"",
+    ),
+    required(
+        "roles",
+        Shape::List,
+        "Who may ask, and what each may spend.",
+        "roles: [{name: analyst, password: …, budget: {epsilon: 3, delta: 1e-7}}]",
+    ),
+    required(
+        "roles.-",
+        Shape::Map,
+        "A role.",
+        "{name: analyst, password: …, budget: {epsilon: 3, delta: 1e-7}}",
+    ),
+    required(
+        "roles.-.name",
+        Shape::Text,
+        "The user name that clients log in with; at most 63 bytes.",
+        "name: analyst",
+    ),
+    required(
+        "roles.-.password",
+        Shape::Text,
+        "A SCRAM-SHA-256 verifier, as `pgveil password` makes it; never the password itself.",
+        "password: SCRAM-SHA-256$…",
+    ),
+    required(
+        "roles.-.budget",
+        Shape::Map,
+        "What the role may spend, at most the owner's.",
+        "budget: {epsilon: 3, delta: 1e-7, renew: never}",
+    ),
+    required(
+        "roles.-.budget.epsilon",
+        Shape::Number,
+        "The role's epsilon.",
+        "epsilon: 3",
+    ),
+    key(
+        "roles.-.budget.delta",
+        Shape::Share,
+        "0 under accounting: pure, else required",
+        "The role's delta.",
+        "delta: 1e-7",
+    ),
+    key(
+        "roles.-.budget.renew",
+        Shape::Words(&["never", "weekly", "monthly"]),
+        "never",
+        "When the budget begins anew. Periods add up, to the owner's total at most.",
+        "renew: never",
+    ),
+    key(
+        "roles.-.certificate",
+        Shape::Words(&["optional", "required"]),
+        "optional",
+        "Whether the client must show a certificate made out to the role's name, with the \
+            password.",
+        "certificate: required",
+    ),
+    key(
+        "roles.-.reuse",
+        Shape::Words(&["always", "chosen"]),
+        "chosen",
+        "always: the same question always gets its stored answer. chosen: the session's \
+            pgveil.reuse decides.",
+        "reuse: always",
+    ),
+    key(
+        "roles.-.settings",
+        Shape::Map,
+        "none",
+        "What the role's sessions start with: the settings without `pgveil.`, and search_path.",
+        "settings: {epsilon: 0.5, notices: cost}",
+    ),
+    key(
+        "roles.-.settings.search_path",
+        Shape::Text,
+        "\"$user\", public",
+        "The schemas of names without one.",
+        "search_path: \"sales, public\"",
+    ),
+    required(
+        "tables",
+        Shape::Named,
+        "Which tables are shown, by schema.table. A table that is not listed does not exist for \
+            analysts.",
+        "tables: {shop.products: public}",
+    ),
+    key(
+        "tables.*",
+        Shape::WordsOrMap(&["public"]),
+        "",
+        "public: every row can be read, exactly and free. A map: a private table.",
+        "shop.products: public",
+    ),
+    required(
+        "tables.*.unit",
+        Shape::TextOrMap,
+        "The column that names the unit, or the path to it.",
+        "unit: customer_id",
+    ),
+    required(
+        "tables.*.unit.path",
+        Shape::List,
+        "Steps along foreign keys to the unit.",
+        "path: [order_id -> shop.orders.order_id, customer_id -> shop.customers.customer_id]",
+    ),
+    required(
+        "tables.*.unit.path.-",
+        Shape::Text,
+        "A foreign key to a unique column: column -> schema.table.column.",
+        "order_id -> shop.orders.order_id",
+    ),
+    key(
+        "tables.*.unit.trusted_path",
+        Shape::Truth,
+        "false",
+        "true: the steps need no foreign key. This replaces a proof by your word: if it is \
+            wrong, one unit's rows may count as another's.",
+        "trusted_path: true",
+    ),
+    key(
+        "tables.*.rows_per_unit",
+        Shape::CountOrAuto(1, 1_000_000),
+        "limits.rows_per_unit",
+        "The most rows that one unit contributes; rows beyond it are clipped. auto leaves it to \
+            `pgveil bounds`.",
+        "rows_per_unit: 20",
+    ),
+    key(
+        "tables.*.other_columns",
+        Shape::Words(&["visible", "hidden"]),
+        "hidden",
+        "visible: columns that are not listed may be used, without bounds or values.",
+        "other_columns: visible",
+    ),
+    key(
+        "tables.*.columns",
+        Shape::Named,
+        "none",
+        "What is known of the columns.",
+        "columns: {price: {bounds: [0, 500]}}",
+    ),
+    key(
+        "tables.*.columns.*",
+        Shape::WordsOrMap(&["hidden", "visible"]),
+        "",
+        "hidden: the column does not exist. visible: for conditions, and as a key by threshold. \
+            A map: exactly one of bounds, values, domain and visible.",
+        "price: {bounds: [0, 500]}",
+    ),
+    key(
+        "tables.*.columns.*.bounds",
+        Shape::Bounds,
+        "",
+        "Values are clipped to this range. auto leaves an end to `pgveil bounds`. Never take \
+            bounds from the data.",
+        "bounds: [0, 500]",
+    ),
+    key(
+        "tables.*.columns.*.values",
+        Shape::Values,
+        "",
+        "The values that groups are listed by.",
+        "values: [north, south]",
+    ),
+    key(
+        "tables.*.columns.*.domain",
+        Shape::Text,
+        "",
+        "The same, read from a column of a public table.",
+        "domain: shop.products.product_id",
+    ),
+    key(
+        "tables.*.columns.*.visible",
+        Shape::Truth,
+        "",
+        "true: for conditions, and as a key by threshold. false: hidden.",
+        "visible: true",
+    ),
+    key(
+        "tables.*.columns.*.nullable",
+        Shape::Truth,
+        "",
+        "false: check makes sure that the catalog has a valid NOT NULL constraint.",
+        "nullable: false",
+    ),
+    key(
+        "tables.*.columns.*.complete",
+        Shape::Truth,
+        "false",
+        "true: no other value than the listed ones occurs.",
+        "complete: true",
+    ),
+    key(
+        "limits",
+        Shape::Map,
+        "",
+        "Upper limits on groups, rows, failures, time and connections.",
+        "limits: {failures: 10}",
+    ),
+    key(
+        "limits.groups_per_unit",
+        Shape::Count(1, 1_000_000),
+        "20",
+        "The most groups of one answer that one unit is counted in, where keys are found by \
+            threshold.",
+        "groups_per_unit: 20",
+    ),
+    key(
+        "limits.rows_per_unit",
+        Shape::Count(1, 1_000_000),
+        "1000",
+        "The most rows of one unit where a table does not say, or where a join multiplies rows.",
+        "rows_per_unit: 1000",
+    ),
+    key(
+        "limits.groups",
+        Shape::Count(1, 10_000_000),
+        "100000",
+        "The most groups of one answer, and the most values of one column.",
+        "groups: 100000",
+    ),
+    key(
+        "limits.mirror_rows",
+        Shape::Count(0, 1_000_000_000),
+        "1000000",
+        "Public tables up to so many rows are copied into the shadow.",
+        "mirror_rows: 1000000",
+    ),
+    key(
+        "limits.failures",
+        Shape::Count(0, 1_000_000),
+        "10",
+        "How many failed queries a role may cause before it may ask no more.",
+        "failures: 10",
+    ),
+    key(
+        "limits.statement_timeout",
+        Shape::Time,
+        "60s",
+        "How long the database may work on one statement.",
+        "statement_timeout: 60s",
+    ),
+    key(
+        "limits.connections",
+        Shape::Count(1, 100_000),
+        "200",
+        "Clients at a time.",
+        "connections: 200",
+    ),
+    key(
+        "limits.connections_per_role",
+        Shape::Count(1, 100_000),
+        "100000",
+        "Clients of one role at a time.",
+        "connections_per_role: 50",
+    ),
+    key(
+        "limits.connections_per_address",
+        Shape::Count(1, 100_000),
+        "100000",
+        "Clients of one address at a time.",
+        "connections_per_address: 50",
+    ),
+    key(
+        "timing",
+        Shape::Map,
+        "",
+        "Hides how long an answer took.",
+        "timing: {quantum: 100ms}",
+    ),
+    required(
+        "timing.quantum",
+        Shape::Time,
+        "Answers about private rows come at multiples of this time.",
+        "quantum: 100ms",
+    ),
+    key(
+        "time_grain",
+        Shape::Time,
+        "none",
+        "now() is rounded down to it in conditions on private rows.",
+        "time_grain: 1h",
+    ),
+    key(
+        "previews",
+        Shape::Words(&["refused", "empty"]),
+        "refused",
+        "empty: a preview of private rows answers its columns and no row, with a notice.",
+        "previews: empty",
+    ),
+];
+
+/// The settings that a role's `settings` may hold, beside `search_path`, with what they mean.
+pub fn settings() -> impl Iterator<Item = (&'static str, &'static str)> {
+    WISHES
+        .iter()
+        .filter_map(|wish| Some((wish.name.strip_prefix("pgveil.")?, wish.description)))
+}

@@ -1,0 +1,165 @@
+//! The policy file's keys as JSON Schema draft-07, for editors, and in words.
+
+use serde_json::{Map, Value, json};
+
+use super::keys::{KEYS, Key, Shape, settings};
+
+/// The schema of a policy file.
+pub fn schema() -> Value {
+    let mut schema = map_of("");
+    schema.insert(
+        "$schema".to_owned(),
+        json!("http://json-schema.org/draft-07/schema#"),
+    );
+    schema.insert("title".to_owned(), json!("pgveil policy"));
+    Value::Object(schema)
+}
+
+/// The keys directly below a path; the top is empty.
+fn below(path: &str) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter()
+        .filter(move |key| key.path.rsplit_once('.').map_or("", |(parent, _)| parent) == path)
+}
+
+/// A map of the keys below a path, and of no others.
+fn map_of(path: &str) -> Map<String, Value> {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for key in below(path) {
+        properties.insert(key.name().to_owned(), of(key));
+        if key.is_required {
+            required.push(json!(key.name()));
+        }
+    }
+    if path == "roles.-.settings" {
+        for (name, says) in settings() {
+            let scalar = json!({"type": ["string", "number", "boolean"], "description": says});
+            properties.insert(name.to_owned(), scalar);
+        }
+    }
+    let mut map = Map::new();
+    map.insert("type".to_owned(), json!("object"));
+    map.insert("properties".to_owned(), Value::Object(properties));
+    map.insert("additionalProperties".to_owned(), json!(false));
+    if !required.is_empty() {
+        map.insert("required".to_owned(), Value::Array(required));
+    }
+    map
+}
+
+fn of(key: &Key) -> Value {
+    let mut schema = match key.shape {
+        Shape::Map => map_of(key.path),
+        Shape::Named => {
+            let entries = below(key.path).next().map_or(json!(true), of);
+            object(json!({"type": "object", "additionalProperties": entries}))
+        }
+        Shape::List => {
+            let item = below(key.path).next().map_or(json!(true), of);
+            object(json!({"type": "array", "items": item, "minItems": 1}))
+        }
+        Shape::WordsOrMap(words) => object(json!({"anyOf": [{"enum": words}, map_of(key.path)]})),
+        Shape::TextOrMap => object(json!({"anyOf": [{"type": "string"}, map_of(key.path)]})),
+        Shape::Text => object(json!({"type": ["string", "number"]})),
+        Shape::Words(words) => object(json!({"enum": words})),
+        Shape::Number => object(json!({"type": "number", "exclusiveMinimum": 0})),
+        Shape::Share => object(json!({"type": "number", "minimum": 0, "exclusiveMaximum": 1})),
+        Shape::Count(least, most) => {
+            object(json!({"type": "integer", "minimum": least, "maximum": most}))
+        }
+        Shape::CountOrAuto(least, most) => object(json!({"anyOf": [
+            {"type": "integer", "minimum": least, "maximum": most},
+            {"const": "auto"}
+        ]})),
+        Shape::Truth => object(json!({"type": "boolean"})),
+        Shape::Time => object(json!({"type": "string", "pattern": "^[0-9]+(ms|s|min|h)$"})),
+        Shape::Bounds => object(json!({"anyOf": [
+            {"const": "auto"},
+            {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 2, "maxItems": 2}
+        ]})),
+        Shape::Values => object(json!({
+            "type": "array",
+            "items": {"type": ["string", "number", "boolean"]},
+            "minItems": 1
+        })),
+    };
+    let mut says = key.says.to_owned();
+    if !key.default.is_empty() {
+        says += &format!(" Default: {}.", key.default);
+    }
+    schema.insert("description".to_owned(), json!(says));
+    Value::Object(schema)
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Map::new()
+        }
+    }
+}
+
+/// The paths of all keys, as people write them.
+pub fn key_names() -> Vec<String> {
+    let named = KEYS.iter().filter(|key| !["*", "-"].contains(&key.name()));
+    named.map(Key::shown).collect()
+}
+
+/// The keys that somebody means by a name or the end of a path, in words.
+pub fn explain(name: &str) -> Vec<String> {
+    let wanted = format!(".{name}");
+    let meant: Vec<&Key> = KEYS
+        .iter()
+        .filter(|key| {
+            let is_end = |path: &str| path == name || path.ends_with(&wanted);
+            is_end(key.path) || is_end(&key.shown())
+        })
+        .filter(|key| !["*", "-"].contains(&key.name()))
+        .collect();
+    let mut lines = Vec::new();
+    for key in meant {
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.push(key.shown());
+        lines.push(format!("  {}", key.says));
+        lines.push(format!("  takes    {}", takes(key)));
+        if !key.default.is_empty() {
+            lines.push(format!("  default  {}", key.default));
+        } else if key.is_required {
+            lines.push("  required".to_owned());
+        }
+        lines.push(format!("  example  {}", key.example));
+    }
+    lines
+}
+
+fn takes(key: &Key) -> String {
+    let names = || {
+        let names = below(key.path).map(Key::name).filter(|name| *name != "*");
+        names.collect::<Vec<_>>().join(", ")
+    };
+    match key.shape {
+        Shape::Map => format!("a map of {}", names()),
+        Shape::Named => "a map from names".to_owned(),
+        Shape::List => "a list".to_owned(),
+        Shape::Text => "text".to_owned(),
+        Shape::Words(words) => words.join(", "),
+        Shape::WordsOrMap(words) => format!("{}, or a map of {}", words.join(", "), names()),
+        Shape::TextOrMap => format!("text, or a map of {}", names()),
+        Shape::Number => "a number above 0".to_owned(),
+        Shape::Share => "a number above 0 and below 1".to_owned(),
+        Shape::Count(least, most) => format!("a whole number from {least} to {most}"),
+        Shape::CountOrAuto(least, most) => {
+            format!("a whole number from {least} to {most}, or auto")
+        }
+        Shape::Truth => "true or false".to_owned(),
+        Shape::Time => "a time such as 500ms, 60s, 5min or 1h".to_owned(),
+        Shape::Bounds => "[lowest, highest], or auto for either or both".to_owned(),
+        Shape::Values => "a list of constants".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
