@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A module may import those that stand before it: nouns, stages in their order, error, engine,
 /// edges.
-const ORDER: [&str; 25] = [
+const ORDER: [&str; 26] = [
     "refusal",
     "memory",
     "mechanism",
