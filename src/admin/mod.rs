@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Engine, Reloadable, Service};
+use crate::ledger;
 use crate::ledger::Balance;
 pub use watch::watch;
 
@@ -164,6 +165,22 @@ async fn metrics(exchange: &Reloadable) -> Page {
         Unit::Other("ratio".to_owned()),
         budgets(&engine).await,
     );
+    let height = engine.ledger().height().await;
+    registry.register(
+        "pgveil_ledger_went_back",
+        "1 where the ledger is older than this process has seen it: nothing is charged then",
+        ConstGauge::new(u64::from(matches!(
+            height,
+            Err(ledger::Error::WentBack { .. })
+        ))),
+    );
+    if let Ok(height) = height {
+        registry.register(
+            "pgveil_ledger_debits",
+            "Debits in the ledger, ever",
+            ConstGauge::new(height.debits),
+        );
+    }
     if let Ok(Ok(changed)) = tokio::time::timeout(READY_PATIENCE, engine.changed_tables()).await {
         registry.register(
             "pgveil_tables_changed",

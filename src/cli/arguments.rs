@@ -201,11 +201,48 @@ Examples:
   pgveil password                          asks twice, without echo
   echo -n 'correct horse' | pgveil password")]
     Password,
+    /// Show, check, back up or restore the ledger that a policy names; needs no database
+    #[command(after_help = "\
+Examples:
+  pgveil ledger show --policy shop.yaml
+  pgveil ledger backup /srv/backup/ledger.pgvb --policy shop.yaml       while pgveil serves
+  pgveil ledger restore /srv/backup/ledger.pgvb --policy shop.yaml --why 'disk failed'
+
+A backup is no ledger: copying it into place gives nothing back. `restore` charges what may have \
+been spent since: with a witness (ledger.witness) what the witness saw, without one every account \
+to its brim. It freezes all accounts; `pgveil budget unfreeze --all` lets them go on.")]
+    Ledger {
+        #[command(subcommand)]
+        question: LedgerQuestion,
+        /// Policy file whose ledger is meant
+        #[arg(long, value_name = "FILE", global = true)]
+        policy: Option<PathBuf>,
+    },
     /// The keys of the policy file as a schema or in words, and what a change of it means; needs no
     /// database
     Policy {
         #[command(subcommand)]
         question: PolicyQuestion,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum LedgerQuestion {
+    /// Print where the ledger and its witness are, and how far they have come
+    Show,
+    /// Check the whole ledger: its pages, its tables, each sum against its debits, its witness
+    Verify,
+    /// Copy a ledger in SQLite to a new file, while it is in use
+    Backup {
+        /// The copy, which must not be there yet
+        file: PathBuf,
+    },
+    /// Make a ledger of a backup; without one, settle an older ledger that is in place already
+    Restore {
+        /// What `pgveil ledger backup` made
+        backup: Option<PathBuf>,
+        #[command(flatten)]
+        reason: Reason,
     },
 }
 

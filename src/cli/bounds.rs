@@ -23,7 +23,7 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
     }
     let cancel = signal::token()?;
     let file = start::read(path)?;
-    let (database, ledger) = (start::database(&file)?, start::ledger_url(&file)?);
+    let (database, ledger) = (start::database(&file)?, start::ledger(&file)?);
     let opened = start::open(&file, &database).await?;
     opened.connected.close().await;
     let policy = opened.policy;
@@ -36,7 +36,7 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
         return Ok(());
     }
     let (owner, roles) = start::accounts(&policy.privacy, &policy.roles)?;
-    let ledger = Ledger::open(ledger.expose(), owner, &roles)
+    let ledger = Ledger::open(ledger, owner, &roles)
         .await
         .map_err(Failure::new)?;
     let backend = Backend::new(database, 1);

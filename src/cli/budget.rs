@@ -71,14 +71,9 @@ pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Resul
 /// Opens the ledger that the policy names. A missing ledger is an error: a misspelt name must not
 /// create one.
 async fn open(file: &File) -> Result<Ledger, Failure> {
-    let Some(url) = &file.ledger_url else {
-        return Err(Failure::with_remedy(
-            format_args!("{} names no ledger", file.name),
-            "Add `ledger: {url: sqlite:///path}`.",
-        ));
-    };
+    let ledger = start::ledger(file)?;
     let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
-    Ledger::open_existing(url.expose(), owner, &roles)
+    Ledger::open_existing(ledger, owner, &roles)
         .await
         .map_err(|error| match error {
             Error::Missing { .. } => Failure::with_remedy(
@@ -114,16 +109,21 @@ fn granted(what: &str, value: f64) -> Result<Fixed, Failure> {
     )))
 }
 
-async fn decide(ledger: &Ledger, act: Act, reason: Reason) -> Result<(), Failure> {
+/// Who decides: as said, or the user of the operating system.
+pub fn who(reason: &Reason) -> String {
     let user = || {
         ["USER", "LOGNAME"]
             .iter()
             .find_map(|name| std::env::var(name).ok())
             .unwrap_or_else(|| "unknown".to_owned())
     };
+    reason.who.clone().unwrap_or_else(user)
+}
+
+async fn decide(ledger: &Ledger, act: Act, reason: Reason) -> Result<(), Failure> {
     let decision = Decision {
         act,
-        who: reason.who.unwrap_or_else(user),
+        who: who(&reason),
         why: reason.why,
     };
     let told = told(&decision.act);

@@ -10,6 +10,7 @@ pub mod demo;
 mod explain;
 mod failure;
 mod init;
+mod ledger;
 mod log;
 mod noise;
 mod notify;
@@ -90,6 +91,7 @@ async fn run(command: Command) -> Result<(), Failure> {
             explain::run(&policy, role.as_deref(), &sql).await
         }
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
+        Command::Ledger { question, policy } => ledger::run(policy.as_deref(), question).await,
         Command::Password => password::run(),
         Command::Policy { question } => policy::run(question),
     }

@@ -56,17 +56,13 @@ pub async fn reload(
     exchange: &Reloadable,
 ) -> Result<File, Failure> {
     let file = start::read(path)?;
-    let Some(ledger) = file
-        .ledger_url
-        .clone()
-        .filter(|_| same_server(&file, started_with))
-    else {
+    if !same_server(&file, started_with) {
         return Err(Failure::with_remedy(
-            "database.url, ledger.url, shadow.url and limits.failures cannot change while pgveil \
-                runs",
+            "database.url, ledger, shadow.url and limits.failures cannot change while pgveil runs",
             "Restart pgveil.",
         ));
-    };
+    }
+    let ledger = start::ledger(&file)?;
     let database = start::database(&file)?;
     let opened = start::open(&file, &database).await?;
     for warning in &opened.warnings {
@@ -86,7 +82,7 @@ pub async fn reload(
         opened,
         database.clone(),
         source.clone(),
-        ledger.expose(),
+        ledger,
         start::CONNECTIONS,
         Some(&before),
     )
@@ -114,6 +110,7 @@ pub async fn reload(
 fn same_server(file: &File, other: &File) -> bool {
     file.database_url == other.database_url
         && file.ledger_url == other.ledger_url
+        && file.ledger_witness == other.ledger_witness
         && file.shadow_url == other.shadow_url
         && file.limits.failures == other.limits.failures
 }

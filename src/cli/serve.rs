@@ -18,7 +18,7 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
     let (token, hangups) = (signal::token()?, signal::hangups()?);
     let file = start::read(&options.policy)?;
     let database = start::database(&file)?;
-    let ledger = start::ledger_url(&file)?.clone();
+    let ledger = start::ledger(&file)?;
     let tls = match (&options.tls_cert, &options.tls_key) {
         (Some(certificate), Some(key)) => Some(tls::from_files(
             certificate,
@@ -50,7 +50,7 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
             opened,
             database.clone(),
             source,
-            ledger.expose(),
+            ledger,
             start::CONNECTIONS,
             None,
         )

@@ -16,9 +16,7 @@ use crate::execute::Backend;
 use crate::ledger;
 use crate::ledger::{AccountSpec, Found, Ledger};
 use crate::policy;
-use crate::policy::{
-    Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role, Secret,
-};
+use crate::policy::{Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role};
 use crate::postgres;
 use crate::postgres::{Connected, Locale, connect};
 use crate::shadow::{CopiedTable, ServerIdentity, Shadow, ShadowOptions, ShadowSource};
@@ -68,13 +66,17 @@ pub fn database(file: &File) -> Result<Config, Failure> {
 }
 
 /// The ledger that the policy names.
-pub fn ledger_url(file: &File) -> Result<&Secret, Failure> {
-    file.ledger_url.as_ref().ok_or_else(|| {
+pub fn ledger(file: &File) -> Result<ledger::Address, Failure> {
+    let url = file.ledger_url.as_ref().ok_or_else(|| {
         Failure::with_remedy(
             format_args!("{} names no ledger", file.name),
             "Add `ledger: {url: sqlite:///var/lib/pgveil/ledger.db}`; it permanently records every \
                 charge.",
         )
+    })?;
+    Ok(ledger::Address {
+        url: url.expose().to_owned(),
+        witness: file.ledger_witness.clone(),
     })
 }
 
@@ -143,7 +145,7 @@ pub async fn engine(
     opened: Opened,
     database: Config,
     source: ShadowSource,
-    ledger: &str,
+    ledger: ledger::Address,
     connections: usize,
     before: Option<&Engine>,
 ) -> Result<Started, Failure> {
@@ -291,15 +293,11 @@ pub async fn as_found(file: &File, policy: Policy) -> Result<Policy, Failure> {
 /// Opens the ledger with the results of the policy's searches. `None` if the policy has no searches
 /// or the ledger does not exist.
 pub async fn found_by(file: &File, policy: &Policy) -> Result<Option<Ledger>, Failure> {
-    let Some(url) = file
-        .ledger_url
-        .as_ref()
-        .filter(|_| !policy.searches.is_empty())
-    else {
+    if file.ledger_url.is_none() || policy.searches.is_empty() {
         return Ok(None);
-    };
+    }
     let (owner, roles) = accounts(&policy.privacy, &policy.roles)?;
-    match Ledger::open_existing(url.expose(), owner, &roles).await {
+    match Ledger::open_existing(ledger(file)?, owner, &roles).await {
         Ok(ledger) => Ok(Some(ledger)),
         Err(ledger::Error::Missing { .. }) => Ok(None),
         Err(error) => Err(Failure::new(error)),

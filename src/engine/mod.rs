@@ -213,7 +213,7 @@ impl Engine {
             return Err("the shadow");
         }
         self.ledger
-            .balance_owner()
+            .height()
             .await
             .map(drop)
             .map_err(|_| "the ledger")

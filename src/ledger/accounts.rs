@@ -48,7 +48,7 @@ pub(super) fn open_accounts(
 
 /// Finds the account, whose fixed terms must agree, or opens it. There is one owner's account,
 /// whatever its name; a role's account is found by the role's name.
-fn open_account(
+pub(super) fn open_account(
     store: &mut dyn Store,
     now: i64,
     kind: &str,

@@ -55,6 +55,29 @@ pub enum Error {
         "the ledger's server runs with {setting}: a debit would not survive a crash; set it back"
     )]
     Unsafe { setting: String },
+    #[error(
+        "the ledger's witness {path:?} cannot be used ({reason}): nothing is charged without it"
+    )]
+    Witness { path: PathBuf, reason: String },
+    #[error(
+        "the ledger's witness {path:?} lies on the disk of the ledger: whoever sets that disk back \
+            sets both back; name a place on another one, or say same_disk: true"
+    )]
+    SameDisk { path: PathBuf },
+    /// A copy of an earlier day: what was spent since would be given back.
+    #[error(
+        "the ledger is older than its witness {path:?} ({lacks}): put the newer ledger back, or \
+            run pgveil ledger restore, which charges what the witness saw"
+    )]
+    Older { path: PathBuf, lacks: String },
+    #[error("{reason}")]
+    Backup { reason: String },
+    /// The store went back while this process used it.
+    #[error(
+        "the ledger went back under this process ({lacks}): nothing is charged any more; put the \
+            newer ledger back and start pgveil again"
+    )]
+    WentBack { lacks: String },
     #[error("role {name:?} is named twice")]
     NamedTwice { name: String },
     /// What the proof of the filter needs fixed for the life of an account.

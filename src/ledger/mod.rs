@@ -18,27 +18,34 @@
 //! in which less was spent.
 
 mod accounts;
+mod address;
 mod answers;
 mod balance;
 mod charge;
 mod clock;
 mod error;
 mod grants;
+mod height;
 mod refuse;
+mod restore;
 mod rules;
 mod server;
 mod sqlite;
 mod statement_log;
 mod store;
 mod verify;
+mod witness;
 mod worker;
 
+pub use address::{Address, open_store};
 pub use answers::{AnswerId, Buyer, Found, Purchase, QuestionDigest, Stored};
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint, HistoryEntry};
 pub use clock::Clock;
 pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
+pub use height::Height;
+pub use restore::{Restored, back_up, restore};
 pub use statement_log::{KEPT as STATEMENTS_KEPT, Record, Verdict};
 pub use store::{Access, Row, Store, Value};
 
@@ -48,6 +55,7 @@ use std::time::Duration;
 
 use crate::mechanism::{Cap, Loss};
 use crate::policy::{Budget, Renew};
+use address::{Absent, store_at};
 use rules::Rules;
 use statement_log::StatementLog;
 use worker::Worker;
@@ -93,31 +101,6 @@ pub struct Ledger {
     roles: HashSet<String>,
 }
 
-/// Opens the store of a URL: `sqlite:///path` (or a bare path), or `postgres://…`. One that is
-/// missing is made: the file readable by its owner only, its directory must exist; the schema
-/// `pgveil_ledger` in a database that must exist. One that is there is verified, whole.
-///
-/// # Errors
-///
-/// [`Error`]: a store that is foreign, newer or damaged is refused and left as it was.
-pub fn open_store(url: &str) -> Result<Box<dyn Store>, Error> {
-    store_at(url, Absent::Make)
-}
-
-/// What becomes of a store that is not there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Absent {
-    Make,
-    Refuse,
-}
-
-fn store_at(url: &str, absent: Absent) -> Result<Box<dyn Store>, Error> {
-    match url.split_once("://") {
-        Some(("postgres" | "postgresql", _)) => Ok(Box::new(server::Server::open(url, absent)?)),
-        Some(_) | None => Ok(Box::new(sqlite::Sqlite::open(url, absent)?)),
-    }
-}
-
 impl Ledger {
     /// Opens the ledger at a URL as [`open_store`] does, and opens the accounts of the policy in
     /// it. Accounts that no policy names any more are kept.
@@ -133,10 +116,13 @@ impl Ledger {
     /// # Errors
     ///
     /// Those of [`open_store`]; another `threshold_share` or accounting than an account was opened
-    /// with is refused.
-    pub async fn open(url: &str, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
-        let url = url.to_owned();
-        Self::on(move || open_store(&url), Clock::system(), owner, roles).await
+    /// with is refused. [`Error::Older`] where the ledger is behind its witness.
+    pub async fn open(
+        at: impl Into<Address>,
+        owner: AccountSpec,
+        roles: &[AccountSpec],
+    ) -> Result<Self, Error> {
+        Self::at(at.into(), Absent::Make, owner, roles).await
     }
 
     /// Opens a ledger that must be there: for whoever looks at it, so that a wrong name makes no
@@ -146,17 +132,25 @@ impl Ledger {
     ///
     /// As [`Ledger::open`]; [`Error::Missing`].
     pub async fn open_existing(
-        url: &str,
+        at: impl Into<Address>,
         owner: AccountSpec,
         roles: &[AccountSpec],
     ) -> Result<Self, Error> {
-        let url = url.to_owned();
-        Self::on(
-            move || store_at(&url, Absent::Refuse),
-            Clock::system(),
-            owner,
-            roles,
-        )
+        Self::at(at.into(), Absent::Refuse, owner, roles).await
+    }
+
+    async fn at(
+        at: Address,
+        absent: Absent,
+        owner: AccountSpec,
+        roles: &[AccountSpec],
+    ) -> Result<Self, Error> {
+        at.check()?;
+        let specs = roles.to_vec();
+        Self::of(roles, move || {
+            let store = store_at(&at.url, absent)?;
+            Rules::open(store, Clock::system(), &owner, &specs, at.witness.as_ref())
+        })
         .await
     }
 
@@ -173,7 +167,17 @@ impl Ledger {
         roles: &[AccountSpec],
     ) -> Result<Self, Error> {
         let specs = roles.to_vec();
-        let worker = Worker::start(move || Rules::open(store()?, clock, &owner, &specs)).await?;
+        Self::of(roles, move || {
+            Rules::open(store()?, clock, &owner, &specs, None)
+        })
+        .await
+    }
+
+    async fn of(
+        roles: &[AccountSpec],
+        rules: impl FnOnce() -> Result<Rules, Error> + Send + 'static,
+    ) -> Result<Self, Error> {
+        let worker = Worker::start(rules).await?;
         let audit = StatementLog::start(worker.clone());
         Ok(Self {
             worker,
@@ -542,6 +546,20 @@ impl Ledger {
     /// [`Error`].
     pub async fn decisions(&self) -> Result<Vec<Decided>, Error> {
         self.worker.call(Access::Read, Rules::decisions).await
+    }
+
+    /// How far the ledger has come.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WentBack`] where it is behind what this process saw of it.
+    pub async fn height(&self) -> Result<Height, Error> {
+        self.worker
+            .call(Access::Read, |books| {
+                books.stands()?;
+                books.height()
+            })
+            .await
     }
 
     /// Hands in the record of a statement, which is written by the way.

@@ -8,10 +8,12 @@ use super::balance::{Balance, Balances};
 use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
+use super::height::Height;
 use super::store::{Access, Row, Store, Value, first, fixed, gone, loss as columns};
+use super::witness::Witness;
 use super::{AccountSpec, Buyer, Entry, Purchase};
 use crate::mechanism::{Cap, Fixed, Loss};
-use crate::policy::Renew;
+use crate::policy::{Renew, WitnessFile};
 
 /// An account at one moment.
 #[derive(Debug, Clone)]
@@ -33,6 +35,9 @@ pub(super) struct Rules {
     roles: HashMap<String, Account>,
     /// Caps that grants have raised, by account and grant. Computing one needs a root search.
     raised: HashMap<(i64, Fixed, Fixed), Cap>,
+    /// The highest that this process has seen.
+    pub(super) seen: Height,
+    pub(super) witness: Option<Witness>,
 }
 
 impl Rules {
@@ -40,8 +45,28 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// [`Error::Fixed`], [`Error::NamedTwice`]; those of the store.
+    /// [`Error::Fixed`], [`Error::NamedTwice`]; [`Error::Older`] where the store is behind its
+    /// witness; those of the store and of the witness.
     pub(super) fn open(
+        store: Box<dyn Store>,
+        clock: Clock,
+        owner: &AccountSpec,
+        roles: &[AccountSpec],
+        witness: Option<&WitnessFile>,
+    ) -> Result<Self, Error> {
+        let mut rules = Self::unwitnessed(store, clock, owner, roles)?;
+        if let Some(witness) = witness {
+            rules.attend(&witness.path)?;
+        }
+        Ok(rules)
+    }
+
+    /// The same whatever a witness says.
+    ///
+    /// # Errors
+    ///
+    /// As [`Rules::open`].
+    pub(super) fn unwitnessed(
         mut store: Box<dyn Store>,
         clock: Clock,
         owner: &AccountSpec,
@@ -51,14 +76,30 @@ impl Rules {
         let accounts = open_accounts(&mut *store, clock.now(), owner, roles);
         store.end(accounts.as_ref().map(|_| ()).map_err(Clone::clone))?;
         let (owner, roles) = accounts?;
-        Ok(Self {
+        let mut rules = Self {
             store,
             clock,
             holder: rand::random(),
             owner,
             roles,
             raised: HashMap::new(),
-        })
+            seen: Height::NONE,
+            witness: None,
+        };
+        rules.seen = rules.reading(Self::height)?;
+        Ok(rules)
+    }
+
+    /// Runs `work` in a transaction that reads.
+    pub(super) fn reading<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.store.begin(Access::Read)?;
+        let found = work(self);
+        self.store
+            .end(found.as_ref().map(|_| ()).map_err(Clone::clone))?;
+        found
     }
 
     /// Debits the role for everything and the owner for what is fresh, or neither. Claims the
@@ -191,7 +232,7 @@ impl Rules {
         Ok(())
     }
 
-    fn set_spent(&mut self, id: i64, total: &Loss) -> Result<(), Error> {
+    pub(super) fn set_spent(&mut self, id: i64, total: &Loss) -> Result<(), Error> {
         let [epsilon, rho, mu_squared, delta] = columns(total);
         let sql = "UPDATE account SET spent_epsilon = $1, spent_rho = $2, spent_mu_squared = $3, \
             spent_delta = $4 WHERE id = $5";
@@ -200,7 +241,7 @@ impl Rules {
         Ok(())
     }
 
-    fn append(
+    pub(super) fn append(
         &mut self,
         sql: &'static str,
         role: i64,
@@ -477,11 +518,13 @@ fn covered(
 /// The debits and receipts that one statement has at most, but for unusual ones.
 const ROWS_OF_ENTRY: i64 = 8;
 
-const DEBIT: &str = "INSERT INTO debit (id, role, microseconds, epsilon, rho, mu_squared, delta, \
+pub(super) const DEBIT: &str =
+    "INSERT INTO debit (id, role, microseconds, epsilon, rho, mu_squared, delta, \
     fingerprint)
                      VALUES ((SELECT coalesce(max(id), 0) + 1 FROM debit), $1, $2, $3, $4, $5, $6, \
                      $7)";
-const RECEIPT: &str = "INSERT INTO receipt (id, role, microseconds, epsilon, rho, mu_squared, \
+pub(super) const RECEIPT: &str =
+    "INSERT INTO receipt (id, role, microseconds, epsilon, rho, mu_squared, \
     delta, fingerprint)
                        VALUES ((SELECT coalesce(max(id), 0) + 1 FROM receipt), $1, $2, $3, $4, $5, \
                        $6, $7)";

@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Config, SimpleQueryMessage, Statement};
 
-use super::Absent;
+use super::address::Absent;
 use super::error::Error;
 use super::store::{Access, Row, Store, Value};
 use super::verify;

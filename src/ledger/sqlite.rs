@@ -4,6 +4,7 @@
 //! holds every debit and has been synced, with the journal's end and its directory. (Write-ahead
 //! logging would save two syncs, and lose budget to whoever copies the file without its log.)
 
+mod backup;
 mod file;
 mod schema;
 mod structure;
@@ -14,10 +15,12 @@ use std::time::Duration;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
-use super::Absent;
+use super::address::Absent;
 use super::error::Error;
 use super::store::{Access, Row, Store, Value};
 use super::verify;
+pub(in crate::ledger) use backup::{back_up, put_back};
+pub(in crate::ledger) use file::path;
 
 /// How long a statement waits for other processes' locks.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,6 +30,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Sqlite {
     connection: Connection,
     path: PathBuf,
+    /// Device and inode of the file.
+    file: (u64, u64),
 }
 
 impl Sqlite {
@@ -48,7 +53,12 @@ impl Sqlite {
         }
         file::check_header(&path)?;
         let connection = connect(&path).map_err(|error| structure::read_failure(&path, error))?;
-        let mut store = Self { connection, path };
+        let file = file::place(&path)?;
+        let mut store = Self {
+            connection,
+            path,
+            file,
+        };
         let format = store.format()?;
         store.whole(format)?;
         if format < schema::FORMAT {
@@ -96,7 +106,15 @@ impl Store for Sqlite {
     fn begin(&mut self, access: Access) -> Result<(), Error> {
         let sql = match access {
             Access::Read => "BEGIN DEFERRED",
-            Access::Write => "BEGIN IMMEDIATE",
+            Access::Write => {
+                // What is written to a file without a name is lost.
+                if !file::place(&self.path).is_ok_and(|place| place == self.file) {
+                    return Err(Error::WentBack {
+                        lacks: format!("{:?} is another file now", self.path),
+                    });
+                }
+                "BEGIN IMMEDIATE"
+            }
         };
         Ok(self.connection.prepare_cached(sql)?.execute([]).map(drop)?)
     }
@@ -212,7 +230,7 @@ mod tests {
         ];
         for (name, wanted) in settings.into_iter().chain([
             ("busy_timeout", "30000"),
-            ("user_version", "5"),
+            ("user_version", "6"),
             ("application_id", "1885828716"),
         ]) {
             let sql = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");

@@ -137,6 +137,9 @@ fn run(books: &mut Rules, batch: Vec<Job>) {
     let mut answers = Vec::with_capacity(batch.len());
     let mut state = books.store.begin(access);
     let begun = state.is_ok();
+    if begun && access == Access::Write {
+        state = books.stands();
+    }
     for job in batch {
         // After a failure the rest of the batch runs nothing: the store may have left the
         // transaction.
@@ -144,7 +147,17 @@ fn run(books: &mut Rules, batch: Vec<Job>) {
         answers.push(answer);
         state = state.and(outcome);
     }
+    let reached = match (&state, access) {
+        (Ok(()), Access::Write) => books.reached().map(Some),
+        (Ok(()), Access::Read) | (Err(_), _) => Ok(None),
+    };
+    let state = state.and(reached.as_ref().map(|_| ()).map_err(Clone::clone));
     let committed = if begun { books.store.end(state) } else { state };
+    // What was charged is told to the witness before anybody is told.
+    let committed = committed.and_then(|()| match reached {
+        Ok(Some(reached)) => books.note(reached),
+        Ok(None) | Err(_) => Ok(()),
+    });
     if let Err(error) = &committed {
         tracing::error!(%error, jobs = answers.len(), "ledger transaction failed");
     }

@@ -34,6 +34,7 @@ impl Difference {
             warnings: _,
             database_url,
             ledger_url,
+            ledger_witness,
             shadow_url,
             privacy,
             roles,
@@ -67,6 +68,16 @@ impl Difference {
                 "another ledger: what was spent in the old one is not known there; needs a restart"
                     .to_owned(),
             );
+        }
+        match (&old.ledger_witness, ledger_witness) {
+            (Some(_), None) => found.loosens.push(
+                "no witness of the ledger: an older copy of it is not told from it; needs a restart"
+                    .to_owned(),
+            ),
+            (Some(old), Some(new)) if !old.same_disk && new.same_disk => found
+                .loosens
+                .push("the ledger's witness may lie on the ledger's disk".to_owned()),
+            (old, new) => found.change(old != new, "the ledger's witness is another file"),
         }
         found.change(
             old.database_url != *database_url || old.shadow_url != *shadow_url,

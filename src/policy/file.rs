@@ -18,7 +18,7 @@ use super::yaml::read;
 use super::yaml::read::{Environment, Fields};
 use super::yaml::tree;
 use super::yaml::tree::Node;
-use super::{Ceilings, Limits, Previews, Privacy, Role, Secret};
+use super::{Ceilings, Limits, Previews, Privacy, Role, Secret, WitnessFile};
 use privacy::Owner;
 use roles::Allowed;
 
@@ -29,6 +29,7 @@ pub struct File {
     pub name: String,
     pub database_url: Option<Secret>,
     pub ledger_url: Option<Secret>,
+    pub ledger_witness: Option<WitnessFile>,
     pub shadow_url: Option<Secret>,
     pub privacy: Privacy,
     pub roles: Vec<Role>,
@@ -121,13 +122,12 @@ fn read(
         read::count::<u32>(node, "version", 1..=1, findings);
     }
     let database = fields.optional("database");
-    let (ledger, shadow) = (fields.optional("ledger"), fields.optional("shadow"));
-    let mut address = |node: Option<&Node>, what, schemes: &[&str]| {
-        node.and_then(|node| url(node, what, schemes, environment, findings))
-    };
-    let database_url = address(database, "database", &POSTGRES);
-    let ledger_url = address(ledger, "ledger", &["sqlite://", POSTGRES[0], POSTGRES[1]]);
-    let shadow_url = address(shadow, "shadow", &POSTGRES);
+    let (of_ledger, shadow) = (fields.optional("ledger"), fields.optional("shadow"));
+    let database_url = database.and_then(|node| url(node, "database", environment, findings));
+    let (ledger_url, ledger_witness) = of_ledger
+        .and_then(|node| ledger(node, environment, findings))
+        .unwrap_or_default();
+    let shadow_url = shadow.and_then(|node| url(node, "shadow", environment, findings));
     let (privacy, owner) = fields
         .required(
             "privacy",
@@ -167,6 +167,7 @@ fn read(
         name: name.to_owned(),
         database_url,
         ledger_url,
+        ledger_witness,
         shadow_url,
         privacy: privacy?,
         roles,
@@ -238,7 +239,6 @@ fn timing(node: &Node, findings: &mut Findings) -> Option<Duration> {
 fn url(
     node: &Node,
     what: &str,
-    schemes: &[&str],
     environment: Environment<'_>,
     findings: &mut Findings,
 ) -> Option<Secret> {
@@ -250,12 +250,23 @@ fn url(
             findings,
         );
     }
+    let url = address(&mut fields, what, &POSTGRES, environment, findings);
+    fields.done(findings);
+    url
+}
+
+fn address(
+    fields: &mut Fields<'_>,
+    what: &str,
+    schemes: &[&str],
+    environment: Environment<'_>,
+    findings: &mut Findings,
+) -> Option<Secret> {
     let node = fields.required(
         "url",
         &format!("url: {}…", schemes.first().copied().unwrap_or_default()),
         findings,
     );
-    fields.done(findings);
     let url = read::text(node?, &format!("{what}.url"), environment, findings)?;
     if !schemes
         .iter()
@@ -268,6 +279,38 @@ fn url(
         return None;
     }
     Some(Secret::from(url.value))
+}
+
+/// `ledger: {url: …, witness: file:///path, same_disk: true}`.
+fn ledger(
+    node: &Node,
+    environment: Environment<'_>,
+    findings: &mut Findings,
+) -> Option<(Option<Secret>, Option<WitnessFile>)> {
+    const SCHEMES: [&str; 3] = ["sqlite://", POSTGRES[0], POSTGRES[1]];
+    let mut fields = Fields::open(node, "ledger", findings)?;
+    let url = address(&mut fields, "ledger", &SCHEMES, environment, findings);
+    let (witness, same_disk) = (fields.optional("witness"), fields.optional("same_disk"));
+    fields.done(findings);
+    if let (Some(node), None) = (same_disk, witness) {
+        findings.error(node.place, "ledger.same_disk is about ledger.witness");
+    }
+    let same_disk = same_disk
+        .and_then(|node| read::truth(node, "ledger.same_disk", findings))
+        .unwrap_or(false);
+    let path = witness.and_then(|node| {
+        let url = read::text(node, "ledger.witness", environment, findings)?;
+        let path = url.value.strip_prefix("file://");
+        let path = path.filter(|path| path.starts_with('/') && !path.ends_with('/'));
+        if path.is_none() {
+            findings.error(
+                url.place,
+                "ledger.witness must be a file, such as file:///srv/witness/pgveil.witness",
+            );
+        }
+        path.map(std::path::PathBuf::from)
+    });
+    Some((url, path.map(|path| WitnessFile { path, same_disk })))
 }
 
 /// A limit that is never met.

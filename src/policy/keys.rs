@@ -135,6 +135,22 @@ pub static KEYS: &[Key] = &[
         "url: sqlite:///var/lib/pgveil/ledger.db",
     ),
     key(
+        "ledger.witness",
+        Shape::Text,
+        "no witness",
+        "A small file on another disk that says how far the ledger has come. A ledger that is \
+            behind it is an older copy, and not opened.",
+        "witness: file:///srv/witness/pgveil.witness",
+    ),
+    key(
+        "ledger.same_disk",
+        Shape::Truth,
+        "false",
+        "Whether the witness may lie on the ledger's disk. Whoever sets that disk back sets both \
+            back.",
+        "same_disk: true",
+    ),
+    key(
         "shadow",
         Shape::Map,
         "pgveil starts one of its own",

@@ -277,6 +277,14 @@ pub struct Limits {
     pub connections_per_address: u32,
 }
 
+/// Where the ledger's witness is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WitnessFile {
+    pub path: std::path::PathBuf,
+    /// Whether it may lie on the ledger's own disk. Whoever sets that disk back sets both back.
+    pub same_disk: bool,
+}
+
 /// A checked policy: every fact in it agrees with the catalog it was checked against.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {

@@ -5,6 +5,7 @@ mod conformance;
 pub mod crash;
 mod disk;
 mod edges;
+mod older_copies;
 mod processes;
 mod properties;
 mod relay;

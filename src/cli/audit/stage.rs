@@ -106,7 +106,7 @@ impl Stage {
             opened,
             config,
             ShadowSource::Local,
-            &ledger,
+            (&ledger).into(),
             start::CONNECTIONS,
             None,
         )

@@ -161,7 +161,8 @@ impl Demo {
             .as_ref()
             .is_some_and(|local| local.engine() == Engine::Embedded);
         let connections = if embedded { 1 } else { start::CONNECTIONS };
-        let started = start::engine(opened, config, shadow, &ledger, connections, None).await?;
+        let started =
+            start::engine(opened, config, shadow, (&ledger).into(), connections, None).await?;
         clock.phase("proxy ready");
         Ok(Self {
             started,

@@ -10,7 +10,7 @@ pub(super) const FORMAT: i64 = FIRST + STEPS.len() as i64;
 const FIRST: i64 = 3;
 
 /// What each later format added to the one before it, in the style of the first.
-const STEPS: [&str; 2] = [FAMILIES, REFUSALS];
+const STEPS: [&str; 3] = [FAMILIES, REFUSALS, IDENTITY];
 
 /// Added by the fourth: answers of one family may be summed for each other's questions.
 const FAMILIES: &str = "
@@ -46,6 +46,19 @@ is never removed');
 CREATE TRIGGER refusal_forward BEFORE UPDATE ON refusal FOR EACH ROW
   WHEN (NEW.account <> OLD.account OR NEW.decisions < OLD.decisions)
   EXECUTE FUNCTION refuse('a refusal never goes back');
+";
+
+/// Added by the sixth: what tells a ledger from any other. A row is added at each restoration.
+const IDENTITY: &str = "
+CREATE TABLE identity (
+  id bigint NOT NULL,
+  birth bytea NOT NULL,
+  PRIMARY KEY (id),
+  CHECK (length(birth) = 16)
+);
+CREATE TRIGGER identity_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON identity EXECUTE FUNCTION \
+refuse('an identity is never changed');
+INSERT INTO identity VALUES (1, uuid_send(gen_random_uuid()));
 ";
 
 /// Debits are only ever added, and no sum ever falls: the database itself refuses otherwise. One
@@ -302,9 +315,9 @@ mod tests {
                 .iter()
                 .filter(|line| line.starts_with("trigger"))
                 .count(),
-            12
+            13
         );
-        assert_eq!(expected.len(), 91);
+        assert_eq!(expected.len(), 94);
         assert_eq!(super::expected(super::FIRST).len(), 81);
     }
 }

@@ -14,6 +14,9 @@ use super::schema::FORMAT;
 /// "pgvl" in SQLite's application_id: this file is a pgveil ledger.
 pub(super) const APPLICATION_ID: u32 = 0x7067_766c;
 
+/// "pgvb": this file is a backup of one, and opened by `pgveil ledger restore` alone.
+pub(super) const BACKUP_ID: u32 = 0x7067_7662;
+
 const HEADER_SIZE: usize = 100;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
@@ -22,7 +25,7 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// # Errors
 ///
 /// [`Error::Url`] for another scheme, an empty path or a query string.
-pub(super) fn path(url: &str) -> Result<PathBuf, Error> {
+pub(in crate::ledger) fn path(url: &str) -> Result<PathBuf, Error> {
     let refused = || Error::Url { url: redact(url) };
     let path = match url.split_once("://") {
         Some(("sqlite", path)) => path,
@@ -104,6 +107,19 @@ pub(super) fn create_if_missing(
 /// [`Error::Foreign`], [`Error::Newer`], [`Error::Damaged`] for a file too short to tell,
 /// [`Error::File`].
 pub(super) fn check_header(path: &Path) -> Result<(), Error> {
+    check(path, APPLICATION_ID)
+}
+
+/// The same for a backup of a ledger.
+///
+/// # Errors
+///
+/// As [`check_header`].
+pub(super) fn check_backup(path: &Path) -> Result<(), Error> {
+    check(path, BACKUP_ID)
+}
+
+fn check(path: &Path, application: u32) -> Result<(), Error> {
     let mut header = [0u8; HEADER_SIZE];
     match read_header(path, &mut header) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -126,8 +142,11 @@ pub(super) fn check_header(path: &Path) -> Result<(), Error> {
     if !header.starts_with(MAGIC) {
         return foreign("not an SQLite database");
     }
-    if word(68) != APPLICATION_ID {
-        return foreign("an SQLite database of another application");
+    match word(68) {
+        found if found == application => {}
+        BACKUP_ID => return foreign("a backup, of which `pgveil ledger restore` makes a ledger"),
+        APPLICATION_ID => return foreign("a ledger, not a backup of one"),
+        _ => return foreign("an SQLite database of another application"),
     }
     match word(60) {
         1..=FORMAT => {}
@@ -150,6 +169,16 @@ pub(super) fn check_header(path: &Path) -> Result<(), Error> {
         );
     }
     Ok(())
+}
+
+/// Device and inode of the file of that name.
+///
+/// # Errors
+///
+/// [`Error::File`].
+pub(super) fn place(path: &Path) -> Result<(u64, u64), Error> {
+    let metadata = fs::metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 /// Files whose header was read, by device and inode. They stay open: closing any descriptor of a

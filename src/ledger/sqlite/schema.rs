@@ -175,6 +175,19 @@ CREATE TRIGGER refusal_forward BEFORE UPDATE ON refusal
   BEGIN SELECT RAISE(ABORT, 'a refusal never goes back'); END;
 ";
 
+/// Added by the sixth: what tells a ledger from any other. A row is added at each restoration.
+const IDENTITY: &str = "
+CREATE TABLE identity (
+  id INTEGER PRIMARY KEY,
+  birth BLOB NOT NULL CHECK (length(birth) = 16)
+) STRICT;
+CREATE TRIGGER identity_update BEFORE UPDATE ON identity BEGIN SELECT RAISE(ABORT, 'an identity is \
+never changed'); END;
+CREATE TRIGGER identity_delete BEFORE DELETE ON identity BEGIN SELECT RAISE(ABORT, 'an identity is \
+never removed'); END;
+INSERT INTO identity VALUES (1, randomblob(16));
+";
+
 /// Accounts that were opened before there were periods have one that never ends.
 const FIRST_PERIODS: &str = "
 INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, \
@@ -182,7 +195,7 @@ INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squ
 ";
 
 /// The newest format.
-pub(super) const FORMAT: u32 = 5;
+pub(super) const FORMAT: u32 = 6;
 
 /// What each format added to the one before it: tables, and the rows that older accounts have in
 /// them.
@@ -192,6 +205,7 @@ const STEPS: [(&str, &str); FORMAT as usize] = [
     (PERIODS, FIRST_PERIODS),
     (FAMILIES, ""),
     (REFUSALS, ""),
+    (IDENTITY, ""),
 ];
 
 /// Everything that a file of this format holds.

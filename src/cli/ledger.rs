@@ -1,0 +1,115 @@
+//! `pgveil ledger` shows, checks, backs up and restores the ledger that a policy names. It connects
+//! to no database.
+
+use std::path::Path;
+
+use super::arguments::LedgerQuestion;
+use super::{Failure, budget, start};
+use crate::ledger::{Error, Ledger, Restored, back_up, restore};
+use crate::policy::File;
+
+pub async fn run(path: Option<&Path>, question: LedgerQuestion) -> Result<(), Failure> {
+    let Some(path) = path else {
+        return Err(Failure::Usage(
+            "name the policy whose ledger is meant: --policy FILE".to_owned(),
+        ));
+    };
+    let file = start::read(path)?;
+    match question {
+        LedgerQuestion::Show => show(&file).await,
+        LedgerQuestion::Verify => verify(&file).await,
+        LedgerQuestion::Backup { file: copy } => {
+            let address = start::ledger(&file)?;
+            let told = copy.display().to_string();
+            blocking(move || back_up(&address, &copy)).await?;
+            println!("backed up to {told}");
+            Ok(())
+        }
+        LedgerQuestion::Restore { backup, reason } => {
+            let address = start::ledger(&file)?;
+            let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
+            let (who, failures) = (budget::who(&reason), file.limits.failures);
+            let restored = blocking(move || {
+                restore(
+                    &address,
+                    backup.as_deref(),
+                    (&who, &reason.why),
+                    (&owner, &roles),
+                    failures,
+                )
+            });
+            tell(&restored.await?);
+            Ok(())
+        }
+    }
+}
+
+fn tell(restored: &Restored) {
+    match restored.is_witnessed {
+        true => println!("restored; the witness said what had been spent since"),
+        false => println!(
+            "restored; no witness says what had been spent since, so every account is charged to \
+                its brim"
+        ),
+    }
+    for account in &restored.charged {
+        println!("charged: {account}");
+    }
+    println!(
+        "all accounts are frozen: look at `pgveil budget`, then `pgveil budget unfreeze --all`"
+    );
+}
+
+async fn verify(file: &File) -> Result<(), Failure> {
+    let height = open(file).await?.height().await.map_err(Failure::new)?;
+    println!(
+        "whole: {} debits, {} receipts, {} decisions, each sum that of its debits",
+        height.debits, height.receipts, height.decisions
+    );
+    Ok(())
+}
+
+async fn show(file: &File) -> Result<(), Failure> {
+    let address = start::ledger(file)?;
+    let height = open(file).await?.height().await.map_err(Failure::new)?;
+    let place = match address.url.split_once("://") {
+        // The address of a server may hold a password.
+        Some(("postgres" | "postgresql", _)) => "schema pgveil_ledger in PostgreSQL".to_owned(),
+        Some(_) | None => address.url,
+    };
+    let witness = address.witness.map_or_else(
+        || "none: an older copy of the ledger is not told from it".to_owned(),
+        |witness| witness.path.display().to_string(),
+    );
+    let birth: String = height.birth.iter().map(|b| format!("{b:02x}")).collect();
+    for (what, value) in [
+        ("ledger", place),
+        ("witness", witness),
+        ("identity", birth),
+        ("restored", format!("{} times", height.generation - 1)),
+        ("debits", height.debits.to_string()),
+        ("receipts", height.receipts.to_string()),
+        ("decisions", height.decisions.to_string()),
+        ("failed queries", height.failures.to_string()),
+    ] {
+        println!("{what:15} {value}");
+    }
+    Ok(())
+}
+
+/// Opens the ledger, which is verified whole.
+async fn open(file: &File) -> Result<Ledger, Failure> {
+    let address = start::ledger(file)?;
+    let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
+    Ledger::open_existing(address, owner, &roles)
+        .await
+        .map_err(Failure::new)
+}
+
+/// Off the runtime's threads: a store in PostgreSQL has a runtime of its own.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(Failure::new)?.map_err(Failure::new)
+}

@@ -1,0 +1,293 @@
+//! Backups of a ledger, and their restoration, which never gives budget back.
+
+use std::path::Path;
+
+use super::AccountSpec;
+use super::accounts::{Account, AccountTerms, open_account};
+use super::address::{Absent, Address, store_at};
+use super::charge::Fingerprint;
+use super::clock::Clock;
+use super::error::Error;
+use super::grants::{Act, Decision};
+use super::rules::{AccountStanding, DEBIT, RECEIPT, Rules};
+use super::sqlite::{self, Sqlite};
+use super::store::{Access, Store, Value, text};
+use super::witness::{Testimony, Witness};
+use crate::mechanism::{Cap, Fixed, Loss};
+use crate::policy::Renew;
+
+/// The account that carries what the owner's total is charged at a restoration.
+const RESTORED: &str = "(restored)";
+
+/// What a restoration did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// Whether a witness said what was spent. Without one every account was charged to its brim.
+    pub is_witnessed: bool,
+    /// Accounts that were charged.
+    pub charged: Vec<String>,
+}
+
+/// Copies a ledger in SQLite to a new file, while it is in use. `pgveil serve` does not open the
+/// copy: only [`restore`] makes a ledger of it.
+///
+/// # Errors
+///
+/// [`Error::Backup`] for a ledger in PostgreSQL and for a file that is there already; those of the
+/// store.
+pub fn back_up(at: &Address, copy: &Path) -> Result<(), Error> {
+    let Some(file) = at.file()? else {
+        return Err(Error::Backup {
+            reason: "the ledger is in PostgreSQL: back it up with pg_dump".to_owned(),
+        });
+    };
+    sqlite::back_up(&file, copy)
+}
+
+/// Makes a ledger of a backup, or of the older ledger that is in place where no backup is named,
+/// and charges what may have been spent since: with a witness up to the sums that it saw, without
+/// one every account to its brim. All accounts are frozen, since freezes may be lost too.
+///
+/// # Guarantee
+///
+/// With a witness, no lifetime's sum is below what the witness saw. Without one, nothing is left of
+/// any account of the policy, and of no other what the owner's total would cover.
+///
+/// # Errors
+///
+/// [`Error::Backup`] where the backup is none, or a ledger is in its place; those of the store and
+/// of the witness. Nothing is in place then that was not there.
+pub fn restore(
+    at: &Address,
+    backup: Option<&Path>,
+    cause: (&str, &str),
+    (owner, roles): (&AccountSpec, &[AccountSpec]),
+    failures: u32,
+) -> Result<Restored, Error> {
+    at.check()?;
+    let witness = at
+        .witness
+        .as_ref()
+        .map(|witness| Witness::open(&witness.path));
+    let witness = witness.transpose()?;
+    let settle = |store: Box<dyn Store>| {
+        let rules = Rules::unwitnessed(store, Clock::system(), owner, roles)?;
+        settle(rules, witness.as_ref(), cause, (owner, failures))
+    };
+    match (backup, at.file()?) {
+        (None, _) => settle(store_at(&at.url, Absent::Refuse)?),
+        (Some(_), None) => Err(Error::Backup {
+            reason: "the ledger is in PostgreSQL: restore it with psql or pg_restore, then run \
+                this command without a backup"
+                .to_owned(),
+        }),
+        (Some(backup), Some(file)) => sqlite::put_back(backup, &file, |draft| {
+            settle(Box::new(Sqlite::open(draft, Absent::Refuse)?))
+        }),
+    }
+}
+
+fn settle(
+    mut rules: Rules,
+    witness: Option<&Witness>,
+    cause: (&str, &str),
+    (owner, failures): (&AccountSpec, u32),
+) -> Result<Restored, Error> {
+    let seen = match witness {
+        Some(witness) => witness.read()?,
+        None => None,
+    };
+    rules.store.begin(Access::Write)?;
+    let settled = rules.settle(seen.as_ref(), cause, (owner, failures));
+    let ended = settled.as_ref().map(|_| ()).map_err(Clone::clone);
+    rules.store.end(ended)?;
+    if let Some(witness) = witness {
+        let now = rules.reading(|rules| {
+            let height = rules.height()?;
+            Testimony::of(rules, &height)
+        })?;
+        witness.begin_anew(&now)?;
+    }
+    settled
+}
+
+impl Rules {
+    fn settle(
+        &mut self,
+        seen: Option<&Testimony>,
+        (who, why): (&str, &str),
+        (owner, failures): (&AccountSpec, u32),
+    ) -> Result<Restored, Error> {
+        let birth: [u8; 16] = rand::random();
+        let sql =
+            "INSERT INTO identity (id, birth) VALUES ((SELECT max(id) + 1 FROM identity), $1)";
+        self.store.query(sql, &[Value::Blob(birth.to_vec())])?;
+        let now = self.clock.now();
+        let known = seen.map_or(&[][..], |seen| &seen.accounts);
+        for sums in known.iter().filter(|sums| sums.kind == "role") {
+            let spec = AccountSpec {
+                name: sums.name.clone(),
+                renew: Renew::Never,
+                ..owner.clone()
+            };
+            self.ensure_role(now, &spec)?;
+        }
+        let mut charged = Vec::new();
+        for (id, name) in self.role_accounts()? {
+            let account = self.role(&name).unwrap_or(Account {
+                id,
+                terms: AccountTerms {
+                    renew: Renew::Never,
+                    ..self.owner.terms
+                },
+            });
+            let (standing, _) = self.standings(account, now)?;
+            let sums = known.iter().find(|sums| sums.is_role(&name));
+            let missing = match (sums, seen) {
+                (Some(sums), _) => beyond(&sums.loss()?, &standing.balance.lifetime),
+                // Opened after the witness last saw the ledger: with nothing spent.
+                (None, Some(_)) => continue,
+                (None, None) => beyond(&whole(&standing.balance.cap), &standing.balance.spent),
+            };
+            self.raise_failures(id, sums.map_or(i64::from(failures), |sums| sums.failures))?;
+            if !missing.is_zero() {
+                self.charge_alone(id, &standing, &missing, now)?;
+                charged.push(name);
+            }
+        }
+        let total = self.balance_owner()?;
+        let sums = known.iter().find(|sums| sums.kind == "owner");
+        let missing = match (sums, seen) {
+            (Some(sums), _) => beyond(&sums.loss()?, &total.lifetime),
+            (None, Some(_)) => Loss::ZERO,
+            (None, None) => beyond(&whole(&total.cap), &total.spent),
+        };
+        if !missing.is_zero() {
+            self.charge_total(owner, &total.lifetime, &missing, now)?;
+            charged.push("the total".to_owned());
+        }
+        let freeze = Decision {
+            act: Act::Freeze { role: None },
+            who: who.to_owned(),
+            why: format!("restored: {why}"),
+        };
+        self.decide(&freeze)??;
+        Ok(Restored {
+            is_witnessed: seen.is_some(),
+            charged,
+        })
+    }
+
+    /// Charges a role, and not the total.
+    fn charge_alone(
+        &mut self,
+        id: i64,
+        standing: &AccountStanding,
+        missing: &Loss,
+        now: i64,
+    ) -> Result<(), Error> {
+        let lifetime = sum(&standing.balance.lifetime, missing)?;
+        self.set_role(id, standing, &lifetime, missing)?;
+        self.append(RECEIPT, id, now, missing, &Fingerprint::new([0; 32]))
+    }
+
+    /// Charges the total, by a debit of an account that is nobody's.
+    fn charge_total(
+        &mut self,
+        owner: &AccountSpec,
+        lifetime: &Loss,
+        missing: &Loss,
+        now: i64,
+    ) -> Result<(), Error> {
+        let spec = AccountSpec {
+            name: RESTORED.to_owned(),
+            renew: Renew::Never,
+            ..owner.clone()
+        };
+        let account = self.ensure_role(now, &spec)?;
+        let (standing, _) = self.standings(account, now)?;
+        let mine = sum(&standing.balance.lifetime, missing)?;
+        self.set_role(account.id, &standing, &mine, missing)?;
+        self.set_spent(self.owner.id, &sum(lifetime, missing)?)?;
+        let nothing = Fingerprint::new([0; 32]);
+        self.append(DEBIT, account.id, now, missing, &nothing)
+    }
+
+    fn ensure_role(&mut self, now: i64, spec: &AccountSpec) -> Result<Account, Error> {
+        open_account(&mut *self.store, now, "role", spec)
+    }
+
+    fn role_accounts(&mut self) -> Result<Vec<(i64, String)>, Error> {
+        let sql = "SELECT id, name FROM account WHERE kind = 'role' AND name <> $1 ORDER BY id";
+        let rows = self.store.query(sql, &[text(RESTORED)])?;
+        rows.iter()
+            .map(|row| Ok((row.int(0)?, row.text(1)?.to_owned())))
+            .collect()
+    }
+
+    fn raise_failures(&mut self, id: i64, failures: i64) -> Result<(), Error> {
+        let sql = "UPDATE account SET failures = $1 WHERE id = $2 AND failures < $1";
+        self.store
+            .query(sql, &[Value::Int(failures), Value::Int(id)])?;
+        Ok(())
+    }
+}
+
+/// All that a cap admits.
+fn whole(cap: &Cap) -> Loss {
+    Loss {
+        epsilon: Some(cap.epsilon()),
+        rho: cap.rho(),
+        mu_squared: cap.mu_squared(),
+        delta: cap.delta(),
+    }
+}
+
+/// What has to be added to `spent` so that no component is below that of `wanted`.
+fn beyond(wanted: &Loss, spent: &Loss) -> Loss {
+    let more = |wanted: Fixed, spent: Fixed| Fixed(wanted.0.saturating_sub(spent.0));
+    Loss {
+        epsilon: match (wanted.epsilon, spent.epsilon) {
+            // An infinite sum stays infinite.
+            (_, None) => Some(Fixed::ZERO),
+            (None, Some(_)) => None,
+            (Some(wanted), Some(spent)) => Some(more(wanted, spent)),
+        },
+        rho: more(wanted.rho, spent.rho),
+        mu_squared: more(wanted.mu_squared, spent.mu_squared),
+        delta: more(wanted.delta, spent.delta),
+    }
+}
+
+fn sum(spent: &Loss, missing: &Loss) -> Result<Loss, Error> {
+    spent.compose(*missing).ok_or_else(|| Error::Backup {
+        reason: "the sums would be larger than can be counted".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_below_what_was_wanted() {
+        let loss = |epsilon: Option<u128>, others: u128| Loss {
+            epsilon: epsilon.map(Fixed),
+            rho: Fixed(others),
+            mu_squared: Fixed(2 * others),
+            delta: Fixed(0),
+        };
+        let cases = [
+            (loss(Some(5), 7), loss(Some(3), 9)),
+            (loss(None, 7), loss(Some(3), 1)),
+            (loss(Some(5), 7), loss(None, 0)),
+            (loss(None, 0), loss(None, 0)),
+        ];
+        for (wanted, spent) in cases {
+            let after = spent.compose(beyond(&wanted, &spent)).unwrap();
+            assert!(after.rho >= wanted.rho && after.mu_squared >= wanted.mu_squared);
+            assert!(after.epsilon.is_none() || after.epsilon >= wanted.epsilon);
+            assert!(wanted.epsilon.is_some() || after.epsilon.is_none());
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The witness of a ledger: a small file, on another disk, that says how far the ledger has come.
+//! A ledger that is behind its witness is an older copy, and is not opened.
+//!
+//! It is written and synced after each transaction that charged, and before anybody is told of the
+//! charge. Two places in the file are written in turns, each with its checksum, so that a crash
+//! leaves one whole.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::error::Error;
+use super::height::Height;
+use super::rules::Rules;
+use super::store::Row;
+use crate::mechanism::{Fixed, Loss};
+
+/// Bytes of a place: some thousands of accounts.
+const PLACE: usize = 1 << 20;
+
+/// What a witness has seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Testimony {
+    birth: String,
+    generation: i64,
+    debits: i64,
+    receipts: i64,
+    decisions: i64,
+    failures: i64,
+    tip: String,
+    pub(super) accounts: Vec<Sums>,
+}
+
+/// The lifetime's sums of an account, in units of 2^-60.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sums {
+    pub(super) kind: String,
+    pub(super) name: String,
+    epsilon: Option<String>,
+    rho: String,
+    mu_squared: String,
+    delta: String,
+    pub(super) failures: i64,
+}
+
+/// A line of the file: what was seen, and when among all lines.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    number: u64,
+    seen: Testimony,
+}
+
+/// An open witness.
+#[derive(Debug)]
+pub(super) struct Witness {
+    file: File,
+    path: PathBuf,
+}
+
+impl Witness {
+    /// Opens the file, or makes an empty one, readable by its owner only.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Witness`].
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(|error| failed(path, &error))?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+        })
+    }
+
+    /// What it has seen; `None` of an empty one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Witness`], also where neither place is whole.
+    pub(super) fn read(&self) -> Result<Option<Testimony>, Error> {
+        Ok(self.newest()?.map(|line| line.seen))
+    }
+
+    /// Writes what was seen, durably, unless the file says as much already: other processes on the
+    /// same ledger write too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Witness`], also where it is the witness of another ledger.
+    pub(super) fn write(&self, seen: &Testimony) -> Result<(), Error> {
+        self.locked(|| {
+            let newest = self.newest()?;
+            if let Some(known) = &newest {
+                let (known, seen) = (known.seen.height()?, seen.height()?);
+                if (known.birth, known.generation) != (seen.birth, seen.generation) {
+                    return Err(self.error("it is the witness of another ledger"));
+                }
+                if known.lacks(&seen).is_none() {
+                    return Ok(());
+                }
+            }
+            self.put(newest.map_or(1, |line| line.number + 1), seen)
+        })
+    }
+
+    /// Writes what was seen whatever the file says: after a restoration.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Witness`].
+    pub(super) fn begin_anew(&self, seen: &Testimony) -> Result<(), Error> {
+        self.locked(|| {
+            let newest = self.newest()?;
+            self.put(newest.map_or(1, |line| line.number + 1), seen)
+        })
+    }
+
+    fn locked<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        self.file
+            .lock()
+            .map_err(|error| failed(&self.path, &error))?;
+        let done = work();
+        let unlocked = self.file.unlock();
+        let done = done?;
+        unlocked.map_err(|error| failed(&self.path, &error))?;
+        Ok(done)
+    }
+
+    fn put(&self, number: u64, seen: &Testimony) -> Result<(), Error> {
+        let line = Line {
+            number,
+            seen: seen.clone(),
+        };
+        let text = serde_json::to_string(&line).map_err(|error| self.error(&error.to_string()))?;
+        let text = format!("{} {text}\n", checksum(&text));
+        if text.len() > PLACE {
+            return Err(self.error("the ledger has too many accounts for it"));
+        }
+        let at = (number % 2) * PLACE as u64;
+        self.file
+            .write_all_at(text.as_bytes(), at)
+            .and_then(|()| self.file.sync_all())
+            .map_err(|error| failed(&self.path, &error))
+    }
+
+    fn newest(&self) -> Result<Option<Line>, Error> {
+        let mut bytes = Vec::new();
+        let size = self.size()?;
+        bytes.resize(usize::try_from(size).unwrap_or(0).min(2 * PLACE), 0);
+        self.file
+            .read_exact_at(&mut bytes, 0)
+            .map_err(|error| failed(&self.path, &error))?;
+        let places = bytes.chunks(PLACE).filter_map(line);
+        let newest = places.max_by_key(|line| line.number);
+        if newest.is_none() && size > 0 {
+            return Err(self.error("it is damaged"));
+        }
+        Ok(newest)
+    }
+
+    fn size(&self) -> Result<u64, Error> {
+        let metadata = self.file.metadata();
+        Ok(metadata.map_err(|error| failed(&self.path, &error))?.len())
+    }
+
+    fn error(&self, reason: &str) -> Error {
+        Error::Witness {
+            path: self.path.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+impl Testimony {
+    /// # Requires
+    ///
+    /// A transaction is open.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub(super) fn of(rules: &mut Rules, height: &Height) -> Result<Self, Error> {
+        let sql = "SELECT kind, name, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, \
+            failures FROM account ORDER BY id";
+        let accounts = rules.store.query(sql, &[])?;
+        Ok(Self {
+            birth: STANDARD.encode(height.birth),
+            generation: height.generation,
+            debits: height.debits,
+            receipts: height.receipts,
+            decisions: height.decisions,
+            failures: height.failures,
+            tip: STANDARD.encode(height.tip),
+            accounts: accounts.iter().map(Sums::of).collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(super) fn height(&self) -> Result<Height, Error> {
+        let malformed = || Error::Damaged {
+            ledger: "the ledger's witness".to_owned(),
+            reason: "a value of it has the wrong length".to_owned(),
+        };
+        let bytes = |text: &str| STANDARD.decode(text).map_err(|_| malformed());
+        Ok(Height {
+            birth: bytes(&self.birth)?.try_into().map_err(|_| malformed())?,
+            generation: self.generation,
+            debits: self.debits,
+            receipts: self.receipts,
+            decisions: self.decisions,
+            failures: self.failures,
+            tip: bytes(&self.tip)?.try_into().map_err(|_| malformed())?,
+        })
+    }
+}
+
+impl Sums {
+    fn of(row: &Row) -> Result<Self, Error> {
+        let Loss {
+            epsilon,
+            rho,
+            mu_squared,
+            delta,
+        } = row.loss(2)?;
+        let text = |value: Fixed| value.0.to_string();
+        Ok(Self {
+            kind: row.text(0)?.to_owned(),
+            name: row.text(1)?.to_owned(),
+            epsilon: epsilon.map(text),
+            rho: text(rho),
+            mu_squared: text(mu_squared),
+            delta: text(delta),
+            failures: row.int(6)?,
+        })
+    }
+
+    pub(super) fn is_role(&self, name: &str) -> bool {
+        self.kind == "role" && self.name == name
+    }
+
+    pub(super) fn loss(&self) -> Result<Loss, Error> {
+        let number = |text: &String| {
+            text.parse().map(Fixed).map_err(|_| Error::Damaged {
+                ledger: "the ledger's witness".to_owned(),
+                reason: format!("{text:?} is no sum"),
+            })
+        };
+        Ok(Loss {
+            epsilon: self.epsilon.as_ref().map(number).transpose()?,
+            rho: number(&self.rho)?,
+            mu_squared: number(&self.mu_squared)?,
+            delta: number(&self.delta)?,
+        })
+    }
+}
+
+/// Whether both lie on one disk. The witness may not be there yet; its directory must.
+///
+/// # Errors
+///
+/// [`Error::Witness`].
+pub(super) fn is_same_disk(ledger: &Path, witness: &Path) -> Result<bool, Error> {
+    let directory = |path: &Path| path.parent().unwrap_or(Path::new("/")).to_owned();
+    let disk = |path: &Path| std::fs::metadata(directory(path)).map(|found| found.dev());
+    let of_witness = disk(witness).map_err(|error| failed(witness, &error))?;
+    // A ledger without a directory is refused by its own name.
+    Ok(disk(ledger).is_ok_and(|of_ledger| of_ledger == of_witness))
+}
+
+fn line(place: &[u8]) -> Option<Line> {
+    let end = place.iter().position(|byte| *byte == b'\n')?;
+    let text = std::str::from_utf8(&place[..end]).ok()?;
+    let (sum, text) = text.split_once(' ')?;
+    if sum != checksum(text) {
+        return None;
+    }
+    serde_json::from_str(text).ok()
+}
+
+fn checksum(text: &str) -> String {
+    STANDARD.encode(Sha256::digest(text.as_bytes()))
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    Error::Witness {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(debits: i64) -> Testimony {
+        Testimony {
+            birth: STANDARD.encode([0; 16]),
+            generation: 1,
+            debits,
+            receipts: 0,
+            decisions: 0,
+            failures: 0,
+            tip: STANDARD.encode([0; 32]),
+            accounts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_highest_stays_and_a_torn_line_falls_back() {
+        let path = std::env::temp_dir().join(format!("pgveil-witness-{:x}", rand::random::<u64>()));
+        let witness = Witness::open(&path).unwrap();
+        assert_eq!(witness.read().unwrap(), None);
+        for (written, stays) in [(3, 3), (5, 5), (4, 5), (6, 6)] {
+            witness.write(&seen(written)).unwrap();
+            assert_eq!(witness.read().unwrap(), Some(seen(stays)));
+        }
+        let other = Testimony {
+            generation: 2,
+            ..seen(9)
+        };
+        assert!(witness.write(&other).is_err());
+        witness.begin_anew(&other).unwrap();
+        assert_eq!(witness.read().unwrap(), Some(other));
+        // The newest line is torn: the one before it stands. Without both, nothing is taken for
+        // true.
+        let newest = witness.newest().unwrap().unwrap().number;
+        witness
+            .file
+            .write_all_at(b"torn", (newest % 2) * PLACE as u64)
+            .unwrap();
+        assert_eq!(witness.read().unwrap(), Some(seen(6)));
+        witness
+            .file
+            .write_all_at(b"torn", (newest + 1) % 2 * PLACE as u64)
+            .unwrap();
+        assert!(witness.read().is_err());
+        std::fs::remove_file(&path).unwrap();
+    }
+}

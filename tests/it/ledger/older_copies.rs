@@ -1,0 +1,366 @@
+//! Copies of an earlier day: a ledger that goes back gives nothing back. With a witness an older
+//! copy is not opened, and a restoration charges what the witness saw; without one it charges every
+//! account to its brim.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pgveil::ledger::{AccountSpec, Address, DebitError, Error, Ledger, back_up, restore};
+use pgveil::mechanism::{Accounting, Loss};
+use pgveil::policy::WitnessFile;
+use proptest::prelude::*;
+
+use super::{Scratch, fingerprint, gaussian, laplace, specs_usual, stage};
+
+fn address(scratch: &Scratch, is_witnessed: bool) -> Address {
+    Address {
+        url: scratch.url(),
+        witness: is_witnessed.then(|| witness(scratch)),
+    }
+}
+
+fn witness(scratch: &Scratch) -> WitnessFile {
+    WitnessFile {
+        path: scratch.0.join("witness"),
+        same_disk: true,
+    }
+}
+
+fn specs() -> (AccountSpec, [AccountSpec; 2]) {
+    specs_usual(Accounting::Gdp)
+}
+
+async fn open(address: &Address) -> Result<Ledger, Error> {
+    let (owner, roles) = specs();
+    Ledger::open(address.clone(), owner, &roles).await
+}
+
+async fn debit(ledger: &Ledger, role: &str, loss: Loss) -> Result<(), DebitError> {
+    ledger.debit(role, loss, fingerprint(7)).await.map(drop)
+}
+
+async fn spent(ledger: &Ledger, role: &str) -> Loss {
+    ledger.balance(role).await.unwrap().lifetime
+}
+
+/// Off the test's threads, as the command does.
+async fn restored(
+    address: &Address,
+    backup: Option<PathBuf>,
+) -> Result<pgveil::ledger::Restored, Error> {
+    let address = address.clone();
+    tokio::task::spawn_blocking(move || {
+        let (owner, roles) = specs();
+        let cause = ("tester", "a disk failed");
+        restore(&address, backup.as_deref(), cause, (&owner, &roles), 10)
+    })
+    .await
+    .unwrap()
+}
+
+fn is_at_least(sum: &Loss, before: &Loss) -> bool {
+    let pure = match (sum.epsilon, before.epsilon) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(sum), Some(before)) => sum >= before,
+    };
+    pure && sum.rho >= before.rho
+        && sum.mu_squared >= before.mu_squared
+        && sum.delta >= before.delta
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_copy_is_not_opened_beside_its_witness() {
+    let scratch = Scratch::new();
+    let at = address(&scratch, true);
+    let copy = scratch.0.join("copy.db");
+    let ledger = open(&at).await.unwrap();
+    debit(&ledger, "ann", laplace(0.1)).await.unwrap();
+    drop(ledger);
+    fs::copy(scratch.file(), &copy).unwrap();
+    let ledger = open(&at).await.unwrap();
+    debit(&ledger, "ann", laplace(0.2)).await.unwrap();
+    ledger.record_failure("bob").await.unwrap();
+    drop(ledger);
+    fs::copy(&copy, scratch.file()).unwrap();
+    let error = open(&at).await.unwrap_err();
+    let Error::Older { lacks, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(lacks, "1 debits and 1 failures are missing");
+    // Debits of another day in place of the lost ones are not taken for them.
+    let without = address(&scratch, false);
+    let ledger = open(&without).await.unwrap();
+    debit(&ledger, "bob", laplace(0.1)).await.unwrap();
+    ledger.record_failure("bob").await.unwrap();
+    drop(ledger);
+    let error = open(&at).await.unwrap_err();
+    assert!(matches!(&error, Error::Older { lacks, .. } if lacks == "debit 2 is another one"));
+    // A fresh ledger is not that of the witness either.
+    fs::remove_file(scratch.file()).unwrap();
+    fs::remove_file(scratch.0.join("ledger.db-journal")).unwrap();
+    let error = open(&at).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Older { lacks, .. } if lacks.starts_with("it is another ledger")),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_that_goes_back_under_a_process_charges_nothing() {
+    for swaps in [false, true] {
+        let scratch = Scratch::new();
+        let at = address(&scratch, false);
+        let ledger = open(&at).await.unwrap();
+        debit(&ledger, "ann", laplace(0.1)).await.unwrap();
+        let copy = scratch.0.join("copy.db");
+        fs::copy(scratch.file(), &copy).unwrap();
+        debit(&ledger, "ann", laplace(0.2)).await.unwrap();
+        if swaps {
+            fs::rename(&copy, scratch.file()).unwrap();
+        } else {
+            fs::copy(&copy, scratch.file()).unwrap();
+        }
+        let error = debit(&ledger, "ann", laplace(0.1)).await.unwrap_err();
+        assert!(
+            matches!(&error, DebitError::Ledger(Error::WentBack { .. })),
+            "{error}"
+        );
+        if !swaps {
+            assert!(matches!(ledger.height().await, Err(Error::WentBack { .. })));
+        }
+    }
+}
+
+/// A standby that lagged takes over: the server has lost debits that it had acknowledged.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_lagged_charges_nothing() {
+    let url = stage::database().await;
+    let scratch = Scratch::new();
+    let at = Address {
+        url: url.clone(),
+        witness: Some(witness(&scratch)),
+    };
+    let ledger = open(&at).await.unwrap();
+    debit(&ledger, "ann", laplace(0.1)).await.unwrap();
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let tables = ["account", "debit", "period"];
+    for table in tables {
+        let copy = format!("CREATE TABLE public.{table} AS TABLE pgveil_ledger.{table}");
+        client.batch_execute(&copy).await.unwrap();
+    }
+    debit(&ledger, "ann", laplace(0.2)).await.unwrap();
+    client
+        .batch_execute(
+            "BEGIN; SET session_replication_role = replica;
+             DELETE FROM pgveil_ledger.period; DELETE FROM pgveil_ledger.debit;
+             DELETE FROM pgveil_ledger.account;
+             INSERT INTO pgveil_ledger.account TABLE public.account;
+             INSERT INTO pgveil_ledger.debit TABLE public.debit;
+             INSERT INTO pgveil_ledger.period TABLE public.period; COMMIT",
+        )
+        .await
+        .unwrap();
+    let error = debit(&ledger, "ann", laplace(0.1)).await.unwrap_err();
+    assert!(
+        matches!(&error, DebitError::Ledger(Error::WentBack { .. })),
+        "{error}"
+    );
+    drop(ledger);
+    assert!(matches!(open(&at).await, Err(Error::Older { .. })));
+    // Settled in place, it has what the witness saw.
+    let settled = restored(&at, None).await.unwrap();
+    assert!(settled.is_witnessed);
+    let ledger = open(&at).await.unwrap();
+    let before = laplace(0.1).compose(laplace(0.2)).unwrap();
+    assert!(is_at_least(&spent(&ledger, "ann").await, &before));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_is_no_ledger_until_it_is_charged() {
+    let scratch = Scratch::new();
+    let at = address(&scratch, true);
+    let ledger = open(&at).await.unwrap();
+    debit(&ledger, "ann", laplace(0.1)).await.unwrap();
+    let backup = scratch.0.join("ledger.pgvb");
+    back_up(&at, &backup).unwrap();
+    assert!(back_up(&at, &backup).is_err(), "no file is overwritten");
+    debit(&ledger, "ann", gaussian(0.01)).await.unwrap();
+    debit(&ledger, "bob", laplace(0.3)).await.unwrap();
+    let before = [spent(&ledger, "ann").await, spent(&ledger, "bob").await];
+    let total = ledger.balance_owner().await.unwrap().lifetime;
+    drop(ledger);
+    let error = restored(&at, Some(backup.clone())).await.unwrap_err();
+    assert!(error.to_string().contains("move it away first"), "{error}");
+    fs::rename(scratch.file(), scratch.0.join("broken.db")).unwrap();
+    let _ = fs::remove_file(scratch.0.join("ledger.db-journal"));
+    fs::copy(&backup, scratch.file()).unwrap();
+    let error = open(&at).await.unwrap_err();
+    assert!(error.to_string().contains("a backup"), "{error}");
+    fs::remove_file(scratch.file()).unwrap();
+    let settled = restored(&at, Some(backup)).await.unwrap();
+    assert!(settled.is_witnessed);
+    assert_eq!(settled.charged, ["ann", "bob", "the total"]);
+    let ledger = open(&at).await.unwrap();
+    assert_eq!(
+        [spent(&ledger, "ann").await, spent(&ledger, "bob").await],
+        before
+    );
+    assert_eq!(ledger.balance_owner().await.unwrap().lifetime, total);
+    assert!(ledger.balance("ann").await.unwrap().frozen);
+    drop(ledger);
+    // The ledger that was moved away is not a second purse.
+    fs::copy(scratch.0.join("broken.db"), scratch.file()).unwrap();
+    assert!(matches!(open(&at).await, Err(Error::Older { .. })));
+    let left: Vec<_> = fs::read_dir(&scratch.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains(".new"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_witness_nothing_is_left() {
+    let scratch = Scratch::new();
+    let at = address(&scratch, false);
+    let ledger = open(&at).await.unwrap();
+    debit(&ledger, "ann", laplace(0.1)).await.unwrap();
+    drop(ledger);
+    let backup = scratch.0.join("ledger.pgvb");
+    back_up(&at, &backup).unwrap();
+    fs::remove_file(scratch.file()).unwrap();
+    let _ = fs::remove_file(scratch.0.join("ledger.db-journal"));
+    let settled = restored(&at, Some(backup)).await.unwrap();
+    assert!(!settled.is_witnessed);
+    let ledger = open(&at).await.unwrap();
+    for role in ["ann", "bob"] {
+        assert_eq!(ledger.balance(role).await.unwrap().fraction_left(), 0.0);
+        assert_eq!(ledger.failures(role).await.unwrap(), 10);
+    }
+    assert_eq!(ledger.balance_owner().await.unwrap().fraction_left(), 0.0);
+    assert!(debit(&ledger, "bob", laplace(0.001)).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_witness_stands_on_another_disk_or_says_so() {
+    let scratch = Scratch::new();
+    let at = Address {
+        witness: Some(WitnessFile {
+            same_disk: false,
+            ..witness(&scratch)
+        }),
+        ..address(&scratch, true)
+    };
+    assert!(matches!(open(&at).await, Err(Error::SameDisk { .. })));
+    assert!(!scratch.file().exists(), "nothing was made");
+    // A witness that cannot be written stops charges.
+    let gone = Address {
+        witness: Some(WitnessFile {
+            path: Path::new("/dev/full").to_owned(),
+            same_disk: false,
+        }),
+        ..address(&scratch, false)
+    };
+    assert!(matches!(open(&gone).await, Err(Error::Witness { .. })));
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Ask(u8),
+    BackUp,
+    Copy,
+    /// Puts the copy, of whatever day, in the ledger's place.
+    CopyBack,
+    Restart,
+    Restore,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => any::<u8>().prop_map(Step::Ask),
+        1 => Just(Step::BackUp),
+        1 => Just(Step::Copy),
+        1 => Just(Step::CopyBack),
+        1 => Just(Step::Restart),
+        1 => Just(Step::Restore),
+    ];
+    proptest::collection::vec(step, 1..24)
+}
+
+/// Whatever is copied over what: whenever a ledger opens, no account has spent less than was handed
+/// out for it.
+async fn nothing_is_given_back(steps: Vec<Step>) {
+    let scratch = Scratch::new();
+    let at = address(&scratch, true);
+    let (copy, backup) = (scratch.0.join("copy.db"), scratch.0.join("ledger.pgvb"));
+    let mut handed = [("ann", Loss::ZERO), ("bob", Loss::ZERO)];
+    let mut ledger = Some(open(&at).await.unwrap());
+    for step in steps {
+        match step {
+            Step::Ask(number) => {
+                let Some(ledger) = &ledger else { continue };
+                let (role, sum) = &mut handed[usize::from(number % 2)];
+                let loss = laplace(f64::from(number) / 4096.0);
+                if debit(ledger, role, loss).await.is_ok() {
+                    *sum = sum.compose(loss).unwrap();
+                }
+            }
+            Step::BackUp => {
+                let _ = fs::remove_file(&backup);
+                if scratch.file().exists() {
+                    back_up(&at, &backup).unwrap();
+                }
+            }
+            Step::Copy => drop(fs::copy(scratch.file(), &copy)),
+            Step::CopyBack => {
+                if copy.exists() {
+                    fs::copy(&copy, scratch.file()).unwrap();
+                }
+            }
+            Step::Restart => {
+                drop(ledger.take());
+                ledger = open(&at).await.ok();
+            }
+            Step::Restore if backup.exists() => {
+                drop(ledger.take());
+                // The thread of a ledger that was dropped ends by itself.
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                let _ = fs::remove_file(scratch.file());
+                let _ = fs::remove_file(scratch.0.join("ledger.db-journal"));
+                restored(&at, Some(backup.clone())).await.unwrap();
+                let settled = open(&at).await.unwrap();
+                let thaw = pgveil::ledger::Decision {
+                    act: pgveil::ledger::Act::Unfreeze { role: None },
+                    who: "tester".to_owned(),
+                    why: "looked at".to_owned(),
+                };
+                settled.decide(thaw).await.unwrap();
+                ledger = Some(settled);
+            }
+            Step::Restore => {}
+        }
+        if let Some(ledger) = &ledger
+            && ledger.height().await.is_ok()
+        {
+            for (role, sum) in &handed {
+                let known = spent(ledger, role).await;
+                assert!(is_at_least(&known, sum), "{role}: {known:?} < {sum:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_copying_gives_anything_back() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    proptest!(ProptestConfig::with_cases(48), |(steps in steps())| {
+        runtime.block_on(nothing_is_given_back(steps));
+    });
+}
