@@ -14,8 +14,8 @@
 //! paid for it, and the released values with the noisy sums that they were computed from. For every
 //! statement: role, time, digest and verdict.
 //!
-//! The ledger cannot defend itself against its replacement: a restored older copy is a valid ledger
-//! in which less was spent.
+//! A restored older copy is a valid ledger in which less was spent. A process tells it by the
+//! height that it saw before, a start by the witness.
 
 mod accounts;
 mod address;

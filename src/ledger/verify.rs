@@ -26,8 +26,8 @@ struct Expected {
 ///
 /// On success no debit and no receipt is missing from the middle, each account's sum is the exact
 /// sum of its debits and receipts (the owner's: of all debits), and each period's of those since
-/// its beginning. A ledger that was set back to an older whole state cannot be told from that
-/// state.
+/// its beginning. A ledger that was set back to an older whole state is not told from that state
+/// here, but by its height.
 ///
 /// # Errors
 ///

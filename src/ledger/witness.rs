@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_highest_stays_and_a_torn_line_falls_back() {
-        let path = std::env::temp_dir().join(format!("pgveil-witness-{:x}", rand::random::<u64>()));
+        let path = Path::new("/tmp").join(format!("pgveil-witness-{:x}", rand::random::<u64>()));
         let witness = Witness::open(&path).unwrap();
         assert_eq!(witness.read().unwrap(), None);
         for (written, stays) in [(3, 3), (5, 5), (4, 5), (6, 6)] {

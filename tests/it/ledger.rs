@@ -294,11 +294,11 @@ fn set_back(path: &Path, sql: &str) {
     connection.execute_batch(sql).unwrap();
 }
 
-const FIFTH: &str = "DROP TABLE refusal;";
-const FOURTH: &str = "DROP TABLE refusal; DROP TABLE family;";
-const THIRD: &str = "DROP TABLE refusal; DROP TABLE family; DROP TABLE period; DROP TABLE \
-    decision; \
-    DROP TABLE claim; DROP TABLE statement;";
+const SIXTH: &str = "DROP TABLE identity;";
+const FIFTH: &str = "DROP TABLE identity; DROP TABLE refusal;";
+const FOURTH: &str = "DROP TABLE identity; DROP TABLE refusal; DROP TABLE family;";
+const THIRD: &str = "DROP TABLE identity; DROP TABLE refusal; DROP TABLE family; DROP TABLE \
+    period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement;";
 
 #[tokio::test]
 async fn ledgers_of_older_formats_are_kept_whole() {
@@ -313,6 +313,7 @@ async fn ledgers_of_older_formats_are_kept_whole() {
         (2, format!("{THIRD} PRAGMA user_version = 2")),
         (3, format!("{FOURTH} PRAGMA user_version = 3")),
         (4, format!("{FIFTH} PRAGMA user_version = 4")),
+        (5, format!("{SIXTH} PRAGMA user_version = 5")),
     ] {
         let scratch = Scratch::new();
         let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();

@@ -1168,8 +1168,8 @@ async fn a_schema_of_an_older_format_is_kept_whole() {
     let asked = question(1, 0.1, gaussian(0.01));
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     drop(ledger);
-    let set_back = "DROP TABLE pgveil_ledger.family; DROP TABLE pgveil_ledger.refusal; UPDATE \
-        pgveil_ledger.format SET version = 3";
+    let set_back = "DROP TABLE pgveil_ledger.identity; DROP TABLE pgveil_ledger.family; DROP TABLE \
+        pgveil_ledger.refusal; UPDATE pgveil_ledger.format SET version = 3";
     stage::execute(&url, set_back).await;
     let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
     assert_eq!(ledger.balance("ann").await.unwrap().spent, gaussian(0.01));

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use pgveil::ledger::{DebitError, Error};
 use pgveil::mechanism::{Accounting, Loss};
 use pgveil::postgres::{LocalPostgres, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -193,11 +194,14 @@ async fn a_server_that_takes_over_confirms_no_foreign_commit() {
     );
     assert!(refused.refusal().is_none(), "{refused}");
     assert_eq!(ledger.balance("ann").await.unwrap().spent, Loss::ZERO);
+    // What took over is not the ledger that this process has seen: it charges nothing.
+    let refused = ledger
+        .debit("ann", laplace(0.25), fingerprint(2))
+        .await
+        .unwrap_err();
     assert!(
-        ledger
-            .debit("ann", laplace(0.25), fingerprint(2))
-            .await
-            .is_ok()
+        matches!(&refused, DebitError::Ledger(Error::WentBack { .. })),
+        "{refused}"
     );
-    assert_eq!(ledger.balance("ann").await.unwrap().spent, laplace(0.25));
+    assert_eq!(ledger.balance("ann").await.unwrap().spent, Loss::ZERO);
 }

@@ -147,7 +147,7 @@ async fn pages_tell_the_operator(port: u16) {
     let all = families.len();
     families.sort_unstable();
     families.dedup();
-    assert_eq!((families.len(), all), (7, 7), "{metrics}");
+    assert_eq!((families.len(), all), (9, 9), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
