@@ -29,15 +29,18 @@ pub(super) fn of(
         };
         let (least, most) = release.coordinates()[*coordinate].range();
         let is_mixed = least < 0 && most > 0;
-        let all = root * cut.length * factor.abs();
-        // Of several terms, a group's own part in each is not known.
-        let moved = if groups == 1 || terms.len() > 1 {
-            all
+        let of = |length: f64| root * length * factor.abs();
+        let moved = if terms.len() > 1 {
+            // A group's own part in each is not known. What a tail adds moves both parts of an
+            // average alike.
+            of(cut.length)
+        } else if groups == 1 {
+            of(cut.length + cut.tail)
         } else {
             let share = share_cut(cut);
             let own = UNEVEN * value.abs() * share / (1.0 - share);
             if is_mixed {
-                own.max(all / (groups as f64).sqrt())
+                own.max(of(cut.length) / (groups as f64).sqrt())
             } else {
                 own
             }

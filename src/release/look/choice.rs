@@ -43,8 +43,11 @@ pub struct Cut {
     /// All units that the histogram shows.
     pub of: f64,
     /// What is taken from all of them together, at most: the estimate, one standard deviation of
-    /// it, and what may stand beyond the last bin that shows.
+    /// it, and what a light tail beyond the last bin that shows adds.
     pub length: f64,
+    /// What a heavy tail there adds to it.
+    #[serde(default)]
+    pub tail: f64,
     /// The length of all of them together, before the clip.
     pub whole: f64,
 }
@@ -55,6 +58,7 @@ impl Cut {
         Self {
             clip: self.clip / weight,
             length: self.length / weight,
+            tail: self.tail / weight,
             whole: self.whole / weight,
             ..self
         }
@@ -64,6 +68,13 @@ impl Cut {
 /// Nothing is seen below this many standard deviations in any window of bins.
 const SEEN: f64 = 4.0;
 const WINDOWS: [usize; 4] = [1, 2, 4, 8];
+
+/// How many units a bin beyond the last that shows may have, as a share of the bin before it, which
+/// is shorter by the root of two. By a light tail, what they add falls by 0.7 from bin to bin. The
+/// heavy one is Pareto's with an index of 1.3: intervals with it hold in 94 of 100 draws or more
+/// for units of log-normal and Pareto length, with giants and without (see the tests).
+const LIGHT: f64 = 0.7 * std::f64::consts::FRAC_1_SQRT_2;
+const HEAVY: f64 = 0.635;
 
 /// The candidate with the least estimated error, of clips that are two to a bin, in ascending
 /// order; `None` where too few units are seen to choose.
@@ -182,8 +193,9 @@ impl Smoothed {
 
     fn told(&self, histogram: &Histogram, clip: f64, whole: f64) -> Cut {
         let deviation = histogram.deviation;
-        let (mut variance, mut unseen, mut units, mut cut_bins) = (0.0, 0.0, 0.0, 0.0);
-        let mut most = (self.units[self.last] + deviation).min(2.0 * deviation);
+        let (mut variance, mut units, mut cut_bins) = (0.0, 0.0, 0.0);
+        let (mut light, mut heavy) = (0.0, 0.0);
+        let most = (self.units[self.last] + deviation).min(2.0 * deviation);
         for (bin, believed) in self.units.iter().enumerate() {
             let lost = lost(histogram, bin, clip);
             if lost > 0.0 {
@@ -194,8 +206,9 @@ impl Smoothed {
                 variance += lost * lost;
             }
             if bin > self.last {
-                most *= 0.7 / std::f64::consts::SQRT_2;
-                unseen += most * lost;
+                let past = (bin - self.last) as f64;
+                light += most * LIGHT.powf(past) * lost;
+                heavy += most * HEAVY.powf(past) * lost;
             }
         }
         Cut {
@@ -203,7 +216,8 @@ impl Smoothed {
             units,
             units_error: deviation * f64::sqrt(cut_bins),
             of: self.units.iter().sum(),
-            length: self.cut(histogram, clip) + deviation * variance.sqrt() + unseen,
+            length: self.cut(histogram, clip) + deviation * variance.sqrt() + light,
+            tail: heavy - light,
             whole,
         }
     }
@@ -422,6 +436,64 @@ mod tests {
             choose(&seen, &clips, SUMS).is_some()
         });
         assert!(chosen.count() < 200);
+    }
+
+    /// Log-normal lengths of so many units, and some that are far longer.
+    fn lengths(random: &mut Seeded, spread: f64, giants: &[f64]) -> Vec<f64> {
+        let body = (0..2_500).map(|_| 1_000.0 * (spread * normal(random)).exp());
+        let body: Vec<f64> = body.collect();
+        giants.iter().copied().chain(body).collect()
+    }
+
+    /// How often value, noise and what is told of the cut hold the exact sum, of so many looks.
+    fn held(random: &mut Seeded, lengths: &[f64], mu: f64, looks: usize) -> f64 {
+        let (plain, clips) = histogram(vec![0.0; 44], 1.0 / (mu * 0.3f64.sqrt()));
+        let noise = 1.0 / (mu * 0.7f64.sqrt());
+        let sums = Sums { cells: 1.0, noise };
+        let bin = |length: &f64| plain.edges.iter().position(|edge| length <= edge).unwrap();
+        let mut truth = plain.counts.clone();
+        lengths.iter().for_each(|length| truth[bin(length)] += 1.0);
+        let hold = (0..looks).filter(|_| {
+            let noisy = truth.iter().map(|n| n + plain.deviation * normal(random));
+            let seen = Histogram {
+                counts: noisy.collect(),
+                ..plain.clone()
+            };
+            let Some(choice) = choose(&seen, &clips, sums) else {
+                return true;
+            };
+            let clip = clips[choice.candidate];
+            // A unit is scaled by the ratio of the clip and its own bin's edge.
+            let scaled = |length: &f64| {
+                let edge = clips.iter().find(|edge| *length <= **edge).unwrap();
+                length * (1.0 - clip / edge).max(0.0)
+            };
+            let lost: f64 = lengths.iter().map(scaled).sum();
+            let off = clip * noise * normal(random) - lost;
+            let margin = 1.96 * clip * noise;
+            off <= margin && -off <= margin + choice.cut.length + choice.cut.tail
+        });
+        hold.count() as f64 / looks as f64
+    }
+
+    /// The seed decides: 150 looks of an interval that holds in 94 of 100 hold in 88 or more but
+    /// for one time in a thousand.
+    #[test]
+    fn intervals_hold_whatever_the_tail() {
+        let mut random = seeded(20_261_124);
+        let wholesale = [30e3, 42e3, 60e3, 80e3, 100e3, 120e3];
+        for (spread, giants) in [
+            (0.4, &[][..]),
+            (1.3, &[]),
+            (1.3, &wholesale),
+            (1.3, &[300e3]),
+        ] {
+            let lengths = lengths(&mut random, spread, giants);
+            for mu in [0.155, 0.217, 0.42] {
+                let held = held(&mut random, &lengths, mu, 150);
+                assert!(held > 0.88, "{spread}, {giants:?}, {mu}: {held}");
+            }
+        }
     }
 
     /// A far bin of noise is not followed; one of fifty units is.
