@@ -18,6 +18,7 @@ use super::outer::uncertainty;
 use super::private::subquery::{Given, SubqueryPlace};
 use crate::ir::Uncertainty;
 use crate::ir::aggregate::Aggregate;
+use crate::ir::expression::Expr;
 use crate::ir::relation::{
     Key, Release, ReleaseId, SET_COLUMN, aggregate_column, key_column, release_alias,
 };
@@ -78,33 +79,53 @@ impl Cut {
         if contains_aggregate(expr) {
             return Ok(None);
         }
-        let is_name = matches!(
+        if !matches!(
             expr,
             ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)
-        );
-        match resolver
-            .expressions_given(&self.scope, &self.given)
-            .value(expr)
-        {
-            Ok(value) => {
-                if let Some(at) = self.keys.iter().position(|k| k.expr == value) {
-                    return Ok(Some(self.reference(key_column(at))));
-                }
-                if is_name && !value.columns().is_empty() {
-                    let name = column_name(expr);
-                    return Err(Refusal::new(
-                        reason::UNGROUPED_COLUMN,
-                        format!(
-                            "column \"{name}\" must appear in the GROUP BY clause or be used in an \
-                                aggregate function"
-                        ),
-                    ));
-                }
-                Ok(None)
-            }
-            Err(refusal) if is_name => Err(refusal),
-            Err(_) => Ok(None),
+        ) {
+            return Ok(self.key_of(resolver, expr));
         }
+        match self.key_named(resolver, expr)? {
+            Some(key) => Ok(Some(key)),
+            None => {
+                let name = column_name(expr);
+                Err(Refusal::new(
+                    reason::UNGROUPED_COLUMN,
+                    format!(
+                        "column \"{name}\" must appear in the GROUP BY clause or be used in an \
+                            aggregate function"
+                    ),
+                ))
+            }
+        }
+    }
+
+    /// The key that a column is; `None` for a column that is no key.
+    pub(super) fn key_named(
+        &self,
+        resolver: &Resolver<'_>,
+        name: &ast::Expr,
+    ) -> Result<Option<ast::Expr>, Refusal> {
+        let value = resolver
+            .expressions_given(&self.scope, &self.given)
+            .value(name)?;
+        Ok(self.key_equal_to(&value))
+    }
+
+    /// The key that an expression is. Here an attempt is right: keys are compared as resolved, so
+    /// that `(a.x)` is the key `x`. What cannot be resolved over rows is no key: the outer query
+    /// computes it from the keys in it, or its parts are refused in their turn.
+    fn key_of(&self, resolver: &Resolver<'_>, expr: &ast::Expr) -> Option<ast::Expr> {
+        if self.keys.is_empty() {
+            return None;
+        }
+        let expressions = resolver.expressions_given(&self.scope, &self.given);
+        self.key_equal_to(&expressions.value(expr).ok()?)
+    }
+
+    fn key_equal_to(&self, value: &Expr) -> Option<ast::Expr> {
+        let at = self.keys.iter().position(|key| key.expr == *value)?;
+        Some(self.reference(key_column(at)))
     }
 
     fn grouping(

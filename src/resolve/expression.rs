@@ -18,7 +18,7 @@ pub use common_type::compare;
 use common_type::{merge, of_all, unify};
 pub use enums::TypeNames;
 pub use pattern::{regex_arcs, regex_of_similar, regex_reach, regex_rereads};
-pub use types::{construct, type_of};
+pub use types::{construct, known_type};
 use types::{ends_in_prefix, operator_refused};
 
 use super::names::scope::Scope;
@@ -27,8 +27,8 @@ use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown_under};
-use crate::ir::relation::{ColumnInfo, ConstantId, MiddleId};
-use crate::refusal::{Refusal, RefusalKind, reason};
+use crate::ir::relation::{ColumnId, ColumnInfo, ConstantId, MiddleId};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::{constant_number, place_of};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use types::literal;
@@ -369,14 +369,20 @@ impl Expressions<'_> {
         }
     }
 
+    /// Whether a name means one column of this scope, or of a query around it if this scope lacks
+    /// the name.
+    pub(super) fn column_named(&self, parts: &[ast::Ident]) -> Option<ColumnId> {
+        let scopes = match self.scope.lacks(parts) {
+            true => self.outer,
+            false => std::slice::from_ref(self.scope),
+        };
+        scopes.iter().find_map(|scope| scope.column(parts))
+    }
+
     fn column(&self, parts: &[ast::Ident]) -> Result<Expr, Refusal> {
-        let id = match self.scope.find(parts) {
-            Err(refusal) if refusal.kind() == RefusalKind::UnknownName => self
-                .outer
-                .iter()
-                .find_map(|scope| scope.find(parts).ok())
-                .ok_or(refusal)?,
-            found => found?,
+        let id = match self.column_named(parts) {
+            Some(id) => id,
+            None => self.scope.find(parts)?,
         };
         Ok(Expr::column(
             id,

@@ -106,8 +106,8 @@ struct Resolver<'a> {
     public_tables: Vec<TableId>,
     views: Vec<ViewKind>,
     scans: usize,
-    /// How often the FROM of a SELECT over private rows was read: attempts that are taken back
-    /// count too, since subqueries within subqueries double them.
+    /// How often the FROM of a SELECT over private rows was read: a definition of WITH is read at
+    /// each place that names it.
     selects: usize,
     /// How many of these are open.
     depth: usize,

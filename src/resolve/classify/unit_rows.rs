@@ -5,133 +5,23 @@
 //! Privacy does not rely on these facts: `analyze` adds the unit to every such step. A wrong guess
 //! leads to an answer that differs from PostgreSQL's, or to a refusal.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use sqlparser::ast;
+
+use super::middle::is_made_before;
+use super::rows::{ColumnFacts, Common, QueryRows, Shape, aliased, mention_at, renamed};
 
 use crate::catalog::Equality;
 use crate::ir::relation::{ColumnId, TableId};
 use crate::policy::Protection;
 use crate::refusal::Refusal;
 use crate::resolve::Resolver;
+use crate::resolve::names::scope::Scope;
 use crate::resolve::names::scope::group_expression;
-use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::outer::query::{Environment, Named as Source, Recursion};
 use crate::resolve::recursion::names_any;
-use crate::resolve::syntax::{is_aggregated, is_distinct_rows, item_expr, name_of, names_of};
-
-/// What rows with equal values in a column have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Common {
-    Unit,
-    /// The row of a private table that has this value in the column at this position.
-    Row(TableId, usize),
-}
-
-/// The facts about one column.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct ColumnFacts {
-    /// Equal values belong to one unit: the unit itself, a key along its path, or a one-column key
-    /// of a private table.
-    determines: Option<Common>,
-    /// The column of a private table: which mention of the table, the table, and the column's
-    /// position.
-    origin: Option<(u64, TableId, usize)>,
-}
-
-/// The rows of a query.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct QueryRows {
-    /// Rows of private tables: selected, filtered, joined, or grouped within one unit.
-    pub private: bool,
-    columns: Vec<(String, ColumnFacts)>,
-}
-
-impl QueryRows {
-    /// The rows of a common table expression at a place that names it.
-    fn mentioned_at(&self, place: &ast::TableFactor) -> Self {
-        let mut rows = self.clone();
-        for (mention, _, _) in rows
-            .columns
-            .iter_mut()
-            .filter_map(|(_, fact)| fact.origin.as_mut())
-        {
-            *mention = mention_at(*mention, place);
-        }
-        rows
-    }
-}
-
-/// The names that FROM brings into scope. The scope's ids are indexes into `facts`.
-#[derive(Debug, Default)]
-struct Shape {
-    private: bool,
-    scope: Scope,
-    facts: Vec<ColumnFacts>,
-}
-
-impl Shape {
-    fn of(alias: String, rows: QueryRows) -> Self {
-        let named = |(at, (name, _)): (usize, &(String, ColumnFacts))| Named {
-            name: name.clone(),
-            id: ColumnId(at as u32),
-        };
-        let item = Item {
-            alias,
-            columns: rows.columns.iter().enumerate().map(named).collect(),
-        };
-        Self {
-            private: rows.private,
-            scope: Scope::of(item),
-            facts: rows.columns.into_iter().map(|(_, fact)| fact).collect(),
-        }
-    }
-
-    /// Joins both sides and merges the columns of these names. A column of a side that may be
-    /// missing determines nothing.
-    fn beside(&mut self, mut right: Self, keeps_left: bool, keeps_right: bool, folded: &[String]) {
-        if !keeps_left {
-            self.facts
-                .iter_mut()
-                .for_each(|f| *f = ColumnFacts::default());
-        }
-        if !keeps_right {
-            right
-                .facts
-                .iter_mut()
-                .for_each(|f| *f = ColumnFacts::default());
-        }
-        let offset = self.facts.len() as u32;
-        let scope = right.scope.renumbered(|id| ColumnId(id.0 + offset));
-        let kept = if keeps_left { &self.scope } else { &scope };
-        let folded = folded
-            .iter()
-            .filter_map(|name| {
-                Some(Named {
-                    name: name.clone(),
-                    id: kept.bare(name).ok()??,
-                })
-            })
-            .collect();
-        self.facts.append(&mut right.facts);
-        self.scope.join(scope, folded);
-        self.private |= right.private;
-    }
-
-    /// A bare column.
-    fn column(&self, expr: &ast::Expr) -> Option<ColumnId> {
-        match expr {
-            ast::Expr::Identifier(ident) => self.scope.find(std::slice::from_ref(ident)).ok(),
-            ast::Expr::CompoundIdentifier(parts) => self.scope.find(parts).ok(),
-            ast::Expr::Nested(inner) => self.column(inner),
-            _ => None,
-        }
-    }
-
-    fn fact(&self, id: ColumnId) -> ColumnFacts {
-        self.facts.get(id.0 as usize).copied().unwrap_or_default()
-    }
-}
+use crate::resolve::syntax::{
+    is_aggregated, is_distinct_rows, item_expr, name_of, names_of, place_of,
+};
 
 impl Resolver<'_> {
     /// The rows of a query.
@@ -153,28 +43,39 @@ impl Resolver<'_> {
         let mut environment = environment.clone();
         let recursive = with.is_some_and(|w| w.recursive);
         for cte in with.iter().flat_map(|w| &w.cte_tables) {
-            let name = name_of(&cte.alias.name)?;
-            let names_itself = recursive && names_any(&cte.query, std::slice::from_ref(cte))?;
-            let inside = match names_itself {
-                true => environment.with_recursive(
-                    name.clone(),
-                    cte.clone(),
-                    cte.clone(),
-                    Recursion::Within,
-                ),
-                false => environment.clone(),
-            };
-            let rows = self.rows_of(&cte.query, &inside)?;
-            // Only the facts about its rows are read from this definition.
-            let opened = (!rows.private).then(|| cte.clone());
-            environment = match (names_itself, opened) {
-                (true, Some(opened)) => {
-                    environment.with_recursive(name, cte.clone(), opened, Recursion::Defined)
-                }
-                (_, opened) => environment.with(name, cte.clone(), rows, opened),
-            };
+            (_, environment) = self.defined(cte, recursive, &environment)?;
         }
         Ok(environment)
+    }
+
+    /// The environment within a definition of WITH, and the one after it.
+    pub(super) fn defined(
+        &self,
+        cte: &ast::Cte,
+        recursive: bool,
+        environment: &Environment,
+    ) -> Result<(Environment, Environment), Refusal> {
+        let name = name_of(&cte.alias.name)?;
+        let names_itself = recursive && names_any(&cte.query, std::slice::from_ref(cte))?;
+        let inside = match names_itself {
+            true => environment.with_recursive(
+                name.clone(),
+                cte.clone(),
+                cte.clone(),
+                Recursion::Within,
+            ),
+            false => environment.clone(),
+        };
+        let rows = self.rows_of(&cte.query, &inside)?;
+        // Only the facts about its rows are read from this definition.
+        let opened = (!rows.private).then(|| cte.clone());
+        let after = match (names_itself, opened) {
+            (true, Some(opened)) => {
+                environment.with_recursive(name, cte.clone(), opened, Recursion::Defined)
+            }
+            (_, opened) => environment.with(name, cte.clone(), rows, opened),
+        };
+        Ok((inside, after))
     }
 
     fn rows_of_body(
@@ -201,6 +102,7 @@ impl Resolver<'_> {
                         ColumnFacts {
                             determines: a.1.determines.filter(|_| a.1.determines == b.1.determines),
                             origin: None,
+                            is_listed: false,
                         },
                     )
                 };
@@ -314,11 +216,9 @@ impl Resolver<'_> {
             && modifiers.is_empty()
         {
             for expr in exprs {
-                keys.extend(
-                    group_expression(expr, select, &shape.scope)
-                        .ok()
-                        .and_then(|e| shape.column(e)),
-                );
+                let key = group_expression(expr, select, &shape.scope)
+                    .map_err(|refusal| refusal.within(|| place_of(expr)))?;
+                keys.extend(shape.column(key));
             }
         }
         self.tells_apart(&keys, shape)
@@ -380,6 +280,33 @@ impl Resolver<'_> {
     ) -> Result<bool, Refusal> {
         let shape = self.shape_of_from(select, environment)?;
         self.keeps_units_apart(select, &shape)
+    }
+
+    /// The names that FROM brings into scope.
+    pub(in crate::resolve) fn scope_of_from(
+        &self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<Scope, Refusal> {
+        Ok(self.shape_of_from(select, environment)?.scope)
+    }
+
+    /// Whether the policy lists every value of a column that FROM brings into scope.
+    pub(in crate::resolve) fn are_listed(
+        &self,
+        exprs: &[ast::Expr],
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<bool, Refusal> {
+        let shape = self.shape_of_from(select, environment)?;
+        let is_listed = |expr: &ast::Expr| {
+            let column = match expr {
+                ast::Expr::Nested(_) => None,
+                expr => shape.column(expr),
+            };
+            column.is_some_and(|id| shape.fact(id).is_listed)
+        };
+        Ok(exprs.iter().all(is_listed))
     }
 
     fn shape_of_from(
@@ -452,31 +379,44 @@ impl Resolver<'_> {
                 subquery,
                 alias,
                 sample: _,
-            } => aliased(
-                String::new(),
-                self.rows_of(subquery, environment)?,
-                alias.as_ref(),
-            ),
+            } => {
+                let mut rows = self.rows_of(subquery, environment)?;
+                if is_made_before(subquery, &rows, environment) {
+                    rows = rows.made_constants();
+                }
+                aliased(String::new(), rows, alias.as_ref())
+            }
             ast::TableFactor::NestedJoin {
                 table_with_joins,
                 alias,
             } => {
                 let shape = self.shape_of_tables(table_with_joins, environment)?;
-                let Some(alias) = alias else { return Ok(shape) };
-                let columns = shape
-                    .scope
-                    .visible()
-                    .map(|c| (c.name.clone(), shape.fact(c.id)))
-                    .collect();
-                aliased(
-                    String::new(),
-                    QueryRows {
-                        private: shape.private,
-                        columns,
-                    },
-                    Some(alias),
-                )
+                match alias {
+                    None => Ok(shape),
+                    Some(_) => aliased(String::new(), shape.rows(), alias.as_ref()),
+                }
             }
+            ast::TableFactor::Table {
+                name,
+                alias,
+                args: Some(_),
+                with_ordinality,
+                ..
+            }
+            | ast::TableFactor::Function {
+                name,
+                alias,
+                with_ordinality,
+                ..
+            } => {
+                let own = names_of(name)?.pop().unwrap_or_default();
+                function_rows(own, alias.as_ref(), *with_ordinality)
+            }
+            ast::TableFactor::UNNEST {
+                alias,
+                with_ordinality,
+                ..
+            } => function_rows("unnest".to_owned(), alias.as_ref(), *with_ordinality),
             _ => Ok(Shape::default()),
         }
     }
@@ -491,7 +431,10 @@ impl Resolver<'_> {
         Ok(match self.lookup(name, environment)? {
             Source::Cte(definition) => {
                 let own = names_of(name)?.pop().unwrap_or_default();
-                let rows = definition.rows.mentioned_at(mention);
+                let mut rows = definition.rows.mentioned_at(mention);
+                if definition.is_middle {
+                    rows = rows.made_constants();
+                }
                 (own, renamed(rows, Some(&definition.cte.alias))?)
             }
             Source::Table(table) => (
@@ -519,17 +462,11 @@ impl Resolver<'_> {
         let private = self.is_private(id);
         let fact = |(at, column): (usize, &crate::policy::Column)| {
             let fact = ColumnFacts {
-                determines: self.common(id, at),
-                origin: Some((mention_at(0, mention), id, at)),
+                determines: self.common(id, at).filter(|_| private),
+                origin: private.then(|| (mention_at(0, mention), id, at)),
+                is_listed: column.domain.is_some(),
             };
-            (
-                column.name.clone(),
-                if private {
-                    fact
-                } else {
-                    ColumnFacts::default()
-                },
-            )
+            (column.name.clone(), fact)
         };
         QueryRows {
             private,
@@ -574,27 +511,15 @@ impl Resolver<'_> {
     }
 }
 
-/// The position of a mention in the text distinguishes two scans of one table, also within a common
-/// table expression that is named twice.
-fn mention_at(within: u64, place: &ast::TableFactor) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (within, std::ptr::from_ref(place) as usize).hash(&mut hasher);
-    hasher.finish()
-}
-
-fn aliased(
+fn function_rows(
     own: String,
-    rows: QueryRows,
     alias: Option<&ast::TableAlias>,
+    numbered: bool,
 ) -> Result<Shape, Refusal> {
-    let name = alias.map_or(Ok(own), |a| name_of(&a.name))?;
-    Ok(Shape::of(name, renamed(rows, alias)?))
-}
-
-fn renamed(mut rows: QueryRows, alias: Option<&ast::TableAlias>) -> Result<QueryRows, Refusal> {
-    let names = alias.into_iter().flat_map(|a| &a.columns);
-    for ((name, _), definition) in rows.columns.iter_mut().zip(names) {
-        *name = name_of(&definition.name)?;
-    }
-    Ok(rows)
+    let shown = alias.map_or(Ok(own.clone()), |alias| name_of(&alias.name))?;
+    aliased(
+        shown.clone(),
+        QueryRows::of_function(&own, &shown, numbered),
+        alias,
+    )
 }

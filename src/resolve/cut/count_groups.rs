@@ -13,8 +13,8 @@ use crate::resolve::names::output_name::column_name;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::outer::query::Environment;
 use crate::resolve::syntax::{
-    aggregate_name, bare_name, check_select, contains_aggregate, empty_select, is_aggregated,
-    is_distinct_rows, item_expr, name_of,
+    aggregate_name, bare_name, contains_aggregate, empty_select, is_aggregated, is_distinct_rows,
+    item_expr, name_of,
 };
 
 impl Resolver<'_> {
@@ -24,7 +24,7 @@ impl Resolver<'_> {
     /// # Errors
     /// The errors of names in the inner SELECT.
     pub(in crate::resolve) fn counting_groups(
-        &mut self,
+        &self,
         select: &ast::Select,
         environment: &Environment,
     ) -> Result<Option<ast::Select>, Refusal> {
@@ -76,22 +76,10 @@ impl Resolver<'_> {
     /// for forms that are not followed, and where the policy lists every value: then the list
     /// itself is counted, exactly and at no cost.
     fn unlike_rows(
-        &mut self,
+        &self,
         inner: &ast::Select,
         environment: &Environment,
     ) -> Result<Option<Vec<ast::Expr>>, Refusal> {
-        let before = self.mark();
-        let unlike = self.unlike_in_scope(inner, environment);
-        self.back_to(before);
-        unlike
-    }
-
-    fn unlike_in_scope(
-        &mut self,
-        inner: &ast::Select,
-        environment: &Environment,
-    ) -> Result<Option<Vec<ast::Expr>>, Refusal> {
-        let (_, scope) = self.rows_from(inner, environment)?;
         let unlike: Option<Vec<ast::Expr>> = if is_distinct_rows(inner) {
             inner
                 .projection
@@ -103,6 +91,7 @@ impl Resolver<'_> {
             let [set] = sets.as_slice() else {
                 return Ok(None);
             };
+            let scope = self.scope_of_from(inner, environment)?;
             Some(
                 set.iter()
                     .map(|expr| group_expression(expr, inner, &scope).cloned())
@@ -111,20 +100,11 @@ impl Resolver<'_> {
         } else {
             None
         };
-        let is_listed = |expr: &ast::Expr| {
-            let found = match expr {
-                ast::Expr::Identifier(ident) => scope.find(std::slice::from_ref(ident)),
-                ast::Expr::CompoundIdentifier(parts) => scope.find(parts),
-                _ => return false,
-            };
-            let origin = found.ok().and_then(|id| self.columns[id.0 as usize].origin);
-            origin.is_some_and(|(table, position)| {
-                self.policy.tables[table.0].columns[position]
-                    .domain
-                    .is_some()
-            })
+        let Some(unlike) = unlike.filter(|exprs| !exprs.is_empty()) else {
+            return Ok(None);
         };
-        Ok(unlike.filter(|exprs| !exprs.is_empty() && !exprs.iter().all(is_listed)))
+        let are_listed = self.are_listed(&unlike, inner, environment)?;
+        Ok((!are_listed).then_some(unlike))
     }
 }
 
@@ -174,7 +154,7 @@ fn counted_select(select: &ast::Select) -> Option<&ast::Select> {
         ast::SetExpr::Select(inner)
             if locks.is_empty()
                 && pipe_operators.is_empty()
-                && check_select(inner).is_ok()
+                && inner.into.is_none()
                 && inner.named_window.is_empty() =>
         {
             Some(inner)

@@ -59,10 +59,7 @@ impl Resolver<'_> {
         if !self.reads_private(select, environment)? {
             return Ok(None);
         }
-        let before = self.mark();
-        let scope = self.rows_from(select, environment).map(|(_, scope)| scope);
-        self.back_to(before);
-        let Ok(scope) = scope else { return Ok(None) };
+        let scope = self.scope_of_from(select, environment)?;
         let (mut own, mut others, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for conjunct in conjuncts(condition) {
             match sides(conjunct, &scope) {
@@ -323,9 +320,9 @@ fn names(expr: &ast::Expr, scope: &Scope) -> (usize, usize) {
                 _ => return ControlFlow::Continue(()),
             };
             if self.depth == 0 {
-                match self.scope.find(parts) {
-                    Ok(_) => self.own += 1,
-                    Err(_) => self.other += 1,
+                match self.scope.column(parts) {
+                    Some(_) => self.own += 1,
+                    None => self.other += 1,
                 }
             }
             ControlFlow::Continue(())

@@ -14,7 +14,7 @@ use crate::ir::relation::{
 };
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
-use crate::resolve::classify::unit_rows::QueryRows;
+use crate::resolve::classify::middle::relation_names;
 use crate::resolve::names::scope::Named;
 use crate::resolve::outer::allow_list;
 use crate::resolve::outer::query::{Definition, Environment, Recursion};
@@ -27,20 +27,6 @@ use sqlparser::ast;
 const MIDDLES_MAX: usize = 32;
 
 impl Resolver<'_> {
-    /// Whether a query must run before the rows that read it. It shows no private row, and does
-    /// more than filter and rename a public table.
-    pub(in crate::resolve) fn is_middle(
-        &self,
-        query: &ast::Query,
-        environment: &Environment,
-    ) -> Result<bool, Refusal> {
-        Ok(is_made_before(
-            query,
-            &self.rows_of(query, environment)?,
-            environment,
-        ))
-    }
-
     /// The rows of a derived table as constants.
     pub(in crate::resolve) fn middle_rows(
         &mut self,
@@ -289,89 +275,6 @@ impl Resolver<'_> {
         })
         .collect()
     }
-}
-
-/// [`Resolver::is_middle`] of a query whose rows are known. For a common table expression the
-/// answer was computed at its definition. Following names to definitions again would take
-/// exponential time.
-pub(in crate::resolve) fn is_made_before(
-    query: &ast::Query,
-    rows: &QueryRows,
-    environment: &Environment,
-) -> bool {
-    let is_middle = |name: &String| {
-        environment
-            .find(name)
-            .is_some_and(|definition| definition.is_middle)
-    };
-    !rows.private && (!is_plain(query) || relation_names(query).iter().any(is_middle))
-}
-
-/// Whether a query only selects, filters and renames: one SELECT without groups, order, limit or
-/// windows.
-fn is_plain(query: &ast::Query) -> bool {
-    let ast::Query {
-        with,
-        body,
-        order_by,
-        limit_clause,
-        fetch,
-        ..
-    } = query;
-    if with.is_some() || order_by.is_some() || limit_clause.is_some() || fetch.is_some() {
-        return false;
-    }
-    match body.as_ref() {
-        ast::SetExpr::Select(select) => {
-            let is_window = |expr: &ast::Expr| ast::Visit::visit(expr, &mut FindWindow).is_break();
-            let derived = select.from.iter().flat_map(|t| {
-                std::iter::once(&t.relation).chain(t.joins.iter().map(|j| &j.relation))
-            });
-            let plain_items = derived.into_iter().all(|factor| match factor {
-                ast::TableFactor::Derived { subquery, .. } => is_plain(subquery),
-                _ => true,
-            });
-            !crate::resolve::syntax::is_aggregated(select)
-                && plain_items
-                && !select
-                    .projection
-                    .iter()
-                    .filter_map(item_expr)
-                    .any(is_window)
-        }
-        ast::SetExpr::Query(inner) => is_plain(inner),
-        _ => false,
-    }
-}
-
-struct FindWindow;
-
-impl ast::Visitor for FindWindow {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
-        match expr {
-            ast::Expr::Function(function) if function.over.is_some() => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
-    }
-}
-
-/// The unqualified names, folded, that any FROM in the query reads.
-fn relation_names(query: &ast::Query) -> Vec<String> {
-    struct Names(Vec<String>);
-    impl ast::Visitor for Names {
-        type Break = ();
-        fn pre_visit_relation(&mut self, name: &ast::ObjectName) -> ControlFlow<()> {
-            if let [name] = names_of(name).unwrap_or_default().as_slice() {
-                self.0.push(name.clone());
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut names = Names(Vec::new());
-    let _ = ast::Visit::visit(query, &mut names);
-    names.0
 }
 
 fn own_definitions(query: &ast::Query) -> Vec<String> {

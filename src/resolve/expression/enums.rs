@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::types::type_of;
+use super::types::known_type;
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::literal::{coerce, is_unknown, parse, type_name};
@@ -25,7 +25,11 @@ impl TypeNames<'_> {
     /// # Errors
     /// 0A000 for types that no expression over private rows may have.
     pub fn find(&self, data_type: &ast::DataType) -> Result<Type, Refusal> {
-        type_of(data_type).or_else(|refusal| self.shown_enum(data_type).cloned().ok_or(refusal))
+        known_type(data_type)
+            .or_else(|| self.shown_enum(data_type).cloned())
+            .ok_or_else(|| {
+                Refusal::unsupported(reason::UNSUPPORTED_TYPE, format!("the type {data_type}"))
+            })
     }
 
     /// An enum that a shown column has. A name of PostgreSQL's own is not looked for: it would be

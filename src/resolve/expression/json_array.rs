@@ -11,6 +11,7 @@ use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown, type_name};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
+use crate::resolve::syntax::unnested;
 
 /// Longest path into a jsonb value, and its largest place in an array.
 const PATH_MAX: usize = 32;
@@ -143,14 +144,15 @@ impl Expressions<'_> {
 
     /// An array column, and the type of its elements.
     pub(super) fn array_column(&self, array: &ast::Expr) -> Option<(Expr, Type)> {
-        let (ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Nested(_)) =
-            array
-        else {
-            return None;
+        let parts = match unnested(array) {
+            ast::Expr::Identifier(ident) => std::slice::from_ref(ident),
+            ast::Expr::CompoundIdentifier(parts) => parts,
+            _ => return None,
         };
-        let column = self.resolve(array).ok()?;
-        let element = element_of(&column.data_type)?;
-        column.as_column().map(|_| (column, element))
+        let id = self.column_named(parts)?;
+        let data_type = self.columns[id.0 as usize].data_type.clone();
+        let element = element_of(&data_type)?;
+        Some((Expr::column(id, data_type), element))
     }
 
     /// `x = ANY (column)`, and `x <> ALL (column)` as its negation.

@@ -90,11 +90,8 @@ pub(super) fn literal(value: &ast::Value) -> Result<Expr, Refusal> {
     }
 }
 
-/// A type as written in a cast.
-///
-/// # Errors
-/// 0A000 for types that no expression over private rows may have.
-pub fn type_of(data_type: &ast::DataType) -> Result<Type, Refusal> {
+/// The type that a cast names, if an expression over private rows may have it.
+pub fn known_type(data_type: &ast::DataType) -> Option<Type> {
     use ast::{CharacterLength as L, DataType as D, ExactNumberInfo as N, TimezoneInfo as Z};
     let numeric = |info: &N| match info {
         N::None => Some(Type::Numeric(None)),
@@ -109,7 +106,7 @@ pub fn type_of(data_type: &ast::DataType) -> Result<Type, Refusal> {
             _ => None,
         },
     };
-    let known = match data_type {
+    match data_type {
         D::Bool | D::Boolean => Some(Type::Bool),
         D::SmallInt(None) | D::Int2(None) => Some(Type::Int2),
         D::Int(None) | D::Integer(None) | D::Int4(None) => Some(Type::Int4),
@@ -150,10 +147,7 @@ pub fn type_of(data_type: &ast::DataType) -> Result<Type, Refusal> {
         D::Time(None, Z::None | Z::WithoutTimeZone) => Some(Type::Time),
         D::Uuid => Some(Type::Uuid),
         _ => None,
-    };
-    known.ok_or_else(|| {
-        Refusal::unsupported(reason::UNSUPPORTED_TYPE, format!("the type {data_type}"))
-    })
+    }
 }
 
 fn is_bpchar(name: &ast::ObjectName) -> bool {

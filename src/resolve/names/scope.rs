@@ -28,6 +28,16 @@ pub struct Folded {
     pub place: Option<u32>,
 }
 
+/// What a name means in one scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Column(ColumnId),
+    Ambiguous,
+    NoColumn,
+    /// No entry of FROM has the alias that qualifies the name.
+    NoTable,
+}
+
 /// What the FROM clause of a SELECT brings into scope.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scope {
@@ -160,17 +170,66 @@ impl Scope {
             .chain(&self.visible)
     }
 
-    /// The column of a bare name; `None` if there is none.
-    pub fn bare(&self, name: &str) -> Result<Option<ColumnId>, Refusal> {
+    fn meaning_of_bare(&self, name: &str) -> Meaning {
         let mut found = self.visible.iter().filter(|c| c.name == name);
         match (found.next(), found.next()) {
-            (Some(_), Some(_)) => Err(Refusal::new(
-                reason::AMBIGUOUS_COLUMN,
-                format!("column reference \"{name}\" is ambiguous"),
-            )),
-            (Some(column), None) => Ok(Some(column.id)),
-            (None, _) => Ok(None),
+            (Some(_), Some(_)) => Meaning::Ambiguous,
+            (Some(column), None) => Meaning::Column(column.id),
+            (None, _) => Meaning::NoColumn,
         }
+    }
+
+    fn meaning(&self, names: &[String]) -> Result<Meaning, Refusal> {
+        match names {
+            [name] => Ok(self.meaning_of_bare(name)),
+            [alias, name] | [_, alias, name] => Ok(match self.item(alias) {
+                Some(item) => item
+                    .columns
+                    .iter()
+                    .find(|c| &c.name == name)
+                    .map_or(Meaning::NoColumn, |c| Meaning::Column(c.id)),
+                None => Meaning::NoTable,
+            }),
+            _ => Err(Refusal::unsupported(
+                reason::UNSUPPORTED_NAME,
+                "a name of more than three parts",
+            )),
+        }
+    }
+
+    /// The column of a bare name; `None` if there is none.
+    pub fn bare(&self, name: &str) -> Result<Option<ColumnId>, Refusal> {
+        match self.meaning_of_bare(name) {
+            Meaning::Column(id) => Ok(Some(id)),
+            Meaning::NoColumn | Meaning::NoTable => Ok(None),
+            Meaning::Ambiguous => Err(ambiguous(name)),
+        }
+    }
+
+    /// Whether a bare name means one column, and which.
+    pub fn bare_column(&self, name: &str) -> Option<ColumnId> {
+        match self.meaning_of_bare(name) {
+            Meaning::Column(id) => Some(id),
+            Meaning::Ambiguous | Meaning::NoColumn | Meaning::NoTable => None,
+        }
+    }
+
+    /// Whether a name means one column, and which.
+    pub fn column(&self, parts: &[Ident]) -> Option<ColumnId> {
+        match self.meaning(&folded_names(parts)?) {
+            Ok(Meaning::Column(id)) => Some(id),
+            Ok(Meaning::Ambiguous | Meaning::NoColumn | Meaning::NoTable) | Err(_) => None,
+        }
+    }
+
+    /// Whether a name is no column of this scope, so that it may be one of a query around it.
+    pub fn lacks(&self, parts: &[Ident]) -> bool {
+        folded_names(parts).is_some_and(|names| {
+            matches!(
+                self.meaning(&names),
+                Ok(Meaning::NoColumn | Meaning::NoTable)
+            )
+        })
     }
 
     /// The column of `name`, `alias.name` or `schema.table.name`.
@@ -181,36 +240,20 @@ impl Scope {
 
     fn look_up(&self, parts: &[Ident]) -> Result<ColumnId, Refusal> {
         let names: Vec<String> = parts.iter().map(name_of).collect::<Result<_, _>>()?;
-        match names.as_slice() {
-            [name] => self.bare(name)?.ok_or_else(|| {
-                Refusal::new(
-                    reason::UNKNOWN_COLUMN,
-                    format!("column \"{name}\" does not exist"),
-                )
-            }),
-            [alias, name] | [_, alias, name] => {
-                let missing = || {
-                    Refusal::new(
-                        reason::UNKNOWN_TABLE,
-                        format!("missing FROM-clause entry for table \"{alias}\""),
-                    )
-                };
-                let item = self.item(alias).ok_or_else(missing)?;
-                item.columns
-                    .iter()
-                    .find(|c| &c.name == name)
-                    .map(|c| c.id)
-                    .ok_or_else(|| {
-                        Refusal::new(
-                            reason::UNKNOWN_COLUMN,
-                            format!("column {alias}.{name} does not exist"),
-                        )
-                    })
-            }
-            _ => Err(Refusal::unsupported(
-                reason::UNSUPPORTED_NAME,
-                "a name of more than three parts",
+        let unknown = |message| Err(Refusal::new(reason::UNKNOWN_COLUMN, message));
+        match (self.meaning(&names)?, names.as_slice()) {
+            (Meaning::Column(id), _) => Ok(id),
+            (Meaning::Ambiguous, names) => Err(ambiguous(&names.join("."))),
+            (Meaning::NoTable, [.., alias, _]) => Err(Refusal::new(
+                reason::UNKNOWN_TABLE,
+                format!("missing FROM-clause entry for table \"{alias}\""),
             )),
+            (Meaning::NoColumn, [.., alias, name]) => {
+                unknown(format!("column {alias}.{name} does not exist"))
+            }
+            (Meaning::NoColumn | Meaning::NoTable, names) => {
+                unknown(format!("column \"{}\" does not exist", names.join(".")))
+            }
         }
     }
 
@@ -218,6 +261,18 @@ impl Scope {
     pub fn visible(&self) -> impl Iterator<Item = &Named> {
         self.visible.iter()
     }
+}
+
+fn ambiguous(name: &str) -> Refusal {
+    Refusal::new(
+        reason::AMBIGUOUS_COLUMN,
+        format!("column reference \"{name}\" is ambiguous"),
+    )
+}
+
+/// The parts as PostgreSQL folds them; `None` if one is no name. Where it is read, it is refused.
+fn folded_names(parts: &[Ident]) -> Option<Vec<String>> {
+    parts.iter().map(|part| name_of(part).ok()).collect()
 }
 
 /// Resolves an item of GROUP BY in PostgreSQL's order: an ordinal, a column in scope, an output

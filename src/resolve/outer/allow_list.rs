@@ -2,7 +2,7 @@
 //! no side effects, and return the same value when run twice.
 
 use crate::refusal::{Refusal, reason};
-use crate::resolve::expression::type_of;
+use crate::resolve::expression::known_type;
 use crate::resolve::syntax::{names_of, unsupported_above};
 use sqlparser::ast;
 
@@ -127,9 +127,13 @@ pub fn check_type(data_type: &ast::DataType) -> Result<(), Refusal> {
         {
             Ok(())
         }
-        other => type_of(other)
-            .map(|_| ())
-            .map_err(|_| unsupported_above(reason::UNSUPPORTED_CAST, "a cast to this type")),
+        other => match known_type(other) {
+            Some(_) => Ok(()),
+            None => Err(unsupported_above(
+                reason::UNSUPPORTED_CAST,
+                "a cast to this type",
+            )),
+        },
     }
 }
 

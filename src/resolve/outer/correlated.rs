@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::query::{Environment, Named};
-use crate::refusal::{Refusal, RefusalKind, reason};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::Cut;
 use crate::resolve::syntax::{aggregate_name, bare_name, name_of, names_of, position};
@@ -116,6 +116,7 @@ impl ast::Visitor for Inside<'_> {
                     self.reads_private |= definition.opened.is_none();
                     self.columns = None;
                 }
+                // A name that only a WITH of the subquery defines is not found out here.
                 Ok(Named::View(_)) | Err(_) => self.columns = None,
             }
         } else {
@@ -184,12 +185,9 @@ impl Replace<'_, '_> {
             let message = format!("subquery uses ungrouped column \"{expr}\" from outer query");
             Refusal::new(reason::UNGROUPED_COLUMN, message).at(at)
         };
-        match self.cut.replace(self.resolver, expr) {
-            Ok(Some(key)) => Ok(key),
-            Ok(None) => Err(ungrouped()),
-            Err(refusal) if refusal.kind() == RefusalKind::Grouping => Err(ungrouped()),
-            Err(refusal) => Err(refusal),
-        }
+        self.cut
+            .key_named(self.resolver, expr)?
+            .ok_or_else(ungrouped)
     }
 }
 

@@ -8,8 +8,8 @@ use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
 use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::empty_query;
-use crate::resolve::classify::unit_rows::QueryRows;
-use crate::resolve::cut::middle_query::is_made_before;
+use crate::resolve::classify::middle::is_made_before;
+use crate::resolve::classify::rows::QueryRows;
 use crate::resolve::recursion;
 use crate::resolve::syntax::{
     is_aggregated, item_expr, name_of, names_of, place_of, position, position_of, unsupported_above,

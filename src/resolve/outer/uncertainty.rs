@@ -7,7 +7,7 @@ use crate::catalog::Type;
 use crate::ir::{Formula, Statistic, Uncertainty};
 use crate::policy::VIEW_SCHEMA;
 use crate::refusal::{Refusal, reason};
-use crate::resolve::expression::type_of;
+use crate::resolve::expression::known_type;
 use crate::resolve::syntax::{aggregate_name, names_of};
 
 impl Uncertainty {
@@ -117,8 +117,8 @@ fn formula(
             expr,
             data_type,
             format: None,
-        } => match type_of(data_type) {
-            Ok(Type::Float8 | Type::Numeric(None)) => one(expr)?.map(Formula::Real),
+        } => match known_type(data_type) {
+            Some(Type::Float8 | Type::Numeric(None)) => one(expr)?.map(Formula::Real),
             _ => None,
         },
         ast::Expr::Function(function) if aggregate_name(function).is_some() => {

@@ -24,8 +24,7 @@ use crate::resolve::syntax::{
 
 /// Most tables one release may join.
 const SCANS_MAX: usize = 16;
-/// Most SELECTs over private rows that one statement may resolve. Repeated attempts count each
-/// time.
+/// Most SELECTs over private rows that one statement may resolve.
 const SELECTS_MAX: usize = 1000;
 /// Deepest nesting of such SELECTs, for example of names in FROM that lead to other names.
 const DEPTH_MAX: usize = 100;

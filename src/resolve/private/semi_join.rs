@@ -1,8 +1,6 @@
 //! IN, EXISTS and their negations over the rows of a subquery: whether some row meets a condition
 //! that also reads the row of the query around it.
 
-use std::ops::ControlFlow;
-
 use sqlparser::ast;
 
 use super::per_unit::computing;
@@ -17,7 +15,7 @@ use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::compare;
 use crate::resolve::outer::query::Environment;
-use crate::resolve::syntax::{is_aggregated, is_grouped, position, unnested};
+use crate::resolve::syntax::{is_aggregated, is_grouped, unnested};
 
 /// The rows of a subquery, the conditions that tie them to the row of the query around it, and its
 /// items.
@@ -121,9 +119,10 @@ impl Resolver<'_> {
                 }
             }
             Some(select) => self.groups_found(query, select, place)?,
-            None => self
-                .rows_found(query, place.environment)
-                .map_err(|refusal| alone(refusal, query, place))?,
+            None => {
+                self.check_alone(query, place)?;
+                self.rows_found(query, place.environment)?
+            }
         };
         if !subjects.is_empty() && items.len() != subjects.len() {
             let than = if items.len() > subjects.len() {
@@ -158,6 +157,31 @@ impl Resolver<'_> {
         ))
     }
 
+    /// Refuses a UNION that names columns of a query around it.
+    fn check_alone(&self, query: &ast::Query, place: SubqueryPlace<'_>) -> Result<(), Refusal> {
+        let is_union = matches!(*query.body, ast::SetExpr::SetOperation { .. })
+            && query.limit_clause.is_none()
+            && query.fetch.is_none();
+        let is_around = |parts: &Vec<ast::Ident>| {
+            std::iter::once(place.scope)
+                .chain(place.outer)
+                .any(|scope| scope.column(parts).is_some())
+        };
+        if is_union
+            && self
+                .free_names(query, place.environment)?
+                .iter()
+                .any(is_around)
+        {
+            return Err(Refusal::new(
+                reason::CORRELATED_SUBQUERY,
+                "a UNION in EXISTS or IN cannot refer to the row around it",
+            )
+            .hint("Write one EXISTS for each SELECT of the UNION and combine them with OR."));
+        }
+        Ok(())
+    }
+
     fn rows_found(
         &mut self,
         query: &ast::Query,
@@ -179,20 +203,13 @@ impl Resolver<'_> {
         select: &ast::Select,
         place: SubqueryPlace<'_>,
     ) -> Result<Found, Refusal> {
-        let before = self.mark();
-        let refusal = match self.rows_found(query, place.environment) {
-            Ok(found) => return Ok(found),
-            Err(refusal) => refusal,
-        };
-        self.back_to(before);
+        let within = self.environment_of(query.with.as_ref(), place.environment)?;
+        if !self.is_tied(select, &within)? {
+            return self.rows_found(query, place.environment);
+        }
         let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
         let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
-        let Ok(inner) = self.correlated(select, &environment, place) else {
-            return Err(refusal);
-        };
-        if inner.across.is_empty() {
-            return Err(refusal);
-        }
+        let inner = self.correlated(select, &environment, place)?;
         let ungrouped = !is_grouped(select);
         if ungrouped || select.distinct.is_some() {
             return Err(Refusal::new(
@@ -268,45 +285,6 @@ impl Resolver<'_> {
                 });
         info.nullable && !leads
     }
-}
-
-/// Replaces an unknown-name refusal of a standalone query if a query around it has that name.
-fn alone(refusal: Refusal, query: &ast::Query, place: SubqueryPlace<'_>) -> Refusal {
-    struct Search<'p> {
-        place: SubqueryPlace<'p>,
-        at: u32,
-    }
-    impl ast::Visitor for Search<'_> {
-        type Break = ();
-        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
-            let is_around = |parts: &[ast::Ident]| {
-                let is_it = parts.first().and_then(|part| position(part.span)) == Some(self.at);
-                is_it
-                    && std::iter::once(self.place.scope)
-                        .chain(self.place.outer)
-                        .any(|scope| scope.find(parts).is_ok())
-            };
-            match expr {
-                ast::Expr::Identifier(name) if is_around(std::slice::from_ref(name)) => {
-                    ControlFlow::Break(())
-                }
-                ast::Expr::CompoundIdentifier(parts) if is_around(parts) => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
-    let is_unknown = refusal.kind() == RefusalKind::UnknownName;
-    let Some(at) = refusal.position.filter(|_| is_unknown) else {
-        return refusal;
-    };
-    if ast::Visit::visit(query, &mut Search { place, at }).is_continue() {
-        return refusal;
-    }
-    Refusal::new(
-        reason::CORRELATED_SUBQUERY,
-        "a UNION in EXISTS or IN cannot refer to the row around it",
-    )
-    .hint("Write one EXISTS for each SELECT of the UNION and combine them with OR.")
 }
 
 pub(in crate::resolve) fn not(expr: Expr) -> Expr {

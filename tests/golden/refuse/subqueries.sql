@@ -33,4 +33,8 @@ SELECT avg((SELECT w.birth_year FROM nls.women w WHERE w.woman_id = v.woman_id A
 
 SELECT count(*) FROM nls.women w WHERE EXISTS (SELECT 1 FROM nls.interviews j WHERE j.woman_id = w.woman_id UNION ALL SELECT 1 FROM nls.interviews j WHERE j.year = 1970);
 
-SELECT count(*) FROM nls.women w WHERE EXISTS (SELECT 1 FROM nls.interviews j WHERE j.woman = 1 UNION ALL SELECT 1 FROM nls.women)
+SELECT count(*) FROM nls.women w WHERE EXISTS (SELECT 1 FROM nls.interviews j WHERE j.woman = 1 UNION ALL SELECT 1 FROM nls.women);
+
+SELECT count(*) FROM nls.interviews i WHERE i.year > (SELECT count(*) FROM nls.industries n HAVING max(n.industry_code) > i.industry_code);
+
+SELECT count(*) FROM nls.interviews i WHERE i.industry_code IN (SELECT max(n.industry_code) FROM nls.industries n WHERE EXISTS (SELECT 1 FROM nls.industries m WHERE m.industry_code = i.industry_code) GROUP BY n.industry)

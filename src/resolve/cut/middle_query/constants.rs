@@ -2,7 +2,7 @@
 
 use crate::catalog::Type;
 use crate::ir::relation::MiddleRows;
-use crate::refusal::{Refusal, RefusalKind, reason};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::outer::query::Environment;
 use crate::resolve::syntax::{
@@ -274,17 +274,11 @@ impl Resolver<'_> {
             } => (subquery, MiddleRows::Many),
             _ => return Ok(None),
         };
-        if !self.is_middle(query, environment)? {
+        if !self.is_middle(query, environment)? || self.is_correlated(query, environment)? {
             return Ok(None);
         }
-        let before = self.mark();
         match self.constant_query(expr, query, rows, environment) {
             Ok(replaced) => Ok(Some(replaced)),
-            // It names a column of the query around it, so it is correlated and handled elsewhere.
-            Err(refusal) if refusal.kind() == RefusalKind::UnknownName => {
-                self.back_to(before);
-                Ok(None)
-            }
             Err(refusal) => Err(refusal.within(|| self.opening(query))),
         }
     }
@@ -334,28 +328,5 @@ impl Resolver<'_> {
             },
             _ => constant(ONE_PLACEHOLDER),
         })
-    }
-
-    pub(in crate::resolve) fn mark(&self) -> [usize; 6] {
-        [
-            self.columns.len(),
-            self.releases.len(),
-            self.middles.len(),
-            self.bound.len(),
-            self.public_tables.len(),
-            self.scans,
-        ]
-    }
-
-    pub(in crate::resolve) fn back_to(
-        &mut self,
-        [columns, releases, middles, bound, public_tables, scans]: [usize; 6],
-    ) {
-        self.columns.truncate(columns);
-        self.releases.truncate(releases);
-        self.middles.truncate(middles);
-        self.bound.truncate(bound);
-        self.public_tables.truncate(public_tables);
-        self.scans = scans;
     }
 }

@@ -1,0 +1,268 @@
+//! The names of a query that belong to queries around it. Each name is looked up in the scopes of
+//! the query itself, the innermost first. PostgreSQL has accepted the statement before, so a name
+//! that none of them has is a column of a query around it.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast;
+
+use crate::refusal::Refusal;
+use crate::resolve::Resolver;
+use crate::resolve::names::output_name::column_name;
+use crate::resolve::names::scope::Scope;
+use crate::resolve::outer::query::Environment;
+use crate::resolve::syntax::{bare_name, item_expr, name_of};
+
+impl Resolver<'_> {
+    /// Whether a query names columns of a query around it.
+    pub(in crate::resolve) fn is_correlated(
+        &self,
+        query: &ast::Query,
+        environment: &Environment,
+    ) -> Result<bool, Refusal> {
+        Ok(!self.free_names(query, environment)?.is_empty())
+    }
+
+    /// The columns of queries around it that a query names.
+    pub(in crate::resolve) fn free_names(
+        &self,
+        query: &ast::Query,
+        environment: &Environment,
+    ) -> Result<Vec<Vec<ast::Ident>>, Refusal> {
+        let mut walk = Walk::new(self);
+        walk.query(query, environment)?;
+        Ok(walk.free)
+    }
+
+    /// Whether WHERE of a SELECT names columns of a query around it.
+    pub(in crate::resolve) fn is_tied(
+        &self,
+        select: &ast::Select,
+        environment: &Environment,
+    ) -> Result<bool, Refusal> {
+        let mut walk = Walk::new(self);
+        walk.scopes.push(self.scope_of_from(select, environment)?);
+        walk.names(&select.selection, environment, &[])?;
+        Ok(!walk.free.is_empty())
+    }
+}
+
+struct Walk<'r> {
+    resolver: &'r Resolver<'r>,
+    /// The scopes in sight, the innermost last.
+    scopes: Vec<Scope>,
+    free: Vec<Vec<ast::Ident>>,
+}
+
+impl<'r> Walk<'r> {
+    fn new(resolver: &'r Resolver<'r>) -> Self {
+        Self {
+            resolver,
+            scopes: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    fn query(&mut self, query: &ast::Query, environment: &Environment) -> Result<(), Refusal> {
+        let ast::Query {
+            with,
+            body,
+            order_by,
+            limit_clause,
+            fetch,
+            ..
+        } = query;
+        let mut environment = environment.clone();
+        if let Some(ast::With {
+            with_token: _,
+            recursive,
+            cte_tables,
+        }) = with
+        {
+            for cte in cte_tables {
+                let (inside, after) = self.resolver.defined(cte, *recursive, &environment)?;
+                self.query(&cte.query, &inside)?;
+                environment = after;
+            }
+        }
+        self.body(body, order_by.as_ref(), &environment)?;
+        self.names(limit_clause, &environment, &[])?;
+        self.names(fetch, &environment, &[])
+    }
+
+    fn body(
+        &mut self,
+        body: &ast::SetExpr,
+        order_by: Option<&ast::OrderBy>,
+        environment: &Environment,
+    ) -> Result<(), Refusal> {
+        match body {
+            ast::SetExpr::Select(select) => self.select(select, order_by, environment),
+            // ORDER BY of other bodies takes output names alone.
+            ast::SetExpr::Query(query) => self.query(query, environment),
+            ast::SetExpr::SetOperation {
+                left,
+                op: _,
+                set_quantifier: _,
+                right,
+            } => {
+                self.body(left, None, environment)?;
+                self.body(right, None, environment)
+            }
+            ast::SetExpr::Values(values) => self.names(values, environment, &[]),
+            ast::SetExpr::Insert(_)
+            | ast::SetExpr::Update(_)
+            | ast::SetExpr::Delete(_)
+            | ast::SetExpr::Merge(_)
+            | ast::SetExpr::Table(_) => Ok(()),
+        }
+    }
+
+    fn select(
+        &mut self,
+        select: &ast::Select,
+        order_by: Option<&ast::OrderBy>,
+        environment: &Environment,
+    ) -> Result<(), Refusal> {
+        let scope = self.resolver.scope_of_from(select, environment)?;
+        for tables in &select.from {
+            self.tables(tables, &scope, environment)?;
+        }
+        let outputs = outputs(select)?;
+        self.scopes.push(scope);
+        self.names(&select.projection, environment, &[])?;
+        self.names(&select.selection, environment, &[])?;
+        self.names(&select.having, environment, &[])?;
+        self.names(&select.named_window, environment, &[])?;
+        self.names(&select.group_by, environment, &outputs)?;
+        self.names(&select.distinct, environment, &outputs)?;
+        if let Some(order_by) = order_by {
+            self.names(order_by, environment, &outputs)?;
+        }
+        self.scopes.pop();
+        Ok(())
+    }
+
+    fn tables(
+        &mut self,
+        tables: &ast::TableWithJoins,
+        scope: &Scope,
+        environment: &Environment,
+    ) -> Result<(), Refusal> {
+        let ast::TableWithJoins { relation, joins } = tables;
+        self.factor(relation, scope, environment)?;
+        for ast::Join {
+            relation,
+            global: _,
+            join_operator,
+        } in joins
+        {
+            self.factor(relation, scope, environment)?;
+            self.within(scope, |walk| walk.names(join_operator, environment, &[]))?;
+        }
+        Ok(())
+    }
+
+    fn factor(
+        &mut self,
+        factor: &ast::TableFactor,
+        scope: &Scope,
+        environment: &Environment,
+    ) -> Result<(), Refusal> {
+        match factor {
+            ast::TableFactor::Derived {
+                lateral, subquery, ..
+            } => match lateral {
+                true => self.within(scope, |walk| walk.query(subquery, environment)),
+                false => self.query(subquery, environment),
+            },
+            ast::TableFactor::NestedJoin {
+                table_with_joins, ..
+            } => self.tables(table_with_joins, scope, environment),
+            // The arguments of a function see the entries of FROM before it.
+            other => self.within(scope, |walk| walk.names(other, environment, &[])),
+        }
+    }
+
+    fn within(
+        &mut self,
+        scope: &Scope,
+        walk: impl FnOnce(&mut Self) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        self.scopes.push(scope.clone());
+        let walked = walk(self);
+        self.scopes.pop();
+        walked
+    }
+
+    /// The names of expressions. `outputs` are the output names that they may also mean.
+    fn names(
+        &mut self,
+        node: &impl ast::Visit,
+        environment: &Environment,
+        outputs: &[String],
+    ) -> Result<(), Refusal> {
+        let mut names = Names {
+            walk: self,
+            environment,
+            outputs,
+            depth: 0,
+        };
+        match node.visit(&mut names) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(refusal) => Err(refusal),
+        }
+    }
+}
+
+/// Walks expressions. A subquery is walked as a query.
+struct Names<'w, 'r> {
+    walk: &'w mut Walk<'r>,
+    environment: &'w Environment,
+    outputs: &'w [String],
+    depth: usize,
+}
+
+impl ast::Visitor for Names<'_, '_> {
+    type Break = Refusal;
+
+    fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<Refusal> {
+        self.depth += 1;
+        if self.depth > 1 {
+            return ControlFlow::Continue(());
+        }
+        match self.walk.query(query, self.environment) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(refusal) => ControlFlow::Break(refusal),
+        }
+    }
+
+    fn post_visit_query(&mut self, _: &ast::Query) -> ControlFlow<Refusal> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Refusal> {
+        let parts = match expr {
+            ast::Expr::Identifier(ident) => std::slice::from_ref(ident),
+            ast::Expr::CompoundIdentifier(parts) => parts.as_slice(),
+            _ => return ControlFlow::Continue(()),
+        };
+        let is_output = bare_name(expr).is_some_and(|name| self.outputs.contains(&name));
+        if self.depth == 0 && !is_output && self.walk.scopes.iter().all(|s| s.lacks(parts)) {
+            self.walk.free.push(parts.to_vec());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn outputs(select: &ast::Select) -> Result<Vec<String>, Refusal> {
+    select
+        .projection
+        .iter()
+        .filter_map(|item| match item {
+            ast::SelectItem::ExprWithAlias { expr: _, alias } => Some(name_of(alias)),
+            item => item_expr(item).map(|expr| Ok(column_name(expr))),
+        })
+        .collect()
+}
