@@ -13,7 +13,6 @@ use super::expression::aggregate_call::aggregate;
 use super::names::output_name::column_name;
 use super::names::scope::Scope;
 use super::outer::expression::Above;
-use super::outer::query::Environment;
 use super::outer::uncertainty;
 use super::private::subquery::{Given, SubqueryPlace};
 use crate::ir::Uncertainty;
@@ -23,6 +22,7 @@ use crate::ir::relation::{
     Key, Release, ReleaseId, SET_COLUMN, aggregate_column, key_column, release_alias,
 };
 use crate::refusal::{Refusal, TextPosition, reason};
+use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
     aggregate_name, bare_name, check_select, contains_aggregate, empty_select, is_distinct_rows,
@@ -210,7 +210,7 @@ impl Resolver<'_> {
         check_select(select)?;
         // Scans are numbered within their release. So the same release has the same text in every
         // statement.
-        let scans = std::mem::take(&mut self.scans);
+        let scans = std::mem::take(&mut self.output.scans);
         let select = &self.with_constants(select, environment, Subqueries::BelowAggregates)?;
         let (mut cut, written) = self.begin_cut(select, environment)?;
         let mut projection = Vec::new();
@@ -228,7 +228,7 @@ impl Resolver<'_> {
             .map(|o| self.cut_order(o, select, &mut cut, environment))
             .transpose()?;
         let distinct = self.cut_distinct(select, &mut cut, environment)?;
-        self.scans = scans;
+        self.output.scans = scans;
         let from = vec![release_from(&cut, &written)];
         self.finish_cut(cut)?;
         let above = ast::Select {
@@ -266,8 +266,8 @@ impl Resolver<'_> {
         let input = given.below(input);
         // The release takes its number here: after the releases of its middle queries, and before
         // those of scalar subqueries above the cut.
-        let number = ReleaseId(self.releases.len());
-        self.releases.push(Release {
+        let number = ReleaseId(self.output.releases.len());
+        self.output.releases.push(Release {
             input,
             keys: Vec::new(),
             sets: Vec::new(),
@@ -310,7 +310,7 @@ impl Resolver<'_> {
                 "a query of private rows without an aggregate",
             ));
         }
-        let release = &mut self.releases[number.0];
+        let release = &mut self.output.releases[number.0];
         release.keys = keys;
         release.sets = sets;
         release.aggregates = aggregates;
@@ -378,7 +378,7 @@ impl Resolver<'_> {
             ]
         } else {
             sets(&select.group_by)
-                .map_err(|refusal| refusal.within(|| self.group_by_place(select)))?
+                .map_err(|refusal| refusal.within(|| self.names.group_by_place(select)))?
         };
         let mut keys: Vec<Key> = Vec::new();
         let mut numbers = Vec::new();

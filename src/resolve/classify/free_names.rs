@@ -7,13 +7,13 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use crate::refusal::Refusal;
-use crate::resolve::Resolver;
+use crate::resolve::names::Names;
+use crate::resolve::names::environment::Environment;
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::outer::query::Environment;
 use crate::resolve::syntax::{bare_name, item_expr, name_of};
 
-impl Resolver<'_> {
+impl Names<'_> {
     /// Whether a query names columns of a query around it.
     pub(in crate::resolve) fn is_correlated(
         &self,
@@ -42,22 +42,22 @@ impl Resolver<'_> {
     ) -> Result<bool, Refusal> {
         let mut walk = Walk::new(self);
         walk.scopes.push(self.scope_of_from(select, environment)?);
-        walk.names(&select.selection, environment, &[])?;
+        walk.expressions(&select.selection, environment, &[])?;
         Ok(!walk.free.is_empty())
     }
 }
 
 struct Walk<'r> {
-    resolver: &'r Resolver<'r>,
+    names: &'r Names<'r>,
     /// The scopes in sight, the innermost last.
     scopes: Vec<Scope>,
     free: Vec<Vec<ast::Ident>>,
 }
 
 impl<'r> Walk<'r> {
-    fn new(resolver: &'r Resolver<'r>) -> Self {
+    fn new(names: &'r Names<'r>) -> Self {
         Self {
-            resolver,
+            names,
             scopes: Vec::new(),
             free: Vec::new(),
         }
@@ -80,14 +80,14 @@ impl<'r> Walk<'r> {
         }) = with
         {
             for cte in cte_tables {
-                let (inside, after) = self.resolver.defined(cte, *recursive, &environment)?;
+                let (inside, after) = self.names.defined(cte, *recursive, &environment)?;
                 self.query(&cte.query, &inside)?;
                 environment = after;
             }
         }
         self.body(body, order_by.as_ref(), &environment)?;
-        self.names(limit_clause, &environment, &[])?;
-        self.names(fetch, &environment, &[])
+        self.expressions(limit_clause, &environment, &[])?;
+        self.expressions(fetch, &environment, &[])
     }
 
     fn body(
@@ -109,7 +109,7 @@ impl<'r> Walk<'r> {
                 self.body(left, None, environment)?;
                 self.body(right, None, environment)
             }
-            ast::SetExpr::Values(values) => self.names(values, environment, &[]),
+            ast::SetExpr::Values(values) => self.expressions(values, environment, &[]),
             ast::SetExpr::Insert(_)
             | ast::SetExpr::Update(_)
             | ast::SetExpr::Delete(_)
@@ -124,20 +124,20 @@ impl<'r> Walk<'r> {
         order_by: Option<&ast::OrderBy>,
         environment: &Environment,
     ) -> Result<(), Refusal> {
-        let scope = self.resolver.scope_of_from(select, environment)?;
+        let scope = self.names.scope_of_from(select, environment)?;
         for tables in &select.from {
             self.tables(tables, &scope, environment)?;
         }
         let outputs = outputs(select)?;
         self.scopes.push(scope);
-        self.names(&select.projection, environment, &[])?;
-        self.names(&select.selection, environment, &[])?;
-        self.names(&select.having, environment, &[])?;
-        self.names(&select.named_window, environment, &[])?;
-        self.names(&select.group_by, environment, &outputs)?;
-        self.names(&select.distinct, environment, &outputs)?;
+        self.expressions(&select.projection, environment, &[])?;
+        self.expressions(&select.selection, environment, &[])?;
+        self.expressions(&select.having, environment, &[])?;
+        self.expressions(&select.named_window, environment, &[])?;
+        self.expressions(&select.group_by, environment, &outputs)?;
+        self.expressions(&select.distinct, environment, &outputs)?;
         if let Some(order_by) = order_by {
-            self.names(order_by, environment, &outputs)?;
+            self.expressions(order_by, environment, &outputs)?;
         }
         self.scopes.pop();
         Ok(())
@@ -158,7 +158,9 @@ impl<'r> Walk<'r> {
         } in joins
         {
             self.factor(relation, scope, environment)?;
-            self.within(scope, |walk| walk.names(join_operator, environment, &[]))?;
+            self.within(scope, |walk| {
+                walk.expressions(join_operator, environment, &[])
+            })?;
         }
         Ok(())
     }
@@ -180,7 +182,7 @@ impl<'r> Walk<'r> {
                 table_with_joins, ..
             } => self.tables(table_with_joins, scope, environment),
             // The arguments of a function see the entries of FROM before it.
-            other => self.within(scope, |walk| walk.names(other, environment, &[])),
+            other => self.within(scope, |walk| walk.expressions(other, environment, &[])),
         }
     }
 
@@ -196,19 +198,19 @@ impl<'r> Walk<'r> {
     }
 
     /// The names of expressions. `outputs` are the output names that they may also mean.
-    fn names(
+    fn expressions(
         &mut self,
         node: &impl ast::Visit,
         environment: &Environment,
         outputs: &[String],
     ) -> Result<(), Refusal> {
-        let mut names = Names {
+        let mut walk = Expressions {
             walk: self,
             environment,
             outputs,
             depth: 0,
         };
-        match node.visit(&mut names) {
+        match node.visit(&mut walk) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(refusal) => Err(refusal),
         }
@@ -216,14 +218,14 @@ impl<'r> Walk<'r> {
 }
 
 /// Walks expressions. A subquery is walked as a query.
-struct Names<'w, 'r> {
+struct Expressions<'w, 'r> {
     walk: &'w mut Walk<'r>,
     environment: &'w Environment,
     outputs: &'w [String],
     depth: usize,
 }
 
-impl ast::Visitor for Names<'_, '_> {
+impl ast::Visitor for Expressions<'_, '_> {
     type Break = Refusal;
 
     fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<Refusal> {

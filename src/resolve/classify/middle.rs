@@ -6,11 +6,11 @@ use sqlparser::ast;
 
 use super::rows::QueryRows;
 use crate::refusal::Refusal;
-use crate::resolve::Resolver;
-use crate::resolve::outer::query::Environment;
+use crate::resolve::names::Names;
+use crate::resolve::names::environment::Environment;
 use crate::resolve::syntax::{is_aggregated, item_expr, names_of};
 
-impl Resolver<'_> {
+impl Names<'_> {
     /// Whether a query must run before the rows that read it. It shows no private row, and does
     /// more than filter and rename a public table.
     pub(in crate::resolve) fn is_middle(

@@ -14,16 +14,16 @@ use crate::catalog::Equality;
 use crate::ir::relation::{ColumnId, TableId};
 use crate::policy::Protection;
 use crate::refusal::Refusal;
-use crate::resolve::Resolver;
+use crate::resolve::names::Names;
+use crate::resolve::names::environment::{Environment, Recursion, names_any};
+use crate::resolve::names::lookup::Named as Source;
 use crate::resolve::names::scope::Scope;
 use crate::resolve::names::scope::group_expression;
-use crate::resolve::outer::query::{Environment, Named as Source, Recursion};
-use crate::resolve::recursion::names_any;
 use crate::resolve::syntax::{
     is_aggregated, is_distinct_rows, item_expr, name_of, names_of, place_of,
 };
 
-impl Resolver<'_> {
+impl Names<'_> {
     /// The rows of a query.
     pub(in crate::resolve) fn rows_of(
         &self,
@@ -73,7 +73,10 @@ impl Resolver<'_> {
             (true, Some(opened)) => {
                 environment.with_recursive(name, cte.clone(), opened, Recursion::Defined)
             }
-            (_, opened) => environment.with(name, cte.clone(), rows, opened),
+            (_, opened) => {
+                let is_middle = opened.is_some() && is_made_before(&cte.query, &rows, environment);
+                environment.with(name, cte.clone(), rows, opened, is_middle)
+            }
         };
         Ok((inside, after))
     }

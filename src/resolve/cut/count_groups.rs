@@ -8,16 +8,16 @@ use sqlparser::ast;
 
 use super::grouping::sets;
 use crate::refusal::Refusal;
-use crate::resolve::Resolver;
+use crate::resolve::names::Names;
+use crate::resolve::names::environment::Environment;
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::names::scope::group_expression;
-use crate::resolve::outer::query::Environment;
 use crate::resolve::syntax::{
     aggregate_name, bare_name, contains_aggregate, empty_select, is_aggregated, is_distinct_rows,
     item_expr, name_of,
 };
 
-impl Resolver<'_> {
+impl Names<'_> {
     /// Rewrites `SELECT count(*) FROM (SELECT DISTINCT x, y FROM …) AS d` to `SELECT count(DISTINCT
     /// (x, y)) FROM …`, and a derived table with GROUP BY likewise. `None` for any other SELECT.
     ///

@@ -11,8 +11,8 @@ use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::resolve::Resolver;
 use crate::resolve::expression::compare;
+use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::outer::query::Environment;
 use crate::resolve::private::subquery::{Given, SubqueryPlace, plain_select};
 use crate::resolve::syntax::{
     aggregate_name, empty_select, is_aggregated, is_grouped, item_expr, query_of, quoted,
@@ -56,10 +56,10 @@ impl Resolver<'_> {
         let Some(item) = item_expr(item) else {
             return Ok(None);
         };
-        if !self.reads_private(select, environment)? {
+        if !self.names.reads_private(select, environment)? {
             return Ok(None);
         }
-        let scope = self.scope_of_from(select, environment)?;
+        let scope = self.names.scope_of_from(select, environment)?;
         let (mut own, mut others, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for conjunct in conjuncts(condition) {
             match sides(conjunct, &scope) {
@@ -180,7 +180,7 @@ impl Resolver<'_> {
         else {
             return Ok(None);
         };
-        if self.determines_unit(&own, select, environment)? {
+        if self.names.determines_unit(&own, select, environment)? {
             return Ok(None);
         }
         let (relation, columns) = self.middle_rows(&groups, environment)?;
@@ -188,9 +188,9 @@ impl Resolver<'_> {
         for (column, other) in columns.iter().zip(&others) {
             let other = self.expressions_at(around, given).value(other)?;
             on.push(compare(
-                self.constants,
+                self.names.constants,
                 Function::Equal,
-                self.column_expr(column.id),
+                self.output.column_expr(column.id),
                 other,
                 "=",
             )?);
@@ -198,7 +198,7 @@ impl Resolver<'_> {
         let Some(value) = columns.last() else {
             return Ok(None);
         };
-        let value = self.column_expr(value.id);
+        let value = self.output.column_expr(value.id);
         given.join(relation, Expr::and(on));
         let data_type = value.data_type.clone();
         let zero = Expr::literal(Some(Scalar::Int(0)), Type::Int8);

@@ -15,9 +15,10 @@ use crate::ir::relation::{
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::middle::relation_names;
+use crate::resolve::names::environment::{Definition, Environment, Recursion};
 use crate::resolve::names::scope::Named;
 use crate::resolve::outer::allow_list;
-use crate::resolve::outer::query::{Definition, Environment, Recursion};
+use crate::resolve::output::Output;
 use crate::resolve::syntax::{
     empty_select, item_expr, name_of, names_of, plain_table, position, query_of, quoted, select_of,
 };
@@ -57,23 +58,23 @@ impl Resolver<'_> {
             from,
             ..empty_select()
         }));
-        query.with = self.definitions_of(&query, environment)?;
+        query.with = definitions_of(&query, environment)?;
         self.constant_rows(query)
     }
 
     fn constant_rows(&mut self, query: ast::Query) -> Result<(Relation, Vec<Named>), Refusal> {
         let columns = self.shape(&query)?;
-        let unique = self.unique_columns(&query);
-        let constants = self.middle(
+        let unique = self.output.unique_columns(&query);
+        let constants = self.output.middle(
             query,
             columns.iter().map(|(_, t)| t.clone()).collect(),
             MiddleRows::Many,
         )?;
-        let number = self.scans;
-        self.scans += 1;
+        let number = self.output.scans;
+        self.output.scans += 1;
         let mut named = Vec::new();
         for (name, data_type) in columns {
-            let id = self.new_column(ColumnInfo {
+            let id = self.output.new_column(ColumnInfo {
                 name: name.clone(),
                 data_type,
                 nullable: true,
@@ -102,13 +103,13 @@ impl Resolver<'_> {
     ) -> Result<ast::Query, Refusal> {
         // It runs by itself, so it sees no names of the queries around it.
         let (subqueries, scans) = (
-            std::mem::take(&mut self.subqueries),
-            std::mem::take(&mut self.scans),
+            std::mem::take(&mut self.names.subqueries),
+            std::mem::take(&mut self.output.scans),
         );
         let opened = self.open_query(query, environment);
-        (self.subqueries, self.scans) = (subqueries, scans);
+        (self.names.subqueries, self.output.scans) = (subqueries, scans);
         let mut opened = opened?;
-        if let Some(outside) = self.definitions_of(&opened, environment)? {
+        if let Some(outside) = definitions_of(&opened, environment)? {
             let (recursive, own) = opened
                 .with
                 .take()
@@ -123,58 +124,9 @@ impl Resolver<'_> {
         }
         Ok(opened)
     }
+}
 
-    /// The WITH clause that a query needs to run by itself.
-    fn definitions_of(
-        &self,
-        query: &ast::Query,
-        environment: &Environment,
-    ) -> Result<Option<ast::With>, Refusal> {
-        let mut wanted = relation_names(query);
-        let mut found: Vec<ast::Cte> = Vec::new();
-        let mut seen = own_definitions(query);
-        let mut recursive = false;
-        for definition in environment.definitions() {
-            let Some(opened) = definition
-                .opened
-                .as_ref()
-                .filter(|_| wanted.contains(&definition.name))
-            else {
-                continue;
-            };
-            if seen.contains(&definition.name) {
-                return Err(Refusal::new(
-                    reason::UNSUPPORTED_NAME,
-                    "two queries of this statement use the same WITH name",
-                )
-                .hint("Give each common table expression its own name.")
-                .at(position(definition.cte.alias.name.span)));
-            }
-            if definition.recursion == Recursion::Within {
-                return Err(Refusal::new(
-                    reason::RECURSIVE_QUERY,
-                    "a subquery over private rows cannot refer to the WITH RECURSIVE query that \
-                        contains it",
-                ));
-            }
-            recursive |= definition.recursion == Recursion::Defined;
-            wanted.extend(
-                relation_names(&opened.query)
-                    .into_iter()
-                    .filter(|name| *name != definition.name),
-            );
-            seen.push(definition.name.clone());
-            found.push(opened.clone());
-        }
-        found.reverse();
-        let with_token = ast::helpers::attached_token::AttachedToken::empty();
-        Ok((!found.is_empty()).then_some(ast::With {
-            with_token,
-            recursive,
-            cte_tables: found,
-        }))
-    }
-
+impl Output {
     /// Registers a middle query and returns its columns as constants.
     fn middle(
         &mut self,
@@ -275,6 +227,56 @@ impl Resolver<'_> {
         })
         .collect()
     }
+}
+
+/// The WITH clause that a query needs to run by itself.
+fn definitions_of(
+    query: &ast::Query,
+    environment: &Environment,
+) -> Result<Option<ast::With>, Refusal> {
+    let mut wanted = relation_names(query);
+    let mut found: Vec<ast::Cte> = Vec::new();
+    let mut seen = own_definitions(query);
+    let mut recursive = false;
+    for definition in environment.definitions() {
+        let Some(opened) = definition
+            .opened
+            .as_ref()
+            .filter(|_| wanted.contains(&definition.name))
+        else {
+            continue;
+        };
+        if seen.contains(&definition.name) {
+            return Err(Refusal::new(
+                reason::UNSUPPORTED_NAME,
+                "two queries of this statement use the same WITH name",
+            )
+            .hint("Give each common table expression its own name.")
+            .at(position(definition.cte.alias.name.span)));
+        }
+        if definition.recursion == Recursion::Within {
+            return Err(Refusal::new(
+                reason::RECURSIVE_QUERY,
+                "a subquery over private rows cannot refer to the WITH RECURSIVE query that \
+                    contains it",
+            ));
+        }
+        recursive |= definition.recursion == Recursion::Defined;
+        wanted.extend(
+            relation_names(&opened.query)
+                .into_iter()
+                .filter(|name| *name != definition.name),
+        );
+        seen.push(definition.name.clone());
+        found.push(opened.clone());
+    }
+    found.reverse();
+    let with_token = ast::helpers::attached_token::AttachedToken::empty();
+    Ok((!found.is_empty()).then_some(ast::With {
+        with_token,
+        recursive,
+        cte_tables: found,
+    }))
 }
 
 fn own_definitions(query: &ast::Query) -> Vec<String> {

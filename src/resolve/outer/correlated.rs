@@ -5,10 +5,12 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::query::{Environment, Named};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::Cut;
+use crate::resolve::names::Names;
+use crate::resolve::names::environment::Environment;
+use crate::resolve::names::lookup::Named;
 use crate::resolve::syntax::{aggregate_name, bare_name, name_of, names_of, position};
 
 impl Resolver<'_> {
@@ -24,15 +26,15 @@ impl Resolver<'_> {
         cut: &mut Cut,
     ) -> Result<ast::Query, Refusal> {
         let mut inside = Inside {
-            names: Vec::new(),
+            aliases: Vec::new(),
             columns: Some(Vec::new()),
             reads_private: false,
-            resolver: self,
+            names: &self.names,
             environment,
         };
         let _ = ast::Visit::visit(query, &mut inside);
         let Inside {
-            names,
+            aliases,
             columns,
             reads_private,
             ..
@@ -40,7 +42,7 @@ impl Resolver<'_> {
         let mut replace = Replace {
             resolver: self,
             cut,
-            names,
+            aliases,
             columns,
             reads_private,
             aggregates: 0,
@@ -55,11 +57,11 @@ impl Resolver<'_> {
 
 /// The names that FROM brings into scope anywhere in the subquery.
 struct Inside<'r> {
-    names: Vec<String>,
+    aliases: Vec<String>,
     /// Every column of the tables. `None` if one of them is not a table of the policy.
     columns: Option<Vec<String>>,
     reads_private: bool,
-    resolver: &'r Resolver<'r>,
+    names: &'r Names<'r>,
     environment: &'r Environment,
 }
 
@@ -94,15 +96,15 @@ impl ast::Visitor for Inside<'_> {
         } = factor
         {
             match alias {
-                Some(alias) => self.names.extend(name_of(&alias.name).ok()),
+                Some(alias) => self.aliases.extend(name_of(&alias.name).ok()),
                 None => self
-                    .names
+                    .aliases
                     .extend(names_of(name).ok().and_then(|mut names| names.pop())),
             }
-            match self.resolver.lookup(name, self.environment) {
+            match self.names.lookup(name, self.environment) {
                 Ok(Named::Table(table)) => {
-                    self.reads_private |= self.resolver.is_private(table);
-                    let own = self.resolver.policy.tables[table.0]
+                    self.reads_private |= self.names.is_private(table);
+                    let own = self.names.policy.tables[table.0]
                         .columns
                         .iter()
                         .map(|c| c.name.clone());
@@ -129,7 +131,8 @@ impl ast::Visitor for Inside<'_> {
                 | ast::TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
                 _ => None,
             };
-            self.names.extend(alias.and_then(|a| name_of(&a.name).ok()));
+            self.aliases
+                .extend(alias.and_then(|a| name_of(&a.name).ok()));
         }
         ControlFlow::Continue(())
     }
@@ -138,7 +141,7 @@ impl ast::Visitor for Inside<'_> {
 struct Replace<'r, 'c> {
     resolver: &'r Resolver<'r>,
     cut: &'c mut Cut,
-    names: Vec<String>,
+    aliases: Vec<String>,
     columns: Option<Vec<String>>,
     reads_private: bool,
     /// Number of open aggregate calls.
@@ -149,8 +152,9 @@ impl Replace<'_, '_> {
     fn is_outside(&self, expr: &ast::Expr) -> bool {
         match expr {
             ast::Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [alias, _] | [_, alias, _] => name_of(alias)
-                    .is_ok_and(|alias| !self.names.contains(&alias) && self.cut.has_alias(&alias)),
+                [alias, _] | [_, alias, _] => name_of(alias).is_ok_and(|alias| {
+                    !self.aliases.contains(&alias) && self.cut.has_alias(&alias)
+                }),
                 _ => false,
             },
             ast::Expr::Identifier(_) => bare_name(expr).is_some_and(|name| {

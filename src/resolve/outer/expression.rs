@@ -7,12 +7,12 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::allow_list;
-use super::query::Environment;
 use crate::ir::literal::INTERVAL_HINT;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::Cut;
 use crate::resolve::expression::construct;
+use crate::resolve::names::environment::Environment;
 use crate::resolve::session_functions;
 use crate::resolve::syntax::{bare_name, names_of, place_of, unsupported_above};
 
@@ -83,9 +83,9 @@ impl Resolver<'_> {
                 }
             }
             E::Function(function) if is_session_user(function) => {
-                session_functions::name(&self.constants.role)
+                session_functions::name(&self.names.constants.role)
             }
-            E::Function(function) => match self.constants.session.fact(function) {
+            E::Function(function) => match self.names.constants.session.fact(function) {
                 Some(fact) => fact,
                 None => E::Function(self.above_function(function, environment, place)?),
             },
@@ -504,7 +504,7 @@ impl Resolver<'_> {
     ) -> Result<Box<ast::Query>, Refusal> {
         let query = match place {
             Above::Open => Cow::Borrowed(query),
-            Above::Cut(_) if self.subqueries > 0 || names_a_release_column(query) => {
+            Above::Cut(_) if self.names.subqueries > 0 || names_a_release_column(query) => {
                 return Err(unsupported_above(
                     reason::SUBQUERY_FORM,
                     "a subquery in an expression of a grouped subquery",
@@ -512,9 +512,9 @@ impl Resolver<'_> {
             }
             Above::Cut(cut) => Cow::Owned(self.correlate(query, environment, cut)?),
         };
-        self.subqueries += 1;
+        self.names.subqueries += 1;
         let opened = self.open_query(&query, environment);
-        self.subqueries -= 1;
+        self.names.subqueries -= 1;
         opened.map(Box::new)
     }
 

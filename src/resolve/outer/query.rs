@@ -1,130 +1,19 @@
 //! Whole queries: WITH, set operations, and the decision which SELECT reads private rows.
 
 use std::ops::ControlFlow;
-use std::rc::Rc;
 
-use crate::ir::relation::TableId;
-use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
 use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::empty_query;
 use crate::resolve::classify::middle::is_made_before;
 use crate::resolve::classify::rows::QueryRows;
-use crate::resolve::recursion;
+use crate::resolve::names::Names;
+use crate::resolve::names::environment::{Environment, Recursion, names_any};
+use crate::resolve::names::lookup::reserved;
 use crate::resolve::syntax::{
-    is_aggregated, item_expr, name_of, names_of, place_of, position, position_of, unsupported_above,
+    is_aggregated, item_expr, name_of, place_of, position, unsupported_above,
 };
 use sqlparser::ast;
-
-/// Common table expressions in scope, innermost last.
-#[derive(Debug, Clone, Default)]
-pub struct Environment(Option<Rc<Definition>>);
-
-#[derive(Debug)]
-pub struct Definition {
-    pub name: String,
-    pub cte: ast::Cte,
-    /// The definitions in scope at this definition.
-    pub environment: Environment,
-    /// What its rows are. Private rows are inlined, never printed.
-    pub rows: QueryRows,
-    /// The definition to print, over released and public tables. `None` if it selects private rows:
-    /// then it is inlined.
-    pub opened: Option<ast::Cte>,
-    /// Whether it must run before rows that read it.
-    pub is_middle: bool,
-    pub recursion: Recursion,
-    outside: Environment,
-}
-
-/// Whether a definition names itself (WITH RECURSIVE). A recursive definition is printed, never
-/// inlined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recursion {
-    None,
-    /// Seen from its own query.
-    Within,
-    Defined,
-}
-
-impl Environment {
-    pub fn find(&self, name: &str) -> Option<Rc<Definition>> {
-        let mut next = self.0.clone();
-        while let Some(definition) = next {
-            if definition.name == name {
-                return Some(definition);
-            }
-            next = definition.outside.0.clone();
-        }
-        None
-    }
-
-    pub(in crate::resolve) fn with(
-        &self,
-        name: String,
-        cte: ast::Cte,
-        rows: QueryRows,
-        opened: Option<ast::Cte>,
-    ) -> Self {
-        let is_middle = opened.is_some() && is_made_before(&cte.query, &rows, self);
-        let (environment, outside) = (self.clone(), self.clone());
-        Self(Some(Rc::new(Definition {
-            name,
-            cte,
-            environment,
-            rows,
-            opened,
-            is_middle,
-            recursion: Recursion::None,
-            outside,
-        })))
-    }
-
-    /// A recursive definition, seen from within or after it.
-    pub(in crate::resolve) fn with_recursive(
-        &self,
-        name: String,
-        cte: ast::Cte,
-        opened: ast::Cte,
-        recursion: Recursion,
-    ) -> Self {
-        let (environment, outside) = (self.clone(), self.clone());
-        Self(Some(Rc::new(Definition {
-            name,
-            cte,
-            environment,
-            rows: QueryRows::default(),
-            opened: Some(opened),
-            is_middle: true,
-            recursion,
-            outside,
-        })))
-    }
-
-    /// Every definition in scope, innermost first.
-    pub fn definitions(&self) -> impl Iterator<Item = Rc<Definition>> {
-        std::iter::successors(self.0.clone(), |definition| definition.outside.0.clone())
-    }
-}
-
-/// What a table name in FROM refers to.
-pub enum Named {
-    Cte(Rc<Definition>),
-    Table(TableId),
-    View(ViewKind),
-}
-
-/// Refuses names of the form that pgveil gives to releases in the outer query.
-pub fn reserved(name: &str) -> Result<(), Refusal> {
-    if name.starts_with("pgveil_") {
-        return Err(Refusal::new(
-            reason::RESERVED_NAME,
-            format!("the name \"{name}\" is reserved"),
-        )
-        .detail("Names that start with pgveil_ are reserved for pgveil."));
-    }
-    Ok(())
-}
 
 impl Resolver<'_> {
     /// Rewrites a query that shows no private row. Every release in it becomes a table of released
@@ -150,7 +39,7 @@ impl Resolver<'_> {
             return Err(
                 Refusal::new(reason::ROW_LOCKS, "SELECT FOR UPDATE/SHARE is not allowed")
                     .detail("pgveil answers read-only queries.")
-                    .at(self.lock_place(query)),
+                    .at(self.names.lock_place(query)),
             );
         }
         let (with, environment) = self.open_with(with.as_ref(), environment)?;
@@ -195,15 +84,14 @@ impl Resolver<'_> {
             let name = name_of(&cte.alias.name)?;
             let place = position(cte.alias.name.span);
             reserved(&name).map_err(|refusal| refusal.at(place))?;
-            if *recursive && recursion::names_any(&cte.query, &cte_tables[at + 1..])? {
+            if *recursive && names_any(&cte.query, &cte_tables[at + 1..])? {
                 return Err(unsupported_above(
                     reason::RECURSIVE_QUERY,
                     "a query of WITH RECURSIVE that refers to a later one",
                 )
                 .at(place));
             }
-            let names_itself =
-                *recursive && recursion::names_any(&cte.query, std::slice::from_ref(cte))?;
+            let names_itself = *recursive && names_any(&cte.query, std::slice::from_ref(cte))?;
             let inside = match names_itself {
                 true => environment.with_recursive(
                     name.clone(),
@@ -217,7 +105,11 @@ impl Resolver<'_> {
             kept.extend(opened.clone());
             is_recursive |= names_itself;
             environment = match (names_itself, opened) {
-                (false, opened) => environment.with(name, cte.clone(), rows, opened),
+                (false, opened) => {
+                    let is_middle =
+                        opened.is_some() && is_made_before(&cte.query, &rows, &environment);
+                    environment.with(name, cte.clone(), rows, opened, is_middle)
+                }
                 (true, Some(opened)) => {
                     environment.with_recursive(name, cte.clone(), opened, Recursion::Defined)
                 }
@@ -256,7 +148,7 @@ impl Resolver<'_> {
                 "this form of WITH is not valid in PostgreSQL",
             ));
         }
-        let rows = self.rows_of(query, environment)?;
+        let rows = self.names.rows_of(query, environment)?;
         if rows.private {
             return Ok((rows, None));
         }
@@ -342,32 +234,34 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
         let counting = match order_by {
-            None => self.counting_groups(select, environment)?,
+            None => self.names.counting_groups(select, environment)?,
             Some(_) => None,
         };
         let select = counting.as_ref().unwrap_or(select);
-        if !self.reads_private(select, environment)? {
+        if !self.names.reads_private(select, environment)? {
             return self.open_select(select, order_by, environment);
         }
         if empty_query::is_constant_false(select.selection.as_ref())
             && !has_subquery_beside_aggregate(select, order_by)
         {
-            self.empty = true;
+            self.names.empty = true;
             let opened = self.open_select(select, order_by, environment);
-            self.empty = false;
+            self.names.empty = false;
             return opened;
         }
         let place = select.projection.first().and_then(place_of);
         if !is_aggregated(select) {
             return Err(rows_refused().at(place));
         }
-        if self.is_step(select, environment)? {
-            return Err(self.unit_rows_refused().at(place));
+        if self.names.is_step(select, environment)? {
+            return Err(self.names.unit_rows_refused().at(place));
         }
         self.cut_select(select, order_by, environment)
-            .map_err(|refusal| self.outside(refusal))
+            .map_err(|refusal| self.names.outside(refusal))
     }
+}
 
+impl Names<'_> {
     /// In a subquery of an expression, a name that its FROM lacks refers to the query around it:
     /// PostgreSQL has accepted the statement before.
     fn outside(&self, refusal: Refusal) -> Refusal {
@@ -383,66 +277,6 @@ impl Resolver<'_> {
         .at(refusal.position)
     }
 
-    /// Finds the table, common table expression or view that a name in FROM refers to. What the
-    /// policy hides does not exist.
-    pub(in crate::resolve) fn lookup(
-        &self,
-        name: &ast::ObjectName,
-        environment: &Environment,
-    ) -> Result<Named, Refusal> {
-        let names = names_of(name)?;
-        let shown = names.join(".");
-        let at = position_of(name);
-        let missing = || {
-            Refusal::new(
-                reason::UNKNOWN_TABLE,
-                format!("relation \"{shown}\" does not exist"),
-            )
-            .at(at)
-        };
-        let find = |schema: &str, table: &str| {
-            self.policy
-                .tables
-                .iter()
-                .position(|t| t.schema == schema && t.name == table)
-                .map(TableId)
-        };
-        let find_view = |schema: &str, name: &str| {
-            view(name)
-                .filter(|_| schema == VIEW_SCHEMA)
-                .map(|view| Named::View(view.kind))
-        };
-        match names.as_slice() {
-            [table] => {
-                if let Some(definition) = environment.find(table) {
-                    return Ok(Named::Cte(definition));
-                }
-                if table.starts_with("pg_")
-                    && !self.search_path.iter().any(|s| find(s, table).is_some())
-                {
-                    return Err(catalogs_refused().at(at));
-                }
-                let found = |schema: &String| {
-                    find(schema, table)
-                        .map(Named::Table)
-                        .or_else(|| find_view(schema, table))
-                };
-                self.search_path.iter().find_map(found).ok_or_else(missing)
-            }
-            [schema, _] if schema == "pg_catalog" || schema == "information_schema" => {
-                Err(catalogs_refused().at(at))
-            }
-            [schema, table] => find(schema, table)
-                .map(Named::Table)
-                .or_else(|| find_view(schema, table))
-                .ok_or_else(missing),
-            _ => {
-                let message = format!("cross-database references are not implemented: \"{shown}\"");
-                Err(Refusal::new(reason::UNSUPPORTED_NAME, message).at(at))
-            }
-        }
-    }
-
     /// Groups that each lie within one unit are still rows of that unit, so they are not shown.
     fn unit_rows_refused(&self) -> Refusal {
         let unit = &self.policy.privacy.unit;
@@ -455,16 +289,6 @@ impl Resolver<'_> {
             "Write the query as a derived table and aggregate it, as in SELECT avg(total) \
                 FROM (SELECT …, sum(x) AS total FROM … GROUP BY …) AS t.",
         )
-    }
-
-    pub(in crate::resolve) fn is_private(&self, table: TableId) -> bool {
-        if self.empty {
-            return false;
-        }
-        match self.policy.tables[table.0].protection {
-            Protection::Private(_) => true,
-            Protection::Public => false,
-        }
     }
 }
 
@@ -520,16 +344,5 @@ fn rows_refused() -> Refusal {
     Refusal::private_rows("aggregate them").detail(
         "Use COUNT, SUM or AVG, with GROUP BY, FILTER and WHERE; for example SELECT \
                 count(*) FROM the same table.",
-    )
-}
-
-fn catalogs_refused() -> Refusal {
-    Refusal::new(
-        reason::CATALOG_WITH_TABLES,
-        "system catalogs cannot be read together with tables",
-    )
-    .detail(
-        "Queries over the catalogs alone are answered from the schema that the policy \
-                shows.",
     )
 }

@@ -4,12 +4,15 @@ use sqlparser::ast;
 
 use super::allow_list;
 use super::expression::{Above, is_session_user};
-use super::query::{Environment, Named, reserved};
 use crate::ir::relation::{TableId, view_alias};
 use crate::policy::ViewKind;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
+use crate::resolve::names::Names;
+use crate::resolve::names::environment::Environment;
+use crate::resolve::names::lookup::{Named, reserved};
 use crate::resolve::names::output_name::column_name;
+use crate::resolve::output::Output;
 use crate::resolve::syntax::{
     check_select, empty_select, map_order, name_of, names_of, place_of, plain_alias, plain_table,
     position, position_of, quoted, unsupported_above,
@@ -52,7 +55,7 @@ impl Resolver<'_> {
                     reason::UNSUPPORTED_GROUPING,
                     "this form of GROUP BY",
                 )
-                .at(self.group_by_place(select)));
+                .at(self.names.group_by_place(select)));
             }
         };
         let open = ast::Select {
@@ -167,7 +170,7 @@ impl Resolver<'_> {
                      join_operator,
                  }| {
                     if *global {
-                        return Err(self.global_alias(relation));
+                        return Err(self.names.global_alias(relation));
                     }
                     Ok(ast::Join {
                         relation: self.open_factor(relation, environment)?,
@@ -343,9 +346,9 @@ impl Resolver<'_> {
                 .map_err(|refusal| refusal.at(position(alias.name.span)))?;
         }
         // A lateral subquery sees the names of the query around it, like one in an expression.
-        self.subqueries += usize::from(lateral);
+        self.names.subqueries += usize::from(lateral);
         let opened = self.open_query(subquery, environment);
-        self.subqueries -= usize::from(lateral);
+        self.names.subqueries -= usize::from(lateral);
         opened
     }
 
@@ -372,7 +375,7 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
         let own = names_of(name)?.pop().unwrap_or_default();
-        let (name, alias) = match self.lookup(name, environment)? {
+        let (name, alias) = match self.names.lookup(name, environment)? {
             Named::Cte(definition) if definition.rows.private => {
                 return Err(Refusal::new(
                     reason::PUBLIC_ROWS_BY_PRIVATE,
@@ -380,7 +383,7 @@ impl Resolver<'_> {
                 ));
             }
             Named::Cte(_) => (name.clone(), alias.cloned()),
-            Named::Table(table) if self.is_private(table) => {
+            Named::Table(table) if self.names.is_private(table) => {
                 return Err(Refusal::new(
                     reason::PUBLIC_ROWS_BY_PRIVATE,
                     "cannot read private rows here",
@@ -389,35 +392,18 @@ impl Resolver<'_> {
             // It gets no alias from us, so that `schema.table.column` finds it, as in PostgreSQL.
             Named::Table(table) => (self.public_name(table), alias.cloned()),
             Named::View(view) => (
-                self.view_name(view),
+                self.output.view_name(view),
                 Some(alias.cloned().unwrap_or_else(|| plain_alias(&own))),
             ),
         };
         Ok(plain_table(name, alias))
     }
 
-    fn view_name(&mut self, view: ViewKind) -> ast::ObjectName {
-        if !self.views.contains(&view) {
-            self.views.push(view);
-        }
-        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&view_alias(
-            view,
-        )))])
-    }
-
     fn public_name(&mut self, table: TableId) -> ast::ObjectName {
-        if !self.public_tables.contains(&table) {
-            self.public_tables.push(table);
+        if !self.output.public_tables.contains(&table) {
+            self.output.public_tables.push(table);
         }
-        self.full_name(table)
-    }
-
-    fn full_name(&self, table: TableId) -> ast::ObjectName {
-        let table = &self.policy.tables[table.0];
-        ast::ObjectName(vec![
-            ast::ObjectNamePart::Identifier(quoted(&table.schema)),
-            ast::ObjectNamePart::Identifier(quoted(&table.name)),
-        ])
+        self.names.full_name(table)
     }
 
     fn open_function(
@@ -541,6 +527,27 @@ impl Resolver<'_> {
             percent: false,
             quantity,
         })
+    }
+}
+
+impl Output {
+    fn view_name(&mut self, view: ViewKind) -> ast::ObjectName {
+        if !self.views.contains(&view) {
+            self.views.push(view);
+        }
+        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&view_alias(
+            view,
+        )))])
+    }
+}
+
+impl Names<'_> {
+    fn full_name(&self, table: TableId) -> ast::ObjectName {
+        let table = &self.policy.tables[table.0];
+        ast::ObjectName(vec![
+            ast::ObjectNamePart::Identifier(quoted(&table.schema)),
+            ast::ObjectNamePart::Identifier(quoted(&table.name)),
+        ])
     }
 }
 

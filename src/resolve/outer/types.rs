@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::query::Named as Source;
 use crate::catalog::Type;
 use crate::ir::literal::common_type;
 use crate::ir::relation::{ColumnId, ColumnInfo, aggregate_column, key_column, release_number};
@@ -14,8 +13,12 @@ use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::{Expressions, plain_arguments};
+use crate::resolve::names::Names;
+use crate::resolve::names::environment::Environment;
+use crate::resolve::names::lookup::Named as Source;
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::names::scope::{Folded, Item, Named, Scope};
+use crate::resolve::output::Output;
 use crate::resolve::syntax::{aggregate_name, name_of, names_of, place_of, quoted};
 
 /// Name and type of a column.
@@ -29,7 +32,8 @@ impl Resolver<'_> {
     /// 42703 and 42P01 for unknown names.
     pub(in crate::resolve) fn shape(&self, query: &ast::Query) -> Result<Vec<Column>, Refusal> {
         let columns = Shapes {
-            resolver: self,
+            names: &self.names,
+            output: &self.output,
             definitions: Vec::new(),
         }
         .query(query)?;
@@ -69,7 +73,8 @@ fn constant_type(data_type: Type) -> Result<Type, Refusal> {
 }
 
 struct Shapes<'r, 'p> {
-    resolver: &'r Resolver<'p>,
+    names: &'r Names<'p>,
+    output: &'r Output,
     /// Common table expressions in scope, innermost last.
     definitions: Vec<(String, Vec<Column>)>,
 }
@@ -143,17 +148,14 @@ impl Shapes<'_, '_> {
     }
 
     fn expressions<'e>(&'e self, scope: &'e Scope, columns: &'e [ColumnInfo]) -> Expressions<'e> {
-        let Resolver {
-            constants, bound, ..
-        } = self.resolver;
         Expressions {
             scope,
             columns,
-            constants,
-            types: self.resolver.type_names(),
+            constants: self.names.constants,
+            types: self.names.type_names(),
             given: &[],
             outer: &[],
-            bound,
+            bound: &self.output.bound,
         }
     }
 
@@ -308,10 +310,11 @@ impl Shapes<'_, '_> {
     }
 
     fn named(&self, name: &ast::ObjectName) -> Result<Vec<Column>, Refusal> {
-        let resolver = self.resolver;
         let names = names_of(name)?;
         if let [name] = names.as_slice() {
-            if let Some(release) = release_number(name).and_then(|at| resolver.releases.get(at.0)) {
+            if let Some(release) =
+                release_number(name).and_then(|at| self.output.releases.get(at.0))
+            {
                 let keys = release
                     .keys
                     .iter()
@@ -333,8 +336,8 @@ impl Shapes<'_, '_> {
                 return Ok(columns.clone());
             }
         }
-        match resolver.lookup(name, &super::query::Environment::default())? {
-            Source::Table(table) => Ok(resolver.policy.tables[table.0]
+        match self.names.lookup(name, &Environment::default())? {
+            Source::Table(table) => Ok(self.names.policy.tables[table.0]
                 .columns
                 .iter()
                 .map(|c| (c.name.clone(), c.data_type.clone()))
@@ -348,7 +351,7 @@ impl Shapes<'_, '_> {
     /// of their types. Then it is resolved like an expression over rows.
     fn typed(&mut self, expr: &ast::Expr, known: &Known) -> Result<Type, Refusal> {
         if let ast::Expr::Cast { data_type, .. } = expr {
-            return self.resolver.type_names().find(data_type);
+            return self.names.type_names().find(data_type);
         }
         let mut expr = expr.clone();
         let mut calls = Calls {
@@ -443,7 +446,7 @@ impl Calls<'_, '_, '_> {
                     reason::COLUMN_COUNT,
                     "subquery must return only one column",
                 )
-                .at(self.shapes.resolver.opening(query))),
+                .at(self.shapes.names.opening(query))),
             },
             ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => Ok(Some(Type::Bool)),
             ast::Expr::Function(function) => self.call(function),
@@ -503,11 +506,11 @@ impl ast::VisitorMut for Calls<'_, '_, '_> {
 
 /// Checks that every column outside the condition's subqueries is a column of its own query.
 fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
-    struct Names<'s> {
+    struct Check<'s> {
         scope: &'s Scope,
         depth: usize,
     }
-    impl ast::Visitor for Names<'_> {
+    impl ast::Visitor for Check<'_> {
         type Break = Refusal;
         fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<Refusal> {
             self.depth += 1;
@@ -528,7 +531,7 @@ fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
             found.map_or_else(ControlFlow::Break, |_| ControlFlow::Continue(()))
         }
     }
-    match ast::Visit::visit(condition, &mut Names { scope, depth: 0 }) {
+    match ast::Visit::visit(condition, &mut Check { scope, depth: 0 }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(refusal) => Err(refusal),
     }

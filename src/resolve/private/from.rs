@@ -12,23 +12,19 @@ use super::per_unit::computing;
 use super::subquery::{Given, SubqueryPlace, Which};
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
-use crate::ir::relation::{ColumnId, ColumnInfo, JoinKind, Relation, Scan, TableId};
+use crate::ir::relation::{ColumnInfo, JoinKind, Relation, Scan, TableId};
 use crate::refusal::{Refusal, TextPosition, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
+use crate::resolve::names::environment::Environment;
+use crate::resolve::names::lookup::{Named as Source, reserved};
 use crate::resolve::names::scope::{Item, Named, Scope};
-use crate::resolve::outer::query::{Environment, Named as Source, reserved};
 use crate::resolve::syntax::{
     empty_select, name_of, names_of, place_of, position, position_of, query_of, select_of,
 };
 
 /// Most tables one release may join.
 const SCANS_MAX: usize = 16;
-/// Most SELECTs over private rows that one statement may resolve.
-const SELECTS_MAX: usize = 1000;
-/// Deepest nesting of such SELECTs, for example of names in FROM that lead to other names.
-const DEPTH_MAX: usize = 100;
-
 impl Resolver<'_> {
     /// FROM and WHERE of a SELECT over private rows.
     pub(in crate::resolve) fn rows(
@@ -57,13 +53,9 @@ impl Resolver<'_> {
         select: &ast::Select,
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
-        self.selects += 1;
-        if self.selects > SELECTS_MAX || self.depth >= DEPTH_MAX {
-            return Err(too_many());
-        }
-        self.depth += 1;
+        self.limits.enter()?;
         let found = self.rows_beside(select, environment);
-        self.depth -= 1;
+        self.limits.leave();
         found
     }
 
@@ -113,7 +105,7 @@ impl Resolver<'_> {
         } in joins
         {
             if *global {
-                return Err(self.global_alias(right));
+                return Err(self.names.global_alias(right));
             }
             let place = place_of(right);
             let (kind, swapped, constraint) =
@@ -192,21 +184,6 @@ impl Resolver<'_> {
         })
     }
 
-    /// PostgreSQL reads GLOBAL before JOIN as an alias, the parser as a kind of join.
-    pub(in crate::resolve) fn global_alias(&self, right: &ast::TableFactor) -> Refusal {
-        let place = place_of(right).and_then(|right| self.marks.last_before("GLOBAL", right));
-        Refusal::new(
-            reason::UNSUPPORTED_SPELLING,
-            "the alias \"global\" without AS is not supported",
-        )
-        .hint("Write AS before it.")
-        .at(place)
-    }
-
-    pub(in crate::resolve) fn column_expr(&self, id: ColumnId) -> Expr {
-        Expr::column(id, self.columns[id.0 as usize].data_type.clone())
-    }
-
     fn rows_factor(
         &mut self,
         factor: &ast::TableFactor,
@@ -254,7 +231,7 @@ impl Resolver<'_> {
                         "subquery in FROM must have an alias",
                     ));
                 };
-                let (relation, columns) = match self.is_middle(subquery, environment)? {
+                let (relation, columns) = match self.names.is_middle(subquery, environment)? {
                     true => self.middle_rows(subquery, environment)?,
                     false => self.rows_query(subquery, environment)?,
                 };
@@ -297,7 +274,7 @@ impl Resolver<'_> {
         alias: Option<&ast::TableAlias>,
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
-        match self.lookup(name, environment)? {
+        match self.names.lookup(name, environment)? {
             Source::Cte(definition) if definition.is_middle => {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 let (relation, columns) = self.middle_named(&definition, environment)?;
@@ -321,7 +298,7 @@ impl Resolver<'_> {
             }
             Source::Table(table) => {
                 let (relation, columns) = self.scan(table, position_of(name))?;
-                let own = self.policy.tables[table.0].name.clone();
+                let own = self.names.policy.tables[table.0].name.clone();
                 Ok((relation, scope_of(columns, alias, own)?))
             }
         }
@@ -357,18 +334,18 @@ impl Resolver<'_> {
         table: TableId,
         place: Option<u32>,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
-        if self.scans >= SCANS_MAX {
+        if self.output.scans >= SCANS_MAX {
             return Err(Refusal::new(
                 reason::TOO_MANY_PARTS,
                 format!("a query may read at most {SCANS_MAX} tables"),
             ));
         }
-        let number = self.scans;
-        self.scans += 1;
-        let policy = self.policy;
+        let number = self.output.scans;
+        self.output.scans += 1;
+        let policy = self.names.policy;
         let mut named = Vec::new();
         for (position, column) in policy.tables[table.0].columns.iter().enumerate() {
-            let id = self.new_column(ColumnInfo {
+            let id = self.output.new_column(ColumnInfo {
                 name: column.name.clone(),
                 data_type: column.data_type.clone(),
                 nullable: !column.not_null,
@@ -430,7 +407,7 @@ impl Resolver<'_> {
             || !locks.is_empty();
         if extras {
             return refused("this clause")
-                .map_err(|refusal: Refusal| refusal.at(self.lock_place(query)));
+                .map_err(|refusal: Refusal| refusal.at(self.names.lock_place(query)));
         }
         let (_, environment) = self.open_with(with.as_ref(), environment)?;
         match body.as_ref() {
@@ -458,7 +435,9 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         crate::resolve::syntax::check_select(select)?;
-        if crate::resolve::syntax::is_aggregated(select) && !self.is_step(select, environment)? {
+        if crate::resolve::syntax::is_aggregated(select)
+            && !self.names.is_step(select, environment)?
+        {
             return Err(Refusal::new(
                 reason::GROUPED_ROWS_JOIN,
                 "private rows cannot be joined with or filtered by grouped rows",
@@ -481,13 +460,6 @@ impl Resolver<'_> {
             }
         }
     }
-}
-
-pub(in crate::resolve) fn too_many() -> Refusal {
-    Refusal::new(
-        reason::TOO_MANY_PARTS,
-        "subqueries over private rows are nested too deeply, or are too many",
-    )
 }
 
 /// The columns, renamed by the alias.

@@ -156,7 +156,9 @@ impl Resolver<'_> {
             let id = match key.expr.as_column() {
                 Some(id) => id,
                 None => {
-                    let id = self.new_column(made(&key.text, &key.expr.data_type, true));
+                    let id = self
+                        .output
+                        .new_column(made(&key.text, &key.expr.data_type, true));
                     computed.push((id, key.expr.clone()));
                     id
                 }
@@ -165,7 +167,7 @@ impl Resolver<'_> {
         }
         for id in tied {
             if found.iter().all(|(_, key)| key != id) {
-                found.push((self.column_expr(*id), *id));
+                found.push((self.output.column_expr(*id), *id));
             }
         }
         Ok(found)
@@ -189,7 +191,7 @@ impl Resolver<'_> {
                     (
                         scope
                             .visible()
-                            .map(|c| (c.name.clone(), self.column_expr(c.id)))
+                            .map(|c| (c.name.clone(), self.output.column_expr(c.id)))
                             .collect(),
                         None,
                     )
@@ -209,7 +211,7 @@ impl Resolver<'_> {
                     (
                         item.columns
                             .iter()
-                            .map(|c| (c.name.clone(), self.column_expr(c.id)))
+                            .map(|c| (c.name.clone(), self.output.column_expr(c.id)))
                             .collect::<Vec<_>>(),
                         None,
                     )
@@ -237,7 +239,7 @@ impl Resolver<'_> {
                     None => value,
                 };
                 let id = value.as_column().unwrap_or_else(|| {
-                    let id = self.new_column(made(&own, &value.data_type, true));
+                    let id = self.output.new_column(made(&own, &value.data_type, true));
                     computed.push((id, value));
                     id
                 });
@@ -352,8 +354,11 @@ impl Resolver<'_> {
         let id = match grouping.aggregates.iter().find(|(_, a)| *a == exact) {
             Some((id, _)) => *id,
             None => {
-                let id =
-                    self.new_column(made(&name, &exact.data_type, !is_count(&exact.operation)));
+                let id = self.output.new_column(made(
+                    &name,
+                    &exact.data_type,
+                    !is_count(&exact.operation),
+                ));
                 grouping.aggregates.push((id, exact.clone()));
                 id
             }
@@ -383,7 +388,7 @@ impl Grouping {
         let node = match node {
             Node::Column(id) => {
                 if !self.holds(id) && !self.depends(id, resolver) {
-                    let name = &resolver.columns[id.0 as usize].name;
+                    let name = &resolver.output.columns[id.0 as usize].name;
                     let message = format!(
                         "column \"{name}\" must appear in the GROUP BY clause or be used in an \
                             aggregate function"
@@ -467,11 +472,11 @@ impl Grouping {
     /// Whether the column depends on the keys, because they hold the primary key of its table. It
     /// then becomes one more key, as PostgreSQL allows.
     fn depends(&mut self, id: ColumnId, resolver: &Resolver<'_>) -> bool {
-        let info = &resolver.columns[id.0 as usize];
+        let info = &resolver.output.columns[id.0 as usize];
         let Some((table, position)) = info.origin else {
             return false;
         };
-        let table = &resolver.policy.tables[table.0];
+        let table = &resolver.names.policy.tables[table.0];
         // A scan's columns are numbered in the table's order.
         let Some(first) = id.0.checked_sub(position as u32) else {
             return false;

@@ -14,7 +14,8 @@ use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::compare;
-use crate::resolve::outer::query::Environment;
+use crate::resolve::names::Names;
+use crate::resolve::names::environment::Environment;
 use crate::resolve::syntax::{is_aggregated, is_grouped, unnested};
 
 /// The rows of a subquery, the conditions that tie them to the row of the query around it, and its
@@ -120,7 +121,7 @@ impl Resolver<'_> {
             }
             Some(select) => self.groups_found(query, select, place)?,
             None => {
-                self.check_alone(query, place)?;
+                self.names.check_alone(query, place)?;
                 self.rows_found(query, place.environment)?
             }
         };
@@ -137,7 +138,7 @@ impl Resolver<'_> {
         }
         for (subject, item) in subjects.iter().zip(&items) {
             conditions.push(compare(
-                self.constants,
+                self.names.constants,
                 Function::Equal,
                 subject.clone(),
                 item.clone(),
@@ -157,31 +158,6 @@ impl Resolver<'_> {
         ))
     }
 
-    /// Refuses a UNION that names columns of a query around it.
-    fn check_alone(&self, query: &ast::Query, place: SubqueryPlace<'_>) -> Result<(), Refusal> {
-        let is_union = matches!(*query.body, ast::SetExpr::SetOperation { .. })
-            && query.limit_clause.is_none()
-            && query.fetch.is_none();
-        let is_around = |parts: &Vec<ast::Ident>| {
-            std::iter::once(place.scope)
-                .chain(place.outer)
-                .any(|scope| scope.column(parts).is_some())
-        };
-        if is_union
-            && self
-                .free_names(query, place.environment)?
-                .iter()
-                .any(is_around)
-        {
-            return Err(Refusal::new(
-                reason::CORRELATED_SUBQUERY,
-                "a UNION in EXISTS or IN cannot refer to the row around it",
-            )
-            .hint("Write one EXISTS for each SELECT of the UNION and combine them with OR."));
-        }
-        Ok(())
-    }
-
     fn rows_found(
         &mut self,
         query: &ast::Query,
@@ -191,7 +167,10 @@ impl Resolver<'_> {
         Ok(Found {
             relation,
             conditions: Vec::new(),
-            items: named.iter().map(|c| self.column_expr(c.id)).collect(),
+            items: named
+                .iter()
+                .map(|c| self.output.column_expr(c.id))
+                .collect(),
         })
     }
 
@@ -203,8 +182,10 @@ impl Resolver<'_> {
         select: &ast::Select,
         place: SubqueryPlace<'_>,
     ) -> Result<Found, Refusal> {
-        let within = self.environment_of(query.with.as_ref(), place.environment)?;
-        if !self.is_tied(select, &within)? {
+        let within = self
+            .names
+            .environment_of(query.with.as_ref(), place.environment)?;
+        if !self.names.is_tied(select, &within)? {
             return self.rows_found(query, place.environment);
         }
         let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
@@ -244,7 +225,10 @@ impl Resolver<'_> {
         Ok(Found {
             relation,
             conditions: ties.on,
-            items: named.iter().map(|c| self.column_expr(c.id)).collect(),
+            items: named
+                .iter()
+                .map(|c| self.output.column_expr(c.id))
+                .collect(),
         })
     }
 
@@ -274,16 +258,43 @@ impl Resolver<'_> {
         let Some(id) = expr.as_column() else {
             return expr.as_literal().is_none();
         };
-        let info = &self.columns[id.0 as usize];
-        let leads =
-            info.origin
-                .is_some_and(|(table, _)| match &self.policy.tables[table.0].protection {
-                    Protection::Private(unit) => {
-                        unit.path.first().map_or(&unit.column, |step| &step.column) == &info.name
-                    }
-                    Protection::Public => false,
-                });
+        let info = &self.output.columns[id.0 as usize];
+        let leads = info.origin.is_some_and(|(table, _)| {
+            match &self.names.policy.tables[table.0].protection {
+                Protection::Private(unit) => {
+                    unit.path.first().map_or(&unit.column, |step| &step.column) == &info.name
+                }
+                Protection::Public => false,
+            }
+        });
         info.nullable && !leads
+    }
+}
+
+impl Names<'_> {
+    /// Refuses a UNION that names columns of a query around it.
+    fn check_alone(&self, query: &ast::Query, place: SubqueryPlace<'_>) -> Result<(), Refusal> {
+        let is_union = matches!(*query.body, ast::SetExpr::SetOperation { .. })
+            && query.limit_clause.is_none()
+            && query.fetch.is_none();
+        let is_around = |parts: &Vec<ast::Ident>| {
+            std::iter::once(place.scope)
+                .chain(place.outer)
+                .any(|scope| scope.column(parts).is_some())
+        };
+        if is_union
+            && self
+                .free_names(query, place.environment)?
+                .iter()
+                .any(is_around)
+        {
+            return Err(Refusal::new(
+                reason::CORRELATED_SUBQUERY,
+                "a UNION in EXISTS or IN cannot refer to the row around it",
+            )
+            .hint("Write one EXISTS for each SELECT of the UNION and combine them with OR."));
+        }
+        Ok(())
     }
 }
 

@@ -19,9 +19,9 @@ use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::Expressions;
+use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
 use crate::resolve::names::scope::group_expression;
-use crate::resolve::outer::query::Environment;
 use crate::resolve::syntax::{
     aggregate_name, is_aggregated, is_grouped, item_expr, place_of, unnested,
 };
@@ -271,7 +271,10 @@ impl Search<'_, '_, '_> {
         if self.which == Which::Condition {
             return Ok(Some(value));
         }
-        let id = self.resolver.new_column(made("exists", &Type::Bool, true));
+        let id = self
+            .resolver
+            .output
+            .new_column(made("exists", &Type::Bool, true));
         self.given.computed.push((id, value));
         Ok(Some(Expr::column(id, Type::Bool)))
     }
@@ -397,7 +400,7 @@ impl Resolver<'_> {
         if select.projection.len() != 1 {
             return Err(
                 Refusal::new(reason::COLUMN_COUNT, "subquery must return only one column")
-                    .at(self.opening(query)),
+                    .at(self.names.opening(query)),
             );
         }
         let ungrouped = !is_grouped(select);
@@ -414,7 +417,7 @@ impl Resolver<'_> {
         };
         let item = item_expr(item).ok_or_else(refused)?;
         if is_aggregated(select) {
-            let is_private = self.reads_private(select, &environment)?;
+            let is_private = self.names.reads_private(select, &environment)?;
             let inner = self.correlated(select, &environment, around)?;
             if is_private && inner.across.is_empty() {
                 return Err(refused());
@@ -436,7 +439,8 @@ impl Resolver<'_> {
         let (id, data_type) = match value.as_column() {
             Some(id) => (id, value.data_type.clone()),
             None => (
-                self.new_column(made("subquery", &value.data_type, true)),
+                self.output
+                    .new_column(made("subquery", &value.data_type, true)),
                 value.data_type.clone(),
             ),
         };

@@ -8,8 +8,8 @@ use crate::ir::relation::{ColumnId, Relation};
 use crate::parse::arms;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
+use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Named;
-use crate::resolve::outer::query::Environment;
 
 /// Most arms of a UNION ALL over private rows. Each arm becomes a derived table nested in those of
 /// the later arms.
@@ -39,7 +39,7 @@ impl Resolver<'_> {
                 .hint("Use EXISTS or NOT EXISTS with a subquery over the same unit."));
             }
         };
-        if !is_all && !self.set_tells_apart(left, right, environment)? {
+        if !is_all && !self.names.set_tells_apart(left, right, environment)? {
             return Err(Refusal::unsupported(
                 reason::UNSUPPORTED_SET_OPERATION,
                 "UNION that removes duplicates across units",
@@ -53,7 +53,7 @@ impl Resolver<'_> {
             vec![left, right]
         };
         if arms.len() > ARMS_MAX {
-            return Err(super::from::too_many());
+            return Err(crate::resolve::limits::too_many());
         }
         let mut union = self.rows_body(arms[0], environment)?;
         for arm in &arms[1..] {
@@ -79,8 +79,9 @@ impl Resolver<'_> {
         let (mut left_casts, mut right_casts) = (Vec::new(), Vec::new());
         let (mut left_ids, mut right_ids) = (Vec::new(), Vec::new());
         for (a, b) in left.1.iter().zip(&right.1) {
-            let (from, to) = (self.column_expr(a.id), self.column_expr(b.id));
-            self.constants
+            let (from, to) = (self.output.column_expr(a.id), self.output.column_expr(b.id));
+            self.names
+                .constants
                 .require_one_zone([&from.data_type, &to.data_type], "UNION")?;
             let data_type = common_type(&from.data_type, &to.data_type).ok_or_else(|| {
                 let (a, b) = (type_name(&from.data_type), type_name(&to.data_type));
@@ -103,13 +104,13 @@ impl Resolver<'_> {
                 ids.push(match given.filter(|_| side.data_type == data_type) {
                     Some(id) => id,
                     None => {
-                        let id = self.new_column(made(&a.name, &data_type, true));
+                        let id = self.output.new_column(made(&a.name, &data_type, true));
                         casts.push((id, coerce(side, &data_type)?));
                         id
                     }
                 });
             }
-            let id = self.new_column(made(&a.name, &data_type, true));
+            let id = self.output.new_column(made(&a.name, &data_type, true));
             named.push(Named {
                 name: a.name.clone(),
                 id,

@@ -70,7 +70,9 @@ impl Resolver<'_> {
                 continue;
             };
             let (window, result) = self.window(function, select, place, given)?;
-            let id = self.new_column(made("window", &window.data_type, true));
+            let id = self
+                .output
+                .new_column(made("window", &window.data_type, true));
             given.resolved.push((
                 std::ptr::from_ref(expr),
                 Expr::column(id, window.data_type.clone()).cast(result),
@@ -94,7 +96,10 @@ impl Resolver<'_> {
             order_by,
             frame,
         } = over(function, select)?;
-        if !self.determines_unit(partition_by, select, place.environment)? {
+        if !self
+            .names
+            .determines_unit(partition_by, select, place.environment)?
+        {
             return Err(self.wide_window_refused());
         }
         let expressions = self.expressions_at(place, given);
@@ -147,7 +152,7 @@ impl Resolver<'_> {
     }
 
     fn wide_window_refused(&self) -> Refusal {
-        let unit = &self.policy.privacy.unit;
+        let unit = &self.names.policy.privacy.unit;
         Refusal::new(
             reason::WINDOW_ACROSS_UNITS,
             format!("a window must stay within the rows of one {unit}"),
@@ -213,7 +218,9 @@ impl Resolver<'_> {
                 "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
             ));
         }
-        let id = self.new_column(made("row_number", &Type::Int8, false));
+        let id = self
+            .output
+            .new_column(made("row_number", &Type::Int8, false));
         let window = Window {
             ranked: WindowFunction::RowNumber,
             partition,

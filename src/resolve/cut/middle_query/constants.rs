@@ -4,7 +4,7 @@ use crate::catalog::Type;
 use crate::ir::relation::MiddleRows;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
-use crate::resolve::outer::query::Environment;
+use crate::resolve::names::environment::Environment;
 use crate::resolve::syntax::{
     ONE_PLACEHOLDER, ROWS_PLACEHOLDER, aggregate_name, empty_select, is_distinct_rows, is_ordinal,
     item_expr, query_of, select_of, unnested,
@@ -274,12 +274,14 @@ impl Resolver<'_> {
             } => (subquery, MiddleRows::Many),
             _ => return Ok(None),
         };
-        if !self.is_middle(query, environment)? || self.is_correlated(query, environment)? {
+        if !self.names.is_middle(query, environment)?
+            || self.names.is_correlated(query, environment)?
+        {
             return Ok(None);
         }
         match self.constant_query(expr, query, rows, environment) {
             Ok(replaced) => Ok(Some(replaced)),
-            Err(refusal) => Err(refusal.within(|| self.opening(query))),
+            Err(refusal) => Err(refusal.within(|| self.names.opening(query))),
         }
     }
 
@@ -312,7 +314,7 @@ impl Resolver<'_> {
             }),
             _ => one_row(ast::Expr::Subquery(Box::new(opened))),
         };
-        let constants = self.middle(opened, vec![data_type], rows)?;
+        let constants = self.output.middle(opened, vec![data_type], rows)?;
         let constant = |kind: &str| {
             ast::Expr::Value(ast::Value::Placeholder(format!("{kind}{}", constants[0].0)).into())
         };

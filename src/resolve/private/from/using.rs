@@ -51,18 +51,18 @@ impl Resolver<'_> {
                 right.bare(&name)?.ok_or_else(missing)?,
             );
             let (own_a, own_b) = (
-                self.column_expr(left.own(a)),
-                self.column_expr(right.own(b)),
+                self.output.column_expr(left.own(a)),
+                self.output.column_expr(right.own(b)),
             );
             using.conditions.push(compare(
-                self.constants,
+                self.names.constants,
                 Function::Equal,
                 own_a,
                 own_b,
                 "USING",
             )?);
             let (kept, other) = if swapped { (b, a) } else { (a, b) };
-            let [from, of_other] = [kept, other].map(|id| self.column_expr(id).data_type);
+            let [from, of_other] = [kept, other].map(|id| self.output.column_expr(id).data_type);
             let to = common_type(&from, &of_other).unwrap_or_else(|| from.clone());
             let is_relabelled = is_one_type_but_for_lengths(&from, &to);
             let id = if from == to {
@@ -72,8 +72,8 @@ impl Resolver<'_> {
             } else if is_relabelled {
                 kept
             } else {
-                let value = coerce(self.column_expr(kept), &to)?;
-                let id = self.new_column(made(&name, &to, true));
+                let value = coerce(self.output.column_expr(kept), &to)?;
+                let id = self.output.new_column(made(&name, &to, true));
                 using.computed.push((id, value));
                 id
             };

@@ -8,8 +8,8 @@ use crate::ir::relation::{ColumnId, Relation};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::expression::Expressions;
+use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::outer::query::Environment;
 use crate::resolve::private::per_unit::made;
 use crate::resolve::syntax::{item_expr, place_of};
 use sqlparser::ast;
@@ -201,7 +201,7 @@ impl Resolver<'_> {
             let id = match key.as_column() {
                 Some(id) => id,
                 None => {
-                    let id = self.new_column(made("key", &key.data_type, true));
+                    let id = self.output.new_column(made("key", &key.data_type, true));
                     computed.push((id, key.clone()));
                     id
                 }
@@ -223,7 +223,7 @@ impl Resolver<'_> {
         let Some(scan) = inner.relation.only_scan() else {
             return false;
         };
-        let table = &self.policy.tables[scan.table.0];
+        let table = &self.names.policy.tables[scan.table.0];
         let own = inner.relation.made_at_any_depth();
         let tied: Vec<(ColumnId, &Expr)> = inner
             .across
@@ -238,7 +238,9 @@ impl Resolver<'_> {
                 .position(|c| c.name == name)
                 .map(|at| scan.columns[at]);
             let tied = tied.iter().filter(move |(tied, _)| id == Some(*tied));
-            tied.filter_map(|(id, to)| crate::ir::equality(*id, to, self.policy, &self.columns))
+            tied.filter_map(|(id, to)| {
+                crate::ir::equality(*id, to, self.names.policy, &self.output.columns)
+            })
         };
         table
             .unique_keys
