@@ -152,6 +152,7 @@ pub mod admin;
 pub mod analyze;
 pub mod audit;
 pub mod auto_bounds;
+pub mod calendar;
 pub mod catalog;
 pub mod cli;
 pub mod demo;

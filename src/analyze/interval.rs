@@ -3,9 +3,10 @@
 
 mod calendar;
 
+pub use crate::calendar::{DAYS, MICROS_PER_DAY};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-pub use crate::ir::literal::{DAYS, MICROS_PER_DAY, as_number as scalar};
+pub use crate::ir::literal::as_number as scalar;
 use crate::ir::literal::{integer_range, interval_reach};
 use crate::policy::Scalar;
 use crate::resolve::TEXT_MAX;

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use super::arguments::{BudgetQuestion, Reason, Whom};
 use super::{Failure, start};
+use crate::calendar::FROM_1970_US;
 use crate::ledger::{Act, Balance, Decided, Decision, Entry, Error, Ledger, Record};
 use crate::mechanism::Fixed;
-use crate::policy::{FROM_1970_US, File, Scalar};
+use crate::policy::{File, Scalar};
 use crate::rewrite::emit::sql;
 
 /// The largest number of debits listed for one role.

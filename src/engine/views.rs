@@ -3,14 +3,13 @@
 
 use super::{Engine, internal};
 use crate::analyze::values_between;
+use crate::calendar::FROM_1970_US;
 use crate::catalog::Type;
 use crate::error::Error;
 use crate::finish::ViewRows;
 use crate::ledger::Entry;
 use crate::mechanism::Fixed;
-use crate::policy::{
-    Column, FROM_1970_US, Policy, Protection, Scalar, SessionSettings, Table, ViewKind, WISHES,
-};
+use crate::policy::{Column, Policy, Protection, Scalar, SessionSettings, Table, ViewKind, WISHES};
 use crate::rewrite::Plan;
 use crate::rewrite::emit::sql;
 use crate::shadow::Requester;

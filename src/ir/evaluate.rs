@@ -16,8 +16,9 @@ use std::cmp::Ordering;
 
 use super::expression::{Expr, Node};
 use super::functions::Function;
-use super::literal::{MICROS_PER_DAY, integer_range, is_beyond};
+use super::literal::{integer_range, is_beyond};
 use super::relation::ColumnId;
+use crate::calendar::MICROS_PER_DAY;
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use number::Decimal;

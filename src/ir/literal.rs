@@ -9,6 +9,7 @@ pub use instant::local as timestamp;
 pub use interval::{Fields, interval, reach as interval_reach, text as interval_text};
 
 use super::expression::{Expr, Node};
+use crate::calendar::{DAYS, MICROS_PER_DAY, civil_from_days, days_from_civil, days_in_month};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
@@ -377,10 +378,6 @@ pub fn date(text: &str) -> Option<i32> {
     Some(days_from_civil(year, month, day))
 }
 
-pub const MICROS_PER_DAY: i64 = 86_400_000_000;
-/// The first day of the year 1 and the last of 9999, as days from 2000-01-01.
-pub const DAYS: (i32, i32) = (-730_119, 2_921_939);
-
 /// A constant that has a place on the line of numbers: dates in days, timestamps in microseconds,
 /// as they are [`held`].
 pub fn as_number(value: &Scalar) -> Option<f64> {
@@ -391,41 +388,6 @@ pub fn as_number(value: &Scalar) -> Option<f64> {
         Scalar::Timestamp(micros) => Some(micros as f64),
         Scalar::Bool(_) | Scalar::Text(_) | Scalar::Interval { .. } => None,
     }
-}
-
-pub fn days_in_month(year: i32, month: u32) -> u32 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    }
-}
-
-/// Days from 2000-01-01 (Hinnant's civil calendar).
-pub fn days_from_civil(year: i32, month: u32, day: u32) -> i32 {
-    let y = if month <= 2 { year - 1 } else { year };
-    let era = y.div_euclid(400);
-    let year_of_era = y.rem_euclid(400);
-    let day_of_year =
-        (153 * (month as i32 + if month > 2 { -3 } else { 9 }) + 2) / 5 + day as i32 - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year
-        - 719_468
-        - 10_957
-}
-
-/// Year, month and day of a count of days from 2000-01-01.
-pub fn civil_from_days(days: i32) -> (i32, u32, u32) {
-    let z = days + 10_957 + 719_468;
-    let era = z.div_euclid(146_097);
-    let day_of_era = z.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let mp = (5 * day_of_year + 2) / 153;
-    let day = (day_of_year - (153 * mp + 2) / 5 + 1) as u32;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 } as u32;
-    (year_of_era + era * 400 + i32::from(month <= 2), month, day)
 }
 
 /// PostgreSQL's name of a type, as `format_type` prints it without modifier.

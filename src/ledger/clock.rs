@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crate::calendar::{DAY_OF_1970, MICROS_PER_DAY as DAY, civil_from_days};
 use crate::policy::Renew;
 
 /// Where the ledger reads the time.
@@ -39,8 +40,6 @@ impl fmt::Debug for Clock {
     }
 }
 
-const DAY: i64 = 86_400_000_000;
-
 /// When the period that contains `now` began: Monday or the first of the month, 00:00 UTC. `None`
 /// where the budget is never renewed.
 pub(super) fn period_start(renew: Renew, now: i64) -> Option<i64> {
@@ -49,7 +48,7 @@ pub(super) fn period_start(renew: Renew, now: i64) -> Option<i64> {
         Renew::Never => return None,
         // 1970-01-01 was a Thursday.
         Renew::Weekly => (day + 3).rem_euclid(7),
-        Renew::Monthly => civil(day).2 - 1,
+        Renew::Monthly => i64::from(civil(day).2) - 1,
     };
     Some((day - before) * DAY)
 }
@@ -72,24 +71,9 @@ pub(super) fn date(microseconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Year, month and day, from days since 1970: years are counted from March in cycles of 400, so
-/// that the leap day is the last.
-fn civil(day: i64) -> (i64, i64, i64) {
-    let shifted = day + 719_468;
-    let (cycle, day_of_cycle) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year =
-        (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
-    let day_of_year = day_of_cycle - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let (of_month, number) = (
-        day_of_year - (153 * month + 2) / 5 + 1,
-        if month < 10 { month + 3 } else { month - 9 },
-    );
-    (
-        cycle * 400 + year + i64::from(number <= 2),
-        number,
-        of_month,
-    )
+/// Year, month and day, from days since 1970. Microseconds in an i64 are fewer than 2^27 days.
+fn civil(day: i64) -> (i32, u32, u32) {
+    civil_from_days(day as i32 + DAY_OF_1970)
 }
 
 #[cfg(test)]

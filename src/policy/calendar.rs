@@ -1,4 +1,7 @@
-//! ISO dates and times as PostgreSQL stores them: days and microseconds since 2000-01-01.
+//! ISO dates and times of a policy file, as PostgreSQL stores them: days and microseconds since
+//! 2000-01-01.
+
+use crate::calendar::{MICROS_PER_DAY, days_from_civil, days_in_month};
 
 /// Whether a timestamp may carry an offset from UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,25 +10,18 @@ pub enum Zone {
     Offset,
 }
 
-const DAY_US: i64 = 86_400_000_000;
-/// Microseconds from 1970, where clocks begin, to 2000, where PostgreSQL does.
-pub const FROM_1970_US: i64 = 946_684_800_000_000;
-
 /// `YYYY-MM-DD`, years 0001 to 9999, as days since 2000-01-01.
 pub fn date(text: &str) -> Option<i32> {
     let bytes = text.as_bytes();
     if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
         return None;
     }
-    let (year, month, day) = (
-        digits(text.get(0..4)?)?,
-        digits(text.get(5..7)?)?,
-        digits(text.get(8..10)?)?,
-    );
-    if year < 1 || !(1..=12).contains(&month) || day < 1 || day > days_in(year, month) {
-        return None;
-    }
-    i32::try_from(days_from_civil(year, month, day)).ok()
+    let year = i32::try_from(digits(text.get(0..4)?)?).ok()?;
+    let month = u32::try_from(digits(text.get(5..7)?)?).ok()?;
+    let day = u32::try_from(digits(text.get(8..10)?)?).ok()?;
+    let is_day =
+        year >= 1 && (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
+    is_day.then(|| days_from_civil(year, month, day))
 }
 
 /// `YYYY-MM-DD`, or that with `HH:MM[:SS[.ffffff]]` behind a blank or `T`, as microseconds since
@@ -33,7 +29,7 @@ pub fn date(text: &str) -> Option<i32> {
 pub fn timestamp(text: &str, zone: Zone) -> Option<i64> {
     let days = i64::from(date(text.get(0..10)?)?);
     let Some(rest) = text.get(10..).filter(|r| !r.is_empty()) else {
-        return Some(days * DAY_US);
+        return Some(days * MICROS_PER_DAY);
     };
     let clock = rest.strip_prefix([' ', 'T'])?;
     let (clock, offset) = match (clock.find(['Z', '+', '-']), zone) {
@@ -41,7 +37,7 @@ pub fn timestamp(text: &str, zone: Zone) -> Option<i64> {
         (Some(at), Zone::Offset) => (clock.get(..at)?, offset(clock.get(at..)?)?),
         (Some(_), Zone::Refused) => return None,
     };
-    Some(days * DAY_US + time(clock)? - offset)
+    Some(days * MICROS_PER_DAY + time(clock)? - offset)
 }
 
 fn time(text: &str) -> Option<i64> {
@@ -83,25 +79,6 @@ fn digits(text: &str) -> Option<i64> {
         .flatten()
 }
 
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days since 2000-01-01 in the proleptic Gregorian calendar: years are counted from March, so that
-/// the leap day is the last.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let shifted = (month + 9) % 12;
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * shifted + 2) / 5 + day - 1;
-    // 2000-01-01 is day 730425 in this count from 0000-03-01.
-    days - 730_425
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,7 +117,7 @@ mod tests {
         assert_eq!(timestamp("2000-01-01", Zone::Refused), Some(0));
         assert_eq!(
             timestamp("2000-01-02 00:00:01.5", Zone::Refused),
-            Some(DAY_US + 1_500_000)
+            Some(MICROS_PER_DAY + 1_500_000)
         );
         assert_eq!(timestamp("2000-01-01T01:00:00+01", Zone::Offset), Some(0));
         assert_eq!(

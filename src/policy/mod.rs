@@ -17,7 +17,6 @@ mod views;
 pub(crate) mod yaml;
 
 pub use auto_bounds::{AutoBound, Finding, ROWS_MAX, Search};
-pub use calendar::FROM_1970_US;
 pub use check::{Checked, DomainReader, check, family, unfit};
 pub use difference::Difference;
 pub use error::{At, Location, PolicyError};

@@ -63,7 +63,7 @@ fn year(value: f64, data_type: &Type) -> i32 {
     } else {
         MICROS_PER_DAY as f64
     };
-    crate::ir::literal::civil_from_days((value / per_day).floor().clamp(-1e7, 1e7) as i32).0
+    crate::calendar::civil_from_days((value / per_day).floor().clamp(-1e7, 1e7) as i32).0
 }
 
 /// The interval of a field of a date, timestamp or interval; [`Interval::ALL`] where nothing is

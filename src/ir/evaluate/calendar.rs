@@ -2,17 +2,16 @@
 //! results there, is not evaluated.
 
 use super::{NotEvaluable, Value};
+use crate::calendar::{
+    FROM_1970_US, MICROS_PER_DAY, civil_from_days, days_from_civil, days_in_month,
+};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::literal::{
-    MICROS_PER_DAY, civil_from_days, date, days_from_civil, days_in_month, in_calendar, is_beyond,
-};
+use crate::ir::literal::{date, in_calendar, is_beyond};
 use crate::policy::Scalar;
 
 /// Longest format that is evaluated, in bytes.
 const FORMAT_MAX: usize = 60;
-/// Seconds from 1970-01-01 to 2000-01-01.
-const EPOCH: i64 = 946_684_800;
 
 fn instant(value: &Scalar) -> Result<i64, NotEvaluable> {
     match value {
@@ -80,7 +79,7 @@ pub(super) fn part(values: &[&Scalar]) -> Result<Value, NotEvaluable> {
         // Before the year 2000 the fraction would be counted from below.
         "epoch" if micros >= 0 || micros % 1_000_000 == 0 => {
             return Ok(Some(Scalar::Decimal(decimal(
-                micros + EPOCH * 1_000_000,
+                micros + FROM_1970_US,
                 1_000_000,
             ))));
         }
@@ -279,7 +278,7 @@ pub(super) fn made(function: Function, values: &[&Scalar]) -> Result<Value, NotE
         (F::FromEpoch, [Scalar::Decimal(seconds)]) => {
             let seconds: i64 = seconds.parse().map_err(|_| NotEvaluable)?;
             let micros = seconds
-                .checked_sub(EPOCH)
+                .checked_sub(FROM_1970_US / 1_000_000)
                 .and_then(|s| s.checked_mul(1_000_000))
                 .ok_or(NotEvaluable)?;
             Ok(Some(Scalar::Timestamp(within(micros)?)))

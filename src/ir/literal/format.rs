@@ -1,7 +1,8 @@
 //! `to_date` and `to_timestamp` of constants: the patterns that tools write, read exactly; all
 //! others are refused.
 
-use super::{MICROS_PER_DAY, date};
+use super::date;
+use crate::calendar::MICROS_PER_DAY;
 
 /// Microseconds from 2000-01-01 of `text` read by `pattern`, where every field of both is plain.
 pub fn read(text: &str, pattern: &str) -> Option<i64> {

@@ -1,15 +1,15 @@
 //! Dates and times in ISO form, with or without a zone. What else PostgreSQL reads depends on
 //! DateStyle, or is a word such as `now`.
 
-use super::{MICROS_PER_DAY, days_from_civil, days_in_month};
+use crate::calendar::{DAY_OF_1970, MICROS_PER_DAY, days_from_civil, days_in_month};
 
 /// Longest offset from UTC that PostgreSQL takes, in whole hours.
 const OFFSET_HOURS_MAX: i64 = 15;
 /// What PostgreSQL stores of a date and of a timestamp, the end excluded: from 4714-11-24 BC on.
 const DAYS: std::ops::Range<i64> = -2_451_545..2_145_031_949;
 const MICROS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
-/// Days from 2000-01-01 of `epoch`, which is 1970-01-01.
-const EPOCH: i64 = -10_957;
+/// The day of `epoch`.
+const EPOCH: i64 = DAY_OF_1970 as i64;
 
 /// A date and a time as written.
 enum Written {

@@ -9,6 +9,7 @@ use sqlparser::ast;
 use super::predicates::coerce_text;
 use super::types::{cast, type_named};
 use super::{Expressions, blanks, merge, unify};
+use crate::calendar::MICROS_PER_DAY;
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
 use crate::ir::expression::{Expr, Node};
@@ -297,7 +298,7 @@ impl Expressions<'_> {
             }
             "current_date" => {
                 self.constants.require_utc("CURRENT_DATE")?;
-                let days = now.div_euclid(86_400_000_000);
+                let days = now.div_euclid(MICROS_PER_DAY);
                 Ok(Expr::literal(
                     i32::try_from(days).ok().map(Scalar::Date),
                     Type::Date,

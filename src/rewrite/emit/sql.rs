@@ -4,8 +4,9 @@ use sqlparser::ast::{self, helpers::attached_token::AttachedToken};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 
+use crate::calendar::civil_from_days;
 use crate::catalog::Type;
-use crate::ir::literal::{civil_from_days, interval_text};
+use crate::ir::literal::interval_text;
 use crate::parse::{balance, balanced};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};

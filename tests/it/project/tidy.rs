@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 /// A module may import those that stand before it: nouns, stages in their order, error, engine,
 /// edges.
-const ORDER: [&str; 26] = [
+const ORDER: [&str; 27] = [
     "refusal",
     "memory",
+    "calendar",
     "mechanism",
     "catalog",
     "policy",

@@ -1,10 +1,11 @@
 //! Limits of arguments that must be constants.
 
 use super::{LENGTH_MAX, REPEAT_MAX};
+use crate::calendar::MICROS_PER_DAY;
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::{Entry, Function, Kind};
-use crate::ir::literal::{MICROS_PER_DAY, in_calendar};
+use crate::ir::literal::in_calendar;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::expression::{pattern, zone};
