@@ -7,6 +7,7 @@
 
 mod watch;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -38,8 +39,14 @@ struct Page {
     body: String,
 }
 
-/// Serves the operator until `shutdown` is cancelled.
-pub async fn serve(listener: TcpListener, exchange: Arc<Reloadable>, shutdown: CancellationToken) {
+/// Serves the operator until `shutdown` is cancelled, under addresses, `localhost` and these names.
+pub async fn serve(
+    listener: TcpListener,
+    exchange: Arc<Reloadable>,
+    hosts: Vec<String>,
+    shutdown: CancellationToken,
+) {
+    let hosts = Arc::new(hosts);
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
@@ -51,10 +58,11 @@ pub async fn serve(listener: TcpListener, exchange: Arc<Reloadable>, shutdown: C
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        let (exchange, shutdown) = (exchange.clone(), shutdown.clone());
+        let (exchange, hosts, shutdown) = (exchange.clone(), hosts.clone(), shutdown.clone());
         tokio::spawn(async move {
+            let answered = one(socket, &exchange, &hosts, &shutdown);
             // A client that is too slow is left alone.
-            let _ = tokio::time::timeout(PATIENCE, one(socket, &exchange, &shutdown)).await;
+            let _ = tokio::time::timeout(PATIENCE, answered).await;
             drop(place);
         });
     }
@@ -63,6 +71,7 @@ pub async fn serve(listener: TcpListener, exchange: Arc<Reloadable>, shutdown: C
 async fn one(
     mut socket: TcpStream,
     exchange: &Reloadable,
+    hosts: &[String],
     shutdown: &CancellationToken,
 ) -> std::io::Result<()> {
     let mut request = Vec::new();
@@ -82,6 +91,10 @@ async fn one(
             .next()
             .map(|path| path.split('?').next().unwrap_or_default()),
     ) {
+        _ if !hosts_of(&request).iter().all(|host| is_own(host, hosts)) => plain(
+            "421 Misdirected Request",
+            "give this name by --admin-host, or ask by address\n",
+        ),
         (Some("GET" | "HEAD"), Some(path)) => page(path, exchange, shutdown).await,
         _ => plain("405 Method Not Allowed", "only GET is answered\n"),
     };
@@ -96,6 +109,30 @@ async fn one(
         socket.write_all(body.as_bytes()).await?;
     }
     socket.shutdown().await
+}
+
+/// The hosts that a request names: one, or none.
+fn hosts_of(request: &[u8]) -> Vec<&str> {
+    let text = std::str::from_utf8(request).unwrap_or_default();
+    let fields = text
+        .split("\r\n")
+        .skip(1)
+        .filter_map(|line| line.split_once(':'));
+    let hosts = fields.filter(|(name, _)| name.trim().eq_ignore_ascii_case("host"));
+    hosts.map(|(_, host)| host.trim()).collect()
+}
+
+/// Whether a page of this machine was asked for: a browser names another host where a page of
+/// somebody else's has its own name point here (DNS rebinding). Without a Host it is no browser.
+fn is_own(host: &str, hosts: &[String]) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.parse::<u16>().is_ok() => name,
+        Some(_) | None => host,
+    };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    bare.parse::<IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 async fn page(path: &str, exchange: &Reloadable, shutdown: &CancellationToken) -> Page {
@@ -250,5 +287,30 @@ mod tests {
             "# HELP budget Budget.\n# TYPE budget gauge\n\
                 budget{account=\"a\\\"} 1\\nb\\\\\"} 0.5\n# EOF\n"
         );
+    }
+
+    #[test]
+    fn foreign_names_are_turned_away() {
+        let hosts = ["pgveil".to_owned()];
+        for (request, own) in [
+            (
+                "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:6433\r\n\r\n",
+                true,
+            ),
+            ("GET /metrics HTTP/1.1\r\nhost: [::1]:6433\r\n\r\n", true),
+            ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", true),
+            ("GET /metrics HTTP/1.1\r\nHost: PGVEIL:6433\r\n\r\n", true),
+            ("GET /metrics HTTP/1.0\r\n\r\n", true),
+            ("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", false),
+            (
+                "GET /metrics HTTP/1.1\r\nHost: a\r\nHost: evil.example:1\r\n\r\n",
+                false,
+            ),
+            ("GET /metrics HTTP/1.1\r\nHost:\r\n\r\n", false),
+        ] {
+            let named = hosts_of(request.as_bytes());
+            let is_answered = named.iter().all(|host| is_own(host, &hosts));
+            assert_eq!(is_answered, own, "{request}");
+        }
     }
 }

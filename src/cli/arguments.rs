@@ -195,6 +195,15 @@ renewed; what was spent is of the account's whole life.")]
         #[arg(long, value_name = "FILE", global = true)]
         policy: Option<PathBuf>,
     },
+    /// Ask a running proxy whether it is ready, for health checks; exit code 0 or 1
+    #[command(after_help = "\
+Example:
+  pgveil health 127.0.0.1:6433")]
+    Health {
+        /// The address of `pgveil serve --admin`
+        #[arg(value_name = "ADDR", default_value = "127.0.0.1:6433")]
+        admin: SocketAddr,
+    },
     /// Make the verifier of a password, for `password:` of a role in the policy
     #[command(after_help = "\
 Examples:
@@ -470,4 +479,8 @@ pub struct ServeOptions {
     /// Where /healthz, /readyz and /metrics are served by HTTP, to the operator alone
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<SocketAddr>,
+    /// A name by which the admin address may be asked, besides addresses and localhost; may be
+    /// repeated
+    #[arg(long, value_name = "NAME", requires = "admin")]
+    pub admin_host: Vec<String>,
 }

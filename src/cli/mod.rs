@@ -9,6 +9,7 @@ mod check;
 pub mod demo;
 mod explain;
 mod failure;
+mod health;
 mod init;
 mod ledger;
 mod log;
@@ -19,6 +20,7 @@ mod policy;
 mod process;
 mod progress;
 pub mod reload;
+mod secrets;
 mod serve;
 mod signal;
 pub mod start;
@@ -92,6 +94,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
         Command::Ledger { question, policy } => ledger::run(policy.as_deref(), question).await,
+        Command::Health { admin } => health::run(admin).await,
         Command::Password => password::run(),
         Command::Policy { question } => policy::run(question),
     }

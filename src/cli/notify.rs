@@ -8,8 +8,11 @@ pub fn ready() {
     say("READY=1");
 }
 
+/// With the time, by which systemd tells this reload from another one.
 pub fn reloading() {
-    say("RELOADING=1");
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let microseconds = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+    say(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
 }
 
 pub fn stopping() {

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::Failure;
 use super::arguments::PolicyQuestion;
+use super::{Failure, secrets};
 use crate::policy::{Difference, File, explain_key, key_names, schema};
 
 pub fn run(question: PolicyQuestion) -> Result<(), Failure> {
@@ -44,7 +44,6 @@ fn diff(old: &Path, new: &Path) -> Result<(), Failure> {
 fn read(path: &Path) -> Result<File, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::new(format_args!("{}: {error}", path.display())))?;
-    let environment = |name: &str| std::env::var(name).ok();
-    File::parse_without_secrets(&path.display().to_string(), &text, environment)
+    File::parse_without_secrets(&path.display().to_string(), &text, secrets::variable)
         .map_err(Failure::Policy)
 }

@@ -13,12 +13,14 @@ use crate::shadow::ShadowSource;
 /// How often a replaced engine is checked for running questions.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Reloads at each signal. Never returns.
+/// Reloads at each signal, and has `certificate` read the files of TLS again: a policy that does
+/// not hold keeps no certificate from being renewed. Never returns.
 pub async fn on_hangup(
     mut signals: tokio::signal::unix::Signal,
     path: &Path,
     started_with: File,
     exchange: &Reloadable,
+    certificate: impl Fn() -> Result<(), Failure>,
 ) {
     let mut in_force = started_with.clone();
     loop {
@@ -27,6 +29,9 @@ pub async fn on_hangup(
             std::future::pending::<()>().await;
         }
         notify::reloading();
+        if let Err(failure) = certificate() {
+            tracing::error!("the certificate in force stays: {}", failure.in_a_line());
+        }
         match reload(path, &started_with, exchange).await {
             Ok(file) => {
                 let difference = Difference::between(&in_force, &file);

@@ -4,9 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use super::arguments::ServeOptions;
 use super::{Failure, notify, process, reload, signal, start, tls};
+use rustls::ServerConfig;
+
 use crate::admin;
 use crate::engine::Reloadable;
 use crate::policy::{Certificate, File};
@@ -19,21 +22,12 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
     let file = start::read(&options.policy)?;
     let database = start::database(&file)?;
     let ledger = start::ledger(&file)?;
-    let tls = match (&options.tls_cert, &options.tls_key) {
-        (Some(certificate), Some(key)) => Some(tls::from_files(
-            certificate,
-            key,
-            options.tls_client_ca.as_deref(),
-        )?),
-        (None, _) | (_, None) => None,
-    };
-    warn_of_exposure(&options, tls.is_none());
+    let certificate = certificate_of(&options)?;
+    let is_plain = certificate.is_none();
+    let clients_tls = wire::Tls::from(certificate);
+    warn_of_exposure(&options, is_plain);
     check_authorities(&options, &file)?;
-    let listener = listen(options.listen).await?;
-    let operator = match options.admin {
-        Some(address) => Some(listen(address).await?),
-        None => None,
-    };
+    let (listener, operator) = listeners(&options).await?;
     let source = file
         .shadow_url
         .clone()
@@ -62,20 +56,27 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
     let engine = Arc::new(Reloadable::new(started.engine));
     tokio::spawn(admin::watch(Arc::clone(&engine), token.clone()));
     if let Some(operator) = operator {
-        tokio::spawn(admin::serve(operator, Arc::clone(&engine), token.clone()));
+        let (engine, hosts) = (Arc::clone(&engine), options.admin_host.clone());
+        tokio::spawn(admin::serve(operator, engine, hosts, token.clone()));
     }
-    tracing::info!(%address, tls = tls.is_some(), "ready");
+    tracing::info!(%address, tls = !is_plain, "ready");
     notify::ready();
-    let stopped = token.clone();
-    tokio::spawn(async move {
-        stopped.cancelled().await;
-        notify::stopping();
-    });
+    tokio::spawn(tell_the_end(token.clone()));
+    let renew = || {
+        let certificate = certificate_of(&options)?;
+        certificate
+            .into_iter()
+            .for_each(|new| clients_tls.replace(new));
+        Ok(())
+    };
     tokio::select! {
-        served = wire::serve(listener, tls, Arc::clone(&engine), token.clone()) => {
-            served.map_err(Failure::new)?;
-        }
-        () = reload::on_hangup(hangups, &options.policy, file, &engine) => {}
+        served = wire::serve_reloadable(
+            listener,
+            clients_tls.clone(),
+            Arc::clone(&engine),
+            token.clone(),
+        ) => served.map_err(Failure::new)?,
+        () = reload::on_hangup(hangups, &options.policy, file, &engine, renew) => {}
     }
     engine.flush_retired().await;
     let last = engine.current();
@@ -83,6 +84,29 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
     start::stop(last).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+async fn tell_the_end(token: CancellationToken) {
+    token.cancelled().await;
+    notify::stopping();
+}
+
+/// For clients, and for the operator where there is an address.
+async fn listeners(options: &ServeOptions) -> Result<(TcpListener, Option<TcpListener>), Failure> {
+    let clients = listen(options.listen).await?;
+    let operator = match options.admin {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    Ok((clients, operator))
+}
+
+/// Reads the files of TLS.
+fn certificate_of(options: &ServeOptions) -> Result<Option<Arc<ServerConfig>>, Failure> {
+    let (Some(certificate), Some(key)) = (&options.tls_cert, &options.tls_key) else {
+        return Ok(None);
+    };
+    tls::from_files(certificate, key, options.tls_client_ca.as_deref()).map(Some)
 }
 
 fn warn_of_exposure(options: &ServeOptions, is_plain: bool) {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio_postgres::Config;
 
-use super::Failure;
 use super::progress::Step;
+use super::{Failure, secrets};
 use crate::auto_bounds;
 use crate::catalog;
 use crate::catalog::{Catalog, Server};
@@ -39,7 +39,7 @@ pub struct Started {
     pub mirrored: Vec<CopiedTable>,
 }
 
-/// Reads and parses a policy file; `${NAME}` comes from the environment.
+/// Reads and parses a policy file; `${NAME}` comes from the environment or from a file.
 pub fn read(path: &std::path::Path) -> Result<File, Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| {
         Failure::with_remedy(
@@ -47,10 +47,7 @@ pub fn read(path: &std::path::Path) -> Result<File, Failure> {
             "Name a policy file that this user may read.",
         )
     })?;
-    File::parse(&path.display().to_string(), &text, |name| {
-        std::env::var(name).ok()
-    })
-    .map_err(Failure::Policy)
+    File::parse(&path.display().to_string(), &text, secrets::variable).map_err(Failure::Policy)
 }
 
 /// The database that the policy names.

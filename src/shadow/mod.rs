@@ -320,7 +320,8 @@ impl Shadow {
         let mut attempts = pool::Attempts::default();
         loop {
             let lease = self.pool.lease(role, &preamble).await?;
-            let outcome = typing::describe(lease.client(), sql, parameter_oids, &self.sizes).await;
+            let describing = typing::describe(lease.client(), sql, parameter_oids, &self.sizes);
+            let outcome = self.limited(describing).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome.inspect(|description| self.cache.keep(key, description));
             }
@@ -350,14 +351,16 @@ impl Shadow {
                 .any(|a| a.format == Format::Text && a.value.is_some())
         {
             let lease = self.pool.lease(role::ROLE, &reading).await?;
-            let outcome = arguments::to_binary(lease.client(), oids, &arguments).await;
+            let reading = arguments::to_binary(lease.client(), oids, &arguments);
+            let outcome = self.limited(reading).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 arguments = outcome?;
             }
         }
         loop {
             let lease = self.pool.lease(role::ROLE, &printing).await?;
-            let outcome = arguments::print(lease.client(), oids, &arguments).await;
+            let printing = arguments::print(lease.client(), oids, &arguments);
+            let outcome = self.limited(printing).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;
             }
@@ -419,7 +422,8 @@ impl Shadow {
             let mut attempts = pool::Attempts::default();
             let values = loop {
                 let lease = self.pool.lease(role::ROLE, &preamble).await?;
-                let outcome = arguments::to_binary(lease.client(), &types, &texts).await;
+                let reading = arguments::to_binary(lease.client(), &types, &texts);
+                let outcome = self.limited(reading).await;
                 if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                     break outcome?;
                 }
@@ -486,20 +490,33 @@ impl Shadow {
         loop {
             let lease = self.pool.lease(role, &preamble).await?;
             let outcome = if is_known && is_text {
-                rows::text(lease.client(), &requester.share, sql).await
+                self.limited(rows::text(lease.client(), &requester.share, sql))
+                    .await
             } else {
-                rows::run(
+                let running = rows::run(
                     lease.client(),
                     &requester.share,
                     sql,
                     columns_expected,
                     formats,
-                )
-                .await
+                );
+                self.limited(running).await
             };
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;
             }
+        }
+    }
+
+    /// A server ends its statements by itself. One that hangs is left: the session is closed, and
+    /// the statement is tried once more on another.
+    async fn limited<T>(
+        &self,
+        work: impl Future<Output = Result<T, ShadowError>>,
+    ) -> Result<T, ShadowError> {
+        match tokio::time::timeout(self.statement_timeout + pool::GRACE, work).await {
+            Ok(done) => done,
+            Err(_) => Err(ShadowError::Lost("no answer in time".to_owned())),
         }
     }
 

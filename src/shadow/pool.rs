@@ -1,6 +1,7 @@
 //! A few sessions of the locked-down role. Each remembers the settings that it was last given.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Client, Config};
@@ -8,6 +9,16 @@ use tokio_postgres::{Client, Config};
 use super::ShadowError;
 use crate::postgres::{Connected, Engine, cancel, connect, identifier};
 use crate::refusal::RefusalKind;
+
+/// What a server gets beyond a statement's own limit, and a new session in all.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+async fn in_time<T>(work: impl Future<Output = Result<T, ShadowError>>) -> Result<T, ShadowError> {
+    match tokio::time::timeout(GRACE, work).await {
+        Ok(done) => done,
+        Err(_) => Err(ShadowError::Lost("no answer in time".to_owned())),
+    }
+}
 
 /// How a session becomes one of the locked-down roles.
 #[derive(Debug)]
@@ -126,20 +137,16 @@ impl Pool {
         loop {
             let (session, is_fresh) = match self.take(role, preamble).await {
                 Some(session) => (session, false),
-                None => (self.login.open(role).await?, true),
+                None => (in_time(self.login.open(role)).await?, true),
             };
             let session = lease.session.insert(session);
             if session.preamble == preamble {
                 return Ok(lease);
             }
             session.preamble.clear();
-            match session
-                .connected
-                .client
-                .batch_execute(preamble)
-                .await
-                .map_err(ShadowError::from)
-            {
+            let client = &session.connected.client;
+            let setting = async { Ok(client.batch_execute(preamble).await?) };
+            match in_time(setting).await {
                 Ok(()) => {
                     session.preamble = preamble.to_owned();
                     return Ok(lease);

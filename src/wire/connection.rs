@@ -98,7 +98,6 @@ impl<S: Service> Connection<S> {
     }
 
     pub(super) async fn run(mut self) {
-        tracing::info!(role = self.role, "session opened");
         let meter = self.service.meter();
         meter.session_opened();
         let stop = self.converse().await;

@@ -44,6 +44,9 @@ pub(super) async fn log_in<S: Service>(
     }
 }
 
+/// Characters of a role's name that a log has, as many as a name of PostgreSQL has bytes.
+const ROLE_SHOWN: usize = 63;
+
 /// A startup packet without its channel.
 pub(super) struct Opening {
     certificate_pem: Option<String>,
@@ -73,6 +76,13 @@ impl Opening {
                 parameters,
             },
         )
+    }
+
+    /// The role that is asked for, fit for a log: short, and on one line.
+    pub(super) fn shown_role(&self) -> String {
+        let asked = self.parameter("user").unwrap_or_default();
+        let short: String = asked.chars().take(ROLE_SHOWN).collect();
+        short.escape_debug().collect()
     }
 
     /// The last value of a parameter counts.

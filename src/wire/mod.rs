@@ -25,6 +25,7 @@ mod settings;
 mod simple;
 mod startup;
 mod stream;
+mod tls;
 mod transaction;
 mod unauthenticated;
 
@@ -45,6 +46,7 @@ use connection::{Common, Connection};
 use login::Opening;
 use outcome::Outcome;
 use startup::Opened;
+pub use tls::Tls;
 
 /// The time from accept to AuthenticationOk.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -58,7 +60,7 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// The state that all connections share.
 struct Server<S> {
     service: Arc<S>,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Tls,
     shutdown: CancellationToken,
     sessions: Arc<cancel::Sessions>,
     decoy: scram::Decoy,
@@ -67,18 +69,30 @@ struct Server<S> {
     memory: MemoryBudget,
 }
 
-/// Serves clients until `shutdown` is cancelled. Then idle sessions end with 57P01 at once, and
-/// running statements get ten seconds.
+/// As [`serve_reloadable`], with a certificate that stays.
 ///
 /// # Errors
-/// Where the operating system has no randomness to give.
+/// Those of [`serve_reloadable`].
 pub async fn serve<S: Service>(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
     service: Arc<S>,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    let tls = tls.map(speaking_postgresql);
+    serve_reloadable(listener, Tls::from(tls), service, shutdown).await
+}
+
+/// Serves clients until `shutdown` is cancelled. Then idle sessions end with 57P01 at once, and
+/// running statements get ten seconds.
+///
+/// # Errors
+/// Where the operating system has no randomness to give.
+pub async fn serve_reloadable<S: Service>(
+    listener: TcpListener,
+    tls: Tls,
+    service: Arc<S>,
+    shutdown: CancellationToken,
+) -> std::io::Result<()> {
     let (sessions, places, unauthenticated) = Default::default();
     let server = Arc::new(Server {
         service,
@@ -128,15 +142,6 @@ pub async fn serve<S: Service>(
     Ok(())
 }
 
-/// The protocol's name in TLS (ALPN): clients that start TLS at once must offer it, others may.
-fn speaking_postgresql(tls: Arc<ServerConfig>) -> Arc<ServerConfig> {
-    let mut tls = (*tls).clone();
-    tls.alpn_protocols = vec![startup::PROTOCOL.to_vec()];
-    Arc::new(tls)
-}
-
-/// A panic ends one connection and is counted. Its text may hold what a client sent, so it is not
-/// logged here.
 fn note(ended: Result<(), JoinError>) {
     if ended.is_err_and(|error| error.is_panic()) {
         tracing::error!("a connection ended by a panic");
@@ -158,9 +163,10 @@ async fn client<S: Service>(
             .with_time(KEEPALIVE)
             .with_interval(KEEPALIVE / 4),
     );
+    let from = address.ip();
     let opening = async {
         let (mut channel, opening) =
-            match startup::open(socket, server.tls.clone(), &server.sessions).await {
+            match startup::open(socket, server.tls.current(), &server.sessions).await {
                 Opened::Client(startup) => Opening::new(*startup),
                 Opened::Done => return None,
                 Opened::Refused(channel, refusal) => {
@@ -168,10 +174,13 @@ async fn client<S: Service>(
                     return None;
                 }
             };
-        match login::log_in(&server, &mut channel, opening, address.ip()).await {
+        let asked = opening.shown_role();
+        match login::log_in(&server, &mut channel, opening, from).await {
             Ok(logged_in) => Some((channel, logged_in)),
             Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
                 tracing::info!(
+                    role = asked,
+                    address = %from,
                     sqlstate = refusal.sqlstate,
                     reason = refusal.reason.id(),
                     "login refused"
@@ -192,6 +201,7 @@ async fn client<S: Service>(
     };
     drop(seat);
     if let Some((channel, logged_in)) = opened {
+        tracing::info!(role = logged_in.role, address = %from, "session opened");
         let common = Common {
             shutdown: server.shutdown.clone(),
             answers,

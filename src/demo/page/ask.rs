@@ -127,8 +127,7 @@ async fn asked(
     };
     let measures = if intervals.is_empty() {
         (0..columns.len())
-            .filter(|at| numeric(*at))
-            .next_back()
+            .rfind(|at| numeric(*at))
             .into_iter()
             .collect()
     } else {

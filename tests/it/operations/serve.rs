@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use pgveil::postgres::{LocalPostgres, Options};
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_postgres::NoTls;
 
@@ -85,6 +86,7 @@ fn serve(
     ports: (u16, u16),
 ) -> Running {
     let file = |name: &str| directory.join(name).display().to_string();
+    certify(directory);
     let child = Command::new(env!("CARGO_BIN_EXE_pgveil"))
         .args([
             "serve",
@@ -94,6 +96,10 @@ fn serve(
             &format!("127.0.0.1:{}", ports.0),
             "--admin",
             &format!("127.0.0.1:{}", ports.1),
+            "--tls-cert",
+            &file("cert.pem"),
+            "--tls-key",
+            &file("key.pem"),
         ])
         .env("DATABASE_URL", server.url())
         .env("SHADOW_URL", shadow.map_or("", LocalPostgres::url))
@@ -106,6 +112,25 @@ fn serve(
         .stderr(std::fs::File::create(directory.join("log")).unwrap())
         .spawn();
     Running(child.unwrap())
+}
+
+/// Puts another certificate into the directory.
+fn certify(directory: &Path) -> CertificateDer<'static> {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(directory.join("cert.pem"), made.cert.pem()).unwrap();
+    std::fs::write(directory.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    made.cert.der().clone()
+}
+
+/// After a reload: both words to systemd, the first with the time.
+fn reloaded(systemd: &UnixDatagram) {
+    let first = told(systemd);
+    let time = first.strip_prefix("RELOADING=1\nMONOTONIC_USEC=");
+    assert!(
+        time.is_some_and(|time| time.parse::<u64>().is_ok()),
+        "{first}"
+    );
+    assert_eq!(told(systemd), "READY=1");
 }
 
 /// After two answers and a refusal, of one session.
@@ -192,6 +217,17 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
         .unwrap();
     assert!(analyst.query("SELECT * FROM nls.women", &[]).await.is_err());
     pages_tell_the_operator(ports.1).await;
+    let health = |port: u16| {
+        let mut asked = Command::new(env!("CARGO_BIN_EXE_pgveil"));
+        asked.args(["health", &format!("127.0.0.1:{port}")]);
+        asked.output().unwrap()
+    };
+    let well = health(ports.1);
+    assert!(
+        well.status.success() && well.stdout.starts_with(b"ready\n"),
+        "{well:?}"
+    );
+    assert_eq!(health(ports.0).status.code(), Some(1));
 
     // A new role comes with the policy; the session that was open goes on, and so do the counts.
     assert!(connect(ports.0, "second").await.is_err());
@@ -207,11 +243,11 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     );
     assert_ne!(two, policy);
     write(&two);
+    let renewed = certify(&directory.0);
     running.signal("-HUP");
-    assert_eq!(
-        (told(&systemd).as_str(), told(&systemd).as_str()),
-        ("RELOADING=1", "READY=1")
-    );
+    reloaded(&systemd);
+    let clients = ([127, 0, 0, 1], ports.0).into();
+    drop(crate::wire::tls::connect(clients, &renewed).await);
     let second = connect(ports.0, "second").await.unwrap_or_else(|e| {
         panic!(
             "{e}: {}",
@@ -234,11 +270,11 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
 
     // A policy that does not hold changes nothing and says why.
     write(&two.replace("version: 1", "version: 1\nnonsense: 1"));
+    std::fs::write(directory.0.join("key.pem"), "no key").unwrap();
     running.signal("-HUP");
-    assert_eq!(
-        (told(&systemd).as_str(), told(&systemd).as_str()),
-        ("RELOADING=1", "READY=1")
-    );
+    reloaded(&systemd);
+    drop(crate::wire::tls::connect(clients, &renewed).await);
+    certify(&directory.0);
     second
         .query("SELECT count(*) FROM nls.women", &[])
         .await
@@ -247,10 +283,7 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     // A role that is no longer named asks no more.
     write(&policy);
     running.signal("-HUP");
-    assert_eq!(
-        (told(&systemd).as_str(), told(&systemd).as_str()),
-        ("RELOADING=1", "READY=1")
-    );
+    reloaded(&systemd);
     let refused = second
         .query("SELECT count(*) FROM nls.women", &[])
         .await
@@ -283,9 +316,10 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
         (
             said("the policy was reloaded"),
             said("the policy in force stays"),
-            said("nonsense")
+            said("nonsense"),
+            said("the certificate in force stays")
         ),
-        (2, 1, 1),
+        (2, 1, 1, 1),
         "{log}"
     );
     // What start-up and two reloads do, and the table that was copied: no row of the other ones is.
@@ -304,6 +338,15 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
         ),
         (3, 0),
         "{log}"
+    );
+    let refused = lines
+        .iter()
+        .find(|line| line["message"] == "login refused")
+        .unwrap();
+    assert_eq!(
+        (&refused["role"], &refused["address"]),
+        (&"second".into(), &"127.0.0.1".into()),
+        "{refused}"
     );
     // No statement, in whole or in part.
     assert!(!log.contains("count("), "{log}");
@@ -383,10 +426,7 @@ async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_told() {
     write(&hidden);
     let reload = |running: &Running| {
         running.signal("-HUP");
-        assert_eq!(
-            (told(&systemd).as_str(), told(&systemd).as_str()),
-            ("RELOADING=1", "READY=1")
-        );
+        reloaded(&systemd);
     };
     reload(&running);
     asking.await.unwrap();

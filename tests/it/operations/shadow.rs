@@ -888,3 +888,31 @@ async fn a_terminated_session_is_replaced() {
         .unwrap();
     assert_eq!(one(&shadow, &requester(), "SELECT 2").await, "2");
 }
+
+/// A backend that hangs ends no statement by itself: its session is left in time, and another one
+/// answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_hangs_is_left() {
+    let options = Options {
+        database: Some("shop".to_owned()),
+        ..Options::default()
+    };
+    let server = LocalPostgres::start_engine(Engine::Native, options)
+        .await
+        .unwrap();
+    let source = ShadowSource::Url(Secret::from(server.url().to_owned()));
+    let options = ShadowOptions {
+        statement_timeout: Duration::from_secs(1),
+        ..ShadowOptions::new(source, "shop", "15.18")
+    };
+    let shadow = Shadow::start(&policy(), options).await.unwrap();
+    let hung = one(&shadow, &requester(), "SELECT pg_backend_pid()").await;
+    let signal = |name: &str| {
+        let mut kill = std::process::Command::new("kill");
+        assert!(kill.args([name, &hung]).status().unwrap().success());
+    };
+    signal("-STOP");
+    let answered = one(&shadow, &requester(), "SELECT 2").await;
+    signal("-CONT");
+    assert_eq!(answered, "2");
+}

@@ -594,7 +594,7 @@ fn compose_runs_the_demo_policy() {
 
 /// What events print of values, and why that holds no statement, literal, row or secret. All else
 /// that they tell are numbers, booleans and names of ours.
-const PRINTED: [(&str, &str, &str); 24] = [
+const PRINTED: [(&str, &str, &str); 26] = [
     (
         "cli/reload.rs",
         "{what}.{line}",
@@ -616,6 +616,16 @@ const PRINTED: [(&str, &str, &str); 24] = [
         "numbers of public rows and tables, and a time",
     ),
     ("wire/mod.rs", "?error.kind()", "a kind of I/O error"),
+    (
+        "wire/mod.rs",
+        "%from",
+        "where a client connects from, for the operator",
+    ),
+    (
+        "cli/reload.rs",
+        "{}",
+        "a failure of start-up, in words of our own",
+    ),
     (
         "engine/mod.rs",
         "%cause",

@@ -48,7 +48,10 @@ fn connector(certificate: &CertificateDer<'static>) -> TlsConnector {
     ))
 }
 
-async fn connect(address: std::net::SocketAddr, certificate: &CertificateDer<'static>) -> Socket {
+pub async fn connect(
+    address: std::net::SocketAddr,
+    certificate: &CertificateDer<'static>,
+) -> Socket {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(&packet(SSL_REQUEST, b"")).await.unwrap();
     assert_eq!(stream.read_u8().await.unwrap(), b'S');
