@@ -1,49 +1,7 @@
 //! Bounds on the rows of one unit, below joins, subqueries and windows that would multiply them.
 
-use super::label::{Label, Labels, Lineage};
+use super::lineage::Lineage;
 use crate::ir::{ColumnId, Edge, Expr, Frame, FrameMode, Relation, Window, WindowFunction};
-
-impl Labels<'_> {
-    /// The conditions that were not pushed below a bound.
-    pub(super) fn left_of(&self, conditions: Vec<Expr>) -> Vec<Expr> {
-        conditions
-            .into_iter()
-            .filter(|condition| !self.sunk.contains(condition))
-            .collect()
-    }
-
-    /// Forgets the conditions below a bound, except those that also come from above.
-    pub(super) fn leave(&mut self, above: &[Expr]) {
-        self.sunk.retain(|condition| above.contains(condition));
-    }
-
-    /// Bounds the rows where their subqueries read several rows of a unit for each of them.
-    pub(super) fn asked_of(
-        &mut self,
-        input: Relation,
-        label: Label,
-        conditions: Vec<Expr>,
-    ) -> (Relation, Label, Vec<Expr>) {
-        match label {
-            Label::Private(lineage) if std::mem::take(&mut self.is_crossed) => {
-                let Bounded {
-                    relation,
-                    lineage,
-                    sunk,
-                } = bounded(input, lineage, &conditions);
-                (
-                    relation,
-                    Label::Private(lineage),
-                    conditions
-                        .into_iter()
-                        .filter(|condition| !sunk.contains(condition))
-                        .collect(),
-                )
-            }
-            label => (input, label, conditions),
-        }
-    }
-}
 
 /// A relation with an enforced bound on the rows of each unit.
 pub(super) struct Bounded {

@@ -7,53 +7,24 @@ mod subquery;
 mod union;
 mod window;
 
-use super::bounded_rows::filtered;
+use super::bounded_rows::{Bounded, bounded, filtered};
 use super::fanout::FanOut;
 use super::inline;
 use super::interval::Interval;
 use super::join_matches::Schema;
 use super::join_order::ordered;
+use super::lineage::{Label, Lineage};
 use super::planning_effort::PlanningEffort;
 use super::range::Ranges;
 use super::row_facts::always_true;
 use crate::catalog::{Equality, Type};
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
-use crate::policy::{Policy, Protection, Table, Unit};
+use crate::policy::{Policy, Protection, Table};
 use crate::refusal::{Refusal, TextPosition, reason};
 
 /// Bounds on the rows of one unit are counted up to here.
 const ROWS_MAX: u64 = 1 << 32;
-
-/// Whose rows a relation holds.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Label {
-    /// Computed from public and released rows only.
-    Public,
-    /// Every row belongs to exactly one unit.
-    Private(Lineage),
-}
-
-/// How rows belong to units.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Lineage {
-    /// Columns that *are* the unit here: each holds it in every row, NOT NULL, of one type with a
-    /// deterministic collation. Never empty.
-    pub units: Vec<ColumnId>,
-    pub data_type: Type,
-    /// How many rows one unit is expected to have at most. It chooses the clip. A unit with more
-    /// rows is clipped: nothing private rests on this number.
-    pub rows_per_unit: u64,
-    /// The most rows that one unit has here, by an emitted bound, by grouping, or by the primary
-    /// key of the unit's own table; `None` where nothing bounds them.
-    pub rows_enforced: Option<u64>,
-    /// A private row may be joined with any number of public rows.
-    pub is_multiplied: bool,
-    /// Columns whose equal values belong to one unit: (column here, table, position there). Each
-    /// holds the value of a unique column of a private table: it is that column, or a foreign key
-    /// on the path to the unit.
-    pub(super) points: Vec<(ColumnId, TableId, usize)>,
-}
 
 /// Labels relations. It adds the scans of key paths, and so columns.
 pub struct Labels<'a> {
@@ -302,24 +273,6 @@ fn unique_columns(
         .collect()
 }
 
-/// The one scan under filters and projections.
-pub fn only_scan(relation: &Relation) -> Option<&Scan> {
-    match relation {
-        Relation::Scan(scan) => Some(scan),
-        Relation::Filter {
-            input,
-            predicate: _,
-        }
-        | Relation::Project { input, columns: _ } => only_scan(input),
-        Relation::Join { .. }
-        | Relation::Group { .. }
-        | Relation::Window { .. }
-        | Relation::Union { .. }
-        | Relation::Constants(_) => None,
-        Relation::Bounded { .. } => None,
-    }
-}
-
 fn equal(table: &Table, own: ColumnId, other: ColumnId, position: usize) -> Expr {
     let data_type = table.columns[position].data_type.clone();
     Expr::call(
@@ -354,10 +307,44 @@ fn broken_path(table: &Table) -> Refusal {
     )
 }
 
-/// The unit of a private table.
-pub fn unit_of(table: &Table) -> Option<&Unit> {
-    match &table.protection {
-        Protection::Private(unit) => Some(unit),
-        Protection::Public => None,
+impl Labels<'_> {
+    /// The conditions that were not pushed below a bound.
+    pub(super) fn left_of(&self, conditions: Vec<Expr>) -> Vec<Expr> {
+        conditions
+            .into_iter()
+            .filter(|condition| !self.sunk.contains(condition))
+            .collect()
+    }
+
+    /// Forgets the conditions below a bound, except those that also come from above.
+    pub(super) fn leave(&mut self, above: &[Expr]) {
+        self.sunk.retain(|condition| above.contains(condition));
+    }
+
+    /// Bounds the rows where their subqueries read several rows of a unit for each of them.
+    pub(super) fn asked_of(
+        &mut self,
+        input: Relation,
+        label: Label,
+        conditions: Vec<Expr>,
+    ) -> (Relation, Label, Vec<Expr>) {
+        match label {
+            Label::Private(lineage) if std::mem::take(&mut self.is_crossed) => {
+                let Bounded {
+                    relation,
+                    lineage,
+                    sunk,
+                } = bounded(input, lineage, &conditions);
+                (
+                    relation,
+                    Label::Private(lineage),
+                    conditions
+                        .into_iter()
+                        .filter(|condition| !sunk.contains(condition))
+                        .collect(),
+                )
+            }
+            label => (input, label, conditions),
+        }
     }
 }

@@ -15,6 +15,7 @@ mod join_matches;
 mod join_order;
 mod keys;
 mod label;
+mod lineage;
 mod nullability;
 mod per_unit;
 mod planning_effort;
@@ -27,7 +28,7 @@ pub use cardinality::UnitGroups;
 pub use fanout::{FanOut, MetTable};
 pub use keys::key_combinations::{Axis, KeyCombinations, axes};
 pub use keys::{Because, KeyRule, NoRow, grouped, listed_groups, values_between};
-pub use label::{Label, Lineage, only_scan, unit_of};
+pub use lineage::{Label, Lineage, only_scan, unit_of};
 pub use planning_effort::PlanningEffort;
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! and the tables that are read.
 
 use super::keys::KeyRule;
-use super::label::{Lineage, only_scan, unit_of};
+use super::lineage::{Lineage, only_scan, unit_of};
 use crate::catalog::{Equality, Type, UniqueKey};
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, TableId};
 use crate::policy::{Policy, Protection};

@@ -1,6 +1,6 @@
 //! What a draft says of each column of a private table.
 
-use super::decide::Decisions;
+use super::decisions::Decisions;
 use super::links::Link;
 use super::reach::Way;
 use super::seen::{ColumnAt, Seen};

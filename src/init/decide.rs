@@ -1,9 +1,10 @@
 //! The owner's decisions: by flags, else by questions, else open.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::Stop;
 use super::columns;
+use super::decisions::Decisions;
 use super::links::{Ground, Keyless, Link};
 use super::propose::Proposal;
 use super::questions::Questions;
@@ -12,28 +13,6 @@ use super::request::{Request, Said, Spend, bounds, rows, spend};
 use super::seen::{ColumnAt, Seen};
 use super::words::singular;
 use crate::policy::unfit;
-
-/// What is decided, and what stays open.
-#[derive(Debug, Clone)]
-pub struct Decisions {
-    pub unit: ColumnAt,
-    pub unit_name: String,
-    /// Declared, vouched for, and guesses that nobody has confirmed.
-    pub links: Vec<Link>,
-    pub ways: BTreeMap<usize, Way>,
-    /// The same with links that lack nothing but a key: these tables are not public.
-    pub suspects: BTreeMap<usize, Way>,
-    pub public: BTreeSet<usize>,
-    /// A number, or `auto`.
-    pub rows: BTreeMap<usize, String>,
-    /// `{bounds: …}`, as YAML.
-    pub bounds: BTreeMap<ColumnAt, String>,
-    pub group_by: BTreeSet<ColumnAt>,
-    pub budget: Option<Spend>,
-    pub roles: Vec<(String, Option<Spend>)>,
-    pub units: Option<u64>,
-    pub has_shadow: bool,
-}
 
 type Asker<'a> = Option<&'a mut (dyn Questions + 'a)>;
 

@@ -1,7 +1,7 @@
 //! The draft: what the policy will say, before it is text.
 
 use super::columns::{self, Line};
-use super::decide::Decisions;
+use super::decisions::Decisions;
 use super::reach::Way;
 use super::seen::Seen;
 use super::yaml;

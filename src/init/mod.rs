@@ -7,6 +7,7 @@
 mod columns;
 mod ddl;
 mod decide;
+mod decisions;
 mod draft;
 mod hold;
 mod links;
@@ -23,7 +24,8 @@ mod yaml;
 
 pub use columns::Form;
 pub use ddl::{Advice, advice};
-pub use decide::{Decisions, decide};
+pub use decide::decide;
+pub use decisions::Decisions;
 pub use draft::Draft;
 pub use hold::hold;
 pub use links::{Ground, Link};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::error::Error;
-use super::store::Store;
+use super::store::{Absent, Store};
 use super::{server, sqlite, witness};
 use crate::policy::WitnessFile;
 
@@ -74,13 +74,6 @@ fn is_server(url: &str) -> bool {
 /// [`Error`]: a store that is foreign, newer or damaged is refused and left as it was.
 pub fn open_store(url: &str) -> Result<Box<dyn Store>, Error> {
     store_at(url, Absent::Make)
-}
-
-/// What becomes of a store that is not there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Absent {
-    Make,
-    Refuse,
 }
 
 pub(super) fn store_at(url: &str, absent: Absent) -> Result<Box<dyn Store>, Error> {

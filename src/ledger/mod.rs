@@ -47,6 +47,7 @@ pub use grants::{Act, Decided, Decision};
 pub use height::Height;
 pub use restore::{Restored, back_up, restore};
 pub use statement_log::{KEPT as STATEMENTS_KEPT, Record, Verdict};
+use store::Absent;
 pub use store::{Access, Row, Store, Value};
 
 use std::collections::HashSet;
@@ -55,7 +56,7 @@ use std::time::Duration;
 
 use crate::mechanism::{Cap, Loss};
 use crate::policy::{Budget, Renew};
-use address::{Absent, store_at};
+use address::store_at;
 use rules::Rules;
 use statement_log::StatementLog;
 use worker::Worker;

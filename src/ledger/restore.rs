@@ -4,14 +4,14 @@ use std::path::Path;
 
 use super::AccountSpec;
 use super::accounts::{Account, AccountTerms, open_account};
-use super::address::{Absent, Address, store_at};
+use super::address::{Address, store_at};
 use super::charge::Fingerprint;
 use super::clock::Clock;
 use super::error::Error;
 use super::grants::{Act, Decision};
 use super::rules::{AccountStanding, DEBIT, RECEIPT, Rules};
 use super::sqlite::{self, Sqlite};
-use super::store::{Access, Store, Value, text};
+use super::store::{Absent, Access, Store, Value, text};
 use super::witness::{Testimony, Witness};
 use crate::mechanism::{Cap, Fixed, Loss};
 use crate::policy::Renew;

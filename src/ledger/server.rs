@@ -18,9 +18,8 @@ use tokio::runtime::Runtime;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Config, SimpleQueryMessage, Statement};
 
-use super::address::Absent;
 use super::error::Error;
-use super::store::{Access, Row, Store, Value};
+use super::store::{Absent, Access, Row, Store, Value};
 use super::verify;
 use crate::postgres::{Connected, connect};
 

@@ -15,9 +15,8 @@ use std::time::Duration;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
-use super::address::Absent;
 use super::error::Error;
-use super::store::{Access, Row, Store, Value};
+use super::store::{Absent, Access, Row, Store, Value};
 use super::verify;
 pub(in crate::ledger) use backup::{back_up, put_back};
 pub(in crate::ledger) use file::path;

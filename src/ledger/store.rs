@@ -15,6 +15,13 @@ pub enum Access {
     Write,
 }
 
+/// What becomes of a store that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    Make,
+    Refuse,
+}
+
 /// One value, in or out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {

@@ -12,9 +12,8 @@ use super::Resolver;
 use super::expression::aggregate_call::aggregate;
 use super::names::output_name::column_name;
 use super::names::scope::Scope;
-use super::outer::expression::Above;
 use super::outer::uncertainty;
-use super::private::subquery::{Given, SubqueryPlace};
+use super::private::given::{Given, SubqueryPlace};
 use crate::ir::Uncertainty;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::expression::Expr;
@@ -33,6 +32,14 @@ use middle_query::Subqueries;
 
 /// Most keys and aggregates of one release.
 const COLUMNS_MAX: usize = 100;
+
+/// Where an expression of the outer query stands.
+pub(in crate::resolve) enum Above<'c> {
+    /// Over public and released tables only.
+    Open,
+    /// Over a release that is being cut: aggregates and keys become its columns.
+    Cut(&'c mut Cut),
+}
 
 /// One release while its SELECT is rewritten.
 pub(super) struct Cut {

@@ -9,7 +9,7 @@ mod look;
 use num_bigint::BigUint;
 
 pub use choice::{choice_noise, known_range, rank_error};
-pub use facts::{Facts, Summed, facts};
+pub use facts::facts;
 pub use look::{chosen_noise, times_clip};
 
 use super::emit::sql::scalar_text;

@@ -8,7 +8,7 @@ use sqlparser::ast;
 
 use super::choice::{ChoiceQuery, RowLimit};
 use super::emit::constants::Order;
-use super::emit::expression::too_complex;
+use super::emit::limits::too_complex;
 use super::emit::relation::{Flat, Relations};
 use super::emit::statement::Statement;
 use super::emit::text::Derived;

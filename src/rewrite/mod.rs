@@ -18,14 +18,15 @@ pub use choice::candidates::Candidates;
 pub use choice::{
     ChoiceKind, ChoicePlan, ChoiceQuery, Degree, Halving, Side, Subject, Target, ratio_of,
 };
-pub use describe::{Facts, Summed, choice_noise, chosen_noise, times_clip};
+pub use describe::{choice_noise, chosen_noise, times_clip};
 use emission::Emission;
 pub use emit::statement::Statement;
 use limits::row_cost::RowCost;
+pub use plan::facts::{Facts, Summed};
 pub use plan::rollup::{Family, Grouping, Total};
 pub use plan::unpaid::UnpaidPart;
 pub use plan::{Plan, ReleasePlan};
-use price::whole_statement::{self, AskedRelease};
+use price::{AskedRelease, whole_statement};
 pub use price::{Block, Look, Price, Terms};
 pub use useless::{Useless, best_error, thin_groups, useless};
 pub use vector::base_rows::key_text;
@@ -48,7 +49,7 @@ const PRINTED_BYTES_MAX: usize = 16 << 20;
 
 fn fits(printed: usize) -> Result<(), Refusal> {
     if printed > PRINTED_BYTES_MAX {
-        Err(emit::expression::too_complex())
+        Err(emit::limits::too_complex())
     } else {
         Ok(())
     }

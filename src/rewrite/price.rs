@@ -2,19 +2,21 @@
 //! of each coordinate.
 
 mod choice;
+mod chosen_clips;
 pub(in crate::rewrite) mod look;
 pub(in crate::rewrite) mod target_error;
 pub(in crate::rewrite) mod whole_statement;
 
 use num_bigint::BigUint;
-use num_traits::ToPrimitive;
 
 pub use choice::choice;
-pub use look::{Block, Look};
+pub use chosen_clips::{Block, Look};
 
+use super::limits::out_of_reach;
 use super::vector::clip::roomy;
 use super::vector::coordinates::{Coordinate, Coordinates, Mask, PRESENCE};
 use super::vector::rotation::turned;
+use super::vector::row_lengths::{ceil_sqrt, row_lengths};
 use super::vector::sensitivity::{Norms, norms, weights};
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, UnitGroups, axes};
 use crate::mechanism::{
@@ -39,6 +41,28 @@ pub struct Terms {
     pub accounts: Vec<AccountState>,
     /// The session's other settings.
     pub session_settings: SessionSettings,
+}
+
+/// A release as its statement asks for it: what is left open is the noise.
+pub(in crate::rewrite) struct AskedRelease<'a> {
+    pub release: &'a AnalyzedRelease,
+    pub layout: Coordinates,
+    /// By what the weight of each coordinate is multiplied.
+    pub stress: Vec<u64>,
+    /// What is split among `share` statements of the database, of which this release has some.
+    pub epsilon: f64,
+    pub share: usize,
+}
+
+impl AskedRelease<'_> {
+    pub fn portion<'a>(&self, terms: &'a Terms, mechanism: Mechanism) -> Portion<'a> {
+        Portion {
+            terms,
+            epsilon: self.epsilon,
+            share: self.share,
+            mechanism,
+        }
+    }
 }
 
 /// The noise of one release.
@@ -412,41 +436,6 @@ fn groups(release: &AnalyzedRelease, policy: &Policy, session_settings: &Session
         .clamp(1, rows.saturating_mul(sets.len() as u64))
 }
 
-/// How long the vector of one unit's rows is, in rows: its square in L2, and in L1.
-struct RowLengths {
-    squared: BigUint,
-    absolute: BigUint,
-}
-
-/// The longest vector of a unit whose rows are within the bounds of `unit_groups`, with at most
-/// `groups` groups in all sets together.
-///
-/// Let a unit have at most A rows in the groups of a set, at most q in one of them. The numbers of
-/// its rows in the groups add up to at most A, and none is more than min(q, A). So their squares
-/// add up to at most A min(q, A). In `groups` groups they add up to at most `groups` q^2.
-fn row_lengths(release: &AnalyzedRelease, groups: u64) -> RowLengths {
-    let rows_per_unit = release.lineage.rows_per_unit.max(1);
-    let (mut squared, mut absolute) = (BigUint::ZERO, BigUint::ZERO);
-    let mut most = 1;
-    for UnitGroups { groups, rows, .. } in &release.unit_groups {
-        let in_group = (*rows).clamp(1, rows_per_unit);
-        let in_all = in_group.saturating_mul((*groups).max(1)).min(rows_per_unit);
-        squared += BigUint::from(in_all) * in_group.min(in_all);
-        absolute += in_all;
-        most = most.max(in_group);
-    }
-    RowLengths {
-        squared: squared.min(BigUint::from(groups) * most * most),
-        absolute: absolute.min(BigUint::from(groups) * most),
-    }
-}
-
-/// The same in L2 of a release without grouping sets, rounded up to whole rows.
-pub(super) fn length_in_rows(release: &AnalyzedRelease) -> u64 {
-    let squared = row_lengths(release, u64::MAX).squared;
-    ceil_sqrt(&squared).to_u64().unwrap_or(u64::MAX)
-}
-
 /// A unit's presence moves by one where its rows may move by many: weighed up, so that both get
 /// about the same relative noise. One that groups share is weighed up by the square root of their
 /// number too: the vector is as long as with a presence of one in each group, a unit in all of them
@@ -504,26 +493,9 @@ fn clips(
     )
 }
 
-pub(super) fn ceil_sqrt(value: &BigUint) -> BigUint {
-    let root = value.sqrt();
-    if &root * &root == *value {
-        root
-    } else {
-        root + 1u8
-    }
-}
-
 fn ratio(a: &BigUint, b: &BigUint) -> f64 {
     // Both hold at most a few hundred bits; the leading 60 of each decide.
     let shift = a.bits().max(b.bits()).saturating_sub(900);
     let float = |v: &BigUint| (v >> shift).to_string().parse::<f64>().unwrap_or(f64::MAX);
     float(a) / float(b)
-}
-
-fn out_of_reach() -> Refusal {
-    Refusal::new(
-        reason::NO_FITTING_NOISE,
-        "no noise of supported size fits this query at this epsilon",
-    )
-    .hint("Raise pgveil.epsilon, or narrow the ranges of the sums.")
 }

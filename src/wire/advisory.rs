@@ -1,9 +1,8 @@
 //! Advisory locks as in a database with one session: a session knows which it holds, and no other
 //! session sees them. Sessions write nothing that they could race for.
 
-use std::collections::HashMap;
-
 use super::connection::Connection;
+use super::locks::{Key, Locks};
 use super::message::not_utf8;
 use super::portal::{Reply, text_column};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
@@ -17,15 +16,6 @@ const BOOL: (u32, i16) = (16, 1);
 const VOID: (u32, i16) = (2278, 4);
 const INT4: u32 = 23;
 const INT8: u32 = 20;
-
-/// How often each lock is held, by its key and whether it is shared.
-pub(super) type Locks = HashMap<(Vec<Key>, bool), u32>;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Key {
-    Number(i64),
-    Hash(String),
-}
 
 impl<S: Service> Connection<S> {
     pub(super) fn advise(

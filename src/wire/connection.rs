@@ -4,19 +4,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::advisory::Locks;
 use super::cancel::Key;
 use super::connection_limit::ConnectionSlot;
+use super::copy::Writer;
 use super::cursor::Cursors;
+use super::locks::Locks;
 use super::login::LoggedIn;
 use super::message;
 use super::message::Frontend;
 use super::outcome::Outcome;
-use super::portal::{Portal, Prepared};
+use super::portal::{Portal, Prepared, Reply, counted};
 use super::settings::Settings;
 use super::stream::{Frame, FramedStream};
 use super::transaction::{Status, Transaction};
@@ -265,5 +267,27 @@ impl<S: Service> Connection<S> {
                 self.channel.notice(severity, text);
             }
         }
+    }
+}
+
+impl<S: Service> Connection<S> {
+    /// Sends the rows of a COPY.
+    pub(super) async fn stream(&mut self, writer: &Writer, reply: &Reply) -> Result<(), Outcome> {
+        self.channel.copy_out(writer.value_format(), writer.width());
+        let rows = reply.rows.iter().map(|row| writer.row(row));
+        let mut head = writer.signature();
+        for data in writer.header().into_iter().chain(rows).chain(writer.tail()) {
+            // Clients expect the signature and what follows it in one message, as PostgreSQL sends
+            // them.
+            let data = match head.take() {
+                Some(head) => Bytes::from([head, &data].concat()),
+                None => data,
+            };
+            self.channel.copy_data(data);
+            self.channel.relieve().await?;
+        }
+        self.channel.copy_done();
+        self.channel.complete(counted(&reply.tag, reply.rows.len()));
+        Ok(())
     }
 }

@@ -3,10 +3,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::connection::Connection;
-use super::outcome::Outcome;
-use super::portal::{Reply, Row, counted};
-use crate::engine::{ColumnDescription, Format, Service};
+use super::message::Row;
+use crate::engine::{ColumnDescription, Format};
 use crate::parse::{CopyFormat, Force, Style};
 use crate::refusal::{Refusal, reason};
 
@@ -19,29 +17,6 @@ pub(super) struct Writer {
     /// By column: quoted whatever it holds.
     forced: Vec<bool>,
     names: Vec<String>,
-}
-
-impl<S: Service> Connection<S> {
-    /// Sends the rows of a COPY.
-    pub(super) async fn stream(&mut self, writer: &Writer, reply: &Reply) -> Result<(), Outcome> {
-        self.channel
-            .copy_out(writer.value_format(), writer.names.len());
-        let rows = reply.rows.iter().map(|row| writer.row(row));
-        let mut head = writer.signature();
-        for data in writer.header().into_iter().chain(rows).chain(writer.tail()) {
-            // Clients expect the signature and what follows it in one message, as PostgreSQL sends
-            // them.
-            let data = match head.take() {
-                Some(head) => Bytes::from([head, &data].concat()),
-                None => data,
-            };
-            self.channel.copy_data(data);
-            self.channel.relieve().await?;
-        }
-        self.channel.copy_done();
-        self.channel.complete(counted(&reply.tag, reply.rows.len()));
-        Ok(())
-    }
 }
 
 impl Writer {
@@ -79,6 +54,11 @@ impl Writer {
         })
     }
 
+    /// How many values a row has.
+    pub(super) fn width(&self) -> usize {
+        self.names.len()
+    }
+
     /// The format that the values are wanted in.
     pub(super) fn value_format(&self) -> Format {
         match &self.format {
@@ -87,7 +67,7 @@ impl Writer {
         }
     }
 
-    fn signature(&self) -> Option<&'static [u8]> {
+    pub(super) fn signature(&self) -> Option<&'static [u8]> {
         match &self.format {
             CopyFormat::Binary => Some(SIGNATURE),
             CopyFormat::Text(_) | CopyFormat::Csv { .. } => None,
@@ -95,7 +75,7 @@ impl Writer {
     }
 
     /// The line of names.
-    fn header(&self) -> Option<Bytes> {
+    pub(super) fn header(&self) -> Option<Bytes> {
         match &self.format {
             CopyFormat::Text(style) if style.has_header => Some(self.line(style, |out, at| {
                 text(out, self.names[at].as_bytes(), style.delimiter)
@@ -118,7 +98,7 @@ impl Writer {
         }
     }
 
-    fn row(&self, row: &Row) -> Bytes {
+    pub(super) fn row(&self, row: &Row) -> Bytes {
         match &self.format {
             CopyFormat::Binary => {
                 let mut out = BytesMut::new();
@@ -151,7 +131,7 @@ impl Writer {
     }
 
     /// What comes after the last row.
-    fn tail(&self) -> Option<Bytes> {
+    pub(super) fn tail(&self) -> Option<Bytes> {
         match &self.format {
             CopyFormat::Binary => Some(Bytes::from_static(&[0xff, 0xff])),
             CopyFormat::Text(_) | CopyFormat::Csv { .. } => None,

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::connection::Connection;
+use super::message::Row;
 use super::outcome::Outcome;
-use super::portal::{Reply, Row, each};
+use super::portal::{Reply, each};
 use crate::engine::{Argument, ColumnDescription, Format, HeldMemory, Requester, Service};
 use crate::parse::{Count, Declare, Direction, Fetch};
 use crate::refusal::{Refusal, reason};

@@ -7,6 +7,9 @@ use super::outcome::Outcome;
 use super::stream::Frame;
 use crate::refusal::{Refusal, reason};
 
+/// The values of a row, as they are sent.
+pub(super) type Row = Vec<Option<bytes::Bytes>>;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     Statement,

@@ -14,6 +14,7 @@ mod connection_limit;
 mod copy;
 mod cursor;
 mod extended;
+mod locks;
 mod login;
 mod message;
 mod outcome;

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::copy::Writer;
+use super::message::Row;
 use crate::engine::{Argument, ColumnDescription, Format, HeldMemory, Requester};
 use crate::parse::Statement;
 use crate::refusal::{Reason, Refusal};
-
-pub(super) type Row = Vec<Option<Bytes>>;
 
 /// A parsed and described statement.
 pub(super) struct Prepared {

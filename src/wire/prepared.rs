@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::connection::Connection;
+use super::message::Row;
 use super::outcome::Outcome;
-use super::portal::{Prepared, Reply, Row, each};
+use super::portal::{Prepared, Reply, each};
 use crate::engine::{Argument, ColumnDescription, Format, Service, fit_as_text};
 use crate::parse::{Execute, ExplainFormat, Prepare, Statement, Values, parameter_type};
 use crate::refusal::{Refusal, reason};

@@ -13,7 +13,8 @@ use crate::resolve::Resolver;
 use crate::resolve::expression::compare;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::private::subquery::{Given, SubqueryPlace, plain_select};
+use crate::resolve::private::given::{Given, SubqueryPlace};
+use crate::resolve::private::subquery::plain_select;
 use crate::resolve::syntax::{
     aggregate_name, empty_select, is_aggregated, is_grouped, item_expr, query_of, quoted,
     select_of, unnested,

@@ -4,9 +4,7 @@ use sqlparser::ast;
 
 use super::types::known_type;
 use crate::catalog::Type;
-use crate::ir::expression::{Expr, Node};
-use crate::ir::literal::{coerce, is_unknown, parse, type_name};
-use crate::policy::{Policy, Scalar};
+use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::outer::allow_list::is_harmless;
 use crate::resolve::syntax::names_of;
@@ -60,26 +58,5 @@ impl TypeNames<'_> {
             Type::Enum(made) => made.schema == schema && made.name == name,
             _ => false,
         })
-    }
-}
-
-/// A constant as a label of an enum, or a value that has the type already. Of other texts the cast
-/// could fail.
-///
-/// # Errors
-/// 22P02 for a text that is no label; 0A000 for what is no constant.
-pub(super) fn label(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
-    if expr.data_type == *to || is_unknown(&expr.data_type) {
-        return coerce(expr, to);
-    }
-    match (&expr.data_type, &expr.node) {
-        (Type::Text | Type::Varchar(_), Node::Literal(Some(Scalar::Text(text)))) => {
-            Ok(Expr::literal(Some(parse(text, to)?), to.clone()))
-        }
-        (Type::Text | Type::Varchar(_), Node::Literal(None)) => Ok(Expr::literal(None, to.clone())),
-        (from, _) => Err(Refusal::unsupported(
-            reason::UNSUPPORTED_CAST,
-            format!("a cast from {} to {}", type_name(from), type_name(to)),
-        )),
     }
 }

@@ -2,10 +2,9 @@
 
 use sqlparser::ast::{self, UnaryOperator};
 
-use super::enums::label;
 use crate::catalog::Type;
-use crate::ir::expression::Expr;
-use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown};
+use crate::ir::expression::{Expr, Node};
+use crate::ir::literal::{coerce, is_unknown, number, parse, type_name, unknown};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::names_of;
@@ -216,5 +215,26 @@ pub(super) fn ends_in_prefix(expr: &ast::Expr) -> bool {
             right,
         } => ends_in_prefix(right),
         _ => false,
+    }
+}
+
+/// A constant as a label of an enum, or a value that has the type already. Of other texts the cast
+/// could fail.
+///
+/// # Errors
+/// 22P02 for a text that is no label; 0A000 for what is no constant.
+fn label(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
+    if expr.data_type == *to || is_unknown(&expr.data_type) {
+        return coerce(expr, to);
+    }
+    match (&expr.data_type, &expr.node) {
+        (Type::Text | Type::Varchar(_), Node::Literal(Some(Scalar::Text(text)))) => {
+            Ok(Expr::literal(Some(parse(text, to)?), to.clone()))
+        }
+        (Type::Text | Type::Varchar(_), Node::Literal(None)) => Ok(Expr::literal(None, to.clone())),
+        (from, _) => Err(Refusal::unsupported(
+            reason::UNSUPPORTED_CAST,
+            format!("a cast from {} to {}", type_name(from), type_name(to)),
+        )),
     }
 }

@@ -10,19 +10,11 @@ use super::allow_list;
 use crate::ir::literal::INTERVAL_HINT;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
-use crate::resolve::cut::Cut;
+use crate::resolve::cut::Above;
 use crate::resolve::expression::construct;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::session_functions;
 use crate::resolve::syntax::{bare_name, names_of, place_of, unsupported_above};
-
-/// Where an expression stands.
-pub(in crate::resolve) enum Above<'c> {
-    /// Over public and released tables only.
-    Open,
-    /// Over a release that is being cut: aggregates and keys become its columns.
-    Cut(&'c mut Cut),
-}
 
 impl Resolver<'_> {
     /// Rewrites an expression above the cut, node by node. Nodes that are not listed are refused.

@@ -3,9 +3,9 @@
 use sqlparser::ast;
 
 use super::allow_list;
-use super::expression::Above;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
+use crate::resolve::cut::Above;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::syntax::{names_of, position_of, unsupported_above};
 

@@ -3,11 +3,12 @@
 use sqlparser::ast;
 
 use super::allow_list;
-use super::expression::{Above, is_session_user};
+use super::expression::is_session_user;
 use crate::ir::relation::{TableId, view_alias};
 use crate::policy::ViewKind;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
+use crate::resolve::cut::Above;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::lookup::{Named, reserved};

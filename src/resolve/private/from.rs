@@ -8,8 +8,7 @@ use using::Using;
 
 use sqlparser::ast;
 
-use super::per_unit::computing;
-use super::subquery::{Given, SubqueryPlace, Which};
+use super::given::{Given, SubqueryPlace, Which, computing};
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
 use crate::ir::relation::{ColumnInfo, JoinKind, Relation, Scan, TableId};

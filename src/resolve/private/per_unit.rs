@@ -6,12 +6,12 @@ mod exact;
 pub(in crate::resolve) use exact::exact;
 use sqlparser::ast;
 
-use super::subquery::{Given, SubqueryPlace, Which};
-use crate::catalog::{Equality, Type};
+use super::given::{Given, SubqueryPlace, Which, computing, made};
+use crate::catalog::Equality;
 use crate::ir::aggregate::{Aggregate, Operation, Paired};
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
-use crate::ir::relation::{ColumnId, ColumnInfo, Relation};
+use crate::ir::relation::{ColumnId, Relation};
 use crate::ir::window::Window;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
@@ -113,7 +113,7 @@ impl Resolver<'_> {
             grouping.inner.push(id);
         }
         let (items, named) = self.items(select, scope, &given, Some(&mut grouping))?;
-        let mut given = given.regrouped(&mut grouping, self)?;
+        let mut given = grouping.regrouped_parts(given, self)?;
         let Grouping {
             keys,
             aggregates,
@@ -442,6 +442,27 @@ impl Grouping {
         Ok(Expr { node, data_type })
     }
 
+    /// The same over groups. What it needs from the rows below may only read keys and aggregates.
+    fn regrouped_parts(&mut self, given: Given, resolver: &Resolver<'_>) -> Result<Given, Refusal> {
+        let mut joined = Vec::new();
+        for (relation, on) in given.joined {
+            self.inner.extend(relation.made_at_any_depth());
+            joined.push((
+                relation,
+                on.map(|e| self.regrouped(e, resolver)).transpose()?,
+            ));
+        }
+        let mut computed = Vec::new();
+        for (id, expr) in given.computed {
+            computed.push((id, self.regrouped(expr, resolver)?));
+        }
+        Ok(Given {
+            resolved: given.resolved,
+            joined,
+            computed,
+        })
+    }
+
     /// The value of an expression over a group without rows: counts are 0, other aggregates are
     /// NULL already.
     pub(in crate::resolve) fn without_rows(&self, expr: Expr) -> Expr {
@@ -515,16 +536,6 @@ fn is_count(operation: &Operation) -> bool {
         )
 }
 
-/// A computed column, which no table holds.
-pub(in crate::resolve) fn made(name: &str, data_type: &Type, nullable: bool) -> ColumnInfo {
-    ColumnInfo {
-        name: name.to_owned(),
-        data_type: data_type.clone(),
-        nullable,
-        origin: None,
-    }
-}
-
 /// A relation for each order: what one order made of equal rows tells them apart in the next, so
 /// that no two orders break one tie in two ways.
 fn windowed(relation: Relation, columns: Vec<(ColumnId, Window)>) -> Relation {
@@ -541,20 +552,6 @@ fn windowed(relation: Relation, columns: Vec<(ColumnId, Window)>) -> Relation {
         rest = others;
     }
     relation
-}
-
-pub(in crate::resolve) fn computing(
-    relation: Relation,
-    columns: Vec<(ColumnId, Expr)>,
-) -> Relation {
-    if columns.is_empty() {
-        relation
-    } else {
-        Relation::Project {
-            input: Box::new(relation),
-            columns,
-        }
-    }
 }
 
 /// Keeps each combination of the columns once.

@@ -3,8 +3,8 @@
 
 use sqlparser::ast;
 
-use super::per_unit::computing;
-use super::subquery::{Given, SubqueryPlace, plain_select};
+use super::given::{Given, SubqueryPlace, computing};
+use super::subquery::plain_select;
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;

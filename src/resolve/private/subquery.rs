@@ -9,107 +9,22 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::per_unit::{Grouping, computing, made};
+use super::given::{Given, SubqueryPlace, Which, computing, made};
+use super::per_unit::Grouping;
 use super::semi_join::SemiJoin;
 use super::semi_join::not;
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
-use crate::ir::relation::{ColumnId, JoinKind, Relation};
+use crate::ir::relation::Relation;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::Expressions;
 use crate::resolve::names::environment::Environment;
-use crate::resolve::names::scope::Scope;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
     aggregate_name, is_aggregated, is_grouped, item_expr, place_of, unnested,
 };
-
-/// Parts of expressions that are already resolved, keyed by their address in the syntax tree, and
-/// what they need from the relation below.
-#[derive(Default)]
-pub(in crate::resolve) struct Given {
-    pub(in crate::resolve) resolved: Vec<(*const ast::Expr, Expr)>,
-    joined: Vec<(Relation, Option<Expr>)>,
-    computed: Vec<(ColumnId, Expr)>,
-}
-
-impl Given {
-    /// The same over groups. What it needs from the rows below may only read keys and aggregates.
-    pub(in crate::resolve) fn regrouped(
-        self,
-        grouping: &mut Grouping,
-        resolver: &Resolver<'_>,
-    ) -> Result<Self, Refusal> {
-        let mut joined = Vec::new();
-        for (relation, on) in self.joined {
-            grouping.inner.extend(relation.made_at_any_depth());
-            joined.push((
-                relation,
-                on.map(|e| grouping.regrouped(e, resolver)).transpose()?,
-            ));
-        }
-        let mut computed = Vec::new();
-        for (id, expr) in self.computed {
-            computed.push((id, grouping.regrouped(expr, resolver)?));
-        }
-        Ok(Self {
-            resolved: self.resolved,
-            joined,
-            computed,
-        })
-    }
-
-    /// Joins rows of which each row finds at most one.
-    pub(in crate::resolve) fn join(&mut self, relation: Relation, on: Option<Expr>) {
-        self.joined.push((relation, on));
-    }
-
-    /// The relation with the rows of scalar subqueries joined in and the membership tests computed.
-    pub(in crate::resolve) fn below(&mut self, relation: Relation) -> Relation {
-        let mut relation = relation;
-        for (right, on) in self.joined.drain(..) {
-            relation = Relation::Join {
-                kind: JoinKind::Left,
-                left: Box::new(relation),
-                right: Box::new(right),
-                on,
-            };
-        }
-        if self.computed.is_empty() {
-            return relation;
-        }
-        Relation::Project {
-            input: Box::new(relation),
-            columns: std::mem::take(&mut self.computed),
-        }
-    }
-}
-
-/// The names in scope of an expression.
-#[derive(Clone, Copy)]
-pub(in crate::resolve) struct SubqueryPlace<'p> {
-    pub(in crate::resolve) scope: &'p Scope,
-    /// Scopes of the queries around it, the nearest first.
-    pub(in crate::resolve) outer: &'p [Scope],
-    pub(in crate::resolve) environment: &'p Environment,
-    /// Whether an outer join below may have filled columns with NULL.
-    pub(in crate::resolve) is_extended: bool,
-}
-
-/// Which subqueries of an expression to resolve.
-#[derive(Clone, Copy, PartialEq)]
-pub(in crate::resolve) enum Which {
-    /// All, as parts of a condition on rows.
-    Condition,
-    /// All, as columns of the rows.
-    Columns,
-    /// Those inside aggregate calls, as columns of the rows.
-    Arguments,
-    /// Those outside aggregate calls, as columns of the groups.
-    Beside,
-}
 
 /// Walks an expression and resolves its subqueries, innermost expressions first.
 struct Search<'v, 'r, 'p> {

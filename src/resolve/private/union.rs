@@ -2,7 +2,8 @@
 
 use sqlparser::ast;
 
-use super::per_unit::{computing, distinct, made};
+use super::given::{computing, made};
+use super::per_unit::distinct;
 use crate::ir::literal::{coerce, common_type, type_name};
 use crate::ir::relation::{ColumnId, Relation};
 use crate::parse::arms;

@@ -2,8 +2,8 @@
 
 use sqlparser::ast;
 
-use super::per_unit::{computing, exact, made};
-use super::subquery::{Given, SubqueryPlace};
+use super::given::{Given, SubqueryPlace, computing, made};
+use super::per_unit::exact;
 use crate::catalog::Type;
 use crate::ir::aggregate::Operation;
 use crate::ir::expression::Expr;

@@ -19,9 +19,9 @@ pub use queries::ChoiceQueries;
 pub use target::{Side, Target, ratio_of};
 
 use super::emit::statement::Statement;
-use super::price::{ceil_sqrt, length_in_rows};
 use super::vector::coordinates::{Coordinate, Mask};
 use super::vector::fixed_point::FixedPoint;
+use super::vector::row_lengths::{ceil_sqrt, length_in_rows};
 use crate::analyze::{AnalyzedRelease, PairLimits};
 use crate::ir::{Distinct, Expr};
 use crate::mechanism::{Calibrated, Exponential, Loss};

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::expression::Cell;
+use super::cell::Cell;
 use super::guard::{Emitted, bound, is_float, keep_within, shortened};
 use super::sql;
 use crate::analyze::interval::{Interval, of_type};

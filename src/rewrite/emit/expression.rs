@@ -12,9 +12,11 @@ use sqlparser::ast::{self};
 
 use super::calendar::calendar;
 use super::cast::cast;
+use super::cell::Cell;
 use super::constants;
 use super::guard::{Emitted, internal, is_float, literal, scanned, shortened};
 use super::json_array::json_or_array;
+use super::limits::{NODES_MAX, too_complex};
 use super::operator::{arithmetic, division, divisor, histogram, operands};
 use super::partial_functions::{domain, reach};
 use super::relation::{Flat, Relations};
@@ -29,9 +31,6 @@ use crate::ir::functions::{Function, Rule, rule};
 use crate::ir::literal::is_beyond;
 use crate::ir::{ColumnId, Expr, Node, Relation};
 use crate::refusal::{Refusal, reason};
-
-/// Largest emitted expression, in nodes: a chain of 5,000 terms, each with its clamps.
-pub(in crate::rewrite) const NODES_MAX: usize = 100_000;
 
 /// Debug builds count expressions up to this size again, to check the sums. An error in the sums
 /// shows in small expressions too.
@@ -58,27 +57,6 @@ pub(in crate::rewrite) fn weigh(
         .filter(|()| spent + own <= ALL_NODES_MAX)
         .map(|()| spent + own)
         .ok_or_else(too_complex)
-}
-
-pub(in crate::rewrite) fn too_complex() -> Refusal {
-    Refusal::new(
-        reason::EXPRESSION_TOO_COMPLEX,
-        "an expression over private rows is too complex",
-    )
-}
-
-/// A column as the relation below offers it.
-#[derive(Debug, Clone)]
-pub struct Cell {
-    /// The bare reference.
-    pub raw: ast::Expr,
-    /// Bounds for the clamp of every use except a comparison: (as SQL, as numbers). `None` if the
-    /// type needs no clamp.
-    pub clamp: Option<(ast::Expr, ast::Expr, Interval)>,
-    pub data_type: Type,
-    /// The range of the values after the clamp, or without a clamp (a computed column of a derived
-    /// table).
-    pub known: Interval,
 }
 
 /// Emits expressions over the cells of one relation.

@@ -3,7 +3,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::expression::{NODES_MAX, too_complex};
+use super::limits::{NODES_MAX, too_complex};
 use super::sql;
 use crate::analyze::guarded_ranges::of_constant;
 use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, beyond_digits, of_type};

@@ -2,10 +2,12 @@
 
 pub(in crate::rewrite) mod calendar;
 pub(in crate::rewrite) mod cast;
+pub(in crate::rewrite) mod cell;
 pub(in crate::rewrite) mod constants;
 pub(in crate::rewrite) mod expression;
 pub(in crate::rewrite) mod guard;
 pub(in crate::rewrite) mod json_array;
+pub(in crate::rewrite) mod limits;
 pub(in crate::rewrite) mod operator;
 pub(in crate::rewrite) mod parse_text;
 pub(in crate::rewrite) mod partial_functions;

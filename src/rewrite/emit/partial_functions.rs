@@ -3,8 +3,8 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::expression::{NODES_MAX, too_complex};
 use super::guard::{Emitted, flushed, guarded, internal, is_float, keep_within, working};
+use super::limits::{NODES_MAX, too_complex};
 use super::sql;
 use crate::analyze::guarded_ranges::of_call;
 use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, scalar};

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
+use super::cell::Cell;
 use super::constants;
-use super::expression::{Cell, Expressions, weigh};
+use super::expression::{Expressions, weigh};
 use super::guard::bound;
 use super::sql;
 use crate::analyze::PlanningEffort;

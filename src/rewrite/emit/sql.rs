@@ -33,7 +33,7 @@ fn reproduced(query: &ast::Query) -> Result<String, Refusal> {
         .map_err(|_| differs())?;
     let mut again = parser.parse_query().map_err(|error| match error {
         // Per-unit queries nest: each is a derived table in the next.
-        ParserError::RecursionLimitExceeded => super::expression::too_complex(),
+        ParserError::RecursionLimitExceeded => super::limits::too_complex(),
         ParserError::TokenizerError(_) | ParserError::ParserError(_) => differs(),
     })?;
     balance(&mut again);

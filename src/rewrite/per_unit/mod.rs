@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
-use super::emit::expression::{Cell, Expressions};
+use super::emit::cell::Cell;
+use super::emit::expression::Expressions;
 use super::emit::relation::{Flat, Relations, fenced, typed};
 use super::emit::sql;
 use super::vector::clipped_aggregate::hashed;

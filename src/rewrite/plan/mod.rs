@@ -1,6 +1,7 @@
 //! What a statement's plan holds: its releases, the part still to be paid for, and what roll-ups
 //! need.
 
+pub(in crate::rewrite) mod facts;
 pub(in crate::rewrite) mod fingerprint;
 pub(in crate::rewrite) mod rollup;
 pub(in crate::rewrite) mod unpaid;

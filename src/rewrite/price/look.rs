@@ -5,25 +5,18 @@
 
 use num_bigint::BigUint;
 
-use super::whole_statement::AskedRelease;
 use super::{
-    Portion, Price, Terms, budget, ceil_sqrt, clips, groups, out_of_reach, presence_height,
-    release_keys,
+    AskedRelease, Block, Look, Portion, Price, Terms, budget, ceil_sqrt, clips, groups,
+    out_of_reach, presence_height, release_keys,
 };
 use crate::analyze::AnalyzedRelease;
-use crate::mechanism::{Calibrated, Loss, Mechanism, Mu, gaussian, gaussian_finer, loss_gaussian};
+use crate::mechanism::{Loss, Mechanism, Mu, gaussian, loss_gaussian};
 use crate::policy::{ClipChoice, Policy};
 use crate::refusal::Refusal;
 use crate::rewrite::vector::bins::Bins;
 use crate::rewrite::vector::blocks::blocks;
 use crate::rewrite::vector::coordinates::{Coordinate, Coordinates};
 use crate::rewrite::vector::sensitivity::{norms, weights};
-
-/// Factors are rounded down to steps of 2^-24, where the noise leaves room for as fine a grid.
-const FINER: u32 = 24;
-
-/// Most bits of a factor: sums of 2^20 more than any table holds still fit beside it.
-const FINEST: u32 = 96;
 
 /// A block whose ceiling is no more than this many times one row's length is clipped there: a look
 /// would cost more than a better clip could gain. Not so where a row's value is made of many.
@@ -39,68 +32,6 @@ const SHARE: u128 = 15;
 const FEW_GROUPS: u64 = 4;
 /// The share of the number of units that decides which groups are shown.
 const SHARE_OF_SHOWN: u128 = 35;
-
-/// Coordinates that are clipped together, and the clips to choose from.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Block {
-    /// Places in the vector, ascending.
-    pub coordinates: Vec<usize>,
-    /// Of each of them.
-    pub weights: Vec<BigUint>,
-    pub bins: Bins,
-    /// What its sums are released at.
-    pub mu: Mu,
-}
-
-impl Block {
-    /// The noise of the block's coordinates at a candidate.
-    ///
-    /// # Guarantee
-    /// For sums that the factors of [`Bins::factor`] clip at this candidate, with the refinement of
-    /// each coordinate, the release of the block is `mu`-GDP.
-    ///
-    /// # Errors
-    /// 22023 past what samplers support. [`price`] has tried every candidate.
-    ///
-    /// # Reference
-    /// `docs/look.md`, lemma 1.
-    pub fn calibrated(&self, candidate: usize) -> Result<Vec<Calibrated>, Refusal> {
-        let clip = self.bins.clip(candidate);
-        self.weights
-            .iter()
-            .map(|weight| {
-                gaussian_finer(clip, weight, self.mu, FINER)
-                    .ok()
-                    .filter(|calibrated| calibrated.refine <= FINEST)
-                    .ok_or_else(out_of_reach)
-            })
-            .collect()
-    }
-}
-
-/// How the clips of a release are chosen.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Look {
-    pub blocks: Vec<Block>,
-    /// The noise of the number of units in a bin.
-    pub counts: Calibrated,
-    /// The block of the coordinate that decides which groups are shown. It is drawn with the look.
-    pub shown: Option<usize>,
-    /// Paid before the statement runs.
-    pub first: Loss,
-    /// Paid before the sums are drawn, if the look saw enough to choose.
-    pub second: Loss,
-}
-
-impl Look {
-    /// The block of a coordinate, and its place in it.
-    pub fn place(&self, coordinate: usize) -> Option<(&Block, usize)> {
-        self.blocks.iter().find_map(|block| {
-            let at = block.coordinates.iter().position(|c| *c == coordinate)?;
-            Some((block, at))
-        })
-    }
-}
 
 /// Whether a release may be looked at: nothing asks for a clip that is known beforehand.
 pub(in crate::rewrite) fn may_look(release: &AnalyzedRelease, terms: &Terms) -> bool {

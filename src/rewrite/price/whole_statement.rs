@@ -2,7 +2,7 @@
 //! that they take, and the ceiling.
 
 use super::target_error;
-use super::{Portion, choice, fixed, look, vector};
+use super::{AskedRelease, Portion, choice, fixed, look, vector};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::ir::Release;
 use crate::mechanism::{Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu};
@@ -12,27 +12,7 @@ use crate::rewrite::choice::RowLimit;
 use crate::rewrite::vector::coordinates::Coordinates;
 use crate::rewrite::{ReleasePlan, Terms, rewrite_release};
 
-/// A release as its statement asks for it: what is left open is the noise.
-pub(in crate::rewrite) struct AskedRelease<'a> {
-    pub release: &'a AnalyzedRelease,
-    pub layout: Coordinates,
-    /// By what the weight of each coordinate is multiplied.
-    pub stress: Vec<u64>,
-    /// What is split among `share` statements of the database, of which this release has some.
-    pub epsilon: f64,
-    pub share: usize,
-}
-
 impl AskedRelease<'_> {
-    pub fn portion<'a>(&self, terms: &'a Terms, mechanism: Mechanism) -> Portion<'a> {
-        Portion {
-            terms,
-            epsilon: self.epsilon,
-            share: self.share,
-            mechanism,
-        }
-    }
-
     /// What it costs under that noise.
     fn loss(&self, policy: &Policy, portion: &Portion<'_>) -> Result<Loss, Refusal> {
         let mut losses = Vec::new();

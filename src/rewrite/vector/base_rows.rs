@@ -10,7 +10,8 @@ use crate::catalog::Type;
 use crate::ir::{ColumnId, ColumnInfo, Expr};
 use crate::policy::{Policy, Scalar};
 use crate::refusal::Refusal;
-use crate::rewrite::emit::expression::{Cell, Expressions};
+use crate::rewrite::emit::cell::Cell;
+use crate::rewrite::emit::expression::Expressions;
 use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::emit::sql;
 

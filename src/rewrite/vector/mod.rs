@@ -12,5 +12,6 @@ pub(in crate::rewrite) mod fixed_point;
 pub(in crate::rewrite) mod grouping_sets;
 pub(in crate::rewrite) mod rotation;
 pub(in crate::rewrite) mod row_integer;
+pub(in crate::rewrite) mod row_lengths;
 pub(in crate::rewrite) mod sensitivity;
 pub(in crate::rewrite) mod standard_deviation;

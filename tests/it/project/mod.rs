@@ -1,5 +1,6 @@
 //! The project itself: goldens, references, documents and rules of the source.
 
+pub mod circles;
 pub mod golden;
 pub mod invariants;
 pub mod references;

@@ -1,6 +1,5 @@
 //! Correlated subqueries: FROM, WHERE, and the equalities with the row of the query around them.
 
-use super::{Given, SubqueryPlace, Which};
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
 use crate::ir::functions::Function;
@@ -10,7 +9,7 @@ use crate::resolve::Resolver;
 use crate::resolve::expression::Expressions;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::private::per_unit::made;
+use crate::resolve::private::given::{Given, SubqueryPlace, Which, made};
 use crate::resolve::syntax::{item_expr, place_of};
 use sqlparser::ast;
 

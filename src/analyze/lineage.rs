@@ -1,0 +1,61 @@
+//! What labels say: whose rows a relation holds, and which columns are their unit.
+
+use crate::catalog::Type;
+use crate::ir::{ColumnId, Relation, Scan, TableId};
+use crate::policy::{Protection, Table, Unit};
+
+/// Whose rows a relation holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Label {
+    /// Computed from public and released rows only.
+    Public,
+    /// Every row belongs to exactly one unit.
+    Private(Lineage),
+}
+
+/// How rows belong to units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lineage {
+    /// Columns that *are* the unit here: each holds it in every row, NOT NULL, of one type with a
+    /// deterministic collation. Never empty.
+    pub units: Vec<ColumnId>,
+    pub data_type: Type,
+    /// How many rows one unit is expected to have at most. It chooses the clip. A unit with more
+    /// rows is clipped: nothing private rests on this number.
+    pub rows_per_unit: u64,
+    /// The most rows that one unit has here, by an emitted bound, by grouping, or by the primary
+    /// key of the unit's own table; `None` where nothing bounds them.
+    pub rows_enforced: Option<u64>,
+    /// A private row may be joined with any number of public rows.
+    pub is_multiplied: bool,
+    /// Columns whose equal values belong to one unit: (column here, table, position there). Each
+    /// holds the value of a unique column of a private table: it is that column, or a foreign key
+    /// on the path to the unit.
+    pub(super) points: Vec<(ColumnId, TableId, usize)>,
+}
+
+/// The one scan under filters and projections.
+pub fn only_scan(relation: &Relation) -> Option<&Scan> {
+    match relation {
+        Relation::Scan(scan) => Some(scan),
+        Relation::Filter {
+            input,
+            predicate: _,
+        }
+        | Relation::Project { input, columns: _ } => only_scan(input),
+        Relation::Join { .. }
+        | Relation::Group { .. }
+        | Relation::Window { .. }
+        | Relation::Union { .. }
+        | Relation::Constants(_) => None,
+        Relation::Bounded { .. } => None,
+    }
+}
+
+/// The unit of a private table.
+pub fn unit_of(table: &Table) -> Option<&Unit> {
+    match &table.protection {
+        Protection::Private(unit) => Some(unit),
+        Protection::Public => None,
+    }
+}

@@ -1,0 +1,76 @@
+//! Clips that a release chooses for itself: what can be chosen, and its noise.
+
+use num_bigint::BigUint;
+
+use crate::mechanism::{Calibrated, Loss, Mu, gaussian_finer};
+use crate::refusal::Refusal;
+use crate::rewrite::limits::out_of_reach;
+use crate::rewrite::vector::bins::Bins;
+
+/// Factors are rounded down to steps of 2^-24, where the noise leaves room for as fine a grid.
+const FINER: u32 = 24;
+
+/// Most bits of a factor: sums of 2^20 more than any table holds still fit beside it.
+const FINEST: u32 = 96;
+
+/// Coordinates that are clipped together, and the clips to choose from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// Places in the vector, ascending.
+    pub coordinates: Vec<usize>,
+    /// Of each of them.
+    pub weights: Vec<BigUint>,
+    pub bins: Bins,
+    /// What its sums are released at.
+    pub mu: Mu,
+}
+
+impl Block {
+    /// The noise of the block's coordinates at a candidate.
+    ///
+    /// # Guarantee
+    /// For sums that the factors of [`Bins::factor`] clip at this candidate, with the refinement of
+    /// each coordinate, the release of the block is `mu`-GDP.
+    ///
+    /// # Errors
+    /// 22023 past what samplers support. The price has tried every candidate.
+    ///
+    /// # Reference
+    /// `docs/look.md`, lemma 1.
+    pub fn calibrated(&self, candidate: usize) -> Result<Vec<Calibrated>, Refusal> {
+        let clip = self.bins.clip(candidate);
+        self.weights
+            .iter()
+            .map(|weight| {
+                gaussian_finer(clip, weight, self.mu, FINER)
+                    .ok()
+                    .filter(|calibrated| calibrated.refine <= FINEST)
+                    .ok_or_else(out_of_reach)
+            })
+            .collect()
+    }
+}
+
+/// How the clips of a release are chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    pub blocks: Vec<Block>,
+    /// The noise of the number of units in a bin.
+    pub counts: Calibrated,
+    /// The block of the coordinate that decides which groups are shown. It is drawn with the look.
+    pub shown: Option<usize>,
+    /// Paid before the statement runs.
+    pub first: Loss,
+    /// Paid before the sums are drawn, if the look saw enough to choose.
+    pub second: Loss,
+}
+
+impl Look {
+    /// The block of a coordinate, and its place in it.
+    pub fn place(&self, coordinate: usize) -> Option<(&Block, usize)> {
+        self.blocks.iter().find_map(|block| {
+            let at = block.coordinates.iter().position(|c| *c == coordinate)?;
+            Some((block, at))
+        })
+    }
+}

@@ -1,0 +1,12 @@
+//! The advisory locks that a session holds.
+
+use std::collections::HashMap;
+
+/// How often each lock is held, by its key and whether it is shared.
+pub(super) type Locks = HashMap<(Vec<Key>, bool), u32>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    Number(i64),
+    Hash(String),
+}
