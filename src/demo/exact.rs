@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use tokio_postgres::SimpleQueryMessage;
+use futures::StreamExt;
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::data;
 use super::data::{READER, ServerError};
@@ -14,6 +15,9 @@ use crate::postgres::{Kept, LocalPostgres, connect};
 
 /// The longest that one answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most rows of one answer: as many as groups of a private one, by `limits.groups`.
+pub const ROWS_MAX: usize = 100_000;
 
 #[derive(Debug)]
 pub struct Exact {
@@ -36,7 +40,7 @@ impl Exact {
     }
 
     /// The rows of a statement that pgveil has answered, as text. `None` where PostgreSQL does not
-    /// answer it in time.
+    /// answer it in time, or with more than [`ROWS_MAX`] rows.
     pub async fn rows(&self, sql: &str) -> Option<Vec<Vec<Option<String>>>> {
         tokio::time::timeout(PATIENCE, self.ask(sql)).await.ok()?
     }
@@ -46,18 +50,40 @@ impl Exact {
         let limit = format!("-c statement_timeout={}", PATIENCE.as_millis());
         config.user(READER).options(&limit);
         let connected = connect(&config).await.ok()?;
-        let answered = connected.client.simple_query(sql).await;
+        let rows = collect(&connected.client, sql).await;
         connected.close().await;
-        let rows = answered
-            .ok()?
-            .into_iter()
-            .filter_map(|message| match message {
-                SimpleQueryMessage::Row(row) => {
-                    let value = |at| row.get(at).map(str::to_owned);
-                    Some((0..row.len()).map(value).collect())
-                }
-                _ => None,
-            });
-        Some(rows.collect())
+        rows
+    }
+}
+
+async fn collect(client: &Client, sql: &str) -> Option<Vec<Vec<Option<String>>>> {
+    let stream = client.simple_query_raw(sql).await.ok()?;
+    futures::pin_mut!(stream);
+    let mut rows = Vec::new();
+    while let Some(message) = stream.next().await {
+        if let SimpleQueryMessage::Row(row) = message.ok()? {
+            if rows.len() == ROWS_MAX {
+                return None;
+            }
+            let value = |at| row.get(at).map(str::to_owned);
+            rows.push((0..row.len()).map(value).collect());
+        }
+    }
+    Some(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_exact_answer_has_a_most_of_rows() {
+        let exact = Exact::start().await.unwrap();
+        let rows = async |count: usize| {
+            let sql = format!("SELECT n FROM generate_series(1, {count}) AS n");
+            exact.rows(&sql).await.map(|rows| rows.len())
+        };
+        assert_eq!(rows(ROWS_MAX).await, Some(ROWS_MAX));
+        assert_eq!(rows(ROWS_MAX + 1).await, None);
     }
 }

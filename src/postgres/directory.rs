@@ -1,18 +1,24 @@
 //! A private directory under /tmp with a watchdog that removes it when this process lets go of it,
 //! however that happens.
 
-use std::os::unix::fs::{DirBuilderExt, chown};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rand::Rng;
+use rustix::fs::OFlags;
 
 use super::Error;
 
 /// How long a drop waits for the watchdog before it continues without it.
 const REMOVAL_WAIT: Duration = Duration::from_secs(8);
+
+/// The most of a log that is read.
+const LOG_BYTES: u64 = 1 << 20;
 
 /// The directory, and the pipe that keeps it.
 #[derive(Debug)]
@@ -74,6 +80,41 @@ impl Directory {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Writes a path as one line to the watchdog's standard input. A file in the directory would
+    /// not do: its user could put a link to another file there first.
+    pub fn tell(&self, path: &Path) -> std::io::Result<()> {
+        let bytes = path.as_os_str().as_bytes();
+        if bytes.contains(&b'\n') {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        }
+        match &self.watchdog {
+            Some((_, pipe)) => (&mut &*pipe).write_all(&[bytes, b"\n"].concat()),
+            None => Err(std::io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// What the server wrote to `log`. Empty where that is not a file of the directory's owner: the
+    /// user of the server must not make root read another file.
+    pub fn log(&self) -> String {
+        self.read_log().unwrap_or_default()
+    }
+
+    fn read_log(&self) -> std::io::Result<String> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(self.path.join("log"))?;
+        let found = file.metadata()?;
+        let owner = std::fs::symlink_metadata(&self.path)?.uid();
+        if !found.is_file() || found.uid() != owner {
+            return Err(std::io::ErrorKind::PermissionDenied.into());
+        }
+        let mut text = Vec::new();
+        file.take(LOG_BYTES).read_to_end(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 
@@ -145,4 +186,38 @@ fn entry(passwd: &str, name: &str) -> Option<User> {
             gid: gid.parse().ok()?,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_a_link_is_not_read() {
+        let directory = Directory::scratch().unwrap();
+        let log = directory.path().join("log");
+        std::fs::write(&log, "FATAL: no").unwrap();
+        assert_eq!(directory.log(), "FATAL: no");
+        std::fs::remove_file(&log).unwrap();
+        let other = directory.path().join("other");
+        std::fs::write(&other, "secret").unwrap();
+        std::os::unix::fs::symlink(&other, &log).unwrap();
+        assert_eq!(directory.log(), "");
+    }
+
+    /// The path goes through the pipe, whatever files the server's user has made.
+    #[test]
+    fn the_watchdog_hears_a_path_by_its_pipe() {
+        let script = "IFS= read -r kept || kept=; [ -z \"$kept\" ] || : >\"$kept\"; rm -rf \"$1\"";
+        let heard = std::env::temp_dir().join(format!("pgveil-{:x} heard", rand::random::<u64>()));
+        let told = Directory::create(None, script, &[]).unwrap();
+        std::os::unix::fs::symlink("/nowhere", told.path().join("keep")).unwrap();
+        assert!(told.tell(Path::new("two\nlines")).is_err());
+        told.tell(&heard).unwrap();
+        drop(told);
+        assert!(heard.is_file());
+        std::fs::remove_file(&heard).unwrap();
+        drop(Directory::create(None, script, &[]).unwrap());
+        assert!(!heard.exists());
+    }
 }

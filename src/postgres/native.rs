@@ -27,8 +27,8 @@ rm -rf -- "$dir"
 /// `$1` directory, `$2` binaries, `$3` a pristine cluster, from `$4` the server's settings. `umask`
 /// and the private directory guard the socket, so `trust` is enough. `ulimit`, in KB: an aggregate
 /// keeps its state in memory whatever `work_mem` says, and one session must not take the machine's.
-/// A file `keep` names the place where the stopped cluster and the pristine one are kept: they are
-/// copied beside it and appear there by one rename.
+/// A line on the pipe is the place where the stopped cluster and the pristine one are kept: they
+/// are copied beside it, behind a marker, and appear there by one rename.
 const SCRIPT: &str = r#"
 dir=$1; bin=$2; pristine=$3; shift 3; umask 077
 if cp -R "$pristine" "$dir/data" >"$dir/log" 2>&1
@@ -36,14 +36,14 @@ then ulimit -v 2097152
 "$bin/postgres" -D "$dir/data" -k "$dir" "$@" >>"$dir/log" 2>&1 </dev/null & pid=$!
 else pid=; : >"$dir/failed"
 fi
-read -r _
+IFS= read -r kept || kept=
 if [ -n "$pid" ]; then
-if [ -f "$dir/keep" ]; then kill -INT "$pid"; else kill -QUIT "$pid"; fi
+if [ -n "$kept" ]; then kill -INT "$pid"; else kill -QUIT "$pid"; fi
 wait "$pid"
 fi
-if [ -f "$dir/keep" ] && [ -d "$dir/data" ] && ! [ -e "$dir/data/postmaster.pid" ]; then
-kept=$(cat "$dir/keep"); draft=$kept.$$
-mkdir "$draft" && cp -R "$pristine" "$draft/empty" && cp -R "$dir/data" "$draft/loaded" &&
+if [ -n "$kept" ] && [ -d "$dir/data" ] && ! [ -e "$dir/data/postmaster.pid" ]; then
+draft=$kept.$$
+mkdir "$draft" && : >"$draft/pgveil-kept" && cp -R "$pristine" "$draft/empty" && cp -R "$dir/data" "$draft/loaded" &&
 rm -rf -- "$kept" && mv -T "$draft" "$kept" || rm -rf -- "$draft"
 fi
 rm -rf -- "$dir"
@@ -129,14 +129,9 @@ impl Native {
         self.directory.path()
     }
 
-    /// Asks the watchdog to keep the cluster at this path once the server has stopped.
+    /// Asks the watchdog to stop the server and to keep its cluster at this path.
     pub fn keep(&self, path: &Path) {
-        use std::os::unix::ffi::OsStrExt;
-        let asked = std::fs::write(
-            self.directory.path().join("keep"),
-            path.as_os_str().as_bytes(),
-        );
-        if let Err(error) = asked {
+        if let Err(error) = self.directory.tell(path) {
             tracing::debug!(kind = ?error.kind(), "the cluster will not be kept");
         }
     }
@@ -145,8 +140,7 @@ impl Native {
         let started = Instant::now();
         let socket = self.directory.path().join(".s.PGSQL.5432");
         loop {
-            let log =
-                || std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+            let log = || self.directory.log();
             if self.directory.path().join("failed").exists() {
                 return Err(Error::Start { log: log() });
             }
@@ -184,7 +178,7 @@ pub async fn pristine(binaries: &Path) -> Result<PathBuf, Error> {
     let directory =
         Directory::create(unprivileged()?, PRISTINE, &[binaries.display().to_string()])?;
     let started = Instant::now();
-    let log = || std::fs::read_to_string(directory.path().join("log")).unwrap_or_default();
+    let log = || directory.log();
     while !directory.path().join("ready").exists() {
         if directory.path().join("failed").exists() {
             return Err(Error::Start { log: log() });

@@ -101,25 +101,38 @@ fn a_demo_keeps_the_loaded_cluster_for_the_next() {
             said.contains("the kept cluster is broken"),
         )
     };
+    let own = cache.join("pgveil");
     let kept = || -> Vec<PathBuf> {
-        let all = std::fs::read_dir(&cache).unwrap();
+        let all = std::fs::read_dir(&own).unwrap();
         all.map(|entry| entry.unwrap().path()).collect()
     };
     assert_eq!(started(), (true, false));
     let [first] = <[PathBuf; 1]>::try_from(kept()).unwrap();
+    // Nothing of others is touched, above or beside the kept clusters.
+    let foreign = ["Documents", ".ssh", "pgveil/other", "pgveil/.ssh"].map(|name| cache.join(name));
+    for path in &foreign {
+        std::fs::create_dir(path).unwrap();
+        std::fs::write(path.join("PG_VERSION"), "15").unwrap();
+    }
     // What another version left goes when a new cluster is kept, but not before.
-    std::fs::create_dir(cache.join("other")).unwrap();
+    let left = own.join("0123456789abcdef0123456789abcdef");
+    std::fs::create_dir_all(left.join("loaded")).unwrap();
+    for file in ["pgveil-kept", "loaded/PG_VERSION"] {
+        std::fs::write(left.join(file), "15").unwrap();
+    }
     assert_eq!(started(), (false, false));
-    assert_eq!(kept().len(), 2);
+    assert!(left.exists());
     for broken in ["loaded/base", "empty/global"] {
         std::fs::remove_dir_all(first.join(broken)).unwrap();
         assert_eq!(started(), (true, true), "{broken}");
-        assert_eq!(kept(), std::slice::from_ref(&first));
+        assert!(!left.exists() && first.exists(), "{broken}");
+        assert!(foreign.iter().all(|path| path.join("PG_VERSION").exists()));
+        assert_eq!(kept().len(), 3);
         assert_eq!(started(), (false, false), "{broken}");
     }
     // Others may not write where a server's files come from.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    std::fs::set_permissions(&cache, open).unwrap();
+    std::fs::set_permissions(&own, open).unwrap();
     assert_eq!(started(), (true, false));
     std::fs::remove_dir_all(&cache).unwrap();
 }
