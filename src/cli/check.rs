@@ -36,8 +36,12 @@ pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
         println!("warning: {warning}");
     }
     if due > 0 {
+        let due = match due {
+            1 => "1 search is".to_owned(),
+            _ => format!("{due} searches are"),
+        };
         println!(
-            "warning: {due} searches are due; run `pgveil bounds {}`, or pgveil serve will not \
+            "warning: {due} due; run `pgveil bounds {}`, or pgveil serve will not \
                 start",
             path.display()
         );

@@ -32,14 +32,13 @@ pub async fn on_hangup(
         if let Err(failure) = certificate() {
             tracing::error!("the certificate in force stays: {}", failure.in_a_line());
         }
+        let version = || exchange.current().policy().version.clone();
+        let before = version();
         match reload(path, &started_with, exchange).await {
             Ok(file) => {
                 let difference = Difference::between(&in_force, &file);
-                if difference.is_empty() {
-                    tracing::info!("the policy was reloaded; nothing changes");
-                } else {
-                    tracing::info!("the policy was reloaded");
-                }
+                let change = change(difference.is_empty(), before == version());
+                tracing::info!("the policy was reloaded{change}");
                 for (what, line) in difference.lines() {
                     tracing::info!("the policy {what}: {line}");
                 }
@@ -48,6 +47,19 @@ pub async fn on_hangup(
             Err(failure) => tracing::error!("the policy in force stays: {}", failure.in_a_line()),
         }
         notify::ready();
+    }
+}
+
+/// What a reload says of a file that says the same as before.
+fn change(is_same_file: bool, is_same_meaning: bool) -> &'static str {
+    match (is_same_file, is_same_meaning) {
+        (true, true) => "; nothing changes",
+        // Lists come from tables and labels, which the file only names.
+        (true, false) => {
+            "; the file says the same, but the database's definitions or lists have changed: no \
+                stored answer is shown again"
+        }
+        (false, _) => "",
     }
 }
 
@@ -126,4 +138,16 @@ async fn retire(engine: Arc<Engine>) {
         tokio::time::sleep(LOOK_EVERY).await;
     }
     start::stop(engine).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::change;
+
+    #[test]
+    fn a_reload_tells_a_change_of_the_database() {
+        assert_eq!(change(true, true), "; nothing changes");
+        assert!(change(true, false).contains("definitions or lists have changed"));
+        assert_eq!(change(false, false), "");
+    }
 }

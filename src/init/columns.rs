@@ -145,6 +145,10 @@ fn linked(seen: &Seen, made: &Decisions, link: &Link) -> (Form, String) {
         return (Form::On(format!("{{domain: {domain}}}")), String::new());
     }
     let remark = format!("a key of {}", seen.table_name(link.to.table));
+    if made.ways.contains_key(&link.to.table) {
+        let remark = format!("left out: {remark}, whose rows are private");
+        return (Form::Note, remark);
+    }
     (Form::On("visible".to_owned()), remark)
 }
 

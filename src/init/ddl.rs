@@ -4,6 +4,7 @@ use super::draft::Draft;
 use super::links::{Ground, Keyless, Link};
 use super::reach::Way;
 use super::seen::{ColumnAt, Seen};
+use super::suspects::By;
 use crate::postgres::{identifier, qualified};
 
 /// A remark and the statements that it is about.
@@ -88,11 +89,9 @@ fn rights(seen: &Seen, draft: &Draft) -> Advice {
 fn keys(seen: &Seen, draft: &Draft, keyless: &[Keyless]) -> Advice {
     let mut ends: Vec<ColumnAt> = keyless
         .iter()
-        .filter(|link| match draft.made.suspects.get(&link.from.table) {
-            Some(Way::Path(links) | Way::Several(links)) => links
-                .first()
-                .is_some_and(|first| (first.from, first.to) == (link.from, link.to)),
-            Some(Way::Own) | None => false,
+        .filter(|link| {
+            let clue = draft.made.suspects.get(&link.from.table);
+            clue.is_some_and(|clue| matches!(&clue.by, By::Keyless(known) if known == *link))
         })
         .map(|link| link.to)
         .collect();

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use super::Stop;
 use super::columns;
 use super::decisions::Decisions;
-use super::links::{Ground, Keyless, Link};
+use super::links::{Ground, Link};
 use super::propose::Proposal;
 use super::questions::Questions;
-use super::reach::{Way, reach};
+use super::reach::{Chosen, Way, reach};
 use super::request::{Request, Said, Spend, bounds, rows, spend};
 use super::seen::{ColumnAt, Seen};
-use super::words::singular;
+use super::suspects::suspects;
+use super::words::{one, singular};
 use crate::policy::unfit;
 
 type Asker<'a> = Option<&'a mut (dyn Questions + 'a)>;
@@ -31,14 +32,16 @@ pub fn decide(
         .unit_name
         .clone()
         .unwrap_or_else(|| singular(&seen.table(unit.table).name));
-    let links = links(seen, proposal, request, &said, unit, &mut questions)?;
-    let keyless = proposal.keyless.iter().map(Keyless::as_link);
-    let suspected: Vec<Link> = links.iter().cloned().chain(keyless).collect();
+    let Linked {
+        links,
+        chosen,
+        declined,
+    } = links(seen, proposal, request, &said, unit, &mut questions)?;
     let mut made = Decisions {
         unit,
         unit_name,
-        ways: reach(seen, &links, unit),
-        suspects: reach(seen, &suspected, unit),
+        ways: reach(&links, unit, &chosen),
+        suspects: suspects(seen, &links, &proposal.keyless, &declined, unit.table),
         links,
         public: BTreeSet::new(),
         rows: said.rows.clone(),
@@ -109,8 +112,17 @@ fn unit(
     }
 }
 
-/// The links that hold: what is said replaces what is guessed of the same column. Each guess that
-/// matters is asked once.
+/// What is decided about links.
+struct Linked {
+    links: Vec<Link>,
+    /// Those that say whose row a row is.
+    chosen: Chosen,
+    /// Guesses that were not confirmed.
+    declined: Vec<Link>,
+}
+
+/// Proposed and said links. Each guess that matters is asked once: is it true? Where several
+/// columns lead to the unit, another question follows: whose row is it?
 fn links(
     seen: &Seen,
     proposal: &Proposal,
@@ -118,27 +130,33 @@ fn links(
     said: &Said,
     unit: ColumnAt,
     questions: &mut Asker<'_>,
-) -> Result<Vec<Link>, Stop> {
-    let mut links = said.links.clone();
-    links.extend(
-        proposal
-            .links
-            .iter()
-            .filter(|link| !said.links.iter().any(|said| said.from == link.from))
-            .cloned(),
-    );
-    if request.accepts_links {
-        for link in &mut links {
-            if let Ground::Guessed(_) = link.ground {
-                link.ground = Ground::Said;
-            }
+) -> Result<Linked, Stop> {
+    let mut linked = Linked {
+        links: proposal.links.clone(),
+        chosen: said.links.iter().map(|link| (link.from, link.to)).collect(),
+        declined: Vec::new(),
+    };
+    let links = &mut linked.links;
+    for link in &said.links {
+        let is_it = |known: &&mut Link| (known.from, known.to) == (link.from, link.to);
+        match links.iter_mut().find(is_it) {
+            // A foreign key needs nobody's word.
+            Some(known) if known.is_open() => known.ground = Ground::Said,
+            Some(_) => {}
+            None => links.push(link.clone()),
+        }
+    }
+    // It confirms that guesses are true, and prefers none of them.
+    for link in links.iter_mut().filter(|link| link.is_open()) {
+        if request.accepts_links {
+            link.ground = Ground::Said;
         }
     }
     let Some(questions) = questions.as_deref_mut() else {
-        return Ok(links);
+        return Ok(linked);
     };
     let mut is_told = false;
-    while let Some(link) = open(seen, &links, unit) {
+    while let Some(link) = open(&linked, unit) {
         if !is_told {
             is_told = true;
             questions.tell(
@@ -148,31 +166,34 @@ fn links(
         let (from, to) = (seen.column_name(link.from), seen.column_name(link.to));
         let is_true = questions.confirm(&format!("{from} is the {to} of the row"))?;
         if is_true {
-            for known in links.iter_mut().filter(|known| **known == link) {
+            for known in linked.links.iter_mut().filter(|known| **known == link) {
                 known.ground = Ground::Said;
             }
         } else {
-            links.retain(|known| *known != link);
+            linked.links.retain(|known| *known != link);
+            linked.declined.push(link);
         }
     }
-    while let Some((table, several)) = several(seen, &links, unit) {
-        let options: Vec<String> = several
+    let mut left_out = BTreeSet::new();
+    while let Some((table, several)) = several(&linked, unit, &left_out) {
+        let mut options: Vec<String> = several
             .iter()
             .map(|link| seen.column_name(link.from))
             .collect();
+        options.push("leave the table out".to_owned());
         let name = seen.table_name(table);
         let at = questions.choose(&format!("Whose row is a row of {name}?"), &options)?;
-        let chosen = several[at].from;
-        links.retain(|link| {
-            link.from == chosen || !several.iter().any(|other| other.from == link.from)
-        });
+        match several.get(at) {
+            Some(link) => drop(linked.chosen.insert((link.from, link.to))),
+            None => drop(left_out.insert(table)),
+        }
     }
-    Ok(links)
+    Ok(linked)
 }
 
 /// A guess on a way to the unit that nobody has confirmed.
-fn open(seen: &Seen, links: &[Link], unit: ColumnAt) -> Option<Link> {
-    reach(seen, links, unit)
+fn open(linked: &Linked, unit: ColumnAt) -> Option<Link> {
+    reach(&linked.links, unit, &linked.chosen)
         .into_values()
         .flat_map(|way| match way {
             Way::Own => Vec::new(),
@@ -181,9 +202,15 @@ fn open(seen: &Seen, links: &[Link], unit: ColumnAt) -> Option<Link> {
         .find(Link::is_open)
 }
 
-fn several(seen: &Seen, links: &[Link], unit: ColumnAt) -> Option<(usize, Vec<Link>)> {
-    reach(seen, links, unit)
+/// A table of several ways about which nothing is decided.
+fn several(
+    linked: &Linked,
+    unit: ColumnAt,
+    left_out: &BTreeSet<usize>,
+) -> Option<(usize, Vec<Link>)> {
+    reach(&linked.links, unit, &linked.chosen)
         .into_iter()
+        .filter(|(table, _)| !left_out.contains(table))
         .find_map(|(table, way)| match way {
             Way::Several(links) => Some((table, links)),
             Way::Own | Way::Path(_) => None,
@@ -194,9 +221,15 @@ fn several(seen: &Seen, links: &[Link], unit: ColumnAt) -> Option<(usize, Vec<Li
 fn fits(seen: &Seen, made: &Decisions, said: &Said) -> Result<(), Stop> {
     let is_private = |table: usize| matches!(made.ways.get(&table), Some(Way::Own | Way::Path(_)));
     for link in &said.links {
-        if !is_private(link.from.table) {
+        let is_begin = |first: &Link| (first.from, first.to) == (link.from, link.to);
+        let is_in_way = match made.ways.get(&link.from.table) {
+            Some(Way::Path(links)) => links.first().is_some_and(is_begin),
+            Some(Way::Own | Way::Several(_)) | None => false,
+        };
+        if !is_in_way {
             return Err(Stop::Usage(format!(
-                "--link: {} does not lead to {}",
+                "--link: {} does not lead to {}, or not alone; one link of a table says whose its \
+                    rows are",
                 seen.column_name(link.from),
                 seen.column_name(made.unit)
             )));
@@ -211,10 +244,10 @@ fn fits(seen: &Seen, made: &Decisions, said: &Said) -> Result<(), Stop> {
         .find(|t| !is_private(*t))
     {
         return Err(Stop::Usage(format!(
-            "--rows, --bounds and --group-by are about private tables, and {} has no row of a {} \
-                as far as is known; say how it leads there with --link",
+            "--rows, --bounds and --group-by are about private tables, and {} has no row of {} as \
+                far as is known; say how it leads there with --link",
             seen.table_name(table),
-            made.unit_name
+            one(&made.unit_name)
         )));
     }
     Ok(())
@@ -257,11 +290,16 @@ fn publish(
     questions: &mut Asker<'_>,
 ) -> Result<(), Stop> {
     for table in &said.public {
-        if made.suspects.contains_key(table) {
+        let (name, unit) = (seen.table_name(*table), one(&made.unit_name));
+        if *table == made.unit.table {
             return Err(Stop::Usage(format!(
-                "--public: rows of {} lead to {}, so that it is private",
-                seen.table_name(*table),
-                seen.column_name(made.unit)
+                "--public: each row of {name} is about {unit}"
+            )));
+        }
+        if let Some(clue) = made.suspects.get(table) {
+            return Err(Stop::Usage(format!(
+                "--public: rows of {name} may be about {unit}: {}",
+                clue.told(seen)
             )));
         }
         made.public.insert(*table);
@@ -270,7 +308,8 @@ fn publish(
         .tables
         .iter()
         .copied()
-        .filter(|table| !made.suspects.contains_key(table) && !made.public.contains(table))
+        .filter(|table| *table != made.unit.table && !made.suspects.contains_key(table))
+        .filter(|table| !made.public.contains(table))
         .collect();
     if let Some(questions) = questions.as_deref_mut()
         && !open.is_empty()

@@ -6,6 +6,7 @@ use super::links::Link;
 use super::reach::Way;
 use super::request::Spend;
 use super::seen::ColumnAt;
+use super::suspects::Clue;
 
 /// What is decided, and what stays open.
 #[derive(Debug, Clone)]
@@ -15,8 +16,8 @@ pub struct Decisions {
     /// Declared, vouched for, and guesses that nobody has confirmed.
     pub links: Vec<Link>,
     pub ways: BTreeMap<usize, Way>,
-    /// The same with links that lack nothing but a key: these tables are not public.
-    pub suspects: BTreeMap<usize, Way>,
+    /// Tables that may be about a unit by any chain: these are not public.
+    pub suspects: BTreeMap<usize, Clue>,
     pub public: BTreeSet<usize>,
     /// A number, or `auto`.
     pub rows: BTreeMap<usize, String>,

@@ -4,6 +4,8 @@ use super::columns::{self, Line};
 use super::decisions::Decisions;
 use super::reach::Way;
 use super::seen::Seen;
+use super::suspects::By;
+use super::words::one;
 use super::yaml;
 
 /// A policy that is not yet written down.
@@ -71,8 +73,8 @@ impl Draft {
                 })
                 .collect();
             let why = format!(
-                "its rows lead to a {} by several columns; say whose row it is: {}",
-                self.made.unit_name,
+                "its rows lead to {} by several columns; say whose row it is: {}",
+                one(&self.made.unit_name),
                 flags.join(" or ")
             );
             self.left_out.push(LeftOut {
@@ -123,19 +125,18 @@ impl Draft {
             let through = seen.table_name(link.to.table);
             return (format!("it leads to {through}, which is left out"), None);
         }
-        if let Some(Way::Path(links) | Way::Several(links)) = made.suspects.get(&table)
-            && let Some(link) = links.first()
-        {
-            let (from, to) = (&seen.column(link.from).name, seen.column_name(link.to));
-            let lacks = if seen.is_key(link.to) {
-                ", which has no way on"
-            } else {
-                ", which no key holds unique"
+        if let Some(clue) = made.suspects.get(&table) {
+            let is_shown = self.private.iter().any(|private| private.table == clue.to);
+            let tail = match &clue.by {
+                By::Link(_) | By::Shared if !is_shown => ", which is left out",
+                By::Link(_) | By::Shared => "",
+                By::Keyless(_) | By::Declined(_) | By::Key(_) => "",
             };
-            return (format!("{from} seems to lead to {to}{lacks}"), None);
+            return (clue.told(seen) + tail, None);
         }
         let why = format!(
-            "nothing known leads to a {0}; public only if no row is about one {0}",
+            "nothing known leads to {}; public only if no row is about one {}",
+            one(&made.unit_name),
             made.unit_name
         );
         (
@@ -152,17 +153,16 @@ impl Draft {
         }
         for private in &self.private {
             if let Way::Path(links) = &private.way
-                && links.iter().any(super::links::Link::is_open)
-                && let Some(link) = links.first()
+                && let Some(link) = links.iter().find(|link| link.is_open())
             {
                 let (from, to) = (
                     super::spelled(seen, link.from),
                     super::spelled(seen, link.to),
                 );
                 open.push(format!(
-                    "the way of {} to a {}: --link {}, or --accept-links",
+                    "the way of {} to {}: --link {}, or --accept-links",
                     seen.table_name(private.table),
-                    self.made.unit_name,
+                    one(&self.made.unit_name),
                     super::shell(&format!("{from} -> {to}"))
                 ));
             }

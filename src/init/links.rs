@@ -1,6 +1,8 @@
 //! Which column of a table says to which row of another its rows belong: by declared foreign keys,
 //! else by a guess from names and keys, which a human confirms.
 
+use std::collections::{HashMap, HashSet};
+
 use super::seen::{ColumnAt, Seen};
 use super::words::{is_generic, singular, snake};
 use super::yaml::dotted;
@@ -39,17 +41,6 @@ pub struct Keyless {
     pub to: ColumnAt,
 }
 
-impl Keyless {
-    /// As a link that nobody has confirmed.
-    pub fn as_link(&self) -> Link {
-        Link {
-            from: self.from,
-            to: self.to,
-            ground: Ground::Guessed("the key is missing".to_owned()),
-        }
-    }
-}
-
 /// How much the names of two columns say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Strength {
@@ -61,6 +52,14 @@ enum Strength {
 
 /// The links by foreign keys of one column.
 pub fn declared(seen: &Seen) -> Vec<Link> {
+    let named: HashMap<(&str, &str), usize> = seen
+        .tables
+        .iter()
+        .map(|at| {
+            let table = seen.table(*at);
+            ((table.schema.as_str(), table.name.as_str()), *at)
+        })
+        .collect();
     let mut links = Vec::new();
     for &at in &seen.tables {
         for key in &seen.table(at).foreign_keys {
@@ -68,13 +67,8 @@ pub fn declared(seen: &Seen) -> Vec<Link> {
             else {
                 continue;
             };
-            let to = seen
-                .tables
-                .iter()
-                .find(|to| {
-                    let to = seen.table(**to);
-                    to.schema == key.schema && to.name == key.table
-                })
+            let to = named
+                .get(&(key.schema.as_str(), key.table.as_str()))
                 .and_then(|to| seen.find(*to, referenced));
             if let (Some(from), Some(to)) = (seen.find(at, column), to)
                 && seen.is_key(to)
@@ -95,17 +89,16 @@ pub fn declared(seen: &Seen) -> Vec<Link> {
 /// nothing but a key.
 pub fn guessed(seen: &Seen, declared: &[Link]) -> (Vec<Link>, Vec<Keyless>) {
     let (mut links, mut keyless) = (Vec::new(), Vec::new());
+    let names = Names::new(seen);
+    let from: HashSet<ColumnAt> = declared.iter().map(|link| link.from).collect();
+    let tables: HashSet<usize> = from.iter().map(|from| from.table).collect();
     for &table in &seen.tables {
-        for from in seen.columns(table) {
-            if declared.iter().any(|link| link.from == from) {
-                continue;
-            }
+        for from in seen.columns(table).filter(|at| !from.contains(at)) {
             let is_own_key = seen.is_key(from);
-            let has_other = declared.iter().any(|link| link.from.table == table);
-            if is_own_key && has_other {
+            if is_own_key && tables.contains(&table) {
                 continue;
             }
-            match best(seen, from, |to| seen.is_key(to)) {
+            match names.best(seen, from, &names.keys) {
                 Some((strength, to)) if !is_own_key || strength == Strength::Table => {
                     let ground = Ground::Guessed(reason(seen, from, to, strength));
                     links.push(Link { from, to, ground });
@@ -113,7 +106,7 @@ pub fn guessed(seen: &Seen, declared: &[Link]) -> (Vec<Link>, Vec<Keyless>) {
                 Some(_) => {}
                 None if is_own_key => {}
                 None => {
-                    if let Some((Strength::Table, to)) = best(seen, from, |to| !seen.is_key(to)) {
+                    if let Some((Strength::Table, to)) = names.best(seen, from, &names.others) {
                         keyless.push(Keyless { from, to });
                     }
                 }
@@ -132,61 +125,101 @@ fn is_fit(seen: &Seen, from: ColumnAt, to: ColumnAt) -> bool {
         && family(&a.data_type) == family(&b.data_type)
 }
 
-/// The column of another table that the name of this one suggests most.
-fn best(
-    seen: &Seen,
-    from: ColumnAt,
-    wanted: impl Fn(ColumnAt) -> bool,
-) -> Option<(Strength, ColumnAt)> {
-    let mut found: Option<(Strength, ColumnAt)> = None;
-    for &table in seen.tables.iter().filter(|table| **table != from.table) {
-        for to in seen.columns(table) {
-            let Some(strength) = names(seen, from, to).filter(|_| wanted(to)) else {
-                continue;
+/// The names of all columns, computed once, and by which names of other columns each is meant.
+struct Names {
+    /// The name in snake case, and without the prefix of its table.
+    of: HashMap<ColumnAt, (String, String)>,
+    keys: Meant,
+    others: Meant,
+}
+
+type Meant = HashMap<String, Vec<(Strength, ColumnAt)>>;
+
+impl Names {
+    fn new(seen: &Seen) -> Self {
+        let mut names = Self {
+            of: HashMap::new(),
+            keys: HashMap::new(),
+            others: HashMap::new(),
+        };
+        for &table in &seen.tables {
+            let prefix = prefix(seen, table);
+            for at in seen.columns(table) {
+                let name = snake(&seen.column(at).name);
+                let bare = match prefix.as_ref().and_then(|prefix| name.strip_prefix(prefix)) {
+                    Some(bare) => bare.to_owned(),
+                    None => name.clone(),
+                };
+                names.add(seen, at, &name, &bare);
+                names.of.insert(at, (name, bare));
+            }
+        }
+        names
+    }
+
+    fn add(&mut self, seen: &Seen, to: ColumnAt, key: &str, bare: &str) {
+        let table = snake(&seen.table(to.table).name);
+        let tables = [singular(&table), table];
+        let is_key = seen.is_key(to);
+        let meant = if is_key {
+            &mut self.keys
+        } else {
+            &mut self.others
+        };
+        let mut add = |name: String, strength| {
+            let all = meant.entry(name).or_default();
+            if !all.contains(&(strength, to)) {
+                all.push((strength, to));
+            }
+        };
+        for table in &tables {
+            add(format!("{table}_{bare}"), Strength::Table);
+            add(format!("{table}_{key}"), Strength::Table);
+            if seen.is_primary(to) || is_generic(bare) {
+                add(format!("{table}_id"), Strength::Table);
+            }
+        }
+        if is_generic(bare) {
+            return;
+        }
+        let names_table = tables
+            .iter()
+            .any(|table| bare.starts_with(&format!("{table}_")) || is_short(bare, table));
+        // What lacks a key must name its table.
+        if names_table || is_key {
+            let strength = if names_table {
+                Strength::Table
+            } else {
+                Strength::Name
             };
-            let is_near =
-                |to: ColumnAt| seen.table(to.table).schema == seen.table(from.table).schema;
-            let is_better = found.is_none_or(|(known, at)| {
-                (strength, is_near(to), seen.is_primary(to))
-                    > (known, is_near(at), seen.is_primary(at))
-            });
-            if is_better && is_fit(seen, from, to) {
+            add(key.to_owned(), strength);
+            add(without_prefix(bare), strength);
+        }
+    }
+
+    /// The column of another table that the name of this one suggests most.
+    fn best(&self, seen: &Seen, from: ColumnAt, meant: &Meant) -> Option<(Strength, ColumnAt)> {
+        let (name, bare) = self.of.get(&from)?;
+        let mut found: Option<(Strength, ColumnAt)> = None;
+        let rank = |(strength, to): (Strength, ColumnAt)| {
+            let is_near = seen.table(to.table).schema == seen.table(from.table).schema;
+            let place = std::cmp::Reverse(to);
+            (strength, is_near, seen.is_primary(to), place)
+        };
+        let mut wanted = vec![name.clone()];
+        if bare != name {
+            wanted.extend([bare.clone(), without_prefix(bare)]);
+        }
+        let all = wanted.iter().filter_map(|name| meant.get(name));
+        for &(strength, to) in all.flatten() {
+            let is_other = to.table != from.table;
+            let is_better = found.is_none_or(|known| rank((strength, to)) > rank(known));
+            if is_other && is_better && is_fit(seen, from, to) {
                 found = Some((strength, to));
             }
         }
+        found
     }
-    found
-}
-
-/// What the names say of `from -> to`.
-fn names(seen: &Seen, from: ColumnAt, to: ColumnAt) -> Option<Strength> {
-    let (column, key) = (snake(&seen.column(from).name), snake(&seen.column(to).name));
-    let (bare_column, bare_key) = (bare(seen, from), bare(seen, to));
-    let table = snake(&seen.table(to.table).name);
-    let tables = [singular(&table), table];
-    let says_table = |of: &str| {
-        tables
-            .iter()
-            .any(|table| of == format!("{table}_{bare_key}") || of == format!("{table}_{key}"))
-            || tables.iter().any(|table| {
-                of == format!("{table}_id") && (seen.is_primary(to) || is_generic(&bare_key))
-            })
-    };
-    if says_table(&column) || says_table(&bare_column) {
-        return Some(Strength::Table);
-    }
-    let is_same = column == key || (bare_column == bare_key && bare_column != column);
-    if !is_same || is_generic(&bare_key) {
-        return None;
-    }
-    let names_table = tables
-        .iter()
-        .any(|table| bare_key.starts_with(&format!("{table}_")) || is_short(&bare_key, table));
-    Some(if names_table {
-        Strength::Table
-    } else {
-        Strength::Name
-    })
 }
 
 /// `custkey` is a key of `customer`.
@@ -197,23 +230,20 @@ fn is_short(key: &str, table: &str) -> bool {
     stem.is_some_and(|stem| stem.len() > 2 && !stem.contains('_') && table.starts_with(stem))
 }
 
-/// The name without a prefix that all columns of its table share: `c_custkey` is `custkey`.
-fn bare(seen: &Seen, at: ColumnAt) -> String {
-    let name = snake(&seen.column(at).name);
-    let Some((prefix, rest)) = name.split_once('_') else {
-        return name;
-    };
-    let columns = &seen.table(at.table).columns;
-    let shares = |column: &str| {
-        snake(column)
-            .strip_prefix(prefix)
-            .is_some_and(|rest| rest.starts_with('_'))
-    };
-    if columns.len() > 1 && columns.iter().all(|column| shares(&column.name)) {
-        rest.to_owned()
-    } else {
-        name
-    }
+/// An entry for columns that have a prefix of their own; no name has a space.
+fn without_prefix(bare: &str) -> String {
+    format!(" {bare}")
+}
+
+/// The prefix that all columns of a table share: `c_` of `c_custkey`.
+fn prefix(seen: &Seen, table: usize) -> Option<String> {
+    let columns = &seen.table(table).columns;
+    let first = snake(&columns.first()?.name);
+    let prefix = format!("{}_", first.split_once('_')?.0);
+    let is_shared = columns
+        .iter()
+        .all(|column| snake(&column.name).starts_with(&prefix));
+    (columns.len() > 1 && is_shared).then_some(prefix)
 }
 
 fn reason(seen: &Seen, from: ColumnAt, to: ColumnAt, strength: Strength) -> String {

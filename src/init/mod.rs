@@ -17,6 +17,7 @@ mod questions;
 mod reach;
 mod request;
 mod seen;
+mod suspects;
 mod units;
 mod words;
 mod write;
@@ -34,7 +35,7 @@ pub use propose::Proposal;
 pub use questions::{Questions, Terminal, Valid};
 pub use reach::Way;
 pub use request::Request;
-pub use seen::{ColumnAt, Seen, read};
+pub use seen::{ColumnAt, Facts, Seen, read};
 pub use write::{Marks, Part, lines};
 
 /// Why no draft was made.
@@ -69,12 +70,25 @@ pub fn spelled(seen: &Seen, at: ColumnAt) -> String {
         .unwrap_or_else(|| seen.column_name(at))
 }
 
+/// Names as a terminal may show them: control characters are escaped.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars() {
+        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}') {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 /// A word of a command line, in quotes where a shell would read it otherwise.
 pub fn shell(word: &str) -> String {
     let is_plain = word
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || "_.,=:/-".contains(c));
-    if is_plain {
+    if is_plain && !word.is_empty() {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))

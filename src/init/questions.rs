@@ -3,14 +3,14 @@
 use dialoguer::theme::ColorfulTheme;
 use dialoguer::{Confirm, Input, MultiSelect, Select};
 
-use super::Stop;
+use super::{Stop, printable};
 
 /// What a text must be; the error is shown, and the question is asked again.
 pub type Valid<'a> = &'a dyn Fn(&str) -> Result<(), String>;
 
 /// Somebody who decides.
 pub trait Questions {
-    /// One of the options.
+    /// One of the options; none is marked beforehand.
     fn choose(&mut self, question: &str, options: &[String]) -> Result<usize, Stop>;
     /// Any of the options.
     fn pick(&mut self, question: &str, options: &[String]) -> Result<Vec<usize>, Stop>;
@@ -29,24 +29,23 @@ pub struct Terminal(ColorfulTheme);
 impl Questions for Terminal {
     fn choose(&mut self, question: &str, options: &[String]) -> Result<usize, Stop> {
         Select::with_theme(&self.0)
-            .with_prompt(question)
-            .items(options)
-            .default(0)
+            .with_prompt(printable(question))
+            .items(shown(options))
             .interact()
             .map_err(stopped)
     }
 
     fn pick(&mut self, question: &str, options: &[String]) -> Result<Vec<usize>, Stop> {
         MultiSelect::with_theme(&self.0)
-            .with_prompt(format!("{question} (space marks, enter ends)"))
-            .items(options)
+            .with_prompt(format!("{} (space marks, enter ends)", printable(question)))
+            .items(shown(options))
             .interact()
             .map_err(stopped)
     }
 
     fn confirm(&mut self, question: &str) -> Result<bool, Stop> {
         Confirm::with_theme(&self.0)
-            .with_prompt(question)
+            .with_prompt(printable(question))
             .default(false)
             .wait_for_newline(true)
             .interact()
@@ -55,7 +54,7 @@ impl Questions for Terminal {
 
     fn text(&mut self, question: &str, valid: Valid<'_>) -> Result<String, Stop> {
         Input::<String>::with_theme(&self.0)
-            .with_prompt(question)
+            .with_prompt(printable(question))
             .allow_empty(true)
             .validate_with(|text: &String| valid(text.trim()))
             .interact_text()
@@ -65,8 +64,12 @@ impl Questions for Terminal {
 
     fn tell(&mut self, text: &str) {
         // A terminal that is gone is told nothing.
-        let _ = dialoguer::console::Term::stderr().write_line(text);
+        let _ = dialoguer::console::Term::stderr().write_line(&printable(text));
     }
+}
+
+fn shown(options: &[String]) -> Vec<String> {
+    options.iter().map(|option| printable(option)).collect()
 }
 
 fn stopped(error: dialoguer::Error) -> Stop {

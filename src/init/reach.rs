@@ -1,9 +1,12 @@
 //! How the rows of each table lead to the unit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::links::{Ground, Link};
-use super::seen::{ColumnAt, Seen};
+use super::links::Link;
+use super::seen::ColumnAt;
+
+/// The links that the owner picked, by their ends. No other link of their tables counts then.
+pub type Chosen = BTreeSet<(ColumnAt, ColumnAt)>;
 
 /// The way from a table to the unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,71 +21,105 @@ pub enum Way {
 }
 
 /// The tables whose rows lead to the unit, each with its way. Tables that lead there only through a
-/// table of several ways are left out.
-pub fn reach(seen: &Seen, links: &[Link], unit: ColumnAt) -> BTreeMap<usize, Way> {
-    let levels = levels(seen, links, unit.table);
+/// table of several ways are left out. What a link rests on does not matter: whether it is true is
+/// one question, and whose row it is another.
+pub fn reach(links: &[Link], unit: ColumnAt, chosen: &Chosen) -> BTreeMap<usize, Way> {
+    let graph = Graph::new(links, unit.table, chosen);
+    let mut onward: BTreeMap<usize, Vec<&Link>> = BTreeMap::new();
+    let all = graph.leading(None);
+    for &table in all.iter().filter(|table| **table != unit.table) {
+        onward.insert(table, graph.onward(table, &all));
+    }
     let mut ways = BTreeMap::from([(unit.table, Way::Own)]);
-    let mut order: Vec<(usize, usize)> = levels.iter().map(|(t, l)| (*l, *t)).collect();
-    order.sort_unstable();
-    for (level, table) in order.into_iter().skip(1) {
-        let onward = onward(links, &levels, table, level);
-        let [link] = onward.as_slice() else {
-            ways.insert(table, Way::Several(onward));
-            continue;
-        };
-        match ways.get(&link.to.table) {
-            Some(Way::Own) => drop(ways.insert(table, Way::Path(vec![link.clone()]))),
-            Some(Way::Path(rest)) => {
-                let path = [std::slice::from_ref(link), rest.as_slice()].concat();
-                ways.insert(table, Way::Path(path));
-            }
-            Some(Way::Several(_)) | None => {}
+    for (&table, links) in &onward {
+        if links.len() > 1 {
+            let several = links.iter().map(|link| (*link).clone()).collect();
+            ways.insert(table, Way::Several(several));
+        } else if let Some(path) = path(&onward, table, unit.table) {
+            ways.insert(table, Way::Path(path));
         }
     }
     ways
 }
 
-/// How many steps each table is from the unit's.
-fn levels(seen: &Seen, links: &[Link], unit: usize) -> BTreeMap<usize, usize> {
-    let mut levels = BTreeMap::from([(unit, 0)]);
-    for level in 0..seen.tables.len() {
-        for link in links {
-            if levels.get(&link.to.table) == Some(&level) {
-                levels.entry(link.from.table).or_insert(level + 1);
-            }
+/// The one way from a table. `None` where it goes through a table of several.
+fn path(onward: &BTreeMap<usize, Vec<&Link>>, table: usize, unit: usize) -> Option<Vec<Link>> {
+    let (mut path, mut at) = (Vec::new(), table);
+    while at != unit {
+        let [link] = onward.get(&at)?.as_slice() else {
+            return None;
+        };
+        // The unit is reached before a table comes again.
+        if path.len() > onward.len() {
+            return None;
         }
+        path.push((*link).clone());
+        at = link.to.table;
     }
-    levels
+    Some(path)
 }
 
-/// The links by which a table may lead on, one for each of its columns. A link to a table farther
-/// away leads back. What the owner vouches for goes before the rest, and what is declared before
-/// guesses.
-fn onward(
-    links: &[Link],
-    levels: &BTreeMap<usize, usize>,
-    table: usize,
-    level: usize,
-) -> Vec<Link> {
-    let level_of = |link: &Link| levels.get(&link.to.table).copied();
-    let mut onward: Vec<Link> = Vec::new();
-    for link in links.iter().filter(|link| {
-        link.from.table == table
-            && link.to.table != table
-            && level_of(link).is_some_and(|to| to <= level)
-    }) {
-        match onward.iter_mut().find(|known| known.from == link.from) {
-            Some(known) if level_of(link) < level_of(known) => *known = link.clone(),
-            Some(_) => {}
-            None => onward.push(link.clone()),
+struct Graph<'a> {
+    unit: usize,
+    from: HashMap<usize, Vec<&'a Link>>,
+    to: HashMap<usize, Vec<usize>>,
+    joined: HashSet<(ColumnAt, ColumnAt)>,
+}
+
+impl<'a> Graph<'a> {
+    fn new(links: &'a [Link], unit: usize, chosen: &Chosen) -> Self {
+        let decided: HashSet<usize> = chosen.iter().map(|(from, _)| from.table).collect();
+        let mut graph = Self {
+            unit,
+            from: HashMap::new(),
+            to: HashMap::new(),
+            joined: HashSet::new(),
+        };
+        for link in links {
+            let Link { from, to, .. } = link;
+            if decided.contains(&from.table) && !chosen.contains(&(*from, *to)) {
+                continue;
+            }
+            graph.from.entry(from.table).or_default().push(link);
+            graph.to.entry(to.table).or_default().push(from.table);
+            graph.joined.insert((*from, *to));
         }
+        graph
     }
-    for wanted in [Ground::Said, Ground::Declared] {
-        let of_it = |link: &&Link| link.ground == wanted;
-        if onward.iter().any(|link| of_it(&link)) {
-            onward.retain(|link| of_it(&link));
-            break;
+
+    /// The tables from which links lead to the unit's, without the help of one table.
+    fn leading(&self, without: Option<usize>) -> HashSet<usize> {
+        let mut found = HashSet::from([self.unit]);
+        let mut open = vec![self.unit];
+        while let Some(to) = open.pop() {
+            for &from in self.to.get(&to).into_iter().flatten() {
+                if Some(from) != without && found.insert(from) {
+                    open.push(from);
+                }
+            }
         }
+        found
     }
-    onward
+
+    /// The links by which a table leads on. One leads back if its target reaches the unit solely
+    /// through this table.
+    fn onward(&self, table: usize, all: &HashSet<usize>) -> Vec<&'a Link> {
+        let links = self.from.get(&table).into_iter().flatten().copied();
+        let is_on = |link: &&Link| link.to.table != table && all.contains(&link.to.table);
+        let mut onward: Vec<&Link> = links.filter(is_on).collect();
+        if onward.len() > 1 {
+            let others = self.leading(Some(table));
+            onward.retain(|link| others.contains(&link.to.table));
+        }
+        // A key of a key: both tables hold the same value.
+        let is_longer = |link: &Link, known: &[&Link]| {
+            known
+                .iter()
+                .any(|near| near.from == link.from && self.joined.contains(&(link.to, near.to)))
+        };
+        while let Some(at) = onward.iter().position(|link| is_longer(link, &onward)) {
+            onward.remove(at);
+        }
+        onward
+    }
 }

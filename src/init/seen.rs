@@ -1,6 +1,6 @@
 //! What a draft is made from: the catalog, and nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use tokio_postgres::Client;
 
@@ -21,19 +21,36 @@ pub struct Seen {
     pub user: String,
     /// Columns, by OID and name, with which a valid index begins.
     led: BTreeSet<(u32, String)>,
+    /// All foreign keys, also those that prove nothing: not validated, of several columns.
+    keys: Vec<Key>,
     /// Tables that a policy could show, by their place in the catalog.
     pub tables: Vec<usize>,
     /// Relations that no policy shows, with the reason.
     pub unfit: Vec<(usize, &'static str)>,
 }
 
+/// What is read.
+#[derive(Debug)]
+pub struct Facts {
+    pub catalog: Catalog,
+    pub user: String,
+    pub led: BTreeSet<(u32, String)>,
+    pub keys: Vec<Key>,
+}
+
+/// A foreign key: the OIDs of its tables, and its name with its columns.
+#[derive(Debug, Clone)]
+pub struct Key {
+    pub from: u32,
+    pub to: u32,
+    pub name: String,
+}
+
 /// Reads catalogs alone: no table of a user, no statistic, no size, no comment.
 ///
 /// # Requires
 /// The client is outside a transaction.
-pub async fn read(
-    client: &Client,
-) -> Result<(Catalog, String, BTreeSet<(u32, String)>), catalog::Error> {
+pub async fn read(client: &Client) -> Result<Facts, catalog::Error> {
     client
         .batch_execute(
             "SET default_transaction_read_only = on; SET statement_timeout = '10s'; \
@@ -46,8 +63,27 @@ pub async fn read(
     for row in client.query(LED_SQL, &[]).await? {
         led.insert((row.try_get(0)?, row.try_get(1)?));
     }
-    Ok((catalog, user.try_get(0)?, led))
+    let mut keys = Vec::new();
+    for row in client.query(KEYS_SQL, &[]).await? {
+        keys.push(Key {
+            from: row.try_get(0)?,
+            to: row.try_get(1)?,
+            name: row.try_get(2)?,
+        });
+    }
+    Ok(Facts {
+        catalog,
+        user: user.try_get(0)?,
+        led,
+        keys,
+    })
 }
+
+const KEYS_SQL: &str = "SELECT o.conrelid, o.confrelid, o.conname::text || ' (' || \
+        (SELECT pg_catalog.string_agg(a.attname::text, ', ' ORDER BY a.attnum) \
+         FROM pg_catalog.pg_attribute a \
+         WHERE a.attrelid = o.conrelid AND a.attnum = ANY (o.conkey)) || ')' \
+    FROM pg_catalog.pg_constraint o WHERE o.contype = 'f' ORDER BY o.conrelid, o.oid";
 
 const LED_SQL: &str = "SELECT x.indrelid, a.attname::text \
     FROM pg_catalog.pg_index x JOIN pg_catalog.pg_attribute a \
@@ -56,10 +92,13 @@ const LED_SQL: &str = "SELECT x.indrelid, a.attname::text \
 
 impl Seen {
     /// The tables of these schemas, or of all where none is named.
-    pub fn new(
-        (catalog, user, led): (Catalog, String, BTreeSet<(u32, String)>),
-        schemas: &[String],
-    ) -> Self {
+    pub fn new(facts: Facts, schemas: &[String]) -> Self {
+        let Facts {
+            catalog,
+            user,
+            led,
+            keys,
+        } = facts;
         let (mut tables, mut unfit) = (Vec::new(), Vec::new());
         for (at, table) in catalog.tables.iter().enumerate() {
             if !schemas.is_empty() && !schemas.contains(&table.schema) {
@@ -75,9 +114,34 @@ impl Seen {
             catalog,
             user,
             led,
+            keys,
             tables,
             unfit,
         }
+    }
+
+    fn places(&self) -> HashMap<u32, usize> {
+        let tables = self.catalog.tables.iter().enumerate();
+        tables.map(|(at, table)| (table.oid, at)).collect()
+    }
+
+    /// All foreign keys of the catalog: from, to, and the name with the columns.
+    pub fn foreign_keys(&self) -> Vec<(usize, usize, String)> {
+        let places = self.places();
+        let place = |oid| places.get(&oid).copied();
+        let keys = self.keys.iter();
+        keys.filter_map(|key| Some((place(key.from)?, place(key.to)?, key.name.clone())))
+            .collect()
+    }
+
+    /// Tables that inherit, or are partitions, each with a parent.
+    pub fn families(&self) -> Vec<(usize, usize)> {
+        let places = self.places();
+        let tables = self.catalog.tables.iter().enumerate();
+        tables
+            .flat_map(|(at, table)| table.parents.iter().map(move |parent| (at, parent)))
+            .filter_map(|(at, parent)| Some((at, *places.get(parent)?)))
+            .collect()
     }
 
     pub fn table(&self, at: usize) -> &Table {

@@ -1,9 +1,11 @@
 //! What needs no server: a hand-made catalog.
 
+mod ways;
+
 use std::collections::BTreeSet;
 
 use super::links::{Ground, declared};
-use super::reach::{Way, reach};
+use super::reach::{Chosen, Way, reach};
 use super::*;
 use crate::catalog::{
     Allowed, Catalog, Column, Distribution, ForeignKey, Kind, Table, Type, UniqueKey,
@@ -73,7 +75,17 @@ fn seen(mut tables: Vec<Table>) -> Seen {
         tables,
         types: Vec::new(),
     };
-    Seen::new((catalog, "reader".to_owned(), BTreeSet::new()), &[])
+    with_keys(catalog, Vec::new())
+}
+
+fn with_keys(catalog: Catalog, keys: Vec<super::seen::Key>) -> Seen {
+    let facts = Facts {
+        catalog,
+        user: "reader".to_owned(),
+        led: BTreeSet::new(),
+        keys,
+    };
+    Seen::new(facts, &[])
 }
 
 /// `from -> to`, for each link that is proposed.
@@ -251,7 +263,7 @@ fn a_row_of_two_units_is_left_to_the_owner() {
         column: 0,
     };
     let links = declared(&seen);
-    let ways = reach(&seen, &links, unit);
+    let ways = reach(&links, unit, &Chosen::new());
     assert!(
         matches!(&ways[&1], Way::Several(links) if links.len() == 2),
         "{ways:?}"
@@ -268,7 +280,7 @@ fn a_row_of_two_units_is_left_to_the_owner() {
     assert!(matches!(&made.ways[&2], Way::Path(links) if links.len() == 2));
     // Asked, whoever answers decides.
     let mut answers = Answers(
-        vec!["account.id", "payee", "auto", "", "", "4 1e-6"],
+        vec!["account.id", "payee", "auto", "", "4 1e-6"],
         Vec::new(),
     );
     let proposal = Proposal::new(&seen);

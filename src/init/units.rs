@@ -1,12 +1,15 @@
 //! Whom a policy could protect: keys to which other tables lead. All are shown, none is picked in
 //! silence.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::links::{Keyless, Link};
 use super::seen::{ColumnAt, Seen};
 use super::words::{is_list, is_person};
 use crate::policy::unfit;
+
+/// How many tables below a candidate are named.
+const NAMES_SHOWN: usize = 20;
 
 /// A column that could be the unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,11 +29,15 @@ pub fn candidates(seen: &Seen, links: &[Link], keyless: &[Keyless]) -> Vec<Candi
         let keys = seen.tables.iter().flat_map(|table| seen.columns(*table));
         ends.extend(keys.filter(|at| seen.is_key(*at) && unfit(seen.column(*at)).is_none()));
     }
+    let mut into: HashMap<usize, Vec<usize>> = HashMap::new();
+    for link in links {
+        into.entry(link.to.table).or_default().push(link.from.table);
+    }
     let mut found: Vec<Candidate> = ends
         .into_iter()
         .map(|at| Candidate {
             at,
-            below: below(links, at.table),
+            below: below(&into, at.table),
             is_key: seen.is_key(at),
         })
         .collect();
@@ -47,15 +54,13 @@ pub fn candidates(seen: &Seen, links: &[Link], keyless: &[Keyless]) -> Vec<Candi
 }
 
 /// The tables that lead to this one.
-fn below(links: &[Link], table: usize) -> Vec<usize> {
-    let mut found = vec![table];
+fn below(into: &HashMap<usize, Vec<usize>>, table: usize) -> Vec<usize> {
+    let (mut found, mut known) = (vec![table], HashSet::from([table]));
     let mut at = 0;
-    while let Some(to) = found.get(at).copied() {
-        for link in links.iter().filter(|link| link.to.table == to) {
-            if !found.contains(&link.from.table) {
-                found.push(link.from.table);
-            }
-        }
+    while let Some(to) = found.get(at) {
+        let from = into.get(to).into_iter().flatten();
+        let fresh: Vec<usize> = from.copied().filter(|from| known.insert(*from)).collect();
+        found.extend(fresh);
         at += 1;
     }
     found.split_off(1)
@@ -67,13 +72,19 @@ impl Candidate {
         let names: Vec<&str> = self
             .below
             .iter()
+            .take(NAMES_SHOWN)
             .map(|table| seen.table(*table).name.as_str())
             .collect();
         let name = &seen.table(self.at.table).name;
-        let mut reason = match names.len() {
+        let more = if self.below.len() > NAMES_SHOWN {
+            ", …"
+        } else {
+            ""
+        };
+        let mut reason = match self.below.len() {
             0 => "no table below".to_owned(),
             1 => format!("1 table below ({})", names.join(", ")),
-            many => format!("{many} tables below ({})", names.join(", ")),
+            many => format!("{many} tables below ({}{more})", names.join(", ")),
         };
         if is_person(name) {
             reason += "; sounds like a person";

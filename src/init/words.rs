@@ -217,6 +217,20 @@ pub fn is_list(name: &str) -> bool {
     has_word(name, &LISTS)
 }
 
+/// The word with its article: `an account`.
+pub fn one(word: &str) -> String {
+    let lower = word.to_lowercase();
+    let is_spoken_you = ["us", "uni", "ut", "eu"]
+        .iter()
+        .any(|begin| lower.starts_with(begin));
+    let article = if lower.starts_with(['a', 'e', 'i', 'o', 'u']) && !is_spoken_you {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {word}")
+}
+
 /// Whether a key of this name says nothing about its table.
 pub fn is_generic(name: &str) -> bool {
     GENERIC.contains(&snake(name).as_str())
@@ -270,6 +284,19 @@ mod tests {
                 "user"
             ]
         );
+    }
+
+    #[test]
+    fn words_have_their_article() {
+        let all = ["account", "household", "user", "insured", "unit"].map(one);
+        let wanted = [
+            "an account",
+            "a household",
+            "a user",
+            "an insured",
+            "a unit",
+        ];
+        assert_eq!(all, wanted);
     }
 
     #[test]

@@ -32,10 +32,11 @@ impl Difference {
             role_places: _,
             database_place: _,
             warnings: _,
-            database_url,
-            ledger_url,
-            ledger_witness,
-            shadow_url,
+            // Compared as addresses.
+            database_url: _,
+            ledger_url: _,
+            ledger_witness: _,
+            shadow_url: _,
             privacy,
             roles,
             tables,
@@ -63,27 +64,10 @@ impl Difference {
         }
         found.change(old.time_grain != *time_grain, "time_grain changes");
         found.change(old.previews != *previews, "previews change");
-        if old.ledger_url != *ledger_url {
-            found.loosens.push(
-                "another ledger: what was spent in the old one is not known there; needs a restart"
-                    .to_owned(),
-            );
-        }
-        match (&old.ledger_witness, ledger_witness) {
-            (Some(_), None) => found.loosens.push(
-                "no witness of the ledger: an older copy of it is not told from it; needs a restart"
-                    .to_owned(),
-            ),
-            (Some(old), Some(new)) if !old.same_disk && new.same_disk => found
-                .loosens
-                .push("the ledger's witness may lie on the ledger's disk".to_owned()),
-            (old, new) => found.change(old != new, "the ledger's witness is another file"),
-        }
-        found.change(
-            old.database_url != *database_url || old.shadow_url != *shadow_url,
-            "the database or the shadow is another; needs a restart",
-        );
+        found.addresses(old, new);
+        found.timeout(old, new);
         if meaning::of(old) != meaning::of(new) {
+            found.bought_again(old, new);
             found.costs.push(
                 "no stored answer is shown again: what was paid for is charged once more when it \
                     is asked"
@@ -115,6 +99,73 @@ impl Difference {
 
     pub fn is_empty(&self) -> bool {
         self.lines().next().is_none()
+    }
+
+    /// Where the data, the ledger and its witness are.
+    fn addresses(&mut self, old: &File, new: &File) {
+        if old.ledger_url != new.ledger_url {
+            self.loosens.push(
+                "another ledger: what was spent in the old one is not known there; needs a restart"
+                    .to_owned(),
+            );
+        }
+        match (&old.ledger_witness, &new.ledger_witness) {
+            (Some(_), None) => self.loosens.push(
+                "no witness of the ledger: an older copy of it is not told from it; needs a restart"
+                    .to_owned(),
+            ),
+            (Some(old), Some(new)) if !old.same_disk && new.same_disk => self
+                .loosens
+                .push("the ledger's witness may lie on the ledger's disk".to_owned()),
+            (None, Some(_)) => self.tightens.push(
+                "a witness of the ledger: an older copy of it is told from it; needs a restart"
+                    .to_owned(),
+            ),
+            (Some(old), Some(new)) if old.path != new.path => self.loosens.push(
+                "the ledger's witness is another file, which has seen nothing yet; needs a restart"
+                    .to_owned(),
+            ),
+            (old, new) => self.change(old != new, "the ledger's witness is on another disk"),
+        }
+        if old.database_url != new.database_url {
+            self.loosens.push(
+                "another database: other data are shown, and stored answers of the old one stay; \
+                    needs a restart"
+                    .to_owned(),
+            );
+        }
+        self.change(
+            old.shadow_url != new.shadow_url,
+            "the shadow is another; needs a restart",
+        );
+    }
+
+    /// The time limit. Where times are rounded up to a quantum, a longer one has more outcomes.
+    fn timeout(&mut self, old: &File, new: &File) {
+        let [before, now] = [old, new].map(|file| file.limits.statement_timeout);
+        let what = "limits.statement_timeout";
+        if old.quantum.is_some() && new.quantum.is_some() {
+            self.number(what, before, now, |time| format!("{time:?}"));
+        } else {
+            let changed = format!("{what} is {now:?}, not {before:?}");
+            self.change(before != now, changed);
+        }
+    }
+
+    /// A role that never gets fresh noise gets it where stored answers go.
+    fn bought_again(&mut self, old: &File, new: &File) {
+        let is_bound = |role: &&Role| role.reuse == RoleReuse::Always;
+        let was_bound = |role: &&Role| {
+            let mut known = old.roles.iter().filter(is_bound);
+            known.any(|known| known.name == role.name)
+        };
+        for role in new.roles.iter().filter(is_bound).filter(was_bound) {
+            self.loosens.push(format!(
+                "role {}, which always gets its stored answer again, gets each answer once more \
+                    with fresh noise",
+                words::name(&[&role.name])
+            ));
+        }
     }
 
     /// A number that lets somebody learn more where it is higher.
@@ -149,7 +200,7 @@ impl Difference {
         } = new;
         self.change(
             old.unit != *unit,
-            format!("the word for the unit is now {unit}"),
+            format!("the word for the unit is now {unit:?}"),
         );
         self.budget("privacy.budget", old.budget, *budget);
         self.number(
@@ -189,7 +240,7 @@ impl Difference {
         );
         self.change(
             old.data_version != *data_version,
-            format!("the data are now version {data_version}"),
+            format!("the data are now version {data_version:?}"),
         );
         self.change(
             old.units != *units,
@@ -272,10 +323,10 @@ impl Difference {
                 .push(format!("{what} always gets its stored answer again")),
             (RoleReuse::Always, RoleReuse::Always) | (RoleReuse::Chosen, RoleReuse::Chosen) => {}
         }
-        self.change(
-            old.verifier != *verifier,
-            format!("{what} has another password"),
-        );
+        if old.verifier != *verifier {
+            self.loosens
+                .push(format!("whoever knows the new password may ask as {what}"));
+        }
         self.change(
             old.session_settings != *session_settings || old.search_path != *search_path,
             format!("{what} starts with other settings"),
@@ -307,7 +358,8 @@ impl Difference {
             groups,
             mirror_rows,
             failures,
-            statement_timeout,
+            // Compared with the quantum.
+            statement_timeout: _,
             connections,
             connections_per_role,
             connections_per_address,
@@ -348,10 +400,6 @@ impl Difference {
             &old.connections_per_address,
             connections_per_address,
             "",
-        );
-        self.change(
-            old.statement_timeout != *statement_timeout,
-            "limits.statement_timeout changes",
         );
     }
 }

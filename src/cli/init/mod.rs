@@ -3,6 +3,7 @@
 mod report;
 
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use zeroize::Zeroizing;
@@ -43,6 +44,8 @@ pub async fn run(options: InitOptions) -> Result<(), Failure> {
     let (mut draft, passwords) = drafted(&seen, made)?;
     let checked = init::hold(&seen, &mut draft).await.map_err(failure)?;
     let text = init::text_of(&init::lines(&seen, &draft, Marks::Decide));
+    let noise = worth(&draft, &checked)?;
+    // Last of all that can fail: the password is shown only now.
     if let Some(path) = &options.output {
         create(path, &text)?;
     }
@@ -51,7 +54,7 @@ pub async fn run(options: InitOptions) -> Result<(), Failure> {
         draft: &draft,
         advice: init::advice(&seen, &draft, &proposal.keyless),
         blocking: draft.blocking(&seen),
-        noise: worth(&draft, &checked)?,
+        noise,
         checked: &checked,
         passwords: &passwords,
         text: &text,
@@ -140,9 +143,13 @@ fn worth(draft: &Draft, checked: &Checked) -> Result<Vec<String>, Failure> {
     noise::lines(&checked.policy)
 }
 
-/// Creates the file; an existing one stays as it is.
+/// Creates the file, for its owner alone; an existing one stays as it is.
 fn create(path: &Path, text: &str) -> Result<(), Failure> {
-    let created = std::fs::File::create_new(path);
+    let created = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
     let mut file = match created {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             return Err(exists(path));
@@ -169,13 +176,13 @@ fn exists(path: &Path) -> Failure {
 
 fn failure(stop: Stop) -> Failure {
     match stop {
-        Stop::Usage(message) => Failure::Usage(message),
+        Stop::Usage(message) => Failure::Usage(init::printable(&message)),
         Stop::Undecided { message, flags } => Failure::Undecided {
             message,
-            ways: flags,
+            ways: flags.iter().map(|flag| init::printable(flag)).collect(),
         },
         Stop::Interrupted => Failure::Interrupted,
-        Stop::Failed(message) => Failure::new(message),
+        Stop::Failed(message) => Failure::new(init::printable(&message)),
     }
 }
 

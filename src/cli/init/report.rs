@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::open_columns;
-use crate::init::{Advice, Draft, Ground, Link, Proposal, Seen, Stop, Way};
+use crate::init::{Advice, Draft, Ground, Link, Proposal, Seen, Stop, Way, printable, shell};
 use crate::policy::Checked;
 use crate::postgres::major_version;
 
@@ -29,8 +29,8 @@ pub struct Report<'a> {
 pub fn begin(seen: &Seen, proposal: &Proposal) {
     let (declared, guessed) = proposal.counts();
     eprintln!(
-        "{}; {declared} links are declared by foreign keys, {guessed} are guessed from names and \
-            keys. No row and no statistic was read.",
+        "{}; links: {declared} declared by foreign keys, {guessed} guessed from names and keys. No \
+            row and no statistic was read.",
         count(seen.tables.len(), "table")
     );
 }
@@ -85,6 +85,7 @@ impl Report<'_> {
     /// Beside the draft on standard output, all else goes to standard error.
     pub fn print(&self) {
         for line in self.lines() {
+            let line = printable(&line);
             if self.output.is_some() {
                 println!("{line}");
             } else {
@@ -166,11 +167,15 @@ impl Report<'_> {
     /// The commands that follow.
     fn next(&self) -> Vec<String> {
         let database = &self.seen.catalog.database;
-        let file = self
-            .output
-            .map_or_else(|| "FILE".to_owned(), |path| path.display().to_string());
+        let file = self.output.map_or_else(|| "FILE".to_owned(), file_word);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        let ledger = if database.chars().all(is_plain) {
+            database
+        } else {
+            "ledger"
+        };
         let mut lines = vec![format!(
-            "  export DATABASE_URL=… PGVEIL_LEDGER=sqlite:///var/lib/pgveil/{database}.db"
+            "  export DATABASE_URL=… PGVEIL_LEDGER=sqlite:///var/lib/pgveil/{ledger}.db"
         )];
         if !self.checked.policy.searches.is_empty() {
             lines.push(format!(
@@ -182,8 +187,8 @@ impl Report<'_> {
         let roles = self.draft.made.roles.iter().zip(self.passwords);
         lines.extend(roles.map(|((role, _), password)| {
             format!(
-                "  psql \"host=127.0.0.1 port=6432 user={role} dbname={database}\"      # \
-                    password, shown once: {}",
+                "  {}      # password, shown once: {}",
+                psql(role, database),
                 password.as_str()
             )
         }));
@@ -243,5 +248,63 @@ impl Report<'_> {
             "policy": self.text,
         });
         format!("{told:#}")
+    }
+}
+
+/// A path as a word of a command line that is no option.
+fn file_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    if text.starts_with('-') {
+        shell(&format!("./{text}"))
+    } else {
+        shell(&text)
+    }
+}
+
+/// The command that connects, with names in the quotes of libpq and of the shell.
+fn psql(role: &str, database: &str) -> String {
+    let is_plain = |name: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        !name.is_empty() && name.chars().all(plain)
+    };
+    let value = |name: &str| {
+        if is_plain(name) {
+            name.to_owned()
+        } else {
+            let escaped = name.replace('\\', "\\\\").replace('\'', "\\'");
+            format!("'{escaped}'")
+        }
+    };
+    let (user, dbname) = (value(role), value(database));
+    let address = format!("host=127.0.0.1 port=6432 user={user} dbname={dbname}");
+    if is_plain(role) && is_plain(database) {
+        format!("psql \"{address}\"")
+    } else {
+        format!("psql {}", shell(&address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shell gives psql one argument, and libpq reads the names back.
+    #[test]
+    fn commands_quote_names() {
+        assert_eq!(
+            psql("analyst", "shop"),
+            "psql \"host=127.0.0.1 port=6432 user=analyst dbname=shop\""
+        );
+        let script = psql("a b", "$(id)'`\\").replacen("psql", "printf %s", 1);
+        let output = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap(),
+            "host=127.0.0.1 port=6432 user='a b' dbname='$(id)\\'`\\\\'"
+        );
+        assert_eq!(file_word(Path::new("-o x.yaml")), "'./-o x.yaml'");
+        assert_eq!(printable("a\u{1b}[2J\n"), "a\\u{1b}[2J\\n");
     }
 }

@@ -88,7 +88,10 @@ fn table(entry: &TableEntry) -> String {
     };
     let mut columns: Vec<String> = columns
         .iter()
-        .filter_map(|entry| column(entry, *shows_other_columns))
+        .filter_map(|entry| {
+            let is_shown = *shows_other_columns || words::is_of_unit(unit, &entry.name);
+            column(entry, is_shown)
+        })
         .collect();
     columns.sort_unstable();
     format!(
@@ -99,17 +102,17 @@ fn table(entry: &TableEntry) -> String {
 }
 
 /// `None` where it says what holds without it.
-fn column(entry: &ColumnEntry, shows_other_columns: bool) -> Option<String> {
+fn column(entry: &ColumnEntry, is_shown: bool) -> Option<String> {
     let ColumnEntry {
         place: _,
         name,
         rule,
         // Compared with the catalog.
         nullable: _,
-        complete,
+        complete: _,
     } = entry;
-    let is_complete = complete.as_ref().is_some_and(|complete| complete.value);
-    let without = if shows_other_columns {
+    let is_complete = words::is_complete(entry);
+    let without = if is_shown {
         ColumnRule::Visible
     } else {
         ColumnRule::Hidden

@@ -39,9 +39,10 @@ struct Shown<'a> {
 
 impl Private<'_> {
     fn column(&self, name: &str) -> Shown<'_> {
+        let is_shown = self.shows_other_columns || words::is_of_unit(self.unit, name);
         let Some(entry) = self.columns.iter().find(|entry| entry.name == name) else {
             return Shown {
-                rule: self.shows_other_columns.then_some(&ColumnRule::Visible),
+                rule: is_shown.then_some(&ColumnRule::Visible),
                 is_complete: false,
             };
         };
@@ -51,11 +52,11 @@ impl Private<'_> {
             rule,
             // Compared with the catalog.
             nullable: _,
-            complete,
+            complete: _,
         } = entry;
         Shown {
             rule: (*rule != ColumnRule::Hidden).then_some(rule),
-            is_complete: complete.as_ref().is_some_and(|complete| complete.value),
+            is_complete: words::is_complete(entry),
         }
     }
 
@@ -93,12 +94,14 @@ impl Difference {
                         words::unit(now.unit)
                     ));
                     self.trust(&what, false, now.is_trusted());
+                    self.searches(&what, &now);
                 }
                 (Some(None), Some(now)) => {
                     self.tightens.push(format!(
                         "{what} is private, and no longer readable row by row"
                     ));
                     self.trust(&what, false, now.is_trusted());
+                    self.searches(&what, &now);
                 }
                 (Some(Some(before)), Some(now)) => self.private(&what, &before, &now),
             }
@@ -158,6 +161,18 @@ impl Difference {
         }
     }
 
+    /// What a table that was not private leaves to searches.
+    fn searches(&mut self, what: &str, now: &Private<'_>) {
+        if words::rows(now.rows_per_unit) == "auto" {
+            self.due(format!("rows_per_unit of {what}"));
+        }
+        for entry in now.columns {
+            if matches!(entry.rule, ColumnRule::Searched { .. }) {
+                self.due(format!("bounds of {what}.{}", words::name(&[&entry.name])));
+            }
+        }
+    }
+
     fn trust(&mut self, what: &str, was_trusted: bool, is_trusted: bool) {
         match (was_trusted, is_trusted) {
             (false, true) => self.loosens.push(format!(
@@ -182,8 +197,19 @@ impl Difference {
             (Some(_), None) => self.tightens.push(format!("{what} is hidden")),
             (Some(before), Some(now)) if before != now => {
                 let changed = format!("{what} is {now}, not {before}");
-                // A shorter list that is complete answers questions about the others free.
-                if *is_complete && old.is_complete {
+                let added = words::added(old.rule, *rule);
+                let is_visible = |rule: Option<&ColumnRule>| rule == Some(&ColumnRule::Visible);
+                if is_visible(old.rule) {
+                    self.loosens
+                        .push(format!("{changed}: more may be asked about it"));
+                } else if is_visible(*rule) {
+                    self.tightens
+                        .push(format!("{changed}: less may be asked about it"));
+                } else if !added.is_empty() {
+                    self.loosens
+                        .push(format!("{changed}: {} becomes readable", added.join(", ")));
+                } else if *is_complete && old.is_complete {
+                    // A shorter list that is complete answers questions about the others free.
                     self.loosens.push(changed);
                 } else {
                     self.changes.push(changed);

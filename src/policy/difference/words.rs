@@ -1,7 +1,7 @@
 //! How rules of a policy are written in a difference. Rules that differ have words that differ.
 
 use crate::policy::error::At;
-use crate::policy::file::{ColumnRule, Literal, PathStep, RowsRule, UnitRule};
+use crate::policy::file::{ColumnEntry, ColumnRule, Literal, PathStep, RowsRule, UnitRule};
 
 /// Parts of a name with dots, in double quotes where they need them.
 pub fn name(parts: &[&str]) -> String {
@@ -88,4 +88,40 @@ pub fn column(rule: &ColumnRule) -> String {
             format!("domain {}", name(&[schema, table, column]))
         }
     }
+}
+
+/// Whether a column of the table is its unit or begins its path: it may be used without a rule.
+pub fn is_of_unit(unit: &UnitRule, column: &str) -> bool {
+    match unit {
+        UnitRule::Column(name) => name.value == column,
+        UnitRule::Path { steps, trusted: _ } => {
+            steps.first().is_some_and(|at| at.value.column == column)
+        }
+    }
+}
+
+/// Whether a list is complete: by its word, or because both truth values stand in it.
+pub fn is_complete(entry: &ColumnEntry) -> bool {
+    if let Some(complete) = &entry.complete {
+        return complete.value;
+    }
+    let ColumnRule::Values(values) = &entry.rule else {
+        return false;
+    };
+    let mut texts: Vec<String> = values
+        .iter()
+        .map(|value| value.value.text.to_lowercase())
+        .collect();
+    texts.sort_unstable();
+    ["false true", "f t"].contains(&texts.join(" ").as_str())
+}
+
+/// The values that a list has and did not have.
+pub fn added(old: Option<&ColumnRule>, new: Option<&ColumnRule>) -> Vec<String> {
+    let (Some(ColumnRule::Values(old)), Some(ColumnRule::Values(new))) = (old, new) else {
+        return Vec::new();
+    };
+    let before: Vec<String> = old.iter().map(literal).collect();
+    let now = new.iter().map(literal);
+    now.filter(|value| !before.contains(value)).collect()
 }

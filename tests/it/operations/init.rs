@@ -245,7 +245,7 @@ async fn a_database_without_foreign_keys_is_drafted_and_served() {
     assert_lines(
         &text(&open.stderr),
         &[
-            "5 tables; 0 links are declared by foreign keys, 4 are guessed from names and keys.",
+            "5 tables; links: 0 declared by foreign keys, 4 guessed from names and keys.",
             "undecided: whom does the policy protect?",
             "  --unit retail.household.household_key   # 2 tables below (basket, basket_line)",
         ],
@@ -404,6 +404,30 @@ async fn without_keys_tables_are_left_out_with_what_they_lack() {
     }
     let draft = stage.draft("nobody", &[&flags[..], &["--accept-links"]].concat());
     assert_lines(&draft, &["  retail.basket:", "  retail.basket_line:"]);
+}
+
+/// Keys that no path follows: of two columns, not validated, through a table with row security.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_foreign_key_is_a_suspicion() {
+    let schema = "CREATE TABLE person (id int PRIMARY KEY, a int, b int, UNIQUE (a, b));
+        CREATE TABLE pair (a int, b int, FOREIGN KEY (a, b) REFERENCES person (a, b));
+        CREATE TABLE loose (p int); ALTER TABLE loose ADD FOREIGN KEY (p) REFERENCES person NOT VALID;
+        CREATE TABLE hidden (id int PRIMARY KEY, p int REFERENCES person);
+        ALTER TABLE hidden ENABLE ROW LEVEL SECURITY;
+        CREATE TABLE below (h int REFERENCES hidden); CREATE TABLE other (n int);";
+    let (stage, _client) = Stage::new("shop", schema).await;
+    let flags = ["--unit", "person.id", "--budget", "4,1e-6", "--public"];
+    for (table, key) in [
+        ("pair", "pair_a_b_fkey (a, b) leads to public.person"),
+        ("loose", "loose_p_fkey (p) leads to public.person"),
+        ("below", "below_h_fkey (h) leads to public.hidden"),
+    ] {
+        let output = stage.init("nobody", &[&flags[..], &[table]].concat());
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(key), "{told}");
+    }
+    stage.draft("nobody", &[&flags[..], &["other"]].concat());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -603,7 +627,8 @@ async fn a_terminal_is_asked_ten_questions() {
     let command = format!("{PGVEIL} init '{}' -o {file}", stage.url("nobody"));
     let asked = tokio::task::spawn_blocking(move || {
         let mut terminal = Terminal::new(&command);
-        terminal.answer("Whom do you protect?", "\r");
+        // Enter alone picks nobody.
+        terminal.answer("Whom do you protect?", "\r\u{1b}[B\r");
         terminal.answer("retail.basket.household_key is the", "y\r");
         terminal.answer("retail.basket_line.basket_id is the", "y\r");
         terminal.answer("in retail.basket that count", "20\r");
@@ -622,6 +647,9 @@ async fn a_terminal_is_asked_ten_questions() {
         told.contains("3 private tables, 2 public, 0 left out; 0 blocking, 3 to"),
         "{told}"
     );
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
     let asked = without_password(&std::fs::read_to_string(&file).unwrap());
     let flags = stage.draft("nobody", &DECISIONS);
     assert_eq!(asked, flags, "flags and answers draft the same");

@@ -1,0 +1,162 @@
+//! Changes that let somebody learn more without looking like it.
+
+use super::*;
+
+fn kinds(difference: &Difference) -> [usize; 3] {
+    let Difference {
+        loosens,
+        tightens,
+        changes,
+        costs: _,
+    } = difference;
+    [loosens.len(), tightens.len(), changes.len()]
+}
+
+/// What lets somebody else in, or shows something else.
+#[test]
+fn another_database_password_or_witness_loosens() {
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let database = between("${DATABASE_URL}", "postgresql://h/other");
+    assert!(database.loosens[0].starts_with("another database:"));
+    assert_eq!(kinds(&database), [1, 0, 0]);
+    let shadow = format!("shadow: {{url: 'postgresql://h/s'}}\n{demo}");
+    let shadow = Difference::between(&file(&demo), &file(&shadow));
+    assert_eq!(kinds(&shadow), [0, 0, 1], "{shadow:?}");
+    let line = demo.lines().find(|line| line.contains("password:"));
+    let verifier = "SCRAM-SHA-256$4097:gbbMr9UM5psF6g3GUvH1xQ==$\
+        S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=";
+    let password = between(line.unwrap(), &format!("    password: {verifier}"));
+    let told = "whoever knows the new password may ask as role analyst";
+    assert_eq!(password.loosens, [told]);
+    let (mut none, mut one, mut other) = (file(&demo), file(&demo), file(&demo));
+    let witness = |path: &str| {
+        Some(crate::policy::WitnessFile {
+            path: path.into(),
+            same_disk: false,
+        })
+    };
+    none.ledger_witness = None;
+    one.ledger_witness = witness("/a");
+    other.ledger_witness = witness("/b");
+    assert_eq!(kinds(&Difference::between(&none, &one)), [0, 1, 0]);
+    assert_eq!(kinds(&Difference::between(&one, &none)), [1, 0, 0]);
+    assert_eq!(kinds(&Difference::between(&one, &other)), [1, 0, 0]);
+}
+
+#[test]
+fn a_rule_for_a_visible_column_loosens() {
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let column = "birth_year: {bounds: [1941, 1954]}";
+    let with = |rule: &str| file(&demo.replacen(column, &format!("birth_year: {rule}"), 1));
+    for rule in [
+        "{bounds: [1941, 1954]}",
+        "{bounds: auto}",
+        "{values: [1941]}",
+        "{domain: nls.industries.industry_code}",
+    ] {
+        let there = Difference::between(&with("visible"), &with(rule));
+        assert_eq!(kinds(&there), [1, 0, 0], "{there:?}");
+        let back = Difference::between(&with(rule), &with("visible"));
+        assert_eq!(kinds(&back), [0, 1, 0], "{back:?}");
+    }
+    let longer = Difference::between(&with("{values: [a, b]}"), &with("{values: [b, c]}"));
+    assert!(longer.loosens[0].ends_with(": c becomes readable"));
+    let shorter = Difference::between(&with("{values: [a, b]}"), &with("{values: [b]}"));
+    assert_eq!(kinds(&shorter), [0, 0, 1]);
+    // Both truth values are all there are.
+    let (both, said) = (
+        "{values: [false, true]}",
+        "{values: [false, true], complete: true}",
+    );
+    assert!(Difference::between(&with(both), &with(said)).is_empty());
+    let one = Difference::between(&with("{values: [true]}"), &with(both));
+    assert!(
+        one.loosens
+            .iter()
+            .any(|told| told.contains(" is complete: ")),
+        "{one:?}"
+    );
+}
+
+#[test]
+fn a_longer_timeout_loosens_where_times_are_rounded() {
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let with = |quantum: &str, time: &str| {
+        let limits = format!("{quantum}limits:\n  statement_timeout: {time}");
+        let demo: Vec<&str> = demo
+            .lines()
+            .filter(|line| !line.contains("statement_timeout"))
+            .collect();
+        file(&demo.join("\n").replacen("limits:", &limits, 1))
+    };
+    let quantum = "timing: {quantum: 100ms}\n";
+    let there = Difference::between(&with(quantum, "20s"), &with(quantum, "40s"));
+    assert_eq!(
+        there.loosens,
+        ["limits.statement_timeout rises from 20s to 40s"]
+    );
+    let back = Difference::between(&with(quantum, "40s"), &with(quantum, "20s"));
+    assert_eq!(kinds(&back), [0, 1, 0]);
+    let without = Difference::between(&with("", "20s"), &with("", "40s"));
+    assert_eq!(
+        without.changes,
+        ["limits.statement_timeout is 40s, not 20s"]
+    );
+}
+
+/// The unit and the column that leads to it may be used without a rule.
+#[test]
+fn a_visible_unit_is_no_change() {
+    for from in ["birth_year: {bounds", "    columns:\n"] {
+        let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+        let interviews = demo.find("nls.interviews:").unwrap();
+        let columns = interviews + demo[interviews..].find("    columns:\n").unwrap();
+        let mut changed = demo.clone();
+        if from.starts_with(' ') {
+            changed.insert_str(
+                columns + "    columns:\n".len(),
+                "      woman_id: visible\n",
+            );
+        } else {
+            changed = demo.replacen(from, &format!("woman_id: visible\n      {from}"), 1);
+        }
+        let difference = Difference::between(&file(&demo), &file(&changed));
+        assert!(difference.is_empty(), "{difference:?}");
+    }
+}
+
+#[test]
+fn searches_of_a_new_table_are_due() {
+    let rule = "{unit: a, rows_per_unit: auto, columns: {b: {bounds: auto}}}";
+    let new = format!("  nls.more: {rule}\n  nls.industries: public");
+    let difference = between("  nls.industries: public", &new);
+    let due = difference
+        .costs
+        .iter()
+        .filter(|told| told.contains("a search is due"));
+    assert_eq!(due.count(), 2, "{difference:?}");
+    let private = format!("  nls.industries: {rule}");
+    let difference = between("  nls.industries: public", &private);
+    let due = difference
+        .costs
+        .iter()
+        .filter(|told| told.contains("a search is due"));
+    assert_eq!(due.count(), 2, "{difference:?}");
+}
+
+/// Who never gets fresh noise gets it once stored answers go.
+#[test]
+fn a_change_of_meaning_loosens_where_answers_are_always_reused() {
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let demo = demo.replacen("renew: never}", "renew: never}\n    reuse: always", 1);
+    let changed = demo.replacen("[1941, 1954]", "[1940, 1954]", 1);
+    let difference = Difference::between(&file(&demo), &file(&changed));
+    assert!(difference.loosens[0].ends_with("once more with fresh noise"));
+    assert_eq!(kinds(&difference), [1, 0, 1], "{difference:?}");
+}
+
+#[test]
+fn control_characters_are_escaped() {
+    let unit = between("unit: woman", "unit: \"a\\e[2Jb\"");
+    assert!(unit.changes[0].contains("\\u{1b}"), "{unit:?}");
+}
