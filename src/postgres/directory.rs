@@ -3,14 +3,14 @@
 
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rand::Rng;
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 
 use super::Error;
 
@@ -102,11 +102,9 @@ impl Directory {
     }
 
     fn read_log(&self) -> std::io::Result<String> {
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = std::fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(flags.bits().cast_signed())
-            .open(self.path.join("log"))?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = rustix::fs::open(self.path.join("log"), flags, Mode::empty())?;
+        let file = std::fs::File::from(file);
         let found = file.metadata()?;
         let owner = std::fs::symlink_metadata(&self.path)?.uid();
         if !found.is_file() || found.uid() != owner {

@@ -43,7 +43,8 @@ wait "$pid"
 fi
 if [ -n "$kept" ] && [ -d "$dir/data" ] && ! [ -e "$dir/data/postmaster.pid" ]; then
 draft=$kept.$$
-mkdir "$draft" && : >"$draft/pgveil-kept" && cp -R "$pristine" "$draft/empty" && cp -R "$dir/data" "$draft/loaded" &&
+mkdir "$draft" && : >"$draft/pgveil-kept" &&
+cp -R "$pristine" "$draft/empty" && cp -R "$dir/data" "$draft/loaded" &&
 rm -rf -- "$kept" && mv -T "$draft" "$kept" || rm -rf -- "$draft"
 fi
 rm -rf -- "$dir"
@@ -151,7 +152,8 @@ impl Native {
             // ours.
             let fatal = log()
                 .lines()
-                .any(|line| line.contains("FATAL:") && !line.contains("starting up"));
+                .any(|line| line.contains("FATAL:") && !line.contains("starting up"))
+                || log().contains("could not find the database system");
             if fatal {
                 return Err(Error::Start { log: log() });
             }

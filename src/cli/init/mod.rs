@@ -3,9 +3,9 @@
 mod report;
 
 use std::io::{IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
 use zeroize::Zeroizing;
 
 use super::arguments::InitOptions;
@@ -145,11 +145,10 @@ fn worth(draft: &Draft, checked: &Checked) -> Result<Vec<String>, Failure> {
 
 /// Creates the file, for its owner alone; an existing one stays as it is.
 fn create(path: &Path, text: &str) -> Result<(), Failure> {
-    let created = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let created = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
+        .map(std::fs::File::from)
+        .map_err(std::io::Error::from);
     let mut file = match created {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             return Err(exists(path));

@@ -411,7 +411,8 @@ async fn without_keys_tables_are_left_out_with_what_they_lack() {
 async fn every_foreign_key_is_a_suspicion() {
     let schema = "CREATE TABLE person (id int PRIMARY KEY, a int, b int, UNIQUE (a, b));
         CREATE TABLE pair (a int, b int, FOREIGN KEY (a, b) REFERENCES person (a, b));
-        CREATE TABLE loose (p int); ALTER TABLE loose ADD FOREIGN KEY (p) REFERENCES person NOT VALID;
+        CREATE TABLE loose (p int);
+        ALTER TABLE loose ADD FOREIGN KEY (p) REFERENCES person NOT VALID;
         CREATE TABLE hidden (id int PRIMARY KEY, p int REFERENCES person);
         ALTER TABLE hidden ENABLE ROW LEVEL SECURITY;
         CREATE TABLE below (h int REFERENCES hidden); CREATE TABLE other (n int);";

@@ -597,6 +597,11 @@ fn compose_runs_the_demo_policy() {
 const PRINTED: [(&str, &str, &str); 26] = [
     (
         "cli/reload.rs",
+        "{change}",
+        "whether file and database say the same, in words of our own",
+    ),
+    (
+        "cli/reload.rs",
         "{what}.{line}",
         "a change of the policy, in words of our own and of the owner; no secret",
     ),
@@ -620,11 +625,6 @@ const PRINTED: [(&str, &str, &str); 26] = [
         "wire/mod.rs",
         "%from",
         "where a client connects from, for the operator",
-    ),
-    (
-        "cli/reload.rs",
-        "{}",
-        "a failure of start-up, in words of our own",
     ),
     (
         "engine/mod.rs",
