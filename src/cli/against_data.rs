@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio_postgres::Client;
 
 use super::Failure;
-use super::noise::rounded;
 use crate::catalog::{PRINTED, Type};
+use crate::engine::rounded;
 use crate::policy::{AutoBound, Column, Policy, Protection, Scalar, Table, Unit};
 use crate::postgres::{identifier, literal, qualified};
 use crate::rewrite::emit::sql::scalar_text;

@@ -26,6 +26,7 @@ mod system_catalog;
 mod timing;
 mod useless;
 mod views;
+mod worth;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -37,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 pub use crate::memory::{HeldMemory, MemoryBudget, MemoryShare};
 pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester, fit_as_text};
 pub use metrics::{Ended, Metrics};
-pub use notice::describe as describe_plan;
+pub use notice::{describe as describe_plan, rounded};
 pub use planning::{constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, Size};
 pub use reload::Reloadable;
@@ -45,6 +46,7 @@ pub use search_path::start_path;
 pub use service::{Answer, Service, TablePlaces};
 pub use timing::patience;
 pub use useless::{Asked, refuse_useless};
+pub use worth::{Expected, Pricing, Total, Worth, answers};
 
 use failures::Failures;
 use plan_cache::PlanCache;

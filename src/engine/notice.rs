@@ -388,3 +388,15 @@ fn shown(value: f64) -> String {
         format!("{value:.2}")
     }
 }
+
+/// Three digits, so that the eye takes it in.
+pub fn rounded(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let step = 10f64.powi(magnitude - 2);
+    let rounded = (value / step).round() * step;
+    let digits = (2 - magnitude).clamp(0, 12) as usize;
+    format!("{rounded:.digits$}")
+}

@@ -6,6 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::plan_cache::PlanKey;
 use super::planning_limit::{Size, aside};
 use super::search_payment;
+use super::views::Row;
+use super::worth::Pricing;
 use super::{Engine, Requester, internal};
 use crate::analyze::{PlanningEffort, analyze};
 use crate::calendar::FROM_1970_US;
@@ -202,21 +204,51 @@ impl Engine {
         query: &Query,
         accounts: Vec<AccountState>,
     ) -> PlanKey {
+        let terms = self.terms(requester, accounts);
+        let constants = self.constants(requester);
+        PlanKey::new(query, &requester.search_path, constants, terms)
+    }
+
+    fn terms(&self, requester: &Requester, accounts: Vec<AccountState>) -> Terms {
         let epsilon = requester
             .session_settings
             .epsilon
             .unwrap_or(self.policy.privacy.epsilon_default);
-        let terms = Terms {
+        Terms {
             epsilon,
             delta: self.delta(&requester.role),
             accounts,
             session_settings: requester.session_settings,
+        }
+    }
+
+    /// What the plainest answers are worth to a role in this session. Free, once the role has paid
+    /// for the policy's searches.
+    pub(super) async fn worth(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
+        let balances = self.ledger.balances(&requester.role).await;
+        let balances = balances.map_err(|e| internal("ledger", &e))?;
+        let terms = self.terms(requester, accounts(&balances));
+        let constants = self.constants(requester);
+        let pricing = Pricing {
+            policy: &self.policy,
+            constants: &constants,
+            terms: &terms,
         };
-        let constants = Constants {
+        // Many statements are planned for nothing, so roles take turns.
+        let permit = self.planning_limit.turn(&requester.role, Size::Large).await;
+        let _held = requester.share.hold(PLANNING_BYTES).map_err(Error::Parse)?;
+        let is_frozen = balances.role.frozen;
+        Ok(permit.work(|| {
+            let all = pricing.all();
+            all.iter().map(|one| one.row(&terms, is_frozen)).collect()
+        }))
+    }
+
+    fn constants(&self, requester: &Requester) -> Constants {
+        Constants {
             session: self.session(requester),
             ..constants(requester, &self.policy)
-        };
-        PlanKey::new(query, &requester.search_path, constants, terms)
+        }
     }
 
     /// What functions such as `version()` and `pg_backend_pid()` answer in this session.

@@ -17,7 +17,8 @@ use crate::shadow::Requester;
 /// The most debits that `pgveil.history` shows.
 const HISTORY_MAX: u32 = 10_000;
 
-type Row = Vec<Option<String>>;
+/// The values of a view's row, as text.
+pub(super) type Row = Vec<Option<String>>;
 
 impl Engine {
     /// The rows of every view that the plan reads.
@@ -46,6 +47,7 @@ impl Engine {
                     .collect(),
                 ViewKind::Columns => self.policy.tables.iter().flat_map(column_rows).collect(),
                 ViewKind::Settings => settings(&requester.session_settings, &self.policy),
+                ViewKind::Worth => self.worth(requester).await?,
             };
             views.push(ViewRows { kind: *kind, rows });
         }

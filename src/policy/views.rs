@@ -24,10 +24,13 @@ pub enum ViewKind {
     Tables,
     Columns,
     Settings,
+    /// How far off a count, a sum and an average of each private table are, and how many of them
+    /// the role's budget holds.
+    Worth,
 }
 
 /// Every view.
-pub static VIEWS: [View; 5] = [
+pub static VIEWS: [View; 6] = [
     View {
         kind: ViewKind::Budget,
         name: "budget",
@@ -105,6 +108,24 @@ pub static VIEWS: [View; 5] = [
             ("setting", Type::Text),
             ("at_most", Type::Text),
             ("description", Type::Text),
+        ],
+    },
+    View {
+        kind: ViewKind::Worth,
+        name: "worth",
+        columns: &[
+            ("table_schema", Type::Text),
+            ("table_name", Type::Text),
+            ("column_name", Type::Text),
+            ("aggregate", Type::Text),
+            ("epsilon", Type::Float8),
+            ("error_95", Type::Float8),
+            ("error_units", Type::Float8),
+            ("clip", Type::Text),
+            ("is_useless", Type::Bool),
+            ("answers", Type::Int8),
+            ("answers_left", Type::Int8),
+            ("advice", Type::Text),
         ],
     },
 ];

@@ -9,7 +9,8 @@ use crate::fixture::{Veil, load, without_units};
 use crate::sql::outer_query::{STATEMENTS, rich};
 
 /// Over declared keys alone: the keys shown, and their order, are those of the policy.
-pub const BY_DOMAIN: [&str; 6] = [
+pub const BY_DOMAIN: [&str; 7] = [
+    "SELECT * FROM pgveil.worth",
     "SELECT race FROM nls.women GROUP BY race",
     "SELECT year, south FROM nls.interviews GROUP BY year, south",
     "SELECT DISTINCT industry_code FROM nls.interviews",

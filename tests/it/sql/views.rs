@@ -245,3 +245,31 @@ async fn types_are_known_before_anything_is_asked() {
     }
     assert!(veil.spent().await == 0.0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worth_is_what_explain_says() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let spent = veil.spent().await;
+    let of = "SELECT aggregate, epsilon, round(error_95::numeric, 1), clip, answers, \
+        answers_left FROM pgveil.worth WHERE table_name = 'women' AND column_name IS NULL";
+    assert_eq!(rows(&veil, of).await, ["count|0.5|17.6|fixed|28|28"]);
+    // Fifteen rows of a woman count: the same number of women, and of rows fifteen times as many.
+    let of_rows = "SELECT round(error_95::numeric), round(error_units::numeric, 1), advice FROM \
+        pgveil.worth WHERE table_name = 'interviews' AND aggregate = 'count'";
+    let advice = "SET pgveil.max_rows_per_unit = 4: ±70.5; who has more rows is scaled down";
+    assert_eq!(
+        rows(&veil, of_rows).await,
+        [format!("264|17.6|{advice}").as_str()]
+    );
+    // One number of rows for each table, and two for each bounded column.
+    let each = "SELECT count(*), count(DISTINCT column_name), bool_and(answers > 0) FROM \
+        pgveil.worth";
+    assert_eq!(rows(&veil, each).await, ["20|9|t"]);
+    assert!((veil.spent().await - spent).abs() < f64::EPSILON);
+    rows(&veil, "SELECT count(*) FROM nls.women").await;
+    assert_eq!(
+        rows(&veil, of).await,
+        ["count|0.5|17.6|fixed|28|27"],
+        "one is bought"
+    );
+}

@@ -1,0 +1,309 @@
+//! What the plainest answers about whole tables are worth at a price: how far off a count, a sum or
+//! an average is, how many units that is, and how many such answers a budget holds.
+//!
+//! # Guarantee
+//! Everything follows from the plans of statements that are never run: from the policy, the schema,
+//! the session and the role's own account. No row is read, and nothing is charged.
+
+use super::notice::rounded;
+use super::plan;
+use super::views::Row;
+use crate::catalog::Type;
+use crate::finish::quantile_95;
+use crate::mechanism::{AccountState, Loss};
+use crate::parse::{Statement, parse};
+use crate::policy::{Column, Policy, Protection, Table};
+use crate::postgres::{identifier, qualified};
+use crate::resolve::Constants;
+use crate::rewrite::{
+    Measure, Output, Plan, ReleasePlan, Terms, measure_deviation, times_clip, useless,
+};
+
+/// The most answers that are counted.
+const ANSWERS_MAX: u64 = 1_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Total {
+    Count,
+    Sum,
+    Average,
+}
+
+impl Total {
+    /// As SQL spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Sum => "sum",
+            Self::Average => "avg",
+        }
+    }
+}
+
+/// One question about a whole private table.
+#[derive(Debug, Clone)]
+pub struct Worth<'a> {
+    pub table: &'a Table,
+    pub total: Total,
+    /// `None` of a count.
+    pub column: Option<&'a str>,
+    /// Why not, where it is not answered at these terms.
+    pub answer: Result<Expected, String>,
+    /// What would help, as a sentence.
+    pub advice: Option<String>,
+}
+
+/// What is known of an answer before it is bought.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expected {
+    /// Half of the 95 % interval. Of the largest clip where one is chosen; `None` of averages where
+    /// the policy does not say how many units there are.
+    pub error: Option<f64>,
+    /// Whether a look chooses the clip, at most the policy's.
+    pub is_chosen: bool,
+    /// The number of units that together add as much as `error`, each the most that counts.
+    pub in_units: Option<f64>,
+    /// Whether the noise would hide the answer, whatever the data are.
+    pub is_useless: bool,
+    pub loss: Loss,
+    /// Rows of a unit that count.
+    pub rows: u64,
+}
+
+/// Prices one question after the other.
+#[derive(Clone, Copy)]
+pub struct Pricing<'a> {
+    pub policy: &'a Policy,
+    pub constants: &'a Constants,
+    pub terms: &'a Terms,
+}
+
+/// How often an account may lose this much, after what it has lost; at most [`ANSWERS_MAX`] times.
+pub fn answers(account: &AccountState, loss: Loss) -> u64 {
+    // The loss of 1, 2, 4, … answers.
+    let doubled = std::iter::successors(Some((1u64, loss)), |(times, loss)| {
+        Some((times.checked_mul(2)?, loss.compose(*loss)?)).filter(|(n, _)| *n <= ANSWERS_MAX)
+    });
+    let doubled: Vec<(u64, Loss)> = doubled.collect();
+    let (mut count, mut spent) = (0, account.spent);
+    for (times, loss) in doubled.into_iter().rev() {
+        if let Some(after) = spent.compose(loss)
+            && account.cap.admits(&spent, &loss)
+        {
+            (count, spent) = (count + times, after);
+        }
+    }
+    count.min(ANSWERS_MAX)
+}
+
+/// Columns of numbers with bounds.
+fn summable(table: &Table) -> impl Iterator<Item = &Column> {
+    let is_number = |data_type: &Type| {
+        matches!(
+            data_type,
+            Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8
+        )
+    };
+    let columns = table.columns.iter();
+    columns.filter(move |column| column.bounds.is_some() && is_number(&column.data_type))
+}
+
+impl Worth<'_> {
+    /// The row of `pgveil.worth`.
+    pub(super) fn row(&self, terms: &Terms, is_frozen: bool) -> Row {
+        let number = |value: f64| value.to_string();
+        let mut row = vec![
+            Some(self.table.schema.clone()),
+            Some(self.table.name.clone()),
+            self.column.map(str::to_owned),
+            Some(self.total.name().to_owned()),
+            Some(number(terms.epsilon)),
+        ];
+        let Ok(answer) = &self.answer else {
+            row.extend([const { None }; 6]);
+            let why = self.answer.as_ref().err();
+            row.push(why.map(|why| format!("not answered: {why}")));
+            return row;
+        };
+        let Expected {
+            error,
+            is_chosen,
+            in_units,
+            is_useless,
+            loss,
+            rows: _,
+        } = answer;
+        let account = terms.accounts.first();
+        let whole = account.map(|account| AccountState {
+            spent: Loss::ZERO,
+            ..account.clone()
+        });
+        let left = account.map(|account| {
+            if is_frozen {
+                0
+            } else {
+                answers(account, *loss)
+            }
+        });
+        row.extend([
+            error.map(number),
+            in_units.map(number),
+            Some(if *is_chosen { "chosen" } else { "fixed" }.to_owned()),
+            Some(is_useless.to_string()),
+            whole.map(|account| answers(&account, *loss).to_string()),
+            left.map(|left| left.to_string()),
+            self.advice.clone(),
+        ]);
+        row
+    }
+}
+
+impl<'a> Pricing<'a> {
+    /// A count of each private table, the sum and the average of each of its bounded columns; each
+    /// asked alone.
+    pub fn all(&self) -> Vec<Worth<'a>> {
+        let private = |table: &&Table| match table.protection {
+            Protection::Private(_) => true,
+            Protection::Public => false,
+        };
+        let mut all = Vec::new();
+        for table in self.policy.tables.iter().filter(private) {
+            all.push(self.worth(table, Total::Count, None));
+            for column in summable(table) {
+                all.push(self.worth(table, Total::Sum, Some(column)));
+                all.push(self.worth(table, Total::Average, Some(column)));
+            }
+        }
+        all
+    }
+
+    fn worth(&self, table: &'a Table, total: Total, column: Option<&'a Column>) -> Worth<'a> {
+        let argument = column.map_or("*".to_owned(), |column| identifier(&column.name));
+        let from = qualified(&table.schema, &table.name);
+        let sql = format!("SELECT {}({argument}) FROM {from}", total.name());
+        let answer = self.expected(&sql, total, self.terms);
+        let advice = match &answer {
+            Ok(answer) => self.advice(&sql, total, answer),
+            Err(_) => None,
+        };
+        Worth {
+            table,
+            total,
+            column: column.map(|column| column.name.as_str()),
+            answer,
+            advice,
+        }
+    }
+
+    fn expected(&self, sql: &str, total: Total, terms: &Terms) -> Result<Expected, String> {
+        let statements = parse(sql).map_err(|refusal| refusal.message)?;
+        let [Statement::Query(query)] = statements.as_slice() else {
+            return Err("it is not one query".to_owned());
+        };
+        let plan = plan(query, self.policy, &[], self.constants, terms)
+            .map_err(|error| error.report().message)?;
+        self.of_plan(&plan, total)
+            .ok_or_else(|| "its noise is not known before it is asked".to_owned())
+    }
+
+    fn of_plan(&self, plan: &Plan, total: Total) -> Option<Expected> {
+        let [release] = plan.releases() else {
+            return None;
+        };
+        let [(output, _)] = release.outputs() else {
+            return None;
+        };
+        let rows = release.facts().rows_in_group.max(1);
+        let (error, in_units) = match (total, output) {
+            (Total::Count | Total::Sum, Output::Measure(at)) => of_measure(release, *at, rows)?,
+            (Total::Average, Output::Average { sum, count, range }) => {
+                let of = |at: usize| of_measure(release, at, rows).and_then(|(_, units)| units);
+                // Values are centred: near the middle the number of rows moves nothing.
+                let in_units = of(*sum).or_else(|| of(*count));
+                let half = (range.hi - range.lo) / 2.0;
+                let units = self.policy.privacy.units.map(|units| units as f64);
+                let error = in_units.zip(units).map(|(of, units)| half * of / units);
+                (error, in_units)
+            }
+            (Total::Count | Total::Sum | Total::Average, _) => return None,
+        };
+        Some(Expected {
+            error,
+            is_chosen: release.look().is_some(),
+            in_units,
+            is_useless: !useless(plan, self.policy).is_empty(),
+            loss: plan.loss(),
+            rows,
+        })
+    }
+
+    /// The setting or bound that makes the error smaller.
+    fn advice(&self, sql: &str, total: Total, answer: &Expected) -> Option<String> {
+        let Terms {
+            epsilon,
+            session_settings,
+            ..
+        } = self.terms;
+        let with = |change: &dyn Fn(&mut Terms)| {
+            let mut terms = self.terms.clone();
+            change(&mut terms);
+            self.expected(sql, total, &terms).ok()
+        };
+        let would = |better: &Expected| {
+            let units = format!("{} units", rounded(better.in_units?));
+            Some(match better.error.filter(|_| !better.is_chosen) {
+                Some(error) => format!("±{} ({units})", rounded(error)),
+                None => format!("± as much as {units}"),
+            })
+        };
+        if answer.rows > 1 && !answer.is_chosen && total != Total::Average {
+            let rows = u32::try_from(answer.rows.div_ceil(4)).unwrap_or(u32::MAX);
+            let fewer = with(&|terms| terms.session_settings.rows_per_unit = Some(rows))?;
+            return Some(format!(
+                "SET pgveil.max_rows_per_unit = {rows}: ±{}; who has more rows is scaled down",
+                rounded(fewer.error?)
+            ));
+        }
+        let most = self.policy.privacy.epsilon_max;
+        if session_settings.target_error.is_none() && *epsilon < most {
+            let dearer = with(&|terms| {
+                terms.epsilon = most;
+                terms.session_settings.epsilon = Some(most);
+            });
+            let told = dearer.as_ref().and_then(would)?;
+            return Some(format!("SET pgveil.epsilon = {most}: {told}"));
+        }
+        match total {
+            Total::Average => Some("bounds half as wide halve it".to_owned()),
+            Total::Count | Total::Sum => None,
+        }
+    }
+}
+
+/// Half of the 95 % interval of a count or a sum, and that in units.
+fn of_measure(release: &ReleasePlan, at: usize, rows: u64) -> Option<(Option<f64>, Option<f64>)> {
+    let measure = release.measures().get(at)?;
+    let wide = quantile_95(release.price()?.mechanism);
+    if let Some((times, most)) = times_clip(release, measure) {
+        return Some((Some(times * most * wide), Some(times * wide)));
+    }
+    let error = measure_deviation(release, measure).map(|deviation| deviation * wide);
+    let of_row = match measure {
+        Measure::Count(_) => 1.0,
+        Measure::Sum {
+            values: _,
+            count: _,
+            fixed_point,
+        } => fixed_point.bounds.lo.abs().max(fixed_point.bounds.hi.abs()),
+        Measure::Centred {
+            values: _,
+            fixed_point,
+        } => (fixed_point.bounds.hi - fixed_point.bounds.lo) / 2.0,
+        Measure::Squares { .. } | Measure::Products { .. } => return None,
+    };
+    let in_units = error.map(|error| error / (of_row * rows as f64));
+    Some((error, in_units))
+}
+
+#[cfg(test)]
+mod tests;
