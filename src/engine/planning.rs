@@ -6,8 +6,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::plan_cache::PlanKey;
 use super::planning_limit::{Size, aside};
 use super::search_payment;
-use super::views::Row;
-use super::worth::Pricing;
 use super::{Engine, Requester, internal};
 use crate::analyze::{PlanningEffort, analyze};
 use crate::calendar::FROM_1970_US;
@@ -22,7 +20,7 @@ use crate::resolve::{Constants, Session, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
 
 /// What planning one statement takes at most, besides the statement itself.
-const PLANNING_BYTES: usize = 200 << 20;
+pub(super) const PLANNING_BYTES: usize = 200 << 20;
 
 /// Plans a query: pure, no I/O, no clock, no randomness.
 ///
@@ -209,7 +207,7 @@ impl Engine {
         PlanKey::new(query, &requester.search_path, constants, terms)
     }
 
-    fn terms(&self, requester: &Requester, accounts: Vec<AccountState>) -> Terms {
+    pub(super) fn terms(&self, requester: &Requester, accounts: Vec<AccountState>) -> Terms {
         let epsilon = requester
             .session_settings
             .epsilon
@@ -222,29 +220,7 @@ impl Engine {
         }
     }
 
-    /// What the plainest answers are worth to a role in this session. Free, once the role has paid
-    /// for the policy's searches.
-    pub(super) async fn worth(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
-        let balances = self.ledger.balances(&requester.role).await;
-        let balances = balances.map_err(|e| internal("ledger", &e))?;
-        let terms = self.terms(requester, accounts(&balances));
-        let constants = self.constants(requester);
-        let pricing = Pricing {
-            policy: &self.policy,
-            constants: &constants,
-            terms: &terms,
-        };
-        // Many statements are planned for nothing, so roles take turns.
-        let permit = self.planning_limit.turn(&requester.role, Size::Large).await;
-        let _held = requester.share.hold(PLANNING_BYTES).map_err(Error::Parse)?;
-        let is_frozen = balances.role.frozen;
-        Ok(permit.work(|| {
-            let all = pricing.all();
-            all.iter().map(|one| one.row(&terms, is_frozen)).collect()
-        }))
-    }
-
-    fn constants(&self, requester: &Requester) -> Constants {
+    pub(super) fn constants(&self, requester: &Requester) -> Constants {
         Constants {
             session: self.session(requester),
             ..constants(requester, &self.policy)
@@ -266,7 +242,7 @@ impl Engine {
 }
 
 /// The accounts that a plan is priced for.
-fn accounts(balances: &Balances) -> Vec<AccountState> {
+pub(super) fn accounts(balances: &Balances) -> Vec<AccountState> {
     let role = AccountState {
         cap: balances.role.cap,
         spent: balances.role.spent,

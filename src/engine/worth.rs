@@ -5,6 +5,8 @@
 //! Everything follows from the plans of statements that are never run: from the policy, the schema,
 //! the session and the role's own account. No row is read, and nothing is charged.
 
+mod view;
+
 use super::notice::rounded;
 use super::plan;
 use super::views::Row;
@@ -136,7 +138,7 @@ impl Worth<'_> {
         let account = terms.accounts.first();
         let whole = account.map(|account| AccountState {
             spent: Loss::ZERO,
-            ..account.clone()
+            ..*account
         });
         let left = account.map(|account| {
             if is_frozen {

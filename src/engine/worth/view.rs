@@ -1,0 +1,32 @@
+//! The rows of `pgveil.worth` for one session.
+
+use super::Pricing;
+use crate::engine::planning::{PLANNING_BYTES, accounts};
+use crate::engine::planning_limit::Size;
+use crate::engine::views::Row;
+use crate::engine::{Engine, Requester, internal};
+use crate::error::Error;
+
+impl Engine {
+    /// What the plainest answers are worth to a role in this session. Free, once the role has paid
+    /// for the policy's searches.
+    pub(in crate::engine) async fn worth(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
+        let balances = self.ledger.balances(&requester.role).await;
+        let balances = balances.map_err(|e| internal("ledger", &e))?;
+        let terms = self.terms(requester, accounts(&balances));
+        let constants = self.constants(requester);
+        let pricing = Pricing {
+            policy: &self.policy,
+            constants: &constants,
+            terms: &terms,
+        };
+        // Many statements are planned for nothing, so roles take turns.
+        let permit = self.planning_limit.turn(&requester.role, Size::Large).await;
+        let _held = requester.share.hold(PLANNING_BYTES).map_err(Error::Parse)?;
+        let is_frozen = balances.role.frozen;
+        Ok(permit.work(|| {
+            let all = pricing.all();
+            all.iter().map(|one| one.row(&terms, is_frozen)).collect()
+        }))
+    }
+}
