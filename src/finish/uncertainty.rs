@@ -15,6 +15,7 @@ use crate::policy::Scalar;
 use crate::release::{NoiseRecord, ReleasedTable};
 use crate::rewrite::{Centred, ChoiceKind, Measure, Output, ReleasePlan, measure_noise};
 use choices::Chosen;
+use cuts::Tail;
 pub use cuts::share_cut;
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
@@ -175,7 +176,7 @@ impl<'r> Row<'r> {
         match output {
             Output::Average { count, .. }
             | Output::Dispersion { count, .. }
-            | Output::Joint { count, .. } => self.measure(*count),
+            | Output::Joint { count, .. } => self.part(*count),
             Output::Distinct {
                 choice,
                 range: _,
@@ -265,7 +266,7 @@ impl<'r> Row<'r> {
         }
         match output {
             Output::Measure(at) => {
-                let found = self.measure(*at)?;
+                let found = self.total(*at)?;
                 let is_count = matches!(self.release.measures()[*at], Measure::Count(_));
                 Some(if is_count {
                     found.within(0.0, f64::INFINITY)
@@ -286,7 +287,7 @@ impl<'r> Row<'r> {
                     squares: *squares,
                     range: *range,
                 };
-                let rows = self.measure(*count)?;
+                let rows = self.part(*count)?;
                 let variance = self.variance(&rows, value)?;
                 Some(dispersion(&rows, variance, *range, *kind, self.z))
             }
@@ -297,14 +298,14 @@ impl<'r> Row<'r> {
                 products,
                 kind,
             } => {
-                let rows = self.measure(*count)?;
+                let rows = self.part(*count)?;
                 if rows.value < ROWS_OF_SAMPLE {
                     Some(joint_bounds(*y, *x, *kind))
                 } else {
                     self.joint(&rows, *y, *x, *products, *kind)
                 }
             }
-            Output::Truth { count, of } => Some(truth(&self.measure(*count)?, *of)),
+            Output::Truth { count, of } => Some(truth(&self.part(*count)?, *of)),
             Output::OfNoRow(value) => match value.as_ref()? {
                 Scalar::Bool(value) => Some(Estimate::exact(f64::from(u8::from(*value)))),
                 _ => Some(Estimate::exact(0.0)),
@@ -327,7 +328,18 @@ impl<'r> Row<'r> {
         }
     }
 
-    fn measure(&self, at: usize) -> Option<Estimate> {
+    /// A count or a sum that is shown.
+    fn total(&self, at: usize) -> Option<Estimate> {
+        self.measure(at, Tail::Heavy)
+    }
+
+    /// One that something is computed from. What a heavy tail of units adds to both parts of an
+    /// average moves it little.
+    fn part(&self, at: usize) -> Option<Estimate> {
+        self.measure(at, Tail::Light)
+    }
+
+    fn measure(&self, at: usize, tail: Tail) -> Option<Estimate> {
         let value = self.measures.get(at)?.parse().ok()?;
         let measure = self.release.measures().get(at)?;
         let noise = match self.drawn {
@@ -338,7 +350,7 @@ impl<'r> Row<'r> {
             cuts::of(
                 self.release,
                 measure,
-                value,
+                (value, tail),
                 (drawn, self.group, self.groups),
             )
         });
@@ -360,8 +372,8 @@ impl<'r> Row<'r> {
         } else {
             0.0
         };
-        let rows = self.measure(count)?;
-        let apart = self.measure(sum)?.plus(-centre, &rows, self.z);
+        let rows = self.part(count)?;
+        let apart = self.part(sum)?.plus(-centre, &rows, self.z);
         Some(
             apart
                 .over(&rows, self.z)?
@@ -384,8 +396,8 @@ impl<'r> Row<'r> {
     fn moment(&self, rows: &Estimate, products: usize, (y, x): (usize, usize)) -> Option<Estimate> {
         self.about_means(
             rows,
-            &self.measure(products)?,
-            (&self.measure(y)?, &self.measure(x)?),
+            &self.part(products)?,
+            (&self.part(y)?, &self.part(x)?),
         )
     }
 
@@ -430,7 +442,7 @@ impl<'r> Row<'r> {
             Joint::Intercept => {
                 let mean = |value: Centred| {
                     Some(
-                        self.measure(value.sum)?
+                        self.part(value.sum)?
                             .over(rows, self.z)?
                             .shifted(middle(value.range)),
                     )

@@ -9,6 +9,13 @@ const UNEVEN: f64 = 1.5;
 /// The most of all lengths that counts as cut: past it the histogram says too little.
 const SHARE_MAX: f64 = 0.5;
 
+/// How units are taken to go on beyond every length that the look could see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tail {
+    Light,
+    Heavy,
+}
+
 /// By how much lower, and higher, the exact value of a measure may be in one group of so many.
 /// Sums of one sign are only ever too near to zero.
 ///
@@ -17,7 +24,7 @@ const SHARE_MAX: f64 = 0.5;
 pub(super) fn of(
     release: &ReleasePlan,
     measure: &Measure,
-    value: f64,
+    (value, tail): (f64, Tail),
     (drawn, group, groups): (&NoiseRecord, usize, usize),
 ) -> (f64, f64) {
     let root = (drawn.summed_in(group) as f64).sqrt();
@@ -30,12 +37,12 @@ pub(super) fn of(
         let (least, most) = release.coordinates()[*coordinate].range();
         let is_mixed = least < 0 && most > 0;
         let of = |length: f64| root * length * factor.abs();
-        let moved = if terms.len() > 1 {
-            // A group's own part in each is not known. What a tail adds moves both parts of an
-            // average alike.
-            of(cut.length)
-        } else if groups == 1 {
-            of(cut.length + cut.tail)
+        // Of several terms, a group's own part in each is not known.
+        let moved = if groups == 1 || terms.len() > 1 {
+            of(match tail {
+                Tail::Light => cut.length,
+                Tail::Heavy => cut.length + cut.tail,
+            })
         } else {
             let share = share_cut(cut);
             let own = UNEVEN * value.abs() * share / (1.0 - share);

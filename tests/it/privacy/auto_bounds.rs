@@ -491,7 +491,7 @@ async fn the_owner_searches_by_command() {
     let noise = |what: &str| -> f64 {
         let (_, rest) = said.rsplit_once("\n  public.orders: ").unwrap();
         let (_, rest) = rest.split_once(&format!("{what} ±")).unwrap();
-        let (_, rest) = rest.split_once("(auto, at most ").unwrap();
+        let (_, rest) = rest.split_once(" units, at most ").unwrap();
         let number: String = rest
             .chars()
             .take_while(|c| c.is_ascii_digit() || *c == '.')
@@ -499,7 +499,8 @@ async fn the_owner_searches_by_command() {
         number.parse().unwrap()
     };
     let ratio = noise("sum(price)") / noise("count(*)");
-    assert!((511.0..=513.0).contains(&ratio), "{ratio}: {said}");
+    // Both are rounded to three digits or fewer.
+    assert!((490.0..=535.0).contains(&ratio), "{ratio}: {said}");
     let (output, said) = run(&["explain", "--policy", path, "SELECT sum(price) FROM orders"]);
     assert!(output.status.success() && said.contains("512"), "{said}");
 }
