@@ -86,10 +86,43 @@ impl Rules {
     /// [`Error::WentBack`].
     pub(super) fn stands(&mut self) -> Result<(), Error> {
         let seen = self.seen.clone();
-        match self.lacks(&seen)? {
+        let mut lacks = self.lacks(&seen)?;
+        // Other processes tell the witness too, each after its commit: whoever holds the lock lacks
+        // nothing of it.
+        let told = match &self.witness {
+            Some(witness) => witness.read()?,
+            None => None,
+        };
+        if let (None, Some(told)) = (&lacks, told) {
+            lacks = self.lacks(&told.height()?)?;
+        }
+        match lacks {
             None => Ok(()),
             Some(lacks) => Err(Error::WentBack { lacks }),
         }
+    }
+
+    /// Tells the witness what an earlier transaction reached and could not tell. Until then nothing
+    /// is read or written.
+    ///
+    /// # Requires
+    ///
+    /// A transaction is open.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Witness`].
+    pub(super) fn catch_up(&mut self) -> Result<(), Error> {
+        if !self.untold {
+            return Ok(());
+        }
+        let height = self.height()?;
+        let testimony = Testimony::of(self, &height)?;
+        if let Some(witness) = &self.witness {
+            witness.write(&testimony)?;
+        }
+        self.untold = false;
+        Ok(())
     }
 
     /// Checks the store against a witness, which is brought up to date.
@@ -102,7 +135,10 @@ impl Rules {
         let (lacks, now) = self.reading(|rules| {
             let lacks = match witness.read()? {
                 Some(seen) => rules.lacks(&seen.height()?)?,
-                None => None,
+                None => {
+                    tracing::warn!("the ledger's witness is new: it takes the ledger as it is");
+                    None
+                }
             };
             let height = rules.height()?;
             Ok((lacks, Testimony::of(rules, &height)?))
@@ -143,7 +179,12 @@ impl Rules {
         let (height, testimony) = reached;
         self.seen = height;
         match (&self.witness, testimony) {
-            (Some(witness), Some(testimony)) => witness.write(&testimony),
+            (Some(witness), Some(testimony)) => {
+                self.untold = true;
+                witness.write(&testimony)?;
+                self.untold = false;
+                Ok(())
+            }
             (None, _) | (_, None) => Ok(()),
         }
     }

@@ -97,8 +97,16 @@ fn settle(
         Some(witness) => witness.read()?,
         None => None,
     };
+    let height = rules.reading(Rules::height)?;
+    // A witness of another ledger, of another restoration, or of a day before the backup knows too
+    // little: it counts as none.
+    let knows = |seen: &&Testimony| {
+        seen.height()
+            .is_ok_and(|seen| seen.lacks(&height).is_none())
+    };
+    let known = seen.as_ref().filter(knows);
     rules.store.begin(Access::Write)?;
-    let settled = rules.settle(seen.as_ref(), cause, (owner, failures));
+    let settled = rules.settle(known, cause, (owner, failures));
     let ended = settled.as_ref().map(|_| ()).map_err(Clone::clone);
     rules.store.end(ended)?;
     if let Some(witness) = witness {
@@ -106,7 +114,7 @@ fn settle(
             let height = rules.height()?;
             Testimony::of(rules, &height)
         })?;
-        witness.begin_anew(&now)?;
+        witness.begin_anew(seen.as_ref(), &now)?;
     }
     settled
 }
@@ -133,11 +141,11 @@ impl Rules {
             self.ensure_role(now, &spec)?;
         }
         let mut charged = Vec::new();
-        for (id, name) in self.role_accounts()? {
+        for (id, name, renew) in self.role_accounts()? {
             let account = self.role(&name).unwrap_or(Account {
                 id,
                 terms: AccountTerms {
-                    renew: Renew::Never,
+                    renew,
                     ..self.owner.terms
                 },
             });
@@ -217,11 +225,24 @@ impl Rules {
         open_account(&mut *self.store, now, "role", spec)
     }
 
-    fn role_accounts(&mut self) -> Result<Vec<(i64, String)>, Error> {
-        let sql = "SELECT id, name FROM account WHERE kind = 'role' AND name <> $1 ORDER BY id";
+    /// Each with what its period was counted over.
+    fn role_accounts(&mut self) -> Result<Vec<(i64, String, Renew)>, Error> {
+        let sql = "SELECT a.id, a.name, p.renew FROM account AS a \
+                     JOIN period AS p ON p.account = a.id \
+                   WHERE a.kind = 'role' AND a.name <> $1 ORDER BY a.id";
         let rows = self.store.query(sql, &[text(RESTORED)])?;
         rows.iter()
-            .map(|row| Ok((row.int(0)?, row.text(1)?.to_owned())))
+            .map(|row| {
+                let renew = row.text(2)?;
+                let renew = [Renew::Weekly, Renew::Monthly]
+                    .into_iter()
+                    .find(|known| known.name() == renew);
+                Ok((
+                    row.int(0)?,
+                    row.text(1)?.to_owned(),
+                    renew.unwrap_or(Renew::Never),
+                ))
+            })
             .collect()
     }
 

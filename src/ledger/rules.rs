@@ -38,6 +38,8 @@ pub(super) struct Rules {
     /// The highest that this process has seen.
     pub(super) seen: Height,
     pub(super) witness: Option<Witness>,
+    /// Whether the witness lacks what was committed.
+    pub(super) untold: bool,
 }
 
 impl Rules {
@@ -85,6 +87,7 @@ impl Rules {
             raised: HashMap::new(),
             seen: Height::NONE,
             witness: None,
+            untold: false,
         };
         rules.seen = rules.reading(Self::height)?;
         Ok(rules)

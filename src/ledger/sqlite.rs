@@ -105,17 +105,19 @@ impl Store for Sqlite {
     fn begin(&mut self, access: Access) -> Result<(), Error> {
         let sql = match access {
             Access::Read => "BEGIN DEFERRED",
-            Access::Write => {
-                // What is written to a file without a name is lost.
-                if !file::place(&self.path).is_ok_and(|place| place == self.file) {
-                    return Err(Error::WentBack {
-                        lacks: format!("{:?} is another file now", self.path),
-                    });
-                }
-                "BEGIN IMMEDIATE"
-            }
+            Access::Write => "BEGIN IMMEDIATE",
         };
-        Ok(self.connection.prepare_cached(sql)?.execute([]).map(drop)?)
+        self.connection.prepare_cached(sql)?.execute([])?;
+        // What is written to a file without a name is lost. Asked under the lock, which may have
+        // been waited for.
+        let is_named = || file::place(&self.path).is_ok_and(|place| place == self.file);
+        if access == Access::Write && !is_named() {
+            self.connection.execute_batch("ROLLBACK")?;
+            return Err(Error::WentBack {
+                lacks: format!("{:?} is another file now", self.path),
+            });
+        }
+        Ok(())
     }
 
     fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {

@@ -90,7 +90,7 @@ impl Witness {
     ///
     /// [`Error::Witness`], also where neither place is whole.
     pub(super) fn read(&self) -> Result<Option<Testimony>, Error> {
-        Ok(self.newest()?.map(|line| line.seen))
+        self.locked(|| Ok(self.newest()?.map(|line| line.seen)))
     }
 
     /// Writes what was seen, durably, unless the file says as much already: other processes on the
@@ -108,7 +108,8 @@ impl Witness {
                     return Err(self.error("it is the witness of another ledger"));
                 }
                 if known.lacks(&seen).is_none() {
-                    return Ok(());
+                    // Its writer may have ended before it was synced.
+                    return self.synced();
                 }
             }
             self.put(newest.map_or(1, |line| line.number + 1), seen)
@@ -120,9 +121,16 @@ impl Witness {
     /// # Errors
     ///
     /// [`Error::Witness`].
-    pub(super) fn begin_anew(&self, seen: &Testimony) -> Result<(), Error> {
+    pub(super) fn begin_anew(
+        &self,
+        before: Option<&Testimony>,
+        seen: &Testimony,
+    ) -> Result<(), Error> {
         self.locked(|| {
             let newest = self.newest()?;
+            if newest.as_ref().map(|line| &line.seen) != before {
+                return Err(self.error("somebody wrote it meanwhile; stop every proxy first"));
+            }
             self.put(newest.map_or(1, |line| line.number + 1), seen)
         })
     }
@@ -131,11 +139,28 @@ impl Witness {
         self.file
             .lock()
             .map_err(|error| failed(&self.path, &error))?;
+        if !self.has_its_name() {
+            return Err(self.error("another file has its name now"));
+        }
         let done = work();
         let unlocked = self.file.unlock();
         let done = done?;
         unlocked.map_err(|error| failed(&self.path, &error))?;
         Ok(done)
+    }
+
+    fn has_its_name(&self) -> bool {
+        let named = std::fs::metadata(&self.path);
+        let place = |found: std::fs::Metadata| (found.dev(), found.ino());
+        match (named, self.file.metadata()) {
+            (Ok(named), Ok(open)) => place(named) == place(open),
+            (Err(_), _) | (_, Err(_)) => false,
+        }
+    }
+
+    fn synced(&self) -> Result<(), Error> {
+        let synced = self.file.sync_all();
+        synced.map_err(|error| failed(&self.path, &error))
     }
 
     fn put(&self, number: u64, seen: &Testimony) -> Result<(), Error> {
@@ -330,7 +355,8 @@ mod tests {
             ..seen(9)
         };
         assert!(witness.write(&other).is_err());
-        witness.begin_anew(&other).unwrap();
+        assert!(witness.begin_anew(None, &other).is_err());
+        witness.begin_anew(Some(&seen(6)), &other).unwrap();
         assert_eq!(witness.read().unwrap(), Some(other));
         // The newest line is torn: the one before it stands. Without both, nothing is taken for
         // true.

@@ -137,7 +137,10 @@ fn run(books: &mut Rules, batch: Vec<Job>) {
     let mut answers = Vec::with_capacity(batch.len());
     let mut state = books.store.begin(access);
     let begun = state.is_ok();
-    if begun && access == Access::Write {
+    if begun {
+        state = books.catch_up();
+    }
+    if state.is_ok() && access == Access::Write {
         state = books.stands();
     }
     for job in batch {

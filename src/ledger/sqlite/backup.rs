@@ -50,12 +50,18 @@ pub(in crate::ledger) fn put_back<T>(
 fn make<T>(path: &Path, build: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
     let mut made = None;
     file::create_if_missing(path, |draft| {
-        made = Some(build(draft)?);
+        let built = build(draft)?;
+        made = Some((built, file::place(draft)?));
         Ok(())
     })?;
-    made.ok_or_else(|| Error::Backup {
-        reason: format!("{path:?} exists: move it away first"),
-    })
+    // Another process may have made a file of that name meanwhile.
+    let place = file::place(path)?;
+    match made {
+        Some((built, drafted)) if drafted == place => Ok(built),
+        Some(_) | None => Err(Error::Backup {
+            reason: format!("{path:?} exists: move it away first"),
+        }),
+    }
 }
 
 fn copied(source: &Connection, draft: &Path, application: u32) -> Result<(), Error> {
