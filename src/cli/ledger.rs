@@ -72,16 +72,12 @@ async fn verify(file: &File) -> Result<(), Failure> {
 async fn show(file: &File) -> Result<(), Failure> {
     let address = start::ledger(file)?;
     let height = open(file).await?.height().await.map_err(Failure::new)?;
-    let place = match address.url.split_once("://") {
-        // The address of a server may hold a password.
-        Some(("postgres" | "postgresql", _)) => "schema pgveil_ledger in PostgreSQL".to_owned(),
-        Some(_) | None => address.url,
-    };
+    let place = address.place();
     let witness = address.witness.map_or_else(
         || "none: an older copy of the ledger is not told from it".to_owned(),
         |witness| witness.path.display().to_string(),
     );
-    let birth: String = height.birth.iter().map(|b| format!("{b:02x}")).collect();
+    let birth = format!("{:032x}", u128::from_be_bytes(height.birth));
     for (what, value) in [
         ("ledger", place),
         ("witness", witness),

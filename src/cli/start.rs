@@ -72,7 +72,7 @@ pub fn ledger(file: &File) -> Result<ledger::Address, Failure> {
         )
     })?;
     Ok(ledger::Address {
-        url: url.expose().to_owned(),
+        url: url.clone(),
         witness: file.ledger_witness.clone(),
     })
 }

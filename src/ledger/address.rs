@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use super::error::Error;
 use super::store::{Absent, Store};
 use super::{server, sqlite, witness};
-use crate::policy::WitnessFile;
+use crate::policy::{Secret, WitnessFile};
 
 /// Where a ledger is, and its witness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// `sqlite:///path` (or a bare path), or `postgres://…`.
-    pub url: String,
+    pub url: Secret,
     pub witness: Option<WitnessFile>,
 }
 
@@ -26,7 +26,7 @@ impl From<&str> for Address {
     /// Without a witness.
     fn from(url: &str) -> Self {
         Self {
-            url: url.to_owned(),
+            url: url.to_owned().into(),
             witness: None,
         }
     }
@@ -51,12 +51,20 @@ impl Address {
         }
     }
 
+    /// Where it is, for people: the address of a server may hold a password, and is not told.
+    pub fn place(&self) -> String {
+        match is_server(self.url.expose()) {
+            true => "schema pgveil_ledger in PostgreSQL".to_owned(),
+            false => self.url.expose().to_owned(),
+        }
+    }
+
     /// The file of a ledger in SQLite.
     pub(super) fn file(&self) -> Result<Option<PathBuf>, Error> {
-        if is_server(&self.url) {
+        if is_server(self.url.expose()) {
             return Ok(None);
         }
-        sqlite::path(&self.url).map(Some)
+        sqlite::path(self.url.expose()).map(Some)
     }
 }
 

@@ -5,15 +5,16 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::Error;
 use super::rules::Rules;
-use super::store::{Row, Value, first};
+use super::store::Value;
 use super::witness::{Testimony, Witness};
 
 /// The counts of a ledger, none of which ever falls, and its newest debit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Height {
     /// Drawn when the ledger was made, and again at each restoration.
     pub birth: [u8; 16],
@@ -27,14 +28,18 @@ pub struct Height {
     pub tip: [u8; 32],
 }
 
-/// Each column in one row: a store that is behind is found before anything is charged.
-const COUNTS: &str = "SELECT \
-    (SELECT birth FROM identity WHERE id = (SELECT max(id) FROM identity)), \
-    (SELECT max(id) FROM identity), \
-    (SELECT coalesce(max(id), 0) FROM debit), \
+/// The counts, then the newest debit in the columns of [`DEBIT`]: one row, so that a store that is
+/// behind is found at once, before anything is charged.
+const HEIGHT: &str = "SELECT i.birth, i.id, \
     (SELECT coalesce(max(id), 0) FROM receipt), \
     (SELECT coalesce(max(id), 0) FROM decision), \
-    CAST((SELECT coalesce(sum(failures), 0) FROM account) AS bigint)";
+    CAST((SELECT coalesce(sum(failures), 0) FROM account) AS bigint), \
+    d.id, d.role, d.microseconds, d.epsilon, d.rho, d.mu_squared, d.delta, d.fingerprint \
+    FROM identity AS i LEFT JOIN debit AS d ON d.id = (SELECT max(id) FROM debit) \
+    WHERE i.id = (SELECT max(id) FROM identity)";
+
+/// Where the newest debit begins among the columns of [`HEIGHT`].
+const NEWEST: usize = 5;
 
 const DEBIT: &str = "SELECT id, role, microseconds, epsilon, rho, mu_squared, delta, fingerprint \
     FROM debit WHERE id = $1";
@@ -54,7 +59,7 @@ impl Height {
     /// What this one lacks of `other`, in words; `None` where it lacks nothing. Of another birth it
     /// lacks everything.
     ///
-    /// The newest debits are not compared: see [`Rules::holds`].
+    /// The newest debits are not compared: see [`Rules::lacks`].
     pub(super) fn lacks(&self, other: &Self) -> Option<String> {
         if (self.birth, self.generation) != (other.birth, other.generation) {
             return Some("it is another ledger, or another restoration".to_owned());
@@ -85,8 +90,9 @@ impl Rules {
     ///
     /// [`Error::WentBack`].
     pub(super) fn stands(&mut self) -> Result<(), Error> {
+        let now = self.height()?;
         let seen = self.seen.clone();
-        let mut lacks = self.lacks(&seen)?;
+        let mut lacks = self.lacks(&now, &seen)?;
         // Other processes tell the witness too, each after its commit: whoever holds the lock lacks
         // nothing of it.
         let told = match &self.witness {
@@ -94,7 +100,7 @@ impl Rules {
             None => None,
         };
         if let (None, Some(told)) = (&lacks, told) {
-            lacks = self.lacks(&told.height()?)?;
+            lacks = self.lacks(&now, &told.height)?;
         }
         match lacks {
             None => Ok(()),
@@ -117,10 +123,17 @@ impl Rules {
             return Ok(());
         }
         let height = self.height()?;
-        let testimony = Testimony::of(self, &height)?;
-        if let Some(witness) = &self.witness {
-            witness.write(&testimony)?;
-        }
+        let testimony = Testimony::of(self, height)?;
+        self.tell(&testimony)
+    }
+
+    /// Tells the witness. What was charged stays untold where it fails.
+    fn tell(&mut self, testimony: &Testimony) -> Result<(), Error> {
+        let Some(witness) = &self.witness else {
+            return Ok(());
+        };
+        self.untold = true;
+        witness.write(testimony)?;
         self.untold = false;
         Ok(())
     }
@@ -133,15 +146,15 @@ impl Rules {
     pub(super) fn attend(&mut self, path: &Path) -> Result<(), Error> {
         let witness = Witness::open(path)?;
         let (lacks, now) = self.reading(|rules| {
+            let height = rules.height()?;
             let lacks = match witness.read()? {
-                Some(seen) => rules.lacks(&seen.height()?)?,
+                Some(seen) => rules.lacks(&height, &seen.height)?,
                 None => {
                     tracing::warn!("the ledger's witness is new: it takes the ledger as it is");
                     None
                 }
             };
-            let height = rules.height()?;
-            Ok((lacks, Testimony::of(rules, &height)?))
+            Ok((lacks, Testimony::of(rules, height)?))
         })?;
         if let Some(lacks) = lacks {
             return Err(Error::Older {
@@ -164,7 +177,7 @@ impl Rules {
         let height = self.height()?;
         let is_due = self.witness.is_some() && height != self.seen;
         let seen = match is_due {
-            true => Some(Testimony::of(self, &height)?),
+            true => Some(Testimony::of(self, height.clone())?),
             false => None,
         };
         Ok((height, seen))
@@ -178,14 +191,9 @@ impl Rules {
     pub(super) fn note(&mut self, reached: (Height, Option<Testimony>)) -> Result<(), Error> {
         let (height, testimony) = reached;
         self.seen = height;
-        match (&self.witness, testimony) {
-            (Some(witness), Some(testimony)) => {
-                self.untold = true;
-                witness.write(&testimony)?;
-                self.untold = false;
-                Ok(())
-            }
-            (None, _) | (_, None) => Ok(()),
+        match testimony {
+            Some(testimony) => self.tell(&testimony),
+            None => Ok(()),
         }
     }
 
@@ -193,25 +201,30 @@ impl Rules {
     ///
     /// A transaction is open.
     pub(super) fn height(&mut self) -> Result<Height, Error> {
-        let rows = self.store.query(COUNTS, &[])?;
-        let row = first(&rows)?;
-        let debits = row.int(2)?;
-        let birth = row.blob(0)?.try_into().map_err(|_| Error::Damaged {
+        let rows = self.store.query(HEIGHT, &[])?;
+        let damaged = || Error::Damaged {
             ledger: "the ledger".to_owned(),
             reason: "it has no identity".to_owned(),
-        })?;
+        };
+        let row = rows.first().ok_or_else(damaged)?;
+        let newest = &row.0[NEWEST..];
+        let (debits, tip) = match newest.first() {
+            None | Some(Value::Null) => (0, [0; 32]),
+            Some(_) => (row.int(NEWEST)?, digest(newest)),
+        };
         Ok(Height {
-            birth,
+            birth: row.blob(0)?.try_into().map_err(|_| damaged())?,
             generation: row.int(1)?,
             debits,
-            receipts: row.int(3)?,
-            decisions: row.int(4)?,
-            failures: row.int(5)?,
-            tip: self.tip(debits)?,
+            receipts: row.int(2)?,
+            decisions: row.int(3)?,
+            failures: row.int(4)?,
+            tip,
         })
     }
 
-    /// What the ledger lacks of a height that it once had; `None` where it lacks nothing.
+    /// What the ledger, now at `now`, lacks of a height that it once had; `None` where it lacks
+    /// nothing.
     ///
     /// # Guarantee
     ///
@@ -221,25 +234,27 @@ impl Rules {
     /// # Requires
     ///
     /// A transaction is open.
-    pub(super) fn lacks(&mut self, before: &Height) -> Result<Option<String>, Error> {
-        let now = self.height()?;
+    pub(super) fn lacks(&mut self, now: &Height, before: &Height) -> Result<Option<String>, Error> {
         if let Some(lacks) = now.lacks(before) {
             return Ok(Some(lacks));
         }
-        let is_same = self.tip(before.debits)? == before.tip;
-        Ok((!is_same).then(|| format!("debit {} is another one", before.debits)))
+        let tip = match now.debits == before.debits {
+            true => now.tip,
+            false => self.tip(before.debits)?,
+        };
+        Ok((tip != before.tip).then(|| format!("debit {} is another one", before.debits)))
     }
 
     /// Digest of a debit; zeros for number zero and for one that is not there.
     fn tip(&mut self, number: i64) -> Result<[u8; 32], Error> {
         let rows = self.store.query(DEBIT, &[Value::Int(number)])?;
-        Ok(rows.first().map_or([0; 32], digest))
+        Ok(rows.first().map_or([0; 32], |row| digest(&row.0)))
     }
 }
 
-fn digest(row: &Row) -> [u8; 32] {
+fn digest(debit: &[Value]) -> [u8; 32] {
     let mut digest = Sha256::new();
-    for value in &row.0 {
+    for value in debit {
         match value {
             Value::Null => digest.update([0]),
             Value::Int(value) => digest.update(value.to_be_bytes()),
@@ -249,4 +264,64 @@ fn digest(row: &Row) -> [u8; 32] {
         }
     }
     digest.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::AccountSpec;
+    use crate::ledger::address::open_store;
+    use crate::ledger::clock::Clock;
+    use crate::ledger::store::Access;
+    use crate::mechanism::{Accounting, Cap, Fixed};
+    use crate::policy::{Budget, Renew};
+
+    fn spec(name: &str) -> AccountSpec {
+        let budget = Budget {
+            epsilon: 1.0,
+            delta: 1e-6,
+        };
+        let [epsilon, delta, share] = [1.0, 1e-6, 0.5].map(Fixed::round_down);
+        AccountSpec {
+            name: name.to_owned(),
+            budget,
+            threshold_share: 0.5,
+            cap: Cap::new(epsilon, delta, share, Accounting::Gdp).unwrap(),
+            renew: Renew::Never,
+        }
+    }
+
+    /// The disk of the witness is full after the commit: nobody may rely on the charge, or read
+    /// anything, until the witness was told.
+    #[test]
+    fn what_the_witness_was_not_told_stops_everything() {
+        let directory =
+            Path::new("/tmp").join(format!("pgveil-untold-{:x}", rand::random::<u64>()));
+        std::fs::create_dir(&directory).unwrap();
+        let store = open_store(directory.join("ledger.db").to_str().unwrap()).unwrap();
+        let (owner, role) = (spec("owner"), spec("ann"));
+        let mut rules =
+            Rules::unwitnessed(store, Clock::system(), &owner, std::slice::from_ref(&role))
+                .unwrap();
+        rules.witness = Some(Witness::open(Path::new("/dev/full")).unwrap());
+        rules.store.begin(Access::Write).unwrap();
+        rules.stands().unwrap();
+        rules
+            .store
+            .query("UPDATE account SET failures = 1", &[])
+            .unwrap();
+        let reached = rules.reached().unwrap();
+        let height = reached.0.clone();
+        rules.store.end(Ok(())).unwrap();
+        assert!(matches!(rules.note(reached), Err(Error::Witness { .. })));
+        let told = rules.reading(Rules::catch_up);
+        assert!(matches!(told, Err(Error::Witness { .. })), "{told:?}");
+        rules.witness = Some(Witness::open(&directory.join("witness")).unwrap());
+        rules.reading(Rules::catch_up).unwrap();
+        let seen = rules.witness.as_ref().unwrap().read().unwrap().unwrap();
+        assert_eq!(seen.height, height);
+        assert_eq!(height.failures, 2, "the owner's account and the role's");
+        drop(rules);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
 }

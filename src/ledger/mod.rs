@@ -149,7 +149,7 @@ impl Ledger {
         at.check()?;
         let specs = roles.to_vec();
         Self::of(roles, move || {
-            let store = store_at(&at.url, absent)?;
+            let store = store_at(at.url.expose(), absent)?;
             Rules::open(store, Clock::system(), &owner, &specs, at.witness.as_ref())
         })
         .await

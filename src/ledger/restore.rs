@@ -12,7 +12,7 @@ use super::grants::{Act, Decision};
 use super::rules::{AccountStanding, DEBIT, RECEIPT, Rules};
 use super::sqlite::{self, Sqlite};
 use super::store::{Absent, Access, Store, Value, text};
-use super::witness::{Testimony, Witness};
+use super::witness::{Sums, Testimony, Witness};
 use crate::mechanism::{Cap, Fixed, Loss};
 use crate::policy::Renew;
 
@@ -75,7 +75,7 @@ pub fn restore(
         settle(rules, witness.as_ref(), cause, (owner, failures))
     };
     match (backup, at.file()?) {
-        (None, _) => settle(store_at(&at.url, Absent::Refuse)?),
+        (None, _) => settle(store_at(at.url.expose(), Absent::Refuse)?),
         (Some(_), None) => Err(Error::Backup {
             reason: "the ledger is in PostgreSQL: restore it with psql or pg_restore, then run \
                 this command without a backup"
@@ -100,11 +100,9 @@ fn settle(
     let height = rules.reading(Rules::height)?;
     // A witness of another ledger, of another restoration, or of a day before the backup knows too
     // little: it counts as none.
-    let knows = |seen: &&Testimony| {
-        seen.height()
-            .is_ok_and(|seen| seen.lacks(&height).is_none())
-    };
-    let known = seen.as_ref().filter(knows);
+    let known = seen
+        .as_ref()
+        .filter(|seen| seen.height.lacks(&height).is_none());
     rules.store.begin(Access::Write)?;
     let settled = rules.settle(known, cause, (owner, failures));
     let ended = settled.as_ref().map(|_| ()).map_err(Clone::clone);
@@ -112,7 +110,7 @@ fn settle(
     if let Some(witness) = witness {
         let now = rules.reading(|rules| {
             let height = rules.height()?;
-            Testimony::of(rules, &height)
+            Testimony::of(rules, height)
         })?;
         witness.begin_anew(seen.as_ref(), &now)?;
     }
@@ -132,7 +130,12 @@ impl Rules {
         self.store.query(sql, &[Value::Blob(birth.to_vec())])?;
         let now = self.clock.now();
         let known = seen.map_or(&[][..], |seen| &seen.accounts);
-        for sums in known.iter().filter(|sums| sums.kind == "role") {
+        let open = self.role_accounts()?;
+        let is_open = |sums: &Sums| open.iter().any(|(_, name, _)| *name == sums.name);
+        for sums in known {
+            if sums.kind != "role" || is_open(sums) {
+                continue;
+            }
             let spec = AccountSpec {
                 name: sums.name.clone(),
                 renew: Renew::Never,
@@ -152,7 +155,7 @@ impl Rules {
             let (standing, _) = self.standings(account, now)?;
             let sums = known.iter().find(|sums| sums.is_role(&name));
             let missing = match (sums, seen) {
-                (Some(sums), _) => beyond(&sums.loss()?, &standing.balance.lifetime),
+                (Some(sums), _) => beyond(&sums.loss, &standing.balance.lifetime),
                 // Opened after the witness last saw the ledger: with nothing spent.
                 (None, Some(_)) => continue,
                 (None, None) => beyond(&whole(&standing.balance.cap), &standing.balance.spent),
@@ -166,7 +169,7 @@ impl Rules {
         let total = self.balance_owner()?;
         let sums = known.iter().find(|sums| sums.kind == "owner");
         let missing = match (sums, seen) {
-            (Some(sums), _) => beyond(&sums.loss()?, &total.lifetime),
+            (Some(sums), _) => beyond(&sums.loss, &total.lifetime),
             (None, Some(_)) => Loss::ZERO,
             (None, None) => beyond(&whole(&total.cap), &total.spent),
         };

@@ -19,33 +19,27 @@ use super::error::Error;
 use super::height::Height;
 use super::rules::Rules;
 use super::store::Row;
-use crate::mechanism::{Fixed, Loss};
+use crate::mechanism::Loss;
 
 /// Bytes of a place: some thousands of accounts.
 const PLACE: usize = 1 << 20;
 
+/// Bytes that are read at a time: most lines are shorter. It divides a place.
+const CHUNK: usize = 1 << 13;
+
 /// What a witness has seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Testimony {
-    birth: String,
-    generation: i64,
-    debits: i64,
-    receipts: i64,
-    decisions: i64,
-    failures: i64,
-    tip: String,
+    pub(super) height: Height,
     pub(super) accounts: Vec<Sums>,
 }
 
-/// The lifetime's sums of an account, in units of 2^-60.
+/// The lifetime's sums of an account.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sums {
     pub(super) kind: String,
     pub(super) name: String,
-    epsilon: Option<String>,
-    rho: String,
-    mu_squared: String,
-    delta: String,
+    pub(super) loss: Loss,
     pub(super) failures: i64,
 }
 
@@ -103,11 +97,11 @@ impl Witness {
         self.locked(|| {
             let newest = self.newest()?;
             if let Some(known) = &newest {
-                let (known, seen) = (known.seen.height()?, seen.height()?);
-                if (known.birth, known.generation) != (seen.birth, seen.generation) {
+                let (known, now) = (&known.seen.height, &seen.height);
+                if (known.birth, known.generation) != (now.birth, now.generation) {
                     return Err(self.error("it is the witness of another ledger"));
                 }
-                if known.lacks(&seen).is_none() {
+                if known.lacks(now).is_none() {
                     // Its writer may have ended before it was synced.
                     return self.synced();
                 }
@@ -181,23 +175,35 @@ impl Witness {
     }
 
     fn newest(&self) -> Result<Option<Line>, Error> {
-        let mut bytes = Vec::new();
-        let size = self.size()?;
-        bytes.resize(usize::try_from(size).unwrap_or(0).min(2 * PLACE), 0);
-        self.file
-            .read_exact_at(&mut bytes, 0)
-            .map_err(|error| failed(&self.path, &error))?;
-        let places = bytes.chunks(PLACE).filter_map(line);
-        let newest = places.max_by_key(|line| line.number);
+        let failed = |error| failed(&self.path, &error);
+        let places = [0, PLACE as u64].map(|at| self.place(at).map_err(failed));
+        let mut newest: Option<Line> = None;
+        for place in places {
+            let found = line(&place?);
+            newest = newest
+                .into_iter()
+                .chain(found)
+                .max_by_key(|line| line.number);
+        }
+        let size = self.file.metadata().map_err(failed)?.len();
         if newest.is_none() && size > 0 {
             return Err(self.error("it is damaged"));
         }
         Ok(newest)
     }
 
-    fn size(&self) -> Result<u64, Error> {
-        let metadata = self.file.metadata();
-        Ok(metadata.map_err(|error| failed(&self.path, &error))?.len())
+    /// The bytes of a place up to the end of its line, or to where it was never written.
+    fn place(&self, at: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mut chunk = [0; CHUNK];
+        while bytes.len() < PLACE {
+            let read = self.file.read_at(&mut chunk, at + bytes.len() as u64)?;
+            bytes.extend_from_slice(&chunk[..read]);
+            if read == 0 || chunk[..read].iter().any(|byte| matches!(byte, b'\n' | 0)) {
+                break;
+            }
+        }
+        Ok(bytes)
     }
 
     fn error(&self, reason: &str) -> Error {
@@ -216,77 +222,27 @@ impl Testimony {
     /// # Errors
     ///
     /// Those of the store.
-    pub(super) fn of(rules: &mut Rules, height: &Height) -> Result<Self, Error> {
+    pub(super) fn of(rules: &mut Rules, height: Height) -> Result<Self, Error> {
         let sql = "SELECT kind, name, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, \
             failures FROM account ORDER BY id";
         let accounts = rules.store.query(sql, &[])?;
-        Ok(Self {
-            birth: STANDARD.encode(height.birth),
-            generation: height.generation,
-            debits: height.debits,
-            receipts: height.receipts,
-            decisions: height.decisions,
-            failures: height.failures,
-            tip: STANDARD.encode(height.tip),
-            accounts: accounts.iter().map(Sums::of).collect::<Result<_, _>>()?,
-        })
-    }
-
-    pub(super) fn height(&self) -> Result<Height, Error> {
-        let malformed = || Error::Damaged {
-            ledger: "the ledger's witness".to_owned(),
-            reason: "a value of it has the wrong length".to_owned(),
-        };
-        let bytes = |text: &str| STANDARD.decode(text).map_err(|_| malformed());
-        Ok(Height {
-            birth: bytes(&self.birth)?.try_into().map_err(|_| malformed())?,
-            generation: self.generation,
-            debits: self.debits,
-            receipts: self.receipts,
-            decisions: self.decisions,
-            failures: self.failures,
-            tip: bytes(&self.tip)?.try_into().map_err(|_| malformed())?,
-        })
+        let accounts = accounts.iter().map(Sums::of).collect::<Result<_, _>>()?;
+        Ok(Self { height, accounts })
     }
 }
 
 impl Sums {
     fn of(row: &Row) -> Result<Self, Error> {
-        let Loss {
-            epsilon,
-            rho,
-            mu_squared,
-            delta,
-        } = row.loss(2)?;
-        let text = |value: Fixed| value.0.to_string();
         Ok(Self {
             kind: row.text(0)?.to_owned(),
             name: row.text(1)?.to_owned(),
-            epsilon: epsilon.map(text),
-            rho: text(rho),
-            mu_squared: text(mu_squared),
-            delta: text(delta),
+            loss: row.loss(2)?,
             failures: row.int(6)?,
         })
     }
 
     pub(super) fn is_role(&self, name: &str) -> bool {
         self.kind == "role" && self.name == name
-    }
-
-    pub(super) fn loss(&self) -> Result<Loss, Error> {
-        let number = |text: &String| {
-            text.parse().map(Fixed).map_err(|_| Error::Damaged {
-                ledger: "the ledger's witness".to_owned(),
-                reason: format!("{text:?} is no sum"),
-            })
-        };
-        Ok(Loss {
-            epsilon: self.epsilon.as_ref().map(number).transpose()?,
-            rho: number(&self.rho)?,
-            mu_squared: number(&self.mu_squared)?,
-            delta: number(&self.delta)?,
-        })
     }
 }
 
@@ -330,13 +286,10 @@ mod tests {
 
     fn seen(debits: i64) -> Testimony {
         Testimony {
-            birth: STANDARD.encode([0; 16]),
-            generation: 1,
-            debits,
-            receipts: 0,
-            decisions: 0,
-            failures: 0,
-            tip: STANDARD.encode([0; 32]),
+            height: Height {
+                debits,
+                ..Height::NONE
+            },
             accounts: Vec::new(),
         }
     }
@@ -350,10 +303,8 @@ mod tests {
             witness.write(&seen(written)).unwrap();
             assert_eq!(witness.read().unwrap(), Some(seen(stays)));
         }
-        let other = Testimony {
-            generation: 2,
-            ..seen(9)
-        };
+        let mut other = seen(9);
+        other.height.generation = 2;
         assert!(witness.write(&other).is_err());
         assert!(witness.begin_anew(None, &other).is_err());
         witness.begin_anew(Some(&seen(6)), &other).unwrap();

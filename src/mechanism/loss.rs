@@ -1,8 +1,12 @@
 //! Privacy loss in exact integers: what a release costs in each currency at once.
 
+use serde::{Deserialize, Serialize};
+
 /// A non-negative number in units of 2^-60, rounded up where it stands for a loss and down where it
 /// stands for a budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash, Serialize, Deserialize,
+)]
 pub struct Fixed(pub u128);
 
 impl Fixed {
@@ -60,7 +64,7 @@ impl Mu {
 
 /// What one release (or one debit of several) costs. All components hold at once; an account adds
 /// each up by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
     /// Pure differential privacy; `None` is infinite (a Gaussian has no pure bound).
     pub epsilon: Option<Fixed>,

@@ -61,7 +61,7 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "{arguments}");
 }
 
-fn add_privacy(privacy: &Privacy, text: &mut String) {
+pub(super) fn add_privacy(privacy: &Privacy, text: &mut String) {
     let Privacy {
         unit,
         budget: Budget { epsilon, delta },
@@ -90,7 +90,7 @@ fn add_privacy(privacy: &Privacy, text: &mut String) {
     );
 }
 
-fn add_limits(limits: &Limits, text: &mut String) {
+pub(super) fn add_limits(limits: &Limits, text: &mut String) {
     let Limits {
         groups_per_unit,
         rows_per_unit,

@@ -34,10 +34,9 @@ impl Shadow {
         let mut attempts = pool::Attempts::default();
         loop {
             let lease = self.pool.lease(role::ROLE, &preamble).await?;
-            let outcome = lease.client().simple_query(&sql).await;
-            let outcome = outcome
-                .map(|messages| largest(&messages))
-                .map_err(ShadowError::from);
+            let counting = async { Ok(lease.client().simple_query(&sql).await?) };
+            let outcome = self.limited(counting).await;
+            let outcome = outcome.map(|messages| largest(&messages));
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;
             }

@@ -514,10 +514,7 @@ impl Shadow {
         &self,
         work: impl Future<Output = Result<T, ShadowError>>,
     ) -> Result<T, ShadowError> {
-        match tokio::time::timeout(self.statement_timeout + pool::GRACE, work).await {
-            Ok(done) => done,
-            Err(_) => Err(ShadowError::Lost("no answer in time".to_owned())),
-        }
+        pool::within(self.statement_timeout + pool::GRACE, work).await
     }
 
     /// Closes the sessions and stops a local server.

@@ -13,8 +13,12 @@ use crate::refusal::RefusalKind;
 /// What a server gets beyond a statement's own limit, and a new session in all.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-async fn in_time<T>(work: impl Future<Output = Result<T, ShadowError>>) -> Result<T, ShadowError> {
-    match tokio::time::timeout(GRACE, work).await {
+/// Leaves work that hangs: the session counts as lost.
+pub async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, ShadowError>>,
+) -> Result<T, ShadowError> {
+    match tokio::time::timeout(limit, work).await {
         Ok(done) => done,
         Err(_) => Err(ShadowError::Lost("no answer in time".to_owned())),
     }
@@ -137,7 +141,7 @@ impl Pool {
         loop {
             let (session, is_fresh) = match self.take(role, preamble).await {
                 Some(session) => (session, false),
-                None => (in_time(self.login.open(role)).await?, true),
+                None => (within(GRACE, self.login.open(role)).await?, true),
             };
             let session = lease.session.insert(session);
             if session.preamble == preamble {
@@ -146,7 +150,7 @@ impl Pool {
             session.preamble.clear();
             let client = &session.connected.client;
             let setting = async { Ok(client.batch_execute(preamble).await?) };
-            match in_time(setting).await {
+            match within(GRACE, setting).await {
                 Ok(()) => {
                     session.preamble = preamble.to_owned();
                     return Ok(lease);

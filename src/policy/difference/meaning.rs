@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::policy::file::{ColumnEntry, ColumnRule, File, TableEntry, TableRule};
-use crate::policy::{Budget, Limits, Privacy};
+use crate::policy::version::{add_limits, add_privacy};
 
 /// The same parts of a policy as its digest has, as far as the file tells.
 pub fn of(file: &File) -> Vec<String> {
@@ -27,44 +27,12 @@ pub fn of(file: &File) -> Vec<String> {
         quantum: _,
         time_grain,
     } = file;
-    let Privacy {
-        unit,
-        budget: Budget { epsilon, delta },
-        epsilon_default,
-        epsilon_max,
-        // How many questions there may be, and which are refused.
-        epsilon_min: _,
-        units: _,
-        accounting,
-        threshold_share,
-        data_version,
-    } = privacy;
-    let Limits {
-        groups_per_unit,
-        rows_per_unit,
-        groups,
-        // Resources, and how often a role may ask.
-        mirror_rows: _,
-        failures: _,
-        statement_timeout: _,
-        connections: _,
-        connections_per_role: _,
-        connections_per_address: _,
-    } = limits;
-    let numbers = [
-        epsilon,
-        delta,
-        epsilon_default,
-        epsilon_max,
-        threshold_share,
-    ];
+    let mut settings = format!("{time_grain:?}\n");
+    add_privacy(privacy, &mut settings);
+    add_limits(limits, &mut settings);
     let mut parts: Vec<String> = tables.iter().map(table).collect();
     parts.sort_unstable();
-    parts.push(format!(
-        "{unit:?} {numbers:?} {} {data_version:?} {groups_per_unit} {rows_per_unit} {groups} \
-            {time_grain:?}",
-        accounting.name()
-    ));
+    parts.push(settings);
     parts
 }
 

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use pgveil::ledger::{AccountSpec, Address, DebitError, Error, Ledger, back_up, restore};
 use pgveil::mechanism::{Accounting, Loss};
-use pgveil::policy::WitnessFile;
+use pgveil::policy::{Renew, WitnessFile};
 use proptest::prelude::*;
 
 use super::{Scratch, fingerprint, gaussian, laplace, specs_usual, stage};
 
 fn address(scratch: &Scratch, is_witnessed: bool) -> Address {
     Address {
-        url: scratch.url(),
+        url: scratch.url().into(),
         witness: is_witnessed.then(|| witness(scratch)),
     }
 }
@@ -132,13 +132,33 @@ async fn a_ledger_that_goes_back_under_a_process_charges_nothing() {
     }
 }
 
+/// Another process had the debit, so this one never saw the height that is lost. The witness did.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_proxy_does_not_hide_what_the_other_lost() {
+    let scratch = Scratch::new();
+    let at = address(&scratch, true);
+    let (ours, others) = (open(&at).await.unwrap(), open(&at).await.unwrap());
+    debit(&ours, "ann", laplace(0.1)).await.unwrap();
+    let copy = scratch.0.join("copy.db");
+    fs::copy(scratch.file(), &copy).unwrap();
+    debit(&others, "ann", laplace(0.2)).await.unwrap();
+    fs::copy(&copy, scratch.file()).unwrap();
+    for ledger in [&ours, &others] {
+        let error = debit(ledger, "bob", laplace(0.1)).await.unwrap_err();
+        assert!(
+            matches!(&error, DebitError::Ledger(Error::WentBack { .. })),
+            "{error}"
+        );
+    }
+}
+
 /// A standby that lagged takes over: the server has lost debits that it had acknowledged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_that_lagged_charges_nothing() {
     let url = stage::database().await;
     let scratch = Scratch::new();
     let at = Address {
-        url: url.clone(),
+        url: url.clone().into(),
         witness: Some(witness(&scratch)),
     };
     let ledger = open(&at).await.unwrap();
@@ -243,6 +263,50 @@ async fn without_a_witness_nothing_is_left() {
     }
     assert_eq!(ledger.balance_owner().await.unwrap().fraction_left(), 0.0);
     assert!(debit(&ledger, "bob", laplace(0.001)).await.is_err());
+}
+
+/// Such a witness does not know what was spent after it was last told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_witness_older_than_the_backup_counts_as_none() {
+    let scratch = Scratch::new();
+    let at = address(&scratch, true);
+    let ledger = open(&at).await.unwrap();
+    debit(&ledger, "ann", laplace(0.1)).await.unwrap();
+    drop(ledger);
+    let ledger = open(&address(&scratch, false)).await.unwrap();
+    debit(&ledger, "ann", laplace(0.2)).await.unwrap();
+    drop(ledger);
+    let backup = scratch.0.join("ledger.pgvb");
+    back_up(&at, &backup).unwrap();
+    fs::remove_file(scratch.file()).unwrap();
+    let _ = fs::remove_file(scratch.0.join("ledger.db-journal"));
+    let settled = restored(&at, Some(backup)).await.unwrap();
+    assert!(!settled.is_witnessed);
+    assert_eq!(settled.charged, ["ann", "bob", "the total"]);
+    let ledger = open(&at).await.unwrap();
+    assert_eq!(ledger.balance("ann").await.unwrap().fraction_left(), 0.0);
+}
+
+/// Its role may come back into the policy within the period.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewed_account_outside_the_policy_is_charged_too() {
+    let scratch = Scratch::new();
+    let at = address(&scratch, false);
+    let (owner, roles) = specs();
+    let weekly = AccountSpec {
+        name: "carl".to_owned(),
+        renew: Renew::Weekly,
+        ..roles[0].clone()
+    };
+    let with_carl = [roles.to_vec(), vec![weekly]].concat();
+    let ledger = Ledger::open(at.clone(), owner.clone(), &with_carl);
+    debit(&ledger.await.unwrap(), "carl", laplace(0.1))
+        .await
+        .unwrap();
+    let settled = restored(&at, None).await.unwrap();
+    assert_eq!(settled.charged, ["ann", "bob", "carl", "the total"]);
+    let ledger = Ledger::open(at, owner, &with_carl).await.unwrap();
+    assert_eq!(ledger.balance("carl").await.unwrap().fraction_left(), 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

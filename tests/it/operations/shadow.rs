@@ -761,17 +761,26 @@ async fn embedded_conforms() {
     conforms(ShadowSource::LocalEngine(Engine::Embedded)).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_named_server_conforms_twice_and_a_strangers_database_is_left_alone() {
+/// A server with a database for a shadow, as an operator names one.
+async fn named_server() -> LocalPostgres {
     let options = Options {
         database: Some("shop".to_owned()),
         ..Options::default()
     };
-    let server = LocalPostgres::start_engine(Engine::Native, options)
+    LocalPostgres::start_engine(Engine::Native, options)
         .await
-        .unwrap();
-    conforms(ShadowSource::Url(Secret::from(server.url().to_owned()))).await;
-    conforms(ShadowSource::Url(Secret::from(server.url().to_owned()))).await;
+        .unwrap()
+}
+
+fn at(server: &LocalPostgres) -> ShadowSource {
+    ShadowSource::Url(Secret::from(server.url().to_owned()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_server_conforms_twice_and_a_strangers_database_is_left_alone() {
+    let server = named_server().await;
+    conforms(at(&server)).await;
+    conforms(at(&server)).await;
     let admin = connect(&server.config()).await.unwrap();
     let rates = admin
         .client
@@ -781,11 +790,7 @@ async fn a_named_server_conforms_twice_and_a_strangers_database_is_left_alone() 
     assert_eq!(rates.get::<_, i64>(0), 3);
     let mut turned_private = policy();
     turned_private.tables[2].protection = unit(Vec::new(), "code");
-    let options = ShadowOptions::new(
-        ShadowSource::Url(Secret::from(server.url().to_owned())),
-        "shop",
-        "15.18",
-    );
+    let options = ShadowOptions::new(at(&server), "shop", "15.18");
     Shadow::start(&turned_private, options)
         .await
         .unwrap()
@@ -860,23 +865,10 @@ async fn lost_sessions_are_replaced_long_statements_end_and_abandoned_ones_are_c
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminated_session_is_replaced() {
-    let options = Options {
-        database: Some("shop".to_owned()),
-        ..Options::default()
-    };
-    let server = LocalPostgres::start_engine(Engine::Native, options)
+    let server = named_server().await;
+    let shadow = Shadow::start(&policy(), ShadowOptions::new(at(&server), "shop", "15.18"))
         .await
         .unwrap();
-    let shadow = Shadow::start(
-        &policy(),
-        ShadowOptions::new(
-            ShadowSource::Url(Secret::from(server.url().to_owned())),
-            "shop",
-            "15.18",
-        ),
-    )
-    .await
-    .unwrap();
     assert_eq!(one(&shadow, &requester(), "SELECT 1").await, "1");
     let admin = connect(&server.config()).await.unwrap();
     admin
@@ -893,14 +885,8 @@ async fn a_terminated_session_is_replaced() {
 /// answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_hangs_is_left() {
-    let options = Options {
-        database: Some("shop".to_owned()),
-        ..Options::default()
-    };
-    let server = LocalPostgres::start_engine(Engine::Native, options)
-        .await
-        .unwrap();
-    let source = ShadowSource::Url(Secret::from(server.url().to_owned()));
+    let server = named_server().await;
+    let source = at(&server);
     let options = ShadowOptions {
         statement_timeout: Duration::from_secs(1),
         ..ShadowOptions::new(source, "shop", "15.18")

@@ -133,6 +133,29 @@ fn band(found: &Answers, around: &[f64]) -> Vec<(f64, f64, f64)> {
         .collect()
 }
 
+/// What a plot of answers shows beside them.
+struct Drawn<'a> {
+    label: &'a str,
+    line: &'a [(f64, f64)],
+    /// Where the band lies, answer by answer.
+    around: &'a [f64],
+    below: &'a str,
+}
+
+fn answers(found: &Answers, exact: Option<f64>, drawn: Drawn<'_>) -> Markup {
+    plot(&Plot {
+        label: drawn.label,
+        line: drawn.line,
+        band: &band(found, drawn.around),
+        dots: &dots(found),
+        level: exact,
+        mark: None,
+        horizontal: (0.0, found.values.len() as f64),
+        vertical: range(found, exact),
+        below: drawn.below,
+    })
+}
+
 /// One question a hundred times.
 pub fn repeats(found: &Answers, exact: Option<f64>) -> Markup {
     let first = found.values.first().copied().unwrap_or_default();
@@ -149,15 +172,10 @@ pub fn repeats(found: &Answers, exact: Option<f64>) -> Markup {
                 strong { "A hundred answers" }
                 " Each dot is an answer; the horizontal line is the exact value."
             }
-            (plot(&Plot {
+            (answers(found, exact, Drawn {
                 label: "All answers are equal, at the same distance from the exact value",
                 line: &[],
-                band: &band(found, &hoped),
-                dots: &dots(found),
-                level: exact,
-                mark: None,
-                horizontal: (0.0, times as f64),
-                vertical: range(found, exact),
+                around: &hoped,
                 below: "number of answers",
             }))
         }
@@ -199,15 +217,10 @@ pub fn averaging(found: &Answers, exact: Option<f64>) -> Markup {
                 " Dots are answers; the band is the mean's 95 % interval; the horizontal line is \
                 the exact value."
             }
-            (plot(&Plot {
+            (answers(found, exact, Drawn {
                 label: "The mean closes in on the exact value as the budget falls",
                 line: &line,
-                band: &band(found, &means),
-                dots: &dots(found),
-                level: exact,
-                mark: None,
-                horizontal: (0.0, times as f64),
-                vertical: range(found, exact),
+                around: &means,
                 below: "answers bought",
             }))
         }
