@@ -12,7 +12,9 @@ use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss, Mechanism};
 use crate::policy::{Policy, Protection, SessionSettings, UnitStep, Useless, WISHES};
 use crate::refusal::Refusal;
-use crate::rewrite::{Output, Plan, ReleasePlan, Statement, Summed, measure_deviation};
+use crate::rewrite::{
+    Output, Plan, ReleasePlan, Statement, Summed, measure_deviation, needs_first_answer,
+};
 
 /// The releases that the role holds already, and what the others would cost now.
 pub(super) struct Due {
@@ -31,6 +33,7 @@ impl Due {
             offered: _,
             count: _,
             summed,
+            better: _,
             open: _,
             held: _,
         } = recalled;
@@ -68,6 +71,13 @@ pub(super) fn text(
     if !wished.is_empty() {
         lines.push(format!("Settings: {}", wished.join(", ")));
     }
+    if is_first_answer(plan, session_settings) {
+        lines.push(format!(
+            "Target error: this is a first answer; what it shows to be needed is bought next, for \
+                epsilon {} at most",
+            policy.privacy.epsilon_max
+        ));
+    }
     let which = |release: ReleaseId| {
         if plan.releases().len() == 1 {
             String::new()
@@ -102,6 +112,12 @@ pub(super) fn text(
     lines
 }
 
+/// Whether only an answer as planned shows what the wanted error needs.
+fn is_first_answer(plan: &Plan, session_settings: &SessionSettings) -> bool {
+    let targets = session_settings.target_error;
+    targets.is_some_and(|targets| needs_first_answer(plan, &targets))
+}
+
 /// What would become of a useless question, and what would do instead.
 fn usefulness(useful: &Usefulness, wished: Useless) -> Vec<String> {
     let Usefulness { useless, warnings } = useful;
@@ -127,13 +143,15 @@ fn usefulness(useful: &Usefulness, wished: Useless) -> Vec<String> {
 /// for private ones `rows_per_unit` and the `path` to the unit; `keys`; `aggregates`; `sums`:
 /// `what`, `lower`, `upper`, `standard_deviation`; `sensitivity` in rows and its `norm`;
 /// `mechanism`, `groups_per_unit`, `description`, `sql`, `noise`, `cautions`, and `no_row`: why no
-/// row can match), `middle_queries`, `outer_query`, `public`, `settings`, `cost` (`epsilon` null
-/// where there is no pure one), `cost_text`, `reuse` (each release that is paid for: its number
-/// from 0 as `release`; `from`: `same` or `finer`; of a finer one the most groups that are summed,
-/// `groups`, how many times a bought answer's error its own is, `error_ratio`, and for `aggregates`
-/// the `standard_deviation` that they have and would have, `bought`), `useless` (null, or the
-/// `message` and the `hint` of a question that the noise would hide), `cost_now` (as `cost`, of
-/// what is not paid for), `budget_left` and `budget_left_after` (fractions; null: does not fit).
+/// row can match), `middle_queries`, `outer_query`, `public`, `settings`, `first_answer` (whether
+/// only this answer shows what `pgveil.target_error` needs, which is bought next), `cost`
+/// (`epsilon` null where there is no pure one), `cost_text`, `reuse` (each release that is paid
+/// for: its number from 0 as `release`; `from`: `same` or `finer`; of a finer one the most groups
+/// that are summed, `groups`, how many times a bought answer's error its own is, `error_ratio`, and
+/// for `aggregates` the `standard_deviation` that they have and would have, `bought`), `useless`
+/// (null, or the `message` and the `hint` of a question that the noise would hide), `cost_now` (as
+/// `cost`, of what is not paid for), `budget_left` and `budget_left_after` (fractions; null: does
+/// not fit).
 pub(super) fn json(
     plan: &Plan,
     session_settings: &SessionSettings,
@@ -154,6 +172,7 @@ pub(super) fn json(
         "outer_query": plan.outer().to_string(),
         "public": plan.releases().is_empty(),
         "settings": settings,
+        "first_answer": is_first_answer(plan, session_settings),
         "cost": components(&plan.loss()),
         "cost_text": price(&plan.loss(), delta),
         "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),

@@ -2,6 +2,7 @@
 
 mod explain;
 mod failures;
+mod first_answer;
 mod look;
 mod metrics;
 mod middle_queries;

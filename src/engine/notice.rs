@@ -31,6 +31,7 @@ pub(super) fn of_answer(
         paid,
         recalled,
         summed,
+        better: _,
         _held: _,
     } = answered;
     let left = left(&balances.role);

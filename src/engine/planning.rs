@@ -7,7 +7,7 @@ use super::plan_cache::PlanKey;
 use super::planning_limit::{Size, aside};
 use super::search_payment;
 use super::{Engine, Requester, internal};
-use crate::analyze::{PlanningEffort, analyze};
+use crate::analyze::{Analyzed, PlanningEffort, analyze};
 use crate::calendar::FROM_1970_US;
 use crate::catalog::Server;
 use crate::error::Error;
@@ -17,7 +17,7 @@ use crate::parse::Query;
 use crate::policy::{Policy, Table};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{Constants, Session, resolve};
-use crate::rewrite::{Plan, Terms, rewrite};
+use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite};
 
 /// What planning one statement takes at most, besides the statement itself.
 pub(super) const PLANNING_BYTES: usize = 200 << 20;
@@ -56,8 +56,29 @@ fn plan_within(
         let resolved = resolve(query, policy, search_path, constants).map_err(Error::Resolve)?;
         let analyzed =
             analyze(resolved, policy, &terms.session_settings, effort).map_err(Error::Analyze)?;
-        rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)
+        let first = first_answer(&analyzed, policy, terms).map_err(Error::Rewrite)?;
+        match first {
+            Some(plan) => Ok(plan),
+            None => rewrite(&analyzed, policy, terms).map_err(Error::Rewrite),
+        }
     })
+}
+
+/// The plan of a first answer, where only that shows what the wanted error needs.
+fn first_answer(
+    analyzed: &Analyzed,
+    policy: &Policy,
+    terms: &Terms,
+) -> Result<Option<Plan>, Refusal> {
+    let Some(targets) = terms.session_settings.target_error else {
+        return Ok(None);
+    };
+    match rewrite(analyzed, policy, &terms.of_first_answer(policy)) {
+        Ok(plan) => Ok(Some(plan).filter(|plan| needs_first_answer(plan, &targets))),
+        Err(refusal) if targets.depend_on_answers() => Err(refusal),
+        // What is known without an answer may be bought at another price.
+        Err(_) => Ok(None),
+    }
 }
 
 impl Engine {

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::first_answer::Aimed;
 use super::middle_queries::MiddleQueries;
 use super::planning_limit::{Size, aside};
 use super::run::Answered;
@@ -34,6 +35,10 @@ enum Opened {
 /// A question that is ready to be paid for.
 struct PlannedQuestion {
     query: Query,
+    /// With its parameters as constants.
+    bound: Query,
+    /// The memory of the constants.
+    held: HeldMemory,
     description: Description,
     plan: Arc<Plan>,
     /// It shows rows, and the policy answers with their columns only.
@@ -164,6 +169,8 @@ impl Engine {
         };
         let PlannedQuestion {
             query,
+            bound,
+            held: _held,
             description,
             plan,
             is_preview,
@@ -173,6 +180,12 @@ impl Engine {
         let answered = pace
             .run(Box::pin(self.run_plan(requester, &plan, pace, tally)))
             .await?;
+        let aiming = self.aim(requester, &bound, (plan, answered), (pace, tally));
+        let Aimed {
+            plan,
+            answered,
+            notice: aimed,
+        } = Box::pin(aiming).await?;
         laps.lap("release");
         let views = self.views(requester, &plan).await?;
         let statement =
@@ -186,6 +199,9 @@ impl Engine {
         };
         laps.lap("finish");
         let mut notices = self.notices(requester, &query, &plan, &answered).await?;
+        if requester.session_settings.notices == Notices::Full {
+            notices.extend(aimed);
+        }
         notices.extend(is_preview.then(preview::notice));
         let verdict = if !plan.loss().is_zero() && answered.paid.is_zero() {
             Verdict::Reused
@@ -219,12 +235,14 @@ impl Engine {
             }
             Opened::Question(query, description) => (query, description),
         };
-        let (bound, _held) = self.bind(requester, &query, parameters, arguments).await?;
+        let (bound, held) = self.bind(requester, &query, parameters, arguments).await?;
         let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound)).await?;
         self.check_shape(requester, &plan, &description).await?;
         let warnings = Box::pin(self.check_useful(requester, &bound, &plan)).await?;
         Ok(ControlFlow::Continue(PlannedQuestion {
             query,
+            bound,
+            held,
             description,
             plan,
             is_preview,

@@ -32,6 +32,8 @@ pub(super) struct Recalled {
     pub count: usize,
     /// Releases that are rolled up from finer ones that the role has paid for.
     pub summed: Vec<FromFiner>,
+    /// How many times as accurate as the plan's are the answers that are recalled.
+    pub better: Vec<(ReleaseId, f64)>,
     /// The releases that have to be made, as far as they are known before the first one is made.
     pub open: Vec<(ReleaseId, QuestionDigest)>,
     /// The memory of the recalled answers, of the requester's share.
@@ -65,6 +67,7 @@ impl Engine {
             offered: Vec::new(),
             count: 0,
             summed: Vec::new(),
+            better: Vec::new(),
             open: Vec::new(),
             held,
         };
@@ -96,7 +99,10 @@ impl Engine {
                 .await
                 .map_err(|e| internal("ledger", &e))?
             {
-                Some(Stored::Held(values)) => {
+                Some(Stored::Held {
+                    released: values,
+                    accuracy,
+                }) => {
                     recalled
                         .held
                         .add(OPENED.saturating_mul(values.len()))
@@ -104,10 +110,14 @@ impl Engine {
                     aside(|| recalled.released.recall(plan, release, &values))
                         .map_err(|e| internal("release", &e))?;
                     recalled.count += 1;
+                    recalled
+                        .better
+                        .push((release, accuracy / question.accuracy));
                 }
                 other => match (self.summed(requester, plan, release, &effort).await?, other) {
                     (Some((made, summed)), _) => {
                         recalled.released.take(release, made);
+                        recalled.better.push((release, 1.0 / summed.worse));
                         recalled.summed.push(summed);
                     }
                     (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer {
@@ -115,7 +125,9 @@ impl Engine {
                         answer,
                         loss: question.loss,
                     }),
-                    (None, Some(Stored::Held(_)) | None) => recalled.open.push((release, question)),
+                    (None, Some(Stored::Held { .. }) | None) => {
+                        recalled.open.push((release, question))
+                    }
                 },
             }
         }

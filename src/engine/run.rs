@@ -16,6 +16,7 @@ use super::{Engine, internal};
 use crate::error::Error;
 use crate::execute;
 use crate::execute::Snapshot;
+use crate::ir::ReleaseId;
 use crate::ledger::QuestionDigest;
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
@@ -35,6 +36,8 @@ pub(super) struct Answered {
     pub recalled: usize,
     /// Releases that were rolled up from finer ones that the role had paid for.
     pub summed: Vec<FromFiner>,
+    /// How many times as accurate as the plan's are the answers that were recalled.
+    pub better: Vec<(ReleaseId, f64)>,
     /// The memory of the recalled answers.
     pub _held: HeldMemory,
 }
@@ -115,6 +118,7 @@ impl Engine {
             offered,
             count,
             summed,
+            better,
             open,
             held,
         } = self.recall(requester, plan, &mut middles).await?;
@@ -129,6 +133,7 @@ impl Engine {
                 paid,
                 recalled: count,
                 summed,
+                better,
                 _held: held,
             })
         };

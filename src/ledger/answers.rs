@@ -22,10 +22,10 @@ pub struct QuestionDigest {
 }
 
 /// A stored answer to a question.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Stored {
     /// The role has paid for it and may see it again.
-    Held(Vec<u8>),
+    Held { released: Vec<u8>, accuracy: f64 },
     /// Made for another role at exactly the loss of this question. The role may see it once it has
     /// paid that loss.
     Offered(AnswerId),
@@ -140,14 +140,18 @@ impl Rules {
             loss,
         } = question;
         let least = Value::Real(accuracy * (1.0 - SLACK));
-        let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id AND \
+        let sql =
+            "SELECT released, accuracy FROM answer JOIN holder ON holder.answer = answer.id AND \
             holder.role = $1
                    WHERE question = $2 AND accuracy >= $3 ORDER BY accuracy DESC, id DESC LIMIT 1";
         let held = self
             .store
             .query(sql, &[Value::Int(role), blob(digest), least.clone()])?;
         if let Some(row) = held.first() {
-            return Ok(Some(Stored::Held(row.blob(0)?.to_vec())));
+            return Ok(Some(Stored::Held {
+                released: row.blob(0)?.to_vec(),
+                accuracy: row.real(1)?,
+            }));
         }
         // Any other loss would reveal to the role that another role has asked before.
         let [epsilon, rho, mu_squared, delta] = columns(loss);

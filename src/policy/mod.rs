@@ -12,6 +12,7 @@ mod schema;
 mod search_path;
 mod secret;
 mod session_settings;
+mod target_error;
 mod version;
 mod views;
 pub(crate) mod yaml;
@@ -30,9 +31,10 @@ pub use schema::{explain as explain_key, key_names, schema};
 pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
 pub use session_settings::{
-    Ceilings, ClipChoice, KeyChoice, Notices, Reuse, SessionSetting, SessionSettings, TargetError,
-    TargetErrors, Useless, WISHES, unknown as unknown_wish,
+    Ceilings, ClipChoice, KeyChoice, Notices, Reuse, SessionSetting, SessionSettings, Useless,
+    WISHES, unknown as unknown_wish,
 };
+pub use target_error::{TargetError, TargetErrors};
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 

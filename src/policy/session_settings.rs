@@ -2,6 +2,7 @@
 //! accounting off.
 
 use super::Policy;
+use super::target_error::{TARGETS_MAX, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
 
 /// The settings of one session, read and in range.
@@ -30,55 +31,6 @@ pub struct Ceilings {
     pub epsilon_least: Option<f64>,
     pub groups_per_unit: Option<u32>,
     pub rows_per_unit: Option<u32>,
-}
-
-/// A wanted standard error.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum TargetError {
-    /// In the unit of the answer, > 0.
-    Absolute(f64),
-    /// Times the most that one row can add: 1 for a count, the width of the range for a sum; > 0.
-    Relative(f64),
-}
-
-/// Wanted standard errors of a statement's aggregates, in the order in which they first appear; the
-/// last one also of all further ones.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TargetErrors {
-    list: [TargetError; TARGETS_MAX],
-    count: usize,
-}
-
-/// The most target errors of one list.
-const TARGETS_MAX: usize = 16;
-
-impl TargetErrors {
-    /// The one of the statement's aggregate `at`.
-    pub fn of(&self, at: usize) -> TargetError {
-        self.list[at.min(self.count - 1)]
-    }
-}
-
-impl From<TargetError> for TargetErrors {
-    fn from(all: TargetError) -> Self {
-        Self {
-            list: [all; TARGETS_MAX],
-            count: 1,
-        }
-    }
-}
-
-impl std::fmt::Display for TargetErrors {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (at, one) in self.list.iter().take(self.count).enumerate() {
-            let comma = if at == 0 { "" } else { ", " };
-            match one {
-                TargetError::Absolute(value) => write!(f, "{comma}{value}")?,
-                TargetError::Relative(value) => write!(f, "{comma}{}%", value * 100.0)?,
-            }
-        }
-        Ok(())
-    }
 }
 
 /// What a released answer that the role has paid for serves, free of charge.
@@ -158,8 +110,9 @@ pub const WISHES: [SessionSetting; 9] = [
     SessionSetting {
         name: "pgveil.target_error",
         default: "",
-        description: "The wanted standard error, absolute (10) or of the most that one row can add \
-            (50%), or a list of one for each aggregate; the cost follows.",
+        description: "The wanted standard error: absolute (10), of the answer (2%) or of the most \
+            that one row can add (50% of a row), or a list of one for each aggregate; the cost \
+            follows.",
     },
     SessionSetting {
         name: "pgveil.reuse",
@@ -433,37 +386,25 @@ fn positive(name: &str, text: &str, example: &str) -> Result<f64, Refusal> {
 }
 
 fn targets(name: &str, text: &str) -> Result<TargetErrors, Refusal> {
-    let list = text
-        .split(',')
-        .map(|one| target(name, one.trim()))
-        .collect::<Result<Vec<_>, _>>()?;
-    let (Some(last), true) = (list.last(), list.len() <= TARGETS_MAX) else {
-        return Err(
-            invalid(name, text).detail(format!("At most {TARGETS_MAX} errors may be told apart."))
-        );
-    };
-    let mut targets = TargetErrors {
-        count: list.len(),
-        ..TargetErrors::from(*last)
-    };
-    targets.list[..list.len()].copy_from_slice(&list);
-    Ok(targets)
+    let list = text.split(',').map(|one| target(name, one.trim()));
+    let list = list.collect::<Result<Vec<_>, _>>()?;
+    TargetErrors::of_list(&list).ok_or_else(|| {
+        invalid(name, text).detail(format!("At most {TARGETS_MAX} errors may be told apart."))
+    })
 }
 
+const TARGET: &str = "10, 2% of the answer, or 50% of a row";
+
 fn target(name: &str, text: &str) -> Result<TargetError, Refusal> {
-    match text.strip_suffix('%') {
-        Some(percent) => Ok(TargetError::Relative(
-            positive(
-                name,
-                percent.trim_end(),
-                "10, or 50% of the most that one row can add",
-            )? / 100.0,
-        )),
-        None => Ok(TargetError::Absolute(positive(
-            name,
-            text,
-            "10, or 50% of the most that one row can add",
-        )?)),
+    let Some((number, of)) = text.split_once('%') else {
+        return Ok(TargetError::Absolute(positive(name, text, TARGET)?));
+    };
+    let share = positive(name, number.trim_end(), TARGET)? / 100.0;
+    let words: Vec<&str> = of.split_ascii_whitespace().collect();
+    match words.as_slice() {
+        [] | ["of", "the", "answer"] => Ok(TargetError::OfAnswer(share)),
+        ["of", "a", "row"] => Ok(TargetError::OfRow(share)),
+        _ => Err(invalid(name, text).hint(format!("Write {TARGET}."))),
     }
 }
 
@@ -498,9 +439,8 @@ fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Ref
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        ClipChoice, KeyChoice, Notices, Reuse, SessionSettings, TargetError, Useless, WISHES,
-    };
+    use super::{ClipChoice, KeyChoice, Notices, Reuse, SessionSettings, Useless, WISHES};
+    use crate::policy::TargetError;
 
     #[test]
     fn values_are_read_as_they_are_shown() {
@@ -520,6 +460,8 @@ mod tests {
             ("pgveil.target_error", "1e2", "100"),
             ("pgveil.target_error", "10,1 %, 2.50", "10, 1%, 2.5"),
             ("pgveil.target_error", "50 %", "50%"),
+            ("pgveil.target_error", "7 %  of a  row", "7% of a row"),
+            ("pgveil.target_error", "2% of the answer", "2%"),
             ("pgveil.reuse", "Exact", "exact"),
             ("pgveil.reuse", "FALSE", "off"),
             ("pgveil.keys", "Threshold", "threshold"),
@@ -548,7 +490,7 @@ mod tests {
             (epsilon, target_error, reuse),
             (
                 Some(0.5),
-                Some(TargetError::Relative(0.5).into()),
+                Some(TargetError::OfAnswer(0.5).into()),
                 Reuse::Off
             )
         );
@@ -567,6 +509,7 @@ mod tests {
             ("pgveil.epsilon", "inf"),
             ("pgveil.target_error", "-1"),
             ("pgveil.target_error", "%"),
+            ("pgveil.target_error", "2% of a unit"),
             ("pgveil.target_error", "1,,2"),
             (
                 "pgveil.target_error",

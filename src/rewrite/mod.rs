@@ -26,6 +26,7 @@ pub use plan::facts::{Facts, Summed};
 pub use plan::rollup::{Family, Grouping, Total};
 pub use plan::unpaid::UnpaidPart;
 pub use plan::{Plan, ReleasePlan};
+pub use price::target_error::{epsilon_for, measures_of, needs_first_answer, of_row};
 use price::{AskedRelease, whole_statement};
 pub use price::{Block, Look, Price, Terms};
 pub use useless::{Useless, best_error, thin_groups, useless};

@@ -262,6 +262,17 @@ impl Terms {
     pub(super) fn mu(&self, epsilon: f64) -> Option<Mu> {
         mu_of(fixed(epsilon), fixed(self.delta))
     }
+
+    /// Those of a first answer, which shows what a target error needs: for `pgveil.epsilon` where
+    /// the session sets it, otherwise for half of what a query may spend by default.
+    pub fn of_first_answer(&self, policy: &Policy) -> Self {
+        let mut terms = self.clone();
+        terms.session_settings.target_error = None;
+        if terms.session_settings.epsilon.is_none() {
+            terms.epsilon = (terms.epsilon / 2.0).max(policy.privacy.epsilon_min);
+        }
+        terms
+    }
 }
 
 pub(super) fn fixed(value: f64) -> Fixed {

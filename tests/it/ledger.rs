@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pgveil::ledger::{
     AccountSpec, AnswerId, Buyer, DebitError, Error, Fingerprint, Ledger, Purchase, QuestionDigest,
+    Stored,
 };
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
 use pgveil::policy::{Budget, Renew};
@@ -282,6 +283,14 @@ fn question(number: u8, accuracy: f64, loss: Loss) -> QuestionDigest {
         family: Some([number % 16; 32]),
         accuracy,
         loss,
+    }
+}
+
+/// An answer that was kept under this accuracy.
+fn held(accuracy: f64) -> Stored {
+    Stored::Held {
+        released: b"values".to_vec(),
+        accuracy,
     }
 }
 

@@ -22,11 +22,13 @@ reasons! {
         "At this epsilon the noise would be larger than numbers here can be.",
         "Raise `pgveil.epsilon`, or narrow the ranges of the sums.";
     TARGET_ERROR_UNUSABLE = "target-error-unusable", FEATURE_NOT_SUPPORTED,
-        "`pgveil.target_error` needs an aggregate whose error is known before it is asked.",
+        "`pgveil.target_error` needs an aggregate whose error can be told.",
         "`RESET pgveil.target_error`, and set `pgveil.epsilon` instead; or add a count.";
     TARGET_ERROR_TOO_SMALL = "target-error-too-small", INVALID_PARAMETER_VALUE,
-        "The target error would cost more than one query may spend.",
-        "Set a larger target error, or use fewer groups and aggregates.";
+        "The target error would cost more than one query may spend. Where a first answer had to \
+            show this, only that was charged.",
+        "Set a larger target error, or use fewer groups and aggregates. `RESET \
+            pgveil.target_error` shows a first answer, free.";
     USELESS_QUESTION = "useless-question", USELESS_QUESTION,
         "By the number of units in the policy, the noise would hide every possible answer. \
             Nothing was charged.",
@@ -40,6 +42,10 @@ reasons! {
         "The budget was spent by another query, frozen or closed between the look at the data and \
             its answer. Only the look was charged.",
         "Repeat queries that are paid for, or ask the data owner.";
+    FIRST_ANSWER_ALONE_PAID = "first-answer-alone-paid", CONFIGURATION_LIMIT_EXCEEDED,
+        "The budget does not cover what `pgveil.target_error` needs. A first answer, which showed \
+            what that is, was charged.",
+        "`RESET pgveil.target_error` shows the first answer, free; or set a larger target error.";
     COST_TOO_LARGE = "cost-too-large", PROGRAM_LIMIT_EXCEEDED,
         "The query costs more than can be counted.",
         "Ask for fewer parts, or lower `pgveil.epsilon`.";

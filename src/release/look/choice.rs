@@ -50,9 +50,32 @@ pub struct Cut {
     pub tail: f64,
     /// The length of all of them together, before the clip.
     pub whole: f64,
+    /// How many times this clip would be chosen for a half of the noise, for a quarter, and so on:
+    /// the less noise there is, the less is worth cutting.
+    #[serde(default = "no_growth")]
+    pub growth: [f64; HALVINGS],
+}
+
+/// How often the noise is halved in [`Cut::growth`].
+const HALVINGS: usize = 7;
+
+fn no_growth() -> [f64; HALVINGS] {
+    [1.0; HALVINGS]
 }
 
 impl Cut {
+    /// How many times this clip would be chosen for so many times less noise.
+    pub fn growth(&self, less: f64) -> f64 {
+        let halvings = less.max(1.0).log2();
+        let at = |halvings: usize| match halvings.min(HALVINGS).checked_sub(1) {
+            None => 1.0,
+            Some(at) => self.growth[at],
+        };
+        let below = halvings as usize;
+        let part = halvings - below as f64;
+        at(below).powf(1.0 - part) * at(below + 1).powf(part)
+    }
+
     /// The same for a coordinate of which one step weighs so much.
     pub fn in_steps(self, weight: f64) -> Self {
         Self {
@@ -83,20 +106,27 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: Sums) -> Option<Choice
         return None;
     }
     let units = Smoothed::of(histogram);
-    let error = |clip: f64| {
-        let cut = units.cut(histogram, clip);
-        (cut * cut + sums.cells * (clip * sums.noise).powi(2)).sqrt()
+    let best = |noise: f64| {
+        let errors = clips.iter().map(|clip| {
+            let cut = units.cut(histogram, *clip);
+            (cut * cut + sums.cells * (clip * noise).powi(2)).sqrt()
+        });
+        errors.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b))
     };
-    let (candidate, error) = clips
-        .iter()
-        .map(|clip| error(*clip))
-        .enumerate()
-        .min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let (candidate, error) = best(sums.noise)?;
+    let mut growth = no_growth();
+    for (halvings, times) in (1..).zip(&mut growth) {
+        let (candidate_then, _) = best(sums.noise / 2f64.powi(halvings))?;
+        *times = clips[candidate_then] / clips[candidate];
+    }
     let whole = units.whole(histogram);
     // An answer whose error is larger than all of it says nothing.
     (error < whole).then(|| Choice {
         candidate,
-        cut: units.told(histogram, clips[candidate], whole),
+        cut: Cut {
+            growth,
+            ..units.told(histogram, clips[candidate], whole)
+        },
     })
 }
 
@@ -219,6 +249,7 @@ impl Smoothed {
             length: self.cut(histogram, clip) + deviation * variance.sqrt() + light,
             tail: heavy - light,
             whole,
+            growth: no_growth(),
         }
     }
 }

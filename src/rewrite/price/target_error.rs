@@ -1,10 +1,11 @@
 //! `pgveil.target_error`: the epsilon at which every count and sum of a statement has at most the
-//! wanted standard error.
+//! wanted standard error. Where an error is known only with the answer, a first answer is bought
+//! without a target, and shows what is needed.
 //!
 //! Noise shrinks in proportion as mu (or a Laplace epsilon) grows, so one trial price shows how
 //! much is needed. Where some columns may have larger errors than others, their coordinates get
 //! lower weights in the vector, and the others gain. All of it is known before any data is read.
-//! The error of an average or another ratio depends on the data; there the target holds for the
+//! The error of an average or another ratio depends on the data; a target of a row holds for the
 //! counts and sums behind it.
 
 use super::fixed;
@@ -12,7 +13,9 @@ use crate::mechanism::{Fixed, epsilon_of_mu};
 use crate::policy::{Policy, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::vector::standard_deviation::measure_noise;
-use crate::rewrite::{FixedPoint, Measure, Output, ReleasePlan, Terms, measure_deviation};
+use crate::rewrite::{
+    FixedPoint, Measure, Output, Plan, ReleasePlan, Target, Terms, measure_deviation,
+};
 
 /// Scales are integers of at least 20 bits: proportions are kept up to this factor.
 const MARGIN: f64 = 1.0 + 4e-6;
@@ -48,7 +51,8 @@ pub fn wanted(
         for measure in measures_of(output) {
             let own = match targets.of(first + at) {
                 TargetError::Absolute(value) => value,
-                TargetError::Relative(share) => share * most_of_one_row(&trial.measures()[measure]),
+                TargetError::OfRow(share) => of_row(share, &trial.measures()[measure]),
+                TargetError::OfAnswer(_) => return Err(unknown()),
             };
             wanted[measure] = wanted[measure].min(own);
         }
@@ -56,7 +60,71 @@ pub fn wanted(
     Ok(wanted)
 }
 
-fn measures_of(output: &Output) -> Vec<usize> {
+/// Whether a first answer has to show what the target errors need: a target is a share of the
+/// answer, or the plan, which was made without a target, has errors that are known only with it.
+/// Not so where an error is never known.
+pub fn needs_first_answer(first: &Plan, targets: &TargetErrors) -> bool {
+    let releases = || first.releases().iter();
+    let mut outputs =
+        releases().flat_map(|release| release.outputs().iter().map(move |(o, _)| (release, o)));
+    let is_aimed = !first.loss().is_zero() && releases().any(|r| !r.outputs().is_empty());
+    let is_later = targets.depend_on_answers()
+        || releases().any(|r| r.look().is_some() || !r.choices().is_empty())
+        || !targets.are_of_rows() && outputs.clone().any(|(_, output)| is_ratio(output));
+    is_aimed && is_later && outputs.all(|(release, output)| is_told(release, output))
+}
+
+/// Whether the error depends on the counts and sums that are released.
+fn is_ratio(output: &Output) -> bool {
+    matches!(
+        output,
+        Output::Average { .. } | Output::Dispersion { .. } | Output::Joint { .. }
+    )
+}
+
+/// Whether an answer may come with its standard error.
+fn is_told(release: &ReleasePlan, output: &Output) -> bool {
+    match output {
+        Output::Measure(_) | Output::Average { .. } | Output::Dispersion { .. } => true,
+        Output::Joint { .. } | Output::Distinct { .. } | Output::OfNoRow(_) => true,
+        Output::Choice {
+            choice,
+            draws,
+            is_array,
+        } => {
+            let targets = &release.choices()[*choice].question.targets;
+            let has_ends = |draw: &usize| {
+                let ends = targets.get(*draw).map(Target::sides).unwrap_or_default();
+                ends.len() == 2 && ends.iter().all(|end| targets.contains(end))
+            };
+            // Without a draw it is a count.
+            !is_array && draws.len() <= 1 && draws.iter().all(has_ends)
+        }
+        Output::Truth { .. } => false,
+    }
+}
+
+/// The target of a measure that is `share` of a row: in the measure's unit.
+pub fn of_row(share: f64, measure: &Measure) -> f64 {
+    share * most_of_one_row(measure)
+}
+
+/// The epsilon of a statement whose noise is `factor` times less than at the epsilon of these
+/// terms. Infinite where it cannot be counted.
+pub fn epsilon_for(factor: f64, terms: &Terms) -> f64 {
+    if terms.is_pure() {
+        return terms.epsilon * factor;
+    }
+    let mu = terms.mu(terms.epsilon).map_or(0.0, |mu| mu.to_f64());
+    needed_epsilon((mu * factor).powi(2), terms)
+}
+
+fn needed_epsilon(mu_squared: f64, terms: &Terms) -> f64 {
+    let up = Fixed::round_up(mu_squared.clamp(0.0, 1e9));
+    epsilon_of_mu(up, fixed(terms.delta)).map_or(f64::INFINITY, Fixed::to_f64)
+}
+
+pub fn measures_of(output: &Output) -> Vec<usize> {
     match output {
         Output::Measure(at) => vec![*at],
         Output::Average {
@@ -86,10 +154,12 @@ fn measures_of(output: &Output) -> Vec<usize> {
 fn unknown() -> Refusal {
     Refusal::new(
         reason::TARGET_ERROR_UNUSABLE,
-        "pgveil.target_error cannot be used with an aggregate whose error depends on \
-                the data",
+        "pgveil.target_error cannot be used with an aggregate whose error is not known",
     )
-    .hint("RESET pgveil.target_error, and set pgveil.epsilon instead.")
+    .hint(
+        "RESET pgveil.target_error, and set pgveil.epsilon instead. Of a percentile alone, ask for \
+            the error too: pgveil.stderr(percentile_cont(0.5) WITHIN GROUP (ORDER BY x)).",
+    )
 }
 
 /// How many times the trial's noise is the wanted one, in the worst measure of a release. Above 1:
@@ -179,10 +249,7 @@ impl Needs {
         policy: &Policy,
     ) -> Result<f64, Refusal> {
         let pure = terms.is_pure();
-        let needs = |mu_squared: f64| {
-            let up = Fixed::round_up(mu_squared.clamp(0.0, 1e9));
-            epsilon_of_mu(up, fixed(terms.delta)).map_or(f64::INFINITY, Fixed::to_f64)
-        };
+        let needs = |mu_squared: f64| needed_epsilon(mu_squared, terms);
         // More accurate than wanted, where so little is: the policy's least is charged.
         let least = policy.privacy.epsilon_min;
         let (own, whole) = if pure {

@@ -12,8 +12,8 @@ use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace
 use pgveil::policy::Renew;
 
 use super::{
-    account, at, at_usual, buying, fingerprint, gaussian, laplace, question, specs_usual, stage,
-    taking,
+    account, at, at_usual, buying, fingerprint, gaussian, held, laplace, question, specs_usual,
+    stage, taking,
 };
 
 /// Every scenario on both stores.
@@ -353,16 +353,13 @@ async fn answers_are_held_by_those_who_paid(url: &str) {
         .await
         .unwrap();
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
-    assert_eq!(
-        ledger.find("ann", asked).await.unwrap(),
-        Some(Stored::Held(b"values".to_vec()))
-    );
+    assert_eq!(ledger.find("ann", asked).await.unwrap(), Some(held(0.1)));
     assert_eq!(
         ledger
             .find("ann", question(1, 0.05, gaussian(0.0025)))
             .await
             .unwrap(),
-        Some(Stored::Held(b"values".to_vec()))
+        Some(held(0.1))
     );
     assert_eq!(
         ledger
@@ -409,10 +406,7 @@ async fn answers_are_held_by_those_who_paid(url: &str) {
     drop(ledger);
     // Opened again, the sums are held against debits and receipts.
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
-    assert_eq!(
-        ledger.find("bob", asked).await.unwrap(),
-        Some(Stored::Held(b"values".to_vec()))
-    );
+    assert_eq!(ledger.find("bob", asked).await.unwrap(), Some(held(0.1)));
     assert_eq!(ledger.history("bob", 10).await.unwrap().len(), 1);
 }
 
@@ -496,7 +490,7 @@ async fn relatives_are_of_those_who_paid(url: &str) {
     assert!(
         matches!(
             ledger.find("ann", large).await.unwrap(),
-            Some(Stored::Held(_))
+            Some(Stored::Held { .. })
         ),
         "shown again, and never summed"
     );
@@ -939,7 +933,7 @@ async fn frozen_accounts_are_charged_nothing(url: &str) {
     );
     assert_eq!(
         ledger.find("ann", asked).await.unwrap(),
-        Some(Stored::Held(b"values".to_vec())),
+        Some(held(0.1)),
         "what is paid for is shown"
     );
     assert!(
@@ -1017,7 +1011,7 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
     );
     assert_eq!(
         ledgers[1].find("ann", first).await.unwrap(),
-        Some(Stored::Held(b"values".to_vec()))
+        Some(held(0.1))
     );
     // Given back without an answer.
     let second = question(2, 0.1, laplace(0.25));
@@ -1173,10 +1167,7 @@ async fn a_schema_of_an_older_format_is_kept_whole() {
     stage::execute(&url, set_back).await;
     let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
     assert_eq!(ledger.balance("ann").await.unwrap().spent, gaussian(0.01));
-    assert_eq!(
-        ledger.find("ann", asked).await.unwrap(),
-        Some(Stored::Held(b"values".to_vec()))
-    );
+    assert_eq!(ledger.find("ann", asked).await.unwrap(), Some(held(0.1)));
     assert!(
         ledger
             .relatives("ann", asked.family.unwrap())

@@ -4,10 +4,10 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pgveil::ledger::{Access, Clock, Error, Ledger, Row, Store, Stored, Value, open_store};
+use pgveil::ledger::{Access, Clock, Error, Ledger, Row, Store, Value, open_store};
 use pgveil::mechanism::{Accounting, Loss};
 
-use super::{Scratch, at_usual, buying, gaussian, question, specs_usual, stage};
+use super::{Scratch, at_usual, buying, gaussian, held, question, specs_usual, stage};
 
 const URL: &str = "PGVEIL_TEST_STEPS_URL";
 const STEP: &str = "PGVEIL_TEST_STEPS_STEP";
@@ -119,7 +119,7 @@ async fn every_step(fresh: impl AsyncFn() -> String) {
             .await
             .unwrap();
         assert!(
-            !kept || found == Some(Stored::Held(b"values".to_vec())),
+            !kept || found == Some(held(0.1)),
             "step {steps}: an answer that was kept is gone"
         );
         assert!(

@@ -222,7 +222,7 @@ async fn what_was_made_for_others_is_refused_like_what_is_new(url: &str) {
     // What it has paid for is shown, and the price of the owner's searches is paid all the same.
     assert!(matches!(
         ledger.find("bob", cheap).await.unwrap(),
-        Some(Stored::Held(_))
+        Some(Stored::Held { .. })
     ));
     let found = ledger.found(asked.digest).await.unwrap().unwrap();
     ledger.receive("bob", &found).await.unwrap();

@@ -6,7 +6,7 @@ use pgveil::engine::{Requester, constants};
 use pgveil::mechanism::{AccountState, Accounting, Cap, Fixed, Loss, Mechanism, mu_of};
 use pgveil::parse::{Query, Statement, parse};
 use pgveil::policy::{Policy, SessionSettings, TargetError};
-use pgveil::rewrite::{ChoiceKind, Measure, Plan, Terms, measure_deviation};
+use pgveil::rewrite::{ChoiceKind, Measure, Plan, Terms, measure_deviation, of_row};
 
 use crate::fixture::Veil;
 
@@ -136,16 +136,19 @@ async fn wanted_errors_are_met() {
         )
         .await;
         let mut met = 0;
-        for (sql, targets, wanted) in [
-            (PAIR, "5, 1000000", [5.0, 1e6]),
-            (PAIR, "1000000, 5", [5.0, 5.0]),
-            (PAIR, "60, 9000", [60.0, 9000.0]),
-            (CENTRED, "300", [300.0; 2]),
+        // Shares of a row, in percent: of what the count may add, and of what the average's parts
+        // may. The count is a part of the average.
+        for (sql, of_count, of_average) in [
+            (PAIR, 500.0, 1e7),
+            (PAIR, 1e8, 500.0),
+            (PAIR, 6000.0, 90_000.0),
+            (CENTRED, 10_000.0, 10_000.0),
         ] {
+            let targets = format!("{of_count}% of a row, {of_average}% of a row");
             for epsilon in [0.05, 0.1, 0.5] {
                 let mut session_settings = Veil::session_settings(epsilon);
                 session_settings
-                    .set("pgveil.target_error", targets)
+                    .set("pgveil.target_error", &targets)
                     .unwrap();
                 let Ok((plan, _)) = veil
                     .engine
@@ -169,11 +172,11 @@ async fn wanted_errors_are_met() {
                     .map(|measure| measure_deviation(release, measure).unwrap())
                     .collect();
                 let wanted = |measure: &Measure| {
-                    if matches!(measure, Measure::Count(_)) {
-                        wanted[0]
-                    } else {
-                        wanted[1]
-                    }
+                    let percent = match measure {
+                        Measure::Count(_) => f64::min(of_count, of_average),
+                        _ => of_average,
+                    };
+                    of_row(percent / 100.0, measure)
                 };
                 let is_met = release
                     .measures()

@@ -45,8 +45,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
                 least epsilon {least} alone",
             "pgveil.target_error needs {need} for this query, more than the limit of \
                 {most} per query",
-            "pgveil.target_error cannot be used with an aggregate whose error depends on \
-                the data",
+            "pgveil.target_error cannot be used with an aggregate whose error is not known",
             "pgveil.target_error needs an aggregate, and this query shows only group keys",
             "pgveil.keys = domain requires GROUP BY values that are known without the data",
             "a timestamp with time zone must name its zone unless TimeZone is UTC",

@@ -95,6 +95,7 @@ async fn explain_json_has_its_keys() {
         "outer_query",
         "public",
         "settings",
+        "first_answer",
         "useless",
         "cost",
         "cost_text",

@@ -50,7 +50,7 @@ tables:
       amount: {bounds: [0, 500]}
 ";
 
-async fn veil(silent: bool) -> Veil {
+pub(super) async fn veil(silent: bool) -> Veil {
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
     Veil::over(fill, POLICY, Veil::silent().filter(|_| silent)).await
 }
@@ -77,7 +77,7 @@ const QUESTIONS: [&str; 6] = [
 ];
 
 /// The numbers of a row.
-fn numbers(row: &str) -> Vec<f64> {
+pub(super) fn numbers(row: &str) -> Vec<f64> {
     row.split('|')
         .filter_map(|value| value.parse().ok())
         .collect()

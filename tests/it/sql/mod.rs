@@ -20,6 +20,7 @@ pub mod settings;
 pub mod statistics;
 pub mod syntax;
 pub mod system_catalog;
+mod target_error;
 pub mod types;
 mod useless;
 pub mod views;

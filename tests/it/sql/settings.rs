@@ -65,14 +65,14 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
     assert!(cost(&wide) < cost(&default) / 50.0);
     // The sum's range is [0, 30].
     let sum = "SELECT sum(hourly_wage) FROM nls.interviews";
-    let plan = planned(&veil, wish(TargetError::Relative(120.0)), sum)
+    let plan = planned(&veil, wish(TargetError::OfRow(120.0)), sum)
         .await
         .unwrap();
     let found = deviations(&plan)[0];
     assert!(found <= 3600.0 && found > 3598.0, "{found}");
     // Averages: what they are made of.
     let average = "SELECT avg(hourly_wage), count(*) FROM nls.interviews";
-    let plan = planned(&veil, wish(TargetError::Relative(120.0)), average)
+    let plan = planned(&veil, wish(TargetError::OfRow(120.0)), average)
         .await
         .unwrap();
     let found = deviations(&plan);
@@ -268,8 +268,8 @@ async fn each_aggregate_may_have_a_wanted_error_of_its_own() {
         planned(&veil, session_settings, sql).await.unwrap()
     };
     let cost = |plan: &Plan| plan.loss().mu_squared.to_f64();
-    let same = plan("30000%").await;
-    let unlike = plan("30000%, 300000 %").await;
+    let same = plan("30000% of a row").await;
+    let unlike = plan("30000% of a row, 300000 % of a row").await;
     let found = deviations(&unlike);
     assert!(
         found[0] <= 9000.0 && found[0] > 8900.0 && found[1] <= 300_000.0 && found[2] <= 312_000.0,
@@ -283,7 +283,11 @@ async fn each_aggregate_may_have_a_wanted_error_of_its_own() {
         cost(&same)
     );
     assert_eq!(
-        cost(plan("30000%, 30000%, 30000%").await.as_ref()),
+        cost(
+            plan("30000% of a row, 30000% of a row, 30000% of a row")
+                .await
+                .as_ref()
+        ),
         cost(same.as_ref())
     );
 }

@@ -1,0 +1,334 @@
+//! `pgveil.target_error` where the error is known only with the answer: a first answer is bought,
+//! and what it shows decides at which epsilon the answer itself is bought.
+//!
+//! Each is bought like any other answer, and paid before it is made. A later price depends on the
+//! released values of the answers before it alone.
+
+use std::sync::Arc;
+
+use super::planning_limit::aside;
+use super::run::Answered;
+use super::statement_log::Tally;
+use super::timing::Timing;
+use super::{Engine, Requester, rounded};
+use crate::error::Error;
+use crate::finish::value_and_error;
+use crate::ir::ReleaseId;
+use crate::parse::Query;
+use crate::policy::{Reuse, TargetError, TargetErrors};
+use crate::refusal::{Refusal, reason};
+use crate::release::{Cut, ReleasedTable};
+use crate::rewrite::{
+    Output, Plan, ReleasePlan, Terms, epsilon_for, measure_terms, measures_of, needs_first_answer,
+    of_row,
+};
+
+/// An error this much above its target is not worth a second answer.
+const NEAR: f64 = 1.05;
+
+/// The same where a look chooses the clip, which decides how much noise there is.
+const NEAR_LOOKED_AT: f64 = 1.25;
+
+/// An answer is priced so much above what the one before it shows, for what rounding takes.
+const MARGIN: f64 = 1.002;
+
+/// The most answers that follow the first: where a look chooses the clip, the second may miss.
+const ROUNDS: usize = 2;
+
+/// An answer that meets the wanted errors, as far as they are known.
+pub(super) struct Aimed {
+    pub plan: Arc<Plan>,
+    pub answered: Answered,
+    pub notice: Option<String>,
+}
+
+impl Engine {
+    /// What is shown of a question: the first answer, or the one that its errors show to be needed,
+    /// or, where that misses by much, the one after it.
+    ///
+    /// # Guarantee
+    /// Each price is a function of the plan, the session, the policy and the values that were
+    /// released before. Its charge is a debit of its own, before a row is read for it.
+    ///
+    /// # Errors
+    /// 22023 where more epsilon is needed than the policy allows; 53400 where the budget does not
+    /// cover it. The first answer was charged then.
+    pub(super) async fn aim(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        (plan, first): (Arc<Plan>, Answered),
+        (pace, tally): (&Timing, &Tally),
+    ) -> Result<Aimed, Error> {
+        let targets = requester.session_settings.target_error;
+        let Some(targets) = targets.filter(|targets| needs_first_answer(&plan, targets)) else {
+            return Ok(Aimed {
+                plan,
+                answered: first,
+                notice: None,
+            });
+        };
+        let mut epsilon = self
+            .terms(requester, Vec::new())
+            .of_first_answer(&self.policy)
+            .epsilon;
+        let mut aimed = Aimed {
+            plan,
+            answered: first,
+            notice: None,
+        };
+        for round in 0..ROUNDS {
+            let less = aside(|| less_noise(&aimed.plan, &aimed.answered, &targets));
+            let Some(less) = less else { break };
+            let needed = self.needed(requester, epsilon, less);
+            let next = self.next(requester, query, needed, (pace, tally)).await;
+            let (plan, answered) = match next {
+                Ok(next) => next,
+                Err(error @ Error::Release(_)) if round == 0 => return Err(error),
+                // What is near the target, and paid for, is shown.
+                Err(Error::Release(_)) => break,
+                Err(error) => return Err(error),
+            };
+            epsilon = needed;
+            let paid = aimed.answered.paid.compose(answered.paid);
+            aimed = Aimed {
+                plan,
+                answered: Answered {
+                    paid: paid.unwrap_or(answered.paid),
+                    ..answered
+                },
+                notice: None,
+            };
+        }
+        aimed.notice = Some(told(&aimed.plan, &aimed.answered, &targets));
+        Ok(aimed)
+    }
+
+    /// The answer at this epsilon.
+    ///
+    /// # Errors
+    /// [`Error::Release`] where it is too dear for the policy or the budget.
+    async fn next(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        epsilon: f64,
+        (pace, tally): (&Timing, &Tally),
+    ) -> Result<(Arc<Plan>, Answered), Error> {
+        let most = self.policy.privacy.epsilon_max;
+        if epsilon > most {
+            return Err(Error::Release(too_dear(epsilon, most)));
+        }
+        if pace.asked().is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        let asking = without_target(requester, epsilon);
+        let (plan, _) = Box::pin(self.plan(&asking, query)).await?;
+        let running = Box::pin(self.run_plan(&asking, &plan, pace, tally));
+        let answered = pace.run(running).await.map_err(unpaid)?;
+        Ok((plan, answered))
+    }
+
+    /// The epsilon at which the noise is so many times less than at this one.
+    fn needed(&self, requester: &Requester, epsilon: f64, less: f64) -> f64 {
+        let terms = Terms {
+            epsilon,
+            ..self.terms(requester, Vec::new())
+        };
+        let needed = epsilon_for(less * MARGIN, &terms);
+        ((needed * 1e4).ceil() / 1e4).max(self.policy.privacy.epsilon_min)
+    }
+}
+
+/// The same without a target, for this epsilon. Sums of finer answers do not serve: their errors
+/// may be larger.
+fn without_target(requester: &Requester, epsilon: f64) -> Requester {
+    let mut asking = requester.clone();
+    let settings = &mut asking.session_settings;
+    settings.target_error = None;
+    settings.epsilon = Some(epsilon);
+    if settings.reuse == Reuse::On {
+        settings.reuse = Reuse::Exact;
+    }
+    asking
+}
+
+/// How many times less noise than the plan's the wanted errors need, in the aggregate that needs
+/// most. `None` where the answer meets them, as far as its errors are known.
+fn less_noise(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Option<f64> {
+    let needs = tables(plan, answered).flat_map(|(id, table, first)| {
+        let better = answered.better.iter().find(|(of, _)| *of == id);
+        // A recalled answer may be more accurate than the plan's.
+        let better = better.map_or(1.0, |(_, better)| *better);
+        let release = plan.release(id);
+        let outputs = release.outputs().iter().enumerate();
+        outputs.filter_map(move |(at, (output, _))| {
+            let times = ratio(release, (output, table), targets.of(first + at))?;
+            Some(better * needed_of(times, &cuts(release, output, table))?)
+        })
+    });
+    needs.reduce(f64::max)
+}
+
+/// What chosen clips cut from the parts of an aggregate.
+fn cuts<'a>(release: &ReleasePlan, output: &Output, table: &'a ReleasedTable) -> Vec<&'a Cut> {
+    let measures = measures_of(output);
+    let measures = measures.iter().map(|at| &release.measures()[*at]);
+    let coordinates = measures.flat_map(|measure| measure_terms(measure).into_iter());
+    let drawn = table.drawn.as_ref();
+    coordinates.filter_map(|(at, _)| drawn?.cut(at)).collect()
+}
+
+/// The next look sees more of the longest units, and leads to a clip about this much longer than
+/// the first one foretells.
+const LOOKED_AT: f64 = 1.2;
+
+/// The steps, and the last one, of the search for how much less noise is needed.
+const STEP: f64 = 1.02;
+const STEPS: i32 = 350;
+
+/// By how many times the noise has to fall where the error is so many times the wanted one; `None`
+/// where it is near that. Less noise leads a look to a longer clip.
+fn needed_of(times: f64, cuts: &[&Cut]) -> Option<f64> {
+    if cuts.is_empty() {
+        return (times > NEAR).then_some(times);
+    }
+    let grown = |less: f64| cuts.iter().map(|cut| cut.growth(less)).fold(1.0, f64::max);
+    let times_then = times * LOOKED_AT;
+    let mut steps = (0..STEPS).map(|step| STEP.powi(step));
+    let found = steps.find(|less| *less >= times_then * grown(*less));
+    (times > NEAR_LOOKED_AT).then(|| found.unwrap_or(times_then * grown(times_then)))
+}
+
+/// Each released table, and the number of its first aggregate in the statement.
+fn tables<'a>(
+    plan: &'a Plan,
+    answered: &'a Answered,
+) -> impl Iterator<Item = (ReleaseId, &'a ReleasedTable, usize)> {
+    let mut first = 0;
+    plan.releases()
+        .iter()
+        .enumerate()
+        .filter_map(move |(at, release)| {
+            let (id, number) = (ReleaseId(at), first);
+            first += release.outputs().len();
+            Some((id, answered.released.table(id)?, number))
+        })
+}
+
+/// How many times the wanted error an aggregate's error is. `None` where it is not known.
+fn ratio(
+    release: &ReleasePlan,
+    (output, table): (&Output, &ReleasedTable),
+    target: TargetError,
+) -> Option<f64> {
+    match target {
+        TargetError::Absolute(wanted) => {
+            let errors = known(release, output, table).map(|(_, error)| error / wanted);
+            errors.reduce(f64::max)
+        }
+        TargetError::OfAnswer(share) => Some(of_answer(known(release, output, table))? / share),
+        TargetError::OfRow(share) => {
+            let drawn = table.drawn.as_ref()?;
+            let measures = measures_of(output).into_iter();
+            let measures = measures.map(|at| &release.measures()[at]);
+            let ratios = measures.map(|m| drawn.deviation(m) / of_row(share, m));
+            ratios.reduce(f64::max)
+        }
+    }
+}
+
+fn known<'a>(
+    release: &'a ReleasePlan,
+    output: &'a Output,
+    table: &'a ReleasedTable,
+) -> impl Iterator<Item = (f64, f64)> {
+    let groups = 0..table.measures.len();
+    groups.filter_map(move |group| value_and_error(release, output, table, group))
+}
+
+/// The standard error as a share of the answer: root mean squares over the groups. Noise makes
+/// values look larger, by as much as it is expected to; it is taken off.
+fn of_answer(groups: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
+    let (mut values, mut errors, mut any) = (0.0, 0.0, false);
+    for (value, error) in groups {
+        values += value * value;
+        errors += error * error;
+        any = true;
+    }
+    // Of values that are noise alone no size is known: they count as large as the noise.
+    let size = (values - errors).max(errors);
+    (any && size > 0.0).then(|| (errors / size).sqrt())
+}
+
+/// Where the errors are now.
+fn told(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> String {
+    let mut parts = Vec::new();
+    for (release, table, first) in tables(plan, answered) {
+        let release = plan.release(release);
+        for (at, (output, _)) in release.outputs().iter().enumerate() {
+            let number = first + at + 1;
+            let known = || known(release, output, table);
+            let error = match targets.of(first + at) {
+                TargetError::OfAnswer(_) => of_answer(known())
+                    .map(|share| format!("{} % of the answer", rounded(100.0 * share))),
+                TargetError::Absolute(_) | TargetError::OfRow(_) => known()
+                    .map(|(_, error)| error)
+                    .reduce(f64::max)
+                    .map(rounded),
+            };
+            let error = error.unwrap_or_else(|| "not known".to_owned());
+            parts.push(format!("of aggregate {number} {error}"));
+        }
+    }
+    format!("standard error: {}", parts.join(", "))
+}
+
+fn too_dear(needed: f64, most: f64) -> Refusal {
+    let needs = if needed.is_finite() {
+        format!("epsilon {}", rounded(needed))
+    } else {
+        "more epsilon than can be counted".to_owned()
+    };
+    Refusal::new(
+        reason::TARGET_ERROR_TOO_SMALL,
+        format!(
+            "pgveil.target_error needs about {needs} for this query, more than the limit of {most} \
+                per query"
+        ),
+    )
+    .detail("A first answer shows this, and only that was charged.")
+    .hint("RESET pgveil.target_error shows the first answer, free; or set a larger target error.")
+}
+
+/// The budget does not cover the second answer.
+fn unpaid(error: Error) -> Error {
+    let Error::Ledger(refusal) = error else {
+        return error;
+    };
+    Error::Release(
+        Refusal::new(reason::FIRST_ANSWER_ALONE_PAID, refusal.message)
+            .detail("This is what pgveil.target_error needs. Only a first answer was charged.")
+            .hint(
+                "RESET pgveil.target_error shows the first answer, free; or set a larger target \
+                    error.",
+            ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_answer;
+
+    #[test]
+    fn noise_is_taken_off_the_size() {
+        let share = |groups: &[(f64, f64)]| of_answer(groups.iter().copied());
+        assert_eq!(share(&[]), None);
+        assert_eq!(share(&[(0.0, 0.0)]), None);
+        // 5 squared is 16 and the noise's 9.
+        assert_eq!(share(&[(5.0, 3.0)]), Some(0.75));
+        assert_eq!(share(&[(1.0, 3.0)]), Some(1.0));
+        let many = share(&[(100.0, 1.0), (0.0, 1.0)]).unwrap();
+        assert!((many - (2.0f64 / 9_998.0).sqrt()).abs() < 1e-12);
+    }
+}

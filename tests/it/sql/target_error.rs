@@ -1,0 +1,181 @@
+//! `pgveil.target_error` where the error is known only with the answer.
+
+use pgveil::engine::Requester;
+use pgveil::policy::{ClipChoice, Notices, Reuse, SessionSettings};
+
+use super::look::{numbers, veil};
+use crate::fixture::Veil;
+
+fn wishing(target: &str) -> Requester {
+    let mut session_settings = SessionSettings {
+        clip: ClipChoice::Auto,
+        notices: Notices::Full,
+        ..SessionSettings::with_fixed_clips()
+    };
+    session_settings.set("pgveil.target_error", target).unwrap();
+    Requester {
+        session_settings,
+        ..Veil::requester()
+    }
+}
+
+/// The answer's rows as numbers, and the line that tells its error.
+async fn told(veil: &Veil, requester: &Requester, sql: &str) -> (Vec<Vec<f64>>, String) {
+    let answer = veil.ask_as(requester, sql).await.unwrap();
+    let line = answer
+        .notices
+        .iter()
+        .find(|n| n.starts_with("standard error: "));
+    let line = line.unwrap_or_else(|| panic!("{sql}: {:?}", answer.notices));
+    let rows = answer.rows.iter().map(|row| {
+        let texts = row
+            .iter()
+            .map(|v| v.as_ref().map_or("", |v| std::str::from_utf8(v).unwrap()));
+        numbers(&texts.collect::<Vec<_>>().join("|"))
+    });
+    (rows.collect(), line.clone())
+}
+
+/// The percentages of a line `standard error: of aggregate 1 1.9 % of the answer, …`.
+fn percentages(line: &str) -> Vec<f64> {
+    line.split("of aggregate ")
+        .skip(1)
+        .map(|part| part.split([' ', ',']).nth(1).unwrap().parse().unwrap())
+        .collect()
+}
+
+/// Questions on households of very unequal sizes, over all rows and by week, at two targets. What
+/// is told is at most the target, is what the noise is, and the same question is free afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_share_of_the_answer_is_met() {
+    // Without noise the looks see the same each time, and the errors that are told are those of the
+    // noise that would be drawn.
+    let veil = veil(true).await;
+    let questions = [
+        "SELECT count(*) FROM retail.household",
+        "SELECT sum(amount) FROM retail.line",
+        "SELECT week, sum(amount) FROM retail.line GROUP BY week ORDER BY week",
+        "SELECT count(*), sum(amount) FROM retail.line",
+        "SELECT avg(amount) FROM retail.line",
+    ];
+    for sql in questions {
+        for (text, target) in [("5%", 5.0), ("2%", 2.0)] {
+            let requester = wishing(text);
+            let (rows, line) = told(&veil, &requester, sql).await;
+            let shares = percentages(&line);
+            assert!(!shares.is_empty(), "{sql}: {line}");
+            for share in &shares {
+                assert!(*share <= 1.25 * target, "{sql}, {text}: {line}");
+            }
+            let spent = veil.spent().await;
+            let (again, _) = told(&veil, &requester, sql).await;
+            assert_eq!(rows, again, "{sql}, {text}");
+            assert_eq!(spent, veil.spent().await, "{sql}, {text} is paid for");
+            // A clip may cut a tenth.
+            for (row, direct) in rows.iter().zip(veil.direct(sql).await) {
+                let direct = numbers(&direct);
+                for (shown, direct) in row.iter().zip(&direct) {
+                    let off = (shown / direct - 1.0).abs();
+                    assert!(
+                        off < 0.1,
+                        "{sql}, {text}: {shown}, {direct}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Numbers in the answer's unit, where a clip is chosen by a look: declared limits would need an
+/// epsilon of thousands.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_absolute_error_is_met_under_a_chosen_clip() {
+    let veil = veil(true).await;
+    let sql = "SELECT sum(amount) FROM retail.line";
+    let fixed = Requester {
+        session_settings: SessionSettings {
+            clip: ClipChoice::Fixed,
+            ..wishing("20000").session_settings
+        },
+        ..Veil::requester()
+    };
+    let refused = veil.ask_as(&fixed, sql).await.unwrap_err().report();
+    assert!(refused.message.contains("needs epsilon"), "{refused}");
+    let (_, line) = told(&veil, &wishing("20000"), sql).await;
+    let errors = percentages(&line);
+    assert!(errors[0] <= 21_000.0 && errors[0] > 5_000.0, "{line}");
+    // Of a median the error is known with the answer, too.
+    let median = "percentile_cont(0.5) WITHIN GROUP (ORDER BY amount)";
+    let sql = format!("SELECT {median}, pgveil.stderr({median}) FROM retail.line");
+    let (_, line) = told(&veil, &wishing("0.5"), &sql).await;
+    assert!(percentages(&line)[0] <= 0.53, "{line}");
+}
+
+/// Only the first answer is charged where the target needs too much, and it is shown afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_out_of_reach_costs_the_first_answer() {
+    let veil = veil(true).await;
+    let sql = "SELECT count(*) FROM retail.household";
+    let asking = wishing("0.0001%");
+    let refused = veil.ask_as(&asking, sql).await.unwrap_err().report();
+    assert_eq!(refused.sqlstate, "22023", "{refused}");
+    assert!(
+        refused
+            .message
+            .starts_with("pgveil.target_error needs about epsilon"),
+        "{refused}"
+    );
+    assert_eq!(
+        refused.detail.as_deref(),
+        Some("A first answer shows this, and only that was charged.")
+    );
+    let spent = veil.spent().await;
+    assert!(spent > 0.0);
+    let mut first = asking;
+    first.session_settings.target_error = None;
+    first.session_settings.epsilon = Some(0.25);
+    veil.rows_as(&first, sql).await.unwrap();
+    assert_eq!(spent, veil.spent().await, "the first answer is paid for");
+}
+
+/// A target that the first answer meets costs no second one, and fresh noise is bought each time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loose_target_costs_the_first_answer() {
+    let veil = veil(true).await;
+    let sql = "SELECT count(*) FROM retail.household";
+    let mut asking = wishing("50%");
+    asking.session_settings.reuse = Reuse::Off;
+    let mut paid = Vec::new();
+    for _ in 0..2 {
+        let before = veil.spent().await;
+        told(&veil, &asking, sql).await;
+        paid.push(veil.spent().await - before);
+    }
+    let mut plain = asking.clone();
+    plain.session_settings.target_error = None;
+    plain.session_settings.epsilon = Some(0.25);
+    let before = veil.spent().await;
+    veil.rows_as(&plain, sql).await.unwrap();
+    let price = veil.spent().await - before;
+    assert!(
+        paid.iter().all(|paid| (paid - price).abs() < 1e-12),
+        "{paid:?}, {price}"
+    );
+}
+
+/// What has no error to tell is refused before anything is charged.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_no_error_is_refused_free() {
+    let veil = veil(true).await;
+    for sql in [
+        "SELECT store FROM retail.line GROUP BY store",
+        "SELECT bool_and(amount > 1) FROM retail.line",
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM retail.line",
+        "SELECT percentile_cont(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY amount) FROM retail.line",
+    ] {
+        let refused = veil.ask_as(&wishing("2%"), sql).await.unwrap_err();
+        let refused = refused.report();
+        assert_eq!(refused.sqlstate, "0A000", "{sql}: {refused}");
+        assert_eq!(veil.spent().await, 0.0, "{sql}");
+    }
+}
