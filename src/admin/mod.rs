@@ -5,25 +5,19 @@
 //! rather than taken from a framework. What is shown are counts, times and the budgets that are
 //! left; timings can tell of the data, so analysts are to have no way to this address.
 
+mod metrics;
 mod watch;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::registry::{Registry, Unit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Engine, Reloadable, Service};
-use crate::ledger;
-use crate::ledger::Balance;
+use crate::engine::Reloadable;
 pub use watch::watch;
 
 /// For a request to come in, and for an answer to go out.
@@ -139,15 +133,18 @@ async fn page(path: &str, exchange: &Reloadable, shutdown: &CancellationToken) -
     match path {
         "/healthz" => plain("200 OK", "ok\n"),
         "/readyz" if shutdown.is_cancelled() => plain("503 Service Unavailable", "stopping\n"),
-        "/readyz" => match tokio::time::timeout(READY_PATIENCE, exchange.current().ready()).await {
-            Ok(Ok(())) => ready(exchange).await,
-            Ok(Err(what)) => plain(
-                "503 Service Unavailable",
-                &format!("{what} is out of reach\n"),
-            ),
+        "/readyz" => match tokio::time::timeout(READY_PATIENCE, exchange.current().reached()).await
+        {
+            Ok(reached) => match reached.into_iter().find(|(_, is_reached)| !is_reached) {
+                None => ready(exchange).await,
+                Some((what, _)) => plain(
+                    "503 Service Unavailable",
+                    &format!("the {what} is out of reach\n"),
+                ),
+            },
             Err(_) => plain("503 Service Unavailable", "no answer in time\n"),
         },
-        "/metrics" => metrics(exchange).await,
+        "/metrics" => metrics::page(exchange).await,
         _ => plain(
             "404 Not Found",
             "there are /healthz, /readyz and /metrics\n",
@@ -181,113 +178,9 @@ fn plain(status: &'static str, body: &str) -> Page {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AccountLabel {
-    account: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PoolLabels {
-    pool: &'static str,
-    state: &'static str,
-}
-
-/// Everything the meter counted, the budgets, and the pools.
-async fn metrics(exchange: &Reloadable) -> Page {
-    let engine = exchange.current();
-    let mut registry = Registry::default();
-    registry.register_with_unit(
-        "pgveil_budget_left",
-        "What is left of each role's budget, from 0 to 1; the owner's total has an empty label",
-        Unit::Other("ratio".to_owned()),
-        budgets(&engine).await,
-    );
-    let height = engine.ledger().height().await;
-    registry.register(
-        "pgveil_ledger_went_back",
-        "1 where the ledger is older than this process has seen it: nothing is charged then",
-        ConstGauge::new(u64::from(matches!(
-            height,
-            Err(ledger::Error::WentBack { .. })
-        ))),
-    );
-    if let Ok(height) = height {
-        registry.register(
-            "pgveil_ledger_debits",
-            "Debits in the ledger, ever",
-            ConstGauge::new(height.debits),
-        );
-    }
-    if let Ok(Ok(changed)) = tokio::time::timeout(READY_PATIENCE, engine.changed_tables()).await {
-        registry.register(
-            "pgveil_tables_changed",
-            "Tables whose definition has changed since the policy was loaded",
-            ConstGauge::new(changed.len() as u64),
-        );
-    }
-    let pools = Family::<PoolLabels, Gauge>::default();
-    for (pool, (used, size)) in engine.pools() {
-        for (state, connections) in [("used", used), ("free", size - used)] {
-            let labels = PoolLabels { pool, state };
-            pools
-                .get_or_create(&labels)
-                .set(i64::try_from(connections).unwrap_or(i64::MAX));
-        }
-    }
-    registry.register(
-        "pgveil_pool_connections",
-        "Connections to the database and to the shadow",
-        pools,
-    );
-    let mut body = engine.meter().print();
-    // Writing to a String cannot fail.
-    let _ = text::encode(&mut body, &registry);
-    Page {
-        status: "200 OK",
-        kind: "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        body,
-    }
-}
-
-/// Accounts that the ledger does not show now are left out.
-async fn budgets(engine: &Engine) -> Family<AccountLabel, Gauge<f64, AtomicU64>> {
-    let budgets = Family::<AccountLabel, Gauge<f64, AtomicU64>>::default();
-    let set = |account: &str, balance: Balance| {
-        let account = account.to_owned();
-        let gauge = budgets.get_or_create(&AccountLabel { account });
-        gauge.set(balance.fraction_left());
-    };
-    for role in &engine.policy().roles {
-        if let Ok(balance) = engine.ledger().balance(&role.name).await {
-            set(&role.name, balance);
-        }
-    }
-    if let Ok(balance) = engine.ledger().balance_owner().await {
-        set("", balance);
-    }
-    budgets
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Other metrics cannot be written into the name of a role.
-    #[test]
-    fn names_of_roles_are_escaped() {
-        let budgets = Family::<AccountLabel, Gauge<f64, AtomicU64>>::default();
-        let account = "a\"} 1\nb\\".to_owned();
-        budgets.get_or_create(&AccountLabel { account }).set(0.5);
-        let mut registry = Registry::default();
-        registry.register("budget", "Budget", budgets);
-        let mut body = String::new();
-        text::encode(&mut body, &registry).unwrap();
-        assert_eq!(
-            body,
-            "# HELP budget Budget.\n# TYPE budget gauge\n\
-                budget{account=\"a\\\"} 1\\nb\\\\\"} 0.5\n# EOF\n"
-        );
-    }
 
     #[test]
     fn foreign_names_are_turned_away() {

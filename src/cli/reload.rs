@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Failure, notify, start};
-use crate::engine::{Engine, Reloadable};
+use crate::engine::{Engine, Reloadable, Service};
 use crate::policy::{Difference, File};
 use crate::shadow::ShadowSource;
 
@@ -34,7 +34,9 @@ pub async fn on_hangup(
         }
         let version = || exchange.current().policy().version.clone();
         let before = version();
-        match reload(path, &started_with, exchange).await {
+        let reloaded = reload(path, &started_with, exchange).await;
+        exchange.current().meter().reload(reloaded.is_ok());
+        match reloaded {
             Ok(file) => {
                 let difference = Difference::between(&in_force, &file);
                 let change = change(difference.is_empty(), before == version());

@@ -73,6 +73,11 @@ struct QuestionLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabel {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
     kind: &'static str,
 }
@@ -89,6 +94,8 @@ type Times<L> = Family<L, Histogram, fn() -> Histogram>;
 pub struct Metrics {
     registry: Registry,
     sessions: Gauge,
+    logins: Family<OutcomeLabel, Counter>,
+    reloads: Family<OutcomeLabel, Counter>,
     questions: Family<QuestionLabels, Counter>,
     by_kind: Times<KindLabel>,
     by_stage: Times<StageLabel>,
@@ -106,12 +113,24 @@ impl Default for Metrics {
         let mut metrics = Self {
             registry: Registry::default(),
             sessions: Gauge::default(),
+            logins: outcomes(["accepted", "refused"]),
+            reloads: outcomes(["done", "failed"]),
             questions: Family::default(),
             by_kind: Family::new_with_constructor(times),
             by_stage: Family::new_with_constructor(times),
         };
         let registry = &mut metrics.registry;
         registry.register("pgveil_sessions", "Open sessions", metrics.sessions.clone());
+        registry.register(
+            "pgveil_logins",
+            "Logins, accepted and refused",
+            metrics.logins.clone(),
+        );
+        registry.register(
+            "pgveil_reloads",
+            "Reloads of the policy, done and failed",
+            metrics.reloads.clone(),
+        );
         registry.register(
             "pgveil_questions",
             "Statements by how they ended",
@@ -133,7 +152,26 @@ impl Default for Metrics {
     }
 }
 
+/// From zero: an alert on the first one needs a number before it.
+fn outcomes(all: [&'static str; 2]) -> Family<OutcomeLabel, Counter> {
+    let family = Family::<OutcomeLabel, Counter>::default();
+    for outcome in all {
+        drop(family.get_or_create(&OutcomeLabel { outcome }));
+    }
+    family
+}
+
 impl Metrics {
+    pub fn login(&self, is_accepted: bool) {
+        let outcome = if is_accepted { "accepted" } else { "refused" };
+        self.logins.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    pub fn reload(&self, is_done: bool) {
+        let outcome = if is_done { "done" } else { "failed" };
+        self.reloads.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
     /// Counts a question that has ended so, with this SQLSTATE.
     pub fn question(&self, kind: &'static str, (verdict, sqlstate): (Ended, &str), took: Duration) {
         let labels = QuestionLabels {

@@ -31,7 +31,7 @@ mod worth;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -95,6 +95,8 @@ pub struct Engine {
     server_version: String,
     server: Server,
     database: String,
+    /// When its policy was loaded.
+    loaded: SystemTime,
 }
 
 impl Engine {
@@ -129,6 +131,7 @@ impl Engine {
             server_version,
             server,
             database,
+            loaded: SystemTime::now(),
         }
     }
 
@@ -204,22 +207,18 @@ impl Engine {
         &self.ledger
     }
 
-    /// Whether the database, the shadow and the ledger can be reached.
-    ///
-    /// # Errors
-    /// The name of the first that cannot.
-    pub async fn ready(&self) -> Result<(), &'static str> {
-        if !self.backend.answers().await {
-            return Err("the database");
-        }
-        if !self.shadow.answers().await {
-            return Err("the shadow");
-        }
-        self.ledger
-            .height()
-            .await
-            .map(drop)
-            .map_err(|_| "the ledger")
+    /// When the policy in force was loaded.
+    pub fn loaded(&self) -> SystemTime {
+        self.loaded
+    }
+
+    /// What it relies on, and whether each can be reached.
+    pub async fn reached(&self) -> [(&'static str, bool); 3] {
+        [
+            ("database", self.backend.answers().await),
+            ("shadow", self.shadow.answers().await),
+            ("ledger", self.ledger.height().await.is_ok()),
+        ]
     }
 
     /// Tables whose definition has changed since the policy was checked. Questions on them are

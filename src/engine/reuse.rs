@@ -40,6 +40,18 @@ pub(super) struct Recalled {
     pub held: HeldMemory,
 }
 
+impl Recalled {
+    /// Takes in an answer that the role holds.
+    fn take(&mut self, plan: &Plan, release: ReleaseId, values: &[u8]) -> Result<(), Error> {
+        let bytes = OPENED.saturating_mul(values.len());
+        self.held.add(bytes).map_err(Error::Ledger)?;
+        aside(|| self.released.recall(plan, release, values))
+            .map_err(|e| internal("release", &e))?;
+        self.count += 1;
+        Ok(())
+    }
+}
+
 /// A release that was made for another role.
 pub(super) struct Offer {
     pub release: ReleaseId,
@@ -103,16 +115,9 @@ impl Engine {
                     released: values,
                     accuracy,
                 }) => {
-                    recalled
-                        .held
-                        .add(OPENED.saturating_mul(values.len()))
-                        .map_err(Error::Ledger)?;
-                    aside(|| recalled.released.recall(plan, release, &values))
-                        .map_err(|e| internal("release", &e))?;
-                    recalled.count += 1;
-                    recalled
-                        .better
-                        .push((release, accuracy / question.accuracy));
+                    recalled.take(plan, release, &values)?;
+                    let better = accuracy / question.accuracy;
+                    recalled.better.push((release, better));
                 }
                 other => match (self.summed(requester, plan, release, &effort).await?, other) {
                     (Some((made, summed)), _) => {

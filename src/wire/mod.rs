@@ -177,8 +177,12 @@ async fn client<S: Service>(
             };
         let asked = opening.shown_role();
         match login::log_in(&server, &mut channel, opening, from).await {
-            Ok(logged_in) => Some((channel, logged_in)),
+            Ok(logged_in) => {
+                server.service.meter().login(true);
+                Some((channel, logged_in))
+            }
             Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
+                server.service.meter().login(false);
                 tracing::info!(
                     role = asked,
                     address = %from,

@@ -1,6 +1,7 @@
 //! `pgveil serve` as its operator sees it: systemd's datagrams, probes and metrics, JSON logs, a
 //! reload, the end.
 
+use std::collections::BTreeSet;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -172,7 +173,49 @@ async fn pages_tell_the_operator(port: u16) {
     let all = families.len();
     families.sort_unstable();
     families.dedup();
-    assert_eq!((families.len(), all), (9, 9), "{metrics}");
+    assert_eq!((families.len(), all), (18, 18), "{metrics}");
+    for file in [
+        "ops/grafana/pgveil.json",
+        "ops/prometheus/pgveil.rules.yml",
+        "ops/prometheus/pgveil.rules.test.yml",
+    ] {
+        let text = std::fs::read_to_string(file).unwrap();
+        let names = metrics_in(&text);
+        assert!(names.len() > 3, "{file}: {names:?}");
+        for name in names {
+            let is_told = |line: &str| {
+                line.strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with(['{', ' ']))
+            };
+            assert!(metrics.lines().any(is_told), "{file}: {name} in\n{metrics}");
+        }
+    }
+}
+
+/// The metrics that a dashboard or a rule names.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| word.starts_with("pgveil_"))
+        .collect()
+}
+
+/// Prometheus reads the rules, and they fire when they should. Skipped without promtool.
+#[test]
+fn the_alerts_fire() {
+    for arguments in [
+        ["check", "rules", "ops/prometheus/pgveil.rules.yml"],
+        ["test", "rules", "ops/prometheus/pgveil.rules.test.yml"],
+    ] {
+        let Ok(done) = std::process::Command::new("promtool")
+            .args(arguments)
+            .output()
+        else {
+            println!("skipped: promtool is not installed");
+            return;
+        };
+        let told = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success(), "{arguments:?}: {told}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -76,10 +76,7 @@ async fn a_share_of_the_answer_is_met() {
                 let direct = numbers(&direct);
                 for (shown, direct) in row.iter().zip(&direct) {
                     let off = (shown / direct - 1.0).abs();
-                    assert!(
-                        off < 0.1,
-                        "{sql}, {text}: {shown}, {direct}"
-                    );
+                    assert!(off < 0.1, "{sql}, {text}: {shown}, {direct}");
                 }
             }
         }

@@ -1,0 +1,191 @@
+//! `/metrics`: what the proxy counted, and what holds at this moment.
+
+use std::sync::atomic::AtomicU64;
+use std::time::UNIX_EPOCH;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{Page, READY_PATIENCE};
+use crate::engine::{Engine, Reloadable, Service};
+use crate::ledger;
+use crate::ledger::Balance;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AccountLabel {
+    account: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TargetLabel {
+    target: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PoolLabels {
+    pool: &'static str,
+    state: &'static str,
+}
+
+type Accounts<N> = Family<AccountLabel, N>;
+
+/// Everything that was counted, the policy, the budgets, the ledger and the pools.
+pub(super) async fn page(exchange: &Reloadable) -> Page {
+    let engine = exchange.current();
+    let mut registry = Registry::default();
+    add_policy(&mut registry, &engine);
+    add_accounts(&mut registry, &engine).await;
+    add_reached(&mut registry, &engine).await;
+    add_pools(&mut registry, &engine);
+    let mut body = engine.meter().print();
+    // Writing to a String cannot fail.
+    let _ = text::encode(&mut body, &registry);
+    Page {
+        status: "200 OK",
+        kind: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        body,
+    }
+}
+
+fn add_policy(registry: &mut Registry, engine: &Engine) {
+    registry.register(
+        "pgveil_build",
+        "The version of pgveil",
+        Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+    );
+    let digest = engine.policy().version.clone();
+    registry.register(
+        "pgveil_policy",
+        "The digest of what the policy in force means",
+        Info::new([("digest", digest)]),
+    );
+    let loaded = engine.loaded().duration_since(UNIX_EPOCH);
+    registry.register_with_unit(
+        "pgveil_policy_loaded_timestamp",
+        "When the policy in force was loaded",
+        Unit::Seconds,
+        ConstGauge::new(loaded.unwrap_or_default().as_secs()),
+    );
+}
+
+/// Accounts that the ledger does not show now are left out.
+async fn add_accounts(registry: &mut Registry, engine: &Engine) {
+    let budgets = Accounts::<Gauge<f64, AtomicU64>>::default();
+    let (frozen, failures) = (Accounts::<Gauge>::default(), Accounts::<Gauge>::default());
+    let set = |account: &str, balance: Balance| {
+        let account = account.to_owned();
+        let label = AccountLabel { account };
+        budgets.get_or_create(&label).set(balance.fraction_left());
+        frozen.get_or_create(&label).set(i64::from(balance.frozen));
+    };
+    for role in &engine.policy().roles {
+        if let Ok(balance) = engine.ledger().balance(&role.name).await {
+            set(&role.name, balance);
+        }
+        if let Ok(count) = engine.ledger().failures(&role.name).await {
+            let account = role.name.clone();
+            let gauge = failures.get_or_create(&AccountLabel { account });
+            gauge.set(i64::from(count));
+        }
+    }
+    if let Ok(balance) = engine.ledger().balance_owner().await {
+        set("", balance);
+    }
+    registry.register_with_unit(
+        "pgveil_budget_left",
+        "What is left of each role's budget, from 0 to 1; the owner's total has an empty label",
+        Unit::Other("ratio".to_owned()),
+        budgets,
+    );
+    registry.register(
+        "pgveil_account_frozen",
+        "1 where the owner has frozen the account",
+        frozen,
+    );
+    registry.register(
+        "pgveil_failures",
+        "Failed queries of each role, ever; at the limit it may ask no more",
+        failures,
+    );
+    registry.register(
+        "pgveil_failures_limit",
+        "The most failed queries of a role",
+        ConstGauge::new(u64::from(engine.policy().limits.failures)),
+    );
+}
+
+async fn add_reached(registry: &mut Registry, engine: &Engine) {
+    if let Ok(reached) = tokio::time::timeout(READY_PATIENCE, engine.reached()).await {
+        let up = Family::<TargetLabel, Gauge>::default();
+        for (target, is_reached) in reached {
+            let gauge = up.get_or_create(&TargetLabel { target });
+            gauge.set(i64::from(is_reached));
+        }
+        registry.register("pgveil_up", "1 where the server can be reached", up);
+    }
+    let height = engine.ledger().height().await;
+    registry.register(
+        "pgveil_ledger_went_back",
+        "1 where the ledger is older than this process has seen it: nothing is charged then",
+        ConstGauge::new(u64::from(matches!(
+            height,
+            Err(ledger::Error::WentBack { .. })
+        ))),
+    );
+    if let Ok(height) = height {
+        registry.register(
+            "pgveil_ledger_debits",
+            "Debits in the ledger, ever",
+            ConstGauge::new(height.debits),
+        );
+    }
+    if let Ok(Ok(changed)) = tokio::time::timeout(READY_PATIENCE, engine.changed_tables()).await {
+        registry.register(
+            "pgveil_tables_changed",
+            "Tables whose definition has changed since the policy was loaded",
+            ConstGauge::new(changed.len() as u64),
+        );
+    }
+}
+
+fn add_pools(registry: &mut Registry, engine: &Engine) {
+    let pools = Family::<PoolLabels, Gauge>::default();
+    for (pool, (used, size)) in engine.pools() {
+        for (state, connections) in [("used", used), ("free", size - used)] {
+            let labels = PoolLabels { pool, state };
+            pools
+                .get_or_create(&labels)
+                .set(i64::try_from(connections).unwrap_or(i64::MAX));
+        }
+    }
+    registry.register(
+        "pgveil_pool_connections",
+        "Connections to the database and to the shadow",
+        pools,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Other metrics cannot be written into the name of a role.
+    #[test]
+    fn names_of_roles_are_escaped() {
+        let budgets = Accounts::<Gauge<f64, AtomicU64>>::default();
+        let account = "a\"} 1\nb\\".to_owned();
+        budgets.get_or_create(&AccountLabel { account }).set(0.5);
+        let mut registry = Registry::default();
+        registry.register("budget", "Budget", budgets);
+        let mut body = String::new();
+        text::encode(&mut body, &registry).unwrap();
+        assert_eq!(
+            body,
+            "# HELP budget Budget.\n# TYPE budget gauge\n\
+                budget{account=\"a\\\"} 1\\nb\\\\\"} 0.5\n# EOF\n"
+        );
+    }
+}
