@@ -18,7 +18,11 @@ pub fn lines(policy: &Policy) -> Result<Vec<String>, Failure> {
     let terms = explain::terms(policy, Some(&role.name))?;
     let terms = Terms {
         epsilon: settings.epsilon.unwrap_or(terms.epsilon),
-        session_settings: settings,
+        session_settings: SessionSettings {
+            // What a target needs is known after a first answer.
+            target_error: None,
+            ..settings
+        },
         ..terms
     };
     let requester = Requester {

@@ -12,9 +12,7 @@ use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss, Mechanism};
 use crate::policy::{Policy, Protection, SessionSettings, UnitStep, Useless, WISHES};
 use crate::refusal::Refusal;
-use crate::rewrite::{
-    Output, Plan, ReleasePlan, Statement, Summed, measure_deviation, needs_first_answer,
-};
+use crate::rewrite::{Output, Plan, ReleasePlan, Statement, Summed, measure_deviation};
 
 /// The releases that the role holds already, and what the others would cost now.
 pub(super) struct Due {
@@ -71,10 +69,10 @@ pub(super) fn text(
     if !wished.is_empty() {
         lines.push(format!("Settings: {}", wished.join(", ")));
     }
-    if is_first_answer(plan, session_settings) {
+    if plan.first_answer().is_some() {
         lines.push(format!(
             "Target error: this is a first answer; what it shows to be needed is bought next, for \
-                epsilon {} at most",
+                epsilon {} at most in all",
             policy.privacy.epsilon_max
         ));
     }
@@ -110,12 +108,6 @@ pub(super) fn text(
         None => format!("Budget: {}; this query does not fit it", left(balance)),
     });
     lines
-}
-
-/// Whether only an answer as planned shows what the wanted error needs.
-fn is_first_answer(plan: &Plan, session_settings: &SessionSettings) -> bool {
-    let targets = session_settings.target_error;
-    targets.is_some_and(|targets| needs_first_answer(plan, &targets))
 }
 
 /// What would become of a useless question, and what would do instead.
@@ -172,7 +164,7 @@ pub(super) fn json(
         "outer_query": plan.outer().to_string(),
         "public": plan.releases().is_empty(),
         "settings": settings,
-        "first_answer": is_first_answer(plan, session_settings),
+        "first_answer": plan.first_answer().is_some(),
         "cost": components(&plan.loss()),
         "cost_text": price(&plan.loss(), delta),
         "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),

@@ -19,7 +19,7 @@ use crate::policy::{Reuse, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::release::{Cut, ReleasedTable};
 use crate::rewrite::{
-    Output, Plan, ReleasePlan, Terms, epsilon_for, measure_terms, measures_of, needs_first_answer,
+    Output, Plan, ReleasePlan, Terms, epsilon_for, is_within_one_query, measure_terms, measures_of,
     of_row,
 };
 
@@ -51,63 +51,65 @@ impl Engine {
     /// released before. Its charge is a debit of its own, before a row is read for it.
     ///
     /// # Errors
-    /// 22023 where more epsilon is needed than the policy allows; 53400 where the budget does not
-    /// cover it. The first answer was charged then.
+    /// 22023 where more epsilon is needed than the policy allows for one query; 53400 where the
+    /// budget does not cover it. The first answer was charged then.
     pub(super) async fn aim(
         &self,
         requester: &Requester,
         query: &Query,
-        (plan, first): (Arc<Plan>, Answered),
+        (plan, answered): (Arc<Plan>, Answered),
         (pace, tally): (&Timing, &Tally),
     ) -> Result<Aimed, Error> {
         let targets = requester.session_settings.target_error;
-        let Some(targets) = targets.filter(|targets| needs_first_answer(&plan, targets)) else {
+        let (Some(targets), Some(first)) = (targets, plan.first_answer()) else {
             return Ok(Aimed {
                 plan,
-                answered: first,
+                answered,
                 notice: None,
             });
         };
-        let mut epsilon = self
-            .terms(requester, Vec::new())
-            .of_first_answer(&self.policy)
-            .epsilon;
-        let mut aimed = Aimed {
-            plan,
-            answered: first,
-            notice: None,
-        };
+        let (mut plan, mut answered, mut epsilon) = (plan, answered, first);
         for round in 0..ROUNDS {
-            let less = aside(|| less_noise(&aimed.plan, &aimed.answered, &targets));
-            let Some(less) = less else { break };
-            let needed = self.needed(requester, epsilon, less);
-            let next = self.next(requester, query, needed, (pace, tally)).await;
-            let (plan, answered) = match next {
-                Ok(next) => next,
-                Err(error @ Error::Release(_)) if round == 0 => return Err(error),
+            let Some(less) = aside(|| less_noise(&plan, &answered, &targets)) else {
+                break;
+            };
+            let terms = Terms {
+                epsilon,
+                ..self.terms(requester, Vec::new())
+            };
+            let needed = ((epsilon_for(less * MARGIN, &terms) * 1e4).ceil() / 1e4)
+                .max(self.policy.privacy.epsilon_min);
+            let is_within = is_within_one_query(&tally.sum(), needed, &self.policy, &terms);
+            let next = match is_within {
+                true => self.next(requester, query, needed, (pace, tally)).await,
+                false => Err(Error::Release(too_dear(
+                    needed,
+                    self.policy.privacy.epsilon_max,
+                ))),
+            };
+            match next {
+                Ok(next) => (plan, answered) = next,
+                Err(Error::Release(refusal) | Error::Ledger(refusal)) if round == 0 => {
+                    let is_paid = !tally.sum().is_zero();
+                    let shows = (self.recalls(requester)).then_some(first);
+                    return Err(Error::Release(after_first(refusal, is_paid, shows)));
+                }
                 // What is near the target, and paid for, is shown.
-                Err(Error::Release(_)) => break,
+                Err(Error::Release(_) | Error::Ledger(_)) => break,
                 Err(error) => return Err(error),
-            };
+            }
             epsilon = needed;
-            let paid = aimed.answered.paid.compose(answered.paid);
-            aimed = Aimed {
-                plan,
-                answered: Answered {
-                    paid: paid.unwrap_or(answered.paid),
-                    ..answered
-                },
-                notice: None,
-            };
         }
-        aimed.notice = Some(told(&aimed.plan, &aimed.answered, &targets));
-        Ok(aimed)
+        answered.paid = tally.sum();
+        let notice = Some(told(&plan, &answered, &targets));
+        Ok(Aimed {
+            plan,
+            answered,
+            notice,
+        })
     }
 
     /// The answer at this epsilon.
-    ///
-    /// # Errors
-    /// [`Error::Release`] where it is too dear for the policy or the budget.
     async fn next(
         &self,
         requester: &Requester,
@@ -115,42 +117,28 @@ impl Engine {
         epsilon: f64,
         (pace, tally): (&Timing, &Tally),
     ) -> Result<(Arc<Plan>, Answered), Error> {
-        let most = self.policy.privacy.epsilon_max;
-        if epsilon > most {
-            return Err(Error::Release(too_dear(epsilon, most)));
-        }
         if pace.asked().is_cancelled() {
             return Err(Error::Cancelled);
         }
-        let asking = without_target(requester, epsilon);
+        let asking = self.without_target(requester, epsilon);
         let (plan, _) = Box::pin(self.plan(&asking, query)).await?;
         let running = Box::pin(self.run_plan(&asking, &plan, pace, tally));
-        let answered = pace.run(running).await.map_err(unpaid)?;
+        let answered = pace.run(running).await?;
         Ok((plan, answered))
     }
 
-    /// The epsilon at which the noise is so many times less than at this one.
-    fn needed(&self, requester: &Requester, epsilon: f64, less: f64) -> f64 {
-        let terms = Terms {
-            epsilon,
-            ..self.terms(requester, Vec::new())
-        };
-        let needed = epsilon_for(less * MARGIN, &terms);
-        ((needed * 1e4).ceil() / 1e4).max(self.policy.privacy.epsilon_min)
+    /// The same without a target, for this epsilon. Sums of finer answers do not serve: their
+    /// errors may be larger.
+    fn without_target(&self, requester: &Requester, epsilon: f64) -> Requester {
+        let mut asking = requester.clone();
+        let settings = &mut asking.session_settings;
+        settings.target_error = None;
+        settings.epsilon = Some(epsilon);
+        if self.reuse(requester) == Reuse::On {
+            settings.reuse = Reuse::Exact;
+        }
+        asking
     }
-}
-
-/// The same without a target, for this epsilon. Sums of finer answers do not serve: their errors
-/// may be larger.
-fn without_target(requester: &Requester, epsilon: f64) -> Requester {
-    let mut asking = requester.clone();
-    let settings = &mut asking.session_settings;
-    settings.target_error = None;
-    settings.epsilon = Some(epsilon);
-    if settings.reuse == Reuse::On {
-        settings.reuse = Reuse::Exact;
-    }
-    asking
 }
 
 /// How many times less noise than the plan's the wanted errors need, in the aggregate that needs
@@ -293,27 +281,37 @@ fn too_dear(needed: f64, most: f64) -> Refusal {
     Refusal::new(
         reason::TARGET_ERROR_TOO_SMALL,
         format!(
-            "pgveil.target_error needs about {needs} for this query, more than the limit of {most} \
-                per query"
+            "pgveil.target_error needs about {needs} after a first answer, more than the limit of \
+                {most} per query allows"
         ),
     )
-    .detail("A first answer shows this, and only that was charged.")
-    .hint("RESET pgveil.target_error shows the first answer, free; or set a larger target error.")
 }
 
-/// The budget does not cover the second answer.
-fn unpaid(error: Error) -> Error {
-    let Error::Ledger(refusal) = error else {
-        return error;
+/// Says what became of the first answer. `shows`: the epsilon at which it is shown again, free.
+fn after_first(refusal: Refusal, is_paid: bool, shows: Option<f64>) -> Refusal {
+    let is_of_budget = [reason::BUDGET_EXHAUSTED, reason::TOTAL_EXHAUSTED]
+        .iter()
+        .any(|budget| budget.id() == refusal.reason.id());
+    let refusal = match is_of_budget {
+        true => Refusal::new(reason::FIRST_ANSWER_ALONE_PAID, refusal.message),
+        false => refusal,
     };
-    Error::Release(
-        Refusal::new(reason::FIRST_ANSWER_ALONE_PAID, refusal.message)
-            .detail("This is what pgveil.target_error needs. Only a first answer was charged.")
-            .hint(
-                "RESET pgveil.target_error shows the first answer, free; or set a larger target \
-                    error.",
-            ),
-    )
+    let paid = match is_paid {
+        true => "A first answer was charged.",
+        false => "The first answer was paid for before.",
+    };
+    let detail = match refusal.detail.as_deref() {
+        Some(detail) => format!("{} {paid}", detail.replace("Nothing was charged. ", "")),
+        None => paid.to_owned(),
+    };
+    let refusal = refusal.detail(detail);
+    match shows {
+        Some(epsilon) => refusal.hint(format!(
+            "RESET pgveil.target_error and SET pgveil.epsilon = {epsilon}: this shows the first \
+                answer, free. Or set a larger target error."
+        )),
+        None => refusal.hint("Set a larger target error."),
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::parse::Query;
 use crate::policy::{Policy, Table};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{Constants, Session, resolve};
-use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite};
+use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite, useless};
 
 /// What planning one statement takes at most, besides the statement itself.
 pub(super) const PLANNING_BYTES: usize = 200 << 20;
@@ -73,11 +73,32 @@ fn first_answer(
     let Some(targets) = terms.session_settings.target_error else {
         return Ok(None);
     };
-    match rewrite(analyzed, policy, &terms.of_first_answer(policy)) {
-        Ok(plan) => Ok(Some(plan).filter(|plan| needs_first_answer(plan, &targets))),
-        Err(refusal) if targets.depend_on_answers() => Err(refusal),
+    let mut first = terms.of_first_answer(policy);
+    let (mut useless_one, mut refused) = (None, None);
+    loop {
+        match rewrite(analyzed, policy, &first) {
+            Ok(plan) if !needs_first_answer(&plan, &targets) => return Ok(None),
+            Ok(plan) => {
+                let is_useless = !useless(&plan, policy).is_empty();
+                let plan = plan.into_first_answer(first.epsilon);
+                if !is_useless {
+                    return Ok(Some(plan));
+                }
+                useless_one = useless_one.or(Some(plan));
+            }
+            Err(refusal) => refused = refused.or(Some(refusal)),
+        }
+        if first.epsilon >= policy.privacy.epsilon_max {
+            break;
+        }
+        // What noise hides whatever the data are shows nothing: more is spent then.
+        first.epsilon = (2.0 * first.epsilon).min(policy.privacy.epsilon_max);
+    }
+    match (useless_one, refused) {
+        (Some(plan), _) => Ok(Some(plan)),
+        (None, Some(refusal)) if targets.depend_on_answers() => Err(refusal),
         // What is known without an answer may be bought at another price.
-        Err(_) => Ok(None),
+        (None, _) => Ok(None),
     }
 }
 

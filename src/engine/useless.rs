@@ -132,7 +132,11 @@ impl Engine {
             .collect();
         let found = useless(plan, &self.policy);
         let useless = if found.iter().any(|found| is_bought(found.release)) {
-            let key = self.key_now(requester, query).await?;
+            let mut key = self.key_now(requester, query).await?;
+            if let Some(epsilon) = plan.first_answer() {
+                key.terms.session_settings.target_error = None;
+                key.terms.epsilon = epsilon;
+            }
             let asked = Asked {
                 query,
                 policy: &self.policy,

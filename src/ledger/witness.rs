@@ -197,7 +197,10 @@ impl Witness {
         let mut bytes = Vec::new();
         let mut chunk = [0; CHUNK];
         while bytes.len() < PLACE {
-            let read = self.file.read_at(&mut chunk, at + bytes.len() as u64)?;
+            let read = match self.file.read_at(&mut chunk, at + bytes.len() as u64) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
             bytes.extend_from_slice(&chunk[..read]);
             if read == 0 || chunk[..read].iter().any(|byte| matches!(byte, b'\n' | 0)) {
                 break;

@@ -39,12 +39,6 @@ impl TargetErrors {
         self.list[at.min(self.count - 1)]
     }
 
-    /// Whether each target is a share of what one row may add.
-    pub fn are_of_rows(&self) -> bool {
-        let mut all = self.list[..self.count].iter();
-        all.all(|target| matches!(target, TargetError::OfRow(_)))
-    }
-
     /// Whether some target is a share of the answer.
     pub fn depend_on_answers(&self) -> bool {
         let mut all = self.list[..self.count].iter();

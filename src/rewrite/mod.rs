@@ -26,7 +26,9 @@ pub use plan::facts::{Facts, Summed};
 pub use plan::rollup::{Family, Grouping, Total};
 pub use plan::unpaid::UnpaidPart;
 pub use plan::{Plan, ReleasePlan};
-pub use price::target_error::{epsilon_for, measures_of, needs_first_answer, of_row};
+pub use price::target_error::{
+    epsilon_for, is_within_one_query, measures_of, needs_first_answer, of_row,
+};
 use price::{AskedRelease, whole_statement};
 pub use price::{Block, Look, Price, Terms};
 pub use useless::{Useless, best_error, thin_groups, useless};
@@ -104,6 +106,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
         public_tables: analyzed.query().public_tables().to_vec(),
         views: analyzed.query().views().to_vec(),
         fingerprint,
+        first_answer: None,
     })
 }
 

@@ -13,7 +13,9 @@ impl Engine {
     pub(in crate::engine) async fn worth(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
         let balances = self.ledger.balances(&requester.role).await;
         let balances = balances.map_err(|e| internal("ledger", &e))?;
-        let terms = self.terms(requester, accounts(&balances));
+        let mut terms = self.terms(requester, accounts(&balances));
+        // What a target needs is known after a first answer.
+        terms.session_settings.target_error = None;
         let constants = self.constants(requester);
         let pricing = Pricing {
             policy: &self.policy,

@@ -27,8 +27,8 @@ reasons! {
     TARGET_ERROR_TOO_SMALL = "target-error-too-small", INVALID_PARAMETER_VALUE,
         "The target error would cost more than one query may spend. Where a first answer had to \
             show this, only that was charged.",
-        "Set a larger target error, or use fewer groups and aggregates. `RESET \
-            pgveil.target_error` shows a first answer, free.";
+        "Set a larger target error, or use fewer groups and aggregates. The hint says how the \
+            first answer is shown, free.";
     USELESS_QUESTION = "useless-question", USELESS_QUESTION,
         "By the number of units in the policy, the noise would hide every possible answer. \
             Nothing was charged.",
@@ -45,7 +45,7 @@ reasons! {
     FIRST_ANSWER_ALONE_PAID = "first-answer-alone-paid", CONFIGURATION_LIMIT_EXCEEDED,
         "The budget does not cover what `pgveil.target_error` needs. A first answer, which showed \
             what that is, was charged.",
-        "`RESET pgveil.target_error` shows the first answer, free; or set a larger target error.";
+        "Set a larger target error. The hint says how the first answer is shown, free.";
     COST_TOO_LARGE = "cost-too-large", PROGRAM_LIMIT_EXCEEDED,
         "The query costs more than can be counted.",
         "Ask for fewer parts, or lower `pgveil.epsilon`.";

@@ -66,7 +66,7 @@ fn no_growth() -> [f64; HALVINGS] {
 impl Cut {
     /// How many times this clip would be chosen for so many times less noise.
     pub fn growth(&self, less: f64) -> f64 {
-        let halvings = less.max(1.0).log2();
+        let halvings = less.max(1.0).log2().min(HALVINGS as f64);
         let at = |halvings: usize| match halvings.min(HALVINGS).checked_sub(1) {
             None => 1.0,
             Some(at) => self.growth[at],

@@ -27,9 +27,23 @@ pub struct Plan {
     pub(in crate::rewrite) public_tables: Vec<TableId>,
     pub(in crate::rewrite) views: Vec<ViewKind>,
     pub(in crate::rewrite) fingerprint: [u8; 32],
+    pub(in crate::rewrite) first_answer: Option<f64>,
 }
 
 impl Plan {
+    /// As a first answer, for this epsilon.
+    pub fn into_first_answer(self, epsilon: f64) -> Self {
+        Self {
+            first_answer: Some(epsilon),
+            ..self
+        }
+    }
+
+    /// The epsilon of a first answer: its errors show what a target error needs.
+    pub fn first_answer(&self) -> Option<f64> {
+        self.first_answer
+    }
+
     /// The analyst's query over released rows.
     pub fn outer(&self) -> &ast::Query {
         &self.outer

@@ -9,7 +9,7 @@
 //! counts and sums behind it.
 
 use super::fixed;
-use crate::mechanism::{Fixed, epsilon_of_mu};
+use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::policy::{Policy, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::vector::standard_deviation::measure_noise;
@@ -50,6 +50,7 @@ pub fn wanted(
     for (at, (output, _)) in trial.outputs().iter().enumerate() {
         for measure in measures_of(output) {
             let own = match targets.of(first + at) {
+                TargetError::Absolute(_) if is_ratio(output) => return Err(unknown()),
                 TargetError::Absolute(value) => value,
                 TargetError::OfRow(share) => of_row(share, &trial.measures()[measure]),
                 TargetError::OfAnswer(_) => return Err(unknown()),
@@ -65,13 +66,20 @@ pub fn wanted(
 /// Not so where an error is never known.
 pub fn needs_first_answer(first: &Plan, targets: &TargetErrors) -> bool {
     let releases = || first.releases().iter();
-    let mut outputs =
-        releases().flat_map(|release| release.outputs().iter().map(move |(o, _)| (release, o)));
-    let is_aimed = !first.loss().is_zero() && releases().any(|r| !r.outputs().is_empty());
-    let is_later = targets.depend_on_answers()
-        || releases().any(|r| r.look().is_some() || !r.choices().is_empty())
-        || !targets.are_of_rows() && outputs.clone().any(|(_, output)| is_ratio(output));
-    is_aimed && is_later && outputs.all(|(release, output)| is_told(release, output))
+    let outputs: Vec<(&ReleasePlan, &Output)> = releases()
+        .flat_map(|release| release.outputs().iter().map(move |(o, _)| (release, o)))
+        .collect();
+    let aimed = || outputs.iter().zip(0..).map(|(o, at)| (o, targets.of(at)));
+    let is_later = aimed().any(|((_, output), target)| match target {
+        TargetError::OfAnswer(_) => true,
+        TargetError::Absolute(_) => is_ratio(output),
+        TargetError::OfRow(_) => false,
+    });
+    let is_later = is_later || releases().any(|r| r.look().is_some() || !r.choices().is_empty());
+    !first.loss().is_zero()
+        && !outputs.is_empty()
+        && is_later
+        && aimed().all(|((release, output), target)| is_told(release, output, target))
 }
 
 /// Whether the error depends on the counts and sums that are released.
@@ -82,8 +90,12 @@ fn is_ratio(output: &Output) -> bool {
     )
 }
 
-/// Whether an answer may come with its standard error.
-fn is_told(release: &ReleasePlan, output: &Output) -> bool {
+/// Whether an answer may come with its standard error, in terms of the target.
+fn is_told(release: &ReleasePlan, output: &Output, target: TargetError) -> bool {
+    if matches!(target, TargetError::OfRow(_)) {
+        // What one row adds is known of counts and sums.
+        return !measures_of(output).is_empty() || matches!(output, Output::OfNoRow(_));
+    }
     match output {
         Output::Measure(_) | Output::Average { .. } | Output::Dispersion { .. } => true,
         Output::Joint { .. } | Output::Distinct { .. } | Output::OfNoRow(_) => true,
@@ -117,6 +129,17 @@ pub fn epsilon_for(factor: f64, terms: &Terms) -> f64 {
     }
     let mu = terms.mu(terms.epsilon).map_or(0.0, |mu| mu.to_f64());
     needed_epsilon((mu * factor).powi(2), terms)
+}
+
+/// Whether one query may spend this epsilon after what it has paid.
+pub fn is_within_one_query(paid: &Loss, epsilon: f64, policy: &Policy, terms: &Terms) -> bool {
+    let most = policy.privacy.epsilon_max;
+    if terms.is_pure() {
+        let paid = paid.epsilon.map_or(f64::INFINITY, Fixed::to_f64);
+        return paid + epsilon <= most;
+    }
+    let squared = |epsilon: f64| terms.mu(epsilon).map_or(0.0, |mu| mu.squared().to_f64());
+    epsilon <= most && paid.mu_squared.to_f64() + squared(epsilon) <= squared(most)
 }
 
 fn needed_epsilon(mu_squared: f64, terms: &Terms) -> f64 {

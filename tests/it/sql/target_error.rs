@@ -1,7 +1,11 @@
 //! `pgveil.target_error` where the error is known only with the answer.
 
+use std::sync::Arc;
+
 use pgveil::engine::Requester;
+use pgveil::parse::{Statement, parse};
 use pgveil::policy::{ClipChoice, Notices, Reuse, SessionSettings};
+use pgveil::rewrite::Plan;
 
 use super::look::{numbers, veil};
 use crate::fixture::Veil;
@@ -124,10 +128,16 @@ async fn a_target_out_of_reach_costs_the_first_answer() {
     );
     assert_eq!(
         refused.detail.as_deref(),
-        Some("A first answer shows this, and only that was charged.")
+        Some("A first answer was charged.")
     );
+    let hint = refused.hint.unwrap();
+    assert!(hint.contains("SET pgveil.epsilon = 0.25"), "{hint}");
     let spent = veil.spent().await;
     assert!(spent > 0.0);
+    let refused = veil.ask_as(&asking, sql).await.unwrap_err().report();
+    let detail = "The first answer was paid for before.";
+    assert_eq!(refused.detail.as_deref(), Some(detail));
+    assert_eq!(spent, veil.spent().await);
     let mut first = asking;
     first.session_settings.target_error = None;
     first.session_settings.epsilon = Some(0.25);
@@ -160,6 +170,45 @@ async fn a_loose_target_costs_the_first_answer() {
     );
 }
 
+/// Targets that no aggregate has ask for no first answer, and all answers of a statement stay
+/// within what one query may spend.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_known_from_the_plan_has_no_first_answer() {
+    let veil = veil(true).await;
+    for (target, sql) in [
+        ("10, 2%", "SELECT count(*) FROM retail.household"),
+        (
+            "10, 5000% of a row",
+            "SELECT count(*), avg(size) FROM retail.household",
+        ),
+    ] {
+        let plan = planned(&veil, &wishing(target), sql).await;
+        assert_eq!(plan.first_answer(), None, "{target}: {sql}");
+    }
+    let sql = "SELECT avg(size) FROM retail.household";
+    let plan = planned(&veil, &wishing("0.1"), sql).await;
+    assert_eq!(plan.first_answer(), Some(0.25));
+}
+
+/// Of thirty units a count for epsilon 0.25 would be noise, and one for 0.5 is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_answer_is_not_useless() {
+    let with_units = |y: String| y.replace("  unit: woman ", "  units: 30\n  unit: woman ");
+    let veil = Veil::demo(with_units, Veil::silent()).await;
+    assert_eq!(veil.engine.policy().privacy.units, Some(30));
+    let sql = "SELECT count(*) FROM nls.women";
+    let plan = planned(&veil, &wishing("50%"), sql).await;
+    assert_eq!(plan.first_answer(), Some(0.5));
+}
+
+async fn planned(veil: &Veil, requester: &Requester, sql: &str) -> Arc<Plan> {
+    let statements = parse(sql).unwrap();
+    let [Statement::Query(query)] = statements.as_slice() else {
+        panic!("one query is wanted: {sql}")
+    };
+    veil.engine.plan(requester, query).await.unwrap().0
+}
+
 /// What has no error to tell is refused before anything is charged.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_no_error_is_refused_free() {
@@ -175,4 +224,9 @@ async fn what_has_no_error_is_refused_free() {
         assert_eq!(refused.sqlstate, "0A000", "{sql}: {refused}");
         assert_eq!(veil.spent().await, 0.0, "{sql}");
     }
+    // What one row adds is known of counts and sums of rows alone.
+    let sql = "SELECT count(DISTINCT store) FROM retail.line";
+    let refused = veil.ask_as(&wishing("50% of a row"), sql).await;
+    assert_eq!(refused.unwrap_err().report().sqlstate, "0A000");
+    assert_eq!(veil.spent().await, 0.0, "{sql}");
 }
