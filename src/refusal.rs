@@ -116,6 +116,22 @@ impl Refusal {
         self
     }
 
+    /// The same with detail and hint in the message, on lines as psql has them.
+    pub fn in_message(self) -> Self {
+        let mut message = self.message;
+        for (name, text) in [("DETAIL", &self.detail), ("HINT", &self.hint)] {
+            if let Some(text) = text {
+                message = format!("{message}\n{name}:  {text}");
+            }
+        }
+        Self {
+            message,
+            detail: None,
+            hint: None,
+            ..self
+        }
+    }
+
     pub fn at(mut self, position: Option<u32>) -> Self {
         self.position = position;
         self

@@ -31,8 +31,8 @@ pub use schema::{explain as explain_key, key_names, schema};
 pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
 pub use session_settings::{
-    Ceilings, ClipChoice, KeyChoice, Notices, Reuse, SessionSetting, SessionSettings, Useless,
-    WISHES, unknown as unknown_wish,
+    Ceilings, ClipChoice, Hints, KeyChoice, Notices, Reuse, SessionSetting, SessionSettings,
+    Useless, WISHES, unknown as unknown_wish,
 };
 pub use target_error::{TargetError, TargetErrors};
 pub use version::digest;

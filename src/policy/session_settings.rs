@@ -22,6 +22,7 @@ pub struct SessionSettings {
     pub notices: Notices,
     pub clip: ClipChoice,
     pub useless: Useless,
+    pub hints: Hints,
 }
 
 /// The most that settings may ask for, and the least epsilon; `None` where it is not known.
@@ -91,6 +92,16 @@ pub enum Useless {
     Allow,
 }
 
+/// Where detail and hint of an error stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hints {
+    /// In the fields that PostgreSQL has for them.
+    #[default]
+    Fields,
+    /// In the message: for clients that show nothing else.
+    Message,
+}
+
 /// One setting as `SHOW ALL` and `pgveil.settings` list it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionSetting {
@@ -101,7 +112,7 @@ pub struct SessionSetting {
 }
 
 /// Every setting of this kind.
-pub const WISHES: [SessionSetting; 9] = [
+pub const WISHES: [SessionSetting; 10] = [
     SessionSetting {
         name: "pgveil.epsilon",
         default: "",
@@ -151,6 +162,12 @@ pub const WISHES: [SessionSetting; 9] = [
         default: "refuse",
         description: "What becomes of a question whose noise would hide every possible answer: \
             refuse (at no cost), warn or allow.",
+    },
+    SessionSetting {
+        name: "pgveil.hints",
+        default: "fields",
+        description: "Where detail and hint of an error stand: fields (of their own, as PostgreSQL \
+            has them) or message (in the message, for clients that show nothing else).",
     },
 ];
 
@@ -218,6 +235,10 @@ impl SessionSettings {
                 ];
                 self.useless = choice(name, text, &words)?;
             }
+            "pgveil.hints" => {
+                let words = [("fields", Hints::Fields), ("message", Hints::Message)];
+                self.hints = choice(name, text, &words)?;
+            }
             _ => return Err(unknown(name)),
         }
         Ok(())
@@ -258,6 +279,10 @@ impl SessionSettings {
                 Useless::Refuse => "refuse".to_owned(),
                 Useless::Warn => "warn".to_owned(),
                 Useless::Allow => "allow".to_owned(),
+            },
+            "pgveil.hints" => match self.hints {
+                Hints::Fields => "fields".to_owned(),
+                Hints::Message => "message".to_owned(),
             },
             _ => String::new(),
         }
@@ -439,7 +464,7 @@ fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Ref
 
 #[cfg(test)]
 mod tests {
-    use super::{ClipChoice, KeyChoice, Notices, Reuse, SessionSettings, Useless, WISHES};
+    use super::{ClipChoice, Hints, KeyChoice, Notices, Reuse, SessionSettings, Useless, WISHES};
     use crate::policy::TargetError;
 
     #[test]
@@ -470,6 +495,7 @@ mod tests {
             ("pgveil.notices", "Cost", "cost"),
             ("pgveil.clip", "Fixed", "fixed"),
             ("pgveil.useless", "Warn", "warn"),
+            ("pgveil.hints", "Message", "message"),
         ] {
             session_settings.set(name, text).unwrap();
             assert_eq!(session_settings.show(name), shown, "{name} = {text}");
@@ -484,8 +510,12 @@ mod tests {
             notices,
             clip,
             useless,
+            hints,
         } = session_settings;
-        assert_eq!((clip, useless), (ClipChoice::Fixed, Useless::Warn));
+        assert_eq!(
+            (clip, useless, hints),
+            (ClipChoice::Fixed, Useless::Warn, Hints::Message)
+        );
         assert_eq!(
             (epsilon, target_error, reuse),
             (

@@ -23,6 +23,7 @@ use super::settings::Settings;
 use super::stream::{Frame, FramedStream};
 use super::transaction::{Status, Transaction};
 use crate::engine::{MemoryShare, Service};
+use crate::policy::Hints;
 use crate::refusal::{Refusal, reason};
 
 /// The longest message of a logged-in client.
@@ -222,7 +223,10 @@ impl<S: Service> Connection<S> {
             reason = refusal.reason.id(),
             "refused"
         );
-        self.channel.error("ERROR", refusal);
+        match self.settings.session_settings().hints {
+            Hints::Fields => self.channel.error("ERROR", refusal),
+            Hints::Message => self.channel.error("ERROR", &refusal.clone().in_message()),
+        }
         if matches!(
             self.transaction.status(),
             Status::Implicit | Status::Pipeline

@@ -4,7 +4,9 @@
 //! Each test gets its client itself where it is missing (apt, pip, npm) and says so where it cannot
 //! be had. The scripts stand in tests/clients.
 
+mod agents;
 pub mod install;
+mod recipe;
 mod run;
 mod shop;
 mod stage;
@@ -84,6 +86,23 @@ async fn pandas() {
     python(
         "pandas",
         &[
+            "pandas==3.1.1",
+            "sqlalchemy==2.1.9",
+            "psycopg[binary]==3.3.9",
+        ],
+    )
+    .await;
+}
+
+/// The cells of docs/notebooks.md in a kernel of Jupyter.
+#[tokio::test(flavor = "multi_thread")]
+async fn notebook() {
+    python(
+        "notebook",
+        &[
+            "nbclient==0.11.0",
+            "ipykernel==7.4.0",
+            "matplotlib==3.11.2",
             "pandas==3.1.1",
             "sqlalchemy==2.1.9",
             "psycopg[binary]==3.3.9",

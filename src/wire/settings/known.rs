@@ -186,6 +186,7 @@ pub(super) static KNOWN: &[Known] = &[
     wish(6),
     wish(7),
     wish(8),
+    wish(9),
     quiet(
         "backslash_quote",
         Kind::Choice(&["safe_encoding", "off"]),

@@ -60,22 +60,24 @@ pub async fn psqlodbc() -> Option<PathBuf> {
 
 /// A virtual environment with these packages, kept for the next run.
 pub async fn python(name: &str, packages: &[&str]) -> Option<Python> {
+    python_alone(name, packages, &[]).await
+}
+
+/// The same, and further packages without what they ask for, Python's version included.
+pub async fn python_alone(name: &str, packages: &[&str], alone: &[&str]) -> Option<Python> {
     let directory = cache(&format!("python-{name}"));
     let python = directory.join("bin/python");
-    let list: Vec<&str> = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]
-    .into_iter()
-    .chain(packages.iter().copied())
-    .collect();
-    let wanted = packages.join("\n");
+    let install = async |options: &[&str], packages: &[&str]| {
+        let quietly = ["-m", "pip", "install", "--quiet"];
+        let mut pip = Command::new(&python);
+        pip.args(quietly).arg("--disable-pip-version-check");
+        packages.is_empty() || succeeds(pip.args(options).args(packages)).await
+    };
+    let wanted = [packages, alone].concat().join("\n");
     if !is_ready(&directory, &wanted) {
         let made = succeeds(Command::new("python3").args(["-m", "venv"]).arg(&directory)).await
-            && succeeds(Command::new(&python).args(list)).await;
+            && install(&[], packages).await
+            && install(&["--no-deps", "--ignore-requires-python"], alone).await;
         if !made {
             return skipped(name);
         }

@@ -29,7 +29,7 @@ static SHARED: Shared<Stage> = Shared::new();
 static SHOP: Shared<Stage> = Shared::new();
 
 /// Clients that spend a budget to its end, each the one of its own role.
-const CLIENTS: [&str; 15] = [
+const CLIENTS: [&str; 16] = [
     "psql",
     "pgbench",
     "psycopg",
@@ -45,6 +45,7 @@ const CLIENTS: [&str; 15] = [
     "isql",
     "sqlx",
     "superset",
+    "notebook",
 ];
 
 /// The same over tables in a schema of their own.
@@ -59,10 +60,13 @@ const SHOP_CLIENTS: [&str; 8] = [
     "django-shop",
 ];
 
+/// Servers between a model and pgveil, each with a role of its own: that of docs/agents.md.
+pub const AGENTS: [&str; 4] = ["mcp-reference", "mcp-dbhub", "mcp-pro", "mcp-restricted"];
+
 /// The role of this client that can pay for a few questions only.
 pub fn poor(client: &str) -> String {
     assert!(
-        CLIENTS.contains(&client) || SHOP_CLIENTS.contains(&client),
+        CLIENTS.contains(&client) || SHOP_CLIENTS.contains(&client) || AGENTS.contains(&client),
         "{client} has no role"
     );
     format!("poor_{client}")
@@ -100,7 +104,8 @@ impl Stage {
         Self::around(Veil::over_settings(fill, &policy, Veil::silent()).await).await
     }
 
-    async fn around(veil: Veil) -> Self {
+    /// One that serves this veil.
+    pub async fn around(veil: Veil) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let veiled = listener.local_addr().unwrap();
         let (tls, certificate) = tls::configuration();

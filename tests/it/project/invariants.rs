@@ -243,7 +243,8 @@ fn no_switch_turns_noise_off() {
             bounds[1],
             "pgveil.notices",
             "pgveil.clip",
-            "pgveil.useless"
+            "pgveil.useless",
+            "pgveil.hints"
         ]
     );
     let known = std::fs::read_to_string("src/wire/settings/known.rs").unwrap();

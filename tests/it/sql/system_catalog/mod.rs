@@ -2,5 +2,5 @@
 //! not be reached.
 
 mod reach;
-mod replay;
+pub mod replay;
 pub mod shop;

@@ -94,14 +94,15 @@ async fn what_tools_ask_is_answered_as_postgres_does() {
     assert!(short.is_empty(), "fewer than before: {short:?}");
 }
 
-fn folder() -> Option<PathBuf> {
+/// Where the recorded statements lie, if they are on this machine.
+pub fn folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/client_queries");
     folder.exists().then_some(folder)
 }
 
 /// Without the comment lines, and with the recorded parameters in place of `$1`, `$2`, …; a long
 /// list was cut when it was recorded, and the rest is `'0'`.
-fn substituted(block: &str) -> String {
+pub fn substituted(block: &str) -> String {
     let mut text: String = block
         .lines()
         .filter(|line| !line.trim_start().starts_with("--"))
