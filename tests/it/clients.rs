@@ -9,7 +9,7 @@ pub mod install;
 mod recipe;
 mod run;
 mod shop;
-mod stage;
+pub mod stage;
 mod tokio_postgres;
 mod tools;
 mod types;

@@ -177,8 +177,8 @@ fn with_poor_roles(policy: &str, clients: &[&str]) -> String {
     policy.replacen("\ntables:", &format!("\n{roles}\ntables:"), 1)
 }
 
-/// The throw-away server listens on a socket file alone, which Java cannot open.
-async fn relay(config: &tokio_postgres::Config) -> SocketAddr {
+/// A port that leads to a throw-away server, which listens on a socket file alone.
+pub async fn relay(config: &tokio_postgres::Config) -> SocketAddr {
     let [Host::Unix(directory)] = config.get_hosts() else {
         panic!("a server of our own has one unix socket")
     };

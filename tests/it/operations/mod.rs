@@ -15,3 +15,4 @@ pub mod process;
 pub mod public_changes;
 pub mod serve;
 pub mod shadow;
+mod tutorial;
