@@ -393,3 +393,32 @@ fn aggregates_settings_and_views_are_described() {
         }
     }
 }
+
+/// Each cell about another system names its source, each source is used, and each has an address.
+#[test]
+fn the_comparison_names_its_sources() {
+    let text = document("docs/comparison.md");
+    let (tables, sources) = text.split_once("\n## Sources\n").expect("the sources");
+    let tags = |text: &str| -> BTreeSet<String> {
+        let opened = text.split('[').skip(1);
+        let words = opened.filter_map(|rest| rest.split_once(']').map(|(word, _)| word));
+        let is_tag = |word: &&str| word.len() == 2 && word.as_bytes()[1].is_ascii_digit();
+        words.filter(is_tag).map(str::to_owned).collect()
+    };
+    let rows = sources.lines().filter(|line| line.contains("https://"));
+    let listed: BTreeSet<String> = rows
+        .filter_map(|line| Some(line.split('|').nth(1)?.trim().to_owned()))
+        .collect();
+    assert!(listed.len() > 15, "found {listed:?}");
+    assert_eq!(tags(tables), listed);
+    let rows = tables.lines().filter(|line| line.starts_with("| **"));
+    for row in rows.filter(|row| !row.starts_with("| **pgveil**")) {
+        for cell in row.trim_matches('|').split('|').skip(1) {
+            let is_sourced = cell.trim() == "–" || !tags(cell).is_empty();
+            assert!(
+                is_sourced,
+                "docs/comparison.md gives no source: {cell} in {row}"
+            );
+        }
+    }
+}
