@@ -112,6 +112,23 @@ def a_refused_preview_is_told_and_the_chart_still_runs():
     same(chart(), before)
 
 
+@check
+def error_bars_are_metrics():
+    metrics = [{"expressionType": "SQL", "sqlExpression": sql, "label": label} for label, sql in [("n", "COUNT(*)"), ("low", "pgveil.ci_low(COUNT(*))"), ("high", "pgveil.ci_high(COUNT(*))")]]
+    found = data("full", columns=["race"], metrics=metrics, row_limit=100)["result"][0]
+    same(found["error"], None)
+    assert all(row["low"] <= row["n"] <= row["high"] for row in found["data"]) and len(found["data"]) == 3, found["data"]
+
+
+@check
+def the_list_of_a_filter_is_free():
+    left = "SELECT fraction_left FROM pgveil.budget"
+    before = lab(left, "before")["data"]
+    values = call("get", f"datasource/table/{known['dataset']}/column/race/values/")["result"]
+    same(sorted(values), ["black", "other", "white"])
+    same(lab(left, "after")["data"], before)
+
+
 def lab(sql, client_id, status=(200,)):
     """A statement of SQL Lab, which asks pg_backend_pid() before it."""
     return call("post", "sqllab/execute/", status, database_id=known["database"], schema="nls", sql=sql, client_id=client_id, runAsync=False, queryLimit=100, tab="one")
