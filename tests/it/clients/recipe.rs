@@ -73,14 +73,20 @@ pub fn with_role(policy: &str, role: &str) -> String {
 
 /// The sales of tests/corpora, under the recipe.
 async fn stage() -> Stage {
+    stage_with(|policy| {
+        let price = "per_query: {epsilon: 5000, max_epsilon: 5000}";
+        assert!(policy.contains(price));
+        policy.replace(price, "per_query: {epsilon: 0.1, max_epsilon: 1}")
+    })
+    .await
+}
+
+async fn stage_with(edit: impl Fn(String) -> String) -> Stage {
     let folder = Path::new("tests/corpora/sales");
     let schema = std::fs::read_to_string(folder.join("schema.sql")).unwrap();
     let policy = std::fs::read_to_string(folder.join("policy.yaml")).unwrap();
     let (role, top) = recipe("docs/tools.md", &policy);
-    let price = "per_query: {epsilon: 5000, max_epsilon: 5000}";
-    assert!(policy.contains(price));
-    let policy = policy.replace(price, "per_query: {epsilon: 0.1, max_epsilon: 1}");
-    let policy = with_role(&policy, &role);
+    let policy = edit(with_role(&policy, &role));
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(&schema).await.unwrap();
     Stage::around(Veil::over(fill, &format!("{policy}{top}"), Veil::silent()).await).await
 }
@@ -163,6 +169,37 @@ async fn background_scans_cost_nothing() {
         scans += 1;
     }
     assert!(scans >= 15, "{scans} scans were found");
+}
+
+/// What people ask of these tools: how much of it is answered under the recipe.
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_are_answered() {
+    let Some(folder) = captures() else {
+        return;
+    };
+    // The role is to pay for all of them, at a price at which a clip can be chosen.
+    let stage = stage_with(|policy| {
+        let budget = "budget: {epsilon: 1, delta: 1e-7, renew: never}";
+        assert!(policy.contains(budget));
+        policy.replace(budget, "budget: {epsilon: 80000000, delta: 1e-4}")
+    })
+    .await;
+    let mut socket = log_in(&stage).await;
+    let text = std::fs::read_to_string(folder.join("bi_generated.sql")).unwrap();
+    let (mut answered, mut asked) = (0, 0);
+    for block in text.split("-- ;;") {
+        let named = block.to_ascii_lowercase();
+        if SCANS.iter().any(|scan| named.contains(scan)) {
+            continue;
+        }
+        let found = ask(&mut socket, block).await;
+        asked += 1;
+        answered += usize::from(found.is_ok());
+        let heading = block.trim().lines().next().unwrap_or_default();
+        println!("{heading}: {found:?}");
+    }
+    println!("{answered} of {asked} charts are answered");
+    assert!(answered >= 29, "{answered} of {asked}");
 }
 
 /// What the document says of the rest: a chart is paid once, a list sorted by frequency too.
