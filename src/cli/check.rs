@@ -7,7 +7,9 @@ use super::{Failure, against_data, bounds, noise, start};
 use crate::auto_bounds;
 use crate::ledger::AccountSpec;
 use crate::mechanism::{AccountState, Fixed, Loss, bits};
-use crate::policy::{Column, File, Policy, Protection, Renew, Scalar, Table, Unit};
+use crate::policy::{
+    Column, File, Policy, Protection, Renew, Scalar, Table, Unit, Unlisted, unlisted,
+};
 
 /// Number of values of a domain that the summary lists.
 const VALUES_SHOWN: usize = 6;
@@ -18,7 +20,9 @@ pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
     let (owner, roles) = start::accounts(&opened.policy.privacy, &opened.policy.roles)?;
     let (searches, due) = searches(&file, &opened.policy).await?;
     let policy = start::as_found(&file, opened.policy).await?;
-    for line in summary(&policy, &owner, &roles).into_iter().chain(searches) {
+    let unlisted = unlisted(&file, &policy);
+    let summary = summary(&policy, &unlisted, &owner, &roles);
+    for line in summary.into_iter().chain(searches) {
         println!("{line}");
     }
     for line in noise::lines(&policy)? {
@@ -107,7 +111,12 @@ async fn searches(file: &File, policy: &Policy) -> Result<(Vec<String>, usize), 
 }
 
 /// Summarizes what the policy protects, shows and allows. It contains no verifier and no URL.
-fn summary(policy: &Policy, owner: &AccountSpec, roles: &[AccountSpec]) -> Vec<String> {
+fn summary(
+    policy: &Policy,
+    unlisted: &[Unlisted<'_>],
+    owner: &AccountSpec,
+    roles: &[AccountSpec],
+) -> Vec<String> {
     let privacy = &policy.privacy;
     let accounting = privacy.accounting.name();
     let budget = privacy.budget;
@@ -132,7 +141,10 @@ fn summary(policy: &Policy, owner: &AccountSpec, roles: &[AccountSpec]) -> Vec<S
     lines.extend(roles.iter().map(|role| budgeted(role, owner, policy)));
     lines.push("Tables:".to_owned());
     for table in &policy.tables {
-        lines.extend(described(table, &policy.privacy.unit));
+        let name = format!("{}.{}", table.schema, table.name);
+        let unlisted = unlisted.iter().find(|unlisted| unlisted.table == name);
+        let unlisted = unlisted.map_or(&[][..], |unlisted| &unlisted.columns);
+        lines.extend(described(table, unlisted, &policy.privacy.unit));
     }
     lines
 }
@@ -168,7 +180,7 @@ fn budgeted(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> String 
     )
 }
 
-fn described(table: &Table, word: &str) -> Vec<String> {
+fn described(table: &Table, unlisted: &[&str], word: &str) -> Vec<String> {
     let name = format!("  {}.{}", table.schema, table.name);
     match &table.protection {
         Protection::Public => vec![format!("{name}: public")],
@@ -180,11 +192,14 @@ fn described(table: &Table, word: &str) -> Vec<String> {
                 .map(|column| column.name.chars().count())
                 .max()
                 .unwrap_or(0);
-            lines.extend(
-                table.columns.iter().map(|column| {
-                    format!("    {:wide$}  {}", column.name, knowledge(column, unit))
-                }),
-            );
+            lines.extend(table.columns.iter().map(|column| {
+                let by = if unlisted.contains(&column.name.as_str()) {
+                    " (not listed: by other_columns)"
+                } else {
+                    ""
+                };
+                format!("    {:wide$}  {}{by}", column.name, knowledge(column, unit))
+            }));
             lines
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Failure, notify, start};
 use crate::engine::{Engine, Reloadable, Service};
-use crate::policy::{Difference, File};
+use crate::policy::{Difference, File, appeared};
 use crate::shadow::ShadowSource;
 
 /// How often a replaced engine is checked for running questions.
@@ -32,17 +32,21 @@ pub async fn on_hangup(
         if let Err(failure) = certificate() {
             tracing::error!("the certificate in force stays: {}", failure.in_a_line());
         }
-        let version = || exchange.current().policy().version.clone();
-        let before = version();
+        let before = exchange.current();
         let reloaded = reload(path, &started_with, exchange).await;
         exchange.current().meter().reload(reloaded.is_ok());
         match reloaded {
             Ok(file) => {
+                let now = exchange.current();
+                let (before, now) = (before.policy(), now.policy());
                 let difference = Difference::between(&in_force, &file);
-                let change = change(difference.is_empty(), before == version());
+                let change = change(difference.is_empty(), before.version == now.version);
                 tracing::info!("the policy was reloaded{change}");
                 for (what, line) in difference.lines() {
                     tracing::info!("the policy {what}: {line}");
+                }
+                for line in appeared((&in_force, before), (&file, now)) {
+                    tracing::warn!("{line}");
                 }
                 in_force = file;
             }

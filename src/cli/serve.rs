@@ -12,7 +12,7 @@ use rustls::ServerConfig;
 
 use crate::admin;
 use crate::engine::Reloadable;
-use crate::policy::{Certificate, File};
+use crate::policy::{Certificate, File, Policy, Unlisted, unlisted};
 use crate::postgres::LocalPostgres;
 use crate::shadow::{CopiedTable, ShadowSource};
 use crate::wire;
@@ -52,6 +52,7 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
     });
     let started = started.await?;
     warn_of_large_tables(&started.mirrored);
+    tell_of_unlisted(&file, started.engine.policy());
     let address = listener.local_addr().map_err(Failure::new)?;
     let engine = Arc::new(Reloadable::new(started.engine));
     tokio::spawn(admin::watch(Arc::clone(&engine), token.clone()));
@@ -140,6 +141,18 @@ fn check_authorities(options: &ServeOptions, file: &File) -> Result<(), Failure>
             "Give the authorities that sign clients' certificates by --tls-client-ca.",
         )),
         Some(_) | None => Ok(()),
+    }
+}
+
+/// What nobody reads in the file.
+fn tell_of_unlisted(file: &File, policy: &Policy) {
+    for Unlisted { table, columns } in unlisted(file, policy) {
+        tracing::info!(
+            "{table} shows {} columns that the policy does not list, as other_columns is visible: \
+                {}",
+            columns.len(),
+            columns.join(", ")
+        );
     }
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::columns::Form;
 use super::draft::{Draft, LeftOut};
 use super::seen::Seen;
-use super::write::{Marks, Part, lines};
+use super::write::{Marks, Part, Width, lines};
 use super::{Stop, text_of};
 use crate::catalog::{self, Catalog, Type};
 use crate::policy::{Checked, DomainReader, File, PolicyError, check};
@@ -19,9 +19,9 @@ use crate::policy::{Checked, DomainReader, File, PolicyError, check};
 pub async fn hold(seen: &Seen, draft: &mut Draft) -> Result<Checked, Stop> {
     loop {
         let catalog = granted(seen, draft);
-        let lines = lines(seen, draft, Marks::StandIn);
+        let lines = lines(seen, draft, Marks::StandIn, Width::Each);
         let errors = match outcome(&text_of(&lines), &catalog).await {
-            Ok(checked) => return Ok(checked),
+            Ok(_) => return as_written(seen, draft, &catalog).await,
             Err(errors) => errors,
         };
         let mut is_less = false;
@@ -31,13 +31,20 @@ pub async fn hold(seen: &Seen, draft: &mut Draft) -> Result<Checked, Stop> {
             is_less |= leave_out(seen, draft, part, &error.message)?;
         }
         if !is_less {
-            let messages: Vec<String> = errors.into_iter().map(|error| error.message).collect();
-            return Err(Stop::Failed(format!(
-                "the draft does not hold: {}",
-                messages.join("; ")
-            )));
+            return Err(failed(errors));
         }
     }
+}
+
+/// The same with the lines that columns share.
+async fn as_written(seen: &Seen, draft: &Draft, catalog: &Catalog) -> Result<Checked, Stop> {
+    let lines = lines(seen, draft, Marks::StandIn, Width::Shared);
+    outcome(&text_of(&lines), catalog).await.map_err(failed)
+}
+
+fn failed(errors: Vec<PolicyError>) -> Stop {
+    let messages: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+    Stop::Failed(format!("the draft does not hold: {}", messages.join("; ")))
 }
 
 async fn outcome(text: &str, catalog: &Catalog) -> Result<Checked, Vec<PolicyError>> {

@@ -17,6 +17,7 @@ mod questions;
 mod reach;
 mod request;
 mod seen;
+mod shared;
 mod suspects;
 mod units;
 mod words;
@@ -36,7 +37,7 @@ pub use questions::{Questions, Terminal, Valid};
 pub use reach::Way;
 pub use request::Request;
 pub use seen::{ColumnAt, Facts, Seen, read};
-pub use write::{Marks, Part, lines};
+pub use write::{Marks, Part, Width, lines};
 
 /// Why no draft was made.
 #[derive(Debug)]

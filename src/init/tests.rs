@@ -315,7 +315,7 @@ fn nothing_essential_is_picked_in_silence() {
         "{:?}",
         draft.blocking(&seen)
     );
-    let text = text_of(&lines(&seen, &draft, Marks::Decide));
+    let text = text_of(&lines(&seen, &draft, Marks::Decide, Width::Each));
     assert_eq!(text.matches("trusted_path: decide").count(), 2, "{text}");
     assert_eq!(text.matches("epsilon: decide").count(), 2, "{text}");
 }
@@ -340,7 +340,7 @@ fn what_is_asked_is_written() {
     assert!(answers.1.len() <= 10, "{:?}", answers.1);
     let draft = Draft::new(&seen, made, vec!["v".to_owned()]);
     assert!(draft.blocking(&seen).is_empty());
-    let text = text_of(&lines(&seen, &draft, Marks::Decide));
+    let text = text_of(&lines(&seen, &draft, Marks::Decide, Width::Each));
     for line in [
         "  s.household:                      # one row a household",
         "    rows_per_unit: 200 ",
@@ -441,11 +441,71 @@ fn names_cannot_end_a_comment() {
     };
     let made = decide(&seen, &Proposal::new(&seen), &request, None).unwrap();
     let draft = Draft::new(&seen, made, vec!["v".to_owned()]);
-    let text = text_of(&lines(&seen, &draft, Marks::Decide));
+    let text = text_of(&lines(&seen, &draft, Marks::Decide, Width::Each));
     assert!(
         !text
             .lines()
             .any(|line| line.starts_with("roles: []") || line == "y"),
+        "{text}"
+    );
+}
+
+/// A hundred answers of which the same is known are no hundred lines.
+#[tokio::test]
+async fn columns_of_a_wide_table_share_lines() {
+    let names: Vec<String> = (1..=100).map(|number| format!("q{number}")).collect();
+    let mut columns = vec!["person_id"];
+    columns.extend(names.iter().map(String::as_str));
+    let mut tables = vec![table("person", &columns, true)];
+    for column in &mut tables[0].columns[1..=40] {
+        column.allowed.values = ["1", "2", "3"].map(str::to_owned).to_vec();
+    }
+    tables[0].columns[41].data_type = Type::Date;
+    tables[0].columns[42].name = "last_name".to_owned();
+    let seen = seen(tables);
+    let request = Request {
+        unit: Some("person.person_id".to_owned()),
+        budget: Some("4,1e-6".to_owned()),
+        bounds: vec!["person.q50=0..9".to_owned()],
+        ..Request::default()
+    };
+    let made = decide(&seen, &Proposal::new(&seen), &request, None).unwrap();
+    let mut draft = Draft::new(&seen, made, vec!["v".to_owned()]);
+    let of = |draft: &Draft, width: Width| text_of(&lines(&seen, draft, Marks::Decide, width));
+    let (shared, each) = (of(&draft, Width::Shared), of(&draft, Width::Each));
+    assert!(
+        shared.lines().count() < 45 && each.lines().count() > 110,
+        "{shared}"
+    );
+    let (_, tables) = shared.split_once("\ntables:").unwrap();
+    assert!(tables.lines().all(|line| line.chars().count() <= 100));
+    for line in [
+        "      # from a CHECK of the table\n      q1: {values: [1, 2, 3], also: [q2, q3, ",
+        "\n      # DECIDE, for each or for all: integer\n      # q43: {bounds: [lowest, highest], ",
+        "\n      q50: {bounds: [0, 9]}",
+        "\n      last_name: hidden  ",
+        ", q99, q100]}\n",
+    ] {
+        assert!(shared.contains(line), "{line}\n{shared}");
+    }
+    // It is read as if each had a line; so is what is taken out of its comment.
+    let checked = hold(&seen, &mut draft).await.unwrap();
+    let read = &checked.policy.tables[0].columns;
+    assert_eq!(
+        read.iter().filter(|column| column.domain.is_some()).count(),
+        40
+    );
+    let begin = shared.find("      # q43:").unwrap();
+    let (before, open) = shared.split_at(begin);
+    let open = open
+        .replace("      # ", "      ")
+        .replace("[lowest, highest]", "[1, 5]");
+    let verifier = crate::wire::scram::make_verifier("v");
+    let text = (before.to_owned() + &open).replace("password: v", &format!("password: {verifier}"));
+    let file = crate::policy::File::parse("p", &text, |_| Some("sqlite:///x".to_owned()));
+    assert_eq!(
+        file.err().map(|errors| errors[0].to_string()),
+        None,
         "{text}"
     );
 }

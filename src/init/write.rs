@@ -6,7 +6,7 @@ use super::links::{Ground, Link};
 use super::reach::Way;
 use super::request::Spend;
 use super::seen::{ColumnAt, Seen};
-use super::yaml;
+use super::{shared, yaml};
 use crate::catalog::Kind;
 
 /// What a line of the file is about.
@@ -29,14 +29,22 @@ pub enum Marks {
 /// The column at which comments begin, where there is room.
 const COMMENTS: usize = 35;
 /// Longer remarks on a path stand above it.
-const LINE_MAX: usize = 100;
+pub(super) const LINE_MAX: usize = 100;
+
+/// Whether columns of which the same is said share a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    Each,
+    Shared,
+}
 
 /// The lines of the file, each with what it is about.
-pub fn lines(seen: &Seen, draft: &Draft, marks: Marks) -> Vec<(String, Part)> {
+pub fn lines(seen: &Seen, draft: &Draft, marks: Marks, width: Width) -> Vec<(String, Part)> {
     let mut text = Text {
         seen,
         draft,
         marks,
+        width,
         lines: Vec::new(),
     };
     text.head();
@@ -51,6 +59,7 @@ struct Text<'a> {
     seen: &'a Seen,
     draft: &'a Draft,
     marks: Marks,
+    width: Width,
     lines: Vec<(String, Part)>,
 }
 
@@ -218,22 +227,48 @@ impl Text<'_> {
                 "with the first column that you show",
             );
         }
-        for line in &private.lines {
-            let name = yaml::scalar(&self.seen.column(line.at).name);
-            let part = Part::Column(line.at);
-            let remark = &line.remark;
-            match &line.form {
-                Form::On(form) | Form::Said(form) => {
-                    self.line(part, &format!("      {name}: {form}"), remark);
+        match self.width {
+            Width::Each => private.lines.iter().for_each(|line| self.column(line)),
+            Width::Shared => {
+                for alike in shared::alike(&private.lines) {
+                    match alike.as_slice() {
+                        [one] => self.column(one),
+                        several => self.columns(several),
+                    }
                 }
-                Form::Open(form) => {
-                    let text = format!("      # {name}: {form}");
-                    self.line(part, &text, &format!("DECIDE: {remark}"));
-                }
-                Form::Note => self.line(part, &format!("      # {name}"), remark),
             }
         }
         self.line(part, "", "");
+    }
+
+    fn column(&mut self, line: &Line) {
+        let name = yaml::scalar(&self.seen.column(line.at).name);
+        let part = Part::Column(line.at);
+        let remark = &line.remark;
+        match &line.form {
+            Form::On(form) | Form::Said(form) => {
+                self.line(part, &format!("      {name}: {form}"), remark);
+            }
+            Form::Open(form) => {
+                let text = format!("      # {name}: {form}");
+                self.line(part, &text, &format!("DECIDE: {remark}"));
+            }
+            Form::Note => self.line(part, &format!("      # {name}"), remark),
+        }
+    }
+
+    /// Columns of which the same is said.
+    fn columns(&mut self, alike: &[&Line]) {
+        let name = |line: &&Line| yaml::scalar(&self.seen.column(line.at).name);
+        let names: Vec<String> = alike.iter().map(name).collect();
+        for text in alike
+            .first()
+            .map_or(Vec::new(), |line| shared::told(line, &names))
+        {
+            if let Some(line) = alike.first() {
+                self.line(Part::Column(line.at), &text, "");
+            }
+        }
     }
 
     fn unit(&mut self, private: &Private) {

@@ -222,10 +222,16 @@ fn find_column<'a>(
     let found = relation.column(name.value);
     if found.is_none() {
         let columns = enumerate(relation.columns.iter().map(|c| c.name.as_str()));
+        // As other tools write "all columns".
+        let remedy = if name.value == "*" {
+            "; `other_columns: visible` shows every column that is not listed"
+        } else {
+            ""
+        };
         findings.error(
             name.place,
             format!(
-                "column \"{}\" does not exist in {}.{}; its columns are {columns}",
+                "column \"{}\" does not exist in {}.{}; its columns are {columns}{remedy}",
                 name.value, relation.schema, relation.name
             ),
         );

@@ -3,7 +3,7 @@
 
 mod meaning;
 mod tables;
-mod words;
+pub(in crate::policy) mod words;
 
 use std::fmt::Display;
 

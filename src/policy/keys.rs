@@ -34,6 +34,8 @@ pub enum Shape {
     Bounds,
     /// Constants of a column's type.
     Values,
+    /// Names of columns.
+    Names,
 }
 
 /// One key.
@@ -392,7 +394,8 @@ pub static KEYS: &[Key] = &[
         "tables.*.other_columns",
         Shape::Words(&["visible", "hidden"]),
         "hidden",
-        "visible: columns that are not listed may be used, without bounds or values.",
+        "visible: columns that are not listed may be used, without bounds or values; also those \
+            that the table gets later, from the next start or reload on.",
         "other_columns: visible",
     ),
     key(
@@ -452,6 +455,13 @@ pub static KEYS: &[Key] = &[
         "false",
         "true: no other value than the listed ones occurs.",
         "complete: true",
+    ),
+    key(
+        "tables.*.columns.*.also",
+        Shape::Names,
+        "",
+        "Further columns for which all of this holds, each for itself.",
+        "also: [q2, q3, q4]",
     ),
     key(
         "limits",

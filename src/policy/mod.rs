@@ -13,6 +13,7 @@ mod search_path;
 mod secret;
 mod session_settings;
 mod target_error;
+mod unlisted;
 mod version;
 mod views;
 pub(crate) mod yaml;
@@ -35,6 +36,7 @@ pub use session_settings::{
     Useless, WISHES, unknown as unknown_wish,
 };
 pub use target_error::{TargetError, TargetErrors};
+pub use unlisted::{Unlisted, appeared, unlisted};
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 

@@ -82,6 +82,10 @@ fn of(key: &Key) -> Value {
             "items": {"type": ["string", "number", "boolean"]},
             "minItems": 1
         })),
+        Shape::Names => object(json!({
+            "type": "array",
+            "items": {"type": ["string", "number", "boolean"]}
+        })),
     };
     let mut says = key.says.to_owned();
     if !key.default.is_empty() {
@@ -158,6 +162,7 @@ fn takes(key: &Key) -> String {
         Shape::Time => "a time such as 500ms, 60s, 5min or 1h".to_owned(),
         Shape::Bounds => "[lowest, highest], or auto for either or both".to_owned(),
         Shape::Values => "a list of constants".to_owned(),
+        Shape::Names => "a list of columns".to_owned(),
     }
 }
 

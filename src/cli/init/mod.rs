@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::arguments::InitOptions;
 use super::{Failure, noise, start};
 use crate::init::{
-    self, Decisions, Draft, Form, Marks, Proposal, Questions, Request, Seen, Stop, Terminal,
+    self, Decisions, Draft, Form, Marks, Proposal, Questions, Request, Seen, Stop, Terminal, Width,
 };
 use crate::policy::Checked;
 use crate::postgres::connect;
@@ -43,7 +43,7 @@ pub async fn run(options: InitOptions) -> Result<(), Failure> {
     };
     let (mut draft, passwords) = drafted(&seen, made)?;
     let checked = init::hold(&seen, &mut draft).await.map_err(failure)?;
-    let text = init::text_of(&init::lines(&seen, &draft, Marks::Decide));
+    let text = init::text_of(&init::lines(&seen, &draft, Marks::Decide, Width::Shared));
     let noise = worth(&draft, &checked)?;
     // Last of all that can fail: the password is shown only now.
     if let Some(path) = &options.output {

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use crate::catalog::{Column, Error, Kind, Type, UniqueKey};
 use crate::policy::Secret;
 use crate::policy::check::*;
+use crate::policy::{appeared, unlisted};
 
 struct Rows(Result<Vec<Option<&'static str>>, &'static str>);
 
@@ -432,5 +433,67 @@ async fn partitions_lie_where_their_table_does() {
         matches!(found.as_slice(), [one] if one.contains("partition s.part of s.people is not \
             distributed as s.people is")),
         "{found:?}"
+    );
+}
+
+/// As other tools write "all columns".
+#[tokio::test]
+async fn a_star_is_told_the_key_that_shows_all_columns() {
+    let found = errors(
+        &file("columns: {\"*\": visible}"),
+        &catalog(),
+        Rows(Ok(Vec::new())),
+    )
+    .await;
+    assert!(
+        found.len() == 1
+            && found[0].starts_with("p.yaml:6:34: column \"*\" does not exist in s.people")
+            && found[0]
+                .ends_with("; `other_columns: visible` shows every column that is not listed"),
+        "{found:?}"
+    );
+}
+
+/// What a table got, or gave to read, since the policy was loaded.
+#[tokio::test]
+async fn columns_that_no_file_names_are_told() {
+    let checked = async |file: &File, catalog: &Catalog| {
+        let checked = check(file, catalog, &Rows(Ok(vec![Some("1")]))).await;
+        checked.unwrap().policy
+    };
+    let old = catalog();
+    let mut new = catalog();
+    for table in &mut new.tables {
+        let mut column = table.columns[0].clone();
+        column.name = "added".to_owned();
+        column.number = 9;
+        table.columns.push(column);
+    }
+    for (before, now, wanted) in [
+        ("other_columns: visible", "other_columns: visible", 2),
+        ("other_columns: hidden", "other_columns: visible", 1),
+        (
+            "other_columns: visible",
+            "other_columns: visible, columns: {added: hidden}",
+            1,
+        ),
+        ("rows_per_unit: 1", "rows_per_unit: 1", 1),
+    ] {
+        let (before, now) = (file(before), file(now));
+        let policies = (checked(&before, &old).await, checked(&now, &new).await);
+        let told = appeared((&before, &policies.0), (&now, &policies.1));
+        assert_eq!(told.len(), wanted, "{told:#?}");
+        assert!(
+            told[0].starts_with("s.codes.added is new, or newly readable, and shown row by row"),
+            "{told:?}"
+        );
+        assert!(appeared((&now, &policies.1), (&now, &policies.1)).is_empty());
+    }
+    let visible = file("other_columns: visible");
+    let policy = checked(&visible, &new).await;
+    let shown = unlisted(&visible, &policy);
+    assert_eq!(
+        (shown[0].table.as_str(), shown[0].columns.as_slice()),
+        ("s.people", &["price", "added"][..])
     );
 }

@@ -16,3 +16,4 @@ pub mod public_changes;
 pub mod serve;
 pub mod shadow;
 mod tutorial;
+pub mod wide;

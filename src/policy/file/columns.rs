@@ -1,0 +1,261 @@
+//! Reads what a policy says of the columns of a table.
+
+use super::tables::{ColumnEntry, ColumnRule, Literal, names};
+use crate::policy::error::{At, Findings};
+use crate::policy::yaml::read;
+use crate::policy::yaml::read::Fields;
+use crate::policy::yaml::tree::{Entry, Node, Value};
+
+pub fn columns(node: &Node, table: &str, findings: &mut Findings) -> Vec<ColumnEntry> {
+    let Value::Map(entries) = &node.value else {
+        findings.error(
+            node.place,
+            format!(
+                "columns of table {table} must be a map from a column to \
+                what is known of it, not {}",
+                node.value.shape()
+            ),
+        );
+        return Vec::new();
+    };
+    let mut columns: Vec<ColumnEntry> = Vec::new();
+    for entry in entries {
+        for column in column(entry, findings) {
+            if columns.iter().any(|known| known.name == column.name) {
+                findings.error(
+                    column.place,
+                    format!("column \"{}\" of table {table} is given twice", column.name),
+                );
+            } else {
+                columns.push(column);
+            }
+        }
+    }
+    columns
+}
+
+const COLUMN_FORMS: &str =
+    "visible, hidden, {bounds: [0, 100]}, {values: [a, b]} or {domain: schema.table.column}";
+
+/// What one entry says: of its column, and of those for which the same holds.
+fn column(entry: &Entry, findings: &mut Findings) -> Vec<ColumnEntry> {
+    let made = |rule| {
+        vec![ColumnEntry {
+            place: entry.place,
+            name: entry.key.clone(),
+            rule,
+            nullable: None,
+            complete: None,
+        }]
+    };
+    match &entry.value.value {
+        Value::Scalar { text, .. } => match text.as_str() {
+            "visible" => made(ColumnRule::Visible),
+            "hidden" => made(ColumnRule::Hidden),
+            _ => {
+                findings.error(
+                    entry.value.place,
+                    format!("column \"{}\" must be {COLUMN_FORMS}", entry.key),
+                );
+                Vec::new()
+            }
+        },
+        Value::Map(_) => column_map(entry, findings).unwrap_or_default(),
+        Value::List(_) => {
+            findings.error(
+                entry.value.place,
+                format!(
+                    "column \"{}\" must be {COLUMN_FORMS}; a list alone may mean either",
+                    entry.key
+                ),
+            );
+            Vec::new()
+        }
+    }
+}
+
+fn column_map(entry: &Entry, findings: &mut Findings) -> Option<Vec<ColumnEntry>> {
+    let what = format!("column \"{}\"", entry.key);
+    let mut fields = Fields::open(&entry.value, what.as_str(), findings)?;
+    let bounds = fields
+        .optional("bounds")
+        .map(|node| bounds(node, &what, findings));
+    let values = fields
+        .optional("values")
+        .map(|node| values(node, &what, findings));
+    let domain = fields
+        .optional("domain")
+        .map(|node| domain(node, &what, findings));
+    let visible = fields.optional("visible").map(|node| {
+        match read::truth(node, &format!("visible of {what}"), findings)? {
+            true => Some(ColumnRule::Visible),
+            false => Some(ColumnRule::Hidden),
+        }
+    });
+    let mut truth = |name: &'static str, findings: &mut Findings| {
+        let node = fields.optional(name)?;
+        let value = read::truth(node, &format!("{name} of {what}"), findings)?;
+        Some(At {
+            place: node.place,
+            value,
+        })
+    };
+    let (nullable, complete) = (truth("nullable", findings), truth("complete", findings));
+    let others = fields
+        .optional("also")
+        .map(|node| also(node, &what, findings))
+        .unwrap_or_default();
+    fields.not_offered(
+        "missing",
+        "NULL is left out of sums, as in PostgreSQL; write COALESCE in the query",
+        findings,
+    );
+    fields.done(findings);
+    let given: Vec<_> = [bounds, values, domain, visible]
+        .into_iter()
+        .flatten()
+        .collect();
+    if given.len() != 1 {
+        findings.error(
+            entry.value.place,
+            format!("{what} must say exactly one of bounds, values, domain and visible"),
+        );
+        return None;
+    }
+    let rule = given.into_iter().next().flatten()?;
+    let own = At {
+        place: entry.place,
+        value: entry.key.clone(),
+    };
+    let made = |At { place, value }| ColumnEntry {
+        place,
+        name: value,
+        rule: rule.clone(),
+        nullable: nullable.clone(),
+        complete: complete.clone(),
+    };
+    Some(std::iter::once(own).chain(others).map(made).collect())
+}
+
+/// Further columns for which the same holds.
+fn also(node: &Node, what: &str, findings: &mut Findings) -> Vec<At<String>> {
+    let what = format!("also of {what}");
+    let items = read::list(node, &what, "[first, second]", findings).unwrap_or_default();
+    items
+        .iter()
+        .filter_map(|item| {
+            let (name, _) = read::scalar(item, &what, "a list of columns", findings)?;
+            Some(At {
+                place: item.place,
+                value: name.to_owned(),
+            })
+        })
+        .collect()
+}
+
+fn bounds(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
+    if is_auto(node) {
+        return Some(ColumnRule::Searched {
+            place: node.place,
+            lower: None,
+            upper: None,
+        });
+    }
+    let items = read::list(node, &format!("bounds of {what}"), "[0, 100]", findings)?;
+    let [lower, upper] = items else {
+        findings.error(
+            node.place,
+            format!(
+                "bounds of {what} must be two values, the lowest and the highest, not {}",
+                items.len()
+            ),
+        );
+        return None;
+    };
+    let mut end = |node: &Node, which: &str| {
+        if is_auto(node) {
+            Some(None)
+        } else {
+            literal(node, &format!("the {which} bound of {what}"), findings).map(Some)
+        }
+    };
+    let (lower, upper) = (end(lower, "lower"), end(upper, "upper"));
+    let place = node.place;
+    Some(match (lower?, upper?) {
+        (Some(lower), Some(upper)) => ColumnRule::Bounds {
+            place,
+            lower,
+            upper,
+        },
+        (lower, upper) => ColumnRule::Searched {
+            place,
+            lower,
+            upper,
+        },
+    })
+}
+
+/// The word `auto`, not in quotes.
+pub fn is_auto(node: &Node) -> bool {
+    matches!(&node.value, Value::Scalar { text, quoted: false } if text == "auto")
+}
+
+fn values(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
+    let items = read::list(node, &format!("values of {what}"), "[a, b]", findings)?;
+    if items.is_empty() {
+        findings.error(
+            node.place,
+            format!("values of {what} is empty; to hide the column write hidden"),
+        );
+        return None;
+    }
+    let read: Vec<_> = items
+        .iter()
+        .filter_map(|item| literal(item, &format!("a value of {what}"), findings))
+        .collect();
+    (read.len() == items.len()).then_some(ColumnRule::Values(read))
+}
+
+fn literal(node: &Node, what: &str, findings: &mut Findings) -> Option<At<Literal>> {
+    let (text, quoted) = read::scalar(node, what, "a constant of the column's type", findings)?;
+    if !quoted && matches!(text, "null" | "Null" | "NULL" | "~") {
+        findings.error(
+            node.place,
+            format!(
+                "{what} cannot be NULL; where the column is nullable, \
+            NULL is always among its values"
+            ),
+        );
+        return None;
+    }
+    Some(At {
+        place: node.place,
+        value: Literal {
+            text: text.to_owned(),
+            quoted,
+        },
+    })
+}
+
+fn domain(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
+    let (text, _) = read::scalar(
+        node,
+        &format!("domain of {what}"),
+        "schema.table.column of a public table",
+        findings,
+    )?;
+    let name: Option<[String; 3]> = names(text).and_then(|n| n.try_into().ok());
+    let Some([schema, table, column]) = name else {
+        findings.error(
+            node.place,
+            format!(
+                "domain of {what} must be schema.table.column of a public table, not \"{text}\""
+            ),
+        );
+        return None;
+    };
+    Some(ColumnRule::Domain(At {
+        place: node.place,
+        value: (schema, table, column),
+    }))
+}
