@@ -112,6 +112,10 @@ impl Draw {
 }
 
 /// Where words and signs begin and end.
+fn described_of(plan: &Plan) -> Vec<String> {
+    pgveil::engine::describe_plan(plan, 1e-7, pgveil::engine::Sql::Shown)
+}
+
 fn edges(text: &[u8]) -> Vec<usize> {
     let class = |byte: u8| match byte {
         b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'.' | b'$' | 128.. => 0,
@@ -179,12 +183,12 @@ fuzz_target!(|bytes: &[u8]| {
         for sql in &statements {
             assert!(is_read_back(sql), "{sql}");
         }
-        let described = pgveil::engine::describe_plan(&plan, 1e-7);
+        let described = described_of(&plan);
         assert!(!described.is_empty());
         let (_, again) = planned(query, *choice).expect("what is planned once is planned again");
         assert_eq!(
             (statements, described),
-            (all_of(&again), pgveil::engine::describe_plan(&again, 1e-7)),
+            (all_of(&again), described_of(&again)),
             "a plan is a pure function"
         );
     }

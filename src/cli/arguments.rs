@@ -132,17 +132,11 @@ serve.")]
 Example:
   pgveil explain --policy policies/shop.yaml 'SELECT avg(price) FROM shop.orders'
 
-The cost is that of a role that has spent nothing yet.")]
-    Explain {
-        /// The policy file
-        #[arg(long, value_name = "FILE")]
-        policy: PathBuf,
-        /// The role that would ask; the policy's first without it
-        #[arg(long, value_name = "NAME")]
-        role: Option<String>,
-        /// One or more SELECT statements
-        sql: String,
-    },
+  pgveil explain --policy policies/shop.yaml --curve 'SELECT count(*) FROM shop.orders'
+
+The cost is that of a role that has spent nothing yet; with --spent, of the role as the ledger has \
+it.")]
+    Explain(ExplainOptions),
     /// Attack a policy's tables, filled with made-up rows: is more lost than is charged? Reads the
     /// schema and public tables, never a private row
     #[command(after_help = "\
@@ -438,6 +432,30 @@ pub struct InitOptions {
     /// Ask nothing, and print what is drafted and what is open as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainOptions {
+    /// The policy file
+    #[arg(long, value_name = "FILE")]
+    pub policy: PathBuf,
+    /// The role that would ask; the policy's first without it
+    #[arg(long, value_name = "NAME")]
+    pub role: Option<String>,
+    /// A table of the error against epsilon, from the least to the most that a query may spend
+    #[arg(long)]
+    pub curve: bool,
+    /// Price it for the role as it stands in the ledger, and say what is left of its budget
+    #[arg(long)]
+    pub spent: bool,
+    /// Also print the SQL that the database would run
+    #[arg(long, conflicts_with = "curve")]
+    pub verbose: bool,
+    /// Print the curve as JSON
+    #[arg(long, requires = "curve")]
+    pub json: bool,
+    /// One or more SELECT statements
+    pub sql: String,
 }
 
 #[derive(Debug, Args)]

@@ -1,11 +1,14 @@
 //! `pgveil budget` prints the balance of every account and its debits, and records the owner's
-//! decisions. It reads the ledger alone and connects to no database.
+//! decisions. It reads the ledger alone; only what answers are worth comes from the database's
+//! catalog.
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use super::arguments::{BudgetQuestion, Reason, Whom};
-use super::{Failure, start};
+use super::{Failure, noise, start};
+use crate::auto_bounds;
 use crate::calendar::FROM_1970_US;
 use crate::ledger::{Act, Balance, Decided, Decision, Entry, Error, Ledger, Record};
 use crate::mechanism::Fixed;
@@ -14,6 +17,8 @@ use crate::rewrite::emit::sql;
 
 /// The largest number of debits listed for one role.
 const HISTORY_MAX: u32 = 10_000;
+/// How long the database may take to say what a policy is worth.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Number of records that one read of the ledger returns.
 const PAGE: u32 = 10_000;
 
@@ -25,7 +30,9 @@ pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Resul
     };
     let file = start::read(path)?;
     let ledger = open(&file).await?;
-    let lines = match question.unwrap_or(BudgetQuestion::Show) {
+    let question = question.unwrap_or(BudgetQuestion::Show);
+    let is_shown = matches!(question, BudgetQuestion::Show);
+    let lines = match question {
         BudgetQuestion::Show => balances(&file, &ledger).await?,
         BudgetQuestion::History => history(&file, &ledger).await?,
         BudgetQuestion::Grant {
@@ -66,7 +73,35 @@ pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Resul
     for line in aligned(&lines) {
         println!("{line}");
     }
+    if is_shown {
+        match worth(&file, &ledger).await {
+            Ok(lines) => lines.iter().for_each(|line| println!("{line}")),
+            // The accounts need no database.
+            Err(failure) => eprintln!(
+                "What answers are worth needs the database: {}",
+                failure.in_a_line()
+            ),
+        }
+    }
     Ok(())
+}
+
+/// What the first role's budget is worth, by the policy as its database has it.
+async fn worth(file: &File, ledger: &Ledger) -> Result<Vec<String>, Failure> {
+    let database = start::database(file)?;
+    let opened = tokio::time::timeout(PATIENCE, start::open(file, &database)).await;
+    let opened = opened.map_err(|_| Failure::new("it does not answer"))??;
+    opened.connected.close().await;
+    let settled = auto_bounds::settle(&opened.policy, ledger).await;
+    let policy = match settled.map_err(Failure::new)? {
+        Ok((settled, _)) => settled,
+        Err(_) => opened.policy,
+    };
+    let Some(role) = policy.roles.first() else {
+        return Ok(Vec::new());
+    };
+    let balances = ledger.balances(&role.name).await.map_err(Failure::new)?;
+    noise::lines_of(&policy, Some(&balances))
 }
 
 /// Opens the ledger that the policy names. A missing ledger is an error: a misspelt name must not

@@ -1,39 +1,49 @@
 //! `pgveil explain` prints the plan of a query and its price. It reads the catalog and no private
-//! row, and spends nothing. It opens the ledger only for the results of searches.
+//! row, and spends nothing. It opens the ledger for the results of searches, and for what a role
+//! has spent.
 
-use std::path::Path;
-
-use super::{Failure, start, table};
+use super::arguments::ExplainOptions;
+use super::{Failure, curve, start, table};
 use crate::catalog::Server;
 use crate::engine::{
-    Asked, MemoryShare, Requester, constants, describe_plan, plan, refuse_useless, start_path,
+    Asked, MemoryShare, Requester, Sql, accounts, budget_line, constants, describe_plan, in_words,
+    plan, refuse_useless, start_path,
 };
+use crate::ledger::{Balance, Balances, Ledger};
 use crate::mechanism::{AccountState, Fixed, Loss};
-use crate::parse::{Statement, parse};
-use crate::policy::{Policy, SessionSettings, schemas};
+use crate::parse::{Query, Statement, parse};
+use crate::policy::{File, Policy, SessionSettings, schemas};
+use crate::refusal::Refusal;
 use crate::rewrite::Terms;
 
-pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failure> {
-    let file = start::read(path)?;
+pub async fn run(options: ExplainOptions) -> Result<(), Failure> {
+    let file = start::read(&options.policy)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
     let server = Server::of(&opened.connected.client)
         .await
         .map_err(Failure::new)?;
     opened.connected.close().await;
     let policy = start::as_found(&file, opened.policy).await?;
-    let terms = terms(&policy, role)?;
-    let role = role
+    let fresh = terms(&policy, options.role.as_deref())?;
+    let role = options
+        .role
+        .as_deref()
         .or(policy.roles.first().map(|role| role.name.as_str()))
         .unwrap_or_default()
         .to_owned();
+    let balances = match options.spent {
+        true => Some(balances(&file, &role).await?),
+        false => None,
+    };
     let search_path = schemas(&start_path(&policy, &server, &role), &role);
     let session_settings = policy
         .role(&role)
         .map_or_else(SessionSettings::default, |r| r.session_settings);
     let terms = Terms {
-        epsilon: session_settings.epsilon.unwrap_or(terms.epsilon),
+        epsilon: session_settings.epsilon.unwrap_or(fresh.epsilon),
         session_settings,
-        ..terms
+        accounts: balances.as_ref().map_or(fresh.accounts, accounts),
+        ..fresh
     };
     let requester = Requester {
         role,
@@ -43,39 +53,86 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
         process: 0,
         share: MemoryShare::default(),
     };
-    let refused = |refusal| {
-        table::print_refusal(&refusal, sql);
-        Failure::Shown
-    };
-    for statement in parse(sql).map_err(refused)? {
-        let (Statement::Query(query) | Statement::Explain(query, _)) = statement else {
-            return Err(Failure::Usage(
-                "only queries can be explained; leave SET, BEGIN and the like out".to_owned(),
-            ));
-        };
-        let constants = constants(&requester, &policy);
-        let search_path = &requester.search_path;
-        let planned = plan(&query, &policy, search_path, &constants, &terms)
-            .map_err(|e| refused(e.report()))?;
-        for line in describe_plan(&planned, terms.delta) {
-            println!("{line}");
-        }
+    let constants = constants(&requester, &policy);
+    for query in queries(&options.sql)? {
         let asked = Asked {
             query: &query,
             policy: &policy,
-            search_path,
+            search_path: &requester.search_path,
             constants: &constants,
             terms: &terms,
         };
-        if let Some(useless) = refuse_useless(&asked, &planned, |_| true) {
-            println!("Useless: {}", useless.message);
-            useless
-                .hint
-                .iter()
-                .for_each(|hint| println!("  Hint: {hint}"));
+        if options.curve {
+            let curve = curve::of(&asked);
+            let curve = curve.map_err(|refusal| refused(&refusal, &options.sql))?;
+            let lines = match options.json {
+                true => vec![curve.json(&requester.role)],
+                false => curve.table(&requester.role),
+            };
+            lines.iter().for_each(|line| println!("{line}"));
+        } else {
+            let sql = match options.verbose {
+                true => Sql::Shown,
+                false => Sql::LeftOut,
+            };
+            let told = explained(&asked, balances.as_ref().map(|both| &both.role), sql);
+            let told = told.map_err(|refusal| refused(&refusal, &options.sql))?;
+            told.iter().for_each(|line| println!("{line}"));
         }
     }
     Ok(())
+}
+
+fn refused(refusal: &Refusal, sql: &str) -> Failure {
+    table::print_refusal(refusal, sql);
+    Failure::Shown
+}
+
+fn queries(sql: &str) -> Result<Vec<Query>, Failure> {
+    let statements = parse(sql).map_err(|refusal| refused(&refusal, sql))?;
+    let query = |statement| match statement {
+        Statement::Query(query) | Statement::Explain(query, _) => Ok(query),
+        _ => Err(Failure::Usage(
+            "only queries can be explained; leave SET, BEGIN and the like out".to_owned(),
+        )),
+    };
+    statements.into_iter().map(query).collect()
+}
+
+/// The plan in words and in lines; the budget last, where the ledger was read.
+fn explained(asked: &Asked<'_>, spent: Option<&Balance>, sql: Sql) -> Result<Vec<String>, Refusal> {
+    let Asked {
+        query,
+        policy,
+        search_path,
+        constants,
+        terms,
+    } = asked;
+    let planned =
+        plan(query, policy, search_path, constants, terms).map_err(|error| error.report())?;
+    let mut lines = Vec::new();
+    let fresh = terms
+        .accounts
+        .first()
+        .map(|account| Balance::lasting(account.cap, account.spent));
+    if let Some(balance) = spent.or(fresh.as_ref()) {
+        lines.push(in_words(&planned, &planned.loss(), balance));
+    }
+    lines.extend(describe_plan(&planned, terms.delta, sql));
+    if let Some(useless) = refuse_useless(asked, &planned, |_| true) {
+        lines.push(format!("Useless: {}", useless.message));
+        lines.extend(useless.hint.iter().map(|hint| format!("  Hint: {hint}")));
+    }
+    lines.extend(spent.map(|balance| budget_line(&planned.loss(), balance)));
+    Ok(lines)
+}
+
+/// The accounts of a role, as the ledger has them.
+async fn balances(file: &File, role: &str) -> Result<Balances, Failure> {
+    let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
+    let ledger = Ledger::open_existing(start::ledger(file)?, owner, &roles).await;
+    let ledger = ledger.map_err(Failure::new)?;
+    ledger.balances(role).await.map_err(Failure::new)
 }
 
 /// The terms of a role that has spent nothing.

@@ -6,6 +6,7 @@ mod audit;
 mod bounds;
 mod budget;
 mod check;
+mod curve;
 pub mod demo;
 mod explain;
 mod failure;
@@ -89,9 +90,7 @@ async fn run(command: Command) -> Result<(), Failure> {
             again,
         } => bounds::run(&file, epsilon, again).await,
         Command::Audit(options) => audit::run(options).await,
-        Command::Explain { policy, role, sql } => {
-            explain::run(&policy, role.as_deref(), &sql).await
-        }
+        Command::Explain(options) => explain::run(options).await,
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
         Command::Ledger { question, policy } => ledger::run(policy.as_deref(), question).await,
         Command::Health { admin } => health::run(admin).await,

@@ -3,27 +3,55 @@
 
 use super::{Failure, explain};
 use crate::engine::{
-    Expected, MemoryShare, Pricing, Requester, Total, Worth, answers, constants, rounded,
+    Expected, MemoryShare, Pricing, Requester, Total, Worth, accounts, answers, constants, rounded,
 };
+use crate::ledger::{Balance, Balances};
+use crate::mechanism::AccountState;
 use crate::policy::{Policy, SessionSettings};
 use crate::rewrite::Terms;
 
 /// For each private table, how far off its plainest answers are, each asked alone by the policy's
 /// first role at its default epsilon; and how many of them its budget holds.
 pub fn lines(policy: &Policy) -> Result<Vec<String>, Failure> {
+    lines_of(policy, None)
+}
+
+/// The same, with how many of them are left, where the ledger tells.
+pub fn lines_of(policy: &Policy, balances: Option<&Balances>) -> Result<Vec<String>, Failure> {
     let Some(role) = policy.roles.first() else {
         return Ok(Vec::new());
     };
     let settings = role.session_settings;
     let terms = explain::terms(policy, Some(&role.name))?;
+    let whole = terms.accounts.first().copied();
     let terms = Terms {
         epsilon: settings.epsilon.unwrap_or(terms.epsilon),
+        accounts: balances.map_or(terms.accounts, accounts),
         session_settings: SessionSettings {
             // What a target needs is known after a first answer.
             target_error: None,
             ..settings
         },
         ..terms
+    };
+    let left = balances.and_then(|both| {
+        let Balance {
+            cap,
+            spent,
+            frozen,
+            closed,
+            ..
+        } = both.role;
+        (!frozen && !closed).then_some(AccountState { cap, spent })
+    });
+    let budget = Budget {
+        whole: balances
+            .and_then(|both| {
+                let cap = both.role.cap;
+                whole.map(|account| AccountState { cap, ..account })
+            })
+            .or(whole),
+        left: balances.map(|_| left),
     };
     let requester = Requester {
         role: role.name.clone(),
@@ -46,12 +74,19 @@ pub fn lines(policy: &Policy) -> Result<Vec<String>, Failure> {
         role.name, terms.epsilon
     )];
     for of_table in all.chunk_by(|one, next| std::ptr::eq(one.table, next.table)) {
-        lines.extend(of_one_table(of_table, &terms));
+        lines.extend(of_one_table(of_table, &budget));
     }
     Ok(lines)
 }
 
-fn of_one_table(all: &[Worth<'_>], terms: &Terms) -> Vec<String> {
+/// The account that answers are counted in.
+struct Budget {
+    whole: Option<AccountState>,
+    /// `None` where the ledger was not read; an account that may not be charged holds nothing.
+    left: Option<Option<AccountState>>,
+}
+
+fn of_one_table(all: &[Worth<'_>], budget: &Budget) -> Vec<String> {
     let Some(first) = all.first() else {
         return Vec::new();
     };
@@ -62,12 +97,19 @@ fn of_one_table(all: &[Worth<'_>], terms: &Terms) -> Vec<String> {
         first.table.name,
         told.join(", ")
     )];
-    let losses = all
-        .iter()
-        .filter_map(|worth| Some(worth.answer.as_ref().ok()?.loss));
-    let held = losses.filter_map(|loss| Some(answers(terms.accounts.first()?, loss)));
-    if let Some(held) = held.min() {
-        lines.push(format!("    the budget holds {held} such answers"));
+    let held = |account: &Option<AccountState>| {
+        let losses = all
+            .iter()
+            .filter_map(|worth| Some(worth.answer.as_ref().ok()?.loss));
+        let account = account.as_ref();
+        losses
+            .map(|loss| account.map_or(0, |account| answers(account, loss)))
+            .min()
+    };
+    if let Some(whole) = held(&budget.whole) {
+        let left = budget.left.as_ref().and_then(held);
+        let left = left.map_or(String::new(), |left| format!(", and {left} more are left"));
+        lines.push(format!("    the budget holds {whole} such answers{left}"));
     }
     // The plainest question has the plainest remedy.
     if let Some(advice) = &first.advice {

@@ -1,7 +1,8 @@
 //! EXPLAIN: the plan of a query, its noise and its price, as text and as JSON. It is free and shows
 //! public facts only.
 
-use super::notice::{cost, describe, left, noise};
+use super::expected::{after, in_words};
+use super::notice::{Sql, cost, describe, left, noise};
 use super::reuse::Recalled;
 use super::rollup::FromFiner;
 use super::useless::Usefulness;
@@ -53,16 +54,19 @@ impl Due {
     }
 }
 
-/// The lines of EXPLAIN: each release's tree, SQL, sensitivity and noise; the settings that differ
-/// from their defaults; the cost, and how much of it is paid; the role's budget before and after.
+/// The lines of EXPLAIN: the plan in words; each release's tree, sensitivity and noise, with its
+/// SQL where that is wished; the settings that differ from their defaults; the cost, and how much
+/// of it is paid; the role's budget before and after.
 pub(super) fn text(
     plan: &Plan,
+    sql: Sql,
     session_settings: &SessionSettings,
     due: &Due,
     balance: &Balance,
     (delta, policy): (f64, &Policy),
 ) -> Vec<String> {
-    let mut lines = describe(plan, delta);
+    let mut lines = vec![in_words(plan, &due.loss, balance)];
+    lines.extend(describe(plan, delta, sql));
     let wished: Vec<String> = set(session_settings)
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
@@ -98,16 +102,21 @@ pub(super) fn text(
         lines.push(format!("Cost now: {}", price(&due.loss, delta)));
     }
     lines.extend(usefulness(&due.useful, session_settings.useless));
-    lines.push(match after(balance, due.loss) {
-        _ if due.loss.is_zero() => format!("Budget: {}", left(balance)),
+    lines.push(budget(&due.loss, balance));
+    lines
+}
+
+/// What is left of the role's budget, before and after.
+pub fn budget(loss: &Loss, balance: &Balance) -> String {
+    match after(balance, *loss) {
+        _ if loss.is_zero() => format!("Budget: {}", left(balance)),
         Some(after) => format!(
             "Budget: {}; after this query {:.2} %",
             left(balance),
             after * 100.0
         ),
         None => format!("Budget: {}; this query does not fit it", left(balance)),
-    });
-    lines
+    }
 }
 
 /// What would become of a useless question, and what would do instead.
@@ -323,22 +332,6 @@ fn set(session_settings: &SessionSettings) -> impl Iterator<Item = (&'static str
         .map(|wish| (wish, session_settings.show(wish.name)))
         .filter(|(wish, value)| *value != wish.default)
         .map(|(wish, value)| (wish.name, value))
-}
-
-/// The fraction of the role's budget that is left after a loss; `None` where the loss does not fit.
-/// It says nothing of the owner's total.
-fn after(balance: &Balance, loss: Loss) -> Option<f64> {
-    if !balance.cap.admits(&balance.spent, &loss) {
-        return None;
-    }
-    let spent = balance.spent.compose(loss)?;
-    Some(
-        Balance {
-            spent,
-            ..balance.clone()
-        }
-        .fraction_left(),
-    )
 }
 
 fn components(loss: &Loss) -> serde_json::Value {

@@ -1,5 +1,6 @@
 //! The order of all stages for one query. The wire and the command line enter here only.
 
+mod expected;
 mod explain;
 mod failures;
 mod first_answer;
@@ -38,9 +39,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::memory::{HeldMemory, MemoryBudget, MemoryShare};
 pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester, fit_as_text};
+pub use expected::{Within, after, expected, in_words, percent};
+pub use explain::budget as budget_line;
 pub use metrics::{Ended, Metrics};
-pub use notice::{describe as describe_plan, rounded};
-pub use planning::{constants, plan};
+pub use notice::{Sql, describe as describe_plan, rounded};
+pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, Size};
 pub use reload::Reloadable;
 pub use search_path::start_path;
@@ -63,7 +66,7 @@ use crate::execute::Backend;
 use crate::ir::TableId;
 use crate::ledger::{Found, Ledger, Verdict};
 use crate::mechanism::{OsRandomness, Sampler};
-use crate::parse::Query;
+use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Policy, Secret, SessionSettings, Table};
 use crate::refusal::Refusal;
 use crate::shadow::{CopiedTable, Shadow, ShadowError};
@@ -383,10 +386,10 @@ impl Service for Engine {
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
-        json: bool,
+        format: ExplainFormat,
     ) -> Result<Vec<String>, Error> {
         let explained = self
-            .explain_question(requester, query, (parameters, arguments), json)
+            .explain_question(requester, query, (parameters, arguments), format)
             .await;
         self.recorded(
             &requester.role,

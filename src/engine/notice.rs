@@ -117,12 +117,22 @@ fn span(time: Duration) -> String {
         })
 }
 
+/// Whether a description shows the SQL that runs, which is long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sql {
+    Shown,
+    LeftOut,
+}
+
 /// The plan's notices, for a role with this delta: as `pgveil explain` and the golden files show
 /// them.
-pub fn describe(plan: &Plan, delta: f64) -> Vec<String> {
+pub fn describe(plan: &Plan, delta: f64, sql: Sql) -> Vec<String> {
     let mut lines = Vec::new();
     for release in plan.releases() {
         lines.extend(release.description().iter().cloned());
+        if sql == Sql::LeftOut {
+            continue;
+        }
         lines.extend(
             release
                 .statements()
@@ -138,10 +148,12 @@ pub fn describe(plan: &Plan, delta: f64) -> Vec<String> {
             ));
         }
     }
-    for (number, middle) in plan.middles().iter().enumerate() {
-        lines.push(format!("Middle query {}: {}", number + 1, middle.query));
+    if sql == Sql::Shown {
+        for (number, middle) in plan.middles().iter().enumerate() {
+            lines.push(format!("Middle query {}: {}", number + 1, middle.query));
+        }
+        lines.push(format!("Outer query: {}", plan.outer()));
     }
-    lines.push(format!("Outer query: {}", plan.outer()));
     if plan.releases().is_empty() {
         lines.push("Public: answered exactly".to_owned());
     }

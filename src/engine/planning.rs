@@ -284,7 +284,8 @@ impl Engine {
 }
 
 /// The accounts that a plan is priced for.
-pub(super) fn accounts(balances: &Balances) -> Vec<AccountState> {
+/// The accounts that a question of a role is planned for.
+pub fn accounts(balances: &Balances) -> Vec<AccountState> {
     let role = AccountState {
         cap: balances.role.cap,
         spent: balances.role.spent,

@@ -11,13 +11,13 @@ use super::service::Answer;
 use super::statement_log::Tally;
 use super::timing::Timing;
 use super::{
-    Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, error_in_text, explain,
-    internal, notice, preview, shadow_error, system_catalog,
+    Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, error_in_text,
+    explain, internal, notice, preview, shadow_error, system_catalog,
 };
 use crate::error::Error;
 use crate::finish;
 use crate::ledger::Verdict;
-use crate::parse::{Bound, Query, parameter_type};
+use crate::parse::{Bound, ExplainFormat, Query, parameter_type};
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::check_dotted;
@@ -281,13 +281,13 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         (parameters, arguments): (&[u32], &[Argument]),
-        json: bool,
+        format: ExplainFormat,
     ) -> Result<Vec<String>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {
                 self.describe_catalogs(requester, &statement, parameters)
                     .await?;
-                return Ok(system_catalog::explain(json));
+                return Ok(system_catalog::explain(format));
             }
             Opened::Question(query, description) => (query, description),
         };
@@ -304,13 +304,14 @@ impl Engine {
         let useful = self
             .usefulness(requester, &query, &plan, &recalled.released)
             .await?;
-        let explain = if json { explain::json } else { explain::text };
-        Ok(explain(
-            &plan,
-            &requester.session_settings,
-            &explain::Due::of(&plan, recalled, useful),
-            &balances.role,
-            (self.delta(&requester.role), &self.policy),
-        ))
+        let settings = &requester.session_settings;
+        let due = explain::Due::of(&plan, recalled, useful);
+        let of_role = (self.delta(&requester.role), &self.policy);
+        let text = |sql| explain::text(&plan, sql, settings, &due, &balances.role, of_role);
+        Ok(match format {
+            ExplainFormat::Text => text(Sql::LeftOut),
+            ExplainFormat::Verbose => text(Sql::Shown),
+            ExplainFormat::Json => explain::json(&plan, settings, &due, &balances.role, of_role),
+        })
     }
 }

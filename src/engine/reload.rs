@@ -12,7 +12,7 @@ use super::{
     TablePlaces,
 };
 use crate::error::Error;
-use crate::parse::Query;
+use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Secret, SessionSettings};
 use crate::refusal::{Refusal, reason};
 
@@ -175,11 +175,11 @@ impl Service for Reloadable {
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
-        json: bool,
+        format: ExplainFormat,
     ) -> Result<Vec<String>, Error> {
         let _passing = self.gate.read().await;
         self.engine(requester)?
-            .explain(requester, query, parameters, arguments, json)
+            .explain(requester, query, parameters, arguments, format)
             .await
     }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Metrics, PlanningLimit};
 use crate::error::Error;
 use crate::memory::HeldMemory;
-use crate::parse::Query;
+use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Secret, SessionSettings};
 use crate::refusal::Refusal;
 use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester};
@@ -101,7 +101,7 @@ pub trait Service: Send + Sync + 'static {
         query: &Query,
         parameters: &[u32],
         arguments: &[Argument],
-        json: bool,
+        format: ExplainFormat,
     ) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
     /// Records a text that could not be read as a statement.
     fn unread(&self, role: &str, refusal: &Refusal) -> impl Future<Output = ()> + Send {

@@ -5,7 +5,7 @@ use super::{
     Answer, Argument, Description, Engine, Format, Requester, error_in_text, shadow_error,
 };
 use crate::error::Error;
-use crate::parse::{Query, with_room};
+use crate::parse::{ExplainFormat, Query, with_room};
 use crate::policy::WISHES;
 use crate::shadow::Weighed;
 use crate::system_catalog::{Facts, catalogs};
@@ -77,13 +77,14 @@ impl Engine {
 }
 
 /// EXPLAIN of a statement about the catalogs.
-pub(super) fn explain(json: bool) -> Vec<String> {
+pub(super) fn explain(format: ExplainFormat) -> Vec<String> {
     let text = "Statement about the catalogs: answered from the schema that the policy shows, \
         free, \
         without any table's rows.";
-    vec![if json {
-        serde_json::json!([{ "Plan": { "Node Type": "Catalogs", "Note": text } }]).to_string()
-    } else {
-        text.to_owned()
+    vec![match format {
+        ExplainFormat::Json => {
+            serde_json::json!([{ "Plan": { "Node Type": "Catalogs", "Note": text } }]).to_string()
+        }
+        ExplainFormat::Text | ExplainFormat::Verbose => text.to_owned(),
     }]
 }

@@ -316,7 +316,7 @@ impl Columns {
         for (at, uncertainty) in release.uncertainties().iter().enumerate() {
             let known = |group: usize| {
                 spread(release, &uncertainty.formula, table, group)
-                    .and_then(|s| s.of(uncertainty.statistic))
+                    .and_then(|s| s.rounded().of(uncertainty.statistic))
             };
             let values: Vec<Option<String>> = (0..table.measures.len())
                 .map(|group| known(group).map(float))

@@ -28,12 +28,53 @@ pub struct Spread {
 }
 
 impl Spread {
+    /// With the digits that mean something: four of the error, outward. What is exact stays.
+    pub fn rounded(self) -> Self {
+        let Self { error, low, high } = self;
+        let scale = error.unwrap_or((high - low) / 2.0);
+        let Some(digits) = digits_of(scale) else {
+            return self;
+        };
+        Self {
+            error: error.map(|error| -below(-error, digits)),
+            low: below(low, digits),
+            high: -below(-high, digits),
+        }
+    }
+
     pub fn of(&self, statistic: Statistic) -> Option<f64> {
         match statistic {
             Statistic::StandardError => self.error,
             Statistic::Low => Some(self.low),
             Statistic::High => Some(self.high),
         }
+    }
+}
+
+/// How many decimals show four digits of a number; fewer than none for large numbers. `None` where
+/// there is nothing to round by.
+fn digits_of(scale: f64) -> Option<i32> {
+    let is_of_use = scale.is_finite() && scale > 1e-300;
+    is_of_use.then(|| 3 - scale.log10().floor() as i32)
+}
+
+/// The next number below that has so many decimals. Powers of ten up to 10^22 are exact, so that it
+/// is the double nearest to the decimal, and prints as that.
+fn below(value: f64, digits: i32) -> f64 {
+    if digits.abs() > 22 {
+        return value;
+    }
+    let power = 10f64.powi(digits.abs());
+    let rounded = if digits < 0 {
+        (value / power).floor() * power
+    } else {
+        (value * power).floor() / power
+    };
+    // More digits than a double has: it stays.
+    if rounded <= value && rounded.is_finite() {
+        rounded
+    } else {
+        value
     }
 }
 

@@ -1,8 +1,9 @@
 //! Wide tables: columns of which the same is said share a line of the draft, by `also`.
 
 use super::columns::{Form, Line};
-use super::write::LINE_MAX;
 
+/// Longer lists go on in the next line.
+pub const LINE_MAX: usize = 100;
 /// Tables of fewer columns have a line for each.
 const WIDE: usize = 24;
 /// Fewer columns than these have a line each.

@@ -470,7 +470,8 @@ async fn columns_of_a_wide_table_share_lines() {
         ..Request::default()
     };
     let made = decide(&seen, &Proposal::new(&seen), &request, None).unwrap();
-    let mut draft = Draft::new(&seen, made, vec!["v".to_owned()]);
+    let verifier = crate::wire::scram::make_verifier("v");
+    let mut draft = Draft::new(&seen, made, vec![verifier]);
     let of = |draft: &Draft, width: Width| text_of(&lines(&seen, draft, Marks::Decide, width));
     let (shared, each) = (of(&draft, Width::Shared), of(&draft, Width::Each));
     assert!(
@@ -500,9 +501,12 @@ async fn columns_of_a_wide_table_share_lines() {
     let open = open
         .replace("      # ", "      ")
         .replace("[lowest, highest]", "[1, 5]");
-    let verifier = crate::wire::scram::make_verifier("v");
-    let text = (before.to_owned() + &open).replace("password: v", &format!("password: {verifier}"));
-    let file = crate::policy::File::parse("p", &text, |_| Some("sqlite:///x".to_owned()));
+    let text = before.to_owned() + &open;
+    let environment = |name: &str| match name {
+        "PGVEIL_LEDGER" => Some("sqlite:///x".to_owned()),
+        _ => Some("postgresql://host/x".to_owned()),
+    };
+    let file = crate::policy::File::parse("p", &text, environment);
     assert_eq!(
         file.err().map(|errors| errors[0].to_string()),
         None,

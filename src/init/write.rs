@@ -28,8 +28,6 @@ pub enum Marks {
 
 /// The column at which comments begin, where there is room.
 const COMMENTS: usize = 35;
-/// Longer remarks on a path stand above it.
-pub(super) const LINE_MAX: usize = 100;
 
 /// Whether columns of which the same is said share a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,7 +304,7 @@ impl Text<'_> {
             (false, false) => "by foreign keys".to_owned(),
         };
         let text = format!("    unit: {{path: [{}]{trusted}}}", steps.join(", "));
-        if text.chars().count() + remark.chars().count() + 3 > LINE_MAX {
+        if text.chars().count() + remark.chars().count() + 3 > shared::LINE_MAX {
             self.line(part, &format!("    # {remark}"), "");
             self.line(part, &text, "");
         } else {

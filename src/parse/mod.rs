@@ -175,6 +175,8 @@ fn not_reproducible() -> Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExplainFormat {
     Text,
+    /// The same with the SQL that runs.
+    Verbose,
     Json,
 }
 

@@ -5,9 +5,8 @@ mod privacy;
 mod roles;
 mod tables;
 
-pub use tables::{
-    ColumnEntry, ColumnRule, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule, names,
-};
+pub use columns::{ColumnEntry, ColumnRule, Literal, names};
+pub use tables::{PathStep, RowsRule, TableEntry, TableRule, UnitRule};
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ mod look;
 
 use num_bigint::BigUint;
 
-pub use choice::{choice_noise, known_range, rank_error};
+pub use choice::{choice_noise, known_range, rank_error, ranks_of};
 pub use facts::facts;
 pub use look::{chosen_noise, times_clip};
 

@@ -18,7 +18,7 @@ pub use choice::candidates::Candidates;
 pub use choice::{
     ChoiceKind, ChoicePlan, ChoiceQuery, Degree, Halving, Side, Subject, Target, ratio_of,
 };
-pub use describe::{choice_noise, chosen_noise, times_clip};
+pub use describe::{choice_noise, chosen_noise, ranks_of, times_clip};
 use emission::Emission;
 pub use emit::statement::Statement;
 use limits::row_cost::RowCost;

@@ -101,14 +101,11 @@ impl<S: Service> Connection<S> {
         (parameters, arguments): (&[u32], &[Argument]),
         format: ExplainFormat,
     ) -> Result<Reply, Outcome> {
-        let (requester, question, json) = (
-            self.requester(),
-            query.clone(),
-            format == ExplainFormat::Json,
-        );
+        let (requester, question) = (self.requester(), query.clone());
         let (parameters, arguments) = (parameters.to_vec(), arguments.to_vec());
         let explained = self.ask("explain", query, |service, token| async move {
-            let explaining = service.explain(&requester, &question, &parameters, &arguments, json);
+            let explaining =
+                service.explain(&requester, &question, &parameters, &arguments, format);
             tokio::select! {
                 explained = explaining => explained,
                 () = token.cancelled() => Err(Error::Cancelled),
@@ -116,7 +113,9 @@ impl<S: Service> Connection<S> {
         });
         let lines = explained.await?;
         let rows = match format {
-            ExplainFormat::Text => lines.into_iter().map(|line| vec![line]).collect(),
+            ExplainFormat::Text | ExplainFormat::Verbose => {
+                lines.into_iter().map(|line| vec![line]).collect()
+            }
             ExplainFormat::Json => vec![vec![lines.join("\n")]],
         };
         Ok(Reply::texts("EXPLAIN", vec![explain_column(format)], rows))
@@ -312,7 +311,7 @@ impl<S: Service> Connection<S> {
 pub(super) fn explain_column(format: ExplainFormat) -> ColumnDescription {
     let column = text_column("QUERY PLAN");
     match format {
-        ExplainFormat::Text => column,
+        ExplainFormat::Text | ExplainFormat::Verbose => column,
         ExplainFormat::Json => ColumnDescription {
             type_oid: JSON_OID,
             ..column

@@ -343,13 +343,7 @@ impl Veil {
             ..Self::requester()
         };
         self.engine
-            .explain(
-                &requester,
-                query,
-                &[],
-                &[],
-                *format == pgveil::parse::ExplainFormat::Json,
-            )
+            .explain(&requester, query, &[], &[], *format)
             .await
             .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
     }

@@ -56,9 +56,8 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
                 println!();
             }
             Statement::Explain(query, format) => {
-                let json = format == crate::parse::ExplainFormat::Json;
                 for line in engine
-                    .explain(&requester, &query, &[], &[], json)
+                    .explain(&requester, &query, &[], &[], format)
                     .await
                     .map_err(report)?
                 {

@@ -208,10 +208,7 @@ pub async fn price(session: &mut Session, sql: &str) -> Result<Price, Refused> {
         useless,
         is_free: mu_squared == 0.0 && epsilon == Some(0.0),
         from_finer: reuse.clone().any(|from| from["from"] == "finer"),
-        plan: plan
-            .into_iter()
-            .filter(|line| !line.contains(" SQL: "))
-            .collect(),
+        plan,
         mu_squared,
     })
 }

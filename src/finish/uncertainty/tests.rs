@@ -1,6 +1,5 @@
 use super::super::estimate::Estimate;
-use super::quantile_95;
-use super::truth;
+use super::{Spread, quantile_95, truth};
 use crate::ir::Quantifier;
 use crate::mechanism::Mechanism;
 
@@ -24,4 +23,38 @@ fn a_flag_is_known_where_the_count_is_far_from_none() {
     assert_eq!(ends(5.0, Quantifier::Any), (0.0, 1.0));
     assert_eq!(ends(-50.0, Quantifier::All), (1.0, 1.0));
     assert!(truth(&Estimate::new(0.5, vec![10.0], 1.96), Quantifier::Any).error() > 0.49);
+}
+
+/// Outward, at four digits of the error; what is exact or has no end stays.
+#[test]
+fn ends_are_rounded_outward() {
+    let rounded = |error: Option<f64>, low: f64, high: f64| {
+        let found = Spread { error, low, high }.rounded();
+        (found.error, found.low, found.high)
+    };
+    assert_eq!(
+        rounded(Some(8.996_012), 3_307.368_787_954_7, 3_342.61),
+        (Some(8.997), 3_307.368, 3_342.61)
+    );
+    assert_eq!(
+        rounded(Some(0.012_344), -0.000_03, 0.100_001),
+        (Some(0.012_35), -0.000_03, 0.100_01)
+    );
+    assert_eq!(
+        rounded(Some(4_654_321.0), -99.0, 9_123_456.7),
+        (Some(4_655_000.0), -1000.0, 9_124_000.0)
+    );
+    assert_eq!(rounded(None, 2.000_04, 4.0), (None, 2.0, 4.0));
+    assert_eq!(rounded(Some(0.0), 1.0 / 3.0, 1.0 / 3.0).1, 1.0 / 3.0);
+    let ends = (f64::NEG_INFINITY, f64::INFINITY);
+    let (_, low, high) = rounded(Some(2.5), ends.0, ends.1);
+    assert_eq!((low, high), ends);
+    for exponent in -200..200 {
+        let (error, low) = (1.234_567_8 * 10f64.powi(exponent), 9.876_543_2);
+        let (now, below, above) = rounded(Some(error), low, low + error);
+        assert!(
+            now >= Some(error) && below <= low && above >= low + error,
+            "{exponent}"
+        );
+    }
 }

@@ -30,7 +30,9 @@ pub(super) fn explain(
         if words.any_keyword(&["ANALYZE", "ANALYSE"]).is_some() {
             return Err(explain_analyze().at(place));
         }
-        words.keyword("VERBOSE");
+        if words.keyword("VERBOSE") {
+            format = ExplainFormat::Verbose;
+        }
     }
     match words.peek_keyword().as_deref() {
         Some("SELECT" | "WITH" | "VALUES") => {}
@@ -56,7 +58,7 @@ pub(super) fn explain(
 }
 
 fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
-    let mut format = ExplainFormat::Text;
+    let (mut format, mut is_verbose) = (ExplainFormat::Text, false);
     loop {
         let place = words.place();
         let option = words.identifier()?;
@@ -74,11 +76,12 @@ fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
         match (option.as_str(), value.as_deref()) {
             ("analyze" | "analyse", _) if !off => return Err(explain_analyze().at(place)),
             (
-                "analyze" | "analyse" | "verbose" | "costs" | "settings" | "buffers" | "wal"
-                | "timing" | "summary" | "generic_plan" | "memory",
+                "analyze" | "analyse" | "costs" | "settings" | "buffers" | "wal" | "timing"
+                | "summary" | "generic_plan" | "memory",
                 _,
             ) => {}
             ("serialize", _) => {}
+            ("verbose", _) => is_verbose = !off,
             ("format", Some("text")) => format = ExplainFormat::Text,
             ("format", Some("json")) => format = ExplainFormat::Json,
             ("format", Some("xml" | "yaml")) => {
@@ -95,7 +98,10 @@ fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
             }
         }
         if words.token(&Token::RParen) {
-            return Ok(format);
+            return Ok(match format {
+                ExplainFormat::Text if is_verbose => ExplainFormat::Verbose,
+                format => format,
+            });
         }
         if !words.token(&Token::Comma) {
             return Err(words.unexpected());

@@ -1,7 +1,7 @@
 //! Reads the `tables:` section: which tables are shown, whose rows they hold, and what is known of
 //! their columns.
 
-use super::columns::{columns, is_auto};
+use super::columns::{ColumnEntry, columns, is_auto, names};
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::views::SCHEMA as VIEW_SCHEMA;
 use crate::policy::yaml::read;
@@ -56,45 +56,6 @@ pub struct PathStep {
     pub schema: String,
     pub table: String,
     pub referenced: String,
-}
-
-/// One column as the file names it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ColumnEntry {
-    pub place: Location,
-    pub name: String,
-    pub rule: ColumnRule,
-    /// `nullable: false` is compared with the catalog.
-    pub nullable: Option<At<bool>>,
-    /// `complete: true`: no value occurs but those listed.
-    pub complete: Option<At<bool>>,
-}
-
-/// What the owner says of a column.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ColumnRule {
-    Hidden,
-    Visible,
-    Bounds {
-        place: Location,
-        lower: At<Literal>,
-        upper: At<Literal>,
-    },
-    /// `auto`, or `auto` in place of one bound: an end that is not written is left to a search.
-    Searched {
-        place: Location,
-        lower: Option<At<Literal>>,
-        upper: Option<At<Literal>>,
-    },
-    Values(Vec<At<Literal>>),
-    Domain(At<(String, String, String)>),
-}
-
-/// A constant as written; its type comes from the catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Literal {
-    pub text: String,
-    pub quoted: bool,
 }
 
 pub fn read(node: &Node, findings: &mut Findings) -> Option<Vec<TableEntry>> {
@@ -307,31 +268,4 @@ fn step(node: &Node, findings: &mut Findings) -> Option<At<PathStep>> {
         place: node.place,
         value: read?,
     })
-}
-
-/// The parts of `a.b.c`, as the catalog stores them: case is kept, and a part in double quotes may
-/// hold dots.
-pub fn names(text: &str) -> Option<Vec<String>> {
-    let mut parts = Vec::new();
-    let mut rest = text.trim();
-    loop {
-        let part;
-        if let Some(inner) = rest.strip_prefix('"') {
-            let (quoted, tail) = inner.split_once('"')?;
-            part = quoted;
-            rest = tail;
-        } else {
-            let end = rest.find('.').unwrap_or(rest.len());
-            (part, rest) = rest.split_at(end);
-        }
-        if part.is_empty() || part.contains(|c: char| c.is_control()) {
-            return None;
-        }
-        parts.push(part.to_owned());
-        match rest.strip_prefix('.') {
-            Some(tail) => rest = tail,
-            None if rest.is_empty() => return Some(parts),
-            None => return None,
-        }
-    }
 }

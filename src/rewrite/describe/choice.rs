@@ -190,6 +190,14 @@ fn deviation(calibrated: &Calibrated) -> f64 {
     calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32)
 }
 
+/// [`rank_error`] of one of a choice's draws.
+pub fn ranks_of(choice: &ChoicePlan, draw: usize) -> Option<f64> {
+    let ChoiceKind::Choice { draws, .. } = &choice.kind else {
+        return None;
+    };
+    rank_error(choice, choice.question.targets.get(draw)?, draws.get(draw)?)
+}
+
 fn eta(draw: &Exponential) -> f64 {
     draw.eta as f64 / (1u64 << 30) as f64
 }

@@ -68,7 +68,13 @@ async fn every_statement_is_recorded_without_its_text() {
         panic!("one query")
     };
     veil.engine
-        .explain(&Veil::requester(), query, &[], &[], false)
+        .explain(
+            &Veil::requester(),
+            query,
+            &[],
+            &[],
+            pgveil::parse::ExplainFormat::Text,
+        )
         .await
         .unwrap();
     let refusal = parse("SELECT 'lighthouse' FROM (").unwrap_err();

@@ -391,7 +391,7 @@ fn a_password_becomes_a_verifier_that_a_policy_takes() {
 }
 
 #[test]
-fn budget_reads_the_ledger_alone() {
+fn budget_needs_the_ledger_alone() {
     let folder = crate::fixture::TemporaryDirectory(
         std::env::temp_dir().join(format!("pgveil-budget-{:x}", rand::random::<u64>())),
     );

@@ -48,10 +48,17 @@ fn call(port: u16, method: &str, path: &str, body: &Value) -> std::io::Result<Va
         let text = String::from_utf8_lossy(&answer).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let length = head.to_lowercase();
-            let length = length.split("content-length: ").nth(1).unwrap_or_default();
-            let length: usize = length.split("\r\n").next().unwrap().parse().unwrap_or(0);
+            // Some drivers write a blank behind the colon, some do not.
+            let length = length
+                .split("content-length:")
+                .nth(1)
+                .unwrap_or("no length");
+            let length = length.split("\r\n").next().unwrap().trim();
+            let length: usize = length.parse().unwrap_or_else(|_| panic!("{path}: {head}"));
             if body.len() >= length {
-                return Ok(serde_json::from_str::<Value>(body).unwrap_or_default()["value"].take());
+                let mut answered: Value = serde_json::from_str(body)
+                    .unwrap_or_else(|e| panic!("{path}: {e}: {head} {} bytes", body.len()));
+                return Ok(answered["value"].take());
             }
         }
         let read = socket.read(&mut buffer)?;
@@ -195,11 +202,14 @@ impl Browser {
             return;
         };
         use base64::Engine;
-        let body = json!({"cmd": "Page.captureScreenshot",
-            "params": {"format": "png", "captureBeyondViewport": true}});
-        let picture = self.call("POST", "/goog/cdp/execute", &body);
+        let element = self.find("body");
+        let picture = self.call("GET", &format!("{element}/screenshot"), &Value::Null);
         let bytes = base64::engine::general_purpose::STANDARD
-            .decode(picture["data"].as_str().unwrap())
+            .decode(
+                picture
+                    .as_str()
+                    .unwrap_or_else(|| panic!("no picture: {picture}")),
+            )
             .unwrap();
         let path = std::path::Path::new(&folder).join(format!("{name}.png"));
         std::fs::write(path, bytes).unwrap();

@@ -17,3 +17,4 @@ pub mod serve;
 pub mod shadow;
 mod tutorial;
 pub mod wide;
+pub mod worth;

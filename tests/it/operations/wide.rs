@@ -133,8 +133,8 @@ async fn a_wide_table_has_few_lines_and_tells_what_comes_later() {
     ) + "      email: hidden\n";
     std::fs::write(folder.0.join("shown.yaml"), &shown).unwrap();
     let told = is_well(&run(&["check", "shown.yaml"]));
-    let line = "    amount4   no bounds, no values: for WHERE, and for groups above a threshold (not \
-        listed: by other_columns)\n";
+    let line = "    amount4   no bounds, no values: for WHERE, and for groups above a threshold \
+        (not listed: by other_columns)\n";
     assert!(told.contains(line) && !told.contains("email"), "{told}");
     let changed = run(&["policy", "diff", "listed.yaml", "shown.yaml"]);
     let told = text(&changed.stdout);

@@ -60,7 +60,7 @@ async fn seen(veil: &Veil, sql: &str, with_rows: bool) -> String {
         Ok((plan, _)) => format!(
             "{:?} {:?}",
             plan.loss(),
-            pgveil::engine::describe_plan(&plan, 1e-7)
+            pgveil::engine::describe_plan(&plan, 1e-7, pgveil::engine::Sql::Shown)
         ),
         Err(error) => format!("{:?}", error.report()),
     };

@@ -130,7 +130,13 @@ async fn nothing_shows_before_the_quantum_ends() {
     assert!(
         !veil
             .engine
-            .explain(&Veil::requester(), &query(WOMEN), &[], &[], false)
+            .explain(
+                &Veil::requester(),
+                &query(WOMEN),
+                &[],
+                &[],
+                pgveil::parse::ExplainFormat::Text,
+            )
             .await
             .unwrap()
             .is_empty()

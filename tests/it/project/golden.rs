@@ -1,7 +1,7 @@
 //! Golden files: a query's whole story (labelled tree, SQL, sensitivity, charge), or its refusal as
 //! a client sees it. Review with `cargo insta review`.
 
-use pgveil::engine::{Asked, describe_plan, refuse_useless};
+use pgveil::engine::{Asked, Sql, describe_plan, refuse_useless};
 use pgveil::error::Error;
 use pgveil::mechanism::{AccountState, Cap, Fixed, Loss};
 use pgveil::parse::{Statement, parse};
@@ -72,7 +72,7 @@ fn story(sql: &str, policy: &Policy, clip: ClipChoice) -> String {
         Err(refusal) => Err(Error::Parse(refusal.clone())),
     };
     match planned {
-        Ok(plan) => describe_plan(&plan, terms.delta).join("\n"),
+        Ok(plan) => describe_plan(&plan, terms.delta, Sql::Shown).join("\n"),
         Err(error) => {
             let report = error.report();
             let line = |label: &str, text: &Option<String>| {

@@ -594,7 +594,17 @@ fn compose_runs_the_demo_policy() {
 
 /// What events print of values, and why that holds no statement, literal, row or secret. All else
 /// that they tell are numbers, booleans and names of ours.
-const PRINTED: [(&str, &str, &str); 26] = [
+const PRINTED: [(&str, &str, &str); 28] = [
+    (
+        "cli/reload.rs",
+        "{line}",
+        "a column that is shown since the reload, by its name",
+    ),
+    (
+        "cli/serve.rs",
+        "{table}.{}.{}",
+        "columns that are shown without being listed, by their names",
+    ),
     (
         "cli/reload.rs",
         "{change}",

@@ -28,7 +28,7 @@ async fn explain_tells_the_price_and_asks_nothing() {
         "Scan nls.women (private",
         "Sensitivity:",
         "v0: rows: Gaussian noise",
-        "SQL: ",
+        "±17.6 on each of 3 groups; 3.",
         "Cost: mu",
         "Budget: 100.00 %",
     ] {
@@ -38,6 +38,22 @@ async fn explain_tells_the_price_and_asks_nothing() {
         lines.last().unwrap().contains("after this query 9"),
         "{lines:?}"
     );
+    // The SQL is long: it is shown where it is asked for.
+    assert!(
+        !lines.iter().any(|line| line.contains("SELECT")),
+        "{lines:#?}"
+    );
+    for verbose in ["VERBOSE", "(VERBOSE, COSTS OFF)", "(VERBOSE TRUE)"] {
+        let sql = format!("EXPLAIN {verbose} SELECT count(*) FROM nls.women");
+        let settings = SessionSettings::with_fixed_clips();
+        let shown = veil.explained(settings, &sql).await;
+        for start in ["  SQL: SELECT CAST(count(*)", "Outer query: SELECT"] {
+            assert!(
+                shown.iter().any(|line| line.starts_with(start)),
+                "{shown:#?}"
+            );
+        }
+    }
     let session_settings = SessionSettings {
         target_error: Some(TargetError::Absolute(50.0).into()),
         ..SessionSettings::with_fixed_clips()
@@ -59,7 +75,8 @@ async fn explain_tells_the_price_and_asks_nothing() {
         )
         .await;
     assert!(
-        public.contains(&"Public: answered exactly".to_owned())
+        public[0] == "exact: no private row is read; free"
+            && public.contains(&"Public: answered exactly".to_owned())
             && public.contains(&"Cost: nothing".to_owned()),
         "{public:?}"
     );
@@ -369,4 +386,109 @@ async fn averages_of_too_few_rows_are_null() {
         coarser.notices
     );
     assert_eq!(rows(one).await, ["∅|∅"]);
+}
+
+/// The first line says what is bought and what it costs, before any detail.
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_begins_with_a_line_in_words() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let first = async |sql: &str| {
+        let settings = SessionSettings::with_fixed_clips();
+        let explained = veil.explained(settings, &format!("EXPLAIN {sql}")).await;
+        explained.into_iter().next().unwrap()
+    };
+    let price = "; 3.51 % of your budget; 96.5 % left after";
+    for (sql, wanted) in [
+        ("SELECT count(*) FROM nls.women", "±17.6"),
+        (
+            "SELECT race FROM nls.women GROUP BY race",
+            "the keys of 3 groups; free; ",
+        ),
+        (
+            "SELECT race, count(*), avg(years_of_school) FROM nls.women GROUP BY 1",
+            "count ±24.9, average ±317 / rows on each of 3 groups",
+        ),
+        (
+            "SELECT hourly_wage, count(*) FROM nls.interviews GROUP BY 1",
+            "on each group that enough units have",
+        ),
+        ("SELECT max(hourly_wage) FROM nls.interviews", " ranks"),
+        (
+            "SELECT count(DISTINCT industry_code) FROM nls.interviews",
+            "±",
+        ),
+        (
+            "SELECT stddev(years_of_school) FROM nls.women",
+            "± what the answer tells",
+        ),
+        (
+            "SELECT count(*) FROM nls.women WHERE race = 'green'",
+            "exact: no row can match; free; ",
+        ),
+    ] {
+        println!("{sql}\n  {}", first(sql).await);
+        assert!(
+            first(sql).await.contains(wanted),
+            "{sql}: {}",
+            first(sql).await
+        );
+    }
+    let count = "SELECT count(*) FROM nls.women";
+    assert_eq!(first(count).await, format!("±17.6{price}"));
+    veil.ask(count).await.unwrap();
+    let told = first(count).await;
+    assert_eq!(
+        told,
+        "±17.6; free, as it was paid for; 96.5 % of your budget left"
+    );
+    // A look chooses the clip.
+    let auto = veil
+        .explained(
+            SessionSettings::default(),
+            "EXPLAIN SELECT sum(hours_per_week) FROM nls.interviews",
+        )
+        .await;
+    assert!(auto[0].starts_with("at most ±"), "{auto:#?}");
+}
+
+/// Errors and ends have four digits of the error, and the ends are rounded outward.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_have_the_digits_that_mean_something() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let sql = "SELECT count(*), pgveil.stderr(count(*)), pgveil.ci_low(count(*)), \
+        pgveil.ci_high(count(*)), avg(years_of_school), pgveil.stderr(avg(years_of_school)), \
+        pgveil.ci_low(avg(years_of_school)), pgveil.ci_high(avg(years_of_school)), \
+        pgveil.stderr(sum(years_of_school)), pgveil.ci_low(sum(years_of_school)) FROM nls.women";
+    let rows = veil.rows_as(&Veil::requester(), sql).await.unwrap();
+    println!("{rows:?}");
+    let values: Vec<&str> = rows[0].split('|').collect();
+    let number = |at: usize| values[at].parse::<f64>().unwrap();
+    let digits = |at: usize| {
+        values[at]
+            .trim_start_matches(['0', '.', '-'])
+            .replace('.', "")
+            .len()
+    };
+    for error in [1, 5, 8] {
+        assert!(digits(error) <= 4, "{values:?}");
+    }
+    for (value, error, low, high) in [(0, 1, 2, 3), (4, 5, 6, 7)] {
+        let half = 1.959_964 * number(error);
+        // Of a quotient the interval is not that of the error times a number.
+        let step = number(error) / 50.0;
+        assert!(
+            (number(value) - half - number(low)).abs() <= step,
+            "{values:?}"
+        );
+        assert!(
+            (number(high) - half - number(value)).abs() <= step,
+            "{values:?}"
+        );
+    }
+    // An error of 0.02834 has its fourth digit in the fifth decimal.
+    assert_eq!(
+        (values[2].len(), values[7].len()),
+        ("4678.06".len(), "12.82621".len()),
+        "{values:?}"
+    );
 }

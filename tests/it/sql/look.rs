@@ -192,7 +192,10 @@ async fn intervals_reach_past_what_is_cut() {
     let exact = numbers(&veil.direct(QUESTIONS[0]).await[0])[0];
     // No noise is drawn: whatever is missing was cut.
     assert!(value < 0.99 * exact, "{value} of {exact}");
-    assert!((value - low - 1.959_964 * error).abs() < 0.02, "{shown:?}");
+    assert!(
+        (value - low - 1.959_964 * error).abs() < 0.003 * error,
+        "{shown:?}"
+    );
     assert!(high - 1.959_964 * error > exact, "{shown:?}, {exact}");
 }
 
@@ -262,7 +265,7 @@ async fn coarser_questions_are_sums_of_looked_at_answers() {
         assert!((sum - summed(2)).abs() < 1.0, "{sum}");
         let one = numbers(&finer[weeks.start])[5];
         let expected = one * (weeks.len() as f64).sqrt();
-        assert!((error / expected - 1.0).abs() < 1e-6, "{error}, {expected}");
+        assert!((error / expected - 1.0).abs() < 1e-3, "{error}, {expected}");
         // No noise is drawn: what is told of the cut alone must reach the exact sum.
         assert!(
             low < sum && sum < exact && exact < high - 1.959_964 * error,

@@ -451,7 +451,7 @@ async fn sums_are_as_far_off_as_they_say() {
     let own: f64 = veil.rows_as(&Veil::requester(), one).await.unwrap()[0]
         .parse()
         .unwrap();
-    assert!((errors[0] / own - 2.0).abs() < 1e-9, "{} {own}", errors[0]);
+    assert!((errors[0] / own - 2.0).abs() < 2e-3, "{} {own}", errors[0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -331,8 +331,14 @@ async fn neither_rows_nor_other_roles_decide_a_refusal() {
     let told = async || {
         let refused = veil.ask_as(&colleague, COUNT).await.unwrap_err().report();
         let query = query(COUNT);
-        let explained =
-            pgveil::engine::Service::explain(&*veil.engine, &colleague, &query, &[], &[], false);
+        let explained = pgveil::engine::Service::explain(
+            &*veil.engine,
+            &colleague,
+            &query,
+            &[],
+            &[],
+            pgveil::parse::ExplainFormat::Text,
+        );
         (refused, explained.await.unwrap())
     };
     let before = told().await;

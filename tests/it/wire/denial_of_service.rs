@@ -246,7 +246,13 @@ async fn stored_answers_are_held_against_the_stock() {
     };
     let explained = async || {
         veil.engine
-            .explain(&requester, &query, &[], &[], false)
+            .explain(
+                &requester,
+                &query,
+                &[],
+                &[],
+                pgveil::parse::ExplainFormat::Text,
+            )
             .await
     };
     assert_eq!(explained().await.unwrap_err().report().sqlstate, "53200");

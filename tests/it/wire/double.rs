@@ -10,7 +10,7 @@ use pgveil::engine::{
     Service, TablePlaces,
 };
 use pgveil::error::Error;
-use pgveil::parse::Query;
+use pgveil::parse::{ExplainFormat, Query};
 use pgveil::policy::{Certificate, Notices, Secret, SessionSettings};
 use pgveil::refusal::{Refusal, reason};
 use tokio::net::TcpListener;
@@ -323,9 +323,9 @@ impl Service for Double {
         _: &Query,
         _: &[u32],
         _: &[Argument],
-        json: bool,
+        format: ExplainFormat,
     ) -> Result<Vec<String>, Error> {
-        let lines: &[&str] = if json {
+        let lines: &[&str] = if format == ExplainFormat::Json {
             &["[", "]"]
         } else {
             &["Release", "  epsilon 0.1"]

@@ -222,6 +222,7 @@ async fn failures_and_quanta_send_the_same_bytes() {
         )
         .await;
     }
+    both.ask_whole("SELECT * FROM pgveil.worth", &ROADS).await;
     both.end("failures under a quantum");
     for gate in [&all, &fewer] {
         assert_eq!(
@@ -282,6 +283,7 @@ async fn what_was_searched_for_sends_the_same_bytes() {
         "SELECT * FROM pgveil.tables",
         "SELECT * FROM pgveil.budget",
         "SELECT * FROM pgveil.settings",
+        "SELECT * FROM pgveil.worth",
     ] {
         both.ask_whole(sql, &ROADS).await;
         poor.ask_whole(sql, &ROADS).await;

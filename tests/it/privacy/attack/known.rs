@@ -39,7 +39,7 @@ async fn no_arm_is_slow_for_one_row() {
             panic!("{sql}")
         };
         if let Ok((plan, _)) = veil.engine.plan(&Veil::requester(), query).await {
-            let story = pgveil::engine::describe_plan(&plan, 1e-7);
+            let story = pgveil::engine::describe_plan(&plan, 1e-7, pgveil::engine::Sql::Shown);
             let emitted: Vec<&String> = story
                 .iter()
                 .filter(|line| line.trim_start().starts_with("SQL:"))

@@ -208,7 +208,7 @@ impl Road {
                 socket.until_ready().await
             }
             // A plan is rows, too: where one is told, the statement would be answered.
-            Self::Explained => socket.ask(&format!("EXPLAIN {sql}")).await,
+            Self::Explained => socket.ask(&format!("EXPLAIN VERBOSE {sql}")).await,
             Self::CopyText => socket.ask(&format!("COPY ({sql}) TO STDOUT")).await,
             Self::CopyCsv => {
                 socket

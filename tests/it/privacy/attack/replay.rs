@@ -133,7 +133,7 @@ impl Road {
             }
             Self::Copy => socket.ask(&format!("COPY ({sql}) TO STDOUT")).await,
             Self::Several => socket.ask(&format!("SELECT 1; {sql}; SELECT 2")).await,
-            Self::Explain => socket.ask(&format!("EXPLAIN {sql}")).await,
+            Self::Explain => socket.ask(&format!("EXPLAIN VERBOSE {sql}")).await,
         }
     }
 
@@ -333,12 +333,13 @@ pub fn roads(turn: usize, others: usize) -> Vec<Road> {
 }
 
 /// What a session may look at besides: the budget, what it has cost, the catalogs.
-const SURROUNDINGS: [&str; 9] = [
+const SURROUNDINGS: [&str; 10] = [
     "SELECT * FROM pgveil.budget",
     "SELECT mu, epsilon, rho, delta FROM pgveil.history ORDER BY 1, 2, 3, 4",
     "SELECT * FROM pgveil.tables",
     "SELECT * FROM pgveil.columns",
     "SELECT * FROM pgveil.settings",
+    "SELECT * FROM pgveil.worth",
     "SELECT relname, reltuples, relpages FROM pg_class WHERE relnamespace = 'nls'::regnamespace \
         ORDER BY 1",
     "SELECT tablename, attname, n_distinct FROM pg_stats WHERE schemaname = 'nls' ORDER BY 1, 2",

@@ -1,0 +1,235 @@
+//! How far off the aggregates of a plan may be, before anything is asked; and a plan in one line of
+//! words.
+
+use super::notice::rounded;
+use crate::analyze::KeyRule;
+use crate::finish::quantile_95;
+use crate::ledger::Balance;
+use crate::mechanism::{Loss, Mechanism};
+use crate::rewrite::{
+    ChoiceKind, Measure, Output, Plan, ReleasePlan, measure_deviation, ranks_of, times_clip,
+};
+
+/// Half of the 95 % interval of an aggregate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Within {
+    Known(f64),
+    /// A look chooses the clip; with the largest it is this.
+    AtMost(f64),
+    /// Divided by the number of rows, for values near the middle of their range.
+    OverRows(f64),
+    /// A chosen value is off by ranks.
+    Ranks(f64),
+    /// It follows from the answer.
+    Unknown,
+}
+
+impl Within {
+    pub fn told(self) -> String {
+        match self {
+            Self::Known(half) => format!("±{}", rounded(half)),
+            Self::AtMost(half) => format!("at most ±{}", rounded(half)),
+            Self::OverRows(half) => format!("±{} / rows", rounded(half)),
+            Self::Ranks(ranks) => format!("±{} ranks", rounded(ranks)),
+            Self::Unknown => "± what the answer tells".to_owned(),
+        }
+    }
+
+    /// The number, and what it is.
+    pub fn parts(self) -> (Option<f64>, &'static str) {
+        match self {
+            Self::Known(half) => (Some(half), "known"),
+            Self::AtMost(half) => (Some(half), "at most"),
+            Self::OverRows(half) => (Some(half), "over rows"),
+            Self::Ranks(ranks) => (Some(ranks), "ranks"),
+            Self::Unknown => (None, "unknown"),
+        }
+    }
+}
+
+/// What each aggregate is, and how far off.
+pub fn expected(release: &ReleasePlan) -> Vec<(&'static str, Within)> {
+    let outputs = release.outputs().iter();
+    outputs
+        .map(|(output, _)| (name(release, output), within(release, output)))
+        .collect()
+}
+
+fn name(release: &ReleasePlan, output: &Output) -> &'static str {
+    match output {
+        Output::Measure(at) => match release.measures().get(*at) {
+            Some(Measure::Sum { .. } | Measure::Centred { .. }) => "sum",
+            Some(Measure::Count(_) | Measure::Squares { .. } | Measure::Products { .. }) | None => {
+                "count"
+            }
+        },
+        Output::Average { .. } => "average",
+        Output::Dispersion { .. } => "spread",
+        Output::Joint { .. } => "slope or correlation",
+        Output::Truth { .. } => "truth",
+        Output::Distinct { .. } => "distinct values",
+        Output::Choice { draws, .. } if draws.is_empty() => "distinct count",
+        Output::Choice { .. } => "chosen value",
+        Output::OfNoRow(_) => "answer",
+    }
+}
+
+fn within(release: &ReleasePlan, output: &Output) -> Within {
+    let wide = release.price().map(|price| quantile_95(price.mechanism));
+    match output {
+        Output::Measure(at) => {
+            let (Some(measure), Some(wide)) = (release.measures().get(*at), wide) else {
+                return Within::Unknown;
+            };
+            if let Some((times, most)) = times_clip(release, measure) {
+                return Within::AtMost(times * most * wide);
+            }
+            measure_deviation(release, measure)
+                .map_or(Within::Unknown, |deviation| Within::Known(deviation * wide))
+        }
+        Output::Average { sum, count, range } => {
+            let of = |at: &usize| measure_deviation(release, release.measures().get(*at)?);
+            let half = (range.hi - range.lo) / 2.0;
+            match (of(count), of(sum), wide) {
+                (Some(count), Some(_), Some(wide)) => Within::OverRows(half * count * wide),
+                _ => Within::Unknown,
+            }
+        }
+        Output::Choice {
+            choice,
+            draws,
+            is_array: _,
+        } => chosen(release, *choice, draws),
+        Output::OfNoRow(_) => Within::Known(0.0),
+        Output::Dispersion { .. }
+        | Output::Joint { .. }
+        | Output::Truth { .. }
+        | Output::Distinct { .. } => Within::Unknown,
+    }
+}
+
+fn chosen(release: &ReleasePlan, choice: usize, draws: &[usize]) -> Within {
+    let Some(choice) = release.choices().get(choice) else {
+        return Within::Unknown;
+    };
+    match &choice.kind {
+        ChoiceKind::Count { calibrated, .. } => {
+            let count = calibrated.first().filter(|_| draws.is_empty());
+            count.map_or(Within::Unknown, |count| {
+                let deviation = count.noise.standard_deviation() / 2f64.powi(count.refine as i32);
+                // The wider law of the two.
+                Within::Known(deviation * quantile_95(Mechanism::Laplace))
+            })
+        }
+        ChoiceKind::Choice { .. } => {
+            let ranks = draws.iter().filter_map(|draw| ranks_of(choice, *draw));
+            ranks
+                .fold(None, |most: Option<f64>, ranks| {
+                    Some(most.map_or(ranks, |most| most.max(ranks)))
+                })
+                .map_or(Within::Unknown, Within::Ranks)
+        }
+    }
+}
+
+/// `±14.2 on each of 3 groups; 3.48 % of your budget; 96.5 % left after`. `loss` is what is not
+/// paid for yet.
+pub fn in_words(plan: &Plan, loss: &Loss, balance: &Balance) -> String {
+    if plan.releases().is_empty() {
+        return "exact: no private row is read; free".to_owned();
+    }
+    let left = balance.fraction_left();
+    let price = match after(balance, *loss) {
+        _ if loss.is_zero() && plan.loss().is_zero() => {
+            format!("free; {} of your budget left", percent(left))
+        }
+        _ if loss.is_zero() => {
+            format!(
+                "free, as it was paid for; {} of your budget left",
+                percent(left)
+            )
+        }
+        Some(after) => format!(
+            "{} of your budget; {} left after",
+            percent(left - after),
+            percent(after)
+        ),
+        None => format!(
+            "it costs more than is left of your budget, {}",
+            percent(left)
+        ),
+    };
+    const SHOWN: usize = 3;
+    let mut answers: Vec<String> = plan.releases().iter().take(SHOWN).map(of_release).collect();
+    if let Some(more) = plan
+        .releases()
+        .len()
+        .checked_sub(SHOWN)
+        .filter(|more| *more > 0)
+    {
+        answers.push(format!("{more} more releases"));
+    }
+    format!("{}; {price}", answers.join(" and "))
+}
+
+fn of_release(release: &ReleasePlan) -> String {
+    if release.no_row().is_some() {
+        return "exact: no row can match".to_owned();
+    }
+    const SHOWN: usize = 6;
+    let all = expected(release);
+    let answer = match all.as_slice() {
+        [] => "the keys of groups".to_owned(),
+        [(_, one)] => one.told(),
+        several => {
+            let shown = several.iter().take(SHOWN);
+            let mut told: Vec<String> = shown
+                .map(|(name, within)| format!("{name} {}", within.told()))
+                .collect();
+            if let Some(more) = several.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+                told.push(format!("{more} more"));
+            }
+            told.join(", ")
+        }
+    };
+    let is_listed = |(_, rule): &(_, KeyRule)| matches!(rule, KeyRule::Domain(_));
+    let groups = release.keys();
+    let of = match (groups.is_empty(), groups.iter().all(is_listed)) {
+        (true, _) => return answer,
+        (false, true) => format!("each of {} groups", release.listed_groups()),
+        (false, false) => "each group that enough units have".to_owned(),
+    };
+    if all.is_empty() {
+        let of = of
+            .trim_start_matches("each of ")
+            .replace("each group", "groups");
+        return format!("the keys of {of}");
+    }
+    format!("{answer} on {of}")
+}
+
+/// Three digits; a tenth at most.
+pub fn percent(fraction: f64) -> String {
+    let percent = fraction * 100.0;
+    if percent >= 10.0 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{} %", rounded(percent))
+    }
+}
+
+/// The fraction of the role's budget that is left after a loss; `None` where the loss does not fit.
+/// It says nothing of the owner's total.
+pub fn after(balance: &Balance, loss: Loss) -> Option<f64> {
+    if !balance.cap.admits(&balance.spent, &loss) {
+        return None;
+    }
+    let spent = balance.spent.compose(loss)?;
+    Some(
+        Balance {
+            spent,
+            ..balance.clone()
+        }
+        .fraction_left(),
+    )
+}
