@@ -3,6 +3,7 @@
 
 mod choices;
 mod cuts;
+mod value;
 
 use super::estimate::Estimate;
 use crate::analyze::interval::Interval;
@@ -17,6 +18,7 @@ use crate::rewrite::{Centred, ChoiceKind, Measure, Output, ReleasePlan, measure_
 use choices::Chosen;
 use cuts::Tail;
 pub use cuts::share_cut;
+pub use value::value_and_error;
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -128,31 +130,6 @@ pub fn spread(
         high: estimate.high,
     };
     (!estimate.error().is_nan() && !known.low.is_nan() && !known.high.is_nan()).then_some(known)
-}
-
-/// An aggregate's released value in a group and its standard error; `None` where either is unknown.
-pub fn value_and_error(
-    release: &ReleasePlan,
-    output: &Output,
-    table: &ReleasedTable,
-    group: usize,
-) -> Option<(f64, f64)> {
-    let row = Row::new(release, table.measures.get(group)?, table, group);
-    let (value, error) = match output {
-        Output::Choice {
-            choice,
-            draws,
-            is_array: false,
-        } if draws.len() == 1 => {
-            let Chosen { value, spread } = row.chosen(*choice, draws[0])?;
-            (value, spread.error?)
-        }
-        _ => {
-            let estimate = row.output(output)?;
-            (estimate.value, estimate.error())
-        }
-    };
-    (value.is_finite() && error.is_finite()).then_some((value, error))
 }
 
 /// Whether a group's noisy number of rows is so small that an average, a spread or a correlation of

@@ -190,12 +190,12 @@ async fn what_is_known_from_the_plan_has_no_first_answer() {
     assert_eq!(plan.first_answer(), Some(0.25));
 }
 
-/// Of thirty units a count for epsilon 0.25 would be noise, and one for 0.5 is not.
+/// Of ninety units a count for epsilon 0.25 would be noise, and one for 0.5 is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_answer_is_not_useless() {
-    let with_units = |y: String| y.replace("  unit: woman ", "  units: 30\n  unit: woman ");
+    let with_units = |y: String| y.replace("  unit: woman ", "  units: 90\n  unit: woman ");
     let veil = Veil::demo(with_units, Veil::silent()).await;
-    assert_eq!(veil.engine.policy().privacy.units, Some(30));
+    assert_eq!(veil.engine.policy().privacy.units, Some(90));
     let sql = "SELECT count(*) FROM nls.women";
     let plan = planned(&veil, &wishing("50%"), sql).await;
     assert_eq!(plan.first_answer(), Some(0.5));

@@ -1,0 +1,31 @@
+//! A released value beside its standard error.
+
+use super::Row;
+use super::choices::Chosen;
+use crate::release::ReleasedTable;
+use crate::rewrite::{Output, ReleasePlan};
+
+/// An aggregate's released value in a group and its standard error; `None` where either is unknown.
+pub fn value_and_error(
+    release: &ReleasePlan,
+    output: &Output,
+    table: &ReleasedTable,
+    group: usize,
+) -> Option<(f64, f64)> {
+    let row = Row::new(release, table.measures.get(group)?, table, group);
+    let (value, error) = match output {
+        Output::Choice {
+            choice,
+            draws,
+            is_array: false,
+        } if draws.len() == 1 => {
+            let Chosen { value, spread } = row.chosen(*choice, draws[0])?;
+            (value, spread.error?)
+        }
+        _ => {
+            let estimate = row.output(output)?;
+            (estimate.value, estimate.error())
+        }
+    };
+    (value.is_finite() && error.is_finite()).then_some((value, error))
+}
