@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::policy::Secret;
 
@@ -198,6 +198,19 @@ Example:
         #[arg(value_name = "ADDR", default_value = "127.0.0.1:6433")]
         admin: SocketAddr,
     },
+    /// Write completions of shells, or man pages, into a directory
+    #[command(
+        hide = true,
+        after_help = "\
+Examples:
+  pgveil generate completions /usr/share/pgveil/completions     bash, zsh and fish
+  pgveil generate man /usr/share/man/man1"
+    )]
+    Generate {
+        what: Generated,
+        #[arg(value_name = "DIRECTORY")]
+        directory: PathBuf,
+    },
     /// Make the verifier of a password, for `password:` of a role in the policy
     #[command(after_help = "\
 Examples:
@@ -227,6 +240,13 @@ to its brim. It freezes all accounts; `pgveil budget unfreeze --all` lets them g
         #[command(subcommand)]
         question: PolicyQuestion,
     },
+}
+
+/// What `pgveil generate` writes.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Generated {
+    Completions,
+    Man,
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,6 +10,7 @@ mod curve;
 pub mod demo;
 mod explain;
 mod failure;
+mod generate;
 mod health;
 mod init;
 mod ledger;
@@ -94,6 +95,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
         Command::Ledger { question, policy } => ledger::run(policy.as_deref(), question).await,
         Command::Health { admin } => health::run(admin).await,
+        Command::Generate { what, directory } => generate::run(what, &directory),
         Command::Password => password::run(),
         Command::Policy { question } => policy::run(question),
     }

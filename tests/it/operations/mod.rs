@@ -8,6 +8,7 @@ pub mod demo_browser;
 pub mod demo_page;
 pub mod init;
 pub mod outage;
+mod packaging;
 pub mod plan_cache;
 pub mod policy;
 pub mod postgres;

@@ -468,7 +468,7 @@ async fn values_of_execute_are_postgresqls() {
         }
     }
     let sql = "SET IntervalStyle = 'sql_standard'; PREPARE p (interval) AS SELECT $1; EXPLAIN \
-        EXECUTE p ('-1 day 02:03'); DEALLOCATE p; RESET ALL";
+        VERBOSE EXECUTE p ('-1 day 02:03'); DEALLOCATE p; RESET ALL";
     assert!(
         socket.ask(sql).await.iter().any(|reply| reply.kind == b'D'
             && format!("{:?}", reply.values()).contains("-1 days -02:03:00")),

@@ -261,9 +261,9 @@ SELECT sum(least(greatest(nn, 3), 3)), sum(least(greatest(j8, 0), 4000000000)), 
 sum(least(greatest(j8, 0), 2147483648)) FROM people
 target 50: SELECT count(*), sum(i4) FROM people
 target 50, 4000: SELECT count(*), sum(i4) FROM people
-target 10%: SELECT count(*), sum(n2), avg(i4) FROM people
-target 900%: SELECT corr(n2, i4), variance(nb), sum(ni) FROM people
-target 3000, 100%: SELECT kd, sum(n2), covar_pop(n2, i4) FROM visits GROUP BY kd
+target 10% of a row: SELECT count(*), sum(n2), avg(i4) FROM people
+target 900% of a row: SELECT corr(n2, i4), variance(nb), sum(ni) FROM people
+target 3000, 100% of a row: SELECT kd, sum(n2), covar_pop(n2, i4) FROM visits GROUP BY kd
 target 900: SELECT tx, count(*) FROM visits GROUP BY tx
 SELECT t.region, count(*), avg(v.n2) FROM visits v JOIN towns t ON t.code = v.town GROUP BY t.region
 SELECT t.region, t.weight, count(v.i4) FROM towns t LEFT JOIN visits v ON v.town = t.code GROUP BY \
