@@ -11,7 +11,7 @@ use crate::ir::{ColumnInfo, Expr};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::rewrite::emit::expression::Expressions;
-use crate::rewrite::emit::guard::{bound, clamped, guard};
+use crate::rewrite::emit::guard::bound;
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::base_rows::{canonical, key_text};
 use crate::rewrite::vector::fixed_point::{FixedPoint, Step};
@@ -98,13 +98,12 @@ impl Grid {
     /// The number of the point that stands for a row's value; NULL stays NULL.
     fn sql(&self, value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
         let within = || {
-            let (lo, hi) = (
-                bound(self.range.lo, &value.data_type),
-                bound(self.range.hi, &value.data_type),
+            let data_type = &value.data_type;
+            let ends = (
+                bound(self.range.lo, data_type),
+                bound(self.range.hi, data_type),
             );
-            guard(expressions.emit(value)?.0, 3, &value.data_type, |value| {
-                clamped(&value, lo, hi)
-            })
+            expressions.clamped(expressions.emit(value)?.0, ends, data_type, value)
         };
         let start = || bound(self.range.lo, &value.data_type);
         let stride = sql::number(&self.stride.to_string());
@@ -135,10 +134,11 @@ impl Grid {
         } else {
             sql::binary(offset, B::Divide, stride)
         };
-        let last = (self.points - 1).to_string();
-        guard(number, 3, &Type::Int8, |number| {
-            clamped(&number, sql::number("0"), sql::number(&last))
-        })
+        let (first, last) = (
+            sql::number("0"),
+            sql::number(&(self.points - 1).to_string()),
+        );
+        expressions.clamped(number, (first, last), &Type::Int8, value)
     }
 
     /// A point as PostgreSQL reads it.

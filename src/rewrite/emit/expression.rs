@@ -14,7 +14,9 @@ use super::calendar::calendar;
 use super::cast::cast;
 use super::cell::Cell;
 use super::constants;
-use super::guard::{Emitted, internal, is_float, literal, scanned, shortened};
+use super::guard::{
+    Emitted, clamped, clamped_once, guard, internal, is_float, literal, scanned, shortened,
+};
 use super::json_array::json_or_array;
 use super::limits::{NODES_MAX, too_complex};
 use super::operator::{arithmetic, division, divisor, histogram, operands};
@@ -28,8 +30,9 @@ use crate::analyze::guarded_ranges::of_constant;
 use crate::analyze::interval::{Interval, scalar};
 use crate::catalog::Type;
 use crate::ir::functions::{Function, Rule, rule};
-use crate::ir::literal::is_beyond;
+use crate::ir::literal::{integer_range, is_beyond};
 use crate::ir::{ColumnId, Expr, Node, Relation};
+use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 
 /// Debug builds count expressions up to this size again, to check the sums. An error in the sums
@@ -115,6 +118,64 @@ impl Expressions<'_> {
         match expr.as_column() {
             Some(id) => Ok(self.cell(id)?.raw.clone()),
             None => Ok(self.emit(expr)?.0),
+        }
+    }
+
+    /// Clamps a value that is NULL exactly where the expression is. NULL stays NULL.
+    ///
+    /// # Errors
+    /// 54001 where it would grow too large.
+    pub(in crate::rewrite) fn clamped(
+        &self,
+        value: ast::Expr,
+        (lo, hi): (ast::Expr, ast::Expr),
+        data_type: &Type,
+        expr: &Expr,
+    ) -> Result<ast::Expr, Refusal> {
+        let mut present = Vec::new();
+        if self.add_told(expr, &mut present) {
+            Ok(clamped_once(value, lo, hi, present))
+        } else {
+            guard(value, 3, data_type, |value| clamped(&value, lo, hi))
+        }
+    }
+
+    /// Whether the expression is NULL exactly where one of some plain columns is. They are added.
+
+    fn add_told(&self, expr: &Expr, columns: &mut Vec<ast::Expr>) -> bool {
+        match &expr.node {
+            Node::Column(id) => match self.cells.get(id) {
+                Some(Cell { raw, .. }) if matches!(raw, ast::Expr::CompoundIdentifier(_)) => {
+                    if !columns.contains(raw) {
+                        columns.push(raw.clone());
+                    }
+                    true
+                }
+                _ => false,
+            },
+            Node::Literal(value) => value.is_some(),
+            Node::Cast(inner) => {
+                is_number(&inner.data_type)
+                    && is_number(&expr.data_type)
+                    && self.add_told(inner, columns)
+            }
+            Node::Call {
+                function:
+                    Function::Add
+                    | Function::Subtract
+                    | Function::Multiply
+                    | Function::Negate
+                    | Function::Abs,
+                arguments,
+            } => {
+                is_number(&expr.data_type)
+                    && arguments
+                        .iter()
+                        .all(|a| is_number(&a.data_type) && self.add_told(a, columns))
+            }
+            Node::Call { .. } | Node::Constant(_) | Node::Case { .. } | Node::Exists { .. } => {
+                false
+            }
         }
     }
 
@@ -361,6 +422,9 @@ impl Expressions<'_> {
         function: Function,
         arguments: &[Expr],
     ) -> Result<Option<Emitted>, Refusal> {
+        if let (Function::In, [subject, items @ ..]) = (function, arguments) {
+            return self.listed(subject, items);
+        }
         let Some(op) = comparison_operator(function) else {
             return Ok(None);
         };
@@ -386,21 +450,9 @@ impl Expressions<'_> {
         } else {
             (left, right)
         };
-        let subject = widened(subject);
-        let (Some(id), Some(value)) = (subject.as_column(), constant.as_literal()) else {
+        let Some((cell, constant)) = self.as_stored(subject, constant)? else {
             return Ok(None);
         };
-        let cell = self.cell(id)?;
-        let inside = match (&cell.clamp, scalar(value)) {
-            (None, _) => true,
-            _ if is_beyond(value) => true,
-            (Some((_, _, range)), Some(value)) => range.lo < value && value < range.hi,
-            (Some(_), None) => false,
-        };
-        if !inside {
-            return Ok(None);
-        }
-        let constant = sql::constant(Some(value), &constant.data_type);
         let (left, right) = if flipped {
             (constant, cell.raw.clone())
         } else {
@@ -412,6 +464,63 @@ impl Expressions<'_> {
             ..Emitted::plain(sql::binary(left, op, right), Interval::ALL)
         }))
     }
+
+    /// `column IN (constants)`, as stored.
+    fn listed(&self, subject: &Expr, items: &[Expr]) -> Result<Option<Emitted>, Refusal> {
+        let mut column = None;
+        let mut list = Vec::new();
+        for item in items {
+            let Some((cell, constant)) = self.as_stored(subject, item)? else {
+                return Ok(None);
+            };
+            column = Some(cell.raw.clone());
+            list.push(constant);
+        }
+        Ok(column.map(|column| {
+            let nodes = sql::weight(&column) + list.len() + 1;
+            let test = ast::Expr::InList {
+                expr: Box::new(sql::nested(column)),
+                list,
+                negated: false,
+            };
+            Emitted {
+                nodes,
+                ..Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL)
+            }
+        }))
+    }
+
+    /// The column whose stored values compare with the constant as the subject does, and the
+    /// constant as it is written beside it.
+    fn as_stored(
+        &self,
+        subject: &Expr,
+        constant: &Expr,
+    ) -> Result<Option<(&Cell, ast::Expr)>, Refusal> {
+        let subject = widened(subject, constant);
+        let (Some(id), Some(value)) = (subject.as_column(), constant.as_literal()) else {
+            return Ok(None);
+        };
+        let cell = self.cell(id)?;
+        let inside = match (&cell.clamp, scalar(value)) {
+            (None, _) => true,
+            _ if is_beyond(value) => true,
+            (Some((_, _, range)), Some(value)) => range.lo < value && value < range.hi,
+            (Some(_), None) => false,
+        };
+        let written = match (&subject.data_type, &constant.data_type, value) {
+            (Type::Char(_), Type::Text, Scalar::Text(text)) => sql::blank_ended(text),
+            _ => sql::constant(Some(value), &constant.data_type),
+        };
+        Ok(inside.then_some((cell, written)))
+    }
+}
+
+/// Arithmetic on these is NULL where an operand is, and nowhere else.
+fn is_number(data_type: &Type) -> bool {
+    integer_range(data_type).is_some()
+        || is_float(data_type)
+        || matches!(data_type, Type::Numeric(_))
 }
 
 /// A constant is not NULL, so LEAST is never above it and GREATEST never below it.
@@ -435,13 +544,18 @@ fn beside_constants(function: Function, value: Emitted, arguments: &[Expr]) -> E
 }
 
 /// The operand of a widening cast. PostgreSQL compares the narrow value with the wide constant with
-/// the same result, and can use an index on the narrow column.
-fn widened(expr: &Expr) -> &Expr {
+/// the same result, and can use an index on the narrow column. A `char(n)` is compared without the
+/// blanks at its end, as its text is with a constant that has none there.
+fn widened<'e>(expr: &'e Expr, constant: &Expr) -> &'e Expr {
     match &expr.node {
         Node::Cast(inner) => match (&inner.data_type, &expr.data_type) {
             (Type::Int2 | Type::Int4, Type::Int4 | Type::Int8)
             | (Type::Numeric(_), Type::Numeric(None)) => inner,
             (Type::Int2 | Type::Int4 | Type::Int8, Type::Numeric(None)) => inner,
+            (Type::Char(_), Type::Text) => match constant.as_literal() {
+                Some(Scalar::Text(text)) if !text.ends_with(' ') => inner,
+                _ => expr,
+            },
             _ => expr,
         },
         Node::Column(_)

@@ -43,6 +43,21 @@ pub fn clamped(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {
     between(value, lo, hi, value.clone())
 }
 
+/// The same with one mention of the value, where all of `present` are not NULL; else NULL. LEAST and
+/// GREATEST skip NULL, so one of these must be NULL exactly where the value is.
+pub fn clamped_once(
+    value: ast::Expr,
+    lo: ast::Expr,
+    hi: ast::Expr,
+    present: Vec<ast::Expr>,
+) -> ast::Expr {
+    let kept = sql::call("least", vec![sql::call("greatest", vec![value, lo]), hi]);
+    match sql::all(present.into_iter().map(sql::is_not_null).collect()) {
+        Some(known) => sql::case(vec![(known, kept)], None),
+        None => kept,
+    }
+}
+
 /// Clamps a column, which is also [`shortened`]. The bounds have no more decimals than the column
 /// keeps.
 pub(in crate::rewrite) fn scanned(

@@ -16,7 +16,7 @@ use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::emit::sql;
 
 /// Longest text that may become a group key, in bytes; a longer one counts as NULL.
-const KEY_BYTES_MAX: &str = "1000";
+const KEY_BYTES_MAX: u32 = 1000;
 
 /// The rows of a release.
 pub struct BaseRows {
@@ -54,7 +54,12 @@ pub fn base_rows(
     };
     let mut keys = Vec::new();
     for (expr, rule) in &release.keys {
-        let key = canonical(expressions.emit(expr)?.0, &expr.data_type, rule);
+        let plain = expressions.emit(expr)?.0;
+        let key = if is_short(expr, columns) {
+            plain
+        } else {
+            canonical(plain, &expr.data_type, rule)
+        };
         if let Some(condition) = domain_condition(release, policy, columns, expr, rule, &key) {
             conditions.push(condition);
         }
@@ -101,7 +106,7 @@ fn domain_condition(
         return None;
     }
     let listed = |value: &Scalar| match &expr.data_type {
-        Type::Char(_) => sql::cast(sql::text(&key_text(value, &expr.data_type)), &Type::Text),
+        Type::Char(_) => sql::blank_ended(&key_text(value, &expr.data_type)),
         data_type => sql::constant(Some(value), data_type),
     };
     let list: Vec<ast::Expr> = values.iter().flatten().map(listed).collect();
@@ -145,9 +150,23 @@ pub(in crate::rewrite) fn inlined_columns<'c>(
         .collect()
 }
 
+/// A stored text that is too short to need a cap. (A character has at most four bytes.)
+fn is_short(expr: &Expr, columns: &[ColumnInfo]) -> bool {
+    let is_stored = |id: ColumnId| columns[id.0 as usize].origin.is_some();
+    match expr.data_type {
+        Type::Varchar(Some(length)) | Type::Char(Some(length)) => {
+            length <= KEY_BYTES_MAX / 4 && expr.as_column().is_some_and(is_stored)
+        }
+        _ => false,
+    }
+}
+
 /// One spelling for all equal values: the spelling of a popular key must not be one person's.
 pub(in crate::rewrite) fn canonical(key: ast::Expr, data_type: &Type, rule: &KeyRule) -> ast::Expr {
     match data_type {
+        // Compared and grouped by its own type, whose statistics and indexes apply. All statements
+        // print keys as texts: without blanks at the end.
+        Type::Char(_) if *rule != KeyRule::Threshold => key,
         Type::Char(_) => canonical(sql::cast(key, &Type::Text), &Type::Text, rule),
         Type::Numeric(_) => sql::call("trim_scale", vec![key]),
         Type::Float4 | Type::Float8 => sql::binary(
@@ -160,7 +179,7 @@ pub(in crate::rewrite) fn canonical(key: ast::Expr, data_type: &Type, rule: &Key
             let short = sql::binary(
                 sql::call("octet_length", vec![key.clone()]),
                 B::LtEq,
-                sql::number(KEY_BYTES_MAX),
+                sql::number(&KEY_BYTES_MAX.to_string()),
             );
             sql::case(vec![(short, key)], None)
         }

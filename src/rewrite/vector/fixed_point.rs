@@ -10,7 +10,8 @@ use crate::ir::literal::integer_range;
 use crate::ir::{ColumnInfo, Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
-use crate::rewrite::emit::guard::{FLOAT_TINY, bound, clamped, guard, is_float, without};
+use crate::rewrite::emit::expression::Expressions;
+use crate::rewrite::emit::guard::{FLOAT_TINY, bound, guard, is_float, without};
 use crate::rewrite::emit::sql;
 
 /// Widest spread of one row's integer: noise on it then stays far inside the samplers' range.
@@ -153,16 +154,17 @@ impl FixedPoint {
     /// 54001 where it would grow too large.
     pub fn sql(
         &self,
-        value: ast::Expr,
+        emitted: ast::Expr,
         is_clipped: bool,
-        data_type: &Type,
+        (value, expressions): (&Expr, &Expressions<'_>),
         integer: &Type,
     ) -> Result<ast::Expr, Refusal> {
+        let data_type = &value.data_type;
         let is_float = is_float(data_type);
         let is_integer = integer_range(data_type).is_some();
         // Integers are clipped to whole bounds: a bound with a fraction would turn them into
         // numerics, and could itself become a value.
-        let (lo, hi) = match self.step {
+        let bounds = match self.step {
             Step::Decimal(0) if is_integer => (
                 sql::number(&self.lower.to_string()),
                 sql::number(&self.upper.to_string()),
@@ -173,9 +175,9 @@ impl FixedPoint {
             ),
         };
         let clipped = if is_clipped {
-            value
+            emitted
         } else {
-            guard(value, 3, data_type, |value| clamped(&value, lo, hi))?
+            expressions.clamped(emitted, bounds, data_type, value)?
         };
         let scaled = match self.step {
             Step::Decimal(0) if is_integer => clipped,

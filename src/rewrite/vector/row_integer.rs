@@ -49,7 +49,7 @@ pub(in crate::rewrite) fn integer(
             .as_ref()
             .is_some_and(|(_, _, clip)| *clip == fixed_point.bounds)
     });
-    let integer = fixed_point.sql(emitted, is_clipped, &value.data_type, data_type)?;
+    let integer = fixed_point.sql(emitted, is_clipped, (value, expressions), data_type)?;
     if !centred {
         return Ok(integer);
     }
