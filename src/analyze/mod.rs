@@ -30,6 +30,7 @@ pub use keys::key_combinations::{Axis, KeyCombinations, axes};
 pub use keys::{Because, KeyRule, NoRow, grouped, listed_groups, values_between};
 pub use lineage::{Label, Lineage, only_scan, unit_of};
 pub use planning_effort::PlanningEffort;
+pub use release::HIDDEN_SCANS_FROM;
 
 use std::sync::Arc;
 

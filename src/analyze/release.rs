@@ -20,7 +20,7 @@ use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, reason};
 
 /// Scans that key paths add are numbered from here, after those of the statement.
-const HIDDEN_SCANS_FROM: usize = 1000;
+pub const HIDDEN_SCANS_FROM: usize = 1000;
 
 /// Labels one release, rules its keys and bounds its aggregates.
 pub(super) fn analyze_release(

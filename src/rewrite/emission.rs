@@ -14,6 +14,7 @@ use super::emit::statement::Statement;
 use super::emit::text::Derived;
 use super::limits::row_cost::{self, RowCost};
 use super::price::{Bounding, Price};
+use super::same_row::{Once, read_once};
 use super::vector::base_rows::base_rows;
 use super::vector::coordinates::Coordinate;
 use crate::analyze::{Analyzed, AnalyzedRelease};
@@ -29,6 +30,8 @@ pub(in crate::rewrite) struct Emission<'a> {
     pub release: &'a AnalyzedRelease,
     pub analyzed: &'a Analyzed,
     pub policy: &'a Policy,
+    /// The release's rows, each row of a table read once.
+    rows: Once,
     pub order: Order,
     /// The bounds of derived tables on the rows of one unit, by alias.
     pub bounded: RefCell<HashMap<String, u64>>,
@@ -36,10 +39,17 @@ pub(in crate::rewrite) struct Emission<'a> {
 
 impl<'a> Emission<'a> {
     pub fn new(release: &'a AnalyzedRelease, analyzed: &'a Analyzed, policy: &'a Policy) -> Self {
+        let rows = read_once(
+            &release.input,
+            &needed(release, &[]),
+            policy,
+            analyzed.columns(),
+        );
         Self {
             release,
             analyzed,
             policy,
+            rows,
             order: Order::default(),
             bounded: RefCell::default(),
         }
@@ -60,13 +70,14 @@ impl<'a> Emission<'a> {
         let relations = Relations {
             policy: self.policy,
             columns: self.analyzed.columns(),
-            needed: needed(self.release),
+            needed: needed(self.release, &[&self.rows.relation]),
+            same: &self.rows.same,
             derived,
             spent,
             bounded,
             effort: self.analyzed.effort(),
         };
-        let flat = relations.emit(&self.release.input)?;
+        let flat = relations.emit(&self.rows.relation)?;
         self.bounded.replace(relations.bounded.into_inner());
         Ok(flat)
     }
@@ -117,8 +128,8 @@ impl<'a> Emission<'a> {
     }
 }
 
-/// Columns that keys, aggregates, conditions and the unit read.
-fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
+/// Columns that keys, aggregates and the unit read, and what these relations read.
+fn needed(release: &AnalyzedRelease, relations: &[&Relation]) -> Vec<ColumnId> {
     let mut needed = release.lineage.units.clone();
     let mut add = |e: &Expr| needed.extend(e.columns());
     release.keys.iter().for_each(|(e, _)| add(e));
@@ -130,7 +141,9 @@ fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
             .into_iter()
             .for_each(&mut add);
     }
-    read_by(&release.input, &mut needed);
+    for relation in relations {
+        read_by(relation, &mut needed);
+    }
     needed
 }
 

@@ -43,8 +43,8 @@ pub fn clamped(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {
     between(value, lo, hi, value.clone())
 }
 
-/// The same with one mention of the value, where all of `present` are not NULL; else NULL. LEAST and
-/// GREATEST skip NULL, so one of these must be NULL exactly where the value is.
+/// The same with one mention of the value, where all of `present` are not NULL; else NULL. LEAST
+/// and GREATEST skip NULL, so one of these must be NULL exactly where the value is.
 pub fn clamped_once(
     value: ast::Expr,
     lo: ast::Expr,

@@ -3,6 +3,7 @@
 pub(in crate::rewrite) mod calendar;
 pub(in crate::rewrite) mod cast;
 pub(in crate::rewrite) mod cell;
+pub(in crate::rewrite) mod comparison;
 pub(in crate::rewrite) mod constants;
 pub(in crate::rewrite) mod expression;
 pub(in crate::rewrite) mod guard;

@@ -32,6 +32,8 @@ pub struct Relations<'a> {
     pub columns: &'a [ColumnInfo],
     /// Columns that are read anywhere. Derived tables leave out the others.
     pub needed: Vec<ColumnId>,
+    /// Columns of scans that are left out, by the scan that reads the same row.
+    pub same: &'a HashMap<usize, Vec<Vec<ColumnId>>>,
     /// Numbers derived tables.
     pub derived: std::cell::Cell<usize>,
     /// Total size of the expressions emitted so far.
@@ -111,10 +113,10 @@ impl Relations<'_> {
     fn scan(&self, scan: &Scan) -> Flat {
         let table = &self.policy.tables[scan.table.0];
         let alias = format!("t{}", scan.number);
-        let cells = scan
-            .columns
-            .iter()
-            .zip(&table.columns)
+        let same = self.same.get(&scan.number).into_iter().flatten();
+        let cells = std::iter::once(&scan.columns)
+            .chain(same)
+            .flat_map(|ids| ids.iter().zip(&table.columns))
             .map(|(id, column)| (*id, scanned(&alias, column)))
             .collect();
         Flat {

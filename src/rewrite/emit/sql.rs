@@ -500,11 +500,6 @@ pub fn constant(constant: Option<&Scalar>, to: &Type) -> ast::Expr {
     }
 }
 
-/// A constant beside values of `char(n)`, which lose their blanks before they are compared.
-pub fn blank_ended(constant: &str) -> ast::Expr {
-    cast(text(constant), &Type::Char(None))
-}
-
 /// The text of an instant with its zone. The zone stands before `BC`, and infinity has no zone.
 fn in_utc(text: &str) -> String {
     match text.strip_suffix(" BC") {

@@ -11,6 +11,7 @@ use crate::ir::{ColumnId, ColumnInfo, Expr};
 use crate::policy::{Policy, Scalar};
 use crate::refusal::Refusal;
 use crate::rewrite::emit::cell::Cell;
+use crate::rewrite::emit::comparison::blank_ended;
 use crate::rewrite::emit::expression::Expressions;
 use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::emit::sql;
@@ -106,7 +107,7 @@ fn domain_condition(
         return None;
     }
     let listed = |value: &Scalar| match &expr.data_type {
-        Type::Char(_) => sql::blank_ended(&key_text(value, &expr.data_type)),
+        Type::Char(_) => blank_ended(&key_text(value, &expr.data_type)),
         data_type => sql::constant(Some(value), data_type),
     };
     let list: Vec<ast::Expr> = values.iter().flatten().map(listed).collect();

@@ -7,6 +7,7 @@ pub mod corpus;
 pub mod end_to_end;
 pub mod explain;
 pub mod instants;
+pub mod key_paths;
 pub mod look;
 pub mod middle_query;
 mod no_row;
