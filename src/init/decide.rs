@@ -329,29 +329,50 @@ fn publish(
     Ok(())
 }
 
-/// Texts that groups may be made by, and bounds of numbers.
+/// Texts that groups may be made by, and numbers with their bounds. One question offers all of
+/// them, so that the number of questions follows what is used, not how wide the tables are.
 fn ask_columns(
     seen: &Seen,
     made: &mut Decisions,
     questions: &mut dyn Questions,
 ) -> Result<(), Stop> {
-    let (texts, numbers) = columns::open(seen, made);
-    if !texts.is_empty() && made.group_by.is_empty() {
-        let names: Vec<String> = texts.iter().map(|at| seen.column_name(*at)).collect();
-        let picked = questions.pick(
-            "By which texts may analysts group? Only groups of enough units are shown",
-            &names,
-        )?;
-        made.group_by.extend(picked.into_iter().map(|at| texts[at]));
+    let (mut texts, mut numbers) = columns::open(seen, made);
+    // What flags decide is not asked.
+    if !made.group_by.is_empty() {
+        texts.clear();
     }
-    if numbers.is_empty() || !made.bounds.is_empty() {
+    if !made.bounds.is_empty() {
+        numbers.clear();
+    }
+    let offered: Vec<ColumnAt> = texts.iter().chain(&numbers).copied().collect();
+    if offered.is_empty() {
         return Ok(());
     }
-    questions.tell(
-        "Lowest and highest value that count, by what you know and never by the data; enter \
-            leaves the column out.",
-    );
-    for at in numbers {
+    let told = |at: &ColumnAt| {
+        let told = columns::told_type(seen, *at);
+        format!("{}   {told}", seen.column_name(*at))
+    };
+    let options: Vec<String> = offered.iter().map(told).collect();
+    let picked = questions.pick(
+        "Which of these may analysts use? Texts to group by, of which only groups of enough units \
+            are shown; numbers to add up, whose bounds are asked next",
+        &options,
+    )?;
+    let mut bounded = Vec::new();
+    for at in picked.into_iter().filter_map(|at| offered.get(at).copied()) {
+        if texts.contains(&at) {
+            made.group_by.insert(at);
+        } else {
+            bounded.push(at);
+        }
+    }
+    if !bounded.is_empty() {
+        questions.tell(
+            "Lowest and highest value that count, by what you know and never by the data; enter \
+                leaves the column out.",
+        );
+    }
+    for at in bounded {
         let question = format!(
             "{} ({})",
             seen.column_name(at),

@@ -139,7 +139,7 @@ impl Questions for Answers {
             .map(|word| {
                 options
                     .iter()
-                    .position(|option| option.ends_with(word))
+                    .position(|option| option.split(' ').next().unwrap().ends_with(word))
                     .unwrap()
             })
             .collect())
@@ -330,6 +330,7 @@ fn what_is_asked_is_written() {
         "200",
         "2000",
         "store",
+        "quantity size",
         "0..20",
         "0 10",
         "4 1e-6",

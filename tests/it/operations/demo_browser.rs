@@ -218,7 +218,7 @@ impl Browser {
 
 #[test]
 fn the_demos_page_works_in_a_browser() {
-    let Some(browser) = Browser::start(1000, 800) else {
+    let Some(browser) = Browser::start(1000, 2000) else {
         return;
     };
     let page = Page::start(&[]);

@@ -136,7 +136,10 @@ async fn a_row_is_read_once_and_answers_stay() {
     for (sql, times) in QUESTIONS {
         veil.answers_as_postgresql(&Veil::requester(), &[sql]).await;
         let plan = veil
-            .explained(SessionSettings::default(), &format!("EXPLAIN VERBOSE {sql}"))
+            .explained(
+                SessionSettings::default(),
+                &format!("EXPLAIN VERBOSE {sql}"),
+            )
             .await
             .join("\n");
         let emitted = plan.matches("\"s\".\"visit\"").count();
