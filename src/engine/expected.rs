@@ -20,6 +20,8 @@ pub enum Within {
     OverRows(f64),
     /// A chosen value is off by ranks.
     Ranks(f64),
+    /// A look chooses how many rows of a unit count; with the largest limit it is this.
+    RanksAtMost(f64),
     /// It follows from the answer.
     Unknown,
 }
@@ -31,6 +33,7 @@ impl Within {
             Self::AtMost(half) => format!("at most ±{}", rounded(half)),
             Self::OverRows(half) => format!("±{} / rows", rounded(half)),
             Self::Ranks(ranks) => format!("±{} ranks", rounded(ranks)),
+            Self::RanksAtMost(ranks) => format!("at most ±{} ranks", rounded(ranks)),
             Self::Unknown => "± what the answer tells".to_owned(),
         }
     }
@@ -42,6 +45,7 @@ impl Within {
             Self::AtMost(half) => (Some(half), "at most"),
             Self::OverRows(half) => (Some(half), "over rows"),
             Self::Ranks(ranks) => (Some(ranks), "ranks"),
+            Self::RanksAtMost(ranks) => (Some(ranks), "ranks at most"),
             Self::Unknown => (None, "unknown"),
         }
     }
@@ -122,12 +126,12 @@ fn chosen(release: &ReleasePlan, choice: usize, draws: &[usize]) -> Within {
             })
         }
         ChoiceKind::Choice { .. } => {
+            let told = match choice.look {
+                Some(_) => Within::RanksAtMost,
+                None => Within::Ranks,
+            };
             let ranks = draws.iter().filter_map(|draw| ranks_of(choice, *draw));
-            ranks
-                .fold(None, |most: Option<f64>, ranks| {
-                    Some(most.map_or(ranks, |most| most.max(ranks)))
-                })
-                .map_or(Within::Unknown, Within::Ranks)
+            ranks.reduce(f64::max).map_or(Within::Unknown, told)
         }
     }
 }

@@ -253,6 +253,11 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
                 .and_then(|drawn| what_is_cut(release, output, drawn))
                 .map(|told| format!("clip of aggregate {}: {told}", at + 1)),
         );
+        lines.extend(
+            table
+                .and_then(|table| rows_cut(output, table))
+                .map(|told| format!("rows of aggregate {}: {told}", at + 1)),
+        );
     }
     lines
 }
@@ -274,6 +279,24 @@ fn what_is_cut(release: &ReleasePlan, output: &Output, drawn: &NoiseRecord) -> O
         1.96 * cut.units_error,
         cut.of,
         shown(cut.clip * factor.abs()),
+        shown(100.0 * share_cut(cut))
+    ))
+}
+
+/// What a limit on rows that a look chose cuts from a chosen value.
+fn rows_cut(output: &Output, table: &ReleasedTable) -> Option<String> {
+    let Output::Choice { choice, .. } = output else {
+        return None;
+    };
+    let mut cuts = table.row_cuts.iter();
+    let (_, cut) = cuts.find(|(at, _)| at == choice)?;
+    Some(format!(
+        "about {:.0} (±{:.0}) of {:.0} units have more than {}, and weigh as much as that; this is \
+            about {} % of all rows, which the interval has",
+        cut.units,
+        1.96 * cut.units_error,
+        cut.of,
+        shown(cut.clip),
         shown(100.0 * share_cut(cut))
     ))
 }

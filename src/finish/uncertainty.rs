@@ -13,7 +13,7 @@ use crate::ir::{Formula, Moment, Quantifier, Statistic, VarianceKind as Kind};
 pub use crate::mechanism::quantile_95;
 use crate::mechanism::{Mechanism, Noise, normal};
 use crate::policy::Scalar;
-use crate::release::{NoiseRecord, ReleasedTable};
+use crate::release::{Cut, NoiseRecord, ReleasedTable};
 use crate::rewrite::{Centred, ChoiceKind, Measure, Output, ReleasePlan, measure_noise};
 use choices::Chosen;
 use cuts::Tail;
@@ -185,6 +185,8 @@ struct Row<'r> {
     measures: &'r [String],
     /// The noise of these values; without a record they have the plan's.
     drawn: Option<&'r NoiseRecord>,
+    /// What limits on rows that a look chose cut, by choice.
+    row_cuts: &'r [(usize, Cut)],
     group: usize,
     /// How many groups the table has.
     groups: usize,
@@ -208,6 +210,7 @@ impl<'r> Row<'r> {
             release,
             measures,
             drawn,
+            row_cuts: &table.row_cuts,
             group,
             groups: table.measures.len(),
             z: widest(release, drawn),

@@ -6,12 +6,16 @@ use std::collections::{BTreeMap, HashMap};
 use num_bigint::BigUint;
 use zeroize::Zeroize;
 
+pub use limit::limited;
+
 use super::quantiles::Values;
 use super::{Error, Key, decode, refined};
 use crate::execute::Rows;
 use crate::ir::End;
 use crate::mechanism::{Exponential, Run, Sampler};
 use crate::rewrite::{Candidates, ChoiceKind, ChoicePlan, Halving, Side, Subject, Target};
+
+mod limit;
 
 /// Weights and their sums stay below this, whatever a table holds.
 const WEIGHT_MAX: u128 = 1 << 90;
@@ -155,6 +159,7 @@ fn chosen_values(
                 draw,
                 weight_max: *weight_max,
                 row_weight: *row_weight,
+                lost_rows: choice.lost_rows,
             }
             .draw(sampler)?,
         });
@@ -209,6 +214,7 @@ struct Choice<'c> {
     draw: &'c Exponential,
     weight_max: u64,
     row_weight: u64,
+    lost_rows: f64,
 }
 
 impl Choice<'_> {
@@ -244,15 +250,23 @@ impl Choice<'_> {
 
     /// A public number of ranks is added before (behind) those of the rows, covered by the range's
     /// end. The target rank is that far before (behind) the quantile's rank, or the end's.
+    ///
+    /// Where a limit cut L of N + L rows, qN + qL of them are below the quantile at q, and between
+    /// qN + qL - L and qN + qL of what is left: the number of ranks grows by (1 - q) L before it,
+    /// and by q L behind it.
     fn beyond(&self, side: Side) -> Vec<(u64, Run)> {
         let (numerator, factor) = self.target.ratio();
         let total: BigUint = self.weights.values().map(|w| BigUint::from(*w)).sum();
-        let reach = BigUint::from(
-            self.target
-                .reach(self.draw, self.candidates.count(), self.row_weight)
-                .ceil()
-                .min(1e27) as u128,
-        );
+        let below = numerator as f64 / factor as f64;
+        let cut = match side {
+            Side::Low => 1.0 - below,
+            Side::High => below,
+        };
+        let reach = self
+            .target
+            .reach(self.draw, self.candidates.count(), self.row_weight)
+            + cut * self.lost_rows * self.row_weight as f64;
+        let reach = BigUint::from(reach.ceil().min(1e27) as u128);
         let count = self.candidates.count();
         let (rank, first, end, covered) = match side {
             Side::Low => (&total * numerator, reach.clone(), 0, BigUint::ZERO..reach),

@@ -98,6 +98,9 @@ pub struct ReleasedTable {
     /// The noise of the measures; `None` in answers of older versions, and where there are none.
     #[serde(default)]
     pub drawn: Option<NoiseRecord>,
+    /// What the limits on rows that a look chose cut, by choice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub row_cuts: Vec<(usize, Cut)>,
     #[serde(default)]
     grain: Option<Grain>,
 }
@@ -262,12 +265,26 @@ fn decoded(
     rows: &[Rows],
     sampler: &mut dyn Sampler,
 ) -> Result<ReleasedTable, Error> {
-    let key_count = release.key_columns();
+    let (key_count, groups) = (release.key_columns(), drawn.len());
+    let limited = release
+        .choices()
+        .iter()
+        .zip(rows)
+        .map(|(choice, rows)| {
+            let look = choice.look.as_ref();
+            look.map(|look| choices::limited((choice, look), rows, (key_count, groups), sampler))
+                .transpose()
+        })
+        .collect::<Result<Vec<_>, _>>()?;
     let choices: Vec<choices::Groups<'_>> = release
         .choices()
         .iter()
         .zip(rows)
-        .map(|(choice, rows)| choices::Groups::new(choice, rows, key_count))
+        .zip(&limited)
+        .map(|((choice, rows), limited)| match limited {
+            Some(limited) => choices::Groups::new(&limited.choice, &limited.rows, key_count),
+            None => choices::Groups::new(choice, rows, key_count),
+        })
         .collect();
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let mut table = ReleasedTable {
@@ -295,6 +312,10 @@ fn decoded(
         table.keys.push(key);
         sums.push(noisy);
     }
+    let cuts = limited.iter().enumerate();
+    table.row_cuts = cuts
+        .filter_map(|(choice, limited)| Some((choice, limited.as_ref()?.cut?)))
+        .collect();
     table.grain = Grain::of(release, &sums);
     Ok(table)
 }

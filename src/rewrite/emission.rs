@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::choice::{ChoiceQuery, RowLimit};
+use super::choice::{ChoiceQuery, RowLimit, RowsLook};
 use super::emit::constants::Order;
 use super::emit::limits::too_complex;
 use super::emit::relation::{Flat, Relations};
@@ -105,7 +105,11 @@ impl<'a> Emission<'a> {
         Ok(printed)
     }
 
-    pub fn choice(&mut self, query: &ChoiceQuery, limit: RowLimit) -> Result<ast::Query, Refusal> {
+    pub fn choice(
+        &mut self,
+        query: &ChoiceQuery,
+        limit: (RowLimit, Option<&RowsLook>),
+    ) -> Result<ast::Query, Refusal> {
         let base_rows = base_rows(
             self.release,
             self.policy,

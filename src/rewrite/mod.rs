@@ -17,7 +17,8 @@ use num_bigint::BigUint;
 use choice::RowLimit;
 pub use choice::candidates::Candidates;
 pub use choice::{
-    ChoiceKind, ChoicePlan, ChoiceQuery, Degree, Halving, Side, Subject, Target, ratio_of,
+    ChoiceKind, ChoicePlan, ChoiceQuery, Degree, Halving, ROW_WEIGHT, RowsLook, Side, Subject,
+    Target, ratio_of,
 };
 pub use describe::{choice_noise, chosen_noise, ranks_of, times_clip};
 use emission::Emission;
@@ -251,14 +252,17 @@ fn add_choice(
     emission: &mut Emission<'_>,
 ) -> Result<(), Refusal> {
     let limit = RowLimit::of(emission.release, portion.terms.is_pure());
-    let (kind, loss) = price::choice(&query, limit, emission.release, portion)?;
-    let statement = emission.choice(&query, limit)?;
+    let price::PricedChoice { kind, loss, look } =
+        price::choice(&query, limit, emission.release, portion)?;
+    let statement = emission.choice(&query, (limit, look.as_ref()))?;
     plan.work += emission.row_cost(&statement);
     plan.choices.push(ChoicePlan {
         statement: emission.printed(&statement)?,
         question: query,
         kind,
         loss,
+        look,
+        lost_rows: 0.0,
     });
     fits(plan.printed())
 }

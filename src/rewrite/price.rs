@@ -9,7 +9,7 @@ pub(in crate::rewrite) mod whole_statement;
 
 use num_bigint::BigUint;
 
-pub use choice::choice;
+pub use choice::{PricedChoice, choice};
 pub use chosen_clips::{Block, Look};
 
 use super::limits::out_of_reach;

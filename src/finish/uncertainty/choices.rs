@@ -5,6 +5,7 @@ use crate::analyze::Dispersion;
 use crate::analyze::interval::Interval;
 use crate::finish::estimate::Estimate;
 use crate::ir::Moment;
+use crate::release::Cut;
 use crate::rewrite::{ChoiceKind, ChoicePlan, Degree, Side, Subject, Target, product_step};
 
 /// A value out of known candidates.
@@ -56,7 +57,7 @@ impl Row<'_> {
             ChoiceKind::Choice {
                 draws,
                 halving,
-                weight_max: _,
+                weight_max,
                 row_weight,
             },
             Subject::Value {
@@ -91,10 +92,15 @@ impl Row<'_> {
         let is_alone = halving.is_none() || !matches!(target, Target::Fraction(_));
         let error = low.zip(high).filter(|_| is_alone).and_then(|(low, high)| {
             let draw = draws.get(draw)?;
-            Some(
-                (high - low).max(0.0) / 2.0 * target.deviation(draw)
-                    / target.reach(draw, candidates.count(), *row_weight),
-            )
+            // What the draw was at the limit that was chosen.
+            let row = *row_weight as f64;
+            let (times, lost) = self.row_cut(choice).map_or((1.0, 0.0), |cut| {
+                let times = cut.clip * row / *weight_max as f64;
+                (times, (cut.length + cut.tail) * row)
+            });
+            let reach = target.reach(draw, candidates.count(), *row_weight) - row;
+            let between = 2.0 * (reach * times + row) + lost;
+            Some((high - low).max(0.0) * target.deviation(draw) * times / between)
         });
         Some(Chosen {
             value,
@@ -104,6 +110,12 @@ impl Row<'_> {
                 high: high.map_or(range.1, |high| high.max(value)),
             },
         })
+    }
+
+    /// What a limit on rows that a look chose cut from a choice.
+    fn row_cut(&self, choice: usize) -> Option<&Cut> {
+        let mut cuts = self.row_cuts.iter();
+        cuts.find_map(|(at, cut)| (*at == choice).then_some(cut))
     }
 
     /// A choice's columns follow the measures and those of earlier choices.

@@ -22,6 +22,7 @@ fn penalties(
         draw,
         weight_max,
         row_weight: 1,
+        lost_rows: 0.0,
     }
     .spans();
     let all: Vec<BigUint> = spans
@@ -51,6 +52,7 @@ fn every_candidate_of_a_run_is_drawn() {
         draw: &draw,
         weight_max: 1,
         row_weight: 1,
+        lost_rows: 0.0,
     };
     let mut sampler = crate::mechanism::OsRandomness::new();
     let drawn: std::collections::BTreeSet<String> = (0..300)
@@ -251,6 +253,7 @@ fn ranks_of_nobody_are_at_the_end_of_the_range() {
             draw: &draw,
             weight_max: 1,
             row_weight: 1,
+            lost_rows: 0.0,
         };
         assert_eq!(
             choice.spans().last().map(|(at, run)| (*at, run.candidates)),

@@ -17,9 +17,10 @@ use crate::execute::{Rows, Sealed};
 use crate::ir::ReleaseId;
 use crate::ledger::{Charge, Fingerprint};
 use crate::mechanism::{Calibrated, Sampler};
-use crate::rewrite::{Block, Look, ReleasePlan};
+use crate::rewrite::{Bins, Block, Look, ReleasePlan};
 use binned::Binned;
-use choice::{Choice, Histogram, Sums, choose, total};
+use choice::{Choice, Histogram, total};
+pub(super) use choice::{Sums, choose};
 
 /// What a look saw. The exact sums are still behind it; only [`Releasing::release_looked`] draws
 /// them, once.
@@ -106,7 +107,7 @@ impl Releasing<'_> {
                 cells: (groups * block.coordinates.len()) as f64,
                 noise: 1.0 / block.mu.to_f64(),
             };
-            let choice = choose(&histogram, &clips(block), sums);
+            let choice = choose(&histogram, &clips(&block.bins), sums);
             if choice.is_none() && few.is_none() {
                 let (units, error) = total(&histogram);
                 few = Some(TooFew::Units(units, error));
@@ -233,10 +234,23 @@ fn histogram(
     counts: Calibrated,
     sampler: &mut dyn Sampler,
 ) -> Result<Histogram, Error> {
-    let (lengths, candidates) = (block.bins.lengths(), block.bins.candidates());
-    // Number 0 is of those without length: they belong to no bin. The last number is of those past
-    // all edges.
-    let units = binned.units(at, lengths.len() + 2);
+    let units = binned.units(at, block.bins.numbers());
+    noisy(&units, &block.bins, counts, sampler)
+}
+
+/// Adds noise to the numbers of units, two candidates to a bin. The first number is of those
+/// without length: they belong to no bin. The last is of those past all edges.
+///
+/// # Guarantee
+/// Where one unit adds one to one of the numbers, and nothing to the others, what is returned costs
+/// what one number with this noise costs.
+pub(super) fn noisy(
+    units: &[i128],
+    bins: &Bins,
+    counts: Calibrated,
+    sampler: &mut dyn Sampler,
+) -> Result<Histogram, Error> {
+    let (lengths, candidates) = (bins.lengths(), bins.candidates());
     let (within, beyond) = units[1..].split_at(candidates);
     let unit = 2f64.powi(counts.refine as i32);
     let mut noisy = |units: &[i128]| -> Result<f64, Error> {
@@ -253,9 +267,10 @@ fn histogram(
     })
 }
 
-fn clips(block: &Block) -> Vec<f64> {
-    let mut lengths = block.bins.lengths();
-    lengths.truncate(block.bins.candidates());
+/// The clips to choose from.
+pub(super) fn clips(bins: &Bins) -> Vec<f64> {
+    let mut lengths = bins.lengths();
+    lengths.truncate(bins.candidates());
     lengths
 }
 

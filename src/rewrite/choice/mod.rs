@@ -5,6 +5,7 @@
 //! number of a unit's (group, value) pairs is kept, in hash order. For chosen values each row has a
 //! weight, and the rows of a unit that has more than the policy's bound are all scaled down.
 
+mod binned;
 pub(in crate::rewrite) mod candidates;
 mod halving;
 mod queries;
@@ -19,6 +20,7 @@ pub use queries::ChoiceQueries;
 pub use target::{Side, Target, ratio_of};
 
 use super::emit::statement::Statement;
+use super::vector::bins::Bins;
 use super::vector::coordinates::{Coordinate, Mask};
 use super::vector::fixed_point::FixedPoint;
 use super::vector::row_lengths::{ceil_sqrt, length_in_rows};
@@ -135,13 +137,92 @@ pub struct ChoicePlan {
     pub question: ChoiceQuery,
     pub kind: ChoiceKind,
     pub loss: Loss,
+    /// Where a look chooses how many rows of a unit count in full. The widths of `kind` are those
+    /// of the largest limit then.
+    pub look: Option<RowsLook>,
+    /// How many rows the chosen limit cuts, at most, as far as the look shows.
+    pub lost_rows: f64,
+}
+
+/// How the limit on a unit's rows is chosen: from noisy numbers of units by their rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowsLook {
+    /// Lengths are rows, or roots of the sum over groups of squared rows.
+    pub bins: Bins,
+    /// The noise of the number of units in a bin.
+    pub counts: Calibrated,
 }
 
 impl ChoicePlan {
     /// The columns are the keys as text; then the integers of a count, or a candidate (as text) and
-    /// its weight.
+    /// its weight. With a look, the candidate is followed by the number of a bin, the rows of the
+    /// bin's units, and how many of these units have their first row here.
     pub fn sql(&self) -> &str {
         self.statement.sql()
+    }
+
+    /// The choice at one of the look's limits, which cuts so many rows.
+    ///
+    /// # Guarantee
+    /// The strength of each draw stays, and so does the loss. Its width becomes that of the limit:
+    /// in the rows of a bin, each weighed by [`Bins::factor`] with 16 bits, one unit weighs at most
+    /// limit times [`ROW_WEIGHT`].
+    pub fn limited_to(&self, look: &RowsLook, candidate: usize, lost_rows: f64) -> Self {
+        let rows = look.bins.clip(candidate).to_u64().unwrap_or(u64::MAX);
+        let limit = rows.saturating_mul(ROW_WEIGHT);
+        let kind = match &self.kind {
+            ChoiceKind::Choice {
+                draws,
+                halving,
+                weight_max: _,
+                row_weight,
+            } => ChoiceKind::Choice {
+                draws: draws
+                    .iter()
+                    .zip(&self.question.targets)
+                    .map(|(draw, target)| Exponential {
+                        width: BigUint::from(limit) * target.spread(),
+                        ..draw.clone()
+                    })
+                    .collect(),
+                halving: halving.clone().map(|halving| Halving {
+                    weight_max: limit,
+                    ..halving
+                }),
+                weight_max: limit,
+                row_weight: *row_weight,
+            },
+            count @ ChoiceKind::Count { .. } => count.clone(),
+        };
+        Self {
+            kind,
+            look: None,
+            lost_rows,
+            ..self.clone()
+        }
+    }
+
+    /// How many ranks a chosen value is off in 1 of 20 cases, for a limit of one row: the most of
+    /// the draws that are answers. What a limit cuts moves a rank by no more than that many rows.
+    pub fn ranks_per_row(&self) -> f64 {
+        let (ChoiceKind::Choice { draws, .. }, Subject::Value { candidates, .. }) =
+            (&self.kind, &self.question.subject)
+        else {
+            return 0.0;
+        };
+        let candidates = candidates.count();
+        let of = |(target, draw): (&Target, &Exponential)| {
+            let one = Exponential {
+                width: BigUint::from(target.spread()),
+                ..draw.clone()
+            };
+            target.reach(&one, candidates, 0)
+        };
+        let answers = self.question.targets.iter().zip(draws);
+        answers
+            .filter(|(target, _)| !matches!(target, Target::Beyond(..)))
+            .map(of)
+            .fold(0.0, f64::max)
     }
 }
 

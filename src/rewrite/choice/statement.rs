@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::{ChoiceQuery, Degree, ROW_WEIGHT, RowLimit, Subject};
+use super::{ChoiceQuery, Degree, ROW_WEIGHT, RowLimit, RowsLook, Subject};
 use crate::analyze::{AnalyzedRelease, KeyRule, PairLimits};
 use crate::catalog::Type;
 use crate::ir::{Distinct, Expr};
@@ -26,14 +26,15 @@ impl ChoiceQuery {
     /// of a unit are scaled down to `limit`, times [`ROW_WEIGHT`]: let n be the number of the
     /// unit's rows, or the root of the sum over groups of their squares. If n is more than the
     /// limit, each weight is scaled by limit / n, rounded down, where n is rounded up. A row whose
-    /// chosen or counted value is NULL adds nothing, but for the count of distinct rows.
+    /// chosen or counted value is NULL adds nothing, but for the count of distinct rows. With a
+    /// look, rows are not scaled but told by the bin of their unit: see `Rows::binned`.
     ///
     /// # Requires
     /// `base_rows` gives each row exactly one unit. Where `one_row_per_unit` holds, the catalog
     /// proves that a unit has one row, and the statement does not count again.
     pub fn statement(
         &self,
-        limit: RowLimit,
+        (limit, look): (RowLimit, Option<&RowsLook>),
         release: &AnalyzedRelease,
         base_rows: BaseRows,
     ) -> Result<ast::Query, Refusal> {
@@ -78,7 +79,10 @@ impl ChoiceQuery {
                 per_unit_max: _,
                 degree: degree @ (Degree::Sum(_) | Degree::Squares(_)),
             } => rows.sums(pairs, degree),
-            Subject::Value { .. } => rows.weights(limit),
+            Subject::Value { .. } => match look {
+                Some(look) => rows.binned(limit, &look.bins),
+                None => rows.weights(limit),
+            },
         })
     }
 }
@@ -165,7 +169,7 @@ fn distinct_value(value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Ex
     ))
 }
 
-struct Rows<'a> {
+pub(super) struct Rows<'a> {
     release: &'a AnalyzedRelease,
     base_rows: &'a BaseRows,
     condition: Option<ast::Expr>,
@@ -174,19 +178,19 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn keys(&self) -> Vec<String> {
+    pub(super) fn keys(&self) -> Vec<String> {
         (0..self.base_rows.keys.len())
             .map(|i| format!("k{i}"))
             .collect()
     }
 
-    fn subjects(&self) -> Vec<String> {
+    pub(super) fn subjects(&self) -> Vec<String> {
         (0..self.values.len()).map(|i| format!("x{i}")).collect()
     }
 
     /// `SELECT u, k0, …, x0, … [, extra] FROM … GROUP BY` all but the extra: one row for each unit,
     /// group and value.
-    fn per_unit(&self, extra: Vec<ast::SelectItem>) -> ast::Query {
+    pub(super) fn per_unit(&self, extra: Vec<ast::SelectItem>) -> ast::Query {
         let unit = (!self.release.one_row_per_unit)
             .then(|| sql::aliased(self.base_rows.unit.clone(), "u"));
         let named = |expr: &ast::Expr, name: String| sql::aliased(expr.clone(), &name);
@@ -224,6 +228,18 @@ impl Rows<'_> {
         sql::select(projection, from, None, Vec::new())
     }
 
+    /// The rows with how many rows the unit has in the same group, as `m`.
+    pub(super) fn with_rows_in_group(&self, rows: ast::Query, names: &[String]) -> ast::Query {
+        let in_group = [vec!["u".to_owned()], self.keys()].concat();
+        let partition = in_group.iter().map(|name| sql::bare(name)).collect();
+        let total = sql::over_all("sum", vec![sql::bare("c")], partition, Vec::new());
+        let carried = ["c".to_owned(), "u".to_owned()];
+        let mut projection = Self::columns(names.iter().cloned().chain(carried));
+        projection.push(sql::aliased(total, "m"));
+        let from = vec![sql::tables(sql::derived(rows, "f"))];
+        sql::select(projection, from, None, Vec::new())
+    }
+
     fn as_text(&self, names: Vec<String>) -> Vec<ast::SelectItem> {
         names
             .into_iter()
@@ -231,7 +247,7 @@ impl Rows<'_> {
             .collect()
     }
 
-    fn columns(names: impl IntoIterator<Item = String>) -> Vec<ast::SelectItem> {
+    pub(super) fn columns(names: impl IntoIterator<Item = String>) -> Vec<ast::SelectItem> {
         names
             .into_iter()
             .map(|name| ast::SelectItem::UnnamedExpr(sql::bare(&name)))
@@ -414,17 +430,7 @@ impl Rows<'_> {
                 scaled(most, sql::number(&most.to_string()), sql::bare("n"))
             }
             RowLimit::RootOfSquares(most) => {
-                let in_group = [vec!["u".to_owned()], self.keys()].concat();
-                let partition = in_group.iter().map(|name| sql::bare(name)).collect();
-                let total = sql::over_all("sum", vec![sql::bare("c")], partition, Vec::new());
-                let all = names
-                    .iter()
-                    .cloned()
-                    .chain(["c".to_owned(), "u".to_owned()]);
-                let mut projection = Self::columns(all);
-                projection.push(sql::aliased(total, "m"));
-                let derived = vec![sql::tables(sql::derived(from, "f"))];
-                from = sql::select(projection, derived, None, Vec::new());
+                from = self.with_rows_in_group(from, &names);
                 // Over a group's candidates c m adds up to m^2.
                 let squared = sql::binary(sql::bare("m"), B::Multiply, sql::bare("c"));
                 from = self.with_total(from, &names, squared);

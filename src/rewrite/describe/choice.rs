@@ -67,6 +67,7 @@ impl Words<'_> {
                     {unit} over the bound weigh less",
                     self.value(value)
                 )];
+                lines.extend(look_line(choice));
                 lines.extend(draw_lines(choice, draws, halving.is_some(), unit));
                 lines
             }
@@ -74,6 +75,14 @@ impl Words<'_> {
             | (Subject::Value { .. }, ChoiceKind::Count { .. }) => Vec::new(),
         }
     }
+}
+
+/// How the bound on rows is chosen.
+fn look_line(choice: &ChoicePlan) -> Option<String> {
+    let most = choice.look.as_ref()?.bins.ceiling();
+    Some(format!(
+        "    the bound: chosen from a look, at most {most} rows; errors are those of the largest"
+    ))
 }
 
 /// The mechanism and error of each draw.
@@ -280,6 +289,10 @@ fn error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
         return String::new();
     };
     let ranks = rank_error(choice, target, draw).map_or(String::new(), significant);
+    let within = match choice.look {
+        Some(_) => "at most",
+        None => "within",
+    };
     match target {
         Target::MostFrequent => format!("in 95 % of draws at most {ranks} rows rarer than it"),
         Target::Beyond(..) => {
@@ -291,14 +304,14 @@ fn error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> String {
             )
         }
         Target::Fraction(_) if halving.is_some() => {
-            format!("in 95 % of draws within about {ranks} ranks")
+            format!("in 95 % of draws {within} about {ranks} ranks")
         }
-        Target::Fraction(_) => format!("in 95 % of draws within {ranks} ranks"),
+        Target::Fraction(_) => format!("in 95 % of draws {within} {ranks} ranks"),
         Target::End(_) => {
             let known = known_range(candidates).map_or(String::new(), |(least, greatest)| {
                 format!("; whatever the data, the answer lies from {least} to {greatest}")
             });
-            format!("in 95 % of draws within {ranks} ranks of it{known}")
+            format!("in 95 % of draws {within} {ranks} ranks of it{known}")
         }
     }
 }

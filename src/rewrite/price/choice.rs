@@ -2,31 +2,46 @@
 
 use num_bigint::BigUint;
 
+use super::look::{SHARE, SHORT, may_look, part};
 use super::{Budget, Portion, Price, budget, ceil_sqrt, noise, out_of_reach};
 use crate::analyze::{AnalyzedRelease, PairLimits};
 use crate::ir::Distinct;
-use crate::mechanism::{Exponential, Loss};
+use crate::mechanism::{Exponential, Fixed, Loss, Mechanism, Mu, gaussian, loss_gaussian};
 use crate::refusal::Refusal;
 use crate::rewrite::choice::{
-    ChoiceKind, ChoiceQuery, Degree, Halving, ROW_WEIGHT, RowLimit, Subject,
+    ChoiceKind, ChoiceQuery, Degree, Halving, ROW_WEIGHT, RowLimit, RowsLook, Subject,
 };
+use crate::rewrite::vector::bins::Bins;
 use crate::rewrite::vector::coordinates::{Coordinate, Mask};
 use crate::rewrite::vector::sensitivity::{norms, weights};
+
+/// A choice with its noise and what that costs.
+pub struct PricedChoice {
+    pub kind: ChoiceKind,
+    pub loss: Loss,
+    pub look: Option<RowsLook>,
+}
 
 /// Prices a choice.
 ///
 /// # Guarantee
-/// All draws and noises of the choice together cost at most `loss`.
+/// All draws and noises of the choice together cost at most `loss`. Where a look chooses the limit
+/// on rows, that is the loss of the look and of the draws, whichever limit is chosen: the strength
+/// of the draws is fixed here, and only their width follows the limit.
 ///
 /// # Requires
-/// The statement keeps [`ChoiceQuery::pair_limits`] or this [`RowLimit`]; see
-/// [`ChoiceQuery::statement`].
+/// - The statement keeps [`ChoiceQuery::pair_limits`] or this [`RowLimit`]; see
+///   [`ChoiceQuery::statement`].
+/// - The limit is chosen from the noisy histogram and public facts alone: [`crate::release`].
+///
+/// # Errors
+/// 22023 where no noise of supported size fits, and for Laplace noise where there is a look.
 pub fn choice(
     query: &ChoiceQuery,
     limit: RowLimit,
     release: &AnalyzedRelease,
     portion: &Portion<'_>,
-) -> Result<(ChoiceKind, Loss), Refusal> {
+) -> Result<PricedChoice, Refusal> {
     match &query.subject {
         Subject::Distinct {
             values,
@@ -54,7 +69,7 @@ fn distinct(
     PairLimits { in_all, in_group }: PairLimits,
     release: &AnalyzedRelease,
     portion: &Portion<'_>,
-) -> Result<(ChoiceKind, Loss), Refusal> {
+) -> Result<PricedChoice, Refusal> {
     let in_group = if release.sets.is_empty() {
         in_group
     } else {
@@ -84,14 +99,54 @@ fn distinct(
         loss,
         ..
     } = noise(clips, weights, portion)?;
-    Ok((
-        ChoiceKind::Count {
+    Ok(PricedChoice {
+        kind: ChoiceKind::Count {
             calibrated,
             weights,
             clip,
         },
         loss,
-    ))
+        look: None,
+    })
+}
+
+/// A look at a unit's rows, and how the portion's mu is split.
+struct Looked {
+    look: RowsLook,
+    of_look: Mu,
+    of_draws: Mu,
+}
+
+/// The look at how many rows units have; `None` where the limit is known beforehand, or so small
+/// that a look would cost more than it could gain.
+fn looked(
+    limit: RowLimit,
+    release: &AnalyzedRelease,
+    portion: &Portion<'_>,
+) -> Result<Option<Looked>, Refusal> {
+    let most = match limit {
+        RowLimit::One => return Ok(None),
+        RowLimit::Sum(rows) | RowLimit::RootOfSquares(rows) => rows,
+    };
+    let may = may_look(release, portion.terms) && release.sets.is_empty();
+    if !may || most <= u64::from(SHORT) {
+        return Ok(None);
+    }
+    if portion.mechanism == Mechanism::Laplace {
+        return Err(out_of_reach());
+    }
+    let whole = budget(portion).mu.ok_or_else(out_of_reach)?;
+    let of_look = part(whole, SHARE, 1).ok_or_else(out_of_reach)?;
+    let of_draws = part(whole, 100 - SHARE, 1).ok_or_else(out_of_reach)?;
+    let one = BigUint::from(1u8);
+    Ok(Some(Looked {
+        look: RowsLook {
+            bins: Bins::up_to(&BigUint::from(most)),
+            counts: gaussian(&one, &one, of_look).map_err(|_| out_of_reach())?,
+        },
+        of_look,
+        of_draws,
+    }))
 }
 
 /// Prices values that are chosen by the exponential mechanism.
@@ -103,13 +158,19 @@ fn distinct(
 /// ([`RowLimit::weight_max`]), under pure accounting the shares. A unit is in every draw of targets
 /// that are chosen one by one. Fractions that are chosen together split the candidates: a unit is
 /// in one draw's worth of candidates on each level ([`Halving`]), so they count as one draw for
-/// each level.
+/// each level. A look draws the number of units in each bin; a unit is in one, so all numbers
+/// together are one Gaussian release. Its mu^2 and the draws' add up: the draws' strength is the
+/// same for every limit that it may lead to ([`crate::rewrite::ChoicePlan::limited_to`]).
+///
+/// # Reference
+/// `docs/look.md`; Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 3.2, for adaptive steps.
 fn draws(
     query: &ChoiceQuery,
     limit: RowLimit,
     release: &AnalyzedRelease,
     portion: &Portion<'_>,
-) -> Result<(ChoiceKind, Loss), Refusal> {
+) -> Result<PricedChoice, Refusal> {
+    let looked = looked(limit, release, portion)?;
     let is_pure = portion.terms.is_pure();
     let sets = release.grouped().len() as u64;
     let unit_max = limit.weight_max(sets, is_pure);
@@ -121,7 +182,12 @@ fn draws(
     } else {
         query.targets.len()
     };
-    let eta = eta(steps, portion)?;
+    let Budget { mu, epsilon } = budget(portion);
+    let mu = match &looked {
+        Some(looked) => Some(looked.of_draws),
+        None => mu.filter(|_| !is_pure),
+    };
+    let eta = eta(steps, (mu, epsilon), is_pure)?;
     let draws: Vec<Exponential> = query
         .targets
         .iter()
@@ -133,11 +199,14 @@ fn draws(
     // The shares of the width themselves add up to at most one.
     let adds_up = is_pure || sets == 1 && !matches!(limit, RowLimit::RootOfSquares(_));
     // A draw's cost depends on its eta alone.
+    let of_look = looked
+        .as_ref()
+        .map_or(Loss::ZERO, |looked| loss_gaussian(looked.of_look));
     let loss = draws
         .iter()
         .cycle()
         .take(steps)
-        .try_fold(Loss::ZERO, |sum, draw| {
+        .try_fold(of_look, |sum, draw| {
             sum.compose(if adds_up {
                 draw.loss()
             } else {
@@ -154,25 +223,25 @@ fn draws(
         RowLimit::One => 1,
         RowLimit::Sum(_) | RowLimit::RootOfSquares(_) => ROW_WEIGHT,
     };
-    Ok((
-        ChoiceKind::Choice {
+    Ok(PricedChoice {
+        kind: ChoiceKind::Choice {
             draws,
             halving,
             weight_max: unit_max,
             row_weight,
         },
         loss,
-    ))
+        look: looked.map(|looked| looked.look),
+    })
 }
 
-/// The strength of each of `steps` draws, which together cost at most the portion.
-fn eta(steps: usize, portion: &Portion<'_>) -> Result<u64, Refusal> {
-    let Budget { mu, epsilon } = budget(portion);
-    let mu = mu.filter(|_| !portion.terms.is_pure());
+/// The strength of each of `steps` draws, which together cost at most this mu, or this epsilon
+/// where accounting is pure.
+fn eta(steps: usize, (mu, epsilon): (Option<Mu>, Fixed), is_pure: bool) -> Result<u64, Refusal> {
     let about = match mu {
         // By the linear bound on mu from which the loss is computed.
         Some(mu) => mu.to_f64() / (steps as f64 * std::f64::consts::FRAC_PI_8).sqrt(),
-        None if portion.terms.is_pure() => epsilon.to_f64() / steps as f64,
+        None if is_pure => epsilon.to_f64() / steps as f64,
         None => return Err(out_of_reach()),
     };
     let about = Exponential::eta(about).ok_or_else(out_of_reach)?;

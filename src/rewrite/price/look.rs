@@ -20,7 +20,7 @@ use crate::rewrite::vector::sensitivity::{norms, weights};
 
 /// A block whose ceiling is no more than this many times one row's length is clipped there: a look
 /// would cost more than a better clip could gain. Not so where a row's value is made of many.
-const SHORT: u32 = 4;
+pub(super) const SHORT: u32 = 4;
 
 /// The most rows that a statement may return for listed groups: all of them are in memory.
 const ROWS_MAX: u64 = 4_000_000;
@@ -28,7 +28,7 @@ const ROWS_MAX: u64 = 4_000_000;
 /// The look's share of mu^2, in percent: of few groups more, as a clip that is too large costs as
 /// much in each of many groups.
 const SHARE_OF_FEW: u128 = 30;
-const SHARE: u128 = 15;
+pub(super) const SHARE: u128 = 15;
 const FEW_GROUPS: u64 = 4;
 /// The share of the number of units that decides which groups are shown.
 const SHARE_OF_SHOWN: u128 = 35;
@@ -264,7 +264,7 @@ fn priced(
 }
 
 /// The mu of one of several equal parts of some percent of mu^2, rounded down.
-fn part(whole: Mu, percent: u128, parts: usize) -> Option<Mu> {
+pub(super) fn part(whole: Mu, percent: u128, parts: usize) -> Option<Mu> {
     let squared = whole.squared().0 / 100 * percent / (parts.max(1) as u128);
     u64::try_from(squared.isqrt())
         .ok()

@@ -25,7 +25,7 @@ impl AskedRelease<'_> {
         }
         for question in &self.layout.questions {
             let limit = RowLimit::of(self.release, portion.terms.is_pure());
-            losses.push(choice(question, limit, self.release, portion)?.1);
+            losses.push(choice(question, limit, self.release, portion)?.loss);
         }
         losses
             .into_iter()

@@ -5,6 +5,7 @@ use num_bigint::BigUint;
 use num_traits::One;
 use sqlparser::ast::{self, BinaryOperator as B};
 
+use super::bins::Bins;
 use super::clipped_aggregate::ClippedAggregate;
 use super::grouping_sets::group_columns;
 use crate::catalog::Type;
@@ -128,12 +129,17 @@ fn squared(block: &Block) -> ast::Expr {
 
 /// The number of a unit's bin, by its squared length.
 fn number_of(block: &Block, at: usize) -> ast::Expr {
-    let thresholds = block.bins.thresholds();
+    bin_number(sql::bare(&length_name(at)), &block.bins)
+}
+
+/// The number of the bin that a squared length, a numeric, is in.
+pub(in crate::rewrite) fn bin_number(squared: ast::Expr, bins: &Bins) -> ast::Expr {
+    let thresholds = bins.thresholds();
     let elem = thresholds
         .iter()
         .map(|squared: &BigUint| sql::number(&squared.to_string()))
         .collect();
     let array = ast::Expr::Array(ast::Array { elem, named: true });
     let array = sql::cast_to_array(array, &Type::Numeric(None));
-    sql::call("width_bucket", vec![sql::bare(&length_name(at)), array])
+    sql::call("width_bucket", vec![squared, array])
 }

@@ -86,6 +86,12 @@ impl Bins {
         self.clip(self.candidates - 1)
     }
 
+    /// How many numbers of bins there are: that of no length, one of each bin, and that of lengths
+    /// past all edges.
+    pub fn numbers(&self) -> usize {
+        self.edges.len() + 2
+    }
+
     /// Squared lengths in ascending order: as many of them as do not exceed a unit's squared length
     /// is the number of its bin. Number 0 is of those without length, number b + 1 that of bin b.
     pub fn thresholds(&self) -> Vec<BigUint> {

@@ -2,7 +2,7 @@
 //! sensitivity.
 
 pub(in crate::rewrite) mod base_rows;
-mod binned;
+pub(in crate::rewrite) mod binned;
 pub(in crate::rewrite) mod bins;
 pub(in crate::rewrite) mod blocks;
 pub(in crate::rewrite) mod clip;

@@ -19,6 +19,7 @@ mod question;
 pub mod random;
 mod ranges;
 mod replay;
+mod row_look;
 mod searches;
 mod steps;
 mod subqueries;

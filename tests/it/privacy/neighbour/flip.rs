@@ -33,13 +33,13 @@ async fn plan_flip_same_partials() {
                 // Behind the keys stand the bins, and behind the sums how many units have their
                 // first row there, which is any of their rows.
                 let blocks = release.look().map_or(0, |look| look.blocks.len());
-                let of_parts = release
-                    .choices()
-                    .iter()
-                    .map(|part| (part.sql(), parts::keys(release, part)));
-                let texts: Vec<(&str, usize)> = release
+                let of_parts = release.choices().iter().map(|part| {
+                    let is_looked_at = part.look.is_some();
+                    (part.sql(), parts::keys(release, part), is_looked_at)
+                });
+                let texts: Vec<(&str, usize, bool)> = release
                     .sql()
-                    .map(|sql| (sql, release.key_columns() + blocks))
+                    .map(|sql| (sql, release.key_columns() + blocks, blocks > 0))
                     .into_iter()
                     .chain(of_parts)
                     .collect();
@@ -47,10 +47,8 @@ async fn plan_flip_same_partials() {
                     continue;
                 }
                 let at = random.below(texts.len());
-                let (text, keys) = texts[at];
+                let (text, keys, is_looked_at) = texts[at];
                 let text = &filled(&plan, release, text, &mut random);
-                let is_looked_at =
-                    blocks > 0 && release.sql().is_some_and(|sql| sql == texts[at].0);
                 let kept = |mut groups: Groups| {
                     if is_looked_at {
                         groups.values_mut().for_each(|values| drop(values.pop()));

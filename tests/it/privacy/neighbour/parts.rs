@@ -8,6 +8,7 @@ use pgveil::mechanism::{Accounting, Exponential, Noise};
 use pgveil::rewrite::{ChoiceKind, ChoicePlan, Halving, ReleasePlan, Target};
 
 use super::bound::scaled_by;
+use super::row_look;
 use super::world::{Groups, HEAVY, Missing, World};
 
 /// Declared bounds against the units that are missing aside, and against rows of nobody.
@@ -19,6 +20,9 @@ pub async fn holds(
     sql: &str,
 ) -> Result<(), String> {
     noise_hides(part)?;
+    if let Some(look) = &part.look {
+        return row_look::holds(world, missing, release, (part, look), sql).await;
+    }
     let compared = world.compare(sql, keys(release, part)).await?;
     for (unit, rest) in missing.iter().zip(&compared.rest) {
         within(part, &compared.whole, rest)
@@ -27,12 +31,14 @@ pub async fn holds(
     is_silent(&compared.nobody).map_err(|fault| format!("{fault}\n{sql}"))
 }
 
-/// Key columns of the statement: candidates are keys beside the groups'.
+/// Key columns of the statement: candidates are keys beside the groups', and so are bins.
 pub fn keys(release: &ReleasePlan, part: &ChoicePlan) -> usize {
-    release.key_columns() + usize::from(matches!(part.kind, ChoiceKind::Choice { .. }))
+    release.key_columns()
+        + usize::from(matches!(part.kind, ChoiceKind::Choice { .. }))
+        + usize::from(part.look.is_some())
 }
 
-fn noise_hides(part: &ChoicePlan) -> Result<(), String> {
+pub fn noise_hides(part: &ChoicePlan) -> Result<(), String> {
     let faulty = |what: &str| Err(format!("{what}: {part:?}"));
     match &part.kind {
         ChoiceKind::Count {
@@ -118,7 +124,7 @@ async fn nobody(
     is_silent(&left?).map_err(|fault| format!("{fault}\n{sql}"))
 }
 
-fn is_silent(left: &Groups) -> Result<(), String> {
+pub fn is_silent(left: &Groups) -> Result<(), String> {
     if left.values().flatten().all(|v| *v == BigInt::ZERO) {
         Ok(())
     } else {

@@ -1,0 +1,123 @@
+//! Choices whose limit on a unit's rows is chosen from a look: first the noisy numbers of units by
+//! their rows, then the rows as the chosen limit weighs them.
+
+use std::collections::HashMap;
+
+use zeroize::{Zeroize, Zeroizing};
+
+use super::super::look::{Cut, Sums, choose, clips, noisy};
+use super::super::{Error, Key};
+use super::WEIGHT_MAX;
+use crate::execute::Rows;
+use crate::mechanism::Sampler;
+use crate::rewrite::{Bins, ChoicePlan, ROW_WEIGHT, RowsLook};
+
+/// A choice at its chosen limit.
+pub struct Limited {
+    pub choice: ChoicePlan,
+    /// Keys, candidate and weight, as a statement without a look returns them.
+    pub rows: Zeroizing<Rows>,
+    /// What the limit cuts, in rows, as far as the look shows; `None` where it shows too few units
+    /// to choose, and the largest limit is taken.
+    pub cut: Option<Cut>,
+}
+
+/// Draws the number of units in each bin, and takes the limit that is best by these numbers, for so
+/// many groups.
+///
+/// # Guarantee
+/// What is drawn costs at most what the price has for the look: a unit's first row is in one bin.
+/// The limit is a function of what was drawn. One unit weighs at most the limit, times
+/// [`ROW_WEIGHT`], in the root of the sum of squares over groups, or in the sum, as the bins'
+/// length is one or the other: all its rows are in one bin, whose factor all of them have
+/// ([`Bins::factor`]).
+///
+/// # Requires
+/// `rows` came from the choice's statement, and no group is left out of them.
+///
+/// # Reference
+/// `docs/look.md`.
+///
+/// # Errors
+/// [`Error::Noise`] where nothing can be drawn.
+pub fn limited(
+    (choice, look): (&ChoicePlan, &RowsLook),
+    rows: &Rows,
+    (keys, groups): (usize, usize),
+    sampler: &mut dyn Sampler,
+) -> Result<Limited, Error> {
+    let units = units(rows, keys, &look.bins);
+    let histogram = noisy(&units, &look.bins, look.counts, sampler)?;
+    let sums = Sums {
+        cells: groups.max(1) as f64,
+        noise: choice.ranks_per_row(),
+    };
+    let chosen = choose(&histogram, &clips(&look.bins), sums);
+    let candidate = chosen.map_or(look.bins.candidates() - 1, |chosen| chosen.candidate);
+    let cut = chosen.map(|chosen| chosen.cut);
+    let lost = cut.map_or(0.0, |cut| cut.length + cut.tail);
+    Ok(Limited {
+        choice: choice.limited_to(look, candidate, lost),
+        rows: weighed(rows, keys, (&look.bins, candidate)),
+        cut,
+    })
+}
+
+/// The exact number of units in each bin. Which row of a unit is the first is not determined; that
+/// one is, in the unit's bin, is.
+fn units(rows: &Rows, keys: usize, bins: &Bins) -> Zeroizing<Vec<i128>> {
+    let mut units = Zeroizing::new(vec![0i128; bins.numbers()]);
+    for row in rows {
+        if let Some(Told {
+            number, units: own, ..
+        }) = Told::of(row, keys)
+            && let Some(units) = units.get_mut(number)
+        {
+            *units = units.saturating_add(own);
+        }
+    }
+    units
+}
+
+/// The rows of each group and candidate, each weighed by its bin's factor.
+fn weighed(rows: &Rows, keys: usize, (bins, candidate): (&Bins, usize)) -> Zeroizing<Rows> {
+    let refine = ROW_WEIGHT.ilog2();
+    let mut weights: HashMap<&[Option<String>], u128> = HashMap::new();
+    for row in rows {
+        let Some(told) = Told::of(row, keys) else {
+            continue;
+        };
+        let factor = bins.factor(candidate, told.number, refine).unsigned_abs();
+        // Clamped like the weights, bin by bin: a clamp makes no difference of two sums larger.
+        let weight = told.rows.saturating_mul(factor).min(WEIGHT_MAX);
+        let known = weights.entry(&row[..=keys]).or_default();
+        *known = known.saturating_add(weight).min(WEIGHT_MAX);
+    }
+    let rows = weights.drain().map(|(place, mut weight)| {
+        let mut row: Key = place.to_vec();
+        row.push(Some(weight.to_string()));
+        weight.zeroize();
+        row
+    });
+    Zeroizing::new(rows.collect())
+}
+
+/// What a row says of a bin, after keys and candidate.
+struct Told {
+    number: usize,
+    rows: u128,
+    units: i128,
+}
+
+impl Told {
+    fn of(row: &Key, keys: usize) -> Option<Self> {
+        let [number, rows, units] = row.get(keys + 1..)? else {
+            return None;
+        };
+        Some(Self {
+            number: number.as_deref()?.parse().ok()?,
+            rows: rows.as_deref()?.parse().unwrap_or(WEIGHT_MAX),
+            units: units.as_deref()?.parse().ok()?,
+        })
+    }
+}
