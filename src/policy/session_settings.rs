@@ -520,7 +520,7 @@ mod tests {
             (epsilon, target_error, reuse),
             (
                 Some(0.5),
-                Some(TargetError::OfAnswer(0.5).into()),
+                Some(TargetError::OfAnswer(0.02).into()),
                 Reuse::Off
             )
         );
