@@ -10,7 +10,9 @@ use super::arguments::{BudgetQuestion, Reason, Whom};
 use super::{Failure, noise, start};
 use crate::auto_bounds;
 use crate::calendar::FROM_1970_US;
-use crate::ledger::{Act, Balance, Decided, Decision, Entry, Error, Ledger, Record};
+use crate::ledger::{
+    Act, Balance, Decided, Decision, Entry, Error, Fingerprint, Ledger, PolicyRecord, Record,
+};
 use crate::mechanism::Fixed;
 use crate::policy::{File, Scalar};
 use crate::rewrite::emit::sql;
@@ -297,6 +299,31 @@ async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failu
                 dash(),
                 dash(),
                 format!("{} by {who}: {why}", told(&act)),
+            ],
+        ));
+    }
+    for PolicyRecord {
+        microseconds,
+        digest,
+        change,
+    } in ledger.policies().await.map_err(Failure::new)?
+    {
+        let dash = || "-".to_owned();
+        let change = if change.is_empty() {
+            "in force since a start".to_owned()
+        } else {
+            change.lines().collect::<Vec<_>>().join("; ")
+        };
+        let digest = Fingerprint::new(digest).short();
+        lines.push((
+            microseconds,
+            vec![
+                time(microseconds),
+                "(owner)".to_owned(),
+                dash(),
+                dash(),
+                dash(),
+                format!("policy {digest}: {change}"),
             ],
         ));
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::start::Started;
 use super::{Failure, notify, start};
 use crate::engine::{Engine, Reloadable, Service};
 use crate::policy::{Difference, File, appeared};
@@ -33,7 +34,7 @@ pub async fn on_hangup(
             tracing::error!("the certificate in force stays: {}", failure.in_a_line());
         }
         let before = exchange.current();
-        let reloaded = reload(path, &started_with, exchange).await;
+        let reloaded = reload(path, (&started_with, &in_force), exchange).await;
         exchange.current().meter().reload(reloaded.is_ok());
         match reloaded {
             Ok(file) => {
@@ -69,13 +70,14 @@ fn change(is_same_file: bool, is_same_meaning: bool) -> &'static str {
     }
 }
 
-/// The policy file that is in force now.
+/// The policy file that is in force now. What it changes is in the ledger before it holds.
 ///
 /// # Errors
-/// If the policy is invalid, or changes a key that needs a restart. Nothing has changed then.
-pub async fn reload(
+/// If the policy is invalid, changes a key that needs a restart, or cannot be recorded. Nothing has
+/// changed then.
+async fn reload(
     path: &Path,
-    started_with: &File,
+    (started_with, in_force): (&File, &File),
     exchange: &Reloadable,
 ) -> Result<File, Failure> {
     let file = start::read(path)?;
@@ -101,16 +103,19 @@ pub async fn reload(
         ShadowSource::Url(_) => Some(exchange.quiet().await),
         ShadowSource::Local | ShadowSource::LocalEngine(_) | ShadowSource::Started(_) => None,
     };
-    let started = match start::engine(
+    let started = start::engine(
         opened,
         database.clone(),
         source.clone(),
         ledger,
         start::CONNECTIONS,
         Some(&before),
-    )
-    .await
-    {
+    );
+    let started = match started.await {
+        Ok(started) => recorded(started, &before, (in_force, &file)).await,
+        Err(failure) => Err(failure),
+    };
+    let started = match started {
         Ok(started) => started,
         Err(failure) => {
             if quiet.is_some()
@@ -128,6 +133,32 @@ pub async fn reload(
     let replaced = exchange.replace(started.engine);
     tokio::spawn(retire(replaced));
     Ok(file)
+}
+
+/// The new engine, once what the reload changes is in the ledger.
+async fn recorded(
+    started: Started,
+    before: &Engine,
+    (in_force, file): (&File, &File),
+) -> Result<Started, Failure> {
+    let now = &started.engine;
+    let difference = Difference::between(in_force, file);
+    let is_same_meaning = before.policy().version == now.policy().version;
+    let mut lines: Vec<String> = difference
+        .lines()
+        .map(|(what, line)| format!("{what} {line}"))
+        .collect();
+    if difference.is_empty() && !is_same_meaning {
+        lines.push("changes the database's definitions or lists".to_owned());
+    }
+    let recorded = now.ledger().record_policy(file.digest, lines.join("\n"));
+    match recorded.await {
+        Ok(()) => Ok(started),
+        Err(error) => {
+            start::stop(started.engine).await;
+            Err(Failure::new(error))
+        }
+    }
 }
 
 fn same_server(file: &File, other: &File) -> bool {

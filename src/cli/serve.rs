@@ -51,6 +51,11 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
         .await
     });
     let started = started.await?;
+    let recorded = started
+        .engine
+        .ledger()
+        .record_policy(file.digest, String::new());
+    recorded.await.map_err(Failure::new)?;
     warn_of_large_tables(&started.mirrored);
     tell_of_unlisted(&file, started.engine.policy());
     let address = listener.local_addr().map_err(Failure::new)?;

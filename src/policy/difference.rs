@@ -29,6 +29,7 @@ impl Difference {
         let File {
             // Where the file is, and how it is laid out.
             name: _,
+            digest: _,
             role_places: _,
             database_place: _,
             warnings: _,

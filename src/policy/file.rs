@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
 
 use super::error::{At, Findings, Location, PolicyError};
 use super::yaml::read;
@@ -27,6 +28,8 @@ use roles::Allowed;
 pub struct File {
     /// The name that messages show.
     pub name: String,
+    /// The SHA-256 of its text, as `sha256sum` prints it.
+    pub digest: [u8; 32],
     pub database_url: Option<Secret>,
     pub ledger_url: Option<Secret>,
     pub ledger_witness: Option<WitnessFile>,
@@ -81,6 +84,7 @@ impl File {
             .and_then(|root| read(name, &root, environment, &mut findings));
         match file {
             Some(file) if findings.errors.is_empty() => Ok(Self {
+                digest: Sha256::digest(text.as_bytes()).into(),
                 warnings: findings.into_warnings(),
                 ..file
             }),
@@ -165,6 +169,8 @@ fn read(
     let (roles, role_places) = roles?.into_iter().unzip();
     Some(File {
         name: name.to_owned(),
+        // Of the whole text, set by the caller.
+        digest: [0; 32],
         database_url,
         ledger_url,
         ledger_witness,

@@ -303,11 +303,13 @@ fn set_back(path: &Path, sql: &str) {
     connection.execute_batch(sql).unwrap();
 }
 
-const SIXTH: &str = "DROP TABLE identity;";
-const FIFTH: &str = "DROP TABLE identity; DROP TABLE refusal;";
-const FOURTH: &str = "DROP TABLE identity; DROP TABLE refusal; DROP TABLE family;";
-const THIRD: &str = "DROP TABLE identity; DROP TABLE refusal; DROP TABLE family; DROP TABLE \
-    period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement;";
+const SEVENTH: &str = "DROP TABLE policy;";
+const SIXTH: &str = "DROP TABLE policy; DROP TABLE identity;";
+const FIFTH: &str = "DROP TABLE policy; DROP TABLE identity; DROP TABLE refusal;";
+const FOURTH: &str = "DROP TABLE policy; DROP TABLE identity; DROP TABLE refusal; DROP TABLE \
+    family;";
+const THIRD: &str = "DROP TABLE policy; DROP TABLE identity; DROP TABLE refusal; DROP TABLE \
+    family; DROP TABLE period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement;";
 
 #[tokio::test]
 async fn ledgers_of_older_formats_are_kept_whole() {
@@ -323,6 +325,7 @@ async fn ledgers_of_older_formats_are_kept_whole() {
         (3, format!("{FOURTH} PRAGMA user_version = 3")),
         (4, format!("{FIFTH} PRAGMA user_version = 4")),
         (5, format!("{SIXTH} PRAGMA user_version = 5")),
+        (6, format!("{SEVENTH} PRAGMA user_version = 6")),
     ] {
         let scratch = Scratch::new();
         let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();

@@ -10,7 +10,7 @@ pub(super) const FORMAT: i64 = FIRST + STEPS.len() as i64;
 const FIRST: i64 = 3;
 
 /// What each later format added to the one before it, in the style of the first.
-const STEPS: [&str; 3] = [FAMILIES, REFUSALS, IDENTITY];
+const STEPS: [&str; 4] = [FAMILIES, REFUSALS, IDENTITY, POLICIES];
 
 /// Added by the fourth: answers of one family may be summed for each other's questions.
 const FAMILIES: &str = "
@@ -59,6 +59,20 @@ CREATE TABLE identity (
 CREATE TRIGGER identity_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON identity EXECUTE FUNCTION \
 refuse('an identity is never changed');
 INSERT INTO identity VALUES (1, uuid_send(gen_random_uuid()));
+";
+
+/// Added by the seventh: the policies that were in force, and what each changed.
+const POLICIES: &str = "
+CREATE TABLE policy (
+  id bigint NOT NULL,
+  microseconds bigint NOT NULL,
+  digest bytea NOT NULL,
+  change text NOT NULL,
+  PRIMARY KEY (id),
+  CHECK (length(digest) = 32)
+);
+CREATE TRIGGER policy_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON policy EXECUTE FUNCTION \
+refuse('the record of a policy is never changed');
 ";
 
 /// Debits are only ever added, and no sum ever falls: the database itself refuses otherwise. One
@@ -315,9 +329,9 @@ mod tests {
                 .iter()
                 .filter(|line| line.starts_with("trigger"))
                 .count(),
-            13
+            14
         );
-        assert_eq!(expected.len(), 94);
+        assert_eq!(expected.len(), 99);
         assert_eq!(super::expected(super::FIRST).len(), 81);
     }
 }

@@ -188,6 +188,20 @@ never removed'); END;
 INSERT INTO identity VALUES (1, randomblob(16));
 ";
 
+/// Added by the seventh: the policies that were in force, and what each changed.
+const POLICIES: &str = "
+CREATE TABLE policy (
+  id INTEGER PRIMARY KEY,
+  microseconds INTEGER NOT NULL,
+  digest BLOB NOT NULL CHECK (length(digest) = 32),
+  change TEXT NOT NULL
+) STRICT;
+CREATE TRIGGER policy_update BEFORE UPDATE ON policy BEGIN SELECT RAISE(ABORT, 'the record of a \
+policy is never changed'); END;
+CREATE TRIGGER policy_delete BEFORE DELETE ON policy BEGIN SELECT RAISE(ABORT, 'the record of a \
+policy is never removed'); END;
+";
+
 /// Accounts that were opened before there were periods have one that never ends.
 const FIRST_PERIODS: &str = "
 INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, \
@@ -195,7 +209,7 @@ INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squ
 ";
 
 /// The newest format.
-pub(super) const FORMAT: u32 = 6;
+pub(super) const FORMAT: u32 = 7;
 
 /// What each format added to the one before it: tables, and the rows that older accounts have in
 /// them.
@@ -206,6 +220,7 @@ const STEPS: [(&str, &str); FORMAT as usize] = [
     (FAMILIES, ""),
     (REFUSALS, ""),
     (IDENTITY, ""),
+    (POLICIES, ""),
 ];
 
 /// Everything that a file of this format holds.

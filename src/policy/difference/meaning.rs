@@ -8,6 +8,7 @@ use crate::policy::version::{add_limits, add_privacy};
 pub fn of(file: &File) -> Vec<String> {
     let File {
         name: _,
+        digest: _,
         role_places: _,
         database_place: _,
         warnings: _,

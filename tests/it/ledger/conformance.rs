@@ -57,6 +57,7 @@ on_both_stores!(
     frozen_accounts_are_charged_nothing,
     a_question_is_answered_by_one_process_at_a_time,
     statements_are_recorded,
+    policies_are_recorded,
     counts_admitted,
     debits_per_second,
 );
@@ -263,6 +264,32 @@ async fn terms_of_an_account_are_fixed_but_its_budget_is_not(url: &str) {
         .debit("ann", laplace(1.25), fingerprint(3))
         .await
         .unwrap();
+}
+
+/// What comes into force is recorded once, whichever proxy starts with it.
+async fn policies_are_recorded(url: &str) {
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let record = async |digest: u8, change: &str| {
+        let recorded = ledger.record_policy([digest; 32], change.to_owned());
+        recorded.await.unwrap();
+    };
+    record(1, "").await;
+    record(1, "").await;
+    record(2, "loosens a\ntightens b").await;
+    record(2, "").await;
+    record(2, "changes c").await;
+    drop(ledger);
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let found = ledger.policies().await.unwrap();
+    let told: Vec<_> = found
+        .iter()
+        .map(|record| (record.digest[0], record.change.as_str()))
+        .collect();
+    assert_eq!(
+        told,
+        [(1, ""), (2, "loosens a\ntightens b"), (2, "changes c")]
+    );
+    assert!(found.is_sorted_by_key(|record| record.microseconds));
 }
 
 /// 50 sessions on two roles, through two proxies: the roles' budgets admit more than the total, and
@@ -1162,8 +1189,9 @@ async fn a_schema_of_an_older_format_is_kept_whole() {
     let asked = question(1, 0.1, gaussian(0.01));
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     drop(ledger);
-    let set_back = "DROP TABLE pgveil_ledger.identity; DROP TABLE pgveil_ledger.family; DROP TABLE \
-        pgveil_ledger.refusal; UPDATE pgveil_ledger.format SET version = 3";
+    let set_back = "DROP TABLE pgveil_ledger.policy; DROP TABLE pgveil_ledger.identity; \
+        DROP TABLE pgveil_ledger.family; DROP TABLE pgveil_ledger.refusal; \
+        UPDATE pgveil_ledger.format SET version = 3";
     stage::execute(&url, set_back).await;
     let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
     assert_eq!(ledger.balance("ann").await.unwrap().spent, gaussian(0.01));

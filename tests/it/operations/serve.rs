@@ -365,6 +365,21 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
         (2, 1, 1, 1),
         "{log}"
     );
+    // The ledger tells the owner the same, newest first.
+    let history = history(&directory.0, &server);
+    let policies: Vec<&str> = history
+        .lines()
+        .filter_map(|line| line.split_once("  policy ").map(|(_, told)| told))
+        .collect();
+    let [taken, given, first] = policies[..] else {
+        panic!("{history}")
+    };
+    let digest = |told: &str| told.split(':').next().unwrap().to_owned();
+    assert_eq!(digest(taken), digest(first));
+    assert_ne!(digest(given), digest(first));
+    assert!(first.ends_with(": in force since a start"), "{history}");
+    assert!(given.contains(": loosens role second"), "{history}");
+    assert!(taken.contains(": tightens role second"), "{history}");
     // What start-up and two reloads do, and the table that was copied: no row of the other ones is.
     assert_eq!(
         (
@@ -393,6 +408,20 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     );
     // No statement, in whole or in part.
     assert!(!log.contains("count("), "{log}");
+}
+
+/// What `pgveil budget history` prints.
+fn history(directory: &Path, server: &LocalPostgres) -> String {
+    let ledger = directory.join("ledger.db").display().to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_pgveil"))
+        .args(["budget", "history", "--policy"])
+        .arg(directory.join("policy.yaml"))
+        .env("DATABASE_URL", server.url())
+        .env("PGVEIL_LEDGER", format!("sqlite://{ledger}"))
+        .env_remove("PGVEIL_LOG")
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// The columns of a table that a client is shown.

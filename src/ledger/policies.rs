@@ -1,0 +1,77 @@
+//! The record of the policies that were in force: a start under another file, and each reload.
+
+use super::Ledger;
+use super::error::Error;
+use super::rules::Rules;
+use super::store::{Access, Row, Value, blob, text};
+
+/// A policy that came into force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyRecord {
+    /// By the proxy's clock, since 1970.
+    pub microseconds: i64,
+    /// The SHA-256 of its file.
+    pub digest: [u8; 32],
+    /// What it changed, line by line. Empty after a start, where the file before is not known.
+    pub change: String,
+}
+
+impl Ledger {
+    /// Records that a policy comes into force, by the SHA-256 of its file, with what it changes;
+    /// nothing where it is the newest of the record and changes nothing. Durable before it returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]. The policy must not come into force then.
+    pub async fn record_policy(&self, digest: [u8; 32], change: String) -> Result<(), Error> {
+        self.worker
+            .call(Access::Write, move |books| {
+                books.record_policy(digest, &change)
+            })
+            .await
+    }
+
+    /// The policies that were in force, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn policies(&self) -> Result<Vec<PolicyRecord>, Error> {
+        self.worker.call(Access::Read, Rules::policies).await
+    }
+}
+
+impl Rules {
+    /// Records that a policy comes into force, unless it is the newest of the record and changes
+    /// nothing.
+    ///
+    /// # Requires
+    ///
+    /// A `Write` transaction is open.
+    pub(super) fn record_policy(&mut self, digest: [u8; 32], change: &str) -> Result<(), Error> {
+        let newest = "SELECT digest FROM policy ORDER BY id DESC LIMIT 1";
+        let newest = self.store.query(newest, &[])?;
+        let newest = newest.first().map(|row| row.digest(0)).transpose()?;
+        if newest == Some(digest) && change.is_empty() {
+            return Ok(());
+        }
+        let sql = "INSERT INTO policy (id, microseconds, digest, change)
+                   VALUES ((SELECT coalesce(max(id), 0) + 1 FROM policy), $1, $2, $3)";
+        let values = [Value::Int(self.clock.now()), blob(&digest), text(change)];
+        self.store.query(sql, &values)?;
+        Ok(())
+    }
+
+    /// Every policy of the record, oldest first.
+    pub(super) fn policies(&mut self) -> Result<Vec<PolicyRecord>, Error> {
+        let sql = "SELECT microseconds, digest, change FROM policy ORDER BY id";
+        let read = |row: &Row| {
+            Ok(PolicyRecord {
+                microseconds: row.int(0)?,
+                digest: row.digest(1)?,
+                change: row.text(2)?.to_owned(),
+            })
+        };
+        self.store.query(sql, &[])?.iter().map(read).collect()
+    }
+}
