@@ -1,5 +1,5 @@
 //! `cargo bench --bench quantiles`: the largest rank error of several quantiles of lognormal values
-//! on 65,536 candidates, as a share of all rows, each drawn for itself and all together, beside
+//! on 65,536 candidates, as a share of all rows, each drawn for itself and all together, next to
 //! reference values (Kaplan, Schnapp, Stemmer 2022, as measured by others at the same n and rho).
 
 use std::collections::BTreeMap;

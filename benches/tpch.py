@@ -1,4 +1,4 @@
-"""Time of the statements that pgveil emits, beside the exact queries, on TPC-H with the customer as the unit.
+"""Time of the statements that pgveil emits, next to the exact queries, on TPC-H with the customer as the unit.
 
     python3 -m venv venv && venv/bin/pip install psycopg2-binary tpchgen-cli
     venv/bin/python benches/tpch.py --pgveil target/release/pgveil --scale 1

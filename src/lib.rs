@@ -50,7 +50,7 @@
 //! # Invariants
 //!
 //! Each is held by the test of its name in `tests/it/project/invariants.rs`, and by those named
-//! beside it.
+//! with it.
 //!
 //!  1. Nothing read from a private relation leaves except through [`release`]:
 //!     `nothing_private_leaves_but_through_release`,
@@ -138,10 +138,10 @@
 //! - **shadow**: the second PostgreSQL: schema and public rows, never a private one. (sandbox)
 //! - **requester**: the role and session that a question comes from. (asker)
 //! - **quantum**: the time that answers about private rows are rounded up to. (pace)
-//! - **planning limit**: how many large statements are planned at once. (lane)
+//! - **planning limit**: how many large statements are planned at once. (queue)
 //! - **single flight**: one question that several sessions ask at once is answered once.
 //!   (turn)
-//! - **session setting**: what `SET pgveil.…` changes. (wish)
+//! - **session setting**: what `SET pgveil.…` changes. (option)
 //! - **fingerprint**: a digest of a plan, or of a table's definition. (hash, checksum)
 //! - **canary, trial**: the extreme unit that an audit looks for; one answer with or without
 //!   it. (target)

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_moves_to_the_common_stock_and_is_given_back() {
+    fn what_grows_moves_to_the_common_budget_and_is_given_back() {
         let memory = MemoryBudget::of(4 * OWN_BYTES);
         let share = memory.share("ann");
         let mut growing = share.begin();

@@ -1,4 +1,4 @@
-"""Relative errors of pgveil beside SmartNoise SQL and Qrlew: the same questions, the same data, the same total epsilon and delta, in one run.
+"""Relative errors of pgveil next to SmartNoise SQL and Qrlew: the same questions, the same data, the same total epsilon and delta, in one run.
 
     python3 -m venv venv && venv/bin/pip install smartnoise-sql==1.0.10 pyqrlew==0.9.27 psycopg2-binary
     cargo build --release

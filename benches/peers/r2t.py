@@ -1,4 +1,4 @@
-"""R2T's six TPC-H queries with one private relation, at epsilon 0.8 and with bounds of twice the true maximum, beside the errors that its authors report.
+"""R2T's six TPC-H queries with one private relation, at epsilon 0.8 and with bounds of twice the true maximum, next to the errors that its authors report.
 
     python3 -m venv venv && venv/bin/pip install psycopg2-binary tpchgen-cli
     cargo build --release
@@ -6,7 +6,7 @@
 
 The queries are those of Dong, Fang, Yi, Tao, Machanavajjhala 2022 (R2T), section 10: TPC-H without most conditions and without GROUP BY. Their errors, at scale 1, are the means of ten runs less the two best and the two worst; so are those printed here. Both follow the heaviest unit and not the size of the data: absolute errors of unlike scales
 may be held against each other.
-Beside them stand the errors with nothing declared: `rows_per_unit: auto` and `bounds: [0, auto]`, found by `pgveil bounds` at a fifth of the epsilon in all, the query at
+Next to them are the errors with nothing declared: `rows_per_unit: auto` and `bounds: [0, auto]`, found by `pgveil bounds` at a fifth of the epsilon in all, the query at
 the rest. Each run there searches on a fresh ledger; what was found is printed as of the last run.
 It starts a PostgreSQL of its own and loads what the queries read.
 """

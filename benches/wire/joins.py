@@ -34,7 +34,7 @@ RULE = """
 
 
 def joined(count):
-    """Her rows beside each other, `count` of them in a row."""
+    """Her rows next to each other, `count` of them in a row."""
     return "nls.visits v0" + "".join(f" JOIN nls.visits v{i} ON v{i}.woman_id = v0.woman_id" for i in range(1, count))
 
 

@@ -1,4 +1,4 @@
-"""What pgveil adds to a statement, beside pgbouncer: p50 and p99 of `SELECT 1` and of a private aggregate, simple and prepared, with and without TLS; and
+"""What pgveil adds to a statement, next to pgbouncer: p50 and p99 of `SELECT 1` and of a private aggregate, simple and prepared, with and without TLS; and
 the throughput of an aggregate of more than 10 ms at 1, 8 and 50 connections.
 
     cargo build --release && python3 benches/wire/latency.py [seconds of each measurement, 5]

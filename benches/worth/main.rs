@@ -54,7 +54,7 @@ struct Arguments {
     json: Option<PathBuf>,
     /// The JSON of an earlier run of the same shop; its errors become a column
     #[arg(long)]
-    beside: Vec<PathBuf>,
+    compare: Vec<PathBuf>,
     /// A Python that has SmartNoise SQL or Qrlew; benches/worth/peers.py says how to get it
     #[arg(long)]
     peers: Option<PathBuf>,
@@ -92,7 +92,7 @@ async fn run(arguments: Arguments) -> Result<(), String> {
             .ok_or_else(|| format!("--set {pair}: write NAME=VALUE"))?;
         set(&stage.analyst, name, value).await?;
     }
-    let others = arguments.beside.iter().map(|path| read(path, &setting));
+    let others = arguments.compare.iter().map(|path| read(path, &setting));
     let mut others: Vec<Others> = others.collect::<Result<_, _>>()?;
     let questions = QUESTIONS.iter();
     let questions: Vec<&Question> = questions

@@ -1,4 +1,4 @@
-//! One question, asked many times, beside the exact answer and the oracle's.
+//! One question, asked many times, and the exact answer and the oracle's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use tokio_postgres::{Client, SimpleQueryRow};
 
 use crate::oracle::{Vectors, of_quotient, of_sum};
 use crate::questions::Question;
-use crate::stage::{rows, told};
+use crate::stage::{error_text, rows};
 
 /// Answers off by less count as useful.
 const USEFUL: f64 = 0.1;
@@ -35,7 +35,7 @@ pub struct Measured {
     /// The share of values that the stated 95 % interval holds; an end that is NULL has no limit.
     pub coverage: Option<f64>,
     /// The share of intervals that have both ends.
-    pub told: Option<f64>,
+    pub ends: Option<f64>,
     /// The median of half the interval, as a share of the root mean square of the exact values.
     pub half: Option<f64>,
     /// Shares of all groups and draws: what has a value, and what is within 10 % of the exact one.
@@ -65,7 +65,7 @@ fn key(row: &SimpleQueryRow, question: &Question) -> String {
 async fn asked(client: &Client, sql: &str) -> Vec<SimpleQueryRow> {
     rows(client, sql)
         .await
-        .unwrap_or_else(|e| panic!("{sql}: {}", told(&e)))
+        .unwrap_or_else(|e| panic!("{sql}: {}", error_text(&e)))
 }
 
 /// The exact value of each group that has one.
@@ -146,7 +146,7 @@ struct Tally {
     truths: f64,
     values: f64,
     held: f64,
-    told: f64,
+    ends: f64,
     halves: Vec<f64>,
     useful: f64,
     /// Groups that have something to be off from, over all draws.
@@ -178,7 +178,7 @@ impl Tally {
                 && high.is_none_or(|high| truth - slack <= high);
             self.held += f64::from(u8::from(is_held));
             if let (Some(low), Some(high)) = (low, high) {
-                self.told += 1.0;
+                self.ends += 1.0;
                 self.halves.push((high - low) / 2.0);
             }
             let is_useful = truth != 0.0 && error <= USEFUL * truth.abs();
@@ -213,7 +213,7 @@ pub async fn measure(
         let has_value = match &answer {
             Ok(answer) => tally.add(exact, question, answer),
             Err(error) => {
-                measured.error = Some(told(error));
+                measured.error = Some(error_text(error));
                 tally.add(exact, question, &[])
             }
         };
@@ -239,7 +239,7 @@ pub async fn measure(
         measured.oracle = exact.oracle(question, &tally.shown, mu);
         measured.ratio = measured.oracle.map(|oracle| rms / oracle);
         measured.coverage = Some(tally.held / tally.values);
-        measured.told = Some(tally.told / tally.values);
+        measured.ends = Some(tally.ends / tally.values);
         tally.halves.sort_by(f64::total_cmp);
         measured.half = tally
             .halves

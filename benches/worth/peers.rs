@@ -12,7 +12,7 @@ use crate::measure::exact_values;
 use crate::questions::Question;
 use crate::report::{Found, Others};
 use crate::shop;
-use crate::stage::{DELTA, Stage, rows, told};
+use crate::stage::{DELTA, Stage, error_text, rows};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/worth/peers.py");
 const TABLES: [&str; 3] = ["lines", "baskets", "households"];
@@ -29,7 +29,7 @@ struct Line {
 async fn texts(stage: &Stage, sql: &str) -> Vec<String> {
     let found = rows(&stage.owner, sql)
         .await
-        .unwrap_or_else(|e| panic!("{sql}: {}", told(&e)));
+        .unwrap_or_else(|e| panic!("{sql}: {}", error_text(&e)));
     let first = found.iter().filter_map(|row| row.get(0));
     first.map(str::to_owned).collect()
 }

@@ -6,7 +6,7 @@ pub struct Question {
     pub keys: &'static [&'static str],
     pub value: &'static str,
     /// Another aggregate of the same statement, which shares its price.
-    pub beside: Option<&'static str>,
+    pub second: Option<&'static str>,
     /// FROM, and what follows it.
     pub from: &'static str,
     /// What one household adds to each group: of a sum or count itself, of an average its numerator
@@ -41,7 +41,7 @@ const fn sum(
         name,
         keys,
         value,
-        beside: None,
+        second: None,
         from,
         parts,
     }
@@ -100,7 +100,7 @@ pub const QUESTIONS: [Question; 30] = [
         name: "sales and lines by month",
         keys: &["month_no"],
         value: SALES,
-        beside: Some(ROWS),
+        second: Some(ROWS),
         from: LINES,
         parts: &[SALES],
     },
@@ -207,7 +207,7 @@ impl Question {
             format!("pgveil.ci_low({value})"),
             format!("pgveil.ci_high({value})"),
         ];
-        columns.extend(self.beside.map(str::to_owned));
+        columns.extend(self.second.map(str::to_owned));
         self.select(&columns)
     }
 
@@ -233,6 +233,6 @@ impl Question {
 
     /// How many aggregates the price is shared by.
     pub fn blocks(&self) -> f64 {
-        if self.beside.is_some() { 2.0 } else { 1.0 }
+        if self.second.is_some() { 2.0 } else { 1.0 }
     }
 }

@@ -183,7 +183,8 @@ async fn log_in(pgveil: &mut Running, port: u16, log: &Path) -> Client {
 pub async fn set(analyst: &Client, name: &str, value: &str) -> Result<(), String> {
     let set = format!("SET {name} = {}", pgveil::postgres::literal(value));
     let done = analyst.simple_query(&set).await;
-    done.map(drop).map_err(|e| format!("{set}: {}", told(&e)))
+    done.map(drop)
+        .map_err(|e| format!("{set}: {}", error_text(&e)))
 }
 
 /// The rows of a statement, as text.
@@ -203,7 +204,7 @@ pub async fn rows(
 }
 
 /// The error as psql shows it.
-pub fn told(error: &tokio_postgres::Error) -> String {
+pub fn error_text(error: &tokio_postgres::Error) -> String {
     let Some(error) = error.as_db_error() else {
         return error.to_string();
     };

@@ -51,7 +51,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((choice, bytes)) = bytes.split_first() else {
         return;
     };
-    // The double panics and waits for ever where it is told to.
+    // The double panics and waits for ever where it is asked to.
     if ["panic", "slow", "sleepy"].iter().any(|word| {
         bytes
             .to_ascii_lowercase()

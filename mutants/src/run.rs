@@ -35,18 +35,18 @@ pub fn cargo(folder: &Path, targets: &[&str]) -> (Vec<Value>, bool) {
         .current_dir(folder)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout)
+    let text = String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
-    (told, output.status.success())
+    (text, output.status.success())
 }
 
 /// The binaries of the unit tests and of the integration tests.
 pub fn build(folder: &Path) -> [PathBuf; 2] {
-    let (told, is_built) = cargo(folder, &["--lib", "--test", "it"]);
-    assert!(is_built, "{told:?}");
-    let tests: Vec<Value> = told
+    let (text, is_built) = cargo(folder, &["--lib", "--test", "it"]);
+    assert!(is_built, "{text:?}");
+    let tests: Vec<Value> = text
         .into_iter()
         .filter(|value| value["profile"]["test"] == true && value["executable"].is_string())
         .collect();
@@ -69,8 +69,8 @@ pub fn names(folder: &Path, binary: &Path) -> Vec<String> {
         .current_dir(folder)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    told.lines()
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines()
         .filter_map(|line| line.strip_suffix(": test"))
         .map(str::to_owned)
         .collect()
@@ -134,8 +134,8 @@ pub fn run(folder: &Path, tests: &Tests, switch: &Switch, said: &Path, limit: Du
 }
 
 fn failed(said: &Path) -> Option<String> {
-    let told = std::fs::read_to_string(said).unwrap_or_default();
-    told.lines().find_map(|line| {
+    let text = std::fs::read_to_string(said).unwrap_or_default();
+    text.lines().find_map(|line| {
         line.strip_prefix("test ")?
             .split_once(" ... FAILED")
             .map(|(name, _)| name.to_owned())

@@ -29,7 +29,7 @@ const SUBJECTS: [&str; 8] = [
     "sql",
 ];
 
-/// A run that takes so many times as long as without a mutant has lost its way.
+/// A run that takes this many times as long as without a mutant has lost its way.
 const PATIENCE: u32 = 4;
 
 /// Tests that are run at once.
@@ -222,10 +222,10 @@ fn reach(folder: &Path, tests: Vec<Tests>, longest: Duration) -> Vec<Reach> {
             longest,
         ) {
             Outcome::Passed(took) => {
-                let told = std::fs::read_to_string(&file).unwrap_or_default();
+                let text = std::fs::read_to_string(&file).unwrap_or_default();
                 Some((
                     took,
-                    told.lines().filter_map(|line| line.parse().ok()).collect(),
+                    text.lines().filter_map(|line| line.parse().ok()).collect(),
                 ))
             }
             Outcome::Failed(name) => {

@@ -28,8 +28,8 @@ pub fn mutated(number: usize) -> bool {
     }
     let on = || {
         let mut on = vec![false; 10_000];
-        let told = std::env::var(\"PGVEIL_MUTANTS\").unwrap_or_default();
-        told.split(',').filter_map(|id| id.parse::<usize>().ok()).for_each(|id| on[id] = true);
+        let output = std::env::var(\"PGVEIL_MUTANTS\").unwrap_or_default();
+        output.split(',').filter_map(|id| id.parse::<usize>().ok()).for_each(|id| on[id] = true);
         on
     };
     ON.get_or_init(on)[number]
@@ -75,7 +75,7 @@ fn blamed(pieces: &Pieces, place: &Range<usize>) -> Option<usize> {
         .map(|(id, _)| *id)
 }
 
-/// What is borrowed for too long, since a statement is left out, is told beside it.
+/// What is borrowed for too long, since a statement is left out, is listed with it.
 fn nearest(pieces: &Pieces, place: &Range<usize>, sites: &[Site]) -> Option<usize> {
     let is_skipped = |id: &usize| {
         sites
@@ -174,9 +174,9 @@ fn weave(out: &mut String, pieces: &mut Pieces, text: &str, range: Range<usize>,
 
 /// File and bytes of every error of the unit tests' build.
 fn errors(folder: &Path) -> Vec<(PathBuf, Range<usize>)> {
-    let (told, is_built) = cargo(folder, &["--lib"]);
+    let (output, is_built) = cargo(folder, &["--lib"]);
     let mut found = Vec::new();
-    for message in told
+    for message in output
         .iter()
         .map(|value| &value["message"])
         .filter(|message| message["level"] == "error")
@@ -194,6 +194,6 @@ fn errors(folder: &Path) -> Vec<(PathBuf, Range<usize>)> {
             ));
         }
     }
-    assert!(is_built || !found.is_empty(), "{told:?}");
+    assert!(is_built || !found.is_empty(), "{output:?}");
     found
 }

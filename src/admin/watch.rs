@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::Reloadable;
 
 const EVERY: Duration = Duration::from_secs(60);
-/// Rows of large public tables are compared each so many times.
+/// Rows of large public tables are compared once in this many rounds.
 const LARGE_EVERY: u32 = 10;
 
 /// Warns of each change once, until `shutdown` is cancelled.

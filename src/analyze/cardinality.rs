@@ -38,11 +38,11 @@ pub(super) enum Attribute {
     Unseen(u32),
 }
 
-/// Rows of one unit that agree in all of `by` agree in `told`.
+/// Rows of one unit that agree in all of `by` agree in `determined`.
 #[derive(Debug, Clone)]
 struct Dependency {
     by: Vec<Attribute>,
-    told: Attribute,
+    determined: Attribute,
 }
 
 /// The columns of the row that `row` numbers.
@@ -52,7 +52,7 @@ struct RowColumns<'a> {
     columns: &'a [ColumnId],
 }
 
-/// One unit's rows hold at most so many combinations of these attributes.
+/// One unit's rows hold at most this many combinations of these attributes.
 #[derive(Debug, Clone)]
 struct Count {
     of: Vec<Attribute>,
@@ -144,7 +144,7 @@ impl<'a> Cardinalities<'a> {
                 right,
                 on,
             } => {
-                let mut rows = self.beside(self.of(left), self.of(right));
+                let mut rows = self.join(self.of(left), self.of(right));
                 let conditions: Vec<&Expr> = on.iter().flat_map(Expr::conjuncts).collect();
                 self.meet(&mut rows, &conditions);
                 rows
@@ -194,7 +194,7 @@ impl<'a> Cardinalities<'a> {
 
     /// The pairs of two relations' rows. Where public rows multiply one unit's, the policy's limit
     /// holds for the pairs, unless the unit may have more rows anyway.
-    fn beside(&self, left: Cardinality<'a>, right: Cardinality<'a>) -> Cardinality<'a> {
+    fn join(&self, left: Cardinality<'a>, right: Cardinality<'a>) -> Cardinality<'a> {
         let of = [left.rows.clone(), right.rows.clone()].concat();
         let private = match (left.is_public, right.is_public) {
             (false, true) => Some(left.most(&[], &left.rows)),
@@ -260,7 +260,7 @@ impl<'a> Cardinalities<'a> {
         rows.dependencies
             .extend(unit.and_then(at).map(|at| Dependency {
                 by: Vec::new(),
-                told: Attribute::Column(scan.columns[at]),
+                determined: Attribute::Column(scan.columns[at]),
             }));
         for key in &table.unique_keys {
             let places = key.names().map(at).collect::<Option<Vec<_>>>();
@@ -283,11 +283,11 @@ impl<'a> Cardinalities<'a> {
     /// Released rows: unique by construction.
     fn constants(&self, constants: &'a ConstantRows) -> Cardinality<'a> {
         let mut rows = self.one(&constants.columns, self.public_rows(), true);
-        let told = rows.rows[0];
+        let determined = rows.rows[0];
         rows.dependencies
             .extend(constants.unique.as_ref().map(|unique| Dependency {
                 by: unique.iter().copied().map(Attribute::Column).collect(),
-                told,
+                determined,
             }));
         rows
     }
@@ -302,7 +302,7 @@ impl<'a> Cardinalities<'a> {
                 rows.dependencies
                     .extend(self.equated(column, other).map(|by| Dependency {
                         by,
-                        told: Attribute::Column(column),
+                        determined: Attribute::Column(column),
                     }));
             }
             let Node::Call {
@@ -350,7 +350,7 @@ impl<'a> Cardinalities<'a> {
         if self.is_function(expr) {
             rows.dependencies.push(Dependency {
                 by: columns_of(expr),
-                told: made,
+                determined: made,
             });
         } else {
             rows.determine(made);
@@ -358,7 +358,7 @@ impl<'a> Cardinalities<'a> {
         rows.dependencies
             .extend(expr.as_column().map(|source| Dependency {
                 by: vec![made],
-                told: Attribute::Column(source),
+                determined: Attribute::Column(source),
             }));
     }
 
@@ -369,10 +369,10 @@ impl<'a> Cardinalities<'a> {
         if numbers && window.partition.iter().all(|e| self.is_function(e)) {
             let mut by: Vec<Attribute> = window.partition.iter().flat_map(columns_of).collect();
             by.push(Attribute::Column(id));
-            for told in rows.rows.clone() {
+            for determined in rows.rows.clone() {
                 rows.dependencies.push(Dependency {
                     by: by.clone(),
-                    told,
+                    determined,
                 });
             }
         }
@@ -394,12 +394,12 @@ impl<'a> Cardinalities<'a> {
         });
         rows.dependencies.push(Dependency {
             by: keys.clone(),
-            told: row,
+            determined: row,
         });
         let made = aggregates.map(Attribute::Column).chain(keys);
-        rows.dependencies.extend(made.map(|told| Dependency {
+        rows.dependencies.extend(made.map(|determined| Dependency {
             by: vec![row],
-            told,
+            determined,
         }));
         rows.rows = vec![row];
         rows
@@ -470,7 +470,7 @@ impl<'a> Cardinalities<'a> {
         rows.dependencies
             .extend(columns.last().map(|unit| Dependency {
                 by: Vec::new(),
-                told: Attribute::Column(*unit),
+                determined: Attribute::Column(*unit),
             }));
         rows
     }
@@ -483,8 +483,8 @@ impl<'a> Cardinalities<'a> {
     }
 }
 
-/// Each column that a condition equates with an expression, also through casts that keep unlike
-/// values unlike.
+/// Each column that a condition equates with an expression, also through casts that keep different
+/// values different.
 fn equated_columns(condition: &Expr) -> Vec<(ColumnId, &Expr)> {
     let Some([one, other]) = condition.sides_of_equality() else {
         return Vec::new();
@@ -522,7 +522,7 @@ impl<'a> Cardinality<'a> {
             if key.nullable.is_empty() {
                 self.dependencies.push(Dependency {
                     by: key.columns.into_iter().map(Attribute::Column).collect(),
-                    told: key.row,
+                    determined: key.row,
                 });
             } else {
                 left.push(key);
@@ -532,10 +532,10 @@ impl<'a> Cardinality<'a> {
     }
 
     /// The row has one value of it.
-    fn determine(&mut self, told: Attribute) {
+    fn determine(&mut self, determined: Attribute) {
         self.dependencies.push(Dependency {
             by: self.rows.clone(),
-            told,
+            determined,
         });
     }
 }

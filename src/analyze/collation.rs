@@ -23,21 +23,21 @@ use crate::resolve::unnested;
 enum Derived<'a> {
     Database,
     /// That of a value of another query.
-    Untold,
+    Unknown,
     /// Not the database's: this column's.
     Of(&'a Column),
     /// Several such.
-    Unlike,
+    Several,
 }
 
 impl<'a> Derived<'a> {
     /// Of both together: the database's own gives way.
     fn with(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Unlike, _) | (_, Self::Unlike) => Self::Unlike,
-            (Self::Of(one), Self::Of(other)) if one.collation != other.collation => Self::Unlike,
+            (Self::Several, _) | (_, Self::Several) => Self::Several,
+            (Self::Of(one), Self::Of(other)) if one.collation != other.collation => Self::Several,
             (Self::Of(column), _) | (_, Self::Of(column)) => Self::Of(column),
-            (Self::Untold, _) | (_, Self::Untold) => Self::Untold,
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
             (Self::Database, Self::Database) => Self::Database,
         }
     }
@@ -45,19 +45,19 @@ impl<'a> Derived<'a> {
     /// Where equal or not is asked.
     fn equal(self) -> Result<Self, Refusal> {
         match self {
-            Self::Unlike => Err(Refusal::unsupported(
+            Self::Several => Err(Refusal::unsupported(
                 reason::MIXED_COLLATIONS,
                 "an expression over texts of different collations",
             )
             .hint("Use columns of one collation.")),
-            Self::Database | Self::Untold | Self::Of(_) => Ok(self),
+            Self::Database | Self::Unknown | Self::Of(_) => Ok(self),
         }
     }
 
     /// Where an order, case or kinds of letters are asked.
     fn ordered(self) -> Result<Self, Refusal> {
         match self.equal()? {
-            Self::Untold => Err(Refusal::new(
+            Self::Unknown => Err(Refusal::new(
                 reason::MIXED_COLLATIONS,
                 "cannot order or match released texts when columns have different collations",
             )
@@ -110,7 +110,7 @@ impl<'a> Collations<'a> {
             Relation::Scan(_) | Relation::Bounded { .. } => {}
             Relation::Constants(rows) => self
                 .made
-                .extend(rows.columns.iter().map(|id| (*id, Derived::Untold))),
+                .extend(rows.columns.iter().map(|id| (*id, Derived::Unknown))),
             Relation::Filter {
                 input: _,
                 predicate,
@@ -227,7 +227,7 @@ impl<'a> Collations<'a> {
         let derived = match &expr.node {
             Node::Column(id) => self.column(*id),
             Node::Literal(_) => Derived::Database,
-            Node::Constant(_) => Derived::Untold,
+            Node::Constant(_) => Derived::Unknown,
             // A text is matched before it is read.
             Node::Cast(inner) if has_collation(&expr.data_type) => self.value(inner)?,
             Node::Cast(inner) => self.value(inner)?.equal()?,
@@ -291,7 +291,7 @@ impl<'a> Collations<'a> {
                     .collation
                     .clone()
                     .filter(|collation| collation.schema == "pg_catalog"),
-                Derived::Untold | Derived::Unlike => None,
+                Derived::Unknown | Derived::Several => None,
             };
             if !is_only_shown(&name) {
                 let unknown = || {

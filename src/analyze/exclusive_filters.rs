@@ -85,7 +85,7 @@ fn demand(condition: &Expr) -> Option<(Expr, Vec<Scalar>)> {
     }
 }
 
-/// Constants of a type whose unlike constants are unlike values.
+/// Constants of a type whose different constants are different values.
 fn listed(subject: &Expr, list: &[Expr]) -> Option<(Expr, Vec<Scalar>)> {
     let constant = |expr: &Expr| {
         // A date beyond those that pgveil computes with is emitted as the last of them.

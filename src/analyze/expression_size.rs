@@ -45,7 +45,7 @@ struct Size {
 impl Size {
     const LEAF: Self = Self { nodes: 1, depth: 1 };
 
-    fn beside(self, other: Self) -> Self {
+    fn plus(self, other: Self) -> Self {
         Self {
             nodes: self.nodes.saturating_add(other.nodes),
             depth: self.depth.max(other.depth),
@@ -65,18 +65,18 @@ impl Sizes {
     fn relation(&mut self, relation: &Relation) -> Result<Size, Refusal> {
         let mut whole = Size::LEAF;
         for input in relation.inputs() {
-            whole = whole.beside(self.relation(input)?);
+            whole = whole.plus(self.relation(input)?);
         }
         if let Relation::Project { input: _, columns } = relation {
             for (id, expr) in columns {
                 let size = self.added(expr)?;
                 self.known.insert(*id, size);
-                whole = whole.beside(size);
+                whole = whole.plus(size);
             }
             return Ok(whole);
         }
         for expr in relation.expressions() {
-            whole = whole.beside(self.added(expr)?);
+            whole = whole.plus(self.added(expr)?);
         }
         Ok(whole)
     }
@@ -126,12 +126,12 @@ impl Sizes {
                     .map(|c| self.of(c))
                     .transpose()?
                     .unwrap_or(Size::LEAF);
-                return Ok(within(found.beside(met)));
+                return Ok(within(found.plus(met)));
             }
         };
         let mut whole = Size { nodes: 0, depth: 0 };
         for part in parts {
-            whole = whole.beside(self.of(part)?);
+            whole = whole.plus(self.of(part)?);
         }
         Ok(within(whole))
     }

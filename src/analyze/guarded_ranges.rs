@@ -30,12 +30,12 @@ fn of_whole(range: Interval) -> bool {
 }
 
 /// One float8 more at both ends.
-fn beside(range: Interval) -> Interval {
+fn with_neighbours(range: Interval) -> Interval {
     Interval::new(range.lo.next_down(), range.hi.next_up())
 }
 
 fn further(range: Interval) -> Interval {
-    beside(range.widened(SLACK))
+    with_neighbours(range.widened(SLACK))
 }
 
 /// Where values lie once they are rounded to four bytes.
@@ -58,7 +58,7 @@ fn in_four_bytes(range: Interval) -> Interval {
 /// Where a constant of a type lies: a point only where a float8 is the constant itself.
 pub fn of_constant(constant: &Scalar, data_type: &Type) -> Interval {
     let near = interval::of_constant(constant);
-    let held = |is_held: bool| if is_held { near } else { beside(near) };
+    let held = |is_held: bool| if is_held { near } else { with_neighbours(near) };
     let found = match constant {
         Scalar::Interval {
             months,
@@ -132,7 +132,7 @@ pub fn of_call(function: Function, arguments: &[Interval], result: &Type) -> Int
             wider.held(of_type(result))
         }
         Type::Float4 => in_four_bytes(wider),
-        // Computed in the type, unlike sums and products, which may be computed in a wider one.
+        // Computed in the type; sums and products may be computed in a wider one.
         Type::Int2 | Type::Int4 | Type::Int8
             if matches!(
                 function,
@@ -145,7 +145,7 @@ pub fn of_call(function: Function, arguments: &[Interval], result: &Type) -> Int
     }
 }
 
-/// The range's ends are ends of the arguments, or integers beside them, or do not depend on them.
+/// The range's ends are ends of the arguments, or neighbouring integers, or do not depend on them.
 fn takes_ends(function: Function, result: &Type) -> bool {
     use Function as F;
     let is_remainder = function == F::Modulo && integer_range(result).is_none();

@@ -7,7 +7,7 @@ use crate::catalog::Type;
 use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation};
 use crate::policy::{Policy, Scalar};
 
-/// From so many filters that exclude each other on, sums by FILTER have less noise than sums of
+/// From this many filters that exclude each other on, sums by FILTER have less noise than sums of
 /// every row.
 const PIVOT: usize = 3;
 

@@ -121,7 +121,7 @@ fn outward(lo: f64, hi: f64) -> Interval {
 /// Where a constant lies: a number is a point, an interval the microseconds that it may come to.
 pub fn of_constant(value: &Scalar) -> Interval {
     match value {
-        // Parts of unlike signs are each as long as they are, whatever they come to together.
+        // Parts of different signs are each as long as they are, whatever they come to together.
         Scalar::Interval {
             months,
             days,
@@ -172,8 +172,8 @@ fn is_near(constant: &Scalar, value: f64) -> bool {
     }
 }
 
-/// The smallest float8 that is no less than every number of so many digits before the point, of at
-/// most 30.
+/// The smallest float8 that is no less than every number of this many digits before the point, of
+/// at most 30.
 pub fn beyond_digits(whole: i32) -> f64 {
     let near = 10f64.powi(whole);
     let power = 10u128.pow(whole.clamp(0, 30).unsigned_abs());

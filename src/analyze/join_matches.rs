@@ -86,15 +86,16 @@ pub(super) fn found<'a>(
                 || is_one_spelling(&schema.columns[id.0 as usize].data_type);
             is_single(id) || is_enough && fixed.contains(&(*id, Equality::Exact))
         };
-        let told = within
-            .told
+        let dependent = within
+            .determined
             .iter()
-            .filter(|told| told.by.iter().all(|id| is_known(id, told.through)));
-        let told = told.inspect(|told| {
-            bare.extend((told.through == Through::Equality).then_some(told.column));
+            .filter(|one| one.by.iter().all(|id| is_known(id, one.through)));
+        let dependent = dependent.inspect(|one| {
+            bare.extend((one.through == Through::Equality).then_some(one.column));
         });
-        let told = told.map(|told| (told.column, told.equality.clone()));
-        let more: Vec<(ColumnId, Equality)> = told.filter(|found| !fixed.contains(found)).collect();
+        let dependent = dependent.map(|one| (one.column, one.equality.clone()));
+        let more: Vec<(ColumnId, Equality)> =
+            dependent.filter(|found| !fixed.contains(found)).collect();
         let (mut found, mut left): (Vec<&Relation>, Vec<&Relation>) = within
             .pieces
             .iter()
@@ -157,7 +158,7 @@ fn fixed_columns(piece: &Relation, fixed: &[(ColumnId, Equality)]) -> Vec<Column
 }
 
 /// A dependency: where the columns `by` have one value each, so has `column`, up to `equality`.
-struct Told {
+struct Determined {
     column: ColumnId,
     by: Vec<ColumnId>,
     equality: Equality,
@@ -215,7 +216,7 @@ pub(super) fn is_one_spelling(data_type: &Type) -> bool {
 struct Within<'a> {
     schema: Schema<'a>,
     pieces: Vec<&'a Relation>,
-    told: Vec<Told>,
+    determined: Vec<Determined>,
 }
 
 impl<'a> Within<'a> {
@@ -223,7 +224,7 @@ impl<'a> Within<'a> {
         let mut within = Self {
             schema,
             pieces: Vec::new(),
-            told: Vec::new(),
+            determined: Vec::new(),
         };
         within.take_apart(side);
         for condition in conditions {
@@ -251,19 +252,20 @@ impl<'a> Within<'a> {
                     .filter(|(_, expr)| expr.relations().is_empty())
                 {
                     let (by, through) = (expr.columns(), Through::of(expr));
-                    self.told.push(Told {
+                    self.determined.push(Determined {
                         column: *id,
                         by,
                         equality: Equality::Exact,
                         through,
                     });
                     let through = Through::Equality;
-                    self.told.extend(expr.as_column().map(|source| Told {
-                        column: source,
-                        by: vec![*id],
-                        equality: Equality::Exact,
-                        through,
-                    }));
+                    self.determined
+                        .extend(expr.as_column().map(|source| Determined {
+                            column: source,
+                            by: vec![*id],
+                            equality: Equality::Exact,
+                            through,
+                        }));
                 }
                 self.take_apart(input);
             }
@@ -289,7 +291,9 @@ impl<'a> Within<'a> {
                         let equated: Vec<(ColumnId, &Expr)> = conditions
                             .flat_map(|condition| equated_apart(condition, &made))
                             .collect();
-                        equated.into_iter().for_each(|(id, by)| self.tell(id, by));
+                        equated
+                            .into_iter()
+                            .for_each(|(id, by)| self.determine(id, by));
                     }
                 }
                 self.take_apart(left);
@@ -300,16 +304,16 @@ impl<'a> Within<'a> {
 
     fn equate(&mut self, condition: &Expr) {
         for (column, other) in condition.equated_columns() {
-            self.tell(column, other);
+            self.determine(column, other);
         }
     }
 
-    fn tell(&mut self, column: ColumnId, by: &Expr) {
+    fn determine(&mut self, column: ColumnId, by: &Expr) {
         if !by.relations().is_empty() {
             return;
         }
         if let Some(equality) = equality(column, by, self.schema.policy, self.schema.columns) {
-            self.told.push(Told {
+            self.determined.push(Determined {
                 column,
                 by: by.columns(),
                 equality,

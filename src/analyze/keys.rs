@@ -331,13 +331,13 @@ pub(super) fn canonical(
             )),
             (value, _) => value,
         };
-        let told = match (&value, data_type) {
+        let printed = match (&value, data_type) {
             (Some(Scalar::Text(text)), Type::Char(_)) => {
                 format!("{:?}", text.trim_end_matches(' '))
             }
             (value, _) => format!("{value:?}"),
         };
-        if seen.insert(told) {
+        if seen.insert(printed) {
             domain.push(value);
         }
     }

@@ -143,7 +143,7 @@ pub(super) fn check_aggregate(
     }
 }
 
-/// Equal values may be printed in unlike ways that nothing makes one of, or there is no order at
+/// Equal values may be printed in different ways that no function unifies, or there is no order at
 /// all.
 fn is_unspelled(data_type: &Type) -> bool {
     matches!(

@@ -52,7 +52,7 @@ impl PlanningEffort {
             .any(|taken| taken.load(Ordering::Relaxed) > self.most)
     }
 
-    /// Counts the expressions, each to be evaluated so many times; `None` where that is too much.
+    /// Counts the expressions, each to be evaluated this many times; `None` where that is too much.
     pub fn spend<'e>(&self, times: usize, of: impl IntoIterator<Item = &'e Expr>) -> Option<()> {
         let mut each = 0u64;
         of.into_iter()
@@ -60,7 +60,7 @@ impl PlanningEffort {
         self.take(each.saturating_mul(times as u64))
     }
 
-    /// Counts so many steps of another kind; `None` where that is too much.
+    /// Counts this many steps of another kind; `None` where that is too much.
     pub fn take(&self, steps: u64) -> Option<()> {
         self.count(&self.evaluated, steps)
     }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_work_is_told_from_much() {
+    fn little_work_is_distinguished_from_much() {
         for (effort, most) in [
             (PlanningEffort::small(), SMALL_STEPS),
             (PlanningEffort::default(), STEPS_MAX),

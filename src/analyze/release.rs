@@ -8,8 +8,8 @@ use super::keys;
 use super::label::Labels;
 use super::range::Ranges;
 use super::row_facts::{
-    self, always_true, computed_columns, grouped_by_unit, null_extended, scanned_tables,
-    told_by_unit,
+    self, always_true, computed_columns, determined_by_unit, grouped_by_unit, null_extended,
+    scanned_tables,
 };
 use super::{
     AnalyzedRelease, BoundedAggregate, FanOut, KeyCombinations, KeyRule, Label, Lineage,
@@ -298,7 +298,7 @@ impl RowFacts<'_> {
         } = *self.ruled;
         let is_fixed = |(key, _): &(Expr, KeyRule)| {
             let key = keys::over_rows(key, computed, null_extended);
-            told_by_unit(self.input, self.lineage, policy, &key)
+            determined_by_unit(self.input, self.lineage, policy, &key)
         };
         self.release.sets.is_empty() && self.keys.iter().all(is_fixed)
     }

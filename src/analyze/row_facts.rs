@@ -227,18 +227,23 @@ pub(super) fn cells(
 /// # Requires
 /// The key is given over scanned columns ([`super::keys::over_rows`]): a computed column that an
 /// outer join may replace by NULL is not replaced by its definition.
-pub(super) fn told_by_unit(
+pub(super) fn determined_by_unit(
     input: &Relation,
     lineage: &Lineage,
     policy: &Policy,
     key: &Expr,
 ) -> bool {
-    let mut told = Vec::new();
-    unit_columns(input, lineage, policy, &mut told);
-    key.relations().is_empty() && key.columns().iter().all(|id| told.contains(id))
+    let mut known = Vec::new();
+    unit_columns(input, lineage, policy, &mut known);
+    key.relations().is_empty() && key.columns().iter().all(|id| known.contains(id))
 }
 
-fn unit_columns(relation: &Relation, lineage: &Lineage, policy: &Policy, told: &mut Vec<ColumnId>) {
+fn unit_columns(
+    relation: &Relation,
+    lineage: &Lineage,
+    policy: &Policy,
+    known: &mut Vec<ColumnId>,
+) {
     if let Relation::Scan(scan) = relation {
         let table = &policy.tables[scan.table.0];
         if let Some(unit) = unit_of(table)
@@ -250,13 +255,13 @@ fn unit_columns(relation: &Relation, lineage: &Lineage, policy: &Policy, told: &
                 .zip(&scan.columns)
                 .any(|(column, id)| column.name == unit.column && lineage.units.contains(id))
         {
-            told.extend(&scan.columns);
+            known.extend(&scan.columns);
         }
     }
     relation
         .inputs()
         .into_iter()
-        .for_each(|input| unit_columns(input, lineage, policy, told));
+        .for_each(|input| unit_columns(input, lineage, policy, known));
 }
 
 /// Whether each unit has one row by construction: rows were grouped by the unit alone, and nothing

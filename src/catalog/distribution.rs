@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_are_told_apart() {
+    fn methods_are_distinguished() {
         let of = |method: &str,
                   column: Option<&str>,
                   colocation,

@@ -140,7 +140,7 @@ async fn of_columns(client: &Client, table: &Table) -> Result<Vec<String>, Failu
     let numbers = numbers(client, &sql).await?;
     let lines = known.iter().zip(numbers.chunks_exact(3));
     Ok(lines
-        .map(|(column, numbers)| told(column, numbers[0], numbers[1], numbers[2]))
+        .map(|(column, numbers)| line(column, numbers[0], numbers[1], numbers[2]))
         .collect())
 }
 
@@ -169,7 +169,7 @@ fn counts(column: &Column) -> [String; 3] {
     [format!("count({name})"), below, above]
 }
 
-fn told(column: &Column, values: i64, below: i64, above: i64) -> String {
+fn line(column: &Column, values: i64, below: i64, above: i64) -> String {
     let name = &column.name;
     if let Some(bounds) = &column.bounds {
         let (lower, upper) = (scalar_text(&bounds.lower), scalar_text(&bounds.upper));

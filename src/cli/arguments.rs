@@ -370,10 +370,10 @@ pub struct Whom {
     pub all: bool,
 }
 
-/// What is recorded beside a decision.
+/// What is recorded with a decision.
 #[derive(Debug, Args)]
 pub struct Reason {
-    /// Recorded beside it
+    /// Recorded with it
     #[arg(long, value_name = "TEXT")]
     pub why: String,
     /// Who decides; the user of the operating system without it
@@ -517,8 +517,8 @@ pub struct ServeOptions {
     /// Where /healthz, /readyz and /metrics are served by HTTP, to the operator alone
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<SocketAddr>,
-    /// A name by which the admin address may be asked, besides addresses and localhost; may be
-    /// repeated
+    /// A name by which the admin address may be asked, in addition to addresses and localhost; may
+    /// be repeated
     #[arg(long, value_name = "NAME", requires = "admin")]
     pub admin_host: Vec<String>,
 }

@@ -52,7 +52,7 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
     let count = due.iter().filter(|due| **due).count();
     let mut done = 0;
     for ((search, found), due) in policy.searches.iter().zip(known).zip(due) {
-        let (kept, told) = match found {
+        let (kept, state) = match found {
             Some((kept, _)) if !due => (kept, "known"),
             Some(_) | None => {
                 progress(done, count, &auto_bounds::name(&policy, search));
@@ -65,7 +65,7 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
             }
         };
         clear();
-        println!("{}", read_out(&policy, search, &kept, told));
+        println!("{}", read_out(&policy, search, &kept, state));
     }
     if count > 0 {
         println!("Restart pgveil serve, or send it SIGHUP, to answer by what was found.");
@@ -124,7 +124,7 @@ pub fn price(loss: &Loss) -> String {
 }
 
 /// The result of a search as a sentence.
-pub fn read_out(policy: &Policy, search: &Search, kept: &Kept, told: &str) -> String {
+pub fn read_out(policy: &Policy, search: &Search, kept: &Kept, state: &str) -> String {
     let name = auto_bounds::name(policy, search);
     let unit = &policy.privacy.unit;
     let found = match &kept.finding {
@@ -140,7 +140,7 @@ pub fn read_out(policy: &Policy, search: &Search, kept: &Kept, told: &str) -> St
         ),
     };
     format!(
-        "{name}: {found} ({told}, searched at epsilon {}){unseen}",
+        "{name}: {found} ({state}, searched at epsilon {}){unseen}",
         kept.epsilon
     )
 }

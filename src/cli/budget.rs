@@ -164,19 +164,19 @@ async fn decide(ledger: &Ledger, act: Act, reason: Reason) -> Result<(), Failure
         who: who(&reason),
         why: reason.why,
     };
-    let told = told(&decision.act);
+    let text = act_text(&decision.act);
     ledger.decide(decision).await.map_err(|error| match error {
         Error::Decision(_) => Failure::with_remedy(
             error,
-            "Nothing was changed. `pgveil budget show` tells what each account has.",
+            "Nothing was changed. `pgveil budget show` shows what each account has.",
         ),
         error => Failure::new(error),
     })?;
-    println!("recorded: {told}");
+    println!("recorded: {text}");
     Ok(())
 }
 
-fn told(act: &Act) -> String {
+fn act_text(act: &Act) -> String {
     let whom = |role: &Option<String>| role.clone().unwrap_or_else(|| "(all)".to_owned());
     match act {
         Act::Grant {
@@ -298,7 +298,7 @@ async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failu
                 dash(),
                 dash(),
                 dash(),
-                format!("{} by {who}: {why}", told(&act)),
+                format!("{} by {who}: {why}", act_text(&act)),
             ],
         ));
     }

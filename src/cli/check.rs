@@ -168,7 +168,7 @@ fn budgeted(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> String 
         Fixed::round_down(budget.delta),
     );
     let failures = policy.limits.failures;
-    let (epsilon, delta, told) = (
+    let (epsilon, delta, leaked) = (
         budget.epsilon,
         budget.delta,
         bits(questions, failures).ceil(),
@@ -176,7 +176,7 @@ fn budgeted(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> String 
     format!(
         "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged questions: \
             which \
-            of them fail, {failures} at most, may tell {told} bits beside that"
+            of them fail, {failures} at most, may reveal {leaked} more bits"
     )
 }
 

@@ -137,7 +137,7 @@ impl Curve {
             let mut row = vec![Some(point.epsilon.to_string())];
             match &point.answer {
                 Ok(bought) => {
-                    let errors = bought.errors.iter().map(|(_, within)| Some(within.told()));
+                    let errors = bought.errors.iter().map(|(_, within)| Some(within.text()));
                     row.extend(errors);
                     row.push(Some(bought.share.map_or("too much".to_owned(), percent)));
                     row.push(Some(bought.answers.to_string()));

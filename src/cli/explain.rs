@@ -75,9 +75,9 @@ pub async fn run(options: ExplainOptions) -> Result<(), Failure> {
                 true => Sql::Shown,
                 false => Sql::LeftOut,
             };
-            let told = explained(&asked, balances.as_ref().map(|both| &both.role), sql);
-            let told = told.map_err(|refusal| refused(&refusal, &options.sql))?;
-            told.iter().for_each(|line| println!("{line}"));
+            let lines = explained(&asked, balances.as_ref().map(|both| &both.role), sql);
+            let lines = lines.map_err(|refusal| refused(&refusal, &options.sql))?;
+            lines.iter().for_each(|line| println!("{line}"));
         }
     }
     Ok(())

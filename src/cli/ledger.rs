@@ -20,9 +20,9 @@ pub async fn run(path: Option<&Path>, question: LedgerQuestion) -> Result<(), Fa
         LedgerQuestion::Verify => verify(&file).await,
         LedgerQuestion::Backup { file: copy } => {
             let address = start::ledger(&file)?;
-            let told = copy.display().to_string();
+            let path = copy.display().to_string();
             blocking(move || back_up(&address, &copy)).await?;
-            println!("backed up to {told}");
+            println!("backed up to {path}");
             Ok(())
         }
         LedgerQuestion::Restore { backup, reason } => {
@@ -38,13 +38,13 @@ pub async fn run(path: Option<&Path>, question: LedgerQuestion) -> Result<(), Fa
                     failures,
                 )
             });
-            tell(&restored.await?);
+            print_restored(&restored.await?);
             Ok(())
         }
     }
 }
 
-fn tell(restored: &Restored) {
+fn print_restored(restored: &Restored) {
     match restored.is_witnessed {
         true => println!("restored; the witness said what had been spent since"),
         false => println!(
@@ -74,7 +74,7 @@ async fn show(file: &File) -> Result<(), Failure> {
     let height = open(file).await?.height().await.map_err(Failure::new)?;
     let place = address.place();
     let witness = address.witness.map_or_else(
-        || "none: an older copy of the ledger is not told from it".to_owned(),
+        || "none: an older copy of the ledger goes unnoticed".to_owned(),
         |witness| witness.path.display().to_string(),
     );
     let birth = format!("{:032x}", u128::from_be_bytes(height.birth));

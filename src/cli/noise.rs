@@ -90,12 +90,12 @@ fn of_one_table(all: &[Worth<'_>], budget: &Budget) -> Vec<String> {
     let Some(first) = all.first() else {
         return Vec::new();
     };
-    let told: Vec<String> = all.iter().map(of_one).collect();
+    let parts: Vec<String> = all.iter().map(of_one).collect();
     let mut lines = vec![format!(
         "  {}.{}: {}",
         first.table.schema,
         first.table.name,
-        told.join(", ")
+        parts.join(", ")
     )];
     let held = |account: &Option<AccountState>| {
         let losses = all
@@ -142,12 +142,12 @@ fn of_one(worth: &Worth<'_>) -> String {
         format!("{} units", rounded(units))
     });
     let error = error.map(rounded);
-    let told = match (worth.total, is_chosen, error) {
+    let error_text = match (worth.total, is_chosen, error) {
         (Total::Average, _, Some(error)) => format!("±{error}"),
         (Total::Average, _, None) => format!("± as {units} of all"),
         (Total::Count | Total::Sum, true, Some(error)) => format!("± as {units}, at most {error}"),
         (Total::Count | Total::Sum, false, Some(error)) => format!("±{error} ({units})"),
         (Total::Count | Total::Sum, _, None) => "± what a look finds".to_owned(),
     };
-    format!("{name} {told}{useless}")
+    format!("{name} {error_text}{useless}")
 }

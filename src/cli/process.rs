@@ -34,7 +34,7 @@ pub fn tell_panics_by_place() {
         let place = panic
             .location()
             .map_or_else(String::new, ToString::to_string);
-        tracing::error!(place, "a panic, whose text is not told");
+        tracing::error!(place, "a panic, whose text is withheld");
     }));
 }
 
@@ -80,8 +80,8 @@ mod tests {
             super::super::log::start("info");
             tell_panics_by_place();
             let cut = format!("é{CANARY}");
-            let told = std::panic::catch_unwind(|| cut[1..].len());
-            assert!(told.is_err());
+            let caught = std::panic::catch_unwind(|| cut[1..].len());
+            assert!(caught.is_err());
             panic!("{CANARY}");
         }
         let output = child("a_panic_tells_its_place_alone");
@@ -90,7 +90,7 @@ mod tests {
             .concat();
         assert!(!output.status.success());
         assert_eq!(
-            said.matches("a panic, whose text is not told").count(),
+            said.matches("a panic, whose text is withheld").count(),
             2,
             "{said}"
         );

@@ -91,18 +91,18 @@ fn shown(value: Option<&[u8]>) -> String {
 
 /// `ERROR:`, `LINE n:` with its caret, `DETAIL:` and `HINT:` on stderr.
 pub fn print_refusal(refusal: &Refusal, sql: &str) {
-    Told::of(refusal).print(sql);
+    ErrorText::of(refusal).print(sql);
 }
 
 /// What an error says.
-pub struct Told<'a> {
+pub struct ErrorText<'a> {
     pub message: &'a str,
     pub detail: Option<&'a str>,
     pub hint: Option<&'a str>,
     pub position: Option<u32>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> ErrorText<'a> {
     fn of(refusal: &'a Refusal) -> Self {
         Self {
             message: &refusal.message,
@@ -194,7 +194,7 @@ mod tests {
             .at(Some(10))
             .hint("Do.");
         assert_eq!(
-            Told::of(&refusal).lines("SELECT 1\nFROM"),
+            ErrorText::of(&refusal).lines("SELECT 1\nFROM"),
             [
                 "ERROR:  syntax error",
                 "LINE 2: FROM",

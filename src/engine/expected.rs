@@ -27,14 +27,14 @@ pub enum Within {
 }
 
 impl Within {
-    pub fn told(self) -> String {
+    pub fn text(self) -> String {
         match self {
             Self::Known(half) => format!("±{}", rounded(half)),
             Self::AtMost(half) => format!("at most ±{}", rounded(half)),
             Self::OverRows(half) => format!("±{} / rows", rounded(half)),
             Self::Ranks(ranks) => format!("±{} ranks", rounded(ranks)),
             Self::RanksAtMost(ranks) => format!("at most ±{} ranks", rounded(ranks)),
-            Self::Unknown => "± what the answer tells".to_owned(),
+            Self::Unknown => "± what the answer says".to_owned(),
         }
     }
 
@@ -126,12 +126,12 @@ fn chosen(release: &ReleasePlan, choice: usize, draws: &[usize]) -> Within {
             })
         }
         ChoiceKind::Choice { .. } => {
-            let told = match choice.look {
+            let within = match choice.look {
                 Some(_) => Within::RanksAtMost,
                 None => Within::Ranks,
             };
             let ranks = draws.iter().filter_map(|draw| ranks_of(choice, *draw));
-            ranks.reduce(f64::max).map_or(Within::Unknown, told)
+            ranks.reduce(f64::max).map_or(Within::Unknown, within)
         }
     }
 }
@@ -184,16 +184,16 @@ fn of_release(release: &ReleasePlan) -> String {
     let all = expected(release);
     let answer = match all.as_slice() {
         [] => "the keys of groups".to_owned(),
-        [(_, one)] => one.told(),
+        [(_, one)] => one.text(),
         several => {
             let shown = several.iter().take(SHOWN);
-            let mut told: Vec<String> = shown
-                .map(|(name, within)| format!("{name} {}", within.told()))
+            let mut parts: Vec<String> = shown
+                .map(|(name, within)| format!("{name} {}", within.text()))
                 .collect();
             if let Some(more) = several.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-                told.push(format!("{more} more"));
+                parts.push(format!("{more} more"));
             }
-            told.join(", ")
+            parts.join(", ")
         }
     };
     let is_listed = |(_, rule): &(_, KeyRule)| matches!(rule, KeyRule::Domain(_));

@@ -11,7 +11,7 @@ use crate::finish::quantile_95;
 use crate::ir::ReleaseId;
 use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss, Mechanism};
-use crate::policy::{Policy, Protection, SessionSettings, UnitStep, Useless, WISHES};
+use crate::policy::{Policy, Protection, SESSION_SETTINGS, SessionSettings, UnitStep, Useless};
 use crate::refusal::Refusal;
 use crate::rewrite::{Output, Plan, ReleasePlan, Statement, Summed, measure_deviation};
 
@@ -55,7 +55,7 @@ impl Due {
 }
 
 /// The lines of EXPLAIN: the plan in words; each release's tree, sensitivity and noise, with its
-/// SQL where that is wished; the settings that differ from their defaults; the cost, and how much
+/// SQL where it is asked for; the settings that differ from their defaults; the cost, and how much
 /// of it is paid; the role's budget before and after.
 pub(super) fn text(
     plan: &Plan,
@@ -67,11 +67,11 @@ pub(super) fn text(
 ) -> Vec<String> {
     let mut lines = vec![in_words(plan, &due.loss, balance)];
     lines.extend(describe(plan, delta, sql));
-    let wished: Vec<String> = set(session_settings)
+    let changed: Vec<String> = set(session_settings)
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
-    if !wished.is_empty() {
-        lines.push(format!("Settings: {}", wished.join(", ")));
+    if !changed.is_empty() {
+        lines.push(format!("Settings: {}", changed.join(", ")));
     }
     if plan.first_answer().is_some() {
         lines.push(format!(
@@ -93,11 +93,13 @@ pub(super) fn text(
             which(*release)
         )
     }));
-    lines.extend(
-        due.summed
-            .iter()
-            .map(|summed| format!("Reuse: {}{}", which(summed.release), summed.told(policy))),
-    );
+    lines.extend(due.summed.iter().map(|summed| {
+        format!(
+            "Reuse: {}{}",
+            which(summed.release),
+            summed.describe(policy)
+        )
+    }));
     if !due.same.is_empty() || !due.summed.is_empty() {
         lines.push(format!("Cost now: {}", price(&due.loss, delta)));
     }
@@ -120,11 +122,11 @@ pub fn budget(loss: &Loss, balance: &Balance) -> String {
 }
 
 /// What would become of a useless question, and what would do instead.
-fn usefulness(useful: &Usefulness, wished: Useless) -> Vec<String> {
+fn usefulness(useful: &Usefulness, mode: Useless) -> Vec<String> {
     let Usefulness { useless, warnings } = useful;
     let mut lines = Vec::new();
     if let Some(refusal) = useless {
-        let then = match wished {
+        let then = match mode {
             Useless::Refuse => "it is refused, at no cost",
             Useless::Warn => "it is answered with a warning",
             Useless::Allow => "it is answered all the same",
@@ -246,7 +248,7 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
     let tables = plan
         .relied_on()
         .iter()
-        .filter_map(|(_, schema, name, _)| table(schema, name, policy));
+        .filter_map(|known| table(&known.schema, &known.name, policy));
     serde_json::json!({
         "unit": { "name": policy.privacy.unit, "columns": facts.unit, "rows": facts.rows_per_unit },
         "tables": tables.collect::<Vec<_>>(),
@@ -327,11 +329,11 @@ fn deviation(plan: &ReleasePlan, output: &Output) -> Option<f64> {
 
 /// The settings that differ from their defaults.
 fn set(session_settings: &SessionSettings) -> impl Iterator<Item = (&'static str, String)> {
-    WISHES
+    SESSION_SETTINGS
         .iter()
-        .map(|wish| (wish, session_settings.show(wish.name)))
-        .filter(|(wish, value)| *value != wish.default)
-        .map(|(wish, value)| (wish.name, value))
+        .map(|setting| (setting, session_settings.show(setting.name)))
+        .filter(|(setting, value)| *value != setting.default)
+        .map(|(setting, value)| (setting.name, value))
 }
 
 fn components(loss: &Loss) -> serde_json::Value {

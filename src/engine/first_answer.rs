@@ -101,7 +101,7 @@ impl Engine {
             epsilon = needed;
         }
         answered.paid = tally.sum();
-        let notice = Some(told(&plan, &answered, &targets));
+        let notice = Some(errors_now(&plan, &answered, &targets));
         Ok(Aimed {
             plan,
             answered,
@@ -175,7 +175,7 @@ const LOOKED_AT: f64 = 1.2;
 const STEP: f64 = 1.02;
 const STEPS: i32 = 350;
 
-/// By how many times the noise has to fall where the error is so many times the wanted one; `None`
+/// By what factor the noise has to fall where the error is this many times the wanted one; `None`
 /// where it is near that. Less noise leads a look to a longer clip.
 fn needed_of(times: f64, cuts: &[&Cut]) -> Option<f64> {
     if cuts.is_empty() {
@@ -250,7 +250,7 @@ fn of_answer(groups: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
 }
 
 /// Where the errors are now.
-fn told(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> String {
+fn errors_now(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> String {
     let mut parts = Vec::new();
     for (release, table, first) in tables(plan, answered) {
         let release = plan.release(release);

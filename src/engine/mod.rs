@@ -315,7 +315,7 @@ impl Service for Engine {
         Arc::clone(&self.metrics)
     }
 
-    fn lane(&self) -> Arc<PlanningLimit> {
+    fn planning_limit(&self) -> Arc<PlanningLimit> {
         Arc::clone(&self.planning_limit)
     }
 

@@ -22,7 +22,7 @@ use crate::rewrite::{
 pub(super) fn of_answer(
     plan: &Plan,
     answered: &Answered,
-    wished: Notices,
+    level: Notices,
     balances: &Balances,
     (delta, policy): (f64, &Policy),
 ) -> Vec<String> {
@@ -51,8 +51,8 @@ pub(super) fn of_answer(
         }
     };
     // The answer is less accurate than the session's settings ask for.
-    let cost = std::iter::once(cost).chain(summed.iter().map(|summed| summed.told(policy)));
-    match wished {
+    let cost = std::iter::once(cost).chain(summed.iter().map(|summed| summed.describe(policy)));
+    match level {
         Notices::Off => Vec::new(),
         Notices::Cost => cost.collect(),
         Notices::Full => {
@@ -96,13 +96,13 @@ pub(super) fn of_no_row(plan: &Plan) -> Vec<String> {
 /// For queries of private rows that read the clock, where the policy rounds it.
 pub fn of_clock(plan: &Plan, query: &Query, policy: &Policy) -> Option<String> {
     let grain = policy.time_grain?;
-    let told = || {
+    let caution = || {
         format!(
             "now() is rounded down to a multiple of {} in conditions on private rows",
             span(grain)
         )
     };
-    (!plan.releases().is_empty() && query.reads_clock()).then(told)
+    (!plan.releases().is_empty() && query.reads_clock()).then(caution)
 }
 
 /// `90min`: in the largest unit that divides the time.
@@ -251,12 +251,12 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
         lines.extend(
             drawn
                 .and_then(|drawn| what_is_cut(release, output, drawn))
-                .map(|told| format!("clip of aggregate {}: {told}", at + 1)),
+                .map(|cut| format!("clip of aggregate {}: {cut}", at + 1)),
         );
         lines.extend(
             table
                 .and_then(|table| rows_cut(output, table))
-                .map(|told| format!("rows of aggregate {}: {told}", at + 1)),
+                .map(|cut| format!("rows of aggregate {}: {cut}", at + 1)),
         );
     }
     lines
@@ -364,7 +364,7 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
         let line = match output {
             Output::Measure(measure) if drawn.is_none() && release.look().is_some() => {
                 chosen_noise(release, &release.measures()[*measure])
-                    .map(|told| format!("noise of aggregate {number}: {told}"))
+                    .map(|noise| format!("noise of aggregate {number}: {noise}"))
             }
             Output::Measure(measure) => {
                 deviation_of(*measure)

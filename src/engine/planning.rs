@@ -19,7 +19,7 @@ use crate::refusal::{Refusal, reason};
 use crate::resolve::{Constants, Session, resolve};
 use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite, useless};
 
-/// What planning one statement takes at most, besides the statement itself.
+/// What planning one statement takes at most, without the statement itself.
 pub(super) const PLANNING_BYTES: usize = 200 << 20;
 
 /// Plans a query: pure, no I/O, no clock, no randomness.

@@ -156,17 +156,17 @@ mod tests {
     /// waiter that gives up leaves the queue.
     #[tokio::test]
     async fn roles_take_turns_and_small_ones_wait_for_nobody() {
-        let lane = PlanningLimit::of(1);
-        let first = lane.turn("greedy", Size::Large).await;
+        let limit = PlanningLimit::of(1);
+        let first = limit.turn("greedy", Size::Large).await;
         let mut queue: Vec<_> = (0..20)
-            .map(|_| Box::pin(lane.turn("greedy", Size::Large)))
+            .map(|_| Box::pin(limit.turn("greedy", Size::Large)))
             .collect();
         for waiting in &mut queue {
             assert!(poll!(waiting).is_pending());
         }
-        let mut modest = Box::pin(lane.turn("modest", Size::Large));
+        let mut modest = Box::pin(limit.turn("modest", Size::Large));
         assert!(poll!(&mut modest).is_pending());
-        assert!(poll!(Box::pin(lane.turn("greedy", Size::Small))).is_ready());
+        assert!(poll!(Box::pin(limit.turn("greedy", Size::Small))).is_ready());
         drop(queue.remove(0));
         assert_eq!(first.work(|| 7), 7);
         let modest = modest.await;
@@ -181,14 +181,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_stays_for_other_roles() {
-        let lane = PlanningLimit::of(4);
+        let limit = PlanningLimit::of(4);
         let mut turns = Vec::new();
         for _ in 0..3 {
-            turns.push(lane.turn("greedy", Size::Large).await);
+            turns.push(limit.turn("greedy", Size::Large).await);
         }
-        assert!(poll!(Box::pin(lane.turn("greedy", Size::Large))).is_pending());
-        turns.push(lane.turn("modest", Size::Large).await);
-        let mut late = Box::pin(lane.turn("third", Size::Large));
+        assert!(poll!(Box::pin(limit.turn("greedy", Size::Large))).is_pending());
+        turns.push(limit.turn("modest", Size::Large).await);
+        let mut late = Box::pin(limit.turn("third", Size::Large));
         assert!(poll!(&mut late).is_pending());
         turns.pop();
         late.await.work(|| ());

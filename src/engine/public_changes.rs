@@ -57,7 +57,7 @@ impl Engine {
                 ),
             )
             .detail(
-                "Its groups, bounds and copied rows are those of the load; its rows beside \
+                "Its groups, bounds and copied rows are those of the load; its rows that join \
                     private ones are those of now.",
             )
             .hint("Ask the data owner to reload the policy (SIGHUP to pgveil serve).")
@@ -122,7 +122,7 @@ impl Engine {
             let tables: Vec<TableId> = release
                 .relied_on()
                 .iter()
-                .filter_map(|(_, schema, name, _)| find(schema, name))
+                .filter_map(|known| find(&known.schema, &known.name))
                 .collect();
             let has_keys = !release.keys().is_empty();
             let lists = tables

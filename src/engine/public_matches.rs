@@ -59,7 +59,7 @@ impl Engine {
         }
         let limit = PAIRS_NANOSECONDS_MAX / 1_000_000_000;
         let message = format!(
-            "one row could keep this query busy for more than {limit} s, beside all the public \
+            "one row could keep this query busy for more than {limit} s, joined to all the public \
                 rows that it meets"
         );
         let refusal = Refusal::new(reason::ROW_TOO_SLOW, message)

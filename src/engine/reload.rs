@@ -126,8 +126,8 @@ impl Service for Reloadable {
         self.current().meter()
     }
 
-    fn lane(&self) -> Arc<PlanningLimit> {
-        self.current().lane()
+    fn planning_limit(&self) -> Arc<PlanningLimit> {
+        self.current().planning_limit()
     }
 
     async fn describe(

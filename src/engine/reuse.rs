@@ -107,7 +107,7 @@ impl Engine {
             let taken = recalled.offered.iter().map(|offer| offer.answer).collect();
             match self
                 .ledger
-                .find_beside(&requester.role, question, taken)
+                .find_except(&requester.role, question, taken)
                 .await
                 .map_err(|e| internal("ledger", &e))?
             {

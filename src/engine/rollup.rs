@@ -136,7 +136,7 @@ impl FromFiner {
     }
 
     /// In words: what the answer is, its error, and how to get a better one.
-    pub fn told(&self, policy: &Policy) -> String {
+    pub fn describe(&self, policy: &Policy) -> String {
         let of = if self.groups == 1 {
             "groups".to_owned()
         } else {

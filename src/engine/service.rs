@@ -66,7 +66,7 @@ pub trait Service: Send + Sync + 'static {
     /// The operator's metrics.
     fn meter(&self) -> Arc<Metrics>;
     /// The limit on large statements.
-    fn lane(&self) -> Arc<PlanningLimit>;
+    fn planning_limit(&self) -> Arc<PlanningLimit>;
     /// Parameter and column types. `parameters` holds the type OIDs that the client declared;
     /// PostgreSQL infers those that are 0 or missing.
     fn describe(

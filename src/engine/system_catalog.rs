@@ -6,7 +6,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::parse::{ExplainFormat, Query, with_room};
-use crate::policy::WISHES;
+use crate::policy::SESSION_SETTINGS;
 use crate::shadow::Weighed;
 use crate::system_catalog::{Facts, catalogs};
 
@@ -17,12 +17,14 @@ impl Engine {
         requester: &Requester,
         query: &Query,
     ) -> Result<Option<Query>, Error> {
-        let session_settings = WISHES
+        let session_settings = SESSION_SETTINGS
             .iter()
-            .map(|wish| {
+            .map(|setting| {
                 (
-                    wish.name,
-                    requester.session_settings.in_force(wish.name, &self.policy),
+                    setting.name,
+                    requester
+                        .session_settings
+                        .in_force(setting.name, &self.policy),
                 )
             })
             .collect();

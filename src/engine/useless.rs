@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::ir;
 use crate::ir::ReleaseId;
 use crate::parse::Query;
-use crate::policy::{Policy, Useless as Wished};
+use crate::policy::{Policy, Useless as Mode};
 use crate::refusal::{Refusal, reason};
 use crate::release::Released;
 use crate::resolve::{Constants, resolve};
@@ -77,7 +77,7 @@ pub fn refuse_useless(
 }
 
 impl Engine {
-    /// Refuses a useless question, or warns of it, as the session wishes. Answers that the role
+    /// Refuses a useless question, or warns of it, as the session asks. Answers that the role
     /// holds are never refused.
     ///
     /// # Errors
@@ -88,10 +88,10 @@ impl Engine {
         query: &Query,
         plan: &Plan,
     ) -> Result<Vec<Refusal>, Error> {
-        let wished = requester.session_settings.useless;
+        let mode = requester.session_settings.useless;
         let is_fine =
             || useless(plan, &self.policy).is_empty() && thin_groups(plan, &self.policy).is_empty();
-        if wished == Wished::Allow || is_fine() {
+        if mode == Mode::Allow || is_fine() {
             return Ok(Vec::new());
         }
         let mut middles = MiddleQueries::new(self, requester, plan);
@@ -102,9 +102,9 @@ impl Engine {
         } = self
             .usefulness(requester, query, plan, &held.released)
             .await?;
-        match (useless, wished) {
-            (Some(refusal), Wished::Refuse) => return Err(Error::Rewrite(refusal)),
-            (Some(refusal), Wished::Warn | Wished::Allow) => {
+        match (useless, mode) {
+            (Some(refusal), Mode::Refuse) => return Err(Error::Rewrite(refusal)),
+            (Some(refusal), Mode::Warn | Mode::Allow) => {
                 // It is charged.
                 let about = refusal.detail.as_deref().unwrap_or_default();
                 let charged = about.replace("Nothing was charged. ", "");
@@ -318,7 +318,7 @@ impl Variants<'_> {
         ))
     }
 
-    /// Without what is useless, where something else is asked beside it.
+    /// Without what is useless, where the question asks something else too.
     fn fewer_aggregates(&self) -> Option<String> {
         let first = self.found.first()?;
         let release = self.resolved.releases().get(first.release.0)?;

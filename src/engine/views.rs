@@ -9,7 +9,9 @@ use crate::error::Error;
 use crate::finish::ViewRows;
 use crate::ledger::Entry;
 use crate::mechanism::Fixed;
-use crate::policy::{Column, Policy, Protection, Scalar, SessionSettings, Table, ViewKind, WISHES};
+use crate::policy::{
+    Column, Policy, Protection, SESSION_SETTINGS, Scalar, SessionSettings, Table, ViewKind,
+};
 use crate::rewrite::Plan;
 use crate::rewrite::emit::sql;
 use crate::shadow::Requester;
@@ -237,19 +239,19 @@ fn grouped(
 }
 
 fn settings(session_settings: &SessionSettings, policy: &Policy) -> Vec<Row> {
-    let row = |wish: &crate::policy::SessionSetting| {
-        let most = match wish.name {
+    let row = |setting: &crate::policy::SessionSetting| {
+        let most = match setting.name {
             "pgveil.epsilon" => Some(policy.privacy.epsilon_max.to_string()),
             "pgveil.max_groups_per_unit" => Some(policy.limits.groups_per_unit.to_string()),
             "pgveil.max_rows_per_unit" => Some(policy.rows_per_unit_max().to_string()),
             _ => None,
         };
         vec![
-            Some(wish.name.to_owned()),
-            Some(session_settings.in_force(wish.name, policy)),
+            Some(setting.name.to_owned()),
+            Some(session_settings.in_force(setting.name, policy)),
             most,
-            Some(wish.description.to_owned()),
+            Some(setting.description.to_owned()),
         ]
     };
-    WISHES.iter().map(row).collect()
+    SESSION_SETTINGS.iter().map(row).collect()
 }

@@ -272,8 +272,8 @@ impl<'a> Pricing<'a> {
                 terms.epsilon = most;
                 terms.session_settings.epsilon = Some(most);
             });
-            let told = dearer.as_ref().and_then(would)?;
-            return Some(format!("SET pgveil.epsilon = {most}: {told}"));
+            let error = dearer.as_ref().and_then(would)?;
+            return Some(format!("SET pgveil.epsilon = {most}: {error}"));
         }
         match total {
             Total::Average => Some("bounds half as wide halve it".to_owned()),

@@ -23,7 +23,7 @@ use crate::catalog::Content;
 use crate::ir::ReleaseId;
 use crate::ledger::Charge;
 use crate::postgres::qualified;
-use crate::rewrite::{ReleasePlan, Statement, UnpaidPart};
+use crate::rewrite::{ReleasePlan, Statement, TableVersion, UnpaidPart};
 
 /// Time limit for statements that read no table of the plan, at the beginning and the end. The
 /// server's own limits are shorter; this one applies if the server hangs or the network is gone.
@@ -138,16 +138,17 @@ impl Snapshot {
     /// relied on.
     async fn pin(&self, part: &UnpaidPart<'_>) -> Result<(), Unpinned> {
         let lease = self.lease()?;
-        let mut tables: Vec<&(u32, String, String, String)> =
+        let mut tables: Vec<&TableVersion> =
             part.releases().flat_map(ReleasePlan::relied_on).collect();
         tables.sort();
         tables.dedup();
-        let lock = |(_, schema, name, _): &&(u32, String, String, String)| {
+        let lock = |table: &&TableVersion| {
             format!(
                 "LOCK TABLE ONLY {} IN ACCESS SHARE MODE",
-                qualified(schema, name)
+                qualified(&table.schema, &table.name)
             )
         };
+        let shown = |table: &TableVersion| format!("{}.{}", table.schema, table.name);
         let locks: Vec<String> = tables.iter().map(lock).collect();
         lease
             .pin(&locks.join("; "))
@@ -160,21 +161,21 @@ impl Snapshot {
                 Some(&SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME) => Error::Stale(
                     tables
                         .iter()
-                        .map(|(_, schema, name, _)| format!("{schema}.{name}"))
+                        .map(|table| shown(table))
                         .collect::<Vec<_>>()
                         .join(" or "),
                 )
                 .into(),
                 _ => Unpinned::from(&e),
             })?;
-        let oids: Vec<u32> = tables.iter().map(|(oid, ..)| *oid).collect();
+        let oids: Vec<u32> = tables.iter().map(|table| table.oid).collect();
         let current = lease
             .fingerprints(&oids)
             .await
             .map_err(|e| Unpinned::read(&e))?;
-        for (oid, schema, name, fingerprint) in &tables {
-            if current.get(oid) != Some(fingerprint) {
-                return Err(Error::Stale(format!("{schema}.{name}")).into());
+        for table in &tables {
+            if current.get(&table.oid) != Some(&table.fingerprint) {
+                return Err(Error::Stale(shown(table)).into());
             }
         }
         Ok(())

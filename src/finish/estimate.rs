@@ -40,7 +40,7 @@ impl Estimate {
         .around(z)
     }
 
-    /// The exact value may be so much lower or higher, besides noise.
+    /// How much lower or higher the exact value may be, apart from noise.
     pub fn cut_by(self, lower: f64, higher: f64) -> Self {
         Self {
             cut: (self.cut.0 + lower, self.cut.1 + higher),

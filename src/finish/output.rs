@@ -223,8 +223,8 @@ fn above(value: ast::Expr, limit: &str) -> ast::Expr {
     sql::binary(value, B::Gt, sql::number(limit))
 }
 
-/// What so many rows can have of at most so much each; in numeric, for which no product is too
-/// large.
+/// The largest sum of these rows with at most this value each; in numeric, for which no product is
+/// too large.
 fn most(count: &ast::Expr, each: f64) -> ast::Expr {
     sql::binary(
         sql::cast(count.clone(), &Type::Numeric(None)),

@@ -60,8 +60,8 @@ fn digits_of(scale: f64) -> Option<i32> {
     is_of_use.then(|| 3 - scale.log10().floor() as i32)
 }
 
-/// The next number below that has so many decimals. Powers of ten up to 10^22 are exact, so that it
-/// is the double nearest to the decimal, and prints as that.
+/// The next number below that has this many decimals. Powers of ten up to 10^22 are exact, so that
+/// it is the double nearest to the decimal, and prints as that.
 fn below(value: f64, digits: i32) -> f64 {
     if digits.abs() > 22 {
         return value;

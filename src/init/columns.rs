@@ -172,7 +172,7 @@ fn by_type(seen: &Seen, at: ColumnAt) -> (Form, String) {
         ),
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => (
             Form::Open("{bounds: [lowest, highest]}".to_owned()),
-            told_type(seen, at),
+            type_text(seen, at),
         ),
         Type::Uuid | Type::Interval | Type::Time | Type::Other { .. } => {
             (Form::Note, format!("left out: {data_type}"))
@@ -181,9 +181,9 @@ fn by_type(seen: &Seen, at: ColumnAt) -> (Form, String) {
 }
 
 /// The type, and the range that a CHECK allows.
-pub fn told_type(seen: &Seen, at: ColumnAt) -> String {
+pub fn type_text(seen: &Seen, at: ColumnAt) -> String {
     let column = seen.column(at);
-    let mut told = column.data_type.to_string();
+    let mut text = column.data_type.to_string();
     let ends = [
         ("from", &column.allowed.lower),
         ("to", &column.allowed.upper),
@@ -193,7 +193,7 @@ pub fn told_type(seen: &Seen, at: ColumnAt) -> String {
         .filter_map(|(word, texts)| Some(format!("{word} {}", texts.first()?)))
         .collect();
     if !ends.is_empty() {
-        told += &format!("; a CHECK allows {}", ends.join(" "));
+        text += &format!("; a CHECK allows {}", ends.join(" "));
     }
-    told
+    text
 }

@@ -155,10 +155,10 @@ fn links(
     let Some(questions) = questions.as_deref_mut() else {
         return Ok(linked);
     };
-    let mut is_told = false;
+    let mut is_introduced = false;
     while let Some(link) = open(&linked, unit) {
-        if !is_told {
-            is_told = true;
+        if !is_introduced {
+            is_introduced = true;
             questions.tell(
                 "Is this true of every row? A wrong link counts one person's row as another's.",
             );
@@ -299,7 +299,7 @@ fn publish(
         if let Some(clue) = made.suspects.get(table) {
             return Err(Stop::Usage(format!(
                 "--public: rows of {name} may be about {unit}: {}",
-                clue.told(seen)
+                clue.describe(seen)
             )));
         }
         made.public.insert(*table);
@@ -348,11 +348,11 @@ fn ask_columns(
     if offered.is_empty() {
         return Ok(());
     }
-    let told = |at: &ColumnAt| {
-        let told = columns::told_type(seen, *at);
-        format!("{}   {told}", seen.column_name(*at))
+    let text = |at: &ColumnAt| {
+        let type_text = columns::type_text(seen, *at);
+        format!("{}   {type_text}", seen.column_name(*at))
     };
-    let options: Vec<String> = offered.iter().map(told).collect();
+    let options: Vec<String> = offered.iter().map(text).collect();
     let picked = questions.pick(
         "Which of these may analysts use? Texts to group by, of which only groups of enough units \
             are shown; numbers to add up, whose bounds are asked next",
@@ -376,7 +376,7 @@ fn ask_columns(
         let question = format!(
             "{} ({})",
             seen.column_name(at),
-            columns::told_type(seen, at)
+            columns::type_text(seen, at)
         );
         let answer = questions.text(&question, &|text| match text {
             "" => Ok(()),

@@ -132,7 +132,7 @@ impl Draft {
                 By::Link(_) | By::Shared => "",
                 By::Keyless(_) | By::Declined(_) | By::Key(_) => "",
             };
-            return (clue.told(seen) + tail, None);
+            return (clue.describe(seen) + tail, None);
         }
         let why = format!(
             "nothing known leads to {}; public only if no row is about one {}",

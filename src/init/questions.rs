@@ -63,7 +63,7 @@ impl Questions for Terminal {
     }
 
     fn tell(&mut self, text: &str) {
-        // A terminal that is gone is told nothing.
+        // Nothing is written to a terminal that is gone.
         let _ = dialoguer::console::Term::stderr().write_line(&printable(text));
     }
 }

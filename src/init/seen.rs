@@ -218,7 +218,7 @@ fn why_unfit(table: &Table, catalog: &Catalog) -> Option<&'static str> {
         Kind::Other => return Some("not a table"),
     }
     if table.row_security {
-        return Some("it has row security, so that its rows depend on who asks");
+        return Some("it has row security, so that its rows depend on the role that reads it");
     }
     if table.has_rules {
         return Some("it has rules, which rewrite queries");

@@ -43,7 +43,7 @@ pub fn alike(lines: &[Line]) -> Vec<Vec<&Line>> {
 }
 
 /// One entry for several columns, below its remark.
-pub fn told(line: &Line, names: &[String]) -> Vec<String> {
+pub fn entry(line: &Line, names: &[String]) -> Vec<String> {
     let (off, form, remark) = match &line.form {
         Form::On(form) | Form::Said(form) => ("", form.as_str(), line.remark.clone()),
         Form::Open(form) => {

@@ -70,7 +70,7 @@ pub fn suspects(
 
 impl Clue {
     /// What it is, in words.
-    pub fn told(&self, seen: &Seen) -> String {
+    pub fn describe(&self, seen: &Seen) -> String {
         let leads = |from, verb: &str, to| {
             format!("{} {verb} {}", seen.column(from).name, seen.column_name(to))
         };

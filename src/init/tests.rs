@@ -90,8 +90,8 @@ fn with_keys(catalog: Catalog, keys: Vec<super::seen::Key>) -> Seen {
 
 /// `from -> to`, for each link that is proposed.
 fn guesses(seen: &Seen) -> Vec<String> {
-    let told = |link: &Link| format!("{} -> {}", spelled(seen, link.from), spelled(seen, link.to));
-    Proposal::new(seen).links.iter().map(told).collect()
+    let text = |link: &Link| format!("{} -> {}", spelled(seen, link.from), spelled(seen, link.to));
+    Proposal::new(seen).links.iter().map(text).collect()
 }
 
 fn retail(is_keyed: bool) -> Seen {
@@ -204,7 +204,7 @@ fn a_guess_needs_one_type_and_a_key() {
     let keyless = Proposal::new(&retail(false));
     assert!(keyless.links.is_empty());
     let seen = retail(false);
-    let told: Vec<String> = keyless
+    let lines: Vec<String> = keyless
         .keyless
         .iter()
         .map(|link| {
@@ -215,8 +215,8 @@ fn a_guess_needs_one_type_and_a_key() {
             )
         })
         .collect();
-    assert!(told.contains(&"s.basket.household_key -> s.household.household_key".to_owned()));
-    assert!(told.contains(&"s.basket_line.basket_id -> s.basket.basket_id".to_owned()));
+    assert!(lines.contains(&"s.basket.household_key -> s.household.household_key".to_owned()));
+    assert!(lines.contains(&"s.basket_line.basket_id -> s.basket.basket_id".to_owned()));
 }
 
 #[test]

@@ -261,7 +261,7 @@ impl Text<'_> {
         let names: Vec<String> = alike.iter().map(name).collect();
         for text in alike
             .first()
-            .map_or(Vec::new(), |line| shared::told(line, &names))
+            .map_or(Vec::new(), |line| shared::entry(line, &names))
         {
             if let Some(line) = alike.first() {
                 self.line(Part::Column(line.at), &text, "");

@@ -51,7 +51,7 @@ impl Address {
         }
     }
 
-    /// Where it is, for people: the address of a server may hold a password, and is not told.
+    /// Where it is, for people: the address of a server may hold a password, and is left out.
     pub fn place(&self) -> String {
         match is_server(self.url.expose()) {
             true => "schema pgveil_ledger in PostgreSQL".to_owned(),

@@ -157,7 +157,7 @@ pub enum DebitError {
 }
 
 impl DebitError {
-    /// What the client is told; `None` where the failure is not the client's to see (an internal
+    /// What the client sees; `None` where the failure is not the client's to see (an internal
     /// error with an incident number).
     pub fn refusal(&self) -> Option<Refusal> {
         match self {

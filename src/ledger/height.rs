@@ -93,14 +93,14 @@ impl Rules {
         let now = self.height()?;
         let seen = self.seen.clone();
         let mut lacks = self.lacks(&now, &seen)?;
-        // Other processes tell the witness too, each after its commit: whoever holds the lock lacks
-        // nothing of it.
-        let told = match &self.witness {
+        // Other processes write to the witness too, each after its commit: whoever holds the lock
+        // lacks nothing of it.
+        let noted = match &self.witness {
             Some(witness) => witness.read()?,
             None => None,
         };
-        if let (None, Some(told)) = (&lacks, told) {
-            lacks = self.lacks(&now, &told.height)?;
+        if let (None, Some(noted)) = (&lacks, noted) {
+            lacks = self.lacks(&now, &noted.height)?;
         }
         match lacks {
             None => Ok(()),
@@ -108,8 +108,8 @@ impl Rules {
         }
     }
 
-    /// Tells the witness what an earlier transaction reached and could not tell. Until then nothing
-    /// is read or written.
+    /// Writes to the witness what an earlier transaction reached and could not write. Until then
+    /// nothing is read or written.
     ///
     /// # Requires
     ///
@@ -119,22 +119,22 @@ impl Rules {
     ///
     /// [`Error::Witness`].
     pub(super) fn catch_up(&mut self) -> Result<(), Error> {
-        if !self.untold {
+        if !self.lags {
             return Ok(());
         }
         let height = self.height()?;
         let testimony = Testimony::of(self, height)?;
-        self.tell(&testimony)
+        self.write_witness(&testimony)
     }
 
-    /// Tells the witness. What was charged stays untold where it fails.
-    fn tell(&mut self, testimony: &Testimony) -> Result<(), Error> {
+    /// Writes to the witness. Where it fails, the witness lags behind.
+    fn write_witness(&mut self, testimony: &Testimony) -> Result<(), Error> {
         let Some(witness) = &self.witness else {
             return Ok(());
         };
-        self.untold = true;
+        self.lags = true;
         witness.write(testimony)?;
-        self.untold = false;
+        self.lags = false;
         Ok(())
     }
 
@@ -192,7 +192,7 @@ impl Rules {
         let (height, testimony) = reached;
         self.seen = height;
         match testimony {
-            Some(testimony) => self.tell(&testimony),
+            Some(testimony) => self.write_witness(&testimony),
             None => Ok(()),
         }
     }
@@ -292,11 +292,11 @@ mod tests {
     }
 
     /// The disk of the witness is full after the commit: nobody may rely on the charge, or read
-    /// anything, until the witness was told.
+    /// anything, until the witness has it.
     #[test]
-    fn what_the_witness_was_not_told_stops_everything() {
+    fn what_the_witness_lacks_stops_everything() {
         let directory =
-            Path::new("/tmp").join(format!("pgveil-untold-{:x}", rand::random::<u64>()));
+            Path::new("/tmp").join(format!("pgveil-lagging-{:x}", rand::random::<u64>()));
         std::fs::create_dir(&directory).unwrap();
         let store = open_store(directory.join("ledger.db").to_str().unwrap()).unwrap();
         let (owner, role) = (spec("owner"), spec("ann"));
@@ -314,8 +314,8 @@ mod tests {
         let height = reached.0.clone();
         rules.store.end(Ok(())).unwrap();
         assert!(matches!(rules.note(reached), Err(Error::Witness { .. })));
-        let told = rules.reading(Rules::catch_up);
-        assert!(matches!(told, Err(Error::Witness { .. })), "{told:?}");
+        let refused = rules.reading(Rules::catch_up);
+        assert!(matches!(refused, Err(Error::Witness { .. })), "{refused:?}");
         rules.witness = Some(Witness::open(&directory.join("witness")).unwrap());
         rules.reading(Rules::catch_up).unwrap();
         let seen = rules.witness.as_ref().unwrap().read().unwrap().unwrap();

@@ -222,7 +222,7 @@ impl Ledger {
     /// As [`Ledger::debit`]. The charge covers the fresh part. Of a role's own purchase the owner's
     /// total must cover the whole, also what was made for other roles and is not charged to it
     /// again: whether it is refused does not tell what others have asked. Where the total does not
-    /// cover it the role's account is closed, durably, before the role is told, and refuses
+    /// cover it the role's account is closed, durably, before the role learns of it, and refuses
     /// whatever the role would pay until the owner acts: of all its questions a role learns of one
     /// at most, for each act of the owner, that the total did not cover it.
     ///
@@ -261,7 +261,7 @@ impl Ledger {
         role: &str,
         question: QuestionDigest,
     ) -> Result<Option<Stored>, Error> {
-        self.find_beside(role, question, Vec::new()).await
+        self.find_except(role, question, Vec::new()).await
     }
 
     /// The same for a purchase that takes these answers already: one that was made for another role
@@ -270,7 +270,7 @@ impl Ledger {
     /// # Errors
     ///
     /// [`Error`].
-    pub async fn find_beside(
+    pub async fn find_except(
         &self,
         role: &str,
         question: QuestionDigest,
@@ -354,7 +354,7 @@ impl Ledger {
             .await
     }
 
-    /// The same without waiting for the disk. Whoever asks the ledger later finds the answer. A
+    /// The same without waiting for the disk. A later request to the ledger finds the answer. A
     /// crash before the write, or a write that fails, loses it, and the role pays once more for the
     /// question: no privacy is lost. A long answer is waited for, so that few bytes wait in memory.
     ///
@@ -409,7 +409,7 @@ impl Ledger {
 
     /// Counts one failure that showed the role something of private rows (a timeout, a backend
     /// error), durably, and returns how many there are. They are never renewed. Call it before the
-    /// role is told.
+    /// role is answered.
     ///
     /// # Errors
     ///

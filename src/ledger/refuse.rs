@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_the_day_of_renewal_are_told() {
+    fn shares_and_the_day_of_renewal_are_shown() {
         let fixed = Fixed::round_up;
         assert_eq!(
             shares(fixed(0.1), fixed(0.5), fixed(1.0)),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_told() {
+    fn what_is_left_is_shown() {
         for (accounting, needs) in [
             (Accounting::Gdp, "mu 5 and"),
             (Accounting::Zcdp, "rho 12.5 and"),

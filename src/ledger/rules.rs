@@ -38,8 +38,8 @@ pub(super) struct Rules {
     /// The highest that this process has seen.
     pub(super) seen: Height,
     pub(super) witness: Option<Witness>,
-    /// Whether the witness lacks what was committed.
-    pub(super) untold: bool,
+    /// Whether the witness lags behind what was committed.
+    pub(super) lags: bool,
 }
 
 impl Rules {
@@ -87,7 +87,7 @@ impl Rules {
             raised: HashMap::new(),
             seen: Height::NONE,
             witness: None,
-            untold: false,
+            lags: false,
         };
         rules.seen = rules.reading(Self::height)?;
         Ok(rules)
@@ -159,20 +159,20 @@ impl Rules {
         if !whole.is_zero() {
             self.set_role(account.id, &mine, &lifetime, &whole)?;
         }
-        let (told, bought) =
+        let (shown, bought) =
             follows.map_or((now, *bought), |entry| (entry.microseconds, entry.bought));
         if !fresh.is_zero() {
             self.set_spent(self.owner.id, &of_owner)?;
-            self.append(DEBIT, account.id, told, fresh, &bought)?;
+            self.append(DEBIT, account.id, shown, fresh, &bought)?;
         }
         if !offered.is_zero() {
-            self.append(RECEIPT, account.id, told, offered, &bought)?;
+            self.append(RECEIPT, account.id, shown, offered, &bought)?;
         }
         for answer in answers {
             self.hold(account.id, *answer)?;
         }
         self.claim(questions, now)?;
-        Ok(Ok(told))
+        Ok(Ok(shown))
     }
 
     /// Writes a role's sums, with `whole` added to its period. Begins the current period first,

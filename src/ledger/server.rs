@@ -268,7 +268,7 @@ impl Server {
                     .flatten()
                     .as_deref()
                 {
-                    // Of that number; whether it is ours is told by the mark. A commit after it is
+                    // Of that number; the mark says whether it is ours. A commit after it is
                     // answered when a standby that must have it has both.
                     Some("committed") => match self.script(&self.mark_again(transaction)) {
                         Ok(Some(_)) => return Ok(()),

@@ -1,7 +1,7 @@
 //! The witness of a ledger: a small file, on another disk, that says how far the ledger has come.
 //! A ledger that is behind its witness is an older copy, and is not opened.
 //!
-//! It is written and synced after each transaction that charged, and before anybody is told of the
+//! It is written and synced after each transaction that charged, and before anybody learns of the
 //! charge. Two places in the file are written in turns, each with its checksum, so that a crash
 //! leaves one whole.
 

@@ -12,7 +12,7 @@ const BATCH_MAX: usize = 256;
 /// Most jobs that wait; further callers wait to enqueue.
 const QUEUE_MAX: usize = 1024;
 
-/// Told whether the transaction that holds the job was committed; passes the job's result on.
+/// Takes whether the transaction that holds the job was committed; passes the job's result on.
 type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 /// Takes the books inside the transaction, or why there is none. An error in the first place undoes
@@ -79,7 +79,7 @@ impl Worker {
                 }
                 let value = books.and_then(work);
                 let outcome = value.as_ref().map(|_| ()).map_err(Clone::clone);
-                // A caller that left meanwhile is not told.
+                // A caller that left meanwhile gets no answer.
                 (
                     outcome,
                     Box::new(move |committed| drop(reply.send(committed.and(value)))),
@@ -156,7 +156,7 @@ fn run(books: &mut Rules, batch: Vec<Job>) {
     };
     let state = state.and(reached.as_ref().map(|_| ()).map_err(Clone::clone));
     let committed = if begun { books.store.end(state) } else { state };
-    // What was charged is told to the witness before anybody is told.
+    // The witness has the charge before anybody learns of it.
     let committed = committed.and_then(|()| match reached {
         Ok(Some(reached)) => books.note(reached),
         Ok(None) | Err(_) => Ok(()),

@@ -48,7 +48,7 @@ pub enum CapError {
     Delta,
     #[error("the threshold's share of delta must lie in (0, 1)")]
     ThresholdShare,
-    /// No mu of 2^-30 or no rho of 2^-60 fits: delta is 0, or epsilon too small beside it.
+    /// No mu of 2^-30 or no rho of 2^-60 fits: delta is 0, or epsilon too small for it.
     #[error("epsilon and delta leave nothing for gdp or zcdp accounting")]
     DeltaTooSmall,
 }

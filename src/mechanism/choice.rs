@@ -41,7 +41,7 @@ pub struct Either {
 ///
 /// Laplace iff on **every** account the pure branch is open (no Gaussian so far, and the sum of the
 /// statement's epsilons still fits) and, of **every** release and of all together, epsilon_i /
-/// epsilon_B < mu_i^2 / mu_B^2 (rho under zCDP). Beside one Gaussian release the statement has no
+/// epsilon_B < mu_i^2 / mu_B^2 (rho under zCDP). With one Gaussian release the statement has no
 /// epsilon, and Laplace noise of the same error then costs pi times the mu^2: so they never meet. A
 /// Gaussian closes the pure branch for ever, and a few Laplace answers close the Gaussian one, so
 /// the choice is by the share of a whole budget and not by what fits now: under (1, 1e-6) it gives

@@ -201,7 +201,7 @@ pub fn rounded_gaussian<R: Randomness + ?Sized>(
     }
 }
 
-/// True with probability exp(-k (k - 1) / 2): step N2, so many trials of exp(-1/2).
+/// True with probability exp(-k (k - 1) / 2): step N2, this many trials of exp(-1/2).
 fn passes_square<R: Randomness + ?Sized>(k: u128, random: &mut R) -> Result<bool, SampleError> {
     let trials = k
         .checked_mul(k.saturating_sub(1))

@@ -250,7 +250,7 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
             Refusal::unsupported(reason::UNSUPPORTED_WINDOW, "EXCLUDE in a window frame")
                 .at(Some(position))
         }
-        (fault, _) => fault.told(sql, Goal::Query, begins),
+        (fault, _) => fault.refusal(sql, Goal::Query, begins),
     };
     let mut query = tree(tokens).map_err(refused)?;
     balance(&mut query);
@@ -281,7 +281,7 @@ impl From<ParserError> for Fault {
 
 impl Fault {
     /// The error as PostgreSQL would report it, for words that begin at this position.
-    fn told(self, sql: &str, goal: Goal, begins: u32) -> Refusal {
+    fn refusal(self, sql: &str, goal: Goal, begins: u32) -> Refusal {
         match self {
             Self::Unread(ParserError::RecursionLimitExceeded) => {
                 Refusal::new(reason::NESTED_TOO_DEEPLY, "statement is nested too deeply")

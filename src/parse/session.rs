@@ -357,7 +357,7 @@ fn posix_zone(offset: &str) -> Result<String, Refusal> {
     Ok(format!("<{sign}{clock}>{west}{clock}"))
 }
 
-/// The names RESET and SHOW take beside plain ones.
+/// The names RESET and SHOW take in addition to plain ones.
 fn spoken_name(words: &mut Words<'_>) -> Result<String, Refusal> {
     if words.keywords(&["TIME", "ZONE"]) {
         Ok("timezone".to_owned())

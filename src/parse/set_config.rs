@@ -220,14 +220,14 @@ mod tests {
                 "set_config"
             )
         );
-        let beside = read(
+        let filtered = read(
             "SELECT set_config('bytea_output','hex',false) FROM pg_show_all_settings() WHERE name \
                 = \
                 'bytea_output'",
         );
         let wanted = set("bytea_output", text("hex"), Scope::Session, "set_config");
         assert_eq!(
-            beside,
+            filtered,
             wanted.map(|set| Configure {
                 where_known: Some("bytea_output".to_owned()),
                 ..set

@@ -135,8 +135,8 @@ fn powers(data_type: &Type) -> Vec<String> {
     }
 }
 
-/// Powers of two of either sign, in units of 10^-20, rounded up to so many decimals; those past the
-/// most become it.
+/// Powers of two of either sign, in units of 10^-20, rounded up to this many decimals; those past
+/// the most become it.
 fn mirrored(decimals: u32, most: Option<u128>) -> Vec<String> {
     let unit = 10u128.pow(DECIMALS - decimals);
     let mut up: Vec<u128> = Vec::new();

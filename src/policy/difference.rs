@@ -112,14 +112,14 @@ impl Difference {
         }
         match (&old.ledger_witness, &new.ledger_witness) {
             (Some(_), None) => self.loosens.push(
-                "no witness of the ledger: an older copy of it is not told from it; needs a restart"
+                "no witness of the ledger: an older copy of it goes unnoticed; needs a restart"
                     .to_owned(),
             ),
             (Some(old), Some(new)) if !old.same_disk && new.same_disk => self
                 .loosens
                 .push("the ledger's witness may lie on the ledger's disk".to_owned()),
             (None, Some(_)) => self.tightens.push(
-                "a witness of the ledger: an older copy of it is told from it; needs a restart"
+                "a witness of the ledger: an older copy of it is noticed; needs a restart"
                     .to_owned(),
             ),
             (Some(old), Some(new)) if old.path != new.path => self.loosens.push(

@@ -252,7 +252,7 @@ fn url(
     if what == "database" {
         fields.not_offered(
             "public_url",
-            "public tables above limits.mirror_rows cannot be used beside released values",
+            "public tables above limits.mirror_rows cannot be joined to released values",
             findings,
         );
     }

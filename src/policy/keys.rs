@@ -2,7 +2,7 @@
 //! schema` and `pgveil policy explain` are made from this table; a test holds it to what the
 //! reader asks for, and docs/policy.md to it.
 
-use super::session_settings::WISHES;
+use super::session_settings::SESSION_SETTINGS;
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -496,7 +496,7 @@ pub static KEYS: &[Key] = &[
         "limits.mirror_rows",
         Shape::Count(0, 1_000_000_000),
         "1000000",
-        "Public tables up to so many rows are copied into the shadow.",
+        "Public tables of at most this many rows are copied into the shadow.",
         "mirror_rows: 1000000",
     ),
     key(
@@ -563,9 +563,9 @@ pub static KEYS: &[Key] = &[
     ),
 ];
 
-/// The settings that a role's `settings` may hold, beside `search_path`, with what they mean.
+/// The settings that a role's `settings` may hold, apart from `search_path`, with what they mean.
 pub fn settings() -> impl Iterator<Item = (&'static str, &'static str)> {
-    WISHES
+    SESSION_SETTINGS
         .iter()
-        .filter_map(|wish| Some((wish.name.strip_prefix("pgveil.")?, wish.description)))
+        .filter_map(|setting| Some((setting.name.strip_prefix("pgveil.")?, setting.description)))
 }

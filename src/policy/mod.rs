@@ -32,8 +32,8 @@ pub use schema::{explain as explain_key, key_names, schema};
 pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
 pub use session_settings::{
-    Ceilings, ClipChoice, Hints, KeyChoice, Notices, Reuse, SessionSetting, SessionSettings,
-    Useless, WISHES, unknown as unknown_wish,
+    Ceilings, ClipChoice, Hints, KeyChoice, Notices, Reuse, SESSION_SETTINGS, SessionSetting,
+    SessionSettings, Useless, unknown as unknown_setting,
 };
 pub use target_error::{TargetError, TargetErrors};
 pub use unlisted::{Unlisted, appeared, unlisted};
@@ -134,7 +134,7 @@ pub enum Previews {
     Empty,
 }
 
-/// Whether a role's sessions show a certificate beside the password.
+/// Whether a role's sessions show a certificate in addition to the password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certificate {
     Optional,
@@ -324,7 +324,7 @@ impl Policy {
     }
 
     /// Most rows of a unit that any query counts, but for joins that multiply them. What was found
-    /// by search is left out: it is not told to who has not paid for it.
+    /// by search is left out: only roles that have paid for it may see it.
     pub fn rows_per_unit_max(&self) -> u32 {
         let is_searched = |at: usize| {
             self.searches

@@ -112,7 +112,7 @@ pub struct SessionSetting {
 }
 
 /// Every setting of this kind.
-pub const WISHES: [SessionSetting; 10] = [
+pub const SESSION_SETTINGS: [SessionSetting; 10] = [
     SessionSetting {
         name: "pgveil.epsilon",
         default: "",
@@ -301,7 +301,7 @@ impl SessionSettings {
         }
     }
 
-    /// Nothing is wished that the policy does not allow.
+    /// Checks that the policy allows each setting.
     ///
     /// # Errors
     /// 22023, naming the ceiling.
@@ -372,7 +372,10 @@ impl SessionSettings {
 
 /// 42704, with the names there are.
 pub fn unknown(name: &str) -> Refusal {
-    let names: Vec<&str> = WISHES.iter().map(|wish| wish.name).collect();
+    let names: Vec<&str> = SESSION_SETTINGS
+        .iter()
+        .map(|setting| setting.name)
+        .collect();
     let message = format!("unrecognized configuration parameter \"{name}\"");
     Refusal::new(reason::UNKNOWN_SETTING, message)
         .hint(format!("The settings of pgveil are {}.", names.join(", ")))
@@ -414,7 +417,9 @@ fn targets(name: &str, text: &str) -> Result<TargetErrors, Refusal> {
     let list = text.split(',').map(|one| target(name, one.trim()));
     let list = list.collect::<Result<Vec<_>, _>>()?;
     TargetErrors::of_list(&list).ok_or_else(|| {
-        invalid(name, text).detail(format!("At most {TARGETS_MAX} errors may be told apart."))
+        invalid(name, text).detail(format!(
+            "At most {TARGETS_MAX} different errors may be given."
+        ))
     })
 }
 
@@ -464,20 +469,22 @@ fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Ref
 
 #[cfg(test)]
 mod tests {
-    use super::{ClipChoice, Hints, KeyChoice, Notices, Reuse, SessionSettings, Useless, WISHES};
+    use super::{
+        ClipChoice, Hints, KeyChoice, Notices, Reuse, SESSION_SETTINGS, SessionSettings, Useless,
+    };
     use crate::policy::TargetError;
 
     #[test]
     fn values_are_read_as_they_are_shown() {
         let mut session_settings = SessionSettings::default();
-        for wish in WISHES {
+        for setting in SESSION_SETTINGS {
             assert_eq!(
-                session_settings.show(wish.name),
-                wish.default,
+                session_settings.show(setting.name),
+                setting.default,
                 "{}",
-                wish.name
+                setting.name
             );
-            session_settings.set(wish.name, wish.default).unwrap();
+            session_settings.set(setting.name, setting.default).unwrap();
         }
         assert_eq!(session_settings, SessionSettings::default());
         for (name, text, shown) in [

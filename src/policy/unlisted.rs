@@ -33,7 +33,7 @@ pub fn appeared(
     (old_file, old): (&File, &Policy),
     (new_file, new): (&File, &Policy),
 ) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for table in &new.tables {
         let Some(before) = old.table(&table.schema, &table.name) else {
             continue;
@@ -46,12 +46,12 @@ pub fn appeared(
         for name in names.filter(|name| !had(name)) {
             let full = format!("{}.{name}", name_of(table));
             match (&before.protection, &table.protection) {
-                (Protection::Public, Protection::Public) => told.push(format!(
+                (Protection::Public, Protection::Public) => lines.push(format!(
                     "{full} is new, or newly readable, and shown row by row: its table is public"
                 )),
                 (Protection::Private(_), Protection::Private(_)) => {
                     if is_shown_by(old_file, name) && is_shown_by(new_file, name) {
-                        told.push(format!(
+                        lines.push(format!(
                             "{full} is new, or newly readable, and may be asked about: \
                                 other_columns is visible; list it as hidden if it should not be"
                         ));
@@ -63,7 +63,7 @@ pub fn appeared(
             }
         }
     }
-    told
+    lines
 }
 
 fn name_of(table: &Table) -> String {

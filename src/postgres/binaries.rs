@@ -50,12 +50,12 @@ pub fn major_version() -> Option<u32> {
     let Ok(Found::Directory(directory)) = find() else {
         return None;
     };
-    let told = std::process::Command::new(directory.join("postgres"))
+    let output = std::process::Command::new(directory.join("postgres"))
         .arg("--version")
         .output()
         .ok()?;
-    let told = String::from_utf8(told.stdout).ok()?;
-    let number = told
+    let version = String::from_utf8(output.stdout).ok()?;
+    let number = version
         .split_whitespace()
         .find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     number?

@@ -208,11 +208,11 @@ mod tests {
     fn the_watchdog_hears_a_path_by_its_pipe() {
         let script = "IFS= read -r kept || kept=; [ -z \"$kept\" ] || : >\"$kept\"; rm -rf \"$1\"";
         let heard = std::env::temp_dir().join(format!("pgveil-{:x} heard", rand::random::<u64>()));
-        let told = Directory::create(None, script, &[]).unwrap();
-        std::os::unix::fs::symlink("/nowhere", told.path().join("keep")).unwrap();
-        assert!(told.tell(Path::new("two\nlines")).is_err());
-        told.tell(&heard).unwrap();
-        drop(told);
+        let directory = Directory::create(None, script, &[]).unwrap();
+        std::os::unix::fs::symlink("/nowhere", directory.path().join("keep")).unwrap();
+        assert!(directory.tell(Path::new("two\nlines")).is_err());
+        directory.tell(&heard).unwrap();
+        drop(directory);
         assert!(heard.is_file());
         std::fs::remove_file(&heard).unwrap();
         drop(Directory::create(None, script, &[]).unwrap());

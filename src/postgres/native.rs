@@ -28,7 +28,7 @@ rm -rf -- "$dir"
 /// and the private directory guard the socket, so `trust` is enough. `ulimit`, in KB: an aggregate
 /// keeps its state in memory whatever `work_mem` says, and one session must not take the machine's.
 /// A line on the pipe is the place where the stopped cluster and the pristine one are kept: they
-/// are copied beside it, behind a marker, and appear there by one rename.
+/// are copied next to it, under a marked name, and appear there by one rename.
 const SCRIPT: &str = r#"
 dir=$1; bin=$2; pristine=$3; shift 3; umask 077
 if cp -R "$pristine" "$dir/data" >"$dir/log" 2>&1

@@ -182,7 +182,7 @@ fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
     exact.unwrap_or_else(|| below_noise(digits, measure_deviation(release, measure).unwrap_or(1.0)))
 }
 
-/// Decimals that leave so many digits of a noise's standard deviation.
+/// Decimals that leave this many digits of a noise's standard deviation.
 fn below_noise(digits: f64, deviation: f64) -> u32 {
     let deviation = if deviation > 0.0 { deviation } else { 1e-12 };
     (digits - deviation.log10().floor()).clamp(0.0, 320.0) as u32
@@ -203,7 +203,7 @@ impl Rational {
         }
     }
 
-    /// So many times each, together, divided.
+    /// Each times its factor, summed, divided.
     pub fn combined(terms: impl IntoIterator<Item = (Self, i64)>, divisor: u64) -> Self {
         let none = Self::binary(BigInt::ZERO, 0);
         let sum = terms

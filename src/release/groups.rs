@@ -36,7 +36,7 @@ pub fn groups(release: &ReleasePlan, vector: &[Key], calibrated: &[Calibrated]) 
     arranged(release, found, calibrated.len())
 }
 
-/// The same from what a statement found, each with so many integers.
+/// The same from what a statement found, each with this many integers.
 pub fn arranged(release: &ReleasePlan, mut found: Found, width: usize) -> Vec<Group> {
     let mut groups: Vec<Group> = cells(release)
         .into_iter()
@@ -294,7 +294,7 @@ mod tests {
 
     /// As many groups as listed values: work by their product would not end.
     #[test]
-    fn many_groups_beside_a_long_list_are_sorted() {
+    fn many_groups_next_to_a_long_list_are_sorted() {
         let values = (0..50_000_i64)
             .rev()
             .map(|n| Some(Scalar::Int(n)))

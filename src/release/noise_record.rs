@@ -60,7 +60,7 @@ impl NoiseRecord {
     }
 
     /// The noise of coordinates that are sums of these, over groups that are sums of these groups.
-    /// `None` where what is cut from several coordinates would have to be told of one.
+    /// `None` where one coordinate would have to state what is cut from several.
     pub(super) fn added_up(&self, totals: &[&Total], summed: Vec<usize>) -> Option<Self> {
         let mut cuts = Vec::new();
         for (at, total) in totals.iter().enumerate() {

@@ -120,7 +120,7 @@ const VALUES_COMPARED: usize = 8;
 /// Every row of the release is in one group of the finer answer: it meets the finer one's
 /// conditions, which are the release's own too, and each of its key values is listed there
 /// ([`is_covered`]). Every row of a group that is picked is in the release: it meets the release's
-/// other conditions, which are told by the group's keys, and its own keys are listed.
+/// other conditions, which follow from the group's keys, and its own keys are listed.
 pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) -> Option<Rollup> {
     effort.take((stored.len() / BYTES_READ) as u64)?;
     let table: ReleasedTable = serde_json::from_slice(stored).ok()?;
@@ -165,7 +165,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
         summed.push(rows.len());
     }
     let drawn = drawn.added_up(&totals, summed)?;
-    // Who asks for a clip that is known beforehand gets no other.
+    // A session that asks for a clip known beforehand gets no other.
     if drawn.is_cut() && release.look().is_none() {
         return None;
     }
@@ -267,8 +267,8 @@ fn value(total: &Total, sums: &[BigInt], refined: &[u32]) -> Rational {
     Rational::combined(total.terms.iter().map(term), total.divisor)
 }
 
-/// How one of the release's keys is had of the finer answer's.
-enum Told<'a> {
+/// How one of the release's keys follows from the finer answer's.
+enum KeySource<'a> {
     Same(usize),
     Of(&'a Expr, Vec<(ColumnId, usize)>),
 }
@@ -283,7 +283,7 @@ type Finer<'k> = (usize, &'k [Option<String>]);
 struct View<'a> {
     grain: &'a Grain,
     release: &'a ReleasePlan,
-    keys: Vec<Told<'a>>,
+    keys: Vec<KeySource<'a>>,
     /// What the release asks of rows and the finer answer did not, each with the keys that tell it.
     picks: Vec<(&'a Expr, Vec<(ColumnId, usize)>)>,
     /// Of each key of the finer answer: its values by how they are printed.
@@ -305,24 +305,24 @@ impl<'a> View<'a> {
         {
             return None;
         }
-        let told = |expr: &'a Expr| Some((expr, told_by(expr, grain, family)?));
+        let sourced = |expr: &'a Expr| Some((expr, determined_by(expr, grain, family)?));
         let others = family
             .conditions
             .iter()
             .filter(|c| !grain.conditions.contains(&c.digest));
         let picks: Vec<_> = others
-            .map(|c| told(c.expr.as_ref()?))
+            .map(|c| sourced(c.expr.as_ref()?))
             .collect::<Option<_>>()?;
         let key = |grouping: &'a crate::rewrite::Grouping| match grain
             .keys
             .iter()
             .position(|known| known.digest == grouping.digest)
         {
-            Some(at) => Some(Told::Same(at)),
+            Some(at) => Some(KeySource::Same(at)),
             None => is_printed_once(&grouping.expr.data_type)
                 .then_some(&grouping.expr)
-                .and_then(told)
-                .map(|(expr, by)| Told::Of(expr, by)),
+                .and_then(sourced)
+                .map(|(expr, by)| KeySource::Of(expr, by)),
         };
         let keys = family.keys.iter().map(key).collect::<Option<_>>()?;
         // Of values that are printed alike the first stands.
@@ -357,7 +357,7 @@ impl<'a> View<'a> {
         let is_same = self
             .keys
             .iter()
-            .any(|told| matches!(told, Told::Same(at) if *at == key));
+            .any(|source| matches!(source, KeySource::Same(at) if *at == key));
         let known = &self.grain.keys[key].values;
         let listed = |value: &Scalar| known.iter().any(|(_, known)| known.as_ref() == Some(value));
         let compares = |values: &[&Scalar]| {
@@ -410,8 +410,8 @@ impl<'a> View<'a> {
     /// What is evaluated for each finer group.
     fn evaluated(&self, set: &[usize]) -> impl Iterator<Item = &'a Expr> {
         let made = |at: &usize| match &self.keys[*at] {
-            Told::Same(_) => None,
-            Told::Of(expr, _) => Some(*expr),
+            KeySource::Same(_) => None,
+            KeySource::Of(expr, _) => Some(*expr),
         };
         self.picks
             .iter()
@@ -423,8 +423,8 @@ impl<'a> View<'a> {
     /// groups.
     fn rows_for<'k>(&self, set: &[usize], keys: &'k [Key]) -> Option<Vec<Finer<'k>>> {
         let asked = set.iter().flat_map(|at| match &self.keys[*at] {
-            Told::Same(key) => vec![*key],
-            Told::Of(_, by) => by.iter().map(|(_, key)| *key).collect(),
+            KeySource::Same(key) => vec![*key],
+            KeySource::Of(_, by) => by.iter().map(|(_, key)| *key).collect(),
         });
         let needed: Vec<usize> = asked
             .chain(
@@ -470,8 +470,8 @@ impl<'a> View<'a> {
         for at in 0..self.keys.len() {
             key.push(match (&self.keys[at], set.contains(&at)) {
                 (_, false) => None,
-                (Told::Same(place), true) => finer.get(*place)?.clone(),
-                (Told::Of(expr, by), true) => evaluate(expr, &known(by)?)
+                (KeySource::Same(place), true) => finer.get(*place)?.clone(),
+                (KeySource::Of(expr, by), true) => evaluate(expr, &known(by)?)
                     .ok()?
                     .map(|value| key_text(&value, &expr.data_type)),
             });
@@ -485,7 +485,7 @@ impl<'a> View<'a> {
 }
 
 /// The finer answer's keys that tell each column of the expression.
-fn told_by(expr: &Expr, grain: &Grain, family: &Family) -> Option<Vec<(ColumnId, usize)>> {
+fn determined_by(expr: &Expr, grain: &Grain, family: &Family) -> Option<Vec<(ColumnId, usize)>> {
     let columns = expr.columns();
     let by = |id: &ColumnId| {
         let reading = family.columns.iter().find(|reading| reading.id == *id)?;

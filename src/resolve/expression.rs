@@ -528,14 +528,14 @@ impl Expressions<'_> {
         let (mut a, mut b) = (self.resolve(left)?, self.resolve(right)?);
         // PostgreSQL takes an untyped constant for the other operand's type; what is added to a
         // timestamp can only be an interval.
-        let beside = |other: &Type| match other {
+        let type_for = |other: &Type| match other {
             Type::Timestamp | Type::Timestamptz if symbol == "+" => Type::Interval,
             other => other.clone(),
         };
         if is_unknown(&a.data_type) {
-            a = coerce(a, &beside(&b.data_type))?;
+            a = coerce(a, &type_for(&b.data_type))?;
         } else if is_unknown(&b.data_type) {
-            b = coerce(b, &beside(&a.data_type))?;
+            b = coerce(b, &type_for(&a.data_type))?;
         }
         self.call(symbol, vec![a, b])
     }

@@ -1,13 +1,13 @@
 //! What a session asks of itself and of its server: `pg_backend_pid()`, `version()` and their kin,
-//! as constants of the statement. The shadow would tell of its own.
+//! as constants of the statement. The shadow would answer with its own.
 
 use crate::resolve::syntax::names_of;
 use sqlparser::ast;
 
-/// What the server tells a session of itself, and of the session.
+/// What session functions read of the server and of the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Session {
-    /// The number that its BackendKeyData told.
+    /// The process number of its BackendKeyData.
     pub process: i32,
     pub database: String,
     /// What the backing server's `version()` says.

@@ -41,8 +41,8 @@ pub fn name_of(ident: &Ident) -> Result<String, Refusal> {
     Ok(name)
 }
 
-/// The parts of a qualified name, folded. Whoever asks only whether it is one of some known names
-/// may drop the error: such a name is none of them, and is refused where it is read.
+/// The parts of a qualified name, folded. A caller that asks only whether it is one of some known
+/// names may drop the error: such a name is none of them, and is refused where it is read.
 pub fn names_of(name: &ObjectName) -> Result<Vec<String>, Refusal> {
     name.0
         .iter()

@@ -27,7 +27,7 @@ use limits::row_cost::RowCost;
 pub use plan::facts::{Facts, Summed};
 pub use plan::rollup::{Family, Grouping, Total};
 pub use plan::unpaid::UnpaidPart;
-pub use plan::{Plan, ReleasePlan};
+pub use plan::{Plan, ReleasePlan, TableVersion};
 pub use price::target_error::{
     epsilon_for, is_within_one_query, measures_of, needs_first_answer, of_row,
 };
@@ -175,13 +175,11 @@ fn unpriced(asked: &AskedRelease<'_>, policy: &Policy) -> ReleasePlan {
         .tables
         .iter()
         .map(|id| &policy.tables[id.0])
-        .map(|table| {
-            (
-                table.oid,
-                table.schema.clone(),
-                table.name.clone(),
-                table.fingerprint.clone(),
-            )
+        .map(|table| TableVersion {
+            oid: table.oid,
+            schema: table.schema.clone(),
+            name: table.name.clone(),
+            fingerprint: table.fingerprint.clone(),
         });
     let keys = release
         .keys

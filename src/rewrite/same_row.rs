@@ -20,7 +20,7 @@ pub(in crate::rewrite) struct Once {
 }
 
 /// The relation with each row of a table read once, where a unique key proves that a hidden scan
-/// reads a row that another scan beside it reads. `reads` are columns that are read above it.
+/// reads a row that another scan at hand reads. `reads` are columns that are read above it.
 ///
 /// # Guarantee
 /// The relation has the same rows. Columns that were left out have the values of `same`.
@@ -41,7 +41,7 @@ pub(in crate::rewrite) fn read_once(
         all,
         same: HashMap::new(),
     };
-    let (relation, _) = merger.joined(relation.clone(), &Beside::default(), Vec::new());
+    let (relation, _) = merger.joined(relation.clone(), &AtHand::default(), Vec::new());
     Once {
         relation,
         same: merger.same,
@@ -50,7 +50,7 @@ pub(in crate::rewrite) fn read_once(
 
 /// Scans whose rows are at hand, and what holds for them.
 #[derive(Default, Clone)]
-struct Beside {
+struct AtHand {
     scans: Vec<Scan>,
     conditions: Vec<Expr>,
 }
@@ -64,21 +64,21 @@ struct Merger<'a> {
 }
 
 impl Merger<'_> {
-    /// Inner joins and filters, whose conditions all hold for each row together with `more`, beside
-    /// rows of `beside`. Returns them with what is left of `more`.
+    /// Inner joins and filters, whose conditions all hold for each row together with `more`, joined
+    /// to rows of `at_hand`. Returns them with what is left of `more`.
     fn joined(
         &mut self,
         relation: Relation,
-        beside: &Beside,
+        at_hand: &AtHand,
         more: Vec<Expr>,
     ) -> (Relation, Vec<Expr>) {
-        let mut own = Beside::default();
+        let mut own = AtHand::default();
         let mut hidden = Vec::new();
         reached(&relation, &mut own, &mut hidden);
-        let is_alone = more.is_empty() && beside.scans.is_empty();
-        let all = Beside {
-            scans: [beside.scans.clone(), own.scans].concat(),
-            conditions: [beside.conditions.clone(), own.conditions, more.clone()].concat(),
+        let is_alone = more.is_empty() && at_hand.scans.is_empty();
+        let all = AtHand {
+            scans: [at_hand.scans.clone(), own.scans].concat(),
+            conditions: [at_hand.conditions.clone(), own.conditions, more.clone()].concat(),
         };
         let twins = self.twins(&hidden, &all);
         if twins.is_empty() {
@@ -89,9 +89,9 @@ impl Merger<'_> {
         let (gone, mut more): (Vec<Expr>, Vec<Expr>) =
             more.into_iter().partition(|c| twins.are_read(c));
         hoisted.extend(gone);
-        let mut kept = Beside::default();
+        let mut kept = AtHand::default();
         reached(&relation, &mut kept, &mut Vec::new());
-        let mut known = [beside.conditions.clone(), kept.conditions, more.clone()].concat();
+        let mut known = [at_hand.conditions.clone(), kept.conditions, more.clone()].concat();
         let mut left = Vec::new();
         for condition in hoisted {
             let condition = present(twins.renamed(condition));
@@ -118,11 +118,11 @@ impl Merger<'_> {
         match relation {
             Relation::Scan(_) | Relation::Constants(_) => relation,
             Relation::Filter { input, predicate } => {
-                let mut beside = Beside::default();
-                reached(&input, &mut beside, &mut Vec::new());
+                let mut at_hand = AtHand::default();
+                reached(&input, &mut at_hand, &mut Vec::new());
                 Relation::Filter {
                     input: Box::new(self.within(*input)),
-                    predicate: self.subqueries(predicate, &beside),
+                    predicate: self.subqueries(predicate, &at_hand),
                 }
             }
             Relation::Project { input, columns } => Relation::Project {
@@ -176,7 +176,7 @@ impl Merger<'_> {
 
     /// A relation that nothing around it is joined with.
     fn apart(&mut self, relation: Relation) -> Box<Relation> {
-        Box::new(self.joined(relation, &Beside::default(), Vec::new()).0)
+        Box::new(self.joined(relation, &AtHand::default(), Vec::new()).0)
     }
 
     /// The side that may be missing finds the row of the other side, unless something above reads
@@ -188,7 +188,7 @@ impl Merger<'_> {
         inside.extend(on.iter().flat_map(mentions));
         let count = |all: &[ColumnId], id: ColumnId| all.iter().filter(|one| **one == id).count();
         let mut hidden = Vec::new();
-        reached(&right, &mut Beside::default(), &mut hidden);
+        reached(&right, &mut AtHand::default(), &mut hidden);
         let are_own = hidden
             .iter()
             .flat_map(|scan| &scan.columns)
@@ -198,9 +198,9 @@ impl Merger<'_> {
             .flat_map(|on| on.conjuncts().into_iter().cloned())
             .collect();
         let (right, on) = if are_own && !conditions.is_empty() {
-            let mut beside = Beside::default();
-            reached(&left, &mut beside, &mut Vec::new());
-            let (right, conditions) = self.joined(right, &beside, conditions);
+            let mut at_hand = AtHand::default();
+            reached(&left, &mut at_hand, &mut Vec::new());
+            let (right, conditions) = self.joined(right, &at_hand, conditions);
             (right, Expr::and(conditions))
         } else {
             (*self.apart(right), on)
@@ -214,7 +214,7 @@ impl Merger<'_> {
     }
 
     /// The condition with what its subqueries read: a row of one may be that of the row around it.
-    fn subqueries(&mut self, condition: Expr, beside: &Beside) -> Expr {
+    fn subqueries(&mut self, condition: Expr, at_hand: &AtHand) -> Expr {
         let merger = std::cell::RefCell::new(self);
         condition.mapped(&|expr| {
             let Node::Exists {
@@ -228,7 +228,7 @@ impl Merger<'_> {
             let (relation, conditions) =
                 merger
                     .borrow_mut()
-                    .joined(relation.as_ref().clone(), beside, conditions);
+                    .joined(relation.as_ref().clone(), at_hand, conditions);
             Some(Expr {
                 node: Node::Exists {
                     relation: Box::new(relation),
@@ -240,7 +240,7 @@ impl Merger<'_> {
     }
 
     /// Hidden scans that read the row of another scan.
-    fn twins(&self, hidden: &[Scan], all: &Beside) -> Twins {
+    fn twins(&self, hidden: &[Scan], all: &AtHand) -> Twins {
         let mut equal: Vec<(ColumnId, ColumnId)> = all
             .conditions
             .iter()
@@ -347,7 +347,7 @@ impl Twins {
 
 /// The scans and conditions of inner joins and filters, and which of the scans are hidden and
 /// joined to what stands before them. Rows that an outer join keeps count too.
-fn reached(relation: &Relation, found: &mut Beside, hidden: &mut Vec<Scan>) {
+fn reached(relation: &Relation, found: &mut AtHand, hidden: &mut Vec<Scan>) {
     match relation {
         Relation::Scan(scan) => found.scans.push(scan.clone()),
         Relation::Filter { input, predicate } => {

@@ -134,8 +134,8 @@ async fn rebuild_if_changed(
         .map(|byte| format!("{byte:02x}"))
         .collect::<String>();
     let is_named = matches!(options.source, ShadowSource::Url(_));
-    let standing = if is_named { guard(admin).await? } else { None };
-    if standing.as_deref() != Some(digest.as_str()) {
+    let existing = if is_named { guard(admin).await? } else { None };
+    if existing.as_deref() != Some(digest.as_str()) {
         let mark = is_named.then(|| format!("{MARK}{digest}"));
         rebuild(admin, &schema.statements, mark.as_deref()).await?;
     }

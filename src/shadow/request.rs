@@ -130,7 +130,7 @@ mod tests {
             plain.settings.starts_with(&requester.settings),
             "the order of day and month is lost"
         );
-        let told = |name, value: &str| {
+        let with_setting = |name, value: &str| {
             let mut requester = plain.clone();
             requester
                 .settings
@@ -139,9 +139,9 @@ mod tests {
         };
         assert_eq!(
             [
-                told("IntervalStyle", "iso_8601"),
-                told("DateStyle", "German"),
-                told("extra_float_digits", "-1")
+                with_setting("IntervalStyle", "iso_8601"),
+                with_setting("DateStyle", "German"),
+                with_setting("extra_float_digits", "-1")
             ],
             [(true, false), (false, false), (false, false)]
         );

@@ -164,13 +164,13 @@ async fn create(
     let fault = |error: &tokio_postgres::Error| reason(error);
     let find = "SELECT pg_catalog.shobj_description(oid, 'pg_authid') FROM pg_catalog.pg_roles \
         WHERE rolname = $1";
-    let standing = admin
+    let existing = admin
         .query_opt(find, &[&role])
         .await
         .map_err(|e| fault(&e))?;
     let name = identifier(role);
     let mut batch = Vec::new();
-    match standing.map(|row| row.try_get::<_, Option<String>>(0)) {
+    match existing.map(|row| row.try_get::<_, Option<String>>(0)) {
         None => batch.push(format!(
             "CREATE ROLE {name} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"
         )),

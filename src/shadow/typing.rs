@@ -12,7 +12,7 @@ use super::request::{ColumnDescription, Description};
 const ENTRIES_MAX: usize = 2048;
 /// The most bytes of all entries.
 const BYTES_ALL_MAX: usize = 32 << 20;
-/// Overhead of a column, besides its name.
+/// Overhead of a column, without its name.
 const COLUMN_BYTES: usize = 48;
 /// Longer statements are typed each time.
 const SQL_BYTES_MAX: usize = 64 << 10;

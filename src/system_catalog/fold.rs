@@ -181,7 +181,7 @@ fn current_setting(
     if let Some((_, value)) = facts
         .session_settings
         .iter()
-        .find(|(wish, _)| *wish == name)
+        .find(|(known, _)| *known == name)
     {
         return Ok(Some(text(Some(value))));
     }

@@ -12,7 +12,7 @@ use super::settings::values_of;
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, Format, Service};
 use crate::parse::{Configure, Copy, Given, Modes, Query, Scope, Session, Statement};
-use crate::policy::WISHES;
+use crate::policy::SESSION_SETTINGS;
 use crate::refusal::{Refusal, reason};
 
 impl<S: Service> Connection<S> {
@@ -182,7 +182,7 @@ impl<S: Service> Connection<S> {
     fn show_all(&self) -> Reply {
         let session_settings = self.settings.session_settings();
         let in_force = |name: &str, value| {
-            if is_wish(name) {
+            if is_session_setting(name) {
                 self.service.in_force(&session_settings, name)
             } else {
                 value
@@ -265,7 +265,7 @@ impl<S: Service> Connection<S> {
     /// A setting's canonical name, and the value in force.
     fn shown(&self, name: &str) -> Result<(String, String), Refusal> {
         let (name, value) = self.settings.show(name)?;
-        let value = if is_wish(&name) {
+        let value = if is_session_setting(&name) {
             self.service
                 .in_force(&self.settings.session_settings(), &name)
         } else {
@@ -394,6 +394,6 @@ fn setting_text(bytes: &[u8]) -> Result<String, Refusal> {
         .ok_or_else(not_utf8)
 }
 
-fn is_wish(name: &str) -> bool {
-    WISHES.iter().any(|wish| wish.name == name)
+fn is_session_setting(name: &str) -> bool {
+    SESSION_SETTINGS.iter().any(|setting| setting.name == name)
 }

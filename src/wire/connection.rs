@@ -58,7 +58,7 @@ pub(super) struct Connection<S> {
     /// Set after an error in the extended protocol: everything up to Sync is dropped.
     skipping: bool,
     /// The values that ParameterStatus last reported.
-    told: Vec<(&'static str, String)>,
+    reported: Vec<(&'static str, String)>,
 }
 
 impl<S: Service> Connection<S> {
@@ -96,7 +96,7 @@ impl<S: Service> Connection<S> {
             unfinished: Vec::new(),
             shutdown,
             skipping: false,
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -252,7 +252,11 @@ impl<S: Service> Connection<S> {
     pub(super) async fn ready(&mut self) -> Result<(), Outcome> {
         let now = self.settings.reported();
         for (at, (name, value)) in now.iter().enumerate() {
-            if self.told.get(at).is_none_or(|(_, told)| told != value) {
+            if self
+                .reported
+                .get(at)
+                .is_none_or(|(_, reported)| reported != value)
+            {
                 self.channel
                     .send(&pgwire::messages::startup::ParameterStatus::new(
                         (*name).to_owned(),
@@ -260,7 +264,7 @@ impl<S: Service> Connection<S> {
                     ));
             }
         }
-        self.told = now;
+        self.reported = now;
         self.channel.ready(self.transaction.status());
         self.channel.flush().await
     }

@@ -30,7 +30,7 @@ const STATEMENTS_BYTES_MAX: usize = 16 << 20;
 const STATEMENTS_MAX: usize = 4096;
 const PORTALS_BYTES_MAX: usize = 32 << 20;
 const PORTALS_MAX: usize = 1024;
-/// Overhead of an entry, besides its text.
+/// Overhead of an entry, without its text.
 const ENTRY_BYTES: usize = 512;
 
 impl<S: Service> Connection<S> {
@@ -423,8 +423,8 @@ impl<S: Service> Connection<S> {
         Ok(bound.collect())
     }
 
-    /// Under another search_path than at Parse, names may mean other tables: the columns that the
-    /// client was told of must still stand, before anything is charged.
+    /// Under another search_path than at Parse, names may mean other tables: the columns that were
+    /// described to the client must still stand, before anything is charged.
     pub(super) async fn check_columns(
         &mut self,
         query: &Query,

@@ -17,7 +17,7 @@ use super::settings::Settings;
 use super::startup::Startup;
 use super::stream::FramedStream;
 use crate::engine::Service;
-use crate::policy::{Certificate, WISHES};
+use crate::policy::{Certificate, SESSION_SETTINGS};
 use crate::refusal::{Refusal, reason};
 
 /// A session that has proved who it is.
@@ -199,8 +199,8 @@ fn settings<S: Service>(
         ("search_path", service.search_path(role)),
     ]);
     let session_settings = service.session_settings(role);
-    for wish in WISHES {
-        settings.set_default(wish.name, &session_settings.show(wish.name))?;
+    for setting in SESSION_SETTINGS {
+        settings.set_default(setting.name, &session_settings.show(setting.name))?;
     }
     for (name, value) in parameters {
         if name == "options" {

@@ -159,8 +159,10 @@ impl<S: Service> Connection<S> {
             Size::Small => Ok(PlanningPermit::at_once()),
             Size::Large => {
                 let role = self.role.clone();
-                self.ask_free(|service| async move { Ok(service.lane().turn(&role, size).await) })
-                    .await
+                self.ask_free(|service| async move {
+                    Ok(service.planning_limit().turn(&role, size).await)
+                })
+                .await
             }
         }
     }

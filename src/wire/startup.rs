@@ -36,7 +36,7 @@ pub(super) enum Opened {
     Client(Box<Startup>),
     /// A cancel request, a failed handshake, or nothing at all: no reply is due.
     Done,
-    /// Told and closed.
+    /// Answered and closed.
     Refused(Box<FramedStream>, Refusal),
 }
 

@@ -1,4 +1,4 @@
-//! Real clients against the whole stack: the wire edge over the demo data, beside a direct
+//! Real clients against the whole stack: the wire edge over the demo data, next to a direct
 //! connection to the database behind it.
 //!
 //! Each test gets its client itself where it is missing (apt, pip, npm) and says so where it cannot

@@ -248,8 +248,8 @@ impl Veil {
         Some(Arc::new(|| Box::new(Silent)))
     }
 
-    /// The demo's policy with so large a budget that an average of a few rows would be told from
-    /// its noise. What is not is NULL, also where none is drawn.
+    /// The demo's policy with so large a budget that an average of a few rows would be
+    /// distinguished from its noise. What is not is NULL, also where none is drawn.
     pub fn precise(yaml: String) -> String {
         yaml.replace(
             "budget: {epsilon: 8, delta: 1e-6}",
@@ -332,7 +332,7 @@ impl Veil {
         rows_of(&self.engine, requester, sql).await
     }
 
-    /// What an EXPLAIN says under these wishes.
+    /// What an EXPLAIN says under these settings.
     pub async fn explained(&self, session_settings: SessionSettings, sql: &str) -> Vec<String> {
         let statements = parse(sql).unwrap();
         let [Statement::Explain(query, format)] = statements.as_slice() else {

@@ -1,4 +1,4 @@
-"""Reads pairs of statements with PostgreSQL's own grammar and says which pairs it reads unlike.
+"""Reads pairs of statements with PostgreSQL's own grammar and says which pairs it reads differently.
 
 Input: a JSON object a line, {"text": …, "printed": …}. Output: a JSON object a line, with "verdict":
 "same", "differs" (and both trees where they part), "taken" where only what is printed is a statement,

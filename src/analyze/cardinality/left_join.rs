@@ -44,12 +44,12 @@ impl<'a> Cardinalities<'a> {
         for row in right.rows.clone() {
             right.dependencies.push(Dependency {
                 by: vec![row],
-                told: is_found,
+                determined: is_found,
             });
             if finds_one && is_plain {
                 right.dependencies.push(Dependency {
                     by: decides.clone(),
-                    told: row,
+                    determined: row,
                 });
             }
         }
@@ -57,6 +57,6 @@ impl<'a> Cardinalities<'a> {
             count.most = count.most.saturating_add(1);
         }
         right.nullable_keys.clear();
-        self.beside(left, right)
+        self.join(left, right)
     }
 }

@@ -8,7 +8,7 @@ use crate::ir::ColumnId;
 /// Numbers are counted up to here.
 const MOST: u64 = 1 << 32;
 
-/// With so many counts, every subset of them is tried; with more, they are dropped one by one.
+/// With this many counts, every subset of them is tried; with more, they are dropped one by one.
 const COUNTS_MAX: usize = 6;
 
 /// The attributes that some others determine.
@@ -39,11 +39,11 @@ impl Closure<'_, '_> {
                 return;
             }
             left.retain(|dependency| {
-                let is_told = dependency.by.iter().all(|by| self.has(*by));
-                if is_told {
-                    self.found.insert(dependency.told);
+                let is_determined = dependency.by.iter().all(|by| self.has(*by));
+                if is_determined {
+                    self.found.insert(dependency.determined);
                 }
-                !is_told
+                !is_determined
             });
             if left.len() == before {
                 return;

@@ -564,7 +564,7 @@ fn widened_columns_are_columns() {
         ),
     };
     assert_eq!(bounds(&made, &filtered(Type::Int4), &[]).0, 1);
-    // Unlike values may be one float.
+    // Different values may be one float.
     assert_eq!(
         bounds(&made, &filtered(Type::Float8), &[]).0,
         u64::from(VISITS)

@@ -20,7 +20,7 @@ fn holds(range: Interval, value: &BigRational) -> bool {
     above && (range.hi == f64::INFINITY || *value <= exact(range.hi))
 }
 
-/// `digits` with the point so many places from the right, as a constant and as a fraction.
+/// `digits` with the point this many places from the right, as a constant and as a fraction.
 fn decimal(digits: i64, places: u32) -> (Scalar, BigRational) {
     let padded = format!(
         "{:0>width$}",

@@ -148,7 +148,7 @@ impl Keys<'_> {
         let null = [vec![None]];
         let is_null_left_out = !info.nullable
             || matches!(self.combination(&null[0], &[id], &[], keys), Some(None))
-                && self.are_told(&null, &[id]);
+                && self.are_decided(&null, &[id]);
         let rows: Vec<Vec<Option<Scalar>>> = domain
             .iter()
             .map(|value| vec![Some(value.clone())])
@@ -169,7 +169,7 @@ impl Keys<'_> {
             .chain(keys.iter().map(|(key, _)| key));
         if !keys.iter().all(|key| self.is_listed_by(key, listed))
             || self.effort.spend(2 * rows.len(), read).is_none()
-            || !self.are_told(rows, listed)
+            || !self.are_decided(rows, listed)
         {
             return false;
         }
@@ -188,8 +188,8 @@ impl Keys<'_> {
         })
     }
 
-    /// Whether each row meets the conditions can be told from these columns.
-    fn are_told(&self, rows: &[Vec<Option<Scalar>>], listed: &[ColumnId]) -> bool {
+    /// Whether each row meets the conditions follows from these columns.
+    fn are_decided(&self, rows: &[Vec<Option<Scalar>>], listed: &[ColumnId]) -> bool {
         self.conditions.iter().all(|c| {
             let is_met = |row: &Vec<Option<Scalar>>| {
                 let assignment: Vec<(ColumnId, Option<Scalar>)> =

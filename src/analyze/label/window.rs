@@ -21,7 +21,7 @@ impl Labels<'_> {
         let Label::Private(lineage) = label else {
             return Err(Refusal::unsupported(
                 reason::UNEXPECTED_FORM,
-                "a window over rows of public tables beside private rows",
+                "a window over rows of public tables in a query of private rows",
             ));
         };
         let (input, lineage) = if columns.iter().any(|(_, window)| is_quadratic(window)) {

@@ -102,7 +102,7 @@ impl Asked {
         match (self.holds, self.found / self.charged) {
             (false, _) => "FINDING: more was lost than charged",
             (true, _) if self.delta > 0.0 && self.found == 0.0 => {
-                "holds: the canary's key was never told"
+                "holds: the canary's key was never shown"
             }
             (true, share) if share < LITTLE => "holds, but little was proved",
             (true, _) => "holds",
@@ -164,7 +164,7 @@ impl Report {
                 1.0 / self.alarm
             ),
             format!(
-                "Were every guess right, so many answers would prove mu {:.2} or epsilon {:.2}.",
+                "Were every guess right, this many answers would prove mu {:.2} or epsilon {:.2}.",
                 self.provable_mu, self.provable_epsilon
             ),
             String::new(),

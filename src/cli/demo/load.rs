@@ -32,7 +32,7 @@ async fn open(config: &Config) -> Result<Connected, Failure> {
 }
 
 /// Loads the user's server, unless it has the schema already.
-pub async fn standing(config: &Config) -> Result<(), Failure> {
+pub async fn own_server(config: &Config) -> Result<(), Failure> {
     let mut connected = open(config).await?;
     let client = &mut connected.client;
     let found = client

@@ -205,7 +205,7 @@ impl Servers {
         if let Some(url) = url {
             tokio::spawn(LocalPostgres::prepare());
             let config = start::config(url)?;
-            load::standing(&config).await?;
+            load::own_server(&config).await?;
             return Ok(Self {
                 local: None,
                 config,

@@ -5,7 +5,7 @@ use crate::demo::ANALYST;
 use crate::engine::{Engine, MemoryShare, Requester, Service};
 use crate::error::Error;
 use crate::parse::{Statement, parse};
-use crate::policy::{SessionSettings, WISHES, schemas};
+use crate::policy::{SESSION_SETTINGS, SessionSettings, schemas};
 use crate::refusal::{Refusal, reason};
 
 /// Answers the statements in order and stops at the first error, as psql's simple query does.
@@ -74,7 +74,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
                 return Err(unanswered());
             }
             Statement::Session(session) => {
-                requester.session_settings = wished(requester.session_settings, session)?
+                requester.session_settings = with_setting(requester.session_settings, session)?
             }
         }
     }
@@ -82,7 +82,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
 }
 
 /// Only SET of a `pgveil.*` setting has an effect here among session statements.
-fn wished(
+fn with_setting(
     mut session_settings: SessionSettings,
     session: crate::parse::Session,
 ) -> Result<SessionSettings, Refusal> {
@@ -94,9 +94,9 @@ fn wished(
     else {
         return Err(unanswered());
     };
-    let Some(wish) = WISHES
+    let Some(setting) = SESSION_SETTINGS
         .iter()
-        .find(|wish| wish.name.eq_ignore_ascii_case(&name))
+        .find(|setting| setting.name.eq_ignore_ascii_case(&name))
     else {
         return Err(Refusal::new(
             reason::UNSUPPORTED_STATEMENT,
@@ -104,11 +104,11 @@ fn wished(
         ));
     };
     session_settings.set(
-        wish.name,
+        setting.name,
         values
             .as_ref()
             .and_then(|v| v.first())
-            .map_or(wish.default, String::as_str),
+            .map_or(setting.default, String::as_str),
     )?;
     Ok(session_settings)
 }

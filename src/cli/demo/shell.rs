@@ -189,13 +189,13 @@ async fn answer(session: &mut Session, sql: &str) {
         eprintln!("{notice}");
     }
     if let Some(refused) = refused {
-        let told = table::Told {
+        let error = table::ErrorText {
             message: &refused.message,
             detail: refused.detail.as_deref(),
             hint: refused.hint.as_deref(),
             position: refused.position,
         };
-        told.print(sql);
+        error.print(sql);
     }
 }
 

@@ -50,17 +50,17 @@ pub fn undecided(seen: &Seen, proposal: &Proposal, stop: &Stop) {
             })
         })
         .collect();
-    let told = json!({
+    let report = json!({
         "undecided": message,
         "flags": flags,
         "candidates": candidates,
         "links": links(seen, &proposal.links),
     });
-    println!("{told:#}");
+    println!("{report:#}");
 }
 
 fn links(seen: &Seen, links: &[Link]) -> Vec<Value> {
-    let told = |link: &Link| {
+    let text = |link: &Link| {
         let (ground, reason) = match &link.ground {
             Ground::Declared => ("declared", Value::Null),
             Ground::Guessed(reason) => ("guessed", json!(reason)),
@@ -73,7 +73,7 @@ fn links(seen: &Seen, links: &[Link]) -> Vec<Value> {
             "reason": reason,
         })
     };
-    links.iter().map(told).collect()
+    links.iter().map(text).collect()
 }
 
 fn count(number: usize, what: &str) -> String {
@@ -82,7 +82,7 @@ fn count(number: usize, what: &str) -> String {
 }
 
 impl Report<'_> {
-    /// Beside the draft on standard output, all else goes to standard error.
+    /// The draft alone goes to standard output, all else to standard error.
     pub fn print(&self) {
         for line in self.lines() {
             let line = printable(&line);
@@ -227,7 +227,7 @@ impl Report<'_> {
             .map(|((name, _), password)| json!({"name": name, "password": password.as_str()}))
             .collect();
         let statements = self.advice.iter().flat_map(|advice| &advice.statements);
-        let told = json!({
+        let report = json!({
             "database": self.seen.catalog.database,
             "unit": {"column": crate::init::spelled(self.seen, made.unit), "word": made.unit_name},
             "private": private,
@@ -247,7 +247,7 @@ impl Report<'_> {
             "file": self.output.map(|path| path.display().to_string()),
             "policy": self.text,
         });
-        format!("{told:#}")
+        format!("{report:#}")
     }
 }
 

@@ -1,4 +1,4 @@
-//! One question: its price, the private answer with error bars, and the exact answer beside it.
+//! One question: its price, the private answer with error bars, and the exact answer next to it.
 
 use std::collections::HashMap;
 
@@ -138,7 +138,7 @@ async fn asked(
         .map(|row| cells(row, columns.len(), &intervals))
         .collect();
     if let Some(exact) = &exact {
-        beside(&mut rows, exact, &measures);
+        put_next_to(&mut rows, exact, &measures);
     }
     outcome.answered = Some(Answered {
         columns: columns.into_iter().map(|(name, _)| name).collect(),
@@ -239,8 +239,8 @@ fn cells(row: &[Option<String>], width: usize, intervals: &[usize]) -> Vec<Cell>
     row.iter().take(width).enumerate().map(cell).collect()
 }
 
-/// Puts the exact values beside those of the same group.
-fn beside(rows: &mut [Vec<Cell>], exact: &[Vec<Option<String>>], measures: &[usize]) {
+/// Puts the exact values next to those of the same group.
+fn put_next_to(rows: &mut [Vec<Cell>], exact: &[Vec<Option<String>>], measures: &[usize]) {
     let is_key = |at: &usize| !measures.contains(at);
     let groups: HashMap<Vec<&Option<String>>, &Vec<Option<String>>> = exact
         .iter()
@@ -277,10 +277,10 @@ mod tests {
     }
 
     #[test]
-    fn exact_values_stand_beside_their_group() {
+    fn exact_values_stand_with_their_group() {
         let private = [row(&["a", "1", "0", "2"]), row(&["b", "5", "4", "6"])];
         let mut rows: Vec<Vec<Cell>> = private.iter().map(|row| cells(row, 2, &[1])).collect();
-        beside(&mut rows, &[row(&["b", "6"]), row(&["c", "7"])], &[1]);
+        put_next_to(&mut rows, &[row(&["b", "6"]), row(&["c", "7"])], &[1]);
         assert_eq!(rows[0][1].interval, Some((0.0, 2.0)));
         assert_eq!(rows[0][1].exact, None);
         assert_eq!(rows[1][1].exact.as_deref(), Some("6"));

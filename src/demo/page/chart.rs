@@ -1,5 +1,5 @@
 //! Charts as SVG that needs no style attribute: places in per cent, so that they fit every width
-//! while text and strokes keep their size. Every chart has its numbers as text beside it.
+//! while text and strokes keep their size. Every chart has its numbers as text next to it.
 
 use maud::{Markup, html};
 
@@ -168,7 +168,7 @@ pub fn columns(bars: &[Bar]) -> Markup {
             @for (at, bar) in bars.iter().enumerate() {
                 g role="img" aria-label=(bar.words()) {
                     title { (bar.words()) }
-                    (standing(bar, &scale, middle(at), step))
+                    (column(bar, &scale, middle(at), step))
                 }
                 text .tick .alternate[at % thin == 1] x=(percent(middle(at))) y="97%"
                     text-anchor="middle" { (bar.label) }
@@ -177,7 +177,7 @@ pub fn columns(bars: &[Bar]) -> Markup {
     }
 }
 
-fn standing(bar: &Bar, scale: &Scale, x: f64, step: f64) -> Markup {
+fn column(bar: &Bar, scale: &Scale, x: f64, step: f64) -> Markup {
     let (zero, end) = (scale.place(0.0), scale.place(bar.value));
     let (top, height) = (zero.min(end), (end - zero).abs());
     let (left, width) = (x - step * 0.34, step * 0.68);

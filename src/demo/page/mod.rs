@@ -1,4 +1,4 @@
-//! The demo's web page: a question box, the private answer with error bars beside the exact one,
+//! The demo's web page: a question box, the private answer with error bars next to the exact one,
 //! the budget, and attacks to try. Server-rendered, without scripts.
 //!
 //! It asks the proxy over the wire, as the demo's analyst. It is served on loopback by default and
@@ -33,7 +33,7 @@ use ask::Action;
 
 const BODY_BYTES_MAX: usize = 64 << 10;
 const REQUESTS_MAX: usize = 16;
-/// How long an answer waits for the exact side, which starts beside the proxy.
+/// How long an answer waits for the exact side, which starts at the same time as the proxy.
 const EXACT_PATIENCE: Duration = Duration::from_secs(20);
 /// The most steps of the budget that are drawn.
 const STEPS_MAX: usize = 30;

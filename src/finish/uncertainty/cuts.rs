@@ -3,7 +3,7 @@
 use crate::release::{Cut, NoiseRecord};
 use crate::rewrite::{Measure, ReleasePlan, measure_terms};
 
-/// A group's share of what is cut may be larger than the mean: so many times.
+/// How many times a group's share of what is cut may exceed the mean.
 const UNEVEN: f64 = 1.5;
 
 /// The most of all lengths that counts as cut: past it the histogram says too little.
@@ -16,7 +16,7 @@ pub(super) enum Tail {
     Heavy,
 }
 
-/// By how much lower, and higher, the exact value of a measure may be in one group of so many.
+/// By how much lower, and higher, the exact value of a measure may be in one of this many groups.
 /// Sums of one sign are only ever too near to zero.
 ///
 /// A unit's length is the Euclidean one, over all groups that were drawn. What a sum of s of them

@@ -1,4 +1,4 @@
-//! A released value beside its standard error.
+//! A released value and its standard error.
 
 use super::Row;
 use super::choices::Chosen;

@@ -135,8 +135,8 @@ fn what_lies_below_a_table_of_several_ways_is_never_published() {
     let note = refers(note, "fee", &fee, "id");
     let seen = seen(vec![account, transfer, fee, note]);
     for table in ["transfer", "fee", "fee_note"] {
-        let told = refused(&seen, "account.id", table);
-        assert!(told.contains("may be about an account"), "{told}");
+        let refusal = refused(&seen, "account.id", table);
+        assert!(refusal.contains("may be about an account"), "{refusal}");
     }
     let made = decide(&seen, &Proposal::new(&seen), &request("account.id"), None).unwrap();
     let draft = Draft::new(&seen, made, vec!["v".to_owned()]);
@@ -179,13 +179,13 @@ fn keys_that_no_path_follows_are_suspicions() {
     };
     let keys = vec![key(1, 0, "hidden_fk (a, b)"), key(2, 1, "note_fk (n)")];
     let seen = with_keys(catalog, keys);
-    let told = refused(&seen, "person.id", "note");
+    let refusal = refused(&seen, "person.id", "note");
     assert!(
-        told.contains("its foreign key note_fk (n) leads to s.hidden"),
-        "{told}"
+        refusal.contains("its foreign key note_fk (n) leads to s.hidden"),
+        "{refusal}"
     );
-    let told = refused(&seen, "person.id", "part");
-    assert!(told.contains("it shares rows with s.note"), "{told}");
+    let refusal = refused(&seen, "person.id", "part");
+    assert!(refusal.contains("it shares rows with s.note"), "{refusal}");
     let request = Request {
         public: vec!["store".to_owned()],
         ..request("person.id")

@@ -389,7 +389,7 @@ mod tests {
             assert_eq!(interval(text, fields), wanted, "{text}");
         }
         // PostgreSQL cuts off what is finer than the field, takes a bare number for the last
-        // field's, and has no more than 11 months beside years.
+        // field's, and has no more than 11 months next to years.
         for (text, fields) in [
             ("1.9", Fields::One("month")),
             ("1.5", Fields::One("hour")),

@@ -52,7 +52,7 @@ fn redact(url: &str) -> String {
 ///
 /// # Errors
 ///
-/// [`Error::NoDirectory`]; [`Error::Leftover`] if a journal of an earlier ledger lies beside the
+/// [`Error::NoDirectory`]; [`Error::Leftover`] if a journal of an earlier ledger lies next to the
 /// missing file; [`Error::File`]; those of `build`.
 pub(super) fn create_if_missing(
     path: &Path,

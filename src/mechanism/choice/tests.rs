@@ -4,7 +4,7 @@ use crate::mechanism::calibration::{loss_gaussian, loss_laplace, loss_threshold}
 use crate::mechanism::choice::*;
 use crate::mechanism::loss::Mu;
 
-fn standing(epsilon: f64, accounting: Accounting, spent: Loss) -> AccountState {
+fn account_state(epsilon: f64, accounting: Accounting, spent: Loss) -> AccountState {
     let down = Fixed::round_down;
     AccountState {
         cap: Cap::new(down(epsilon), down(1e-6), down(0.005), accounting).unwrap(),
@@ -27,25 +27,25 @@ fn chosen(accounts: &[AccountState], error: f64) -> Mechanism {
 
 #[test]
 fn the_figures_of_the_rule() {
-    let fresh = [standing(1.0, Accounting::Gdp, Loss::ZERO)];
+    let fresh = [account_state(1.0, Accounting::Gdp, Loss::ZERO)];
     assert_eq!(chosen(&fresh, 10.0), Mechanism::Laplace);
     assert_eq!(chosen(&fresh, 14.0), Mechanism::Gaussian);
     assert_eq!(chosen(&fresh, 100.0), Mechanism::Gaussian);
     // zCDP has the smaller Gaussian budget: Laplace holds out a little longer.
     assert_eq!(
-        chosen(&[standing(1.0, Accounting::Zcdp, Loss::ZERO)], 14.0),
+        chosen(&[account_state(1.0, Accounting::Zcdp, Loss::ZERO)], 14.0),
         Mechanism::Laplace
     );
     assert_eq!(
-        chosen(&[standing(1.0, Accounting::Zcdp, Loss::ZERO)], 20.0),
+        chosen(&[account_state(1.0, Accounting::Zcdp, Loss::ZERO)], 20.0),
         Mechanism::Gaussian
     );
 }
 
 #[test]
 fn every_account_must_agree() {
-    let role = standing(1.0, Accounting::Gdp, Loss::ZERO);
-    let rich = standing(50.0, Accounting::Gdp, Loss::ZERO);
+    let role = account_state(1.0, Accounting::Gdp, Loss::ZERO);
+    let rich = account_state(50.0, Accounting::Gdp, Loss::ZERO);
     assert_eq!(chosen(&[role, role], 10.0), Mechanism::Laplace);
     // Of a large total one count is a smaller share by mu^2 than by epsilon.
     assert_eq!(chosen(&[role, rich], 10.0), Mechanism::Gaussian);
@@ -54,31 +54,31 @@ fn every_account_must_agree() {
 
 #[test]
 fn a_closed_or_exhausted_pure_branch_takes_gaussian() {
-    let after_gaussian = standing(1.0, Accounting::Gdp, loss_gaussian(Mu(1)));
+    let after_gaussian = account_state(1.0, Accounting::Gdp, loss_gaussian(Mu(1)));
     assert_eq!(chosen(&[after_gaussian], 10.0), Mechanism::Gaussian);
     let nearly_out = Loss {
         epsilon: Some(Fixed::round_down(0.95)),
         ..Loss::ZERO
     };
     assert_eq!(
-        chosen(&[standing(1.0, Accounting::Gdp, nearly_out)], 10.0),
+        chosen(&[account_state(1.0, Accounting::Gdp, nearly_out)], 10.0),
         Mechanism::Gaussian
     );
-    let keys_only = standing(1.0, Accounting::Gdp, loss_threshold(Fixed(1)));
+    let keys_only = account_state(1.0, Accounting::Gdp, loss_threshold(Fixed(1)));
     assert_eq!(chosen(&[keys_only], 10.0), Mechanism::Laplace);
 }
 
 #[test]
 fn a_pure_account_takes_laplace_only() {
-    let pure = standing(1.0, Accounting::Pure, Loss::ZERO);
-    let gdp = standing(50.0, Accounting::Gdp, loss_gaussian(Mu(1)));
+    let pure = account_state(1.0, Accounting::Pure, Loss::ZERO);
+    let gdp = account_state(50.0, Accounting::Gdp, loss_gaussian(Mu(1)));
     assert_eq!(chosen(&[pure], 100.0), Mechanism::Laplace);
     assert_eq!(chosen(&[gdp, pure], 100.0), Mechanism::Laplace);
 }
 
 #[test]
 fn ties_go_to_the_gaussian_and_a_mechanism_without_epsilon_never_counts_as_pure() {
-    let account = standing(1.0, Accounting::Gdp, Loss::ZERO);
+    let account = account_state(1.0, Accounting::Gdp, Loss::ZERO);
     // Both use the whole budget.
     let laplace = Loss {
         epsilon: Some(account.cap.epsilon()),
@@ -107,7 +107,7 @@ fn ties_go_to_the_gaussian_and_a_mechanism_without_epsilon_never_counts_as_pure(
 
 #[test]
 fn releases_of_a_statement_take_one_noise() {
-    let account = standing(1.0, Accounting::Gdp, Loss::ZERO);
+    let account = account_state(1.0, Accounting::Gdp, Loss::ZERO);
     let of = |error| {
         let (laplace, gaussian) = count(error);
         Either { laplace, gaussian }
@@ -128,7 +128,7 @@ fn releases_of_a_statement_take_one_noise() {
 
 #[test]
 fn a_release_without_choice_counts_in_the_sum_alone() {
-    let account = standing(1.0, Accounting::Gdp, Loss::ZERO);
+    let account = account_state(1.0, Accounting::Gdp, Loss::ZERO);
     let (laplace, gaussian) = count(10.0);
     let count = Either { laplace, gaussian };
     // As an exponential mechanism: alone it would rather be counted by mu^2.

@@ -37,7 +37,7 @@ struct Open {
     length: u32,
     within: u32,
     /// The height of the highest sibling so far.
-    beside: u32,
+    siblings: u32,
     set_operations: u32,
     /// Joins may nest: the parser calls itself for those without ON.
     joins: u32,
@@ -50,13 +50,13 @@ impl Open {
 
     /// Begins a new sibling.
     fn part(&mut self) {
-        self.beside = self.beside.max(self.length.saturating_add(self.within));
+        self.siblings = self.siblings.max(self.length.saturating_add(self.within));
         (self.length, self.within) = (0, 0);
     }
 
     fn height(mut self) -> u32 {
         self.part();
-        self.beside
+        self.siblings
             .saturating_add(self.set_operations.saturating_mul(SET_LEVELS))
             .saturating_add(self.joins)
     }
@@ -156,13 +156,13 @@ fn read(heights: &mut Heights, token: &Token, before: &Token) -> Result<(), Refu
             | Token::EscapedStringLiteral(_),
             _,
         ) => {}
-        _ => beside_or_below(heights, token, before),
+        _ => sibling_or_below(heights, token, before),
     }
     Ok(())
 }
 
 /// A token that neither opens nor closes a construct.
-fn beside_or_below(heights: &mut Heights, token: &Token, before: &Token) {
+fn sibling_or_below(heights: &mut Heights, token: &Token, before: &Token) {
     // The branches of a CASE are siblings.
     let is_branch = heights.closes_case() && surely_ends_a_value(before);
     let Some(open) = heights.top() else { return };

@@ -44,7 +44,7 @@ pub(super) fn prepare(
         Some(tokens) => {
             let begins = begins(&tokens);
             let types = listed(tokens, Parser::parse_data_type)
-                .map_err(|fault| fault.told(sql, Goal::Types, begins))?;
+                .map_err(|fault| fault.refusal(sql, Goal::Types, begins))?;
             types.iter().map(parameter_oid).collect::<Result<_, _>>()?
         }
         None => Vec::new(),
@@ -74,7 +74,7 @@ pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Execute, Refus
         Some(tokens) => {
             let (begins, marks) = (begins(&tokens), Marks::of(&tokens));
             let values = listed(tokens, Parser::parse_expr)
-                .map_err(|fault| fault.told(sql, Goal::Values, begins))?;
+                .map_err(|fault| fault.refusal(sql, Goal::Values, begins))?;
             (values, marks)
         }
         None => (Vec::new(), Marks::default()),

@@ -53,7 +53,7 @@ pub fn check(
             findings.warning(
                 table.entry.place,
                 format!(
-                    "{name} is a local table beside the distributed {distributed}: joins of \
+                    "{name} is a local table and not distributed like {distributed}: joins of \
                     both bring rows to one server, which takes long"
                 ),
             );
@@ -125,7 +125,7 @@ fn holder(unit: &Unit) -> Option<&str> {
 }
 
 fn public(table: &Listed<'_>, findings: &mut Findings) {
-    let told = match &table.relation.distribution {
+    let placement = match &table.relation.distribution {
         Distribution::Local | Distribution::Reference | Distribution::Single => return,
         Distribution::Hash(hash) if hash.tiles => return,
         Distribution::Hash(_) => "its shards have gaps or overlap".to_owned(),
@@ -137,7 +137,7 @@ fn public(table: &Listed<'_>, findings: &mut Findings) {
         findings.warning(
             table.entry.place,
             format!(
-                "no key of {} is trusted: {told}; a reference table keeps its keys",
+                "no key of {} is trusted: {placement}; a reference table keeps its keys",
                 table.name()
             ),
         );
@@ -150,7 +150,7 @@ fn parts(catalog: &Catalog, table: &Listed<'_>, findings: &mut Findings) {
         return;
     }
     let (name, place) = (table.name(), table.entry.place);
-    let told = |part: &catalog::Table| format!("{}.{}", part.schema, part.name);
+    let name_of = |part: &catalog::Table| format!("{}.{}", part.schema, part.name);
     let below = descendants(catalog, table.relation.oid);
     if let Some(part) = below.iter().find(|part| part.kind == Kind::Foreign) {
         findings.error(
@@ -159,7 +159,7 @@ fn parts(catalog: &Catalog, table: &Listed<'_>, findings: &mut Findings) {
                 "partition {} of {name} is a foreign table: PostgreSQL checks neither its keys nor \
                     that its rows belong there, so that one row may count twice; \
                  keep the partitions of a private table on this server",
-                told(part)
+                name_of(part)
             ),
         );
     }
@@ -172,7 +172,7 @@ fn parts(catalog: &Catalog, table: &Listed<'_>, findings: &mut Findings) {
             format!(
                 "partition {} of {name} is not distributed as {name} is; \
             distribute the whole table alike",
-                told(part)
+                name_of(part)
             ),
         );
     }

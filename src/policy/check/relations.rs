@@ -117,8 +117,8 @@ fn kind(table: &Listed<'_>, findings: &mut Findings) {
         findings.error(
             place,
             format!(
-                "{name} has row security, so that its rows depend on who \
-            asks; let the proxy's role read a table without it"
+                "{name} has row security, so that its rows depend on the role \
+            that reads them; let the proxy's role read a table without it"
             ),
         );
     }
@@ -202,7 +202,7 @@ fn public_references(listed: &[Listed<'_>], findings: &mut Findings) {
 }
 
 /// A right beyond reading, as named in a warning.
-fn told(power: &Power) -> String {
+fn power_text(power: &Power) -> String {
     match power {
         Power::Superuser => "do everything: it is a superuser".to_owned(),
         Power::PassRowSecurity => "pass row security (BYPASSRLS)".to_owned(),
@@ -249,14 +249,14 @@ fn rights(file: &File, catalog: &Catalog, listed: &[Listed<'_>], findings: &mut 
         );
     }
     if !catalog.powers.is_empty() {
-        let told: Vec<String> = catalog.powers.iter().map(told).collect();
+        let powers: Vec<String> = catalog.powers.iter().map(power_text).collect();
         findings.warning(
             file.database_place,
             format!(
                 "the database role may {}; give the proxy a role of its own that can SELECT \
                 and \
                 nothing else",
-                told.join(", ")
+                powers.join(", ")
             ),
         );
     }

@@ -215,7 +215,7 @@ async fn virtual_generated_columns_are_not_shown() {
 }
 
 #[tokio::test]
-async fn bounds_beside_a_check_are_warned_of() {
+async fn bounds_next_to_a_check_are_warned_of() {
     let mut catalog = catalog();
     let warnings = async |catalog: &Catalog, bounds: &str| {
         let checked = check(
@@ -344,7 +344,7 @@ async fn distributed_rows_lie_where_their_unit_does() {
 /// Along a path of one step the column that leads away is the unit; along a longer one no column
 /// is.
 #[tokio::test]
-async fn tables_on_a_path_lie_beside_their_unit() {
+async fn tables_on_a_path_lie_with_their_unit() {
     let at = |distribution: &catalog::Distribution, path: &str| {
         let mut catalog = catalog();
         catalog.tables[1].distribution = hash("id", 1, true);
@@ -399,7 +399,7 @@ tables:
     assert!(
         checked.warnings.iter().any(|w| w
             .message
-            .starts_with("s.lines is a local table beside the distributed s.people")),
+            .starts_with("s.lines is a local table and not distributed like s.people")),
         "{:?}",
         checked.warnings
     );
@@ -438,7 +438,7 @@ async fn partitions_lie_where_their_table_does() {
 
 /// As other tools write "all columns".
 #[tokio::test]
-async fn a_star_is_told_the_key_that_shows_all_columns() {
+async fn a_star_gets_the_key_that_shows_all_columns() {
     let found = errors(
         &file("columns: {\"*\": visible}"),
         &catalog(),
@@ -456,7 +456,7 @@ async fn a_star_is_told_the_key_that_shows_all_columns() {
 
 /// What a table got, or gave to read, since the policy was loaded.
 #[tokio::test]
-async fn columns_that_no_file_names_are_told() {
+async fn columns_that_no_file_names_are_reported() {
     let checked = async |file: &File, catalog: &Catalog| {
         let checked = check(file, catalog, &Rows(Ok(vec![Some("1")]))).await;
         checked.unwrap().policy
@@ -481,11 +481,12 @@ async fn columns_that_no_file_names_are_told() {
     ] {
         let (before, now) = (file(before), file(now));
         let policies = (checked(&before, &old).await, checked(&now, &new).await);
-        let told = appeared((&before, &policies.0), (&now, &policies.1));
-        assert_eq!(told.len(), wanted, "{told:#?}");
+        let warnings = appeared((&before, &policies.0), (&now, &policies.1));
+        assert_eq!(warnings.len(), wanted, "{warnings:#?}");
         assert!(
-            told[0].starts_with("s.codes.added is new, or newly readable, and shown row by row"),
-            "{told:?}"
+            warnings[0]
+                .starts_with("s.codes.added is new, or newly readable, and shown row by row"),
+            "{warnings:?}"
         );
         assert!(appeared((&now, &policies.1), (&now, &policies.1)).is_empty());
     }

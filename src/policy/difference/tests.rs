@@ -191,7 +191,7 @@ fn another_complete_list_loosens() {
     );
 }
 
-/// Texts that read alike are told apart.
+/// Texts that read alike are distinguished.
 #[test]
 fn what_differs_has_words_that_differ() {
     for (one, other) in [
@@ -203,8 +203,8 @@ fn what_differs_has_words_that_differ() {
         let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
         let with = |rule: &str| file(&demo.replacen(column, &format!("birth_year: {rule}"), 1));
         let difference = Difference::between(&with(one), &with(other));
-        let told = difference.changes.len() + difference.loosens.len();
-        assert_eq!(told, 1, "{difference:?}");
+        let count = difference.changes.len() + difference.loosens.len();
+        assert_eq!(count, 1, "{difference:?}");
         assert!(!difference.costs.is_empty(), "{difference:?}");
     }
     let public = |name: &str| format!("nls.industries: public\n  '{name}': public");

@@ -10,8 +10,8 @@ use crate::policy::yaml::read;
 use crate::policy::yaml::read::{Environment, Fields};
 use crate::policy::yaml::tree::Node;
 use crate::policy::{
-    Budget, Ceilings, Certificate, Renew, Role, RoleReuse, Secret, SessionSettings, WISHES,
-    path_names, path_of,
+    Budget, Ceilings, Certificate, Renew, Role, RoleReuse, SESSION_SETTINGS, Secret,
+    SessionSettings, path_names, path_of,
 };
 
 /// What the rest of the file allows to roles.
@@ -181,17 +181,17 @@ fn settings(
     let Some(mut fields) = Fields::open(node, format!("the settings of {who}"), findings) else {
         return (session_settings, None);
     };
-    for wish in WISHES {
-        let Some(key) = wish.name.strip_prefix("pgveil.") else {
+    for setting in SESSION_SETTINGS {
+        let Some(key) = setting.name.strip_prefix("pgveil.") else {
             continue;
         };
         let Some(node) = fields.optional(key) else {
             continue;
         };
-        let Some((text, _)) = read::scalar(node, wish.name, "a single value", findings) else {
+        let Some((text, _)) = read::scalar(node, setting.name, "a single value", findings) else {
             continue;
         };
-        if let Err(refusal) = session_settings.set(wish.name, text) {
+        if let Err(refusal) = session_settings.set(setting.name, text) {
             findings.error(
                 node.place,
                 format!("{key} in the settings of {who}: {refusal}"),
@@ -256,7 +256,7 @@ fn certificate(node: &Node, findings: &mut Findings) -> Option<Certificate> {
                 format!(
                     "certificate must be optional or required (one made out to the role's \
                     name, \
-                    beside the password), not \"{other}\""
+                    in addition to the password), not \"{other}\""
                 ),
             );
             None

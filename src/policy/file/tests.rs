@@ -321,11 +321,11 @@ fn roles_have_a_verifier_and_a_budget() {
         &["5:5: role \"ann\" is given twice"],
     );
     refused(4, "  []", &["4:3: roles is empty"]);
-    let wishing =
+    let with_setting =
         |text: &str| lines()[3].replace("name: ann", &format!("name: ann, settings: {{{text}}}"));
     refused(
         4,
-        &wishing("noise: off"),
+        &with_setting("noise: off"),
         &[
             "4:28: the settings of role \"ann\" has no key \"noise\"; its keys are epsilon, \
                 target_error",
@@ -333,15 +333,15 @@ fn roles_have_a_verifier_and_a_budget() {
     );
     refused(
         4,
-        &wishing("epsilon: -1"),
+        &with_setting("epsilon: -1"),
         &[
             "4:37: epsilon in the settings of role \"ann\": invalid value for \
                 parameter \"pgveil.epsilon\": \"-1\"",
         ],
     );
-    let mut wished = lines();
-    wished[3] = wishing("keys: domain, target_error: 50%, notices: off");
-    let roles = parse(&wished.join("\n")).unwrap().roles;
+    let mut changed = lines();
+    changed[3] = with_setting("keys: domain, target_error: 50%, notices: off");
+    let roles = parse(&changed.join("\n")).unwrap().roles;
     assert_eq!(
         ["pgveil.keys", "pgveil.target_error", "pgveil.notices"]
             .map(|name| roles[0].session_settings.show(name)),
@@ -608,7 +608,7 @@ tables:
 }
 
 /// What is wrong in one section hides nothing of another, and a value that cannot be read hides
-/// none beside it.
+/// no other.
 #[test]
 fn no_error_of_the_file_hides_another() {
     let text = format!(
@@ -663,7 +663,7 @@ limits: {{groups: 0, rows_per_unit: 3000}}
     }
 }
 
-/// A budget that its accounting cannot spend is told with the rest, by its place.
+/// A budget that its accounting cannot spend is reported with the rest, at its place.
 #[test]
 fn a_budget_that_buys_nothing_is_an_error_of_its_place() {
     refused(

@@ -142,9 +142,9 @@ fn what_the_reader_refuses_the_schema_refuses() {
 
 #[test]
 fn keys_are_explained_by_the_ends_of_their_paths() {
-    let told = explain("limits.failures");
-    assert_eq!(told[0], "limits.failures");
-    assert!(told.contains(&"  default  10".to_owned()), "{told:?}");
+    let lines = explain("limits.failures");
+    assert_eq!(lines[0], "limits.failures");
+    assert!(lines.contains(&"  default  10".to_owned()), "{lines:?}");
     let all: Vec<String> = explain("rows_per_unit")
         .into_iter()
         .filter(|line| line.ends_with("rows_per_unit"))

@@ -22,7 +22,7 @@ reasons! {
         "At this epsilon the noise would be larger than numbers here can be.",
         "Raise `pgveil.epsilon`, or narrow the ranges of the sums.";
     TARGET_ERROR_UNUSABLE = "target-error-unusable", FEATURE_NOT_SUPPORTED,
-        "`pgveil.target_error` needs an aggregate whose error can be told.",
+        "`pgveil.target_error` needs an aggregate whose error is known beforehand.",
         "`RESET pgveil.target_error`, and set `pgveil.epsilon` instead; or add a count.";
     TARGET_ERROR_TOO_SMALL = "target-error-too-small", INVALID_PARAMETER_VALUE,
         "The target error would cost more than one query may spend. Where a first answer had to \

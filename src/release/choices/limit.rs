@@ -22,8 +22,8 @@ pub struct Limited {
     pub cut: Option<Cut>,
 }
 
-/// Draws the number of units in each bin, and takes the limit that is best by these numbers, for so
-/// many groups.
+/// Draws the number of units in each bin, and takes the limit that is best by these numbers, for
+/// this many groups.
 ///
 /// # Guarantee
 /// What is drawn costs at most what the price has for the look: a unit's first row is in one bin.
@@ -68,9 +68,9 @@ pub fn limited(
 fn units(rows: &Rows, keys: usize, bins: &Bins) -> Zeroizing<Vec<i128>> {
     let mut units = Zeroizing::new(vec![0i128; bins.numbers()]);
     for row in rows {
-        if let Some(Told {
+        if let Some(BinRow {
             number, units: own, ..
-        }) = Told::of(row, keys)
+        }) = BinRow::of(row, keys)
             && let Some(units) = units.get_mut(number)
         {
             *units = units.saturating_add(own);
@@ -84,12 +84,14 @@ fn weighed(rows: &Rows, keys: usize, (bins, candidate): (&Bins, usize)) -> Zeroi
     let refine = ROW_WEIGHT.ilog2();
     let mut weights: HashMap<&[Option<String>], u128> = HashMap::new();
     for row in rows {
-        let Some(told) = Told::of(row, keys) else {
+        let Some(bin_row) = BinRow::of(row, keys) else {
             continue;
         };
-        let factor = bins.factor(candidate, told.number, refine).unsigned_abs();
+        let factor = bins
+            .factor(candidate, bin_row.number, refine)
+            .unsigned_abs();
         // Clamped like the weights, bin by bin: a clamp makes no difference of two sums larger.
-        let weight = told.rows.saturating_mul(factor).min(WEIGHT_MAX);
+        let weight = bin_row.rows.saturating_mul(factor).min(WEIGHT_MAX);
         let known = weights.entry(&row[..=keys]).or_default();
         *known = known.saturating_add(weight).min(WEIGHT_MAX);
     }
@@ -103,13 +105,13 @@ fn weighed(rows: &Rows, keys: usize, (bins, candidate): (&Bins, usize)) -> Zeroi
 }
 
 /// What a row says of a bin, after keys and candidate.
-struct Told {
+struct BinRow {
     number: usize,
     rows: u128,
     units: i128,
 }
 
-impl Told {
+impl BinRow {
     fn of(row: &Key, keys: usize) -> Option<Self> {
         let [number, rows, units] = row.get(keys + 1..)? else {
             return None;

@@ -64,7 +64,7 @@ fn no_growth() -> [f64; HALVINGS] {
 }
 
 impl Cut {
-    /// How many times this clip would be chosen for so many times less noise.
+    /// How many times this clip would be chosen with this factor less noise.
     pub fn growth(&self, less: f64) -> f64 {
         let halvings = less.max(1.0).log2().min(HALVINGS as f64);
         let at = |halvings: usize| match halvings.min(HALVINGS).checked_sub(1) {
@@ -76,7 +76,7 @@ impl Cut {
         at(below).powf(1.0 - part) * at(below + 1).powf(part)
     }
 
-    /// The same for a coordinate of which one step weighs so much.
+    /// The same for a coordinate of which one step has this weight.
     pub fn in_steps(self, weight: f64) -> Self {
         Self {
             clip: self.clip / weight,
@@ -125,7 +125,7 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: Sums) -> Option<Choice
         candidate,
         cut: Cut {
             growth,
-            ..units.told(histogram, clips[candidate], whole)
+            ..units.cut_at(histogram, clips[candidate], whole)
         },
     })
 }
@@ -221,7 +221,7 @@ impl Smoothed {
             .sum()
     }
 
-    fn told(&self, histogram: &Histogram, clip: f64, whole: f64) -> Cut {
+    fn cut_at(&self, histogram: &Histogram, clip: f64, whole: f64) -> Cut {
         let deviation = histogram.deviation;
         let (mut variance, mut units, mut cut_bins) = (0.0, 0.0, 0.0);
         let (mut light, mut heavy) = (0.0, 0.0);
@@ -409,7 +409,7 @@ mod tests {
         noise: 8.0,
     };
 
-    /// Log-normal lengths about 2^(centre / 2), so many units.
+    /// Log-normal lengths about 2^(centre / 2), of this many units.
     fn bell(bins: usize, centre: f64, units: f64) -> Vec<f64> {
         let shape = (0..bins).map(|bin| (-((bin as f64 - centre) / 3.0).powi(2) / 2.0).exp());
         let shape: Vec<f64> = shape.collect();
@@ -469,14 +469,14 @@ mod tests {
         assert!(chosen.count() < 200);
     }
 
-    /// Log-normal lengths of so many units, and some that are far longer.
+    /// Log-normal lengths of this many units, and some that are far longer.
     fn lengths(random: &mut Seeded, spread: f64, giants: &[f64]) -> Vec<f64> {
         let body = (0..2_500).map(|_| 1_000.0 * (spread * normal(random)).exp());
         let body: Vec<f64> = body.collect();
         giants.iter().copied().chain(body).collect()
     }
 
-    /// How often value, noise and what is told of the cut hold the exact sum, of so many looks.
+    /// How often value, noise and the stated cut hold the exact sum, in this many looks.
     fn held(random: &mut Seeded, lengths: &[f64], mu: f64, looks: usize) -> f64 {
         let (plain, clips) = histogram(vec![0.0; 44], 1.0 / (mu * 0.3f64.sqrt()));
         let noise = 1.0 / (mu * 0.7f64.sqrt());

@@ -43,7 +43,7 @@ impl std::fmt::Debug for Looked {
 /// Why no clip was chosen: noisy numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TooFew {
-    /// About so many units, with this standard deviation.
+    /// About how many units, with this standard deviation.
     Units(f64, f64),
     /// No group has enough of them.
     Groups,

@@ -41,7 +41,7 @@ impl Names<'_> {
         environment: &Environment,
     ) -> Result<bool, Refusal> {
         let mut walk = Walk::new(self);
-        walk.scopes.push(self.scope_of_from(select, environment)?);
+        walk.scopes.push(self.bind_from(select, environment)?.scope);
         walk.expressions(&select.selection, environment, &[])?;
         Ok(!walk.free.is_empty())
     }
@@ -124,7 +124,7 @@ impl<'r> Walk<'r> {
         order_by: Option<&ast::OrderBy>,
         environment: &Environment,
     ) -> Result<(), Refusal> {
-        let scope = self.names.scope_of_from(select, environment)?;
+        let scope = self.names.bind_from(select, environment)?.scope;
         for tables in &select.from {
             self.tables(tables, &scope, environment)?;
         }

@@ -7,8 +7,9 @@
 
 use sqlparser::ast;
 
+use super::bound_from::{BoundFrom, aliased};
 use super::middle::is_made_before;
-use super::rows::{ColumnFacts, Common, QueryRows, Shape, aliased, mention_at, renamed};
+use super::rows::{ColumnFacts, Common, QueryRows, mention_at, renamed};
 
 use crate::catalog::Equality;
 use crate::ir::relation::{ColumnId, TableId};
@@ -17,7 +18,6 @@ use crate::refusal::Refusal;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::{Environment, Recursion, names_any};
 use crate::resolve::names::lookup::Named as Source;
-use crate::resolve::names::scope::Scope;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
     is_aggregated, is_distinct_rows, item_expr, name_of, names_of, place_of,
@@ -141,27 +141,22 @@ impl Names<'_> {
         select: &ast::Select,
         environment: &Environment,
     ) -> Result<QueryRows, Refusal> {
-        let shape = self.shape_of_from(select, environment)?;
+        let from = self.bind_from(select, environment)?;
         let mut columns = Vec::new();
         for item in &select.projection {
             match item {
                 ast::SelectItem::Wildcard(_) => columns.extend(
-                    shape
-                        .scope
+                    from.scope
                         .visible()
-                        .map(|c| (c.name.clone(), shape.fact(c.id))),
+                        .map(|c| (c.name.clone(), from.fact(c.id))),
                 ),
                 ast::SelectItem::QualifiedWildcard(
                     ast::SelectItemQualifiedWildcardKind::ObjectName(name),
                     _,
                 ) => {
                     let alias = names_of(name)?.pop().unwrap_or_default();
-                    let of_alias = shape
-                        .scope
-                        .item(&alias)
-                        .into_iter()
-                        .flat_map(|i| &i.columns);
-                    columns.extend(of_alias.map(|c| (c.name.clone(), shape.fact(c.id))));
+                    let of_alias = from.scope.item(&alias).into_iter().flat_map(|i| &i.columns);
+                    columns.extend(of_alias.map(|c| (c.name.clone(), from.fact(c.id))));
                 }
                 item => {
                     let Some(expr) = item_expr(item) else {
@@ -173,80 +168,77 @@ impl Names<'_> {
                     };
                     columns.push((
                         name,
-                        shape
-                            .column(expr)
-                            .map(|id| shape.fact(id))
+                        from.column(expr)
+                            .map(|id| from.fact(id))
                             .unwrap_or_default(),
                     ));
                 }
             }
         }
-        let private =
-            shape.private && (!is_aggregated(select) || self.keeps_units_apart(select, &shape)?);
+        let private = from.private && (!is_aggregated(select) || self.is_step(select, &from)?);
         Ok(QueryRows { private, columns })
     }
 
-    /// Whether the groups of an aggregating SELECT each lie within one unit: its keys hold a
-    /// determining column, or a whole key of a private table.
-    fn keeps_units_apart(&self, select: &ast::Select, shape: &Shape) -> Result<bool, Refusal> {
+    /// Whether the groups of an aggregating SELECT each lie within one unit, so that it is a step
+    /// within units, not a release: its keys hold a determining column, or a whole key of a private
+    /// table.
+    pub(in crate::resolve) fn is_step(
+        &self,
+        select: &ast::Select,
+        from: &BoundFrom,
+    ) -> Result<bool, Refusal> {
         let mut keys: Vec<ColumnId> = Vec::new();
         if let Some(ast::Distinct::On(exprs)) = &select.distinct {
-            keys.extend(exprs.iter().filter_map(|e| shape.column(e)));
+            keys.extend(exprs.iter().filter_map(|e| from.column(e)));
         } else if is_distinct_rows(select) {
             for item in &select.projection {
                 match item {
-                    ast::SelectItem::Wildcard(_) => {
-                        keys.extend(shape.scope.visible().map(|c| c.id))
-                    }
+                    ast::SelectItem::Wildcard(_) => keys.extend(from.scope.visible().map(|c| c.id)),
                     ast::SelectItem::QualifiedWildcard(
                         ast::SelectItemQualifiedWildcardKind::ObjectName(name),
                         _,
                     ) => {
                         let alias = names_of(name)?.pop().unwrap_or_default();
                         keys.extend(
-                            shape
-                                .scope
+                            from.scope
                                 .item(&alias)
                                 .into_iter()
                                 .flat_map(|i| &i.columns)
                                 .map(|c| c.id),
                         );
                     }
-                    item => keys.extend(item_expr(item).and_then(|e| shape.column(e))),
+                    item => keys.extend(item_expr(item).and_then(|e| from.column(e))),
                 }
             }
         } else if let ast::GroupByExpr::Expressions(exprs, modifiers) = &select.group_by
             && modifiers.is_empty()
         {
             for expr in exprs {
-                let key = group_expression(expr, select, &shape.scope)
+                let key = group_expression(expr, select, &from.scope)
                     .map_err(|refusal| refusal.within(|| place_of(expr)))?;
-                keys.extend(shape.column(key));
+                keys.extend(from.column(key));
             }
         }
-        self.tells_apart(&keys, shape)
+        Ok(self.tells_apart(&keys, from))
     }
 
-    /// Whether rows with equal values of these expressions belong to one unit, over the FROM of a
-    /// SELECT.
+    /// Whether rows with equal values of these expressions belong to one unit.
     pub(in crate::resolve) fn determines_unit(
         &self,
         exprs: &[ast::Expr],
-        select: &ast::Select,
-        environment: &Environment,
-    ) -> Result<bool, Refusal> {
-        let shape = self.shape_of_from(select, environment)?;
-        let keys: Vec<ColumnId> = exprs.iter().filter_map(|e| shape.column(e)).collect();
-        self.tells_apart(&keys, &shape)
+        from: &BoundFrom,
+    ) -> bool {
+        let keys: Vec<ColumnId> = exprs.iter().filter_map(|e| from.column(e)).collect();
+        self.tells_apart(&keys, from)
     }
 
-    fn tells_apart(&self, keys: &[ColumnId], shape: &Shape) -> Result<bool, Refusal> {
-        let facts: Vec<ColumnFacts> = keys.iter().map(|id| shape.fact(*id)).collect();
-        Ok(facts.iter().any(|f| {
+    fn tells_apart(&self, keys: &[ColumnId], from: &BoundFrom) -> bool {
+        let facts: Vec<ColumnFacts> = keys.iter().map(|id| from.fact(*id)).collect();
+        facts.iter().any(|f| {
             f.determines.is_some()
                 || f.origin
                     .is_some_and(|(mention, table, _)| self.holds_key(mention, table, &facts))
-        }))
+        })
     }
 
     /// Whether the columns hold a whole NOT NULL key of one mention of a table.
@@ -266,71 +258,26 @@ impl Names<'_> {
         })
     }
 
-    /// Whether FROM reads a private table, at any depth outside releases.
-    pub(in crate::resolve) fn reads_private(
+    /// Binds the FROM of a SELECT.
+    pub(in crate::resolve) fn bind_from(
         &self,
         select: &ast::Select,
         environment: &Environment,
-    ) -> Result<bool, Refusal> {
-        Ok(self.shape_of_from(select, environment)?.private)
-    }
-
-    /// Whether an aggregating SELECT over private rows is a step within units, not a release.
-    pub(in crate::resolve) fn is_step(
-        &self,
-        select: &ast::Select,
-        environment: &Environment,
-    ) -> Result<bool, Refusal> {
-        let shape = self.shape_of_from(select, environment)?;
-        self.keeps_units_apart(select, &shape)
-    }
-
-    /// The names that FROM brings into scope.
-    pub(in crate::resolve) fn scope_of_from(
-        &self,
-        select: &ast::Select,
-        environment: &Environment,
-    ) -> Result<Scope, Refusal> {
-        Ok(self.shape_of_from(select, environment)?.scope)
-    }
-
-    /// Whether the policy lists every value of a column that FROM brings into scope.
-    pub(in crate::resolve) fn are_listed(
-        &self,
-        exprs: &[ast::Expr],
-        select: &ast::Select,
-        environment: &Environment,
-    ) -> Result<bool, Refusal> {
-        let shape = self.shape_of_from(select, environment)?;
-        let is_listed = |expr: &ast::Expr| {
-            let column = match expr {
-                ast::Expr::Nested(_) => None,
-                expr => shape.column(expr),
-            };
-            column.is_some_and(|id| shape.fact(id).is_listed)
-        };
-        Ok(exprs.iter().all(is_listed))
-    }
-
-    fn shape_of_from(
-        &self,
-        select: &ast::Select,
-        environment: &Environment,
-    ) -> Result<Shape, Refusal> {
-        let mut shape = Shape::default();
+    ) -> Result<BoundFrom, Refusal> {
+        let mut from = BoundFrom::default();
         for tables in &select.from {
-            shape.beside(self.shape_of_tables(tables, environment)?, true, true, &[]);
+            from.join(self.bind_tables(tables, environment)?, true, true, &[]);
         }
-        Ok(shape)
+        Ok(from)
     }
 
-    fn shape_of_tables(
+    fn bind_tables(
         &self,
         tables: &ast::TableWithJoins,
         environment: &Environment,
-    ) -> Result<Shape, Refusal> {
+    ) -> Result<BoundFrom, Refusal> {
         let ast::TableWithJoins { relation, joins } = tables;
-        let mut shape = self.shape_of_factor(relation, environment)?;
+        let mut from = self.bind_factor(relation, environment)?;
         for ast::Join {
             relation,
             global: _,
@@ -338,7 +285,7 @@ impl Names<'_> {
         } in joins
         {
             use ast::JoinOperator as J;
-            let right = self.shape_of_factor(relation, environment)?;
+            let right = self.bind_factor(relation, environment)?;
             let (keeps_left, keeps_right, constraint) = match join_operator {
                 J::Join(c) | J::Inner(c) | J::CrossJoin(c) => (true, true, Some(c)),
                 J::Left(c) | J::LeftOuter(c) => (true, false, Some(c)),
@@ -347,18 +294,18 @@ impl Names<'_> {
                 _ => (false, false, None),
             };
             let folded =
-                constraint.map_or(Ok(Vec::new()), |c| shape.scope.folded(c, &right.scope))?;
+                constraint.map_or(Ok(Vec::new()), |c| from.scope.folded(c, &right.scope))?;
             let folded: Vec<String> = folded.into_iter().map(|folded| folded.name).collect();
-            shape.beside(right, keeps_left, keeps_right, &folded);
+            from.join(right, keeps_left, keeps_right, &folded);
         }
-        Ok(shape)
+        Ok(from)
     }
 
-    fn shape_of_factor(
+    fn bind_factor(
         &self,
         factor: &ast::TableFactor,
         environment: &Environment,
-    ) -> Result<Shape, Refusal> {
+    ) -> Result<BoundFrom, Refusal> {
         match factor {
             // Other clauses are checked where the table is read. A name with arguments is a
             // function, whose arguments are expressions.
@@ -393,10 +340,10 @@ impl Names<'_> {
                 table_with_joins,
                 alias,
             } => {
-                let shape = self.shape_of_tables(table_with_joins, environment)?;
+                let from = self.bind_tables(table_with_joins, environment)?;
                 match alias {
-                    None => Ok(shape),
-                    Some(_) => aliased(String::new(), shape.rows(), alias.as_ref()),
+                    None => Ok(from),
+                    Some(_) => aliased(String::new(), from.rows(), alias.as_ref()),
                 }
             }
             ast::TableFactor::Table {
@@ -420,7 +367,7 @@ impl Names<'_> {
                 with_ordinality,
                 ..
             } => function_rows("unnest".to_owned(), alias.as_ref(), *with_ordinality),
-            _ => Ok(Shape::default()),
+            _ => Ok(BoundFrom::default()),
         }
     }
 
@@ -518,7 +465,7 @@ fn function_rows(
     own: String,
     alias: Option<&ast::TableAlias>,
     numbered: bool,
-) -> Result<Shape, Refusal> {
+) -> Result<BoundFrom, Refusal> {
     let shown = alias.map_or(Ok(own.clone()), |alias| name_of(&alias.name))?;
     aliased(
         shown.clone(),

@@ -8,6 +8,7 @@ use sqlparser::ast;
 
 use super::grouping::sets;
 use crate::refusal::Refusal;
+use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::output_name::column_name;
@@ -31,20 +32,20 @@ impl Names<'_> {
         let Some(inner) = counted_select(select) else {
             return Ok(None);
         };
-        if inner.having.is_some()
-            || !is_aggregated(inner)
-            || !self.reads_private(inner, environment)?
-            || self.is_step(inner, environment)?
-        {
+        if inner.having.is_some() || !is_aggregated(inner) {
             return Ok(None);
         }
-        let Some(unlike) = self.unlike_rows(inner, environment)? else {
+        let from = self.bind_from(inner, environment)?;
+        if !from.private || self.is_step(inner, &from)? {
+            return Ok(None);
+        }
+        let Some(distinct) = distinct_rows(inner, &from)? else {
             return Ok(None);
         };
         let mut projection = select.projection.clone();
         let mut counts = Counts {
             inner,
-            unlike,
+            distinct,
             found: 0,
         };
         for item in &mut projection {
@@ -71,41 +72,35 @@ impl Names<'_> {
             ..empty_select()
         }))
     }
+}
 
-    /// The expressions whose combinations are the rows of a SELECT DISTINCT or a GROUP BY. `None`
-    /// for forms that are not followed, and where the policy lists every value: then the list
-    /// itself is counted, exactly and at no cost.
-    fn unlike_rows(
-        &self,
-        inner: &ast::Select,
-        environment: &Environment,
-    ) -> Result<Option<Vec<ast::Expr>>, Refusal> {
-        let unlike: Option<Vec<ast::Expr>> = if is_distinct_rows(inner) {
-            inner
-                .projection
-                .iter()
-                .map(|item| item_expr(item).cloned())
-                .collect()
-        } else if matches!(inner.distinct, None | Some(ast::Distinct::All)) {
-            let sets = sets(&inner.group_by)?;
-            let [set] = sets.as_slice() else {
-                return Ok(None);
-            };
-            let scope = self.scope_of_from(inner, environment)?;
-            Some(
-                set.iter()
-                    .map(|expr| group_expression(expr, inner, &scope).cloned())
-                    .collect::<Result<_, _>>()?,
-            )
-        } else {
-            None
-        };
-        let Some(unlike) = unlike.filter(|exprs| !exprs.is_empty()) else {
+/// The expressions whose combinations are the rows of a SELECT DISTINCT or a GROUP BY. `None`
+/// for forms that are not followed, and where the policy lists every value: then the list
+/// itself is counted, exactly and at no cost.
+fn distinct_rows(inner: &ast::Select, from: &BoundFrom) -> Result<Option<Vec<ast::Expr>>, Refusal> {
+    let distinct: Option<Vec<ast::Expr>> = if is_distinct_rows(inner) {
+        inner
+            .projection
+            .iter()
+            .map(|item| item_expr(item).cloned())
+            .collect()
+    } else if matches!(inner.distinct, None | Some(ast::Distinct::All)) {
+        let sets = sets(&inner.group_by)?;
+        let [set] = sets.as_slice() else {
             return Ok(None);
         };
-        let are_listed = self.are_listed(&unlike, inner, environment)?;
-        Ok((!are_listed).then_some(unlike))
-    }
+        Some(
+            set.iter()
+                .map(|expr| group_expression(expr, inner, &from.scope).cloned())
+                .collect::<Result<_, _>>()?,
+        )
+    } else {
+        None
+    };
+    let Some(distinct) = distinct.filter(|exprs| !exprs.is_empty()) else {
+        return Ok(None);
+    };
+    Ok((!from.are_listed(&distinct)).then_some(distinct))
 }
 
 /// The only derived table of a SELECT whose only other clause is its list.
@@ -167,7 +162,7 @@ fn counted_select(select: &ast::Select) -> Option<&ast::Select> {
 /// else that reads those rows.
 struct Counts<'s> {
     inner: &'s ast::Select,
-    unlike: Vec<ast::Expr>,
+    distinct: Vec<ast::Expr>,
     /// Number of counts.
     found: usize,
 }
@@ -198,7 +193,7 @@ impl Counts<'_> {
             _ => return None,
         };
         let row = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Tuple(
-            self.unlike.clone(),
+            self.distinct.clone(),
         )));
         let list = ast::FunctionArgumentList {
             duplicate_treatment: Some(ast::DuplicateTreatment::Distinct),

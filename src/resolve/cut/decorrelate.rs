@@ -10,6 +10,7 @@ use crate::ir::functions::Function;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::resolve::Resolver;
+use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::expression::compare;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
@@ -28,6 +29,8 @@ const VALUE: &str = "value found";
 /// The subquery's groups, and the values that look one of them up.
 pub(in crate::resolve) struct Decorrelate {
     groups: ast::Query,
+    /// What its rows are read from.
+    from: BoundFrom,
     /// The subquery's sides of the equalities.
     own: Vec<ast::Expr>,
     /// The other sides, which read queries around the subquery.
@@ -57,13 +60,13 @@ impl Resolver<'_> {
         let Some(item) = item_expr(item) else {
             return Ok(None);
         };
-        if !self.names.reads_private(select, environment)? {
+        let from = self.names.bind_from(select, environment)?;
+        if !from.private {
             return Ok(None);
         }
-        let scope = self.names.scope_of_from(select, environment)?;
         let (mut own, mut others, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for conjunct in conjuncts(condition) {
-            match sides(conjunct, &scope) {
+            match sides(conjunct, &from.scope) {
                 Sides::Own => kept.push(conjunct.clone()),
                 Sides::Tie { own: mine, other } => {
                     own.push(mine.clone());
@@ -104,6 +107,7 @@ impl Resolver<'_> {
         }));
         Ok(Some(Decorrelate {
             groups,
+            from,
             own,
             others,
             is_count,
@@ -122,6 +126,7 @@ impl Resolver<'_> {
         };
         let Some(Decorrelate {
             groups,
+            from: _,
             own: _,
             others,
             is_count,
@@ -174,6 +179,7 @@ impl Resolver<'_> {
     ) -> Result<Option<Expr>, Refusal> {
         let Some(Decorrelate {
             groups,
+            from,
             own,
             others,
             is_count,
@@ -181,7 +187,7 @@ impl Resolver<'_> {
         else {
             return Ok(None);
         };
-        if self.names.determines_unit(&own, select, environment)? {
+        if self.names.determines_unit(&own, &from) {
             return Ok(None);
         }
         let (relation, columns) = self.middle_rows(&groups, environment)?;

@@ -1,9 +1,9 @@
 //! `char(n)`: what PostgreSQL makes of the blanks at the end of its values.
 //!
 //! Two of them are compared without these blanks, as texts; so are one and a constant or a
-//! `varchar`. Beside a `text` the value is cast to text, and that alone loses its blanks. Patterns
-//! (LIKE, SIMILAR TO, ~), `concat`, `format` and `octet_length` read a value with its blanks;
-//! functions of text read it without.
+//! `varchar`. Compared with a `text` the value is cast to text, and that alone loses its blanks.
+//! Patterns (LIKE, SIMILAR TO, ~), `concat`, `format` and `octet_length` read a value with its
+//! blanks; functions of text read it without.
 
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
@@ -44,7 +44,7 @@ pub(super) fn compared(operands: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
 
 /// Operands of a comparison with the elements of an array. An array of untyped constants is an
 /// array of `text`, so a `char` is compared as a text.
-pub(super) fn beside_array(subject: Expr, elements: &[Expr]) -> Result<Expr, Refusal> {
+pub(super) fn comparable_with_array(subject: Expr, elements: &[Expr]) -> Result<Expr, Refusal> {
     let is_text = elements
         .iter()
         .find(|e| !is_unknown(&e.data_type))

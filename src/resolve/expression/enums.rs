@@ -1,4 +1,5 @@
-//! Types that casts may name beside PostgreSQL's own: the enums of columns that the policy shows.
+//! Types that casts may name in addition to PostgreSQL's own: the enums of columns that the policy
+//! shows.
 
 use sqlparser::ast;
 

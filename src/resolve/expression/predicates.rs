@@ -254,7 +254,7 @@ impl Expressions<'_> {
         };
         let subject = self.resolve(expr)?;
         let items = if subject.data_type == Type::Float4 {
-            self.beside_real(items)?
+            self.as_real_elements(items)?
         } else {
             items
         };
@@ -263,7 +263,7 @@ impl Expressions<'_> {
 
     /// Several constants get a common type with the subject. With a real subject that is real, not
     /// float8 as for a single constant.
-    fn beside_real(&self, items: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
+    fn as_real_elements(&self, items: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
         let is_constant = |item: &Expr| item.columns().is_empty() && item.relations().is_empty();
         let is_real = |of: &Type| {
             is_unknown(of)
@@ -362,7 +362,7 @@ impl Expressions<'_> {
                 .map(|pattern| self.matched(function, subject.clone(), pattern, None, negated));
             return Ok(combine(terms.collect::<Result<_, _>>()?));
         }
-        let subject = blanks::beside_array(subject, &elements)?;
+        let subject = blanks::comparable_with_array(subject, &elements)?;
         let Some(function) = comparison(op) else {
             return Err(Refusal::unsupported(
                 reason::UNSUPPORTED_OPERATOR,

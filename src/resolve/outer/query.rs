@@ -238,11 +238,12 @@ impl Resolver<'_> {
             Some(_) => None,
         };
         let select = counting.as_ref().unwrap_or(select);
-        if !self.names.reads_private(select, environment)? {
+        let from = self.names.bind_from(select, environment)?;
+        if !from.private {
             return self.open_select(select, order_by, environment);
         }
         if empty_query::is_constant_false(select.selection.as_ref())
-            && !has_subquery_beside_aggregate(select, order_by)
+            && !has_subquery_outside_aggregate(select, order_by)
         {
             self.names.empty = true;
             let opened = self.open_select(select, order_by, environment);
@@ -253,7 +254,7 @@ impl Resolver<'_> {
         if !is_aggregated(select) {
             return Err(rows_refused().at(place));
         }
-        if self.names.is_step(select, environment)? {
+        if self.names.is_step(select, &from)? {
             return Err(self.names.unit_rows_refused().at(place));
         }
         self.cut_select(select, order_by, environment)
@@ -306,7 +307,7 @@ fn has_query(node: &impl ast::Visit) -> bool {
 
 /// Whether a SELECT whose WHERE is false still reads rows. An aggregate over no rows still returns
 /// one row, and a subquery next to the aggregate reads rows that WHERE does not exclude.
-fn has_subquery_beside_aggregate(select: &ast::Select, order_by: Option<&ast::OrderBy>) -> bool {
+fn has_subquery_outside_aggregate(select: &ast::Select, order_by: Option<&ast::OrderBy>) -> bool {
     let above = select
         .projection
         .iter()

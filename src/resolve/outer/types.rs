@@ -105,7 +105,7 @@ impl Shapes<'_, '_> {
                 let types =
                     |columns: &[Column]| columns.iter().map(|(_, t)| t.clone()).collect::<Vec<_>>();
                 if types(&left) != types(&right) {
-                    return Err(unfollowed("a set operation of unlike types"));
+                    return Err(unfollowed("a set operation of different types"));
                 }
                 Ok(left)
             }
@@ -121,7 +121,7 @@ impl Shapes<'_, '_> {
                         .zip(&row)
                         .map(|(a, b)| common_type(a, b))
                         .collect::<Option<Vec<_>>>()
-                        .ok_or_else(|| unfollowed("VALUES of unlike types"))
+                        .ok_or_else(|| unfollowed("VALUES of different types"))
                 };
                 let types = rows
                     .into_iter()

@@ -53,12 +53,12 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
         self.limits.enter()?;
-        let found = self.rows_beside(select, environment);
+        let found = self.rows_of_tables(select, environment);
         self.limits.leave();
         found
     }
 
-    fn rows_beside(
+    fn rows_of_tables(
         &mut self,
         select: &ast::Select,
         environment: &Environment,
@@ -435,7 +435,9 @@ impl Resolver<'_> {
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         crate::resolve::syntax::check_select(select)?;
         if crate::resolve::syntax::is_aggregated(select)
-            && !self.names.is_step(select, environment)?
+            && !self
+                .names
+                .is_step(select, &self.names.bind_from(select, environment)?)?
         {
             return Err(Refusal::new(
                 reason::GROUPED_ROWS_JOIN,

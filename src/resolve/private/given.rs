@@ -66,7 +66,7 @@ pub(in crate::resolve) enum Which {
     /// Those inside aggregate calls, as columns of the rows.
     Arguments,
     /// Those outside aggregate calls, as columns of the groups.
-    Beside,
+    OutsideAggregates,
 }
 
 /// A computed column, which no table holds.

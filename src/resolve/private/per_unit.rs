@@ -99,7 +99,7 @@ impl Resolver<'_> {
         }
         // Subqueries outside the aggregates depend on the groups.
         for expr in &exprs {
-            self.subqueries_in(expr, place, Which::Beside, &mut given)?;
+            self.subqueries_in(expr, place, Which::OutsideAggregates, &mut given)?;
         }
         let having = select
             .having

@@ -32,7 +32,7 @@ pub(in crate::resolve) enum SemiJoin {
     /// Only whether it is true matters: false and NULL have the same effect.
     Taken,
     /// Its value matters, including NULL.
-    Told,
+    Value,
     /// The value of its negation matters.
     Negated,
 }

@@ -102,7 +102,7 @@ impl ast::Visitor for Search<'_, '_, '_> {
         let is_other = match self.which {
             Which::Condition | Which::Columns => false,
             Which::Arguments => self.aggregates == 0,
-            Which::Beside => self.aggregates > 0,
+            Which::OutsideAggregates => self.aggregates > 0,
         };
         if is_other {
             return ControlFlow::Continue(());
@@ -208,7 +208,7 @@ impl Search<'_, '_, '_> {
         if self.holding.contains(&std::ptr::from_ref(expr)) {
             SemiJoin::Taken
         } else {
-            SemiJoin::Told
+            SemiJoin::Value
         }
     }
 }
@@ -332,7 +332,7 @@ impl Resolver<'_> {
         };
         let item = item_expr(item).ok_or_else(refused)?;
         if is_aggregated(select) {
-            let is_private = self.names.reads_private(select, &environment)?;
+            let is_private = self.names.bind_from(select, &environment)?.private;
             let inner = self.correlated(select, &environment, around)?;
             if is_private && inner.across.is_empty() {
                 return Err(refused());

@@ -96,10 +96,8 @@ impl Resolver<'_> {
             order_by,
             frame,
         } = over(function, select)?;
-        if !self
-            .names
-            .determines_unit(partition_by, select, place.environment)?
-        {
+        let from = self.names.bind_from(select, place.environment)?;
+        if !self.names.determines_unit(partition_by, &from) {
             return Err(self.wide_window_refused());
         }
         let expressions = self.expressions_at(place, given);

@@ -161,7 +161,7 @@ impl ChoicePlan {
         self.statement.sql()
     }
 
-    /// The choice at one of the look's limits, which cuts so many rows.
+    /// The choice at one of the look's limits, which cuts this many rows.
     ///
     /// # Guarantee
     /// The strength of each draw stays, and so does the loss. Its width becomes that of the limit:

@@ -27,7 +27,7 @@ impl ChoiceQuery {
     /// unit's rows, or the root of the sum over groups of their squares. If n is more than the
     /// limit, each weight is scaled by limit / n, rounded down, where n is rounded up. A row whose
     /// chosen or counted value is NULL adds nothing, but for the count of distinct rows. With a
-    /// look, rows are not scaled but told by the bin of their unit: see `Rows::binned`.
+    /// look, rows are not scaled but labelled by the bin of their unit: see `Rows::binned`.
     ///
     /// # Requires
     /// `base_rows` gives each row exactly one unit. Where `one_row_per_unit` holds, the catalog
@@ -347,8 +347,8 @@ impl Rows<'_> {
         )
     }
 
-    /// The first distinct (group, value) pairs of each unit, by hash and then by value: so many in
-    /// all groups, and in each.
+    /// The first distinct (group, value) pairs of each unit, by hash and then by value: this many
+    /// in all groups, and in each.
     fn kept_pairs(&self, limit: PairLimits) -> ast::Query {
         let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
         let mut from = self.per_unit(Vec::new());

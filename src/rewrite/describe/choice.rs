@@ -244,7 +244,7 @@ pub fn rank_error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> O
             .position(|f| f == millionths)
             .filter(|_| halving.is_some())?;
         // The chance of 1/20 is shared by the levels. The pieces of a value count as one, as its
-        // rows do: a rank within a value of thousands of rows may be told from the next by few of
+        // rows do: a rank within a value of thousands of rows may differ from the next by few of
         // them, hence `about`.
         let chance = 20.0 * f64::from(Halving::levels(fractions.len())) * candidates.count() as f64;
         Some(

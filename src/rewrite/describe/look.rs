@@ -43,7 +43,7 @@ impl Scale {
     }
 
     /// `8.06 times the clip, which is at most 120`, where a look chooses the clip.
-    fn told(&self, step: f64) -> Option<String> {
+    fn text(&self, step: f64) -> Option<String> {
         self.is_chosen.then(|| {
             format!(
                 "{} times the clip, which is at most {}",
@@ -56,7 +56,7 @@ impl Scale {
 
 /// The standard deviation of a coordinate whose clip a look chooses.
 pub(super) fn deviation(price: &Price, coordinate: &Coordinate, at: usize) -> Option<String> {
-    Scale::of(price.look.as_ref()?, at)?.told(step_of(coordinate))
+    Scale::of(price.look.as_ref()?, at)?.text(step_of(coordinate))
 }
 
 /// How many times the clip that a look chooses a measure's standard deviation is, and the largest
@@ -77,8 +77,8 @@ pub fn chosen_noise(plan: &ReleasePlan, measure: &Measure) -> Option<String> {
     };
     let scale = Scale::of(look, coordinate)?;
     let step = step_of(&plan.coordinates()[coordinate]);
-    Some(match scale.told(step) {
-        Some(told) => format!("standard deviation {told}; a look chooses it"),
+    Some(match scale.text(step) {
+        Some(text) => format!("standard deviation {text}; a look chooses it"),
         None => {
             let known = scale.times * scale.ceiling * step;
             format!("standard deviation {}", significant(known))

@@ -95,7 +95,7 @@ impl Expressions<'_> {
     }
 
     /// The column whose stored values compare with the constant as the subject does, and the
-    /// constant as it is written beside it.
+    /// constant as it is written next to it.
     fn as_stored(
         &self,
         subject: &Expr,
@@ -144,7 +144,8 @@ fn widened<'e>(expr: &'e Expr, constant: &Expr) -> &'e Expr {
     }
 }
 
-/// A constant beside values of `char(n)`, which lose their blanks before they are compared.
+/// A constant that is compared with values of `char(n)`, which lose their blanks before they are
+/// compared.
 pub(in crate::rewrite) fn blank_ended(constant: &str) -> ast::Expr {
     sql::cast(sql::text(constant), &Type::Char(None))
 }

@@ -132,7 +132,7 @@ impl Expressions<'_> {
         expr: &Expr,
     ) -> Result<ast::Expr, Refusal> {
         let mut present = Vec::new();
-        if self.add_told(expr, &mut present) {
+        if self.add_null_columns(expr, &mut present) {
             Ok(clamped_once(value, lo, hi, present))
         } else {
             guard(value, 3, data_type, |value| clamped(&value, lo, hi))
@@ -140,7 +140,7 @@ impl Expressions<'_> {
     }
 
     /// Whether the expression is NULL exactly where one of some plain columns is. They are added.
-    fn add_told(&self, expr: &Expr, columns: &mut Vec<ast::Expr>) -> bool {
+    fn add_null_columns(&self, expr: &Expr, columns: &mut Vec<ast::Expr>) -> bool {
         match &expr.node {
             Node::Column(id) => match self.cells.get(id) {
                 Some(Cell { raw, .. }) if matches!(raw, ast::Expr::CompoundIdentifier(_)) => {
@@ -155,7 +155,7 @@ impl Expressions<'_> {
             Node::Cast(inner) => {
                 is_number(&inner.data_type)
                     && is_number(&expr.data_type)
-                    && self.add_told(inner, columns)
+                    && self.add_null_columns(inner, columns)
             }
             Node::Call {
                 function:
@@ -169,7 +169,7 @@ impl Expressions<'_> {
                 is_number(&expr.data_type)
                     && arguments
                         .iter()
-                        .all(|a| is_number(&a.data_type) && self.add_told(a, columns))
+                        .all(|a| is_number(&a.data_type) && self.add_null_columns(a, columns))
             }
             Node::Call { .. } | Node::Constant(_) | Node::Case { .. } | Node::Exists { .. } => {
                 false
@@ -393,7 +393,7 @@ impl Expressions<'_> {
             Rule::Calendar => calendar(function, emitted, arguments, result),
             Rule::Histogram => histogram(emitted, result),
             Rule::Total => total_function(function, emitted, result)
-                .map(|value| beside_constants(function, value, arguments)),
+                .map(|value| with_constants(function, value, arguments)),
         }
     }
 
@@ -422,7 +422,7 @@ fn is_number(data_type: &Type) -> bool {
 }
 
 /// A constant is not NULL, so LEAST is never above it and GREATEST never below it.
-fn beside_constants(function: Function, value: Emitted, arguments: &[Expr]) -> Emitted {
+fn with_constants(function: Function, value: Emitted, arguments: &[Expr]) -> Emitted {
     let constant = |e: &Expr| {
         e.as_literal()
             .filter(|c| scalar(c).is_some())

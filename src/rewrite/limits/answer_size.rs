@@ -6,8 +6,8 @@ use crate::refusal::{Refusal, reason};
 use crate::rewrite::ReleasePlan;
 use crate::rewrite::choice::{ChoiceKind, ChoicePlan};
 
-/// Numbers for each group of `limits.groups`, which counts as so many groups at least: a policy of
-/// few groups means no shorter answers.
+/// Numbers for each group of `limits.groups`, which counts as this many groups at least: a policy
+/// of few groups means no shorter answers.
 const PER_GROUP: u64 = 10;
 const GROUPS_LEAST: u64 = 100_000;
 /// A chosen value takes as long as this many sums.
@@ -59,12 +59,12 @@ fn width(plan: &ReleasePlan) -> u64 {
         ChoiceKind::Choice { .. } => choice.question.width() as u64 * CHOICE,
     };
     let coordinates = plan.coordinates.len() as u64;
-    let told: u64 = plan
+    let stated: u64 = plan
         .uncertainties
         .iter()
-        .map(|told| told.formula.aggregates().len() as u64)
+        .map(|one| one.formula.aggregates().len() as u64)
         .sum();
     coordinates
         + plan.choices.iter().map(drawn).sum::<u64>()
-        + told * (1 + coordinates / COORDINATES)
+        + stated * (1 + coordinates / COORDINATES)
 }

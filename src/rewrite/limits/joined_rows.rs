@@ -239,7 +239,7 @@ fn product(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Of a sort of so many rows.
+/// Of a sort of this many rows.
 fn levels(rows: u64) -> u64 {
     u64::from(u64::BITS - rows.leading_zeros())
 }

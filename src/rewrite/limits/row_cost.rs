@@ -82,7 +82,7 @@ impl RowCost {
 /// What a statement's expressions take for one row of each relation, at most: each is counted once,
 /// over a text of 4,096 characters, with what compiling its pattern takes. As measured on a core of
 /// a 2 GHz server, rounded up. Where joins multiply one unit's rows, of which derived tables hold
-/// at most so many, also what all of these take.
+/// at most this many, also what all of these take.
 pub(in crate::rewrite) fn of(statement: &ast::Query, bounded: &HashMap<String, u64>) -> RowCost {
     let (row, unit) = tallied(statement, bounded, 1);
     RowCost { row, unit, pair: 0 }
@@ -101,7 +101,7 @@ pub(in crate::rewrite) fn of_pairs(
 }
 
 /// The time for one row of each relation, and for all joined rows of one unit, each of which meets
-/// so many public rows.
+/// this many public rows.
 fn tallied(statement: &ast::Query, bounded: &HashMap<String, u64>, pairs: u64) -> (u64, u64) {
     let mut tally = Tally {
         nanoseconds: 0,
@@ -226,7 +226,7 @@ impl ast::Visitor for Tally<'_> {
     }
 }
 
-/// What the expression takes beside its parts, which have so many digits.
+/// What the expression itself takes. Its parts have these numbers of digits.
 fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
     let longest = parts.iter().copied().max().unwrap_or(0);
     match expr {
@@ -262,7 +262,7 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
     }
 }
 
-/// Digits of what an expression is, where it is a numeric; its parts have so many. Values of other
+/// Digits of what an expression is, where it is a numeric; its parts have these. Values of other
 /// types count as columns do.
 fn digits(expr: &ast::Expr, parts: &[u64]) -> u64 {
     use ast::DataType as D;

@@ -179,7 +179,7 @@ impl Relations<'_> {
             order.extend(if *id == unit {
                 Vec::new()
             } else {
-                told_apart(cell)
+                ordered_as_text(cell)
             });
             cells.insert(
                 *id,
@@ -324,7 +324,7 @@ fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
 }
 
 /// Distinguishes rows by a column; a value of a type without an order is compared by its text.
-fn told_apart(cell: &Cell) -> Vec<ast::Expr> {
+fn ordered_as_text(cell: &Cell) -> Vec<ast::Expr> {
     let text = || ast::Expr::Collate {
         expr: Box::new(sql::cast(cell.raw.clone(), &Type::Text)),
         collation: sql::name(&["C"]),

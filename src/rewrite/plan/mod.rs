@@ -107,6 +107,16 @@ impl Plan {
     }
 }
 
+/// A table as its definition was when the plan was made.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TableVersion {
+    pub oid: u32,
+    pub schema: String,
+    pub name: String,
+    /// Digest of the catalog's entries for it.
+    pub fingerprint: String,
+}
+
 /// One release of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReleasePlan {
@@ -135,8 +145,8 @@ pub struct ReleasePlan {
     pub(in crate::rewrite) question: [u8; 32],
     /// `None` where no roll-up is possible.
     pub(in crate::rewrite) family: Option<Family>,
-    /// Catalog digests the plan relied on: (oid, schema, name, fingerprint).
-    pub(in crate::rewrite) relied_on: Vec<(u32, String, String, String)>,
+    /// The tables whose definitions the plan relied on.
+    pub(in crate::rewrite) relied_on: Vec<TableVersion>,
     pub(in crate::rewrite) description: Vec<String>,
     pub(in crate::rewrite) facts: Facts,
     /// Columns that the outer query may order by and whose collation is not the database's.
@@ -311,7 +321,7 @@ impl ReleasePlan {
         self.family.as_ref()
     }
 
-    pub fn relied_on(&self) -> &[(u32, String, String, String)] {
+    pub fn relied_on(&self) -> &[TableVersion] {
         &self.relied_on
     }
 

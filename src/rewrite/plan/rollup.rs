@@ -375,7 +375,7 @@ fn counted(count: &Count, coordinates: &[Coordinate]) -> Option<(Mask, Total)> {
 
 impl Emission<'_> {
     /// The conjuncts of the outermost WHERE as they are emitted, with those expressions that can be
-    /// told again.
+    /// evaluated again.
     fn conditions(&self, flat: &Flat) -> Result<Vec<Condition>, Refusal> {
         let expressions = Expressions {
             cells: &flat.cells,
@@ -390,7 +390,7 @@ impl Emission<'_> {
                 known.push((expressions.condition(expr)?.to_string(), expr.clone()));
             }
         }
-        let told = |condition: &sqlparser::ast::Expr| {
+        let condition_of = |condition: &sqlparser::ast::Expr| {
             let sql = condition.to_string();
             let expr = known
                 .iter()
@@ -401,7 +401,7 @@ impl Emission<'_> {
                 expr,
             }
         };
-        Ok(flat.conditions.iter().map(told).collect())
+        Ok(flat.conditions.iter().map(condition_of).collect())
     }
 
     fn groupings(&self, expressions: &Expressions<'_>) -> Result<Vec<Grouping>, Refusal> {
@@ -450,7 +450,7 @@ impl Emission<'_> {
                     self.policy.tables[table.0].columns[at].deterministic_collation
                 })
             };
-            let is_told = match &info.data_type {
+            let is_printed_once = match &info.data_type {
                 Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Date | Type::Enum(_) => {
                     true
                 }
@@ -465,7 +465,7 @@ impl Emission<'_> {
                 | Type::Time
                 | Type::Other { .. } => false,
             };
-            if is_told && let Some(cell) = expressions.cells.get(&id) {
+            if is_printed_once && let Some(cell) = expressions.cells.get(&id) {
                 let sql = expressions
                     .emit(&Expr::column(id, info.data_type.clone()))?
                     .0

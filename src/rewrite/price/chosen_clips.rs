@@ -10,7 +10,7 @@ use crate::rewrite::vector::bins::Bins;
 /// Factors are rounded down to steps of 2^-24, where the noise leaves room for as fine a grid.
 const FINER: u32 = 24;
 
-/// Most bits of a factor: sums of 2^20 more than any table holds still fit beside it.
+/// Most bits of a factor: sums of 2^20 more than any table holds still fit with it.
 const FINEST: u32 = 96;
 
 /// Coordinates that are clipped together, and the clips to choose from.

@@ -79,7 +79,7 @@ pub fn needs_first_answer(first: &Plan, targets: &TargetErrors) -> bool {
     !first.loss().is_zero()
         && !outputs.is_empty()
         && is_later
-        && aimed().all(|((release, output), target)| is_told(release, output, target))
+        && aimed().all(|((release, output), target)| has_error(release, output, target))
 }
 
 /// Whether the error depends on the counts and sums that are released.
@@ -91,7 +91,7 @@ fn is_ratio(output: &Output) -> bool {
 }
 
 /// Whether an answer may come with its standard error, in terms of the target.
-fn is_told(release: &ReleasePlan, output: &Output, target: TargetError) -> bool {
+fn has_error(release: &ReleasePlan, output: &Output, target: TargetError) -> bool {
     if matches!(target, TargetError::OfRow(_)) {
         // What one row adds is known of counts and sums.
         return !measures_of(output).is_empty() || matches!(output, Output::OfNoRow(_));

@@ -47,10 +47,10 @@ pub(in crate::rewrite) fn asked<'a>(
 ) -> Result<Vec<AskedRelease<'a>>, Refusal> {
     let mut all = Vec::new();
     for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
-        let told = told(cut);
+        let stated = with_errors(cut);
         let layout = match release.no_row {
             Some(_) => Coordinates::of_no_row(release),
-            None => layout(release, analyzed, &told, policy, terms)?,
+            None => layout(release, analyzed, &stated, policy, terms)?,
         };
         let stress = vec![1; layout.coordinates.len()];
         all.push(AskedRelease {
@@ -71,7 +71,7 @@ pub(in crate::rewrite) fn asked<'a>(
         if asked.layout.is_looked_at && !look::is_worth_the_least(asked, policy, terms)? {
             // A clip by declared bounds costs the whole price before the data is read.
             let columns = analyzed.columns();
-            asked.layout = Coordinates::new(asked.release, columns, &told(cut), false)?;
+            asked.layout = Coordinates::new(asked.release, columns, &with_errors(cut), false)?;
             asked.stress = vec![1; asked.layout.coordinates.len()];
         }
     }
@@ -96,7 +96,7 @@ pub(in crate::rewrite) fn asked<'a>(
 }
 
 /// The aggregates whose errors are asked for.
-fn told(cut: &Release) -> Vec<usize> {
+fn with_errors(cut: &Release) -> Vec<usize> {
     let asked = cut.uncertainties.iter();
     asked.flat_map(|asked| asked.formula.aggregates()).collect()
 }
@@ -105,17 +105,17 @@ fn told(cut: &Release) -> Vec<usize> {
 fn layout(
     release: &AnalyzedRelease,
     analyzed: &Analyzed,
-    told: &[usize],
+    stated: &[usize],
     policy: &Policy,
     terms: &Terms,
 ) -> Result<Coordinates, Refusal> {
     if look::may_look(release, terms) {
-        let looked_at = Coordinates::new(release, analyzed.columns(), told, true)?;
+        let looked_at = Coordinates::new(release, analyzed.columns(), stated, true)?;
         if look::has_choice(release, &looked_at, policy, terms) {
             return Ok(looked_at);
         }
     }
-    Coordinates::new(release, analyzed.columns(), told, false)
+    Coordinates::new(release, analyzed.columns(), stated, false)
 }
 
 /// Each release gets at least what the policy's least epsilon is worth: of a statement whose other

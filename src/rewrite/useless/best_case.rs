@@ -337,7 +337,7 @@ struct Distinct {
     z: f64,
 }
 
-/// A total within these ends: useless where not even a quarter of it can be told.
+/// A total within these ends: useless where the error exceeds a quarter of it.
 pub(super) fn total(error: f64, what: &str, (least, most): (f64, f64)) -> Expected {
     let is_hidden = error > most.max(-least) / PART;
     let predicate = || {

@@ -41,7 +41,7 @@ pub(in crate::rewrite) fn blocks(
     let coarse = |at: usize| match scale(coordinates, at, &[], shown) {
         Scale::Units(_) => Scale::Units(Rows::Of(None)),
         Scale::Rows(_) => Scale::Rows(Rows::Of(None)),
-        // Values of unlike scale share a norm, each by its weight.
+        // Values of different scale share a norm, each by its weight.
         Scale::Values(..) | Scale::Moments => Scale::Moments,
         Scale::Shown => Scale::Shown,
     };

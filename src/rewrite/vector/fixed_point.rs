@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_lattice_is_of_its_ends() {
+    fn what_is_said_of_a_lattice_is_of_its_ends() {
         let fixed_point = |step, lower, upper| FixedPoint {
             step,
             lower,

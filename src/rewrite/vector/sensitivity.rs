@@ -510,8 +510,8 @@ mod tests {
         }
     }
 
-    /// Where the coordinates weigh unlike, as a wanted error makes them, the bound is no larger
-    /// than that of the coordinates apart.
+    /// Where the coordinates have different weights, as a wanted error makes them, the bound is no
+    /// larger than that of the coordinates apart.
     #[test]
     fn unlike_weights_do_not_raise_the_bound() {
         let coordinates = correlations(&[(1, 2)]);

@@ -1,6 +1,6 @@
 //! The settings a session knows, with PostgreSQL's names and defaults.
 
-use crate::policy::WISHES;
+use crate::policy::SESSION_SETTINGS;
 
 /// What values a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub(super) enum Kind {
     Name,
     /// Kept as it is: no effect here.
     Text,
-    /// One of the settings `pgveil.*`: [`crate::policy::Wishes`] reads them.
-    Wish,
+    /// One of the settings `pgveil.*`: [`crate::policy::SessionSettings`] reads them.
+    Session,
 }
 
 pub(super) struct Known {
@@ -77,12 +77,12 @@ const fn quiet(
     }
 }
 
-const fn wish(at: usize) -> Known {
+const fn session(at: usize) -> Known {
     quiet(
-        WISHES[at].name,
-        Kind::Wish,
-        WISHES[at].default,
-        WISHES[at].description,
+        SESSION_SETTINGS[at].name,
+        Kind::Session,
+        SESSION_SETTINGS[at].default,
+        SESSION_SETTINGS[at].description,
     )
 }
 
@@ -177,16 +177,16 @@ pub(super) static KNOWN: &[Known] = &[
         "4096",
         "Shows the iteration count of SCRAM verifiers.",
     ),
-    wish(0),
-    wish(1),
-    wish(2),
-    wish(3),
-    wish(4),
-    wish(5),
-    wish(6),
-    wish(7),
-    wish(8),
-    wish(9),
+    session(0),
+    session(1),
+    session(2),
+    session(3),
+    session(4),
+    session(5),
+    session(6),
+    session(7),
+    session(8),
+    session(9),
     quiet(
         "backslash_quote",
         Kind::Choice(&["safe_encoding", "off"]),

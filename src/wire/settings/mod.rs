@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::parse::Scope;
-use crate::policy::{SessionSettings, WISHES, schemas, unknown_wish};
+use crate::policy::{SESSION_SETTINGS, SessionSettings, schemas, unknown_setting};
 use crate::refusal::{Refusal, reason};
 use known::{KNOWN, Kind, Known};
 
@@ -232,9 +232,9 @@ impl Settings {
     /// The settings `pgveil.*` in force. Each was read when it was set.
     pub(super) fn session_settings(&self) -> SessionSettings {
         let mut session_settings = SessionSettings::default();
-        for wish in WISHES {
-            // A text that Wishes printed itself is read again.
-            let _ = session_settings.set(wish.name, self.value(wish.name));
+        for setting in SESSION_SETTINGS {
+            // A text that SessionSettings printed itself is read again.
+            let _ = session_settings.set(setting.name, self.value(setting.name));
         }
         session_settings
     }
@@ -328,7 +328,7 @@ fn settable(name: &str) -> Result<String, Refusal> {
 
 fn unknown(name: &str) -> Refusal {
     if name.starts_with("pgveil.") {
-        unknown_wish(name)
+        unknown_setting(name)
     } else {
         Refusal::new(
             reason::UNKNOWN_SETTING,

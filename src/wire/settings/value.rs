@@ -37,7 +37,7 @@ pub(super) fn normalize(
         Kind::TimeZone => time_zone(value),
         Kind::Name => Some(clean_name(value)),
         Kind::Text => Some(value.clone()),
-        Kind::Wish => return wish(name, value),
+        Kind::Session => return session_setting(name, value),
         Kind::Preset | Kind::SearchPath | Kind::DateStyle => None,
     };
     normal.ok_or_else(|| invalid(name, value))
@@ -214,7 +214,7 @@ fn clean_name(value: &str) -> String {
         .collect()
 }
 
-fn wish(name: &str, value: &str) -> Result<String, Refusal> {
+fn session_setting(name: &str, value: &str) -> Result<String, Refusal> {
     let mut session_settings = SessionSettings::default();
     session_settings.set(name, value)?;
     Ok(session_settings.show(name))
@@ -235,6 +235,6 @@ pub(super) fn of_text(known: &Known, text: &str) -> Result<Vec<String>, Refusal>
         | Kind::TimeZone
         | Kind::Name
         | Kind::Text
-        | Kind::Wish => Ok(vec![text.to_owned()]),
+        | Kind::Session => Ok(vec![text.to_owned()]),
     }
 }

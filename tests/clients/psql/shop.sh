@@ -1,5 +1,5 @@
 #!/bin/sh
-# psql over tables in a schema of their own, beside the database itself: $1 is psql.
+# psql over tables in a schema of their own, next to the database itself: $1 is psql.
 psql=$1
 export PGCONNECT_TIMEOUT=10
 failed=0

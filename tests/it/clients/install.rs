@@ -16,9 +16,9 @@ pub async fn psql() -> Option<PathBuf> {
     apt("psql", &["postgresql-client"], || on_path("psql")).await
 }
 
-/// Debian keeps it beside the server's binaries.
+/// Debian keeps it next to the server's binaries.
 pub async fn pgbench() -> Option<PathBuf> {
-    let beside_the_server = || {
+    let next_to_the_server = || {
         let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
         versions
             .filter_map(Result::ok)
@@ -26,7 +26,7 @@ pub async fn pgbench() -> Option<PathBuf> {
             .find(|path| path.exists())
     };
     apt("pgbench", &["postgresql-contrib"], || {
-        on_path("pgbench").or_else(beside_the_server)
+        on_path("pgbench").or_else(next_to_the_server)
     })
     .await
 }

@@ -1,5 +1,5 @@
 //! The recipe of docs/tools.md: under it, what tools ask of themselves costs nothing. The captured
-//! statements lie beside the repository; where they do not, the tests say so and pass.
+//! statements lie next to the repository; where they do not, the tests say so and pass.
 
 use std::path::{Path, PathBuf};
 
@@ -254,8 +254,11 @@ async fn detail_and_hint_stand_in_the_message_where_asked_for() {
     assert!(!apart.field(b'H').is_empty() && !apart.field(b'M').contains('\n'));
     socket.ask("SET pgveil.hints = message").await;
     let one = refused(&mut socket).await;
-    let told = format!("{}\nHINT:  {}", apart.field(b'M'), apart.field(b'H'));
-    assert_eq!((one.field(b'M'), one.field(b'H')), (told, String::new()));
+    let reported = format!("{}\nHINT:  {}", apart.field(b'M'), apart.field(b'H'));
+    assert_eq!(
+        (one.field(b'M'), one.field(b'H')),
+        (reported, String::new())
+    );
     assert_eq!(one.field(b'C'), apart.field(b'C'));
     assert_eq!(one.field(b'P'), apart.field(b'P'));
     assert_eq!(socket.refused("SET pgveil.hints = none").await, "22023");

@@ -76,7 +76,7 @@ pub async fn run_on(
         .env("VEILED_PORT", stage.veiled.port().to_string())
         .env("DIRECT_PORT", stage.direct.port().to_string());
     command.env("POOR", stage::poor(client));
-    // Into a file, so that what it said is told also where it comes to no end.
+    // Into a file, so that what it said is printed also where it does not end.
     let said = home(client).join("said");
     let file = std::fs::File::create(&said).unwrap();
     command

@@ -62,7 +62,7 @@ fn tls(stage: &Stage) -> MakeRustlsConnect {
     MakeRustlsConnect::new(versions.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// How many charges were told since the last call. A notice comes before its rows.
+/// How many charges were reported since the last call. A notice comes before its rows.
 fn costs(notices: &mut UnboundedReceiver<String>) -> usize {
     std::iter::from_fn(|| notices.try_recv().ok())
         .filter(|notice| notice.contains("privacy cost") && !notice.contains("nothing"))

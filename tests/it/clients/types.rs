@@ -134,13 +134,16 @@ async fn value(
     sql: &str,
     values: &[&(dyn ToSql + Sync)],
 ) -> Result<(u32, Option<Raw>), String> {
-    let told = |error: tokio_postgres::Error| {
+    let reported = |error: tokio_postgres::Error| {
         error
             .as_db_error()
             .map_or_else(|| error.to_string(), ToString::to_string)
     };
-    let statement = client.prepare(sql).await.map_err(told)?;
-    let row = client.query_one(&statement, values).await.map_err(told)?;
+    let statement = client.prepare(sql).await.map_err(reported)?;
+    let row = client
+        .query_one(&statement, values)
+        .await
+        .map_err(reported)?;
     Ok((statement.columns()[0].type_().oid(), row.get(0)))
 }
 
@@ -157,16 +160,16 @@ async fn values_of_every_type_travel_in_binary() {
             let constant = format!("SELECT '{}'::{name}", text.replace('\'', "''"));
             let wanted = value(&theirs, &constant, &[]).await.unwrap();
             let raw = wanted.1.clone().unwrap();
-            // Out, in and out, and in beside released values.
+            // Out, in and out, and in next to released values.
             let out = value(&mine, &constant, &[]).await;
             let through = value(&mine, &format!("SELECT $1::{name}"), &[&raw]).await;
-            let beside = value(
+            let next_to = value(
                 &mine,
                 &format!("SELECT $1::{name}, count(*) FROM nls.women"),
                 &[&raw],
             )
             .await;
-            for (way, found) in [("out", out), ("through", through), ("beside", beside)] {
+            for (way, found) in [("out", out), ("through", through), ("next_to", next_to)] {
                 if found.as_ref() != Ok(&wanted) {
                     wrong.push(format!("{name} {text} {way}: {found:?}, wanted {wanted:?}"));
                 }

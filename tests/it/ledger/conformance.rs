@@ -138,8 +138,11 @@ async fn refusal_charges_nothing_and_hides_the_total(url: &str) {
         .unwrap_err();
     assert!(matches!(refused, DebitError::TotalExhausted { .. }));
     let refusal = refused.refusal().unwrap();
-    let told = format!("{refused} {} {}", refusal.message, refusal.detail.unwrap());
-    assert!(!told.contains(|c: char| c.is_ascii_digit()), "{told}");
+    let reported = format!("{refused} {} {}", refusal.message, refusal.detail.unwrap());
+    assert!(
+        !reported.contains(|c: char| c.is_ascii_digit()),
+        "{reported}"
+    );
     let after = ledger.balances("bob").await.unwrap();
     assert_eq!(
         (after.role.spent, after.role.lifetime, after.owner),
@@ -603,7 +606,7 @@ async fn each_accounting_admits_its_own(url: &str) {
     };
     for (number, accounting) in accountings.into_iter().enumerate() {
         // One store has one accounting: the next has its own schema or file.
-        let url = stage::beside(url, number).await;
+        let url = stage::another(url, number).await;
         let specs = |delta: f64| {
             let roles = ["ann", "bob", "eve"].map(|name| account(name, 1.0, delta, accounting));
             (account("owner", 8.0, delta, accounting), roles)
@@ -846,7 +849,7 @@ async fn grants_raise_a_budget_within_the_total(url: &str) {
     );
     drop((ledger, other));
     // Where a budget is renewed, a grant belongs to its period.
-    let url = stage::beside(url, 1).await;
+    let url = stage::another(url, 1).await;
     let ledger = with_clock(&url, 8.0, (1.0, Renew::Weekly), &now).await;
     assert!(
         ledger
@@ -1145,7 +1148,7 @@ async fn counts_admitted(url: &str) {
             loss_laplace(Fixed::round_up(high)),
             loss_gaussian(Mu::round_down(1.0 / error)),
         ];
-        let url = stage::beside(url, number).await;
+        let url = stage::another(url, number).await;
         let (_, [ann, bob]) = specs_usual(Accounting::Gdp);
         let ledger = at(
             &url,

@@ -9,7 +9,7 @@ use pgveil::policy::{File, check};
 use crate::fixture::{account, load};
 use crate::operations::serve::free_port;
 
-/// Rows enough to keep the database busy for seconds: every interview beside every code, several
+/// Rows enough to keep the database busy for seconds: every interview joined to every code, several
 /// times over.
 const SLOW: &str = "SELECT count(*) FROM nls.interviews CROSS JOIN nls.industries a CROSS JOIN \
     nls.industries b CROSS JOIN nls.industries c";

@@ -53,12 +53,12 @@ async fn a_full_disk_charges_what_it_acknowledged() {
         .stdout(Stdio::piped())
         .output();
     let output = child.unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
+    let reported = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && told.contains("\nfull\n"),
-        "{told}"
+        output.status.success() && reported.contains("\nfull\n"),
+        "{reported}"
     );
-    let acked: Vec<u64> = told
+    let acked: Vec<u64> = reported
         .lines()
         .filter_map(|line| line.strip_prefix("ack ")?.parse().ok())
         .collect();

@@ -70,7 +70,7 @@ fn is_at_least(sum: &Loss, before: &Loss) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_copy_is_not_opened_beside_its_witness() {
+async fn an_older_copy_is_not_opened_with_its_witness() {
     let scratch = Scratch::new();
     let at = address(&scratch, true);
     let copy = scratch.0.join("copy.db");
@@ -265,7 +265,7 @@ async fn without_a_witness_nothing_is_left() {
     assert!(debit(&ledger, "bob", laplace(0.001)).await.is_err());
 }
 
-/// Such a witness does not know what was spent after it was last told.
+/// Such a witness does not know what was spent after it was last written.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_witness_older_than_the_backup_counts_as_none() {
     let scratch = Scratch::new();

@@ -120,8 +120,8 @@ async fn processes_race_for_the_last_epsilon() {
     let _ = reopen(&scratch.file(), epsilon).await;
 }
 
-/// What a killed process was told is in the ledger, whenever the kill came, with another process at
-/// work on the same file.
+/// What a killed process saw confirmed is in the ledger, whenever the kill came, with another
+/// process at work on the same file.
 #[tokio::test]
 async fn killed_process_forgets_no_charge() {
     const ROUNDS: u64 = 25;

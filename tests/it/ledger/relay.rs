@@ -22,7 +22,7 @@ const AFTER_COMMIT: u32 = 2;
 const TAKES_OVER: u32 = 3;
 const TAKEN_OVER: u32 = 4;
 
-/// Passes bytes between a proxy and the server until it is told to fail, once.
+/// Passes bytes between a proxy and the server until it is asked to fail, once.
 async fn relay(mode: Arc<AtomicU32>) -> String {
     let url = stage::database().await;
     let name = url.split_once("@/").unwrap().1.split('?').next().unwrap();

@@ -94,7 +94,7 @@ async fn same_question_is_paid_once() {
     assert_eq!(veil.spent().await, spent);
 }
 
-/// Where a count is told from its noise does not depend on who looks at it again.
+/// Whether a count is distinguished from its noise does not depend on who looks at it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn truths_go_by_the_noise_that_was_drawn() {
     let veil = Veil::demo(|y| y, Veil::silent()).await;
@@ -551,8 +551,8 @@ async fn proxies_on_one_ledger_pay_once() {
     two_proxies(&veil, &super::stage::database().await).await;
 }
 
-/// What is asked beside the vector of sums is kept and found again like them, also where there is
-/// no such vector.
+/// What is asked in addition to the vector of sums is kept and found again like them, also where
+/// there is no such vector.
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_without_sums_are_paid_once() {
     let veil = Veil::demo(|yaml| yaml, None).await;
@@ -695,12 +695,15 @@ async fn what_was_made_for_others_needs_a_failure_left() {
             .await
             .unwrap();
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for sql in [WOMEN, "SELECT count(*) FROM nls.interviews"] {
         let report = veil.ask_as(&colleague, sql).await.unwrap_err().report();
-        told.push((report.sqlstate, report.message, report.detail));
+        reported.push((report.sqlstate, report.message, report.detail));
     }
-    assert!(told[0] == told[1] && told[0].0 == "42501", "{told:?}");
+    assert!(
+        reported[0] == reported[1] && reported[0].0 == "42501",
+        "{reported:?}"
+    );
     assert!(
         veil.ask_as(&colleague, own).await.is_ok(),
         "what it has paid for is shown"

@@ -39,7 +39,7 @@ pub async fn database() -> String {
 }
 
 /// An empty store of the same kind.
-pub async fn beside(url: &str, number: usize) -> String {
+pub async fn another(url: &str, number: usize) -> String {
     if url.starts_with("sqlite") {
         format!("{url}.{number}")
     } else {

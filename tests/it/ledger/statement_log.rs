@@ -52,13 +52,13 @@ async fn every_statement_is_recorded_without_its_text() {
     let found = records(&veil).await;
     assert_eq!(found.len(), asked.len());
     for (record, (sql, verdict, sqlstate, charged)) in found.iter().zip(asked) {
-        let told = (
+        let reported = (
             record.role.as_str(),
             record.verdict,
             record.sqlstate.as_str(),
             !record.loss.is_zero(),
         );
-        assert_eq!(told, ("analyst", verdict, sqlstate, charged), "{sql}");
+        assert_eq!(reported, ("analyst", verdict, sqlstate, charged), "{sql}");
     }
     assert_eq!(found[0].fingerprint, found[1].fingerprint);
     assert_ne!(found[0].fingerprint, found[2].fingerprint);

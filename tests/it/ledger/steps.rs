@@ -91,9 +91,12 @@ async fn every_step(fresh: impl AsyncFn() -> String) {
             .await
             .unwrap();
         completed = output.status.success();
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (charged, kept) = (told.contains("\ncharged\n"), told.contains("\nkept\n"));
-        assert!(!completed || (charged && kept), "{told}");
+        let reported = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (charged, kept) = (
+            reported.contains("\ncharged\n"),
+            reported.contains("\nkept\n"),
+        );
+        assert!(!completed || (charged && kept), "{reported}");
         // Verifies that every sum is that of the history.
         let ledger = at_usual(&url, Accounting::Gdp)
             .await

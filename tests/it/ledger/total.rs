@@ -154,7 +154,7 @@ async fn the_total_refuses_a_role_once(url: &str) {
         .unwrap();
 }
 
-/// Whether somebody has asked before is not told by what is refused while the total is spent.
+/// While the total is spent, a refusal does not reveal whether somebody has asked before.
 async fn what_was_made_for_others_is_refused_like_what_is_new(url: &str) {
     let roles = ["ann", "bob", "eve"].map(|name| account(name, 3.0, 0.0, Accounting::Pure));
     let ledger = at(url, account("owner", 2.0, 0.0, Accounting::Pure), &roles)
@@ -209,7 +209,7 @@ async fn what_was_made_for_others_is_refused_like_what_is_new(url: &str) {
         format!("{:?}", refused.refusal()),
         format!("{:?}", fresh.refusal())
     );
-    // Both are told no more, of what is new or was made before.
+    // Both get no more answers, of what is new or was made before.
     let refused = ledger
         .purchase("bob", taking(offer(asked).await, asked.loss, Loss::ZERO))
         .await

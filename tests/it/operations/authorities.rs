@@ -101,7 +101,7 @@ async fn the_databases_certificate_is_verified_by_the_operators_authorities() {
         assert!(held.contains("the policy holds for database nls"), "{held}");
         assert!(
             held.contains(
-                "charged questions: which of them fail, 10 at most, may tell 152 bits beside that"
+                "charged questions: which of them fail, 10 at most, may reveal 152 more bits"
             ),
             "{held}"
         );

@@ -19,7 +19,7 @@ use crate::fixture::{TemporaryDirectory, Veil, engine_over, rows_of};
 
 const SOURCES: &str = "../shared/citus";
 const BINARIES: &str = "/usr/lib/postgresql/15/bin";
-/// What a build reads beside the sources.
+/// What a build reads apart from the sources.
 const NEEDED: &[&str] = &[
     "/usr/lib/postgresql/15/lib/pgxs/src/makefiles/pgxs.mk",
     "/usr/include/postgresql/15/server/postgres.h",
@@ -275,7 +275,7 @@ const PEOPLE: &str = "  s.people: \
     public\n";
 
 /// Errors of a policy of these tables, or else its warnings.
-async fn told(client: &Client, tables: &str) -> Result<Vec<String>, Vec<String>> {
+async fn reported(client: &Client, tables: &str) -> Result<Vec<String>, Vec<String>> {
     let file = File::parse("p.yaml", &policy(tables), |_| None).unwrap_or_else(|e| panic!("{e:?}"));
     let texts = |all: Vec<pgveil::policy::PolicyError>| {
         all.into_iter()
@@ -412,7 +412,7 @@ async fn tables_are_judged(client: &Client) {
         )
     };
     for table in ["visits", "parts"] {
-        let warnings = told(client, &path(table)).await;
+        let warnings = reported(client, &path(table)).await;
         assert!(
             warnings.as_ref().is_ok_and(|warnings| !warnings
                 .iter()
@@ -421,11 +421,11 @@ async fn tables_are_judged(client: &Client) {
         );
     }
     for table in ["plain", "managed"] {
-        let warnings = told(client, &path(table)).await;
+        let warnings = reported(client, &path(table)).await;
         assert!(
             warnings.as_ref().is_ok_and(|warnings| warnings
                 .iter()
-                .any(|w| w.contains("local table beside the distributed s.people"))),
+                .any(|w| w.contains("local table and not distributed like s.people"))),
             "{warnings:?}"
         );
     }
@@ -445,7 +445,7 @@ async fn tables_are_judged(client: &Client) {
             "s.otherwise is distributed by n, so that rows of one person may lie in many shards",
         ),
     ] {
-        let errors = told(client, &path(table)).await.unwrap_err();
+        let errors = reported(client, &path(table)).await.unwrap_err();
         assert!(
             matches!(
                 errors.as_slice(),
@@ -454,13 +454,15 @@ async fn tables_are_judged(client: &Client) {
             "{table}: {errors:?}"
         );
     }
-    let errors = told(client, "  s.towns: {unit: town}\n").await.unwrap_err();
+    let errors = reported(client, "  s.towns: {unit: town}\n")
+        .await
+        .unwrap_err();
     assert!(
         errors[0].starts_with("s.towns is a reference table"),
         "{errors:?}"
     );
     // The breach: a plan of one row a unit over a key that nobody enforces.
-    let errors = told(
+    let errors = reported(
         client,
         "  s.appended: {unit: uid, columns: {age: {bounds: [0, 100]}}}\n",
     )
@@ -470,7 +472,7 @@ async fn tables_are_judged(client: &Client) {
         errors[0].starts_with("s.appended is distributed by append"),
         "{errors:?}"
     );
-    let warnings = told(client, &format!("{PEOPLE}  s.codes: public\n"))
+    let warnings = reported(client, &format!("{PEOPLE}  s.codes: public\n"))
         .await
         .unwrap();
     assert!(
@@ -599,6 +601,9 @@ async fn workers_are_pinned(cluster: &Cluster, owner: &Client) {
             .iter()
             .filter(|name| *name != "citus.propagate_set_commands" && !reached.contains(*name))
             .collect();
-        assert!(missed.is_empty(), "worker {worker} was not told {missed:?}");
+        assert!(
+            missed.is_empty(),
+            "worker {worker} was not reported {missed:?}"
+        );
     }
 }

@@ -108,7 +108,7 @@ fn a_demo_keeps_the_loaded_cluster_for_the_next() {
     };
     assert_eq!(started(), (true, false));
     let [first] = <[PathBuf; 1]>::try_from(kept()).unwrap();
-    // Nothing of others is touched, above or beside the kept clusters.
+    // Nothing of others is touched, above or next to the kept clusters.
     let foreign = ["Documents", ".ssh", "pgveil/other", "pgveil/.ssh"].map(|name| cache.join(name));
     for path in &foreign {
         std::fs::create_dir(path).unwrap();
@@ -465,10 +465,10 @@ fn budget_needs_the_ledger_alone() {
     };
     let failed = |question: &[&str], code: i32, words: &str| {
         let output = asked(question);
-        let told = text(&output.stderr);
+        let reported = text(&output.stderr);
         assert!(
-            output.status.code() == Some(code) && told.contains(words),
-            "{question:?}: {told}"
+            output.status.code() == Some(code) && reported.contains(words),
+            "{question:?}: {reported}"
         );
     };
     let why = ["--why", "quarterly report", "--who", "olga"];
@@ -531,7 +531,7 @@ fn budget_needs_the_ledger_alone() {
 }
 
 #[test]
-fn a_change_of_the_policy_is_told_by_what_it_loosens() {
+fn a_change_of_the_policy_is_described_by_what_it_loosens() {
     let folder = crate::fixture::TemporaryDirectory(
         std::env::temp_dir().join(format!("pgveil-diff-{:x}", rand::random::<u64>())),
     );
@@ -544,26 +544,29 @@ fn a_change_of_the_policy_is_told_by_what_it_loosens() {
         let output = pgveil(&["policy", "diff", "policies/demo.yaml", &other], &[]);
         (output.status.code(), text(&output.stdout))
     };
-    let (code, told) = differ("  nls.industries: public");
-    assert_eq!((code, told.as_str()), (Some(0), "nothing changes\n"));
-    let (code, told) = differ("  nls.store: public\n  nls.industries: public");
+    let (code, reported) = differ("  nls.industries: public");
+    assert_eq!((code, reported.as_str()), (Some(0), "nothing changes\n"));
+    let (code, reported) = differ("  nls.store: public\n  nls.industries: public");
     let loosens = "loosens   every row of nls.store becomes readable, exactly and free\n";
-    assert!(code == Some(4) && told.starts_with(loosens), "{told}");
     assert!(
-        told.contains("\ncosts     no stored answer is shown again"),
-        "{told}"
+        code == Some(4) && reported.starts_with(loosens),
+        "{reported}"
     );
-    let (code, told) = differ("  nls.industries: {unit: industry_code}");
     assert!(
-        code == Some(0) && told.starts_with("tightens  nls.industries is private"),
-        "{told}"
+        reported.contains("\ncosts     no stored answer is shown again"),
+        "{reported}"
+    );
+    let (code, reported) = differ("  nls.industries: {unit: industry_code}");
+    assert!(
+        code == Some(0) && reported.starts_with("tightens  nls.industries is private"),
+        "{reported}"
     );
     let (code, _) = differ("  nls.industries: nothing");
     assert_eq!(code, Some(3));
 }
 
 #[test]
-fn keys_of_the_policy_are_told() {
+fn keys_of_the_policy_are_explained() {
     let schema = pgveil(&["policy", "schema"], &[]);
     let schema: serde_json::Value = serde_json::from_slice(&schema.stdout).unwrap();
     assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");

@@ -124,7 +124,7 @@ fn form(fields: &[(&str, &str)]) -> String {
     pairs.join("&")
 }
 
-/// The exact value that stands beside the first measure of a one-row answer.
+/// The exact value that stands next to the first measure of a one-row answer.
 fn exact(body: &str) -> &str {
     let cell = body.split("<td class=\"number exact\">").nth(1).unwrap();
     cell.split('<').next().unwrap()
@@ -161,7 +161,7 @@ fn the_demos_page_answers_and_charges_like_psql() {
     let again = page.ask(count);
     assert!(again.has("Free: the budget stays at 96.5 %."));
     assert_eq!(value(&again), value(&first));
-    // Every example has error bars, a price like the others', and exact values beside.
+    // Every example has error bars, a price like the others', and exact values next to them.
     let mut left = page.left();
     for question in &QUESTIONS[1..] {
         let got = page.ask(question.sql);
@@ -214,7 +214,9 @@ fn attacks(page: &Page, mut left: u32) {
     assert!((69..=72).contains(&(left - page.left())));
     left = page.left();
     let repeats = attack("repeats");
-    assert!(repeats.has("All 100 answers are ") && repeats.has("none of them told anything new"));
+    assert!(
+        repeats.has("All 100 answers are ") && repeats.has("none of them revealed anything new")
+    );
     // A sum of groups that were paid for above.
     assert!(repeats.has("The attack was free"));
     assert_eq!(page.left(), left);

@@ -134,8 +134,8 @@ impl Stage {
     /// The policy that is drafted, without its password line.
     fn draft(&self, role: &str, flags: &[&str]) -> String {
         let output = self.init(role, flags);
-        let (text, told) = (text(&output.stdout), text(&output.stderr));
-        assert_eq!(output.status.code(), Some(0), "{told}");
+        let (text, reported) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{reported}");
         without_password(&text)
     }
 
@@ -265,13 +265,13 @@ async fn a_database_without_foreign_keys_is_drafted_and_served() {
         ],
     );
     let checked = stage.pgveil("postgres", &["check", &file]);
-    let told = text(&checked.stderr);
-    assert_eq!(checked.status.code(), Some(3), "{told}");
+    let reported = text(&checked.stderr);
+    assert_eq!(checked.status.code(), Some(3), "{reported}");
     assert!(
-        told.ends_with("error: the policy does not hold (4 errors)\n"),
-        "{told}"
+        reported.ends_with("error: the policy does not hold (4 errors)\n"),
+        "{reported}"
     );
-    assert_eq!(told.matches("not \"decide\"").count(), 4, "{told}");
+    assert_eq!(reported.matches("not \"decide\"").count(), 4, "{reported}");
     // An existing file is never overwritten.
     let before = std::fs::read_to_string(&file).unwrap();
     let again = stage.init("nobody", &[&DECISIONS[..], &["-o", &file]].concat());
@@ -282,10 +282,10 @@ async fn a_database_without_foreign_keys_is_drafted_and_served() {
     // The first of four commands.
     let file = stage.file("shop.yaml");
     let output = stage.init("nobody", &[&DECISIONS[..], &["-o", &file]].concat());
-    let told = text(&output.stdout);
+    let reported = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_lines(
-        &told,
+        &reported,
         &[
             &format!("wrote {file}: 3 private tables, 2 public, 0 left out; 0 blocking, 3 to"),
             "Noise, of one answer in 95 % of cases",
@@ -307,10 +307,16 @@ async fn a_database_without_foreign_keys_is_drafted_and_served() {
             "      # retail_disc: {bounds: [lowest, highest]} # DECIDE: numeric(10,2)",
         ],
     );
-    let password = told.rsplit("shown once: ").next().unwrap().trim();
-    assert!(password.len() == 23 && !policy.contains(password), "{told}");
+    let password = reported.rsplit("shown once: ").next().unwrap().trim();
+    assert!(
+        password.len() == 23 && !policy.contains(password),
+        "{reported}"
+    );
     // What is printed for the administrator is all that the role needs.
-    for line in told.lines().filter(|line| line.starts_with("   GRANT ")) {
+    for line in reported
+        .lines()
+        .filter(|line| line.starts_with("   GRANT "))
+    {
         client.batch_execute(line).await.unwrap();
     }
     let checked = stage.pgveil("nobody", &["check", &file]);
@@ -318,7 +324,7 @@ async fn a_database_without_foreign_keys_is_drafted_and_served() {
     first_answer(&stage, &file, password).await;
 }
 
-/// The environment and serve, then who asks.
+/// The environment and serve, then the session that asks.
 async fn served(stage: &Stage, file: &str, password: &str, database: &str) -> (Running, Client) {
     let port = free_port();
     let child = Command::new(PGVEIL)
@@ -387,23 +393,23 @@ async fn without_keys_tables_are_left_out_with_what_they_lack() {
         "4,1e-6",
     ];
     let output = stage.init("nobody", &flags);
-    let (draft, told) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let (draft, reported) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{reported}");
     assert_lines(
-        &told,
+        &reported,
         &[
             "drafted: 1 private table, 0 public, 4 left out; 0 blocking,",
             "   ALTER TABLE \"retail\".\"household\" ADD UNIQUE (\"household_key\");",
             "   ALTER TABLE \"retail\".\"basket\" ADD UNIQUE (\"basket_id\");",
         ],
     );
-    assert!(!told.contains("\"store\" ADD UNIQUE") && !told.contains("basket_line\" ADD"));
+    assert!(!reported.contains("\"store\" ADD UNIQUE") && !reported.contains("basket_line\" ADD"));
     // Only what does not seem to be about a household may be published.
     assert!(draft.contains("  # retail.store: public") && !draft.contains("retail.basket: public"));
     let public = stage.init("nobody", &[&flags[..], &["--public", "basket"]].concat());
     assert_eq!(public.status.code(), Some(2), "{}", text(&public.stderr));
     // The statements that it prints are what it lacked.
-    for line in told
+    for line in reported
         .lines()
         .filter(|line| line.starts_with("   ALTER TABLE"))
     {
@@ -431,9 +437,9 @@ async fn every_foreign_key_is_a_suspicion() {
         ("below", "below_h_fkey (h) leads to public.hidden"),
     ] {
         let output = stage.init("nobody", &[&flags[..], &[table]].concat());
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains(key), "{told}");
+        let reported = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{reported}");
+        assert!(reported.contains(key), "{reported}");
     }
     stage.draft("nobody", &[&flags[..], &["other"]].concat());
 }
@@ -555,14 +561,20 @@ async fn every_name_is_spelled_as_the_reader_reads_it() {
     );
     // For machines.
     let output = stage.init("nobody", &[&flags[..], &["--json"]].concat());
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(without_password(told["policy"].as_str().unwrap()), draft);
-    assert_eq!(told["unit"]["word"], "user");
-    assert_eq!(told["blocking"].as_array().unwrap().len(), 0);
+    let reported: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        without_password(reported["policy"].as_str().unwrap()),
+        draft
+    );
+    assert_eq!(reported["unit"]["word"], "user");
+    assert_eq!(reported["blocking"].as_array().unwrap().len(), 0);
     let open = stage.init("nobody", &["--json"]);
-    let told: serde_json::Value = serde_json::from_slice(&open.stdout).unwrap();
+    let reported: serde_json::Value = serde_json::from_slice(&open.stdout).unwrap();
     assert_eq!(open.status.code(), Some(3));
-    assert_eq!(told["candidates"][0]["unit"], "\"My Schema\".Users.userId");
+    assert_eq!(
+        reported["candidates"][0]["unit"],
+        "\"My Schema\".Users.userId"
+    );
 }
 
 /// The keys of the arrows.
@@ -658,11 +670,11 @@ async fn a_terminal_is_asked_ten_questions() {
         terminal.answer("Owner's budget", "4 1e-6\r");
         terminal.end()
     });
-    let (code, told, questions) = asked.await.unwrap();
-    assert_eq!((code, questions), (Some(0), 10), "{told}");
+    let (code, reported, questions) = asked.await.unwrap();
+    assert_eq!((code, questions), (Some(0), 10), "{reported}");
     assert!(
-        told.contains("3 private tables, 2 public, 0 left out; 0 blocking, 3 to"),
-        "{told}"
+        reported.contains("3 private tables, 2 public, 0 left out; 0 blocking, 3 to"),
+        "{reported}"
     );
     let mode =
         std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
@@ -699,10 +711,10 @@ async fn check_tells_the_owner_how_the_policy_fits_the_rows() {
     let plain = stage.pgveil("postgres", &["check", &file]);
     assert!(!text(&plain.stdout).contains("EXACT"));
     let checked = stage.pgveil("postgres", &["check", &file, "--against-data"]);
-    let (told, logged) = (text(&checked.stdout), text(&checked.stderr));
+    let (reported, logged) = (text(&checked.stdout), text(&checked.stderr));
     assert_eq!(checked.status.code(), Some(0), "{logged}");
     assert_lines(
-        &told,
+        &reported,
         &[
             "EXACT AND PRIVATE. ",
             "    rows_per_unit 1: households above it none; rows beyond it none",
@@ -714,7 +726,7 @@ async fn check_tells_the_owner_how_the_policy_fits_the_rows() {
             "    sales_value: below 0 0.00400 % (2 of 50000); above 100 0.00400 % (2 of 50000)",
         ],
     );
-    assert!(!told.contains("canaryvalue") && !logged.contains("EXACT"));
+    assert!(!reported.contains("canaryvalue") && !logged.contains("EXACT"));
     // Without the right to read, nothing of a row is said.
     let checked = stage.pgveil("nobody", &["check", &file, "--against-data"]);
     assert_eq!(checked.status.code(), Some(3), "{}", text(&checked.stdout));
@@ -724,7 +736,7 @@ async fn check_tells_the_owner_how_the_policy_fits_the_rows() {
 struct Begun {
     database: &'static str,
     schema: String,
-    /// Beside the URL and the file.
+    /// Next to the URL and the file.
     flags: &'static str,
     answers: Vec<(&'static str, String)>,
     /// Of one row a unit: the private tables are empty, and a look would see nobody.
@@ -814,21 +826,21 @@ async fn four_commands_and_ten_questions_to_the_first_answer() {
             }
             terminal.end()
         });
-        let (code, told, questions) = typed.await.unwrap();
-        assert_eq!(code, Some(0), "{database}: {told}");
+        let (code, reported, questions) = typed.await.unwrap();
+        assert_eq!(code, Some(0), "{database}: {reported}");
         assert!(
-            questions <= 10 && told.contains(" 0 blocking"),
-            "{questions}: {told}"
+            questions <= 10 && reported.contains(" 0 blocking"),
+            "{questions}: {reported}"
         );
         // What is printed for the administrator, who is nobody of pgveil's.
-        for line in told
+        for line in reported
             .lines()
             .map(str::trim)
             .filter(|line| line.starts_with("GRANT "))
         {
             owner.batch_execute(line).await.unwrap();
         }
-        let password = told.rsplit("shown once: ").next().unwrap().trim();
+        let password = reported.rsplit("shown once: ").next().unwrap().trim();
         let (_running, analyst) = served(&stage, &file, password, database).await;
         for sql in asked {
             let rows = analyst.simple_query(sql).await;

@@ -329,7 +329,7 @@ async fn a_database_that_is_restarted_under_load_costs_no_charge_and_gives_no_wr
     server.stop().await;
 }
 
-/// Passes bytes to the server, or none at all: the network is gone and nobody is told.
+/// Passes bytes to the server, or none at all: the network is gone without a word.
 struct Relay {
     port: u16,
     passes: tokio::sync::watch::Sender<bool>,
@@ -528,9 +528,9 @@ async fn a_late_cancel_ends_nobody_elses_statement() {
 }
 
 /// What the database says on a connection that was kept is its word: nothing is tried again, and a
-/// table that is gone is told like one that has changed.
+/// table that is gone is reported like one that has changed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_is_gone_is_told_as_changed() {
+async fn a_table_that_is_gone_is_reported_as_changed() {
     let veil = Veil::demo(|y| y, None).await;
     let requester = Veil::requester();
     rows_of(&veil.engine, &requester, "SELECT count(*) FROM nls.women")

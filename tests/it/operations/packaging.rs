@@ -12,7 +12,7 @@ fn scratch() -> PathBuf {
     directory
 }
 
-fn told(output: &Output) -> String {
+fn reported(output: &Output) -> String {
     [&output.stdout, &output.stderr]
         .map(|text| String::from_utf8_lossy(text).into_owned())
         .concat()
@@ -37,7 +37,7 @@ fn the_unit_is_well_formed_and_tight() {
             println!("skipped: systemd-analyze is not installed");
             return;
         };
-        assert!(done.status.success(), "{arguments:?}: {}", told(&done));
+        assert!(done.status.success(), "{arguments:?}: {}", reported(&done));
     }
     std::fs::remove_dir_all(&directory).unwrap();
 }
@@ -53,7 +53,7 @@ fn pages_and_completions_come_from_the_grammar() {
             .arg(&directory)
             .output();
         let made = made.unwrap();
-        assert!(made.status.success(), "{}", told(&made));
+        assert!(made.status.success(), "{}", reported(&made));
     }
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
     for (name, wanted) in [
@@ -79,5 +79,5 @@ fn assert_complete(script: &Path) {
         .arg(script)
         .output()
         .unwrap();
-    assert_eq!(told(&done).trim(), "serve");
+    assert_eq!(reported(&done).trim(), "serve");
 }

@@ -10,7 +10,7 @@ use pgveil::rewrite::{ChoiceKind, Measure, Plan, Terms, measure_deviation, of_ro
 
 use crate::fixture::Veil;
 
-/// One release that small budgets would take Laplace noise for, beside one that none would.
+/// One release that small budgets would take Laplace noise for, and one that no budget would.
 const MIXED: &str = "SELECT a.n, b.year, b.w FROM (SELECT count(*) AS n FROM nls.women) AS a
     CROSS JOIN (SELECT year, avg(hourly_wage) AS w FROM nls.interviews GROUP BY year) AS b";
 
@@ -35,7 +35,7 @@ async fn a_plan_is_that_of_its_question_alone() {
         Arc::ptr_eq(&first, &plan(&veil, &requester, sql).await),
         "asked at Describe and at Execute"
     );
-    // Another value, other wishes, another path of schemas.
+    // Another value, other settings, another path of schemas.
     assert_ne!(
         *first,
         *plan(&veil, &requester, &sql.replace("> 8", "> 9")).await
@@ -69,7 +69,7 @@ async fn a_plan_is_that_of_its_question_alone() {
             .is_err(),
         "a plan of one path of schemas is none of another"
     );
-    // Who asks is part of it, and so is the time where it is read.
+    // The role is part of it, and so is the time where it is read.
     let clock = "SELECT count(*) FROM nls.women WHERE date '2024-01-01' + birth_year > now()";
     assert!(!Arc::ptr_eq(
         &plan(&veil, &requester, clock).await,
@@ -316,7 +316,7 @@ fn mechanisms(plan: &Plan) -> Vec<Mechanism> {
     vectors.chain(of_parts).collect()
 }
 
-/// To the last unit of 2^-60, for every noise, accounting, wish and number of releases; and all
+/// To the last unit of 2^-60, for every noise, accounting, setting and number of releases; and all
 /// releases take one noise.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_statement_costs_more_than_its_ceiling() {
@@ -424,7 +424,7 @@ async fn each_release_costs_the_least_epsilon() {
     let least = mu_of(Fixed::round_down(0.05), Fixed::round_down(1e-7))
         .unwrap()
         .squared();
-    let wishing = |text: &str| {
+    let with_target = |text: &str| {
         let mut session_settings = Veil::session_settings(0.5);
         session_settings.set("pgveil.target_error", text).unwrap();
         session_settings
@@ -449,8 +449,8 @@ async fn each_release_costs_the_least_epsilon() {
     for (session_settings, sql) in [
         (Veil::session_settings(0.05), one),
         (Veil::session_settings(0.1), three),
-        (wishing("100000"), one),
-        (wishing("100000"), three),
+        (with_target("100000"), one),
+        (with_target("100000"), three),
     ] {
         let (plan, _) = planned(session_settings, sql).await.unwrap();
         for release in plan.releases() {

@@ -865,7 +865,7 @@ async fn a_role_with_select_alone_reads_what_the_policy_needs() {
 }
 
 #[tokio::test]
-async fn a_role_that_may_do_more_than_select_is_told() {
+async fn a_role_that_may_do_more_than_select_is_reported() {
     let server = Server::shared().await;
     let (name, owner) = server.database().await;
     let role = format!("proxy_{name}");
@@ -937,7 +937,7 @@ async fn a_role_that_may_do_more_than_select_is_told() {
             "do more than SELECT on s.people",
         ),
     ];
-    for (grant, revoke, told) in rights {
+    for (grant, revoke, reported) in rights {
         owner.batch_execute(&grant).await.unwrap();
         let reader = server.connect(&name, &role).await;
         let warnings = outcome(&reader, "  s.people: {unit: id}")
@@ -947,7 +947,7 @@ async fn a_role_that_may_do_more_than_select_is_told() {
         assert!(
             warnings.iter().any(|warning| warning
                 .message
-                .starts_with(&format!("the database role may {told}"))),
+                .starts_with(&format!("the database role may {reported}"))),
             "{grant}: {warnings:#?}"
         );
         owner

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use pgveil::postgres::{LocalPostgres, Options};
 use tokio_postgres::NoTls;
 
-use super::serve::{Running, connect, free_port, page, told};
+use super::serve::{Running, connect, free_port, page, reported};
 use crate::fixture::TemporaryDirectory;
 
 /// What must be found nowhere: in a row that no answer shows, in statements of every kind, in
@@ -166,7 +166,7 @@ async fn no_secret_literal_or_row_stays_behind() {
             .unwrap(),
     );
     assert_eq!(
-        told(&systemd),
+        reported(&systemd),
         "READY=1",
         "{}",
         std::fs::read_to_string(file("log")).unwrap()
@@ -201,24 +201,25 @@ async fn no_secret_literal_or_row_stays_behind() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
-    let mut told = std::fs::read_to_string(file("log")).unwrap();
+    let mut reported = std::fs::read_to_string(file("log")).unwrap();
     assert!(
-        told.contains("session opened") && told.contains("asked"),
-        "{told}"
+        reported.contains("session opened") && reported.contains("asked"),
+        "{reported}"
     );
-    assert!(!told.contains("panic"), "{told}");
+    assert!(!reported.contains("panic"), "{reported}");
     for part in [metrics, budget("export"), budget("history")] {
-        let _ = writeln!(told, "{part}");
+        let _ = writeln!(reported, "{part}");
     }
     assert!(
-        told.lines()
+        reported
+            .lines()
             .filter(|line| line.contains("\"verdict\""))
             .count()
             > STATEMENTS.len() / 2,
-        "{told}"
+        "{reported}"
     );
     for canary in [ROW, LITERAL, SECRET, "SCRAM-SHA-256$"] {
-        let found: Vec<&str> = told
+        let found: Vec<&str> = reported
             .lines()
             .filter(|line| line.to_lowercase().contains(&canary.to_lowercase()))
             // The name that was asked for is the operator's to see.

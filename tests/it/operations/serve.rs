@@ -63,8 +63,8 @@ pub async fn page(port: u16, request: &str) -> String {
     text
 }
 
-/// What systemd is told next.
-pub fn told(socket: &UnixDatagram) -> String {
+/// What systemd hears next.
+pub fn reported(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 256];
     let length = socket.recv(&mut buffer).expect("no word within the time");
     String::from_utf8_lossy(&buffer[..length]).into_owned()
@@ -125,13 +125,13 @@ fn certify(directory: &Path) -> CertificateDer<'static> {
 
 /// After a reload: both words to systemd, the first with the time.
 fn reloaded(systemd: &UnixDatagram) {
-    let first = told(systemd);
+    let first = reported(systemd);
     let time = first.strip_prefix("RELOADING=1\nMONOTONIC_USEC=");
     assert!(
         time.is_some_and(|time| time.parse::<u64>().is_ok()),
         "{first}"
     );
-    assert_eq!(told(systemd), "READY=1");
+    assert_eq!(reported(systemd), "READY=1");
 }
 
 /// After two answers and a refusal, of one session.
@@ -183,11 +183,14 @@ async fn pages_tell_the_operator(port: u16) {
         let names = metrics_in(&text);
         assert!(names.len() > 3, "{file}: {names:?}");
         for name in names {
-            let is_told = |line: &str| {
+            let is_reported = |line: &str| {
                 line.strip_prefix(name)
                     .is_some_and(|rest| rest.starts_with(['{', ' ']))
             };
-            assert!(metrics.lines().any(is_told), "{file}: {name} in\n{metrics}");
+            assert!(
+                metrics.lines().any(is_reported),
+                "{file}: {name} in\n{metrics}"
+            );
         }
     }
 }
@@ -213,8 +216,8 @@ fn the_alerts_fire() {
             println!("skipped: promtool is not installed");
             return;
         };
-        let told = String::from_utf8_lossy(&done.stdout);
-        assert!(done.status.success(), "{arguments:?}: {told}");
+        let reported = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success(), "{arguments:?}: {reported}");
     }
 }
 
@@ -242,7 +245,7 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     write(&policy);
     let ports = (free_port(), free_port());
     let mut running = serve(&directory.0, &server, None, ports);
-    assert_eq!(told(&systemd), "READY=1");
+    assert_eq!(reported(&systemd), "READY=1");
 
     // A session that lives through both reloads.
     let analyst = connect(ports.0, "analyst").await.unwrap();
@@ -338,7 +341,7 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
         .unwrap();
 
     running.signal("-TERM");
-    assert_eq!(told(&systemd), "STOPPING=1");
+    assert_eq!(reported(&systemd), "STOPPING=1");
     assert!(running.0.wait().unwrap().success());
     let log = std::fs::read_to_string(directory.0.join("log")).unwrap();
     let lines: Vec<serde_json::Value> = log
@@ -439,7 +442,7 @@ async fn columns(client: &tokio_postgres::Client, table: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_told() {
+async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_reported() {
     let started = || {
         LocalPostgres::start(Options {
             database: Some("nls".to_owned()),
@@ -466,15 +469,15 @@ async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_told() {
     write(&policy);
     let ports = (free_port(), free_port());
     let log = || std::fs::read_to_string(directory.0.join("log")).unwrap();
-    let mut beside = serve(&directory.0, &server, Some(&server), ports);
-    assert!(!beside.0.wait().unwrap().success());
+    let mut second = serve(&directory.0, &server, Some(&server), ports);
+    assert!(!second.0.wait().unwrap().success());
     assert!(
         log().contains("a database of the server that has the private rows"),
         "{}",
         log()
     );
     let mut running = serve(&directory.0, &server, Some(&shadow), ports);
-    assert_eq!(told(&systemd), "READY=1", "{}", log());
+    assert_eq!(reported(&systemd), "READY=1", "{}", log());
     let analyst = connect(ports.0, "analyst").await.unwrap();
     let before = columns(&analyst, "interviews").await;
 

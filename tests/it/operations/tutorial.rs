@@ -51,8 +51,8 @@ impl Reader {
     }
 
     fn command(&self, program: &str) -> Command {
-        let beside = Path::new(PGVEIL).parent().unwrap().display().to_string();
-        let path = format!("{beside}:{}", std::env::var("PATH").unwrap());
+        let programs = Path::new(PGVEIL).parent().unwrap().display().to_string();
+        let path = format!("{programs}:{}", std::env::var("PATH").unwrap());
         let mut command = Command::new(program);
         command
             .current_dir(&self.folder.0)

@@ -33,21 +33,25 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn is_well(output: &Output) -> String {
-    let told = text(&output.stdout);
-    assert!(output.status.success(), "{told}{}", text(&output.stderr));
-    told
+    let reported = text(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{reported}{}",
+        text(&output.stderr)
+    );
+    reported
 }
 
 async fn said(log: &Path, words: &str, times: usize) {
     let begun = Instant::now();
     loop {
-        let told = std::fs::read_to_string(log).unwrap();
-        if told.matches(words).count() >= times {
+        let reported = std::fs::read_to_string(log).unwrap();
+        if reported.matches(words).count() >= times {
             return;
         }
         assert!(
             begun.elapsed() < Duration::from_secs(120),
-            "{words}: {told}"
+            "{words}: {reported}"
         );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -99,8 +103,8 @@ async fn a_wide_table_has_few_lines_and_tells_what_comes_later() {
         "-o",
         "listed.yaml",
     ];
-    let told = is_well(&run(&[&["init", url][..], &flags].concat()));
-    let password = told
+    let reported = is_well(&run(&[&["init", url][..], &flags].concat()));
+    let password = reported
         .rsplit("shown once: ")
         .next()
         .unwrap()
@@ -114,16 +118,16 @@ async fn a_wide_table_has_few_lines_and_tells_what_comes_later() {
         .unwrap();
     let listed = format!("{before}{decided}");
     std::fs::write(folder.0.join("listed.yaml"), &listed).unwrap();
-    let told = is_well(&run(&["check", "listed.yaml"]));
+    let reported = is_well(&run(&["check", "listed.yaml"]));
     for line in [
         "    q1       values 1, 2, 3, 4, 5\n",
         "    q40      values 1, 2, 3, 4, 5\n",
     ] {
-        assert!(told.contains(line), "{told}");
+        assert!(reported.contains(line), "{reported}");
     }
     assert!(
-        told.contains("    amount3  from 0 to 500\n") && !told.contains("amount4"),
-        "{told}"
+        reported.contains("    amount3  from 0 to 500\n") && !reported.contains("amount4"),
+        "{reported}"
     );
 
     // The other shorthand shows all that is not listed, and the owner reads what that is.
@@ -132,24 +136,27 @@ async fn a_wide_table_has_few_lines_and_tells_what_comes_later() {
         "    other_columns: visible\n    columns:\n",
     ) + "      email: hidden\n";
     std::fs::write(folder.0.join("shown.yaml"), &shown).unwrap();
-    let told = is_well(&run(&["check", "shown.yaml"]));
+    let reported = is_well(&run(&["check", "shown.yaml"]));
     let line = "    amount4   no bounds, no values: for WHERE, and for groups above a threshold \
         (not listed: by other_columns)\n";
-    assert!(told.contains(line) && !told.contains("email"), "{told}");
-    let changed = run(&["policy", "diff", "listed.yaml", "shown.yaml"]);
-    let told = text(&changed.stdout);
-    assert_eq!(changed.status.code(), Some(4), "{told}");
     assert!(
-        told.contains(
+        reported.contains(line) && !reported.contains("email"),
+        "{reported}"
+    );
+    let changed = run(&["policy", "diff", "listed.yaml", "shown.yaml"]);
+    let reported = text(&changed.stdout);
+    assert_eq!(changed.status.code(), Some(4), "{reported}");
+    assert!(
+        reported.contains(
             "columns of public.people that are not listed may be used, also those that are added \
                 later"
         ),
-        "{told}"
+        "{reported}"
     );
     serve(&server, &folder.0, "shown.yaml", &password, &owner).await;
     // Columns that are listed are those, whatever the table gets.
-    let told = is_well(&run(&["check", "listed.yaml"]));
-    assert!(!told.contains("diagnosis"), "{told}");
+    let reported = is_well(&run(&["check", "listed.yaml"]));
+    assert!(!reported.contains("diagnosis"), "{reported}");
 }
 
 /// A column that the table gets is refused until a reload, which tells it.
@@ -167,9 +174,9 @@ async fn serve(server: &LocalPostgres, folder: &Path, file: &str, password: &str
     .unwrap();
     let running = Running(child);
     said(&log, " ready", 1).await;
-    let told = "public.people shows 27 columns that the policy does not list, as other_columns is \
+    let line = "public.people shows 27 columns that the policy does not list, as other_columns is \
         visible: amount4, amount5";
-    said(&log, told, 1).await;
+    said(&log, line, 1).await;
     let config =
         format!("host=127.0.0.1 port={port} user=analyst password={password} dbname=survey");
     let (analyst, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
@@ -184,8 +191,8 @@ async fn serve(server: &LocalPostgres, folder: &Path, file: &str, password: &str
     assert_eq!(sqlstate(&analyst, added).await.as_deref(), Some("42703"));
     running.signal("-HUP");
     said(&log, "the policy was reloaded", 1).await;
-    let told = "public.people.diagnosis is new, or newly readable, and may be asked about";
-    said(&log, told, 1).await;
+    let reported = "public.people.diagnosis is new, or newly readable, and may be asked about";
+    said(&log, reported, 1).await;
     assert_eq!(sqlstate(&analyst, added).await, None);
     // Hidden by its name, it is gone.
     let path = folder.join(file);

@@ -45,11 +45,15 @@ impl Stage {
             .unwrap()
     }
 
-    fn told(&self, arguments: &[&str]) -> String {
+    fn reported(&self, arguments: &[&str]) -> String {
         let output = self.pgveil(arguments);
-        let told = text(&output.stdout);
-        assert!(output.status.success(), "{told}{}", text(&output.stderr));
-        told
+        let reported = text(&output.stdout);
+        assert!(
+            output.status.success(),
+            "{reported}{}",
+            text(&output.stderr)
+        );
+        reported
     }
 
     /// Half of the analyst's budget is spent.
@@ -82,38 +86,38 @@ const BY_RACE: &str = "SELECT race, count(*), avg(years_of_school) FROM nls.wome
 async fn explain_tells_prices_curves_and_what_is_left() {
     let stage = Stage::new().await;
     let explain = ["explain", "--policy", "policies/demo.yaml"];
-    let told = stage.told(&[&explain[..], &[BY_RACE]].concat());
+    let reported = stage.reported(&[&explain[..], &[BY_RACE]].concat());
     let words = "count ±24.9, average ±317 / rows on each of 3 groups; 3.51 % of your budget; \
         96.5 % left after\n";
     assert!(
-        told.starts_with(words) && !told.contains("SELECT"),
-        "{told}"
+        reported.starts_with(words) && !reported.contains("SELECT"),
+        "{reported}"
     );
-    let told = stage.told(&[&explain[..], &["--verbose", BY_RACE]].concat());
-    assert!(told.contains("  SQL: SELECT "), "{told}");
+    let reported = stage.reported(&[&explain[..], &["--verbose", BY_RACE]].concat());
+    assert!(reported.contains("  SQL: SELECT "), "{reported}");
 
     // Halving epsilon doubles the error, and buys about four times as many.
-    let told = stage.told(&[&explain[..], &["--curve", BY_RACE]].concat());
-    println!("{told}");
-    let words: Vec<&str> = told.split_whitespace().collect();
-    let told = words.join(" ");
+    let reported = stage.reported(&[&explain[..], &["--curve", BY_RACE]].concat());
+    println!("{reported}");
+    let words: Vec<&str> = reported.split_whitespace().collect();
+    let reported = words.join(" ");
     for part in [
         "| of the budget | such answers |",
         "±24.9 | ±317 / rows",
         "| 3.51 % ",
         "▇ without a setting",
     ] {
-        assert!(told.contains(part), "{part}\n{told}");
+        assert!(reported.contains(part), "{part}\n{reported}");
     }
     // As the document has it.
     let plain = "SELECT count(*) FROM nls.women";
-    let told = stage.told(&[&explain[..], &["--curve", plain]].concat());
+    let reported = stage.reported(&[&explain[..], &["--curve", plain]].concat());
     let document = std::fs::read_to_string("docs/operations.md").unwrap();
     assert!(
-        document.contains(&format!("--curve '{plain}'\n{told}```\n")),
-        "{told}"
+        document.contains(&format!("--curve '{plain}'\n{reported}```\n")),
+        "{reported}"
     );
-    let json = stage.told(&[&explain[..], &["--curve", "--json", BY_RACE]].concat());
+    let json = stage.reported(&[&explain[..], &["--curve", "--json", BY_RACE]].concat());
     let document: serde_json::Value = serde_json::from_str(&json).unwrap();
     let points = document["curve"].as_array().unwrap();
     assert!((6..=12).contains(&points.len()), "{json}");
@@ -134,7 +138,7 @@ async fn explain_tells_prices_curves_and_what_is_left() {
         );
     }
     // What is free has no curve, and a refusal is one.
-    let free = stage.told(
+    let free = stage.reported(
         &[
             &explain[..],
             &["--curve", "SELECT count(*) FROM nls.industries"],
@@ -153,17 +157,18 @@ async fn explain_tells_prices_curves_and_what_is_left() {
         "{missing:?}"
     );
     stage.spend().await;
-    let told = stage.told(&spent);
+    let reported = stage.reported(&spent);
     assert!(
-        told.contains("; 3.51 % of your budget; 46.5 % left after\n"),
-        "{told}"
+        reported.contains("; 3.51 % of your budget; 46.5 % left after\n"),
+        "{reported}"
     );
-    let last = told.lines().last().unwrap();
+    let last = reported.lines().last().unwrap();
     assert_eq!(
         last,
         "Budget: 50.00 % of your budget is left; after this query 46.49 %"
     );
-    let curve = stage.told(&[&explain[..], &["--curve", "--spent", "--json", BY_RACE]].concat());
+    let curve =
+        stage.reported(&[&explain[..], &["--curve", "--spent", "--json", BY_RACE]].concat());
     let left: serde_json::Value = serde_json::from_str(&curve).unwrap();
     let answers = |document: &serde_json::Value| of(&document["curve"][0], "answers");
     let ratio = answers(&left) / answers(&document);
@@ -175,20 +180,21 @@ async fn budget_ends_with_what_is_left_in_answers() {
     let stage = Stage::new().await;
     stage.spend().await;
     let budget = ["budget", "--policy", "policies/demo.yaml"];
-    let told = stage.told(&budget);
-    println!("{told}");
-    let check = stage.told(&["check", "policies/demo.yaml"]);
+    let reported = stage.reported(&budget);
+    println!("{reported}");
+    let check = stage.reported(&["check", "policies/demo.yaml"]);
     let line = "  nls.women: count(*) ±";
-    let of = |told: &str| {
-        told.lines()
+    let of = |reported: &str| {
+        reported
+            .lines()
             .find(|known| known.starts_with(line))
             .map(str::to_owned)
     };
     assert!(
-        of(&told).is_some() && of(&told) == of(&check),
-        "{told}\n{check}"
+        of(&reported).is_some() && of(&reported) == of(&check),
+        "{reported}\n{check}"
     );
-    let held = told
+    let held = reported
         .lines()
         .find(|line| line.contains("the budget holds"))
         .unwrap();
@@ -202,10 +208,10 @@ async fn budget_ends_with_what_is_left_in_answers() {
     assert!(left > 0 && (left * 2).abs_diff(whole) <= 2, "{held}");
     // A frozen account holds nothing more.
     let why = ["freeze", "--role", "analyst", "--why", "a test"];
-    stage.told(&[&budget[..], &why].concat());
+    stage.reported(&[&budget[..], &why].concat());
     assert!(
         stage
-            .told(&budget)
+            .reported(&budget)
             .contains(&format!("holds {whole} such answers, and 0 more are left"))
     );
 }

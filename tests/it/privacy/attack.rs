@@ -70,7 +70,7 @@ fn sorted(mut rows: Vec<String>) -> Vec<String> {
     rows
 }
 
-/// The empty twins in the shadow answer shape probes only: a subquery beside an empty aggregate
+/// The empty twins in the shadow answer shape probes only: a subquery next to an empty aggregate
 /// asks about rows that are there.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_question_is_answered_from_the_empty_twin() {

@@ -151,10 +151,9 @@ async fn what_is_found_holds_the_values_and_little_more() {
     // They are the policy's from now on, and part of its version.
     let engine = proxy(&veil).await;
     assert_ne!(engine.policy().version, veil.engine.policy().version);
-    let told = "SELECT column_name, lower_bound, upper_bound FROM pgveil.columns WHERE table_name \
-        = \
-        'orders' AND lower_bound IS NOT NULL ORDER BY 1";
-    let rows = rows_of(&engine, &requester("analyst"), told)
+    let bounds = "SELECT column_name, lower_bound, upper_bound FROM pgveil.columns \
+        WHERE table_name = 'orders' AND lower_bound IS NOT NULL ORDER BY 1";
+    let rows = rows_of(&engine, &requester("analyst"), bounds)
         .await
         .unwrap_or_else(|e| panic!("{:?}", e.report()));
     assert_eq!(rows, ["change|-32|128", "price|0|512", "weight|-8|100"]);
@@ -195,7 +194,7 @@ async fn hostile_values_and_no_values_find_no_more_than_the_type() {
         let mut widest = widest.into_iter();
         for (name, kept) in &found {
             match &kept.finding {
-                Finding::Rows(rows) if rows_are_told(name, &veil).await => {
+                Finding::Rows(rows) if rows_are_shown(name, &veil).await => {
                     assert_eq!((*rows, kept.unseen), (1, 0), "{name}")
                 }
                 Finding::Rows(rows) => assert_eq!((*rows, kept.unseen), (1000, 1), "{name}"),
@@ -224,7 +223,7 @@ async fn hostile_values_and_no_values_find_no_more_than_the_type() {
 }
 
 /// Whether any row of the table belongs to a unit.
-async fn rows_are_told(name: &str, veil: &Veil) -> bool {
+async fn rows_are_shown(name: &str, veil: &Veil) -> bool {
     let table = name.trim_start_matches("rows of ");
     let joined = if table.ends_with("lines") {
         "JOIN orders ON orders.id = item"
@@ -267,7 +266,8 @@ async fn a_search_is_paid_once_by_the_owner_and_by_each_role() {
     assert_eq!(first.unwrap(), again.unwrap());
     assert!((spent(&veil, "colleague").await - of_analyst).abs() < 1e-15);
     assert_eq!(owner(&veil).await, total, "the owner has paid");
-    // Who cannot pay is told nothing, not even a bound by an error at SET, and loses nothing.
+    // A role that cannot pay learns nothing, not even a bound by an error at SET, and loses
+    // nothing.
     for sql in [
         free,
         "SELECT count(*) FROM buyers",

@@ -212,10 +212,10 @@ async fn intervals_of_extremes_hold() {
             .iter()
             .zip(&exact)
         {
-            let told: Vec<&str> = row.split('|').collect();
-            let number = |at: usize| told[at].parse::<f64>().unwrap();
-            assert_eq!((told[2], told[3], told[6]), ("∅", "0", "10"));
-            drowned += u32::from(told[7] == "10");
+            let reported: Vec<&str> = row.split('|').collect();
+            let number = |at: usize| reported[at].parse::<f64>().unwrap();
+            assert_eq!((reported[2], reported[3], reported[6]), ("∅", "0", "10"));
+            drowned += u32::from(reported[7] == "10");
             least += u32::from((number(3)..=number(4)).contains(&exact.get(0)));
             greatest += u32::from((number(5) - 1e-9..=number(6)).contains(&exact.get(1)));
             inner += u32::from(number(4) < 60.0 && number(5) > 5.0);
@@ -241,7 +241,7 @@ async fn what_the_noise_drowns_has_no_error() {
         },
         ..Veil::requester()
     };
-    let told = async |value: &str| {
+    let reported = async |value: &str| {
         let sql = format!(
             "SELECT pgveil.stderr({value}), pgveil.ci_low({value}), pgveil.ci_high({value}) FROM \
                 lab.people WHERE id < 4"
@@ -252,21 +252,21 @@ async fn what_the_noise_drowns_has_no_error() {
             .remove(0)
     };
     for value in ["avg(x)", "var_pop(y)", "corr(y, x)"] {
-        assert_eq!(told(value).await, "∅|∅|∅", "{value}");
+        assert_eq!(reported(value).await, "∅|∅|∅", "{value}");
     }
     assert!(
-        told("sum(x) / sum(y)")
+        reported("sum(x) / sum(y)")
             .await
             .ends_with("|-Infinity|Infinity")
     );
     assert!(
-        told("percentile_disc(0.5) WITHIN GROUP (ORDER BY code)")
+        reported("percentile_disc(0.5) WITHIN GROUP (ORDER BY code)")
             .await
             .ends_with("|0|99")
     );
-    assert_eq!(told("max(code)").await, "∅|0|99");
+    assert_eq!(reported("max(code)").await, "∅|0|99");
     assert_eq!(
-        told("bool_or(flag)")
+        reported("bool_or(flag)")
             .await
             .split('|')
             .skip(1)

@@ -2,7 +2,7 @@
 //! and the most that an attacker can be shown to gain, held up against what was charged. In each
 //! group of an answer stands one trial: the group's canary is there, or is not. A group shows what
 //! its own rows and its own draws make, so each is D or D' to its canary; that no draw is shared is
-//! audited too, by a second group that the attacker sees beside it.
+//! audited too, by a second group that the attacker sees next to it.
 
 mod command;
 mod mutants;
@@ -18,7 +18,7 @@ const ALARM: f64 = 1e-6;
 /// Answers bought for an audit: each holds a hundred trials of each side.
 const ANSWERS: usize = 40;
 
-/// The attack's gain beside the charge of one trial.
+/// The attack's gain next to the charge of one trial.
 #[derive(Debug)]
 struct Audited {
     gain: Gain,

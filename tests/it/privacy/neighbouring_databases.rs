@@ -1,5 +1,5 @@
-//! Two databases, one woman apart, through the same questions: what a client sees besides released
-//! values is the same to the byte.
+//! Two databases, one woman apart, through the same questions: what a client sees apart from
+//! released values is the same to the byte.
 
 use pgveil::engine::{Format, Service};
 use pgveil::parse::{Statement, parse};
@@ -37,7 +37,7 @@ async fn database(without: Option<&str>) -> Veil {
     Veil::over(fill, &yaml, Veil::silent()).await
 }
 
-/// What a client sees besides released values: columns or the whole error, the plan's story with
+/// What a client sees apart from released values: columns or the whole error, the plan's story with
 /// its charge, and, for declared keys, every row.
 async fn seen(veil: &Veil, sql: &str, with_rows: bool) -> String {
     let statements = match parse(sql) {

@@ -56,7 +56,7 @@ fn ask(
     })
 }
 
-/// Waits until so many questions have read their rows.
+/// Waits until this many questions have read their rows.
 async fn resting(veil: &Veil, count: usize) {
     let read = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND \
         query LIKE 'SELECT%' AND pid <> pg_backend_pid()";

@@ -30,7 +30,7 @@ const CIRCLES: [(&[&str], &str); 6] = [
     ),
     (
         &["rewrite::choice", "rewrite::vector::coordinates"],
-        "a choice may count rows as the vector does, and stands beside it in the layout",
+        "a choice may count rows as the vector does, and is listed next to it in the layout",
     ),
     (
         &["rewrite::emit::cast", "rewrite::emit::parse_text"],

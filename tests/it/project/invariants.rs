@@ -230,7 +230,7 @@ fn no_switch_turns_noise_off() {
     }
     // In the session: the settings of pgveil that there are, none of which reaches noise but
     // through the price.
-    let settings = pgveil::policy::WISHES.map(|wish| wish.name);
+    let settings = pgveil::policy::SESSION_SETTINGS.map(|setting| setting.name);
     let bounds = ["pgveil.max_groups_per_unit", "pgveil.max_rows_per_unit"];
     assert_eq!(
         settings,
@@ -250,7 +250,7 @@ fn no_switch_turns_noise_off() {
     let known = std::fs::read_to_string("src/wire/settings/known.rs").unwrap();
     assert!(
         !known.contains("\"pgveil."),
-        "a setting of pgveil stands in policy::WISHES"
+        "a setting of pgveil stands in policy::SESSION_SETTINGS"
     );
 }
 

@@ -7,4 +7,5 @@ pub mod references;
 pub mod refusals;
 pub mod security;
 pub mod tidy;
+pub mod words;
 pub mod worth;

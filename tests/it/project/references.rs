@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use pgveil::ir::functions::{AGGREGATES, entries};
-use pgveil::policy::{File, KEYS, VIEWS, WISHES};
+use pgveil::policy::{File, KEYS, SESSION_SETTINGS, VIEWS};
 
 use super::tidy::texts;
 
@@ -121,8 +121,8 @@ fn the_table_of_keys_is_what_the_code_reads() {
             "{} has no parent",
             key.path
         );
-        let is_told = is_place(key.name()) || key.example.contains(key.name());
-        assert!(is_told && key.says.ends_with('.'), "{key:?}");
+        let is_reported = is_place(key.name()) || key.example.contains(key.name());
+        assert!(is_reported && key.says.ends_with('.'), "{key:?}");
         assert_eq!(
             KEYS.iter().filter(|other| other.path == key.path).count(),
             1,
@@ -376,7 +376,10 @@ fn aggregates_settings_and_views_are_described() {
     let settings: BTreeSet<&str> = named_under(&text, "Settings").into_iter().collect();
     assert_eq!(
         settings,
-        WISHES.iter().map(|wish| wish.name).collect::<BTreeSet<_>>()
+        SESSION_SETTINGS
+            .iter()
+            .map(|setting| setting.name)
+            .collect::<BTreeSet<_>>()
     );
     for view in &VIEWS {
         assert!(

@@ -1,4 +1,4 @@
-//! Every refusal that the source can make stands in a golden file, with all that a client is told.
+//! Every refusal that the source can make stands in a golden file, with all that a client sees.
 //! Every reason of a refusal stands in the catalogue, and docs/refusals.md is that catalogue.
 
 use std::collections::BTreeSet;
@@ -135,7 +135,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "a release without a private table",
             "the range of this sum is too narrow for exact noise",
             "a thresholded release counts no units",
-            "a window over rows of public tables beside private rows",
+            "a window over rows of public tables in a query of private rows",
             "a window over rows with a column that has no order",
             "an aggregate of a choice has no coordinates",
             "an empty row could not be made",
@@ -275,7 +275,7 @@ fn is_of(message: &str, template: &str) -> bool {
 }
 
 /// Whether the golden files show the refusal that this message is of.
-pub fn is_told_in_golden_files(message: &str) -> bool {
+pub fn is_in_golden_files(message: &str) -> bool {
     let of_it: Vec<String> = written()
         .into_iter()
         .filter(|template| is_of(message, template))

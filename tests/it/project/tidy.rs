@@ -770,7 +770,7 @@ fn events_print_what_is_known_to_be_harmless() {
     );
 }
 
-/// The demo's page shows exact answers beside private ones. Nothing that serves a policy can: only
+/// The demo's page shows exact answers next to private ones. Nothing that serves a policy can: only
 /// the demo's command imports the folder, and the exact side takes no address, no policy and no
 /// server of anybody's.
 #[test]

@@ -62,16 +62,16 @@ async fn shop() -> Veil {
 
 /// Asks all, and wants PostgreSQL's own rows of each.
 async fn alike(veil: &Veil, questions: impl IntoIterator<Item = String>) {
-    let mut unlike = Vec::new();
+    let mut different = Vec::new();
     for sql in questions {
         let wanted = veil.direct(&sql).await;
         match veil.rows_as(&Veil::requester(), &sql).await {
             Ok(rows) if rows == wanted => {}
-            Ok(rows) => unlike.push(format!("{sql}: {rows:?}, not {wanted:?}")),
-            Err(error) => unlike.push(format!("{sql}: {error} {:?}", error.report())),
+            Ok(rows) => different.push(format!("{sql}: {rows:?}, not {wanted:?}")),
+            Err(error) => different.push(format!("{sql}: {error} {:?}", error.report())),
         }
     }
-    assert!(unlike.is_empty(), "{unlike:#?}");
+    assert!(different.is_empty(), "{different:#?}");
 }
 
 /// Keys: printed with their blanks, listed or not.

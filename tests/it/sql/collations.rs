@@ -1,4 +1,4 @@
-//! Texts under collations of their own: ordered, searched and told apart as PostgreSQL does, or
+//! Texts under collations of their own: ordered, searched and distinguished as PostgreSQL does, or
 //! refused.
 
 use pgveil::refusal::Refusal;
@@ -38,16 +38,16 @@ async fn collated() -> Veil {
 
 /// Every answer is PostgreSQL's.
 async fn alike(veil: &Veil, questions: impl IntoIterator<Item = &str>) {
-    let mut unlike = Vec::new();
+    let mut differing = Vec::new();
     for sql in questions {
         let wanted = veil.direct(sql).await;
         match veil.rows_as(&Veil::requester(), sql).await {
             Ok(rows) if rows == wanted => {}
-            Ok(rows) => unlike.push(format!("{sql}: {rows:?}, not {wanted:?}")),
-            Err(error) => unlike.push(format!("{sql}: {:?}", error.report())),
+            Ok(rows) => differing.push(format!("{sql}: {rows:?}, not {wanted:?}")),
+            Err(error) => differing.push(format!("{sql}: {:?}", error.report())),
         }
     }
-    assert!(unlike.is_empty(), "{unlike:#?}");
+    assert!(differing.is_empty(), "{differing:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +99,7 @@ async fn texts_are_compared_under_their_own_collation() {
     alike(&veil, questions.iter().map(String::as_str).chain(steps)).await;
 }
 
-/// Keys of every kind of index beside columns of every kind of collation; `apple` and `APPLE` are
+/// Keys of every kind of index next to columns of every kind of collation; `apple` and `APPLE` are
 /// one text to some and two to others. The shadow has no collation of the database's own for
 /// columns that are shown: those tables are private.
 async fn keyed() -> Veil {
@@ -178,18 +178,18 @@ async fn keys_tell_rows_apart_by_comparisons_as_strict_as_their_index() {
     let mut found = Vec::new();
     for (table, unit) in tables {
         for column in ["d", "l", "r", "l || ''"] {
-            let told = veil
+            let reported = veil
                 .ask(&format!(
                     "SELECT count(*) FROM people p WHERE (SELECT g.n FROM {table} g \
                     WHERE {unit}g.code = p.{column}) = 1"
                 ))
                 .await;
-            match told.map_err(|error| error.report()) {
+            match reported.map_err(|error| error.report()) {
                 Ok(_) => found.push(format!("{table} {column}")),
-                Err(told) => assert!(
-                    told.message.contains("may return more than one row")
-                        || told.message.contains("of different collations"),
-                    "{table} {column}: {told:?}"
+                Err(reported) => assert!(
+                    reported.message.contains("may return more than one row")
+                        || reported.message.contains("of different collations"),
+                    "{table} {column}: {reported:?}"
                 ),
             }
         }
@@ -310,17 +310,18 @@ async fn unlike_collations_are_found_wherever_they_meet() {
         "SELECT count(*) FROM (SELECT id, c, max(a) OVER (PARTITION BY id) AS m FROM people) w \
             WHERE m < c",
     ] {
-        let told = veil.ask(sql).await.err().map(|error| error.report());
-        let is_ours = |told: &Refusal| {
-            told.sqlstate == "0A000" && told.message.contains("texts of different collations")
+        let reported = veil.ask(sql).await.err().map(|error| error.report());
+        let is_ours = |reported: &Refusal| {
+            reported.sqlstate == "0A000"
+                && reported.message.contains("texts of different collations")
         };
         // Keys and orders are refused by PostgreSQL's own parser in the shadow, before anything is
         // planned.
-        if !told
+        if !reported
             .as_ref()
-            .is_some_and(|told| is_ours(told) || told.sqlstate == "42P21")
+            .is_some_and(|reported| is_ours(reported) || reported.sqlstate == "42P21")
         {
-            otherwise.push(format!("{sql}: {told:?}"));
+            otherwise.push(format!("{sql}: {reported:?}"));
         }
     }
     assert!(otherwise.is_empty(), "{otherwise:#?}");
@@ -419,11 +420,13 @@ async fn what_has_no_collation_is_refused() {
             "order or match released texts",
         ),
     ] {
-        let told = veil.ask(sql).await.err().map(|error| error.report());
-        if !told.as_ref().is_some_and(|told| {
-            told.sqlstate == "0A000" && told.message.contains(message) && told.hint.is_some()
+        let reported = veil.ask(sql).await.err().map(|error| error.report());
+        if !reported.as_ref().is_some_and(|reported| {
+            reported.sqlstate == "0A000"
+                && reported.message.contains(message)
+                && reported.hint.is_some()
         }) {
-            otherwise.push(format!("{sql}: {told:?}"));
+            otherwise.push(format!("{sql}: {reported:?}"));
         }
     }
     assert!(otherwise.is_empty(), "{otherwise:#?}");

@@ -298,7 +298,7 @@ async fn what_the_table_of_types_says_holds() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Every column is there for those who look for it, and the table beside a column of any type is
+/// Every column is there for those who look for it, and the table next to a column of any type is
 /// used.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_column_is_shown_in_the_catalogs() {

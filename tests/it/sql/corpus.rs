@@ -1,6 +1,6 @@
 //! Statements that others wrote, by the hundred, over schemas of the names they use: each is
-//! answered as PostgreSQL answers it, or refused for a reason. The texts lie beside the repository,
-//! in `../shared`; where they do not, the tests say so and pass.
+//! answered as PostgreSQL answers it, or refused for a reason. The texts lie next to the
+//! repository, in `../shared`; where they do not, the tests say so and pass.
 
 mod cause;
 mod outcome;
@@ -85,7 +85,7 @@ async fn ask(mut veils: Vec<(&str, Arc<Veil>)>, name: &str, texts: Vec<Text>, fl
             } => {
                 // Several statements in one text are the session's, not the engine's.
                 if !message.ends_with("not one query")
-                    && !crate::project::refusals::is_told_in_golden_files(message)
+                    && !crate::project::refusals::is_in_golden_files(message)
                 {
                     unexplained.push(format!("{id}: {found}: {sql}"));
                 }

@@ -162,10 +162,10 @@ async fn tables_that_are_not_mirrored_are_not_answered() {
     assert!(veil.ask(joined).await.is_ok());
 }
 
-/// What is computed of one private row beside all of many public ones is weighed by their number,
-/// before it is paid.
+/// What is computed of one private row joined to all of many public ones is weighed by their
+/// number, before it is paid.
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_beside_all_public_ones_are_weighed() {
+async fn rows_joined_to_all_public_ones_are_weighed() {
     let veil = Veil::demo(rich, Veil::silent()).await;
     let spent = veil.spent().await;
     for sql in [
@@ -187,7 +187,7 @@ async fn rows_beside_all_public_ones_are_weighed() {
             .report();
         assert_eq!(refusal.sqlstate, "54001", "{sql}: {refusal:?}");
         assert!(
-            refusal.message.contains("beside all the public rows"),
+            refusal.message.contains("joined to all the public rows"),
             "{sql}: {refusal:?}"
         );
     }

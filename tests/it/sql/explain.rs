@@ -198,7 +198,7 @@ async fn explain_json_tells_the_path_to_the_unit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn notices_say_as_much_as_is_wished() {
+async fn notices_say_as_much_as_is_asked_for() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
     let sql = "SELECT race, count(*), avg(years_of_school) FROM nls.women GROUP BY race";
     let heard = async |notices| {
@@ -308,7 +308,7 @@ async fn intervals_of_noise_alone_say_so() {
 
 /// The range is known without the data, so that nobody takes a value amid it for an end.
 #[tokio::test(flavor = "multi_thread")]
-async fn ends_are_told_with_the_range_that_is_known() {
+async fn ends_come_with_the_range_that_is_known() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
     for (sql, range) in [
         ("SELECT max(age) FROM nls.interviews", "from 14 to 46"),
@@ -419,7 +419,7 @@ async fn explain_begins_with_a_line_in_words() {
         ),
         (
             "SELECT stddev(years_of_school) FROM nls.women",
-            "± what the answer tells",
+            "± what the answer says",
         ),
         (
             "SELECT count(*) FROM nls.women WHERE race = 'green'",
@@ -436,9 +436,9 @@ async fn explain_begins_with_a_line_in_words() {
     let count = "SELECT count(*) FROM nls.women";
     assert_eq!(first(count).await, format!("±17.6{price}"));
     veil.ask(count).await.unwrap();
-    let told = first(count).await;
+    let reported = first(count).await;
     assert_eq!(
-        told,
+        reported,
         "±17.6; free, as it was paid for; 96.5 % of your budget left"
     );
     // A look chooses the clip.

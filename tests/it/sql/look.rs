@@ -245,7 +245,7 @@ async fn an_answer_is_one_entry_and_its_repeat_none() {
     assert_eq!(veil.spent().await, paid);
 }
 
-/// What is cut is told, and the interval reaches what PostgreSQL would say.
+/// What is cut is reported, and the interval reaches what PostgreSQL would say.
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_reach_past_what_is_cut() {
     let veil = veil(true).await;
@@ -296,16 +296,16 @@ async fn coarser_questions_are_sums_of_looked_at_answers() {
         },
         ..Veil::requester()
     };
-    let told = "count(*), sum(amount), pgveil.ci_low(sum(amount)), pgveil.ci_high(sum(amount)), \
+    let output = "count(*), sum(amount), pgveil.ci_low(sum(amount)), pgveil.ci_high(sum(amount)), \
         pgveil.stderr(sum(amount))";
     let auto = reused(ClipChoice::Auto);
-    let finer = format!("SELECT week, {told} FROM retail.line GROUP BY week ORDER BY week");
+    let finer = format!("SELECT week, {output} FROM retail.line GROUP BY week ORDER BY week");
     let finer = veil.rows_as(&auto, &finer).await.unwrap();
     let paid = veil.spent().await;
     for (coarser, weeks) in [
-        (format!("SELECT {told} FROM retail.line"), 0..12),
+        (format!("SELECT {output} FROM retail.line"), 0..12),
         (
-            format!("SELECT {told} FROM retail.line WHERE week > 3"),
+            format!("SELECT {output} FROM retail.line WHERE week > 3"),
             3..12,
         ),
     ] {
@@ -327,7 +327,7 @@ async fn coarser_questions_are_sums_of_looked_at_answers() {
         };
         let exact = numbers(
             &veil
-                .direct(&coarser.replace(told, "count(*), sum(amount)"))
+                .direct(&coarser.replace(output, "count(*), sum(amount)"))
                 .await[0],
         )[1];
         assert!((count - summed(1)).abs() < 2.0, "{count}");
@@ -335,15 +335,15 @@ async fn coarser_questions_are_sums_of_looked_at_answers() {
         let one = numbers(&finer[weeks.start])[5];
         let expected = one * (weeks.len() as f64).sqrt();
         assert!((error / expected - 1.0).abs() < 1e-3, "{error}, {expected}");
-        // No noise is drawn: what is told of the cut alone must reach the exact sum.
+        // No noise is drawn: the stated cut alone must reach the exact sum.
         assert!(
             low < sum && sum < exact && exact < high - 1.959_964 * error,
             "{answer:?}, {exact}"
         );
         assert_eq!(veil.spent().await, paid, "{coarser} was bought");
     }
-    // Whoever asks for a clip that is known beforehand gets no other.
-    let all = format!("SELECT {told} FROM retail.line");
+    // A session that asks for a clip known beforehand gets no other.
+    let all = format!("SELECT {output} FROM retail.line");
     veil.rows_as(&reused(ClipChoice::Fixed), &all)
         .await
         .unwrap();
@@ -410,7 +410,7 @@ impl Sampler for Freezing {
 /// Where the budget ends between the look and the answer, the refusal says what was charged, and
 /// what else was paid for is kept.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_whose_answer_cannot_be_paid_is_told() {
+async fn a_look_whose_answer_cannot_be_paid_is_reported() {
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
     let engine = Arc::new(OnceLock::new());
     let sampler = {

@@ -99,7 +99,7 @@ async fn equal_public_rows_are_weighed_by_their_largest_number() {
             .expect_err("is refused")
             .report();
         assert_eq!(refusal.sqlstate, "54001", "{sql}: {refusal:?}");
-        let is_of_pairs = refusal.message.contains("beside all the public rows");
+        let is_of_pairs = refusal.message.contains("joined to all the public rows");
         assert!(is_of_pairs, "{sql}: {refusal:?}");
     }
     assert_eq!(veil.spent().await, spent, "a refusal is free");

@@ -292,7 +292,7 @@ async fn more_epsilon_or_less_error_is_bought() {
     veil.rows_as(&wanting(500.0), sql).await.unwrap();
     assert_eq!(veil.spent().await, spent);
     buys(&veil, &wanting(9.0), &[sql]).await;
-    // So many groups that their sum is far worse than a bought answer.
+    // Enough groups that their sum is far worse than a bought answer.
     veil.rows_as(
         &Veil::requester(),
         "SELECT birth_year, years_of_school, count(*) FROM nls.women GROUP BY 1, 2",
@@ -507,20 +507,20 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
         .await
         .join("\n");
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let told = &document[0]["reuse"][0];
+    let reported = &document[0]["reuse"][0];
     assert_eq!(
-        (&told["release"], &told["from"], &told["groups"]),
+        (&reported["release"], &reported["from"], &reported["groups"]),
         (&0.into(), &"finer".into(), &2.into())
     );
     let (own, bought) = (
-        told["aggregates"][0]["standard_deviation"]
+        reported["aggregates"][0]["standard_deviation"]
             .as_f64()
             .unwrap(),
-        told["aggregates"][0]["bought"].as_f64().unwrap(),
+        reported["aggregates"][0]["bought"].as_f64().unwrap(),
     );
     assert!(
-        own > bought && (own / bought - told["error_ratio"].as_f64().unwrap()).abs() < 1e-9,
-        "{told}"
+        own > bought && (own / bought - reported["error_ratio"].as_f64().unwrap()).abs() < 1e-9,
+        "{reported}"
     );
     assert_eq!(document[0]["cost_now"]["mu_squared"], 0.0);
     assert!(document[0]["cost"]["mu_squared"].as_f64().unwrap() > 0.0);
@@ -708,11 +708,19 @@ async fn only_whole_lists_are_added_up() {
     // A list of which nobody says that it is whole: a foreign key's table, or an enum's labels, may
     // grow.
     for (key, some) in [("size", "x > 3"), ("keyed", "x > 4")] {
-        let told = format!("is_new, count(*) FILTER (WHERE {some}) FROM s.p GROUP BY");
-        veil.rows_as(&Veil::requester(), &format!("SELECT {key}, {told} 1, 2"))
-            .await
-            .unwrap();
-        buys(&veil, &Veil::requester(), &[&format!("SELECT {told} 1")]).await;
+        let reported = format!("is_new, count(*) FILTER (WHERE {some}) FROM s.p GROUP BY");
+        veil.rows_as(
+            &Veil::requester(),
+            &format!("SELECT {key}, {reported} 1, 2"),
+        )
+        .await
+        .unwrap();
+        buys(
+            &veil,
+            &Veil::requester(),
+            &[&format!("SELECT {reported} 1")],
+        )
+        .await;
     }
     veil.rows_as(
         &Veil::requester(),

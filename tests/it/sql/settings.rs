@@ -41,13 +41,13 @@ fn deviations(plan: &Plan) -> Vec<f64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wanted_error_is_met_and_costs_what_it_must() {
     let veil = Veil::demo(|yaml| yaml, None).await;
-    let wish = |target: TargetError| SessionSettings {
+    let with = |target: TargetError| SessionSettings {
         target_error: Some(target.into()),
         ..SessionSettings::with_fixed_clips()
     };
     let count = "SELECT race, count(*) FROM nls.women GROUP BY race";
     for error in [10.0, 25.0, 300.0] {
-        let plan = planned(&veil, wish(TargetError::Absolute(error)), count)
+        let plan = planned(&veil, with(TargetError::Absolute(error)), count)
             .await
             .unwrap();
         let [found] = deviations(&plan)[..] else {
@@ -59,20 +59,20 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
     let default = planned(&veil, SessionSettings::with_fixed_clips(), count)
         .await
         .unwrap();
-    let wide = planned(&veil, wish(TargetError::Absolute(100.0)), count)
+    let wide = planned(&veil, with(TargetError::Absolute(100.0)), count)
         .await
         .unwrap();
     assert!(cost(&wide) < cost(&default) / 50.0);
     // The sum's range is [0, 30].
     let sum = "SELECT sum(hourly_wage) FROM nls.interviews";
-    let plan = planned(&veil, wish(TargetError::OfRow(120.0)), sum)
+    let plan = planned(&veil, with(TargetError::OfRow(120.0)), sum)
         .await
         .unwrap();
     let found = deviations(&plan)[0];
     assert!(found <= 3600.0 && found > 3598.0, "{found}");
     // Averages: what they are made of.
     let average = "SELECT avg(hourly_wage), count(*) FROM nls.interviews";
-    let plan = planned(&veil, wish(TargetError::OfRow(120.0)), average)
+    let plan = planned(&veil, with(TargetError::OfRow(120.0)), average)
         .await
         .unwrap();
     let found = deviations(&plan);
@@ -83,7 +83,7 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
     // Two releases: each meets it, and the whole pays for both.
     let two =
         "SELECT (SELECT count(*) FROM nls.women), (SELECT sum(years_of_school) FROM nls.women)";
-    let plan = planned(&veil, wish(TargetError::Absolute(90.0)), two)
+    let plan = planned(&veil, with(TargetError::Absolute(90.0)), two)
         .await
         .unwrap();
     assert!(
@@ -91,7 +91,7 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
         "{:?}",
         deviations(&plan)
     );
-    let (sqlstate, message) = planned(&veil, wish(TargetError::Absolute(0.01)), count)
+    let (sqlstate, message) = planned(&veil, with(TargetError::Absolute(0.01)), count)
         .await
         .unwrap_err();
     assert_eq!(sqlstate, "22023", "{message}");
@@ -99,10 +99,10 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
         message.starts_with("pgveil.target_error needs"),
         "{message}"
     );
-    // Nothing would be spent on keys that nothing is counted beside, and none would be shown.
+    // Nothing would be spent on keys without a count, and no key would be shown.
     let (sqlstate, message) = planned(
         &veil,
-        wish(TargetError::Absolute(10.0)),
+        with(TargetError::Absolute(10.0)),
         "SELECT DISTINCT hourly_wage FROM nls.interviews",
     )
     .await
@@ -113,7 +113,7 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
     );
     let listed = planned(
         &veil,
-        wish(TargetError::Absolute(10.0)),
+        with(TargetError::Absolute(10.0)),
         "SELECT DISTINCT race FROM nls.women",
     )
     .await
@@ -269,17 +269,17 @@ async fn each_aggregate_may_have_a_wanted_error_of_its_own() {
     };
     let cost = |plan: &Plan| plan.loss().mu_squared.to_f64();
     let same = plan("30000% of a row").await;
-    let unlike = plan("30000% of a row, 300000 % of a row").await;
-    let found = deviations(&unlike);
+    let different = plan("30000% of a row, 300000 % of a row").await;
+    let found = deviations(&different);
     assert!(
         found[0] <= 9000.0 && found[0] > 8900.0 && found[1] <= 300_000.0 && found[2] <= 312_000.0,
         "{found:?}"
     );
-    // Beside the first the two others weigh 1/10 each: 1.02 in place of 3.
+    // Compared with the first the two others weigh 1/10 each: 1.02 in place of 3.
     assert!(
-        cost(&unlike) < cost(&same) * 0.36,
+        cost(&different) < cost(&same) * 0.36,
         "{} {}",
-        cost(&unlike),
+        cost(&different),
         cost(&same)
     );
     assert_eq!(
@@ -339,18 +339,18 @@ async fn keys_become_known_as_the_session_says() {
     let listed = "SELECT race, count(*) FROM nls.women GROUP BY race";
     let unlisted =
         "SELECT age, hourly_wage, count(*) FROM nls.interviews GROUP BY age, hourly_wage";
-    let wish = |keys| SessionSettings {
+    let with = |keys| SessionSettings {
         keys,
         ..SessionSettings::with_fixed_clips()
     };
     let delta = |plan: &Plan| plan.loss().delta.to_f64();
     assert_eq!(
-        delta(&planned(&veil, wish(KeyChoice::Auto), listed).await.unwrap()),
+        delta(&planned(&veil, with(KeyChoice::Auto), listed).await.unwrap()),
         0.0
     );
     assert_eq!(
         delta(
-            &planned(&veil, wish(KeyChoice::Domain), listed)
+            &planned(&veil, with(KeyChoice::Domain), listed)
                 .await
                 .unwrap()
         ),
@@ -358,20 +358,20 @@ async fn keys_become_known_as_the_session_says() {
     );
     assert!(
         delta(
-            &planned(&veil, wish(KeyChoice::Threshold), listed)
+            &planned(&veil, with(KeyChoice::Threshold), listed)
                 .await
                 .unwrap()
         ) > 0.0
     );
     assert!(
         delta(
-            &planned(&veil, wish(KeyChoice::Auto), unlisted)
+            &planned(&veil, with(KeyChoice::Auto), unlisted)
                 .await
                 .unwrap()
         ) > 0.0
     );
     assert_eq!(
-        planned(&veil, wish(KeyChoice::Domain), unlisted)
+        planned(&veil, with(KeyChoice::Domain), unlisted)
             .await
             .unwrap_err()
             .0,

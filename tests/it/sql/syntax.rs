@@ -20,9 +20,9 @@ fn statements(list: &str) -> Vec<String> {
 }
 
 /// SQLSTATE, message and place.
-type Told = (String, String, Option<u32>);
+type Reported = (String, String, Option<u32>);
 
-fn told(refusal: Refusal) -> Told {
+fn reported(refusal: Refusal) -> Reported {
     let Refusal {
         sqlstate,
         message,
@@ -34,43 +34,47 @@ fn told(refusal: Refusal) -> Told {
     (sqlstate, message, position)
 }
 
-async fn ours(veil: &Veil, sql: &str) -> Option<Told> {
+async fn ours(veil: &Veil, sql: &str) -> Option<Reported> {
     match parse(sql).as_deref() {
-        Err(refusal) => Some(told(refusal.clone())),
+        Err(refusal) => Some(reported(refusal.clone())),
         // What the parser takes, PostgreSQL refuses in the shadow.
-        Ok([Statement::Query(_)]) => veil.ask(sql).await.err().map(|error| told(error.report())),
+        Ok([Statement::Query(_)]) => veil
+            .ask(sql)
+            .await
+            .err()
+            .map(|error| reported(error.report())),
         Ok(_) => None,
     }
 }
 
-/// How many are told alike, and the others.
+/// How many errors agree, and the others.
 async fn compared(
     veil: &Veil,
     list: &str,
-    is_meant: impl Fn(&Told) -> bool,
+    is_meant: impl Fn(&Reported) -> bool,
 ) -> (usize, Vec<String>) {
-    let (mut agree, mut unlike) = (0, Vec::new());
+    let (mut agree, mut different) = (0, Vec::new());
     for sql in statements(list) {
         let wanted = theirs(&veil.client, &sql)
             .await
             .unwrap_or_else(|| panic!("PostgreSQL answers {sql}"));
         assert!(is_meant(&wanted), "{sql}: {wanted:?}");
         match ours(veil, &sql).await {
-            Some(told) if told == wanted => agree += 1,
-            told => unlike.push(format!(
-                "{sql}\n  PostgreSQL {wanted:?}\n  pgveil     {told:?}"
+            Some(reported) if reported == wanted => agree += 1,
+            reported => different.push(format!(
+                "{sql}\n  PostgreSQL {wanted:?}\n  pgveil     {reported:?}"
             )),
         }
     }
     println!(
-        "{agree} of {} are told as PostgreSQL tells them; not these:\n{}",
-        agree + unlike.len(),
-        unlike.join("\n")
+        "{agree} of {} are reported as PostgreSQL tells them; not these:\n{}",
+        agree + different.len(),
+        different.join("\n")
     );
-    (agree, unlike)
+    (agree, different)
 }
 
-async fn theirs(client: &tokio_postgres::Client, sql: &str) -> Option<Told> {
+async fn theirs(client: &tokio_postgres::Client, sql: &str) -> Option<Reported> {
     let error = client.simple_query(sql).await.err()?;
     let error = error.as_db_error().unwrap();
     let position = match error.position() {
@@ -85,8 +89,8 @@ async fn theirs(client: &tokio_postgres::Client, sql: &str) -> Option<Told> {
 }
 
 /// Whether PostgreSQL's grammar was what refused.
-fn is_of_grammar(told: &Told) -> bool {
-    let (_, message, _) = told;
+fn is_of_grammar(reported: &Reported) -> bool {
+    let (_, message, _) = reported;
     [
         "syntax error at ",
         "unterminated ",
@@ -100,14 +104,14 @@ fn is_of_grammar(told: &Told) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn syntax_errors_are_postgresqls() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
-    let (agree, unlike) = compared(&veil, BROKEN, is_of_grammar).await;
-    assert!(agree >= 190, "{agree} agree, {} do not", unlike.len());
-    for told in unlike {
+    let (agree, different) = compared(&veil, BROKEN, is_of_grammar).await;
+    assert!(agree >= 190, "{agree} agree, {} do not", different.len());
+    for reported in different {
         assert!(
             !["Expected", "found:", "Word("]
                 .iter()
-                .any(|word| told.contains(word)),
-            "the parser's own words: {told}"
+                .any(|word| reported.contains(word)),
+            "the parser's own words: {reported}"
         );
     }
 }
@@ -116,10 +120,10 @@ async fn syntax_errors_are_postgresqls() {
 const MISTAKEN: &str = include_str!("syntax/mistaken.sql");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mistakes_are_told_as_postgresql_tells_them() {
+async fn mistakes_are_reported_as_by_postgresql() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
-    let (agree, unlike) = compared(&veil, MISTAKEN, |told| !is_of_grammar(told)).await;
-    assert!(agree >= 70, "{agree} agree, {} do not", unlike.len());
+    let (agree, different) = compared(&veil, MISTAKEN, |reported| !is_of_grammar(reported)).await;
+    assert!(agree >= 70, "{agree} agree, {} do not", different.len());
 }
 
 /// Each statement of a text has its places in the whole text, and so have the values of EXECUTE.

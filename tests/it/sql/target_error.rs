@@ -10,7 +10,7 @@ use pgveil::rewrite::Plan;
 use super::look::{numbers, veil};
 use crate::fixture::Veil;
 
-fn wishing(target: &str) -> Requester {
+fn with_target(target: &str) -> Requester {
     let mut session_settings = SessionSettings {
         clip: ClipChoice::Auto,
         notices: Notices::Full,
@@ -24,7 +24,7 @@ fn wishing(target: &str) -> Requester {
 }
 
 /// The answer's rows as numbers, and the line that tells its error.
-async fn told(veil: &Veil, requester: &Requester, sql: &str) -> (Vec<Vec<f64>>, String) {
+async fn output(veil: &Veil, requester: &Requester, sql: &str) -> (Vec<Vec<f64>>, String) {
     let answer = veil.ask_as(requester, sql).await.unwrap();
     let line = answer
         .notices
@@ -49,10 +49,10 @@ fn percentages(line: &str) -> Vec<f64> {
 }
 
 /// Questions on households of very unequal sizes, over all rows and by week, at two targets. What
-/// is told is at most the target, is what the noise is, and the same question is free afterwards.
+/// is output is at most the target, is what the noise is, and the same question is free afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_share_of_the_answer_is_met() {
-    // Without noise the looks see the same each time, and the errors that are told are those of the
+    // Without noise the looks see the same each time, and the reported errors are those of the
     // noise that would be drawn.
     let veil = veil(true).await;
     let questions = [
@@ -64,15 +64,15 @@ async fn a_share_of_the_answer_is_met() {
     ];
     for sql in questions {
         for (text, target) in [("5%", 5.0), ("2%", 2.0)] {
-            let requester = wishing(text);
-            let (rows, line) = told(&veil, &requester, sql).await;
+            let requester = with_target(text);
+            let (rows, line) = output(&veil, &requester, sql).await;
             let shares = percentages(&line);
             assert!(!shares.is_empty(), "{sql}: {line}");
             for share in &shares {
                 assert!(*share <= 1.25 * target, "{sql}, {text}: {line}");
             }
             let spent = veil.spent().await;
-            let (again, _) = told(&veil, &requester, sql).await;
+            let (again, _) = output(&veil, &requester, sql).await;
             assert_eq!(rows, again, "{sql}, {text}");
             assert_eq!(spent, veil.spent().await, "{sql}, {text} is paid for");
             // A clip may cut a tenth.
@@ -96,19 +96,19 @@ async fn an_absolute_error_is_met_under_a_chosen_clip() {
     let fixed = Requester {
         session_settings: SessionSettings {
             clip: ClipChoice::Fixed,
-            ..wishing("20000").session_settings
+            ..with_target("20000").session_settings
         },
         ..Veil::requester()
     };
     let refused = veil.ask_as(&fixed, sql).await.unwrap_err().report();
     assert!(refused.message.contains("needs epsilon"), "{refused}");
-    let (_, line) = told(&veil, &wishing("20000"), sql).await;
+    let (_, line) = output(&veil, &with_target("20000"), sql).await;
     let errors = percentages(&line);
     assert!(errors[0] <= 21_000.0 && errors[0] > 5_000.0, "{line}");
     // Of a median the error is known with the answer, too.
     let median = "percentile_cont(0.5) WITHIN GROUP (ORDER BY amount)";
     let sql = format!("SELECT {median}, pgveil.stderr({median}) FROM retail.line");
-    let (_, line) = told(&veil, &wishing("0.5"), &sql).await;
+    let (_, line) = output(&veil, &with_target("0.5"), &sql).await;
     assert!(percentages(&line)[0] <= 0.53, "{line}");
 }
 
@@ -117,7 +117,7 @@ async fn an_absolute_error_is_met_under_a_chosen_clip() {
 async fn a_target_out_of_reach_costs_the_first_answer() {
     let veil = veil(true).await;
     let sql = "SELECT count(*) FROM retail.household";
-    let asking = wishing("0.0001%");
+    let asking = with_target("0.0001%");
     let refused = veil.ask_as(&asking, sql).await.unwrap_err().report();
     assert_eq!(refused.sqlstate, "22023", "{refused}");
     assert!(
@@ -150,12 +150,12 @@ async fn a_target_out_of_reach_costs_the_first_answer() {
 async fn a_loose_target_costs_the_first_answer() {
     let veil = veil(true).await;
     let sql = "SELECT count(*) FROM retail.household";
-    let mut asking = wishing("50%");
+    let mut asking = with_target("50%");
     asking.session_settings.reuse = Reuse::Off;
     let mut paid = Vec::new();
     for _ in 0..2 {
         let before = veil.spent().await;
-        told(&veil, &asking, sql).await;
+        output(&veil, &asking, sql).await;
         paid.push(veil.spent().await - before);
     }
     let mut plain = asking.clone();
@@ -182,11 +182,11 @@ async fn what_is_known_from_the_plan_has_no_first_answer() {
             "SELECT count(*), avg(size) FROM retail.household",
         ),
     ] {
-        let plan = planned(&veil, &wishing(target), sql).await;
+        let plan = planned(&veil, &with_target(target), sql).await;
         assert_eq!(plan.first_answer(), None, "{target}: {sql}");
     }
     let sql = "SELECT avg(size) FROM retail.household";
-    let plan = planned(&veil, &wishing("0.1"), sql).await;
+    let plan = planned(&veil, &with_target("0.1"), sql).await;
     assert_eq!(plan.first_answer(), Some(0.25));
 }
 
@@ -197,7 +197,7 @@ async fn a_first_answer_is_not_useless() {
     let veil = Veil::demo(with_units, Veil::silent()).await;
     assert_eq!(veil.engine.policy().privacy.units, Some(90));
     let sql = "SELECT count(*) FROM nls.women";
-    let plan = planned(&veil, &wishing("50%"), sql).await;
+    let plan = planned(&veil, &with_target("50%"), sql).await;
     assert_eq!(plan.first_answer(), Some(0.5));
 }
 
@@ -219,14 +219,14 @@ async fn what_has_no_error_is_refused_free() {
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM retail.line",
         "SELECT percentile_cont(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY amount) FROM retail.line",
     ] {
-        let refused = veil.ask_as(&wishing("2%"), sql).await.unwrap_err();
+        let refused = veil.ask_as(&with_target("2%"), sql).await.unwrap_err();
         let refused = refused.report();
         assert_eq!(refused.sqlstate, "0A000", "{sql}: {refused}");
         assert_eq!(veil.spent().await, 0.0, "{sql}");
     }
     // What one row adds is known of counts and sums of rows alone.
     let sql = "SELECT count(DISTINCT store) FROM retail.line";
-    let refused = veil.ask_as(&wishing("50% of a row"), sql).await;
+    let refused = veil.ask_as(&with_target("50% of a row"), sql).await;
     assert_eq!(refused.unwrap_err().report().sqlstate, "0A000");
     assert_eq!(veil.spent().await, 0.0, "{sql}");
 }

@@ -648,7 +648,7 @@ async fn texts_of_parameters_are_read_at_bind() {
     }
 }
 
-/// More than a row has columns, under settings that read and print unlike.
+/// More than a row has columns, under settings that read and print differently.
 #[tokio::test(flavor = "multi_thread")]
 async fn parameters_may_be_many() {
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();

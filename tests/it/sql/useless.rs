@@ -31,7 +31,7 @@ fn query(sql: &str) -> Query {
     }
 }
 
-/// The plan of a question, and its refusal by a policy of so many units.
+/// The plan of a question, and its refusal by a policy with this many units.
 fn judged(demo: &Policy, units: Option<u64>, sql: &str, terms: &Terms) -> (Plan, Option<Refusal>) {
     let mut policy = demo.clone();
     policy.privacy.units = units;
@@ -236,7 +236,7 @@ async fn what_is_looked_at_first_is_not_judged() {
     assert!(judged(demo, Some(2), COUNT, &looking).1.is_some());
 }
 
-fn wishing(useless: Useless) -> Requester {
+fn with_target(useless: Useless) -> Requester {
     Requester {
         session_settings: SessionSettings {
             useless,
@@ -248,9 +248,10 @@ fn wishing(useless: Useless) -> Requester {
 
 const COUNT: &str = "SELECT count(*) FROM nls.women";
 
-/// Refused free, told by EXPLAIN, charged under `warn` and `allow`; what is held is shown again.
+/// Refused free, reported by EXPLAIN, charged under `warn` and `allow`; what is held is shown
+/// again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_useless_question_is_refused_free_and_answered_where_it_is_wished() {
+async fn a_useless_question_is_refused_free_and_answered_where_the_session_asks() {
     let veil = Veil::demo(of_units(60), None).await;
     let refused = veil.ask(COUNT).await.unwrap_err().report();
     assert_eq!(refused.sqlstate, "PV001");
@@ -263,7 +264,7 @@ async fn a_useless_question_is_refused_free_and_answered_where_it_is_wished() {
     assert!(refused.detail.unwrap().starts_with("Nothing was charged."));
     assert_eq!(veil.spent().await, 0.0);
     let explained = async |useless: Useless| {
-        let settings = wishing(useless).session_settings;
+        let settings = with_target(useless).session_settings;
         veil.explained(settings, &format!("EXPLAIN {COUNT}")).await
     };
     for (useless, then) in [
@@ -288,7 +289,10 @@ async fn a_useless_question_is_refused_free_and_answered_where_it_is_wished() {
     assert_eq!(json[0]["useless"]["hint"], hint);
     assert_eq!(veil.spent().await, 0.0);
 
-    let answer = veil.ask_as(&wishing(Useless::Warn), COUNT).await.unwrap();
+    let answer = veil
+        .ask_as(&with_target(Useless::Warn), COUNT)
+        .await
+        .unwrap();
     let [warning] = answer.warnings.as_slice() else {
         panic!("{:?}", answer.warnings)
     };
@@ -301,7 +305,7 @@ async fn a_useless_question_is_refused_free_and_answered_where_it_is_wished() {
     assert!(spent > 0.0);
     // It is held now: no refusal, no warning, no charge.
     for useless in [Useless::Refuse, Useless::Warn, Useless::Allow] {
-        let answer = veil.ask_as(&wishing(useless), COUNT).await.unwrap();
+        let answer = veil.ask_as(&with_target(useless), COUNT).await.unwrap();
         assert!(answer.warnings.is_empty());
     }
     assert!(
@@ -316,7 +320,10 @@ async fn a_useless_question_is_refused_free_and_answered_where_it_is_wished() {
         veil.ask(other).await.unwrap_err().report().sqlstate,
         "PV001"
     );
-    let answer = veil.ask_as(&wishing(Useless::Allow), other).await.unwrap();
+    let answer = veil
+        .ask_as(&with_target(Useless::Allow), other)
+        .await
+        .unwrap();
     assert!(answer.warnings.is_empty() && veil.spent().await > spent);
 }
 
@@ -328,7 +335,7 @@ async fn neither_rows_nor_other_roles_decide_a_refusal() {
         role: "colleague".to_owned(),
         ..Veil::requester()
     };
-    let told = async || {
+    let output = async || {
         let refused = veil.ask_as(&colleague, COUNT).await.unwrap_err().report();
         let query = query(COUNT);
         let explained = pgveil::engine::Service::explain(
@@ -341,14 +348,16 @@ async fn neither_rows_nor_other_roles_decide_a_refusal() {
         );
         (refused, explained.await.unwrap())
     };
-    let before = told().await;
-    veil.ask_as(&wishing(Useless::Allow), COUNT).await.unwrap();
-    assert_eq!(told().await, before);
+    let before = output().await;
+    veil.ask_as(&with_target(Useless::Allow), COUNT)
+        .await
+        .unwrap();
+    assert_eq!(output().await, before);
     veil.client
         .batch_execute("DELETE FROM nls.interviews; DELETE FROM nls.women WHERE woman_id > 10")
         .await
         .unwrap();
-    assert_eq!(told().await, before);
+    assert_eq!(output().await, before);
 }
 
 /// Each kind of hint, followed.
@@ -399,7 +408,7 @@ async fn hints_do_what_they_say() {
     assert_eq!(judged(demo, Some(150), sets, &fewer).1, None);
     fewer.session_settings.rows_per_unit = Some(3);
     assert!(judged(demo, Some(150), sets, &fewer).1.is_some());
-    // Less beside it.
+    // Less next to it.
     assert_eq!(
         hint(
             100,
@@ -445,7 +454,7 @@ async fn thin_groups_are_warned_of() {
     );
     let by_race = "SELECT race, count(*) + 1 FROM nls.women GROUP BY 1";
     for (useless, sql) in [(Useless::Allow, thin), (Useless::Refuse, by_race)] {
-        let answer = veil.ask_as(&wishing(useless), sql).await.unwrap();
+        let answer = veil.ask_as(&with_target(useless), sql).await.unwrap();
         assert!(answer.warnings.is_empty(), "{sql}");
     }
 }

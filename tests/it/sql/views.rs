@@ -1,4 +1,4 @@
-//! pgveil's own views, and what is told of an aggregate's noise beside it.
+//! pgveil's own views, and the columns about an aggregate's noise.
 
 use pgveil::engine::Service;
 use pgveil::parse::{Statement, parse};
@@ -90,7 +90,7 @@ async fn views_tell_a_role_what_it_may_know() {
         .await,
         ["0.5|1"]
     );
-    // Beside an aggregate, as a view is a relation of the outer query; and not among rows.
+    // Next to an aggregate, as a view is a relation of the outer query; and not among rows.
     assert_eq!(
         rows(
             &veil,

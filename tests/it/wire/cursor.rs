@@ -4,7 +4,7 @@ use super::double::start;
 use super::socket::{Reply, Socket, bind, describe, execute, kinds, message, parse, sync};
 
 /// Values of the first column, then the command tag or the SQLSTATE.
-async fn told(socket: &mut Socket, sql: &str) -> String {
+async fn reported(socket: &mut Socket, sql: &str) -> String {
     let replies = socket.ask(sql).await;
     let rows = replies
         .iter()
@@ -40,7 +40,7 @@ async fn a_cursor_is_asked_once_and_walked() {
         ("CLOSE c", "CLOSE CURSOR"),
         ("COMMIT", "COMMIT"),
     ] {
-        assert_eq!(told(&mut socket, sql).await, expected, "{sql}");
+        assert_eq!(reported(&mut socket, sql).await, expected, "{sql}");
     }
     assert_eq!(running.service.answers(), 1);
     // Columns are those of the query, without rows too.
@@ -92,7 +92,7 @@ async fn cursors_end_with_their_transaction_unless_they_hold() {
         ("DISCARD ALL", "DISCARD ALL"),
         ("FETCH h", "34000"),
     ] {
-        let found = told(&mut socket, sql).await;
+        let found = reported(&mut socket, sql).await;
         assert!(found.ends_with(expected), "{sql}: {found}");
     }
 }
@@ -121,7 +121,7 @@ async fn a_savepoint_that_is_rolled_back_takes_its_cursors() {
         ("FETCH d", "34000"),
         ("ROLLBACK TO u; FETCH b", "34000"),
     ] {
-        assert_eq!(told(&mut socket, sql).await, expected, "{sql}");
+        assert_eq!(reported(&mut socket, sql).await, expected, "{sql}");
     }
 }
 
@@ -132,7 +132,7 @@ async fn a_cursor_that_may_not_scroll_goes_forward_only() {
     socket
         .ask("DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT many")
         .await;
-    assert_eq!(told(&mut socket, "FETCH 2 c").await, "1 2 FETCH 2");
+    assert_eq!(reported(&mut socket, "FETCH 2 c").await, "1 2 FETCH 2");
     let replies = socket.ask("FETCH PRIOR c").await;
     assert_eq!(
         (
@@ -141,7 +141,7 @@ async fn a_cursor_that_may_not_scroll_goes_forward_only() {
         ),
         ("55000", "cursor can only scan forward")
     );
-    assert_eq!(told(&mut socket, "FETCH c").await, "3 FETCH 1");
+    assert_eq!(reported(&mut socket, "FETCH c").await, "3 FETCH 1");
 }
 
 #[tokio::test]
@@ -201,7 +201,7 @@ async fn the_extended_protocol_fetches_in_its_own_formats() {
         )
         .await;
     assert_eq!(kinds(&socket.until_ready().await), "12DDDsDCZ");
-    assert_eq!(told(&mut socket, "FETCH c").await, "9 FETCH 1");
+    assert_eq!(reported(&mut socket, "FETCH c").await, "9 FETCH 1");
 }
 
 #[tokio::test]
@@ -275,17 +275,17 @@ async fn cursors_and_portals_share_their_names() {
         .await;
     assert_eq!(kinds(&socket.until_ready().await), "12DsZ");
     assert_eq!(
-        told(&mut socket, "DECLARE p CURSOR FOR SELECT 1").await,
+        reported(&mut socket, "DECLARE p CURSOR FOR SELECT 1").await,
         "42P03"
     );
     socket.ask("ROLLBACK TO s").await;
-    assert_eq!(told(&mut socket, "FETCH p").await, "0A000");
+    assert_eq!(reported(&mut socket, "FETCH p").await, "0A000");
     socket.ask("ROLLBACK TO s").await;
     socket
         .send(&[message(b'C', b"Pc\0"), sync()].concat())
         .await;
     socket.until_ready().await;
-    assert_eq!(told(&mut socket, "FETCH c").await, "34000");
+    assert_eq!(reported(&mut socket, "FETCH c").await, "34000");
 }
 
 #[tokio::test]
@@ -340,7 +340,7 @@ async fn a_binary_cursor_gives_binary_to_a_simple_query() {
             .await;
         assert_eq!(socket.until_ready().await[2].field(b'C'), "0A000");
         assert_eq!(
-            told(
+            reported(
                 &mut socket,
                 "MOVE 1 IN e; FETCH 2 FROM e; MOVE BACKWARD 3 IN e"
             )

@@ -174,7 +174,7 @@ async fn defect_06_channel_binding_is_not_offered_in_plaintext() {
 }
 
 #[tokio::test]
-async fn defect_07_decode_errors_are_told() {
+async fn defect_07_decode_errors_are_reported() {
     let running = start().await;
     for kind in [b'x', b'?', 0, 0xff, b'p'] {
         let mut socket = Socket::log_in(running.address).await;
@@ -245,7 +245,7 @@ async fn defect_08_text_that_is_not_utf8_is_refused() {
 }
 
 #[tokio::test]
-async fn defect_09_a_wrong_password_is_told_in_the_words_of_postgresql() {
+async fn defect_09_a_wrong_password_is_refused_in_the_words_of_postgresql() {
     let running = start().await;
     let mut socket = Socket::open(running.address).await;
     socket.send(&startup(&ANN)).await;

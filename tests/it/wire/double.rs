@@ -29,7 +29,7 @@ pub struct Double {
     /// Whether roles need a certificate.
     pub certificates: AtomicBool,
     pub meter: Arc<Metrics>,
-    pub lane: Arc<PlanningLimit>,
+    pub planning_limit: Arc<PlanningLimit>,
     pub quantum: Mutex<Option<Duration>>,
     /// Calls of `answer`, those that have ended, and those that ended by their token.
     pub answers: AtomicUsize,
@@ -203,8 +203,8 @@ impl Service for Double {
         Arc::clone(&self.meter)
     }
 
-    fn lane(&self) -> Arc<PlanningLimit> {
-        Arc::clone(&self.lane)
+    fn planning_limit(&self) -> Arc<PlanningLimit> {
+        Arc::clone(&self.planning_limit)
     }
 
     fn quantum(&self) -> Option<Duration> {
@@ -359,7 +359,7 @@ pub async fn start_at(address: &str, tls: Option<Arc<rustls::ServerConfig>>) -> 
         per_address: AtomicU32::new(20),
         certificates: AtomicBool::new(false),
         meter: Arc::default(),
-        lane: Arc::default(),
+        planning_limit: Arc::default(),
         quantum: Mutex::default(),
         answers: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),

@@ -44,7 +44,7 @@ async fn stalled_logins_are_shown_out_and_others_get_in() {
     for round in 0..20 {
         for beginning in beginnings {
             let mut stream = TcpStream::connect(running.address).await.unwrap();
-            // Closed already, where the lobby is small.
+            // Closed already, where few may wait before login.
             let _ = stream.write_all(beginning).await;
             stalled.push(stream);
         }
@@ -63,7 +63,7 @@ async fn stalled_logins_are_shown_out_and_others_get_in() {
 }
 
 #[tokio::test]
-async fn a_text_holds_so_many_words_and_statements() {
+async fn a_text_holds_at_most_this_many_words_and_statements() {
     let running = start().await;
     let mut socket = Socket::log_in(running.address).await;
     let list = |length: usize| format!("SELECT 1{}", ",1".repeat(length));
@@ -259,9 +259,9 @@ async fn who_describes_and_reads_nothing_waits() {
     );
 }
 
-/// More of them than may be connected, by the right password: each is told.
+/// More of them than may be connected, by the right password: each gets an error.
 #[tokio::test]
-async fn logins_beyond_the_limit_are_told_so() {
+async fn logins_beyond_the_limit_are_refused_with_a_reason() {
     let running = start().await;
     running.service.connections.store(3, Ordering::SeqCst);
     let held = [
@@ -311,10 +311,16 @@ async fn half_a_message_takes_no_more_than_the_stock_has() {
 async fn large_statements_wait_their_turn_and_can_be_cancelled() {
     let running = start().await;
     let large = format!("SELECT 1{}", ",1".repeat(10_000));
-    let places = running.service.lane.each();
+    let places = running.service.planning_limit.each();
     let mut turns = Vec::new();
     for _ in 0..places {
-        turns.push(running.service.lane.turn("ann", Size::Large).await);
+        turns.push(
+            running
+                .service
+                .planning_limit
+                .turn("ann", Size::Large)
+                .await,
+        );
     }
     let [mut first, mut second, mut small] = [
         Socket::log_in(running.address).await,

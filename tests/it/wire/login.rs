@@ -9,7 +9,7 @@ use super::socket::{Socket, message, packet, query, startup, startup_version};
 async fn a_client_is_greeted_as_by_a_real_server() {
     let running = start().await;
     let socket = Socket::log_in(running.address).await;
-    let told: Vec<(&str, &str)> = socket
+    let reported: Vec<(&str, &str)> = socket
         .parameters
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()))
@@ -28,7 +28,10 @@ async fn a_client_is_greeted_as_by_a_real_server() {
         ("scram_iterations", "4096"),
         ("search_path", "\"$user\", public"),
     ] {
-        assert!(told.contains(&expected), "{expected:?} not in {told:?}");
+        assert!(
+            reported.contains(&expected),
+            "{expected:?} not in {reported:?}"
+        );
     }
     assert_eq!(socket.key.len(), 8);
 }

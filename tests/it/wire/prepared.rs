@@ -1,4 +1,4 @@
-//! SQL's PREPARE and EXECUTE beside the protocol's Parse and Bind.
+//! SQL's PREPARE and EXECUTE next to the protocol's Parse and Bind.
 
 use super::double::start;
 use super::socket::{Socket, bind, describe, execute, kinds, parse, sync};

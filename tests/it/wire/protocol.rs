@@ -93,7 +93,7 @@ async fn only_the_first_execute_is_charged() {
     assert_eq!(running.service.answers(), 3);
 }
 
-/// The client reads binary values by the types it was told of at Parse.
+/// The client reads binary values by the types that were described at Parse.
 #[tokio::test]
 async fn a_changed_search_path_may_not_change_the_columns() {
     let running = start().await;

@@ -240,29 +240,29 @@ async fn transaction_modes_are_shown() {
 }
 
 #[tokio::test]
-async fn clients_are_told_of_changed_settings() {
+async fn clients_learn_of_changed_settings() {
     let running = start().await;
     let mut socket = Socket::log_in(running.address).await;
     socket.parameters.clear();
     socket
         .ask("SET application_name = 'bi'; SET DateStyle = German; SET bytea_output = escape")
         .await;
-    let told = |socket: &mut Socket| {
+    let reported = |socket: &mut Socket| {
         std::mem::take(&mut socket.parameters)
             .into_iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect::<Vec<_>>()
     };
     assert_eq!(
-        told(&mut socket),
+        reported(&mut socket),
         ["application_name=bi", "DateStyle=German, DMY"]
     );
     socket.ask("BEGIN; SET TIME ZONE 'Europe/Berlin'").await;
-    assert_eq!(told(&mut socket), ["TimeZone=Europe/Berlin"]);
+    assert_eq!(reported(&mut socket), ["TimeZone=Europe/Berlin"]);
     socket.ask("ROLLBACK").await;
-    assert_eq!(told(&mut socket), ["TimeZone=UTC"]);
+    assert_eq!(reported(&mut socket), ["TimeZone=UTC"]);
     socket.ask("SELECT 1").await;
-    assert!(told(&mut socket).is_empty());
+    assert!(reported(&mut socket).is_empty());
 }
 
 #[tokio::test]
@@ -351,7 +351,7 @@ async fn the_settings_of_pgveil_behave_as_settings_do() {
         .collect();
     assert_eq!(
         names.iter().filter(|name| name.contains("pgveil.")).count(),
-        pgveil::policy::WISHES.len()
+        pgveil::policy::SESSION_SETTINGS.len()
     );
 }
 

@@ -209,9 +209,9 @@ async fn a_path_is_set_shown_and_reset() {
     assert_eq!(other.value("SHOW search_path").await, "archive");
 }
 
-/// Alone, beside other columns, of private rows and not, by every way to an answer.
+/// Alone, with other columns, of private rows and not, by every way to an answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_told_of_itself_and_of_the_backing_server() {
+async fn a_session_can_ask_about_itself_and_the_backing_server() {
     let veil = veil("", &format!("{POLICY}{OWN}")).await;
     let mut socket = log_in(serve(&veil).await, &[]).await;
     let process = i32::from_be_bytes(socket.key[..4].try_into().unwrap()).to_string();

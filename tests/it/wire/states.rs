@@ -147,8 +147,8 @@ impl State {
     }
 }
 
-/// Everything up to the end of the connection, or to so many ReadyForQuery. The data of a COPY are
-/// left out.
+/// Everything up to the end of the connection, or to this many ReadyForQuery. The data of a COPY
+/// are left out.
 async fn replies(socket: &mut Socket, readies: usize) -> Vec<Reply> {
     let mut replies = Vec::new();
     while replies

@@ -6,7 +6,7 @@ use super::share;
 use crate::demo::attack::{Answers, Difference, HER, Measured, WAGES};
 use crate::demo::page::chart::{Plot, number, plot};
 
-/// A 95 % interval of Gaussian noise has so many standard deviations to each side.
+/// A 95 % interval of Gaussian noise has this many standard deviations to each side.
 const QUANTILE: f64 = 1.96;
 const STEPS: usize = 60;
 
@@ -121,7 +121,7 @@ fn dots(found: &Answers) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The interval of the mean of so many answers with fresh noise, around each of these.
+/// The interval of the mean of this many answers with fresh noise, around each of these.
 fn band(found: &Answers, around: &[f64]) -> Vec<(f64, f64, f64)> {
     let means = around.iter().enumerate();
     means
@@ -133,7 +133,7 @@ fn band(found: &Answers, around: &[f64]) -> Vec<(f64, f64, f64)> {
         .collect()
 }
 
-/// What a plot of answers shows beside them.
+/// What a plot shows next to the answers.
 struct Drawn<'a> {
     label: &'a str,
     line: &'a [(f64, f64)],
@@ -182,7 +182,7 @@ pub fn repeats(found: &Answers, exact: Option<f64>) -> Markup {
         p {
             @if differ == 0 {
                 "All " (times) " answers are " strong { (number(first)) } ". The first was paid \
-                for, the others were free, and none of them told anything new"
+                for, the others were free, and none of them revealed anything new"
             } @else {
                 (differ) " of " (times) " answers differ from the first"
             }

@@ -26,8 +26,8 @@ fn another_database_password_or_witness_loosens() {
     let verifier = "SCRAM-SHA-256$4097:gbbMr9UM5psF6g3GUvH1xQ==$\
         S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=";
     let password = between(line.unwrap(), &format!("    password: {verifier}"));
-    let told = "whoever knows the new password may ask as role analyst";
-    assert_eq!(password.loosens, [told]);
+    let line = "whoever knows the new password may ask as role analyst";
+    assert_eq!(password.loosens, [line]);
     let (mut none, mut one, mut other) = (file(&demo), file(&demo), file(&demo));
     let witness = |path: &str| {
         Some(crate::policy::WitnessFile {
@@ -73,7 +73,7 @@ fn a_rule_for_a_visible_column_loosens() {
     assert!(
         one.loosens
             .iter()
-            .any(|told| told.contains(" is complete: ")),
+            .any(|line| line.contains(" is complete: ")),
         "{one:?}"
     );
 }
@@ -133,14 +133,14 @@ fn searches_of_a_new_table_are_due() {
     let due = difference
         .costs
         .iter()
-        .filter(|told| told.contains("a search is due"));
+        .filter(|line| line.contains("a search is due"));
     assert_eq!(due.count(), 2, "{difference:?}");
     let private = format!("  nls.industries: {rule}");
     let difference = between("  nls.industries: public", &private);
     let due = difference
         .costs
         .iter()
-        .filter(|told| told.contains("a search is due"));
+        .filter(|line| line.contains("a search is due"));
     assert_eq!(due.count(), 2, "{difference:?}");
 }
 

@@ -26,11 +26,11 @@ fn columns_of_which_the_same_is_said_share_an_entry() {
          q 3: {values: [1, 2], complete: true}, a: visible, b: visible, c: hidden, d: hidden, \
          e: {bounds: auto}}",
     );
-    let told = |columns: &[ColumnEntry]| -> Vec<(String, bool)> {
-        let told = |entry: &ColumnEntry| (entry.name.clone(), entry.complete.is_some());
-        columns.iter().map(told).collect()
+    let entries = |columns: &[ColumnEntry]| -> Vec<(String, bool)> {
+        let one = |entry: &ColumnEntry| (entry.name.clone(), entry.complete.is_some());
+        columns.iter().map(one).collect()
     };
-    assert_eq!(told(&shared), told(&each));
+    assert_eq!(entries(&shared), entries(&each));
     assert!(crate::policy::Difference::between(&long, &short).is_empty());
     // Each stands where it is written.
     assert_eq!(

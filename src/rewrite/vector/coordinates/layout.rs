@@ -9,7 +9,7 @@ use crate::refusal::{Refusal, reason};
 use crate::rewrite::choice::ChoiceQueries;
 use crate::rewrite::vector::fixed_point::FixedPoint;
 
-/// So many filters that exclude each other are counted by themselves, without flags.
+/// At most this many filters that exclude each other are counted by themselves, without flags.
 const PIVOT: usize = 3;
 
 impl Coordinates {

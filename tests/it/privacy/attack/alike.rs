@@ -354,7 +354,7 @@ async fn what_tools_send_brings_the_same_bytes() {
         .collect();
     paths.sort();
     let (all, fewer) = tokio::join!(gate(None, streams()), gate(Some("1"), streams()));
-    let (mut asked, mut answered, mut unlike) = (0, 0, Vec::new());
+    let (mut asked, mut answered, mut different) = (0, 0, Vec::new());
     for path in paths
         .iter()
         .filter(|path| !path.ends_with("bi_generated.sql"))
@@ -378,7 +378,7 @@ async fn what_tools_send_brings_the_same_bytes() {
             let is_broken = here.last().is_some_and(|ready| ready.body == b"E");
             let (here, there) = (masked(here), masked(there));
             if here != there {
-                unlike.push(format!(
+                different.push(format!(
                     "{sql}\n{here:?}\n-- but without the unit\n{there:?}"
                 ));
             }
@@ -389,10 +389,10 @@ async fn what_tools_send_brings_the_same_bytes() {
     }
     println!("{asked} texts of tools, {answered} answered");
     assert!(
-        unlike.is_empty(),
-        "{} unlike\n{}",
-        unlike.len(),
-        unlike.join("\n\n")
+        different.is_empty(),
+        "{} different\n{}",
+        different.len(),
+        different.join("\n\n")
     );
     assert!(answered * 2 > asked && asked > 300, "{answered} of {asked}");
 }

@@ -14,7 +14,7 @@ use crate::project::golden::terms;
 /// Broken statements for each whole one.
 const MUTANTS: usize = 4;
 
-/// Where statements lie, beside our own.
+/// Where statements lie, next to our own.
 pub const FOLDERS: [&str; 3] = ["../shared/client_queries", "../shared/queries", "tests"];
 
 /// xorshift64*: the same throws on every machine.

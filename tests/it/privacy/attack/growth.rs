@@ -238,7 +238,7 @@ async fn guards_of_floats_do_not_double() {
                         "{sql}\n{:?}",
                         error.report()
                     ),
-                    // So many bytes for each word and each coordinate, which writes its operands.
+                    // This many bytes for each word and each coordinate, which writes its operands.
                     Ok((plan, _)) => {
                         let release = &plan.releases()[0];
                         let bytes: usize = release

@@ -129,7 +129,7 @@ async fn reconstruction_ends_with_the_budget() {
             .remove(0);
         assert!(
             veil.spent().await > before || known.contains(&answer),
-            "{spelling} was free and told something new"
+            "{spelling} was free and revealed something new"
         );
         known.insert(answer);
     }

@@ -360,16 +360,16 @@ async fn constants_names_and_comments_are_read_as_by_postgresql() {
         let Some((_, Some(value))) = theirs_is else {
             continue;
         };
-        // Beside every row: all have the text that PostgreSQL reads, or it is refused.
+        // In a condition on every row: all have the text that PostgreSQL reads, or it is refused.
         let plain = value.replace('\'', "''");
-        let beside = format!(
+        let counting = format!(
             "SELECT count(*)::text FROM nls.women WHERE race || ({constant}\n)::text = race || \
                 '{plain}'"
         );
-        if let Some((_, counted)) = ours(&veil, &beside).await {
+        if let Some((_, counted)) = ours(&veil, &counting).await {
             below += 1;
             if counted.as_deref() != Some("4711") {
-                wrong.push(format!("{beside}: {counted:?} of 4711"));
+                wrong.push(format!("{counting}: {counted:?} of 4711"));
             }
         }
     }

@@ -96,7 +96,7 @@ fn nothing_is_read_anew_at_each_level() {
     ] {
         assert!(parse(&nested(construct, most)).is_ok(), "{construct}");
     }
-    // Beside each other there may be as many as one likes.
+    // Next to each other there may be as many as one likes.
     assert!(
         parse(&format!(
             "SELECT 1{}",

@@ -207,7 +207,7 @@ impl Road {
                 socket.send(&messages.concat()).await;
                 socket.until_ready().await
             }
-            // A plan is rows, too: where one is told, the statement would be answered.
+            // A plan is rows, too: where one is described, the statement would be answered.
             Self::Explained => socket.ask(&format!("EXPLAIN VERBOSE {sql}")).await,
             Self::CopyText => socket.ask(&format!("COPY ({sql}) TO STDOUT")).await,
             Self::CopyCsv => {
@@ -294,7 +294,7 @@ async fn what_is_refused_is_refused_on_every_road() {
     let mut failures = Vec::new();
     for road in ROADS {
         // With the schema in the path a name without one is the table; and of what is not private a
-        // plan may be told.
+        // plan may be shown.
         for sql in texts.iter().filter(|sql| {
             !matches!(road, Road::SearchPath | Road::Explained) || sql.contains("nls.")
         }) {
@@ -391,7 +391,7 @@ async fn is_turned(socket: &mut Socket, name: &str, value: &str) -> bool {
         .any(|reply| reply.kind == b'D' && reply.values()[0].as_deref() == Some(value))
 }
 
-/// SET in its forms, by each protocol, beside other statements, from a function, in a string of
+/// SET in its forms, by each protocol, next to other statements, from a function, in a string of
 /// SQL, and in the startup packet.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_road_turns_a_switch() {

@@ -172,7 +172,7 @@ async fn all(socket: &mut Socket, texts: &[&str]) -> Vec<Reply> {
 pub struct Both {
     left: Socket,
     right: Socket,
-    pub unlike: Vec<String>,
+    pub different: Vec<String>,
     /// Texts that PostgreSQL's own arithmetic over released values refused on one side: a zero
     /// divisor, a row too many for a scalar.
     pub of_values: usize,
@@ -184,7 +184,7 @@ impl Both {
         Self {
             left,
             right,
-            unlike: Vec::new(),
+            different: Vec::new(),
             of_values: 0,
             asked: 0,
         }
@@ -219,7 +219,7 @@ impl Both {
             if is_of_values(&here) || is_of_values(&there) {
                 self.of_values += 1;
             } else {
-                self.unlike.push(format!(
+                self.different.push(format!(
                     "{road:?}: {sql}\n{}\n-- but without the unit\n{}",
                     printed(&here),
                     printed(&there)
@@ -244,7 +244,7 @@ impl Both {
                 })
             };
             if here != there || broke(&here) {
-                self.unlike.push(format!(
+                self.different.push(format!(
                     "{road:?}: {sql}\n{}\n-- but without the unit\n{}",
                     printed(&here),
                     printed(&there)
@@ -264,7 +264,7 @@ impl Both {
             );
             self.asked += 1;
             if here != there {
-                self.unlike.push(format!(
+                self.different.push(format!(
                     "{road:?}, rows and all: {sql}\n{}\n-- but without the unit\n{}",
                     printed(&whole(here)),
                     printed(&whole(there))
@@ -279,10 +279,10 @@ impl Both {
             self.asked, self.of_values
         );
         assert!(
-            self.unlike.is_empty(),
-            "{name}: {} unlike\n{}",
-            self.unlike.len(),
-            self.unlike.join("\n\n")
+            self.different.is_empty(),
+            "{name}: {} different\n{}",
+            self.different.len(),
+            self.different.join("\n\n")
         );
         assert!(
             self.of_values * 10 <= self.asked,
@@ -320,10 +320,10 @@ fn printed(seen: &[Shape]) -> String {
     seen.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// Every road, where `PGVEIL_REPLAY=all` asks for it; else the simple protocol, and so many others
-/// in turn.
+/// Every road, where `PGVEIL_REPLAY=all` asks for it; else the simple protocol, and this many
+/// others in turn.
 pub fn roads(turn: usize, others: usize) -> Vec<Road> {
-    if std::env::var("PGVEIL_REPLAY").is_ok_and(|wish| wish == "all") {
+    if std::env::var("PGVEIL_REPLAY").is_ok_and(|asked| asked == "all") {
         return ROADS.to_vec();
     }
     let rest = &ROADS[1..];
@@ -332,7 +332,7 @@ pub fn roads(turn: usize, others: usize) -> Vec<Road> {
         .collect()
 }
 
-/// What a session may look at besides: the budget, what it has cost, the catalogs.
+/// What else a session may look at: the budget, what it has cost, the catalogs.
 const SURROUNDINGS: [&str; 10] = [
     "SELECT * FROM pgveil.budget",
     "SELECT mu, epsilon, rho, delta FROM pgveil.history ORDER BY 1, 2, 3, 4",
@@ -383,7 +383,7 @@ async fn neighbours_send_the_same_bytes() {
         &[Road::Simple],
     )
     .await;
-    assert_eq!(both.unlike.len(), 1);
+    assert_eq!(both.different.len(), 1);
 }
 
 /// A corpus's tables without the rows of one unit, or with all.

@@ -20,7 +20,7 @@ use crate::fixture::Stream;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// So many times too little.
+    /// This many times too little.
     TooLittle(u64),
     /// One draw for all groups.
     Shared,
@@ -179,7 +179,7 @@ fn a_threshold_too_low_is_caught() {
     };
     let unit = 1i128 << calibrated.refine;
     let mut random = OsRandomness::new();
-    // How often a unit alone in so many groups is shown in any of them.
+    // How often a unit alone in this many groups is shown in any of them.
     let mut shown = |pass_at: i128| {
         (0..TRIALS)
             .filter(|_| {

@@ -17,10 +17,10 @@ use crate::fixture::Veil;
 use crate::privacy::attack::paths::Gate;
 use crate::wire::socket::Socket;
 
-/// Groups of an answer: every other is a trial, the one after it is seen beside it. Half of the
+/// Groups of an answer: every other is a trial, the one after it is seen next to it. Half of the
 /// trials hold a canary.
 const CELLS: usize = 400;
-/// Units in each group besides the canary.
+/// Units in each group apart from the canary.
 const OTHERS: usize = 20;
 /// Rows of a canary, of which five count.
 const ROWS: usize = 50;
@@ -83,7 +83,7 @@ pub struct Alone {
 }
 
 impl Stage {
-    /// Sound, until it is told otherwise.
+    /// Sound, unless set otherwise.
     pub async fn under(accounting: &str, epsilon: f64) -> Self {
         let cells = (1..=CELLS)
             .map(|cell| cell.to_string())
@@ -185,7 +185,7 @@ impl Stage {
         engine.plan(&requester, query).await.unwrap().0
     }
 
-    /// Buys every question so many times: each time the attacker sees of each trial its group and
+    /// Buys every question this many times: each time the attacker sees of each trial its group and
     /// the next one, in all of them. And what a time costs.
     pub async fn trials(&self, questions: &[&str], answers: usize) -> (Trials, Loss) {
         let mut session = self.session().await;
@@ -204,7 +204,7 @@ impl Stage {
         assert_eq!(
             charged.len(),
             1,
-            "{questions:?} is charged unlike: {charged:?}"
+            "{questions:?} is charged differently: {charged:?}"
         );
         (trials, charged[0])
     }

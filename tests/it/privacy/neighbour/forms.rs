@@ -148,7 +148,7 @@ pub const FORMS: &[&str] = &[
     "isfinite(dd)",
     "(isfinite(tt) AND isfinite(iv))",
     "(extract(julian FROM tt))",
-    // Past 2^53 a float8 does not tell an integer from its neighbour: ranges end beside the
+    // Past 2^53 a float8 does not tell an integer from its neighbour: ranges end next to the
     // constant.
     "((CASE WHEN b THEN 9223372036854775808 ELSE j4 END)::bigint)",
     "((CASE WHEN b THEN -9223372036854775809 ELSE j4 END)::bigint)",
@@ -177,7 +177,8 @@ pub const FORMS: &[&str] = &[
     "((~j8) / 3 % 2 | 1)",
     "(9223372036854775807 / (i4::int8 * 100000000000000000))",
     "((9223372036854775807 - j8 % 3) / (2 + i4 % 2))",
-    // Parts of an interval of unlike signs, and steps of a bin that are longer than the calendar.
+    // Parts of an interval of different signs, and steps of a bin that are longer than the
+    // calendar.
     "((extract(day FROM (least(greatest(ts, '2024-01-01'), '2024-02-10') - timestamp '2024-01-01') \
         - interval '1 month') * 100000000)::int)",
     "((extract(hour FROM (interval '40 hours' - i4 * interval '1 day')) * 100000000)::int)",
@@ -203,7 +204,7 @@ pub const FORMS: &[&str] = &[
     "(least(g8, 99999999999999983616::float8)::numeric::numeric(20,0))",
     "((nn * 1e-58 * 1e-58 * 1e-58 * 1e-58 * 1e-58 * 1e-58 * 1e-58)::numeric(1000,500)::float8)",
     "((nn * 1e-58 * 1e-58 * 1e-58 * 1e-58 * 1e-58 * 1e-58 * 1e-58)::numeric(1000,500)::real)",
-    // A constant of a type with digits is rounded to them, beside one it is not.
+    // A constant of a type with digits is rounded to them; compared with one it is not.
     "(nn / '0.4'::numeric(1,0))",
     "(nn / numeric(1,0) '0.4')",
     "(n2 / '0.004')",

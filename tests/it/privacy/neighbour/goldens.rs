@@ -1,5 +1,5 @@
 //! Golden files of single expressions, keys and aggregates over columns of every type: what is
-//! emitted of them, which groups are known without the data, and what is told of the noise. Whether
+//! emitted of them, which groups are known without the data, and what is said of the noise. Whether
 //! that is right is for the other tests here; that it is so still, and no edge has moved, for
 //! these.
 
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::total::{forms, overloads};
 use super::world::World;
 
-/// Each overload with so many of its operands.
+/// Each overload with this many of its operands.
 const EACH: usize = 3;
 
 /// Expressions at whose edges a guard is needed, or a refusal; `Y` is a text of 400 letters.
@@ -226,7 +226,7 @@ CUBE (b, ni) | ni > 1
 GROUPING SETS ((kd), (b, tx), ())
 ";
 
-/// A statement; before it, where they matter, the account's accounting and the session's wishes.
+/// A statement; before it, where they matter, the account's accounting and the session's settings.
 const NOISE: &str = "
 SELECT count(*), sum(n2), avg(n2), sum(i4), avg(f8) FROM people
 SELECT count(*), sum(n2), avg(n2), sum(i4), avg(f8) FROM visits
@@ -309,7 +309,7 @@ target 1.7: SELECT count(*) FROM people
 
 /// The statement's plan, as the word before it wants it.
 fn planned(world: &World, line: &str) -> Result<Plan, String> {
-    let (accounting, wish, sql) = match line.split_once(": ") {
+    let (accounting, target, sql) = match line.split_once(": ") {
         Some(("pure", sql)) => (Accounting::Pure, None, sql),
         Some((target, sql)) if target.starts_with("target ") => {
             (Accounting::Gdp, target.strip_prefix("target "), sql)
@@ -317,19 +317,19 @@ fn planned(world: &World, line: &str) -> Result<Plan, String> {
         Some(_) | None => (Accounting::Gdp, None, line),
     };
     let mut session_settings = SessionSettings::with_fixed_clips();
-    if let Some(target) = wish {
+    if let Some(target) = target {
         session_settings
             .set("pgveil.target_error", target)
             .map_err(|refusal| format!("{refusal:?}"))?;
     }
-    world.plan_wished(sql, accounting, 1.0, session_settings)
+    world.plan_with(sql, accounting, 1.0, session_settings)
 }
 
 fn refused(refusal: &str) -> String {
-    let told = refusal.split("message: ").nth(1).unwrap_or(refusal);
+    let reported = refusal.split("message: ").nth(1).unwrap_or(refusal);
     format!(
         "refused: {}\n",
-        told.split(", detail:").next().unwrap_or(told)
+        reported.split(", detail:").next().unwrap_or(reported)
     )
 }
 
@@ -365,10 +365,10 @@ fn digest(text: &str) -> String {
 
 /// The groups that are known without the data: all of a few, the ends of many.
 fn keys(plan: &Plan) -> String {
-    let mut told = String::new();
+    let mut reported = String::new();
     for release in plan.releases() {
         for (data_type, rule) in release.keys() {
-            told += &match rule {
+            reported += &match rule {
                 KeyRule::Threshold => format!("{data_type}: by threshold\n"),
                 KeyRule::Domain(values) => {
                     let texts: Vec<String> = values
@@ -388,40 +388,40 @@ fn keys(plan: &Plan) -> String {
             };
         }
         for tuples in release.tuples() {
-            told += &format!("together: keys {:?}, rows {:?}\n", tuples.keys, tuples.rows);
+            reported += &format!("together: keys {:?}, rows {:?}\n", tuples.keys, tuples.rows);
         }
     }
-    told
+    reported
 }
 
 fn noise(plan: &Plan) -> String {
-    let mut told = String::new();
+    let mut reported = String::new();
     for release in plan.releases() {
         release
             .description()
             .iter()
-            .for_each(|line| told += &format!("{line}\n"));
+            .for_each(|line| reported += &format!("{line}\n"));
         let facts = release.facts();
-        told += &format!(
+        reported += &format!(
             "  facts: unit {:?}, rows {}, sensitivity {:?}\n",
             facts.unit, facts.rows_per_unit, facts.sensitivity
         );
         for measure in release.measures() {
-            told += &format!(
+            reported += &format!(
                 "  measure: standard deviation {:.5e}\n",
                 measure_deviation(release, measure).unwrap_or(0.0)
             );
         }
         for part in release.choices() {
             let draws: Vec<usize> = (0..part.question.targets.len()).collect();
-            told += &format!("  part: {}\n", pgveil::rewrite::choice_noise(part, &draws));
+            reported += &format!("  part: {}\n", pgveil::rewrite::choice_noise(part, &draws));
         }
         release
             .statements()
             .iter()
-            .for_each(|s| told += &format!("  SQL: {}\n", s.sql()));
+            .for_each(|s| reported += &format!("  SQL: {}\n", s.sql()));
     }
-    told
+    reported
 }
 
 fn lines(text: &str) -> impl Iterator<Item = &str> {
@@ -487,7 +487,7 @@ async fn keys_are_known_as_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn noise_is_told_as_written() {
+async fn noise_is_described_as_written() {
     let world = World::new().await;
     let stories: Vec<String> = lines(NOISE)
         .map(|line| {

@@ -8,7 +8,7 @@ use tokio_postgres::SimpleQueryMessage;
 use super::bound::{nobody, unit_within};
 use super::world::{HEAVY, World};
 
-/// A unit of 400 visits and 400 items, of which the policy declares 5 and 6, beside eight of one
+/// A unit of 400 visits and 400 items, of which the policy declares 5 and 6, and eight of one
 /// each.
 const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, \
     w.visits, w.items, w.rounds;
@@ -232,13 +232,13 @@ async fn joins_along_keys_are_as_they_were() {
             "{sql}\n{}",
             release.sql().unwrap()
         );
-        let told = release.description().join("\n");
+        let reported = release.description().join("\n");
         let expected = if rows == 1 {
             "Rows: one per person".to_owned()
         } else {
             format!("at most {rows} per person")
         };
-        assert!(told.contains(&expected), "{sql}\n{told}");
+        assert!(reported.contains(&expected), "{sql}\n{reported}");
     }
 }
 
@@ -305,12 +305,12 @@ async fn what_joins_make_of_a_unit_is_weighed() {
     }
 }
 
-/// An equality in every arm of an OR finds public rows as one beside it does; one in some arms
+/// An equality in every arm of an OR finds public rows as one outside it does; one in some arms
 /// finds none.
 #[tokio::test(flavor = "multi_thread")]
 async fn equalities_of_every_arm_join() {
     let world = World::new().await;
-    let beside = |condition: &str, tables: &str| {
+    let found = |condition: &str, tables: &str| {
         let sql = format!("SELECT count(*) FROM {tables} WHERE {condition}");
         let plan = world
             .plan_under(&sql, Accounting::Gdp, 1.0)
@@ -321,27 +321,27 @@ async fn equalities_of_every_arm_join() {
     let arms = "(t.code = v.town AND t.weight = 1 AND v.i4 > 3) OR (v.town = t.code AND (t.weight \
         = \
         3 OR v.i4 = 9))";
-    assert_eq!(beside(arms, "visits v, towns t"), (0, 5));
+    assert_eq!(found(arms, "visits v, towns t"), (0, 5));
     assert_eq!(
-        beside(
+        found(
             &format!("{arms} OR (v.ni = 1 AND v.town = t.code)"),
             "visits v, towns t"
         ),
         (0, 5)
     );
     assert_eq!(
-        beside(&format!("{arms} OR v.ni = 1"), "visits v, towns t"),
+        found(&format!("{arms} OR v.ni = 1"), "visits v, towns t"),
         (1, 8)
     );
     assert_eq!(
-        beside(
+        found(
             &format!("EXISTS (SELECT 1 FROM towns t WHERE {arms})"),
             "visits v"
         ),
         (0, 5)
     );
     assert_eq!(
-        beside(
+        found(
             &format!("EXISTS (SELECT 1 FROM towns t WHERE {arms} OR v.ni = 1)"),
             "visits v"
         ),
@@ -364,7 +364,7 @@ async fn columns_of_a_third_relation_find_no_rows() {
             release
                 .fan_outs()
                 .iter()
-                .map(|beside| beside.0.len())
+                .map(|fanout| fanout.0.len())
                 .sum::<usize>(),
             release.facts().rows_per_unit,
         )
@@ -376,7 +376,7 @@ async fn columns_of_a_third_relation_find_no_rows() {
         ),
         (0, 5)
     );
-    // Rows of a public table that only another public table picks stand beside all private ones.
+    // Rows of a public table that only another public table picks meet all private ones.
     assert_eq!(of("visits v, towns t, towns u", "t.code = u.code"), (1, 8));
     assert_eq!(of("towns t, notes n, visits v", "t.code = v.town"), (1, 8));
     assert_eq!(

@@ -80,8 +80,8 @@ async fn key_spelling_is_canonical() {
     }
 }
 
-/// What is added up is an integer, whatever a row makes of its value: a fraction would be told from
-/// all other answers.
+/// What is added up is an integer, whatever a row makes of its value: a fraction would be
+/// distinguished from all other answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn integers_stay_integers() {
     let world = world().await;
@@ -290,7 +290,7 @@ async fn turned_pairs_are_half_as_long() {
     assert_eq!(
         share(&squares.releases()[0]),
         0,
-        "beside squares a turn would cost more"
+        "with squares a rotation would cost more"
     );
 }
 
@@ -491,7 +491,7 @@ async fn spellings_of_public_values() {
     .await;
 }
 
-/// A constant beside a column of a declared length has its own length.
+/// A constant next to a column of a declared length has its own length.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_constants_are_cut() {
     let world = world().await;
@@ -543,7 +543,7 @@ async fn claimed_ranges_hold_to_the_last_bit() {
     }
 }
 
-/// A column that reads another twice doubles it: told before anything is written out.
+/// A column that reads another twice doubles it: refused before anything is written out.
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_do_not_grow_without_end() {
     let world = world().await;

@@ -1,4 +1,4 @@
-//! One unit's influence on the statements beside the vector, measured exactly; and seeded bugs in
+//! One unit's influence on the statements next to the vector, measured exactly; and seeded bugs in
 //! them.
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ pub async fn holds(
     is_silent(&compared.nobody).map_err(|fault| format!("{fault}\n{sql}"))
 }
 
-/// Key columns of the statement: candidates are keys beside the groups', and so are bins.
+/// Key columns of the statement: candidates are keys next to the groups', and so are bins.
 pub fn keys(release: &ReleasePlan, part: &ChoicePlan) -> usize {
     release.key_columns()
         + usize::from(matches!(part.kind, ChoiceKind::Choice { .. }))

@@ -73,7 +73,7 @@ async fn exclusive_filters_share_one_bound() {
     }
 }
 
-/// Beside the number of all rows: two coordinates move, whatever the number of filters. Sums by
+/// With the number of all rows: two coordinates move, whatever the number of filters. Sums by
 /// filter too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pivot_of_sums_costs_as_one_group() {

@@ -191,7 +191,7 @@ async fn every_mutant_of_a_look_at_rows_is_caught() {
     world.client.batch_execute(ROWS).await.unwrap();
     for (name, query, from, to) in MUTANTS {
         let plan = world
-            .plan_wished(query, Accounting::Gdp, 1.0, SessionSettings::default())
+            .plan_with(query, Accounting::Gdp, 1.0, SessionSettings::default())
             .unwrap();
         let [release] = plan.releases() else {
             panic!("one release: {query}")
@@ -218,7 +218,7 @@ async fn cheap_looks_at_rows_are_caught() {
     let world = World::new().await;
     let query = "SELECT percentile_disc(0.9) WITHIN GROUP (ORDER BY i4) FROM visits";
     let plan = world
-        .plan_wished(query, Accounting::Gdp, 1.0, SessionSettings::default())
+        .plan_with(query, Accounting::Gdp, 1.0, SessionSettings::default())
         .unwrap();
     let [part] = plan.releases()[0].choices() else {
         panic!("one part: {query}")

@@ -188,7 +188,7 @@ fn written(entry: &Entry, at: usize) -> String {
 /// Shifts that bring each operand of each overload up.
 const SHIFTS: usize = 13;
 
-/// Each overload with so many shifts of its operands.
+/// Each overload with this many shifts of its operands.
 pub fn overloads(shifts: usize) -> Vec<(&'static Entry, String)> {
     let mut all: Vec<(&'static Entry, String)> = Vec::new();
     for entry in entries() {

@@ -1,5 +1,5 @@
 //! Two random databases, one unit apart, hostile values and all, through the same random questions:
-//! what a client sees besides released values is the same.
+//! what a client sees apart from released values is the same.
 
 use pgveil::analyze::KeyRule;
 use pgveil::engine::{Answer, Format, Requester, Service};
@@ -89,7 +89,7 @@ async fn same(
     let bought = match &answers {
         (Ok(a), Ok(b)) => {
             // The interval of a deviation or a slope is computed of the released values.
-            let told = |answer: &Answer| {
+            let reported = |answer: &Answer| {
                 answer
                     .notices
                     .iter()
@@ -97,7 +97,7 @@ async fn same(
                     .cloned()
                     .collect::<Vec<_>>()
             };
-            if (&a.columns, told(a)) != (&b.columns, told(b)) {
+            if (&a.columns, reported(a)) != (&b.columns, reported(b)) {
                 return Err(format!(
                     "columns and notices: {:?} {:?}\n{:?} {:?}",
                     a.columns, a.notices, b.columns, b.notices

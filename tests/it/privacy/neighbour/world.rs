@@ -51,7 +51,7 @@ pub const HEAVY: usize = 7;
 
 const TABLES: [&str; 4] = ["people", "visits", "items", "rounds"];
 
-/// Schemas beside `w` with some of its rows: of nobody; all but one unit's, three times; all, in
+/// Schemas next to `w` with some of its rows: of nobody; all but one unit's, three times; all, in
 /// another order.
 const ASIDE: [&str; 5] = ["w_nobody", "w_first", "w_second", "w_third", "w_shuffled"];
 
@@ -196,7 +196,7 @@ impl World {
                 .set("pgveil.target_error", "3000, 50000, 7000%, 1000000%")
                 .map_err(|r| format!("{r:?}"))?;
         }
-        self.plan_wished(
+        self.plan_with(
             sql,
             accounting,
             [1.0, 0.1, 0.01, 5.0][random.below(4)],
@@ -210,7 +210,7 @@ impl World {
         accounting: Accounting,
         epsilon: f64,
     ) -> Result<Plan, String> {
-        self.plan_wished(
+        self.plan_with(
             sql,
             accounting,
             epsilon,
@@ -229,7 +229,7 @@ impl World {
         )
     }
 
-    pub fn plan_wished(
+    pub fn plan_with(
         &self,
         sql: &str,
         accounting: Accounting,

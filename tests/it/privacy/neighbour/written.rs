@@ -28,7 +28,7 @@ async fn what_is_written_once_is_computed_once() {
         );
     }
     assert!(emitted("SELECT count(*) FROM people WHERE i4 IN (1, 2, 3)").contains(" IN ("));
-    // The computed columns of the other side, of an arm, and beside a window that nothing reads.
+    // The computed columns of the other side, of an arm, and next to a window that nothing reads.
     let heavy = "(SELECT id AS w, lower(tx) || 'x' AS h FROM people) d";
     let fenced = emitted(&format!(
         "SELECT count(*) FROM people a LEFT JOIN {heavy} ON d.w = a.id WHERE greatest(d.h, d.h) = \

@@ -1,5 +1,5 @@
 //! Why an answer differs from PostgreSQL's where no noise is added: one of few promised reasons,
-//! told from the plan and the rows.
+//! read off the plan and the rows.
 
 use pgveil::analyze::KeyRule;
 use pgveil::parse::{Statement, parse};
@@ -18,7 +18,7 @@ pub enum Cause {
     Threshold,
     /// PostgreSQL's LIMIT takes any of the rows that are alike, or has no order at all.
     Limit,
-    /// The sum of no rows is 0: that there is none is not told.
+    /// The sum of no rows is 0: NULL in its place would reveal that there is none.
     SumOfNothing,
     /// A quantile or an end is one of the grid's points, near the rank.
     Chosen,

@@ -172,10 +172,10 @@ async fn a_dotted_name_calls_no_function() {
             g.current_setting",
     ] {
         let error = ask(&shop, sql).await.expect_err(sql);
-        let is_told = error.starts_with("0A000 a column named")
+        let is_reported = error.starts_with("0A000 a column named")
             || error.starts_with("42601")
             || error.starts_with("0A000 a field of a row");
-        assert!(is_told, "{sql}: {error}");
+        assert!(is_reported, "{sql}: {error}");
     }
     for (sql, rows) in [
         (

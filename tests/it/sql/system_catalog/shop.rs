@@ -1,4 +1,4 @@
-//! A small shop under a policy, and beside it a plain PostgreSQL that holds the same schema and
+//! A small shop under a policy, and next to it a plain PostgreSQL that holds the same schema and
 //! nothing else.
 
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const HIDDEN: &str = "
     CREATE TABLE payroll.salaries (employee integer PRIMARY KEY, salary numeric);
     CREATE TABLE sales.secret_offers (offer integer PRIMARY KEY);
     ALTER TABLE sales.customers ADD COLUMN iban text;
-    COMMENT ON TABLE sales.orders IS 'told to nobody';
+    COMMENT ON TABLE sales.orders IS 'reported to nobody';
     INSERT INTO sales.customers SELECT n, 'c' || n, 'de', n || '@x', '2020-01-01', 'DE' || n FROM \
     generate_series(1, 3000) n;
     INSERT INTO sales.orders SELECT n, n, 'open', n, now(), true FROM generate_series(1, 3000) n;

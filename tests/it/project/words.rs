@@ -1,0 +1,101 @@
+//! Words that a reader who knows PostgreSQL and differential privacy would not expect.
+
+use std::path::{Path, PathBuf};
+
+use super::tidy::texts;
+
+/// A word or phrase that is not used, and what to write instead.
+const NOT: [(&str, &str); 12] = [
+    ("asunder", "decorrelate"),
+    ("beside", "next to, with, in addition to"),
+    ("besides", "apart from, too"),
+    ("lobby", "connections before login"),
+    ("so many", "this many, at most n"),
+    ("told", "shown, reported, known"),
+    ("untold", "unknown"),
+    ("who asks", "the role, the session, the requester"),
+    ("whoever asks", "the role, the session, the requester"),
+    ("wish", "setting"),
+    ("wished", "asked for"),
+    ("wishes", "settings"),
+];
+
+/// Places where a phrase has its plain meaning.
+const PLAIN: [(&str, &str); 2] = [
+    ("docs/privacy.md", "does not depend on who asks"),
+    (
+        "docs/sql.md",
+        "of so many rows of one unit with each other that",
+    ),
+];
+
+fn documents() -> Vec<(PathBuf, String)> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir("docs")
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "md"))
+        .collect();
+    found.extend(["README.md", "SECURITY.md"].map(PathBuf::from));
+    found
+        .into_iter()
+        .map(|path| (path.clone(), std::fs::read_to_string(path).unwrap()))
+        .collect()
+}
+
+/// The words of a text, in lower case, each with the line it is on; identifiers are taken apart.
+fn words(text: &str) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    for (line, text) in text.lines().enumerate() {
+        let mut word = String::new();
+        let mut was_small = false;
+        for c in text.chars().chain([' ']) {
+            let begins = c.is_uppercase() && was_small;
+            if (begins || !c.is_alphabetic()) && !word.is_empty() {
+                found.push((line + 1, std::mem::take(&mut word)));
+            }
+            if c.is_alphabetic() {
+                word.extend(c.to_lowercase());
+            }
+            was_small = c.is_lowercase();
+        }
+    }
+    found
+}
+
+fn is_plain(path: &Path, line: &str) -> bool {
+    PLAIN
+        .iter()
+        .any(|(place, text)| path == Path::new(place) && line.contains(text))
+}
+
+/// The style of CONTRIBUTING.md, as far as single words show it.
+#[test]
+fn plain_words_are_used() {
+    let folders = ["src", "tests", "benches", "mutants", "fuzz/fuzz_targets"];
+    let is_this_list = |(path, _): &(PathBuf, String)| path.ends_with("project/words.rs");
+    let sources = folders
+        .into_iter()
+        .flat_map(texts)
+        .filter(|source| !is_this_list(source));
+    let mut found = Vec::new();
+    for (path, text) in sources.chain(documents()) {
+        let lines: Vec<&str> = text.lines().collect();
+        let words = words(&text);
+        for (phrase, instead) in NOT {
+            let parts: Vec<&str> = phrase.split(' ').collect();
+            let is_here = |window: &&[(usize, String)]| {
+                window.iter().map(|(_, word)| word).eq(&parts) && {
+                    let line = window[0].0;
+                    !is_plain(&path, lines[line - 1])
+                }
+            };
+            found.extend(
+                words
+                    .windows(parts.len())
+                    .filter(is_here)
+                    .map(|at| format!("{}:{}: {phrase} ({instead})", path.display(), at[0].0)),
+            );
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
