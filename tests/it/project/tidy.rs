@@ -359,6 +359,24 @@ fn files_stay_short() {
     assert!(long.is_empty(), "{long:#?}");
 }
 
+/// The most lines of unit tests at the end of their file; longer ones are in `x/tests.rs`.
+const INLINE_TESTS_MAX: usize = 250;
+
+#[test]
+fn unit_tests_are_where_they_are_looked_for() {
+    let mut elsewhere = Vec::new();
+    for (path, text) in texts("src") {
+        let inline = text
+            .split_once("\nmod tests {")
+            .map_or(0, |(_, tests)| tests.lines().count());
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if inline > INLINE_TESTS_MAX || name.ends_with("_tests") || text.contains("#[path") {
+            elsewhere.push(path);
+        }
+    }
+    assert!(elsewhere.is_empty(), "{elsewhere:?}");
+}
+
 #[test]
 fn functions_stay_short() {
     // clippy counts; this holds it to the count.
