@@ -223,7 +223,7 @@ struct PopulationPlace<'a> {
 
 impl PopulationPlace<'_> {
     fn value(&self, column: &Column, which: usize) -> Result<Option<String>, String> {
-        let turn = self.number * 7 + self.at * 3 + which;
+        let index = self.number * 7 + self.at * 3 + which;
         let made = if self.keyed.contains(column.name.as_str()) {
             match listed(column) {
                 Some(values) => Some(crate::rewrite::emit::sql::scalar_text(
@@ -234,7 +234,7 @@ impl PopulationPlace<'_> {
         } else if self.number == CANARY {
             extreme(column)
         } else {
-            ordinary(column, turn)
+            ordinary(column, index)
         };
         if made.is_none() && column.not_null {
             return Err(format!(

@@ -8,16 +8,16 @@ use crate::rewrite::emit::sql::scalar_text;
 const STEPS: i64 = 8;
 
 /// An ordinary value; some rows hold NULL, NaN or a value below the bounds.
-pub fn ordinary(column: &Column, turn: usize) -> Option<String> {
-    if turn % 9 == 5 && !column.not_null {
+pub fn ordinary(column: &Column, index: usize) -> Option<String> {
+    if index % 9 == 5 && !column.not_null {
         return None;
     }
     if let Some(values) = listed(column) {
-        return Some(scalar_text(&values[turn % values.len()]));
+        return Some(scalar_text(&values[index % values.len()]));
     }
     match &column.bounds {
         Some(_)
-            if turn % 9 == 6
+            if index % 9 == 6
                 && matches!(
                     column.data_type,
                     Type::Float4 | Type::Float8 | Type::Numeric(None)
@@ -25,9 +25,9 @@ pub fn ordinary(column: &Column, turn: usize) -> Option<String> {
         {
             Some("NaN".to_owned())
         }
-        Some(bounds) if turn % 9 == 4 => beyond(&column.data_type, bounds, -1),
-        Some(bounds) => Some(between(bounds, (turn as i64) % STEPS)),
-        None => distinct(&column.data_type, (turn % 3) as i64),
+        Some(bounds) if index % 9 == 4 => beyond(&column.data_type, bounds, -1),
+        Some(bounds) => Some(between(bounds, (index as i64) % STEPS)),
+        None => distinct(&column.data_type, (index % 3) as i64),
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
     fn ordinary_values_lie_within_and_below_and_extreme_ones_above() {
         let age = column(Type::Int2, Some((Scalar::Int(18), Scalar::Int(100))));
         let found: Vec<i64> = (0..18)
-            .map(|turn| ordinary(&age, turn).unwrap().parse().unwrap())
+            .map(|index| ordinary(&age, index).unwrap().parse().unwrap())
             .collect();
         assert!(
             found.contains(&18)

@@ -85,7 +85,7 @@ pub struct Engine {
     ledger: Ledger,
     sampler: MakeSampler,
     failures: Arc<Failures>,
-    turns: Arc<SingleFlight>,
+    single_flight: Arc<SingleFlight>,
     metrics: Arc<Metrics>,
     planning_limit: Arc<PlanningLimit>,
     plans: PlanCache,
@@ -113,7 +113,7 @@ impl Engine {
         server_version: String,
     ) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
-        let (failures, turns, metrics, planning_limit) = Default::default();
+        let (failures, single_flight, metrics, planning_limit) = Default::default();
         let (plans, admission, mirrored, public_matches, changed_rows) = Default::default();
         let server = Server::new(shadow.version());
         Self {
@@ -123,7 +123,7 @@ impl Engine {
             ledger,
             sampler,
             failures,
-            turns,
+            single_flight,
             metrics,
             planning_limit,
             plans,
@@ -144,7 +144,7 @@ impl Engine {
     }
 
     /// As the successor of another engine over the same ledger, which may still be running
-    /// questions. Failures, turns and metrics go on.
+    /// questions. Failures, questions under way and metrics go on.
     ///
     /// # Requires
     /// Both policies have one `limits.failures`.
@@ -155,14 +155,14 @@ impl Engine {
         );
         let Self {
             failures,
-            turns,
+            single_flight,
             metrics,
             planning_limit,
             ..
         } = before;
         Self {
             failures: Arc::clone(failures),
-            turns: Arc::clone(turns),
+            single_flight: Arc::clone(single_flight),
             metrics: Arc::clone(metrics),
             planning_limit: Arc::clone(planning_limit),
             ..self

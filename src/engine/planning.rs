@@ -218,7 +218,10 @@ impl Engine {
                 return planned;
             }
         }
-        let permit = self.planning_limit.turn(&requester.role, Size::Large).await;
+        let permit = self
+            .planning_limit
+            .acquire(&requester.role, Size::Large)
+            .await;
         let _held = requester.share.hold(PLANNING_BYTES).map_err(Error::Parse)?;
         permit.work(|| plan(&Arc::default()))
     }

@@ -29,7 +29,7 @@ pub enum Size {
     Large,
 }
 
-/// The permit for one stretch of work. Dropping it ends the turn.
+/// The permit for one stretch of work. Dropping it gives it back.
 #[must_use]
 #[derive(Debug)]
 pub struct PlanningPermit(Option<[OwnedSemaphorePermit; 2]>);
@@ -75,9 +75,9 @@ impl PlanningLimit {
         self.shares.each()
     }
 
-    /// Waits for the role's turn to work on a statement of this size: first among the role's own
+    /// Waits until the role may work on a statement of this size: first among the role's own
     /// statements, then among the roles.
-    pub async fn turn(&self, role: &str, size: Size) -> PlanningPermit {
+    pub async fn acquire(&self, role: &str, size: Size) -> PlanningPermit {
         match size {
             Size::Small => PlanningPermit::at_once(),
             Size::Large => {
@@ -157,16 +157,16 @@ mod tests {
     #[tokio::test]
     async fn roles_take_turns_and_small_ones_wait_for_nobody() {
         let limit = PlanningLimit::of(1);
-        let first = limit.turn("greedy", Size::Large).await;
+        let first = limit.acquire("greedy", Size::Large).await;
         let mut queue: Vec<_> = (0..20)
-            .map(|_| Box::pin(limit.turn("greedy", Size::Large)))
+            .map(|_| Box::pin(limit.acquire("greedy", Size::Large)))
             .collect();
         for waiting in &mut queue {
             assert!(poll!(waiting).is_pending());
         }
-        let mut modest = Box::pin(limit.turn("modest", Size::Large));
+        let mut modest = Box::pin(limit.acquire("modest", Size::Large));
         assert!(poll!(&mut modest).is_pending());
-        assert!(poll!(Box::pin(limit.turn("greedy", Size::Small))).is_ready());
+        assert!(poll!(Box::pin(limit.acquire("greedy", Size::Small))).is_ready());
         drop(queue.remove(0));
         assert_eq!(first.work(|| 7), 7);
         let modest = modest.await;
@@ -182,15 +182,15 @@ mod tests {
     #[tokio::test]
     async fn a_place_stays_for_other_roles() {
         let limit = PlanningLimit::of(4);
-        let mut turns = Vec::new();
+        let mut permits = Vec::new();
         for _ in 0..3 {
-            turns.push(limit.turn("greedy", Size::Large).await);
+            permits.push(limit.acquire("greedy", Size::Large).await);
         }
-        assert!(poll!(Box::pin(limit.turn("greedy", Size::Large))).is_pending());
-        turns.push(limit.turn("modest", Size::Large).await);
-        let mut late = Box::pin(limit.turn("third", Size::Large));
+        assert!(poll!(Box::pin(limit.acquire("greedy", Size::Large))).is_pending());
+        permits.push(limit.acquire("modest", Size::Large).await);
+        let mut late = Box::pin(limit.acquire("third", Size::Large));
         assert!(poll!(&mut late).is_pending());
-        turns.pop();
+        permits.pop();
         late.await.work(|| ());
     }
 }

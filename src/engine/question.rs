@@ -90,7 +90,7 @@ impl Engine {
         let bound = bound.map_err(Error::Parse)?;
         let permit = self
             .planning_limit
-            .turn(&requester.role, Size::of(query).max(Size::of_bytes(bytes)))
+            .acquire(&requester.role, Size::of(query).max(Size::of_bytes(bytes)))
             .await;
         permit
             .work(|| query.bind(&bound))
@@ -106,7 +106,7 @@ impl Engine {
         parameters: &[u32],
     ) -> Result<Opened, Error> {
         let size = Size::of(query);
-        let permit = self.planning_limit.turn(&requester.role, size).await;
+        let permit = self.planning_limit.acquire(&requester.role, size).await;
         let query = permit.work(|| {
             let query = query.within(&self.database);
             check_dotted(&query, self.shadow.callable()).map_err(Error::Resolve)?;
@@ -121,7 +121,7 @@ impl Engine {
         match self.shadow.describe(requester, &sql, parameters).await {
             Ok(description) => Ok(Opened::Question(query, description)),
             Err(error) => {
-                let permit = self.planning_limit.turn(&requester.role, size).await;
+                let permit = self.planning_limit.acquire(&requester.role, size).await;
                 Err(permit.work(|| error_in_text(&query, error)))
             }
         }

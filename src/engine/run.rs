@@ -55,16 +55,18 @@ impl Engine {
         let timeout = self.policy.limits.statement_timeout;
         // A requester that buys fresh noise gains nothing by waiting. The timeout keeps one role
         // from blocking a question for others by asking it behind many slow ones.
-        let turns = async {
+        let others = async {
             if self.recalls(requester) {
-                self.turns.wait(plan, &requester.role, timeout).await
+                self.single_flight
+                    .wait(plan, &requester.role, timeout)
+                    .await
             } else {
                 Vec::new()
             }
         };
-        let _turns = tokio::select! {
+        let _flights = tokio::select! {
             biased;
-            turns = turns => turns,
+            flights = others => flights,
             () = pace.cancel().cancelled() => return Err(Error::Cancelled),
         };
         let patience = Instant::now() + timeout;

@@ -22,11 +22,11 @@ pub struct SingleFlight {
 
 impl SingleFlight {
     /// Waits until no other session of the role asks any of the plan's questions, then for sessions
-    /// of other roles, for these at most `most`. Dropping the guards ends the turns.
+    /// of other roles, for these at most `most`. Dropping the guards ends the flights.
     ///
     /// Within its own role a session waits without a limit: it would pay for the same answer again
-    /// otherwise. A session that waits for other roles holds all turns of its own role, and no
-    /// session that holds a turn among the roles waits for those. So waiting cannot form a cycle.
+    /// otherwise. A session that waits for other roles holds all flights of its own role, and no
+    /// session that holds a flight among the roles waits for those. So waiting cannot form a cycle.
     pub async fn wait(&self, plan: &Plan, role: &str, most: Duration) -> Vec<OwnedMutexGuard<()>> {
         let mut guards = self.all(plan, Some(role)).await;
         guards.extend(
@@ -50,7 +50,7 @@ impl SingleFlight {
         let mut guards = Vec::with_capacity(questions.len());
         for question in questions {
             guards.push(
-                self.turn((question, of.map(str::to_owned)))
+                self.flight((question, of.map(str::to_owned)))
                     .lock_owned()
                     .await,
             );
@@ -58,14 +58,14 @@ impl SingleFlight {
         guards
     }
 
-    fn turn(&self, key: Key) -> Arc<Flight> {
+    fn flight(&self, key: Key) -> Arc<Flight> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = running.get(&key).and_then(Weak::upgrade) {
-            return turn;
+        if let Some(flight) = running.get(&key).and_then(Weak::upgrade) {
+            return flight;
         }
-        running.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::new(Flight::default());
-        running.insert(key, Arc::downgrade(&turn));
-        turn
+        running.retain(|_, flight| flight.strong_count() > 0);
+        let flight = Arc::new(Flight::default());
+        running.insert(key, Arc::downgrade(&flight));
+        flight
     }
 }

@@ -145,7 +145,10 @@ impl Engine {
                 terms: &key.terms,
             };
             // Variants are priced for nothing, so they take turns.
-            let permit = self.planning_limit.turn(&requester.role, Size::Large).await;
+            let permit = self
+                .planning_limit
+                .acquire(&requester.role, Size::Large)
+                .await;
             permit.work(|| refuse_useless(&asked, plan, is_bought))
         } else {
             None

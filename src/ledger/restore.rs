@@ -55,7 +55,7 @@ pub fn back_up(at: &Address, copy: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Backup`] where the backup is none, or a ledger is in its place; those of the store and
+/// [`Error::Backup`] where the file is no backup, or a ledger is in its place; those of the store and
 /// of the witness. Nothing is in place then that was not there.
 pub fn restore(
     at: &Address,

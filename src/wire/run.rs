@@ -160,7 +160,7 @@ impl<S: Service> Connection<S> {
             Size::Large => {
                 let role = self.role.clone();
                 self.ask_free(|service| async move {
-                    Ok(service.planning_limit().turn(&role, size).await)
+                    Ok(service.planning_limit().acquire(&role, size).await)
                 })
                 .await
             }

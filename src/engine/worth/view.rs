@@ -23,7 +23,10 @@ impl Engine {
             terms: &terms,
         };
         // Many statements are planned for nothing, so roles take turns.
-        let permit = self.planning_limit.turn(&requester.role, Size::Large).await;
+        let permit = self
+            .planning_limit
+            .acquire(&requester.role, Size::Large)
+            .await;
         let _held = requester.share.hold(PLANNING_BYTES).map_err(Error::Parse)?;
         let is_frozen = balances.role.frozen;
         Ok(permit.work(|| {

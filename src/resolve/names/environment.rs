@@ -104,7 +104,7 @@ impl Environment {
 /// Whether FROM, anywhere in the query, has a bare name of one of these.
 ///
 /// # Errors
-/// 42601 and 42622 for names that are none.
+/// 42601 and 42622 for invalid names.
 pub fn names_any(query: &ast::Query, ctes: &[ast::Cte]) -> Result<bool, Refusal> {
     struct Search(Vec<String>);
     impl ast::Visitor for Search {

@@ -284,12 +284,12 @@ async fn policies_are_recorded(url: &str) {
     drop(ledger);
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let found = ledger.policies().await.unwrap();
-    let told: Vec<_> = found
+    let changes: Vec<_> = found
         .iter()
         .map(|record| (record.digest[0], record.change.as_str()))
         .collect();
     assert_eq!(
-        told,
+        changes,
         [(1, ""), (2, "loosens a\ntightens b"), (2, "changes c")]
     );
     assert!(found.is_sorted_by_key(|record| record.microseconds));

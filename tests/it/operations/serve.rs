@@ -372,12 +372,12 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     let history = history(&directory.0, &server);
     let policies: Vec<&str> = history
         .lines()
-        .filter_map(|line| line.split_once("  policy ").map(|(_, told)| told))
+        .filter_map(|line| line.split_once("  policy ").map(|(_, line)| line))
         .collect();
     let [taken, given, first] = policies[..] else {
         panic!("{history}")
     };
-    let digest = |told: &str| told.split(':').next().unwrap().to_owned();
+    let digest = |line: &str| line.split(':').next().unwrap().to_owned();
     assert_eq!(digest(taken), digest(first));
     assert_ne!(digest(given), digest(first));
     assert!(first.ends_with(": in force since a start"), "{history}");

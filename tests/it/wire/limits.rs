@@ -318,7 +318,7 @@ async fn large_statements_wait_their_turn_and_can_be_cancelled() {
             running
                 .service
                 .planning_limit
-                .turn("ann", Size::Large)
+                .acquire("ann", Size::Large)
                 .await,
         );
     }
