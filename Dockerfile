@@ -12,6 +12,11 @@ COPY benches benches
 RUN cargo build --release --locked --bin pgveil
 
 FROM debian:bookworm-slim
+LABEL org.opencontainers.image.title="pgveil" \
+      org.opencontainers.image.description="A PostgreSQL wire-protocol proxy that answers SQL with differential privacy" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="MIT OR Apache-2.0" \
+      org.opencontainers.image.base.name="debian:bookworm-slim"
 # The ledger is the only thing that pgveil writes: with a volume there, the root may be read-only.
 RUN groupadd --system --gid 10001 pgveil \
  && useradd --system --uid 10001 --gid pgveil --home-dir /nonexistent --shell /usr/sbin/nologin pgveil \
@@ -22,5 +27,7 @@ USER 10001:10001
 VOLUME /var/lib/pgveil
 EXPOSE 6432
 STOPSIGNAL SIGTERM
+# Of the address that the command below serves the operator at, inside the container alone.
+HEALTHCHECK --interval=10s --timeout=12s --start-period=60s CMD ["/usr/local/bin/pgveil", "health", "127.0.0.1:6433"]
 ENTRYPOINT ["/usr/local/bin/pgveil"]
-CMD ["serve", "--policy", "/policies/compose.yaml", "--listen", "0.0.0.0:6432"]
+CMD ["serve", "--policy", "/policies/compose.yaml", "--listen", "0.0.0.0:6432", "--admin", "127.0.0.1:6433"]

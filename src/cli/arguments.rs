@@ -1,11 +1,16 @@
 //! The command line's grammar and its help.
 
+mod ledger;
+mod serve;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::policy::Secret;
+pub use ledger::LedgerQuestion;
+pub use serve::ServeOptions;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -198,6 +203,18 @@ Example:
         #[arg(value_name = "ADDR", default_value = "127.0.0.1:6433")]
         admin: SocketAddr,
     },
+    /// Say what is right and wrong with an installation, and what mends it; changes nothing
+    #[command(after_help = "\
+Examples:
+  pgveil doctor                                        this machine alone
+  pgveil doctor --policy shop.yaml --backups /srv/backup
+  pgveil doctor --policy shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key key.pem
+
+Each line: ok, warn or fail, the check, what was found, and after -> what mends it. No value of a \
+secret is printed.
+
+Exit codes: 0 nothing fails, 1 something does.")]
+    Doctor(DoctorOptions),
     /// Write completions of shells, or man pages, into a directory
     #[command(
         hide = true,
@@ -247,26 +264,6 @@ to its brim. It freezes all accounts; `pgveil budget unfreeze --all` lets them g
 pub enum Generated {
     Completions,
     Man,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum LedgerQuestion {
-    /// Print where the ledger and its witness are, and how far they have come
-    Show,
-    /// Check the whole ledger: its pages, its tables, each sum against its debits, its witness
-    Verify,
-    /// Copy a ledger in SQLite to a new file, while it is in use
-    Backup {
-        /// The copy, which must not be there yet
-        file: PathBuf,
-    },
-    /// Make a ledger of a backup; without one, settle an older ledger that is in place already
-    Restore {
-        /// What `pgveil ledger backup` made
-        backup: Option<PathBuf>,
-        #[command(flatten)]
-        reason: Reason,
-    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -479,6 +476,28 @@ pub struct ExplainOptions {
 }
 
 #[derive(Debug, Args)]
+pub struct DoctorOptions {
+    /// The policy file; without it, this machine alone is looked at
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// Where clients will connect
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6432")]
+    pub listen: SocketAddr,
+    /// The certificate chain that `pgveil serve` gets
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Where `pgveil ledger backup --every` keeps its series
+    #[arg(long, value_name = "DIRECTORY")]
+    pub backups: Option<PathBuf>,
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct AuditOptions {
     /// The policy file
     pub file: PathBuf,
@@ -494,31 +513,4 @@ pub struct AuditOptions {
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct ServeOptions {
-    /// The policy file
-    #[arg(long, value_name = "FILE")]
-    pub policy: PathBuf,
-    /// Where clients connect
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6432")]
-    pub listen: SocketAddr,
-    /// Certificate chain in PEM, for TLS
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub tls_cert: Option<PathBuf>,
-    /// Private key of the certificate in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub tls_key: Option<PathBuf>,
-    /// Authorities in PEM whose certificates clients may show; roles with `certificate: required`
-    /// must
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub tls_client_ca: Option<PathBuf>,
-    /// Where /healthz, /readyz and /metrics are served by HTTP, to the operator alone
-    #[arg(long, value_name = "ADDR")]
-    pub admin: Option<SocketAddr>,
-    /// A name by which the admin address may be asked, in addition to addresses and localhost; may
-    /// be repeated
-    #[arg(long, value_name = "NAME", requires = "admin")]
-    pub admin_host: Vec<String>,
 }

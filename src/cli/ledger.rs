@@ -4,9 +4,11 @@
 use std::path::Path;
 
 use super::arguments::LedgerQuestion;
-use super::{Failure, budget, start};
-use crate::ledger::{Error, Ledger, Restored, back_up, restore};
-use crate::policy::File;
+use super::backups::Series;
+use super::blocking::blocking;
+use super::{Failure, backups, budget, start};
+use crate::ledger::{Ledger, Restored, attest, back_up, restore};
+use crate::policy::{File, WitnessPlace};
 
 pub async fn run(path: Option<&Path>, question: LedgerQuestion) -> Result<(), Failure> {
     let Some(path) = path else {
@@ -18,11 +20,30 @@ pub async fn run(path: Option<&Path>, question: LedgerQuestion) -> Result<(), Fa
     match question {
         LedgerQuestion::Show => show(&file).await,
         LedgerQuestion::Verify => verify(&file).await,
-        LedgerQuestion::Backup { file: copy } => {
+        LedgerQuestion::Backup {
+            file: directory,
+            every,
+            keep,
+        } if every.is_some() || keep.is_some() => {
+            let series = Series {
+                directory,
+                every,
+                keep,
+            };
+            backups::run(start::ledger(&file)?, &series).await
+        }
+        LedgerQuestion::Backup { file: copy, .. } => {
             let address = start::ledger(&file)?;
             let path = copy.display().to_string();
             blocking(move || back_up(&address, &copy)).await?;
             println!("backed up to {path}");
+            Ok(())
+        }
+        LedgerQuestion::Attest => {
+            let address = start::ledger(&file)?;
+            let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
+            let attested = blocking(move || attest(&address, (&owner, &roles))).await?;
+            println!("{attested} witnesses say how far the ledger has come");
             Ok(())
         }
         LedgerQuestion::Restore { backup, reason } => {
@@ -73,10 +94,17 @@ async fn show(file: &File) -> Result<(), Failure> {
     let address = start::ledger(file)?;
     let height = open(file).await?.height().await.map_err(Failure::new)?;
     let place = address.place();
-    let witness = address.witness.map_or_else(
-        || "none: an older copy of the ledger goes unnoticed".to_owned(),
-        |witness| witness.path.display().to_string(),
-    );
+    let witnesses = address
+        .witnesses
+        .iter()
+        .map(|witness| match &witness.place {
+            WitnessPlace::File(path) => path.display().to_string(),
+            WitnessPlace::Server(_) => "schema pgveil_witness in PostgreSQL".to_owned(),
+        });
+    let witness = match address.witnesses.is_empty() {
+        true => "none: an older copy of the ledger goes unnoticed".to_owned(),
+        false => witnesses.collect::<Vec<_>>().join(", "),
+    };
     let birth = format!("{:032x}", u128::from_be_bytes(height.birth));
     for (what, value) in [
         ("ledger", place),
@@ -100,12 +128,4 @@ async fn open(file: &File) -> Result<Ledger, Failure> {
     Ledger::open_existing(address, owner, &roles)
         .await
         .map_err(Failure::new)
-}
-
-/// Off the runtime's threads: a store in PostgreSQL has a runtime of its own.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Failure> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(Failure::new)?.map_err(Failure::new)
 }

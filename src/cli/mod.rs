@@ -3,11 +3,14 @@
 mod against_data;
 mod arguments;
 mod audit;
+mod backups;
+mod blocking;
 mod bounds;
 mod budget;
 mod check;
 mod curve;
 pub mod demo;
+mod doctor;
 mod explain;
 mod failure;
 mod generate;
@@ -33,6 +36,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use listenfd::ListenFd;
 
 use arguments::{Arguments, Command};
 pub use failure::Failure;
@@ -56,6 +60,11 @@ pub fn main() -> ExitCode {
         failure.print();
         return failure.exit_code();
     }
+    // Before any thread: it removes variables from the environment.
+    let inherited = match arguments.command {
+        Command::Serve(_) => ListenFd::from_env(),
+        _ => ListenFd::empty(),
+    };
     // Stacks are reserved address space: unused parts take no memory.
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -68,7 +77,7 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let outcome = runtime.block_on(run(arguments.command));
+    let outcome = runtime.block_on(run(arguments.command, inherited));
     runtime.shutdown_timeout(END_WAIT);
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,11 +88,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command) -> Result<(), Failure> {
+async fn run(command: Command, inherited: ListenFd) -> Result<(), Failure> {
     match command {
         Command::Demo(options) => demo::run(options).await,
         Command::Init(options) => init::run(options).await,
-        Command::Serve(options) => serve::run(options).await,
+        Command::Serve(options) => serve::run(options, inherited).await,
         Command::Check { file, against_data } => check::run(&file, against_data).await,
         Command::Bounds {
             file,
@@ -95,6 +104,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
         Command::Ledger { question, policy } => ledger::run(policy.as_deref(), question).await,
         Command::Health { admin } => health::run(admin).await,
+        Command::Doctor(options) => doctor::run(options).await,
         Command::Generate { what, directory } => generate::run(what, &directory),
         Command::Password => password::run(),
         Command::Policy { question } => policy::run(question),

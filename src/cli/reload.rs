@@ -164,7 +164,7 @@ async fn recorded(
 fn same_server(file: &File, other: &File) -> bool {
     file.database_url == other.database_url
         && file.ledger_url == other.ledger_url
-        && file.ledger_witness == other.ledger_witness
+        && file.ledger_witnesses == other.ledger_witnesses
         && file.shadow_url == other.shadow_url
         && file.limits.failures == other.limits.failures
 }

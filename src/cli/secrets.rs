@@ -2,19 +2,33 @@
 
 use std::path::{Path, PathBuf};
 
+/// Where a variable comes from.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Source {
+    Environment,
+    File(PathBuf),
+}
+
 /// The value of a variable: from the environment; from the file that `NAME_FILE` names, as Docker
 /// and Kubernetes mount secrets; from the file `NAME` in systemd's `CREDENTIALS_DIRECTORY`.
 pub fn variable(name: &str) -> Option<String> {
-    found(name, |name| std::env::var(name).ok())
+    found(name, |name| std::env::var(name).ok()).map(|(value, _)| value)
 }
 
-fn found(name: &str, environment: impl Fn(&str) -> Option<String>) -> Option<String> {
+/// Where the value comes from; `None` where there is none.
+pub fn source(name: &str) -> Option<Source> {
+    found(name, |name| std::env::var(name).ok()).map(|(_, source)| source)
+}
+
+fn found(name: &str, environment: impl Fn(&str) -> Option<String>) -> Option<(String, Source)> {
     let named = || environment(&format!("{name}_FILE")).map(PathBuf::from);
     let handed =
         || environment("CREDENTIALS_DIRECTORY").map(|folder| Path::new(&folder).join(name));
+    let file = |path: PathBuf| read(&path).map(|value| (value, Source::File(path)));
     environment(name)
-        .or_else(|| named().and_then(|path| read(&path)))
-        .or_else(|| handed().and_then(|path| read(&path)))
+        .map(|value| (value, Source::Environment))
+        .or_else(|| named().and_then(file))
+        .or_else(|| handed().and_then(file))
 }
 
 /// The file's text without the line end that editors leave.
@@ -34,12 +48,13 @@ mod tests {
         std::fs::write(folder.join("HANDED"), "from systemd\n").unwrap();
         std::fs::write(folder.join("mounted"), "from a mount\n").unwrap();
         let value = |name: &str| {
-            found(name, |asked| match asked {
+            let found = found(name, |asked| match asked {
                 "SAID" => Some("said".to_owned()),
                 "SAID_FILE" | "MOUNTED_FILE" => Some(folder.join("mounted").display().to_string()),
                 "CREDENTIALS_DIRECTORY" => Some(folder.display().to_string()),
                 _ => None,
-            })
+            });
+            found.map(|(value, _)| value)
         };
         assert_eq!(value("SAID").as_deref(), Some("said"));
         assert_eq!(value("MOUNTED").as_deref(), Some("from a mount"));

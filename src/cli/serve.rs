@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
+use listenfd::ListenFd;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::ServeOptions;
@@ -17,7 +18,10 @@ use crate::postgres::LocalPostgres;
 use crate::shadow::{CopiedTable, ShadowSource};
 use crate::wire;
 
-pub async fn run(options: ServeOptions) -> Result<(), Failure> {
+/// Clients that wait to be accepted, as tokio has it.
+const BACKLOG: u32 = 1024;
+
+pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failure> {
     let (token, hangups) = (signal::token()?, signal::hangups()?);
     let file = start::read(&options.policy)?;
     let database = start::database(&file)?;
@@ -27,7 +31,7 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
     let clients_tls = wire::Tls::from(certificate);
     warn_of_exposure(&options, is_plain);
     check_authorities(&options, &file)?;
-    let (listener, operator) = listeners(&options).await?;
+    let (listener, operator) = listeners(&options, inherited).await?;
     let source = file
         .shadow_url
         .clone()
@@ -81,6 +85,7 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
             clients_tls.clone(),
             Arc::clone(&engine),
             token.clone(),
+            options.drain,
         ) => served.map_err(Failure::new)?,
         () = reload::on_hangup(hangups, &options.policy, file, &engine, renew) => {}
     }
@@ -98,13 +103,61 @@ async fn tell_the_end(token: CancellationToken) {
 }
 
 /// For clients, and for the operator where there is an address.
-async fn listeners(options: &ServeOptions) -> Result<(TcpListener, Option<TcpListener>), Failure> {
-    let clients = listen(options.listen).await?;
+async fn listeners(
+    options: &ServeOptions,
+    inherited: ListenFd,
+) -> Result<(TcpListener, Option<TcpListener>), Failure> {
+    let clients = match inherited.len() {
+        0 if options.reuse_port => listen_too(options.listen)?,
+        0 => listen(options.listen).await?,
+        _ => take(inherited)?,
+    };
     let operator = match options.admin {
         Some(address) => Some(listen(address).await?),
         None => None,
     };
     Ok((clients, operator))
+}
+
+/// The socket that systemd holds: it stays open while pgveil restarts, and clients wait in it.
+fn take(mut inherited: ListenFd) -> Result<TcpListener, Failure> {
+    let number = inherited.len();
+    if number != 1 {
+        return Err(Failure::with_remedy(
+            format_args!("{number} sockets were handed over, and pgveil serves one"),
+            "Name one ListenStream= in pgveil.socket.",
+        ));
+    }
+    let unfit = |error: &dyn std::fmt::Display| {
+        Failure::with_remedy(
+            format_args!("the socket that was handed over cannot be used: {error}"),
+            "Name a TCP port by ListenStream= in pgveil.socket.",
+        )
+    };
+    let listener = inherited.take_tcp_listener(0).map_err(|e| unfit(&e))?;
+    let listener = listener.ok_or_else(|| unfit(&"it is none"))?;
+    listener.set_nonblocking(true).map_err(|e| unfit(&e))?;
+    TcpListener::from_std(listener).map_err(|e| unfit(&e))
+}
+
+/// Binds an address that another pgveil has by `--reuse-port` too.
+fn listen_too(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let bound = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.set_reuseaddr(true)?;
+        socket.set_reuseport(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    bound().map_err(|e| {
+        Failure::with_remedy(
+            format_args!("cannot listen on {address}: {e}"),
+            "Whoever has it now must be a pgveil of this user, started with --reuse-port.",
+        )
+    })
 }
 
 /// Reads the files of TLS.

@@ -73,7 +73,7 @@ pub fn ledger(file: &File) -> Result<ledger::Address, Failure> {
     })?;
     Ok(ledger::Address {
         url: url.clone(),
-        witness: file.ledger_witness.clone(),
+        witnesses: file.ledger_witnesses.clone(),
     })
 }
 
@@ -162,6 +162,7 @@ pub async fn engine(
     let options = ShadowOptions {
         private_server,
         locale: Some(locale),
+        hold: before.and_then(Engine::shadow_hold),
         ..ShadowOptions::new(
             source,
             catalog.database.clone(),
@@ -308,7 +309,10 @@ pub async fn shadow_again(
     database: &Config,
     source: ShadowSource,
 ) -> Result<(), Failure> {
-    let options = ShadowOptions::new(source, engine.database(), engine.server_version());
+    let options = ShadowOptions {
+        hold: engine.shadow_hold(),
+        ..ShadowOptions::new(source, engine.database(), engine.server_version())
+    };
     let shadow = Shadow::start(engine.policy(), options)
         .await
         .map_err(Failure::new)?;

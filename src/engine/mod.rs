@@ -69,7 +69,7 @@ use crate::mechanism::{OsRandomness, Sampler};
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Policy, Secret, SessionSettings, Table};
 use crate::refusal::Refusal;
-use crate::shadow::{CopiedTable, Shadow, ShadowError};
+use crate::shadow::{CopiedTable, Hold, Shadow, ShadowError};
 
 /// About how many copies of a statement are in memory while it is resolved and printed.
 pub const COPIES: usize = 4;
@@ -208,6 +208,11 @@ impl Engine {
 
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// The lock on a named shadow, for the engine that comes next.
+    pub fn shadow_hold(&self) -> Option<Arc<Hold>> {
+        self.shadow.hold()
     }
 
     /// When the policy in force was loaded.

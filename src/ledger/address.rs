@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use super::error::Error;
 use super::store::{Absent, Store};
 use super::{server, sqlite, witness};
-use crate::policy::{Secret, WitnessFile};
+use crate::policy::{Secret, WitnessAddress, WitnessPlace};
 
-/// Where a ledger is, and its witness.
+/// Where a ledger is, and its witnesses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// `sqlite:///path` (or a bare path), or `postgres://…`.
     pub url: Secret,
-    pub witness: Option<WitnessFile>,
+    pub witnesses: Vec<WitnessAddress>,
 }
 
 impl From<&String> for Address {
@@ -27,28 +27,33 @@ impl From<&str> for Address {
     fn from(url: &str) -> Self {
         Self {
             url: url.to_owned().into(),
-            witness: None,
+            witnesses: Vec::new(),
         }
     }
 }
 
 impl Address {
+    /// Refuses a file of a witness on the disk of a ledger's file. Servers are compared once they
+    /// are reached.
+    ///
     /// # Errors
     ///
     /// [`Error::SameDisk`]; [`Error::Witness`] where its directory cannot be read.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let Some(witness) = self.witness.as_ref().filter(|witness| !witness.same_disk) else {
-            return Ok(());
-        };
         let Some(ledger) = self.file()? else {
             return Ok(());
         };
-        match witness::is_same_disk(&ledger, &witness.path)? {
-            false => Ok(()),
-            true => Err(Error::SameDisk {
-                path: witness.path.clone(),
-            }),
+        for witness in self.witnesses.iter().filter(|witness| !witness.same_disk) {
+            let WitnessPlace::File(path) = &witness.place else {
+                continue;
+            };
+            if witness::is_same_disk(&ledger, path)? {
+                return Err(Error::SameDisk {
+                    witness: format!("{path:?}"),
+                });
+            }
         }
+        Ok(())
     }
 
     /// Where it is, for people: the address of a server may hold a password, and is left out.
@@ -60,7 +65,11 @@ impl Address {
     }
 
     /// The file of a ledger in SQLite.
-    pub(super) fn file(&self) -> Result<Option<PathBuf>, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Url`].
+    pub fn file(&self) -> Result<Option<PathBuf>, Error> {
         if is_server(self.url.expose()) {
             return Ok(None);
         }

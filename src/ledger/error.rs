@@ -56,20 +56,26 @@ pub enum Error {
     )]
     Unsafe { setting: String },
     #[error(
-        "the ledger's witness {path:?} cannot be used ({reason}): nothing is charged without it"
+        "the ledger's witness {witness} cannot be used ({reason}): nothing is charged without it"
     )]
-    Witness { path: PathBuf, reason: String },
+    Witness { witness: String, reason: String },
+    /// Nobody knows how far the ledger had come when the witness was lost.
     #[error(
-        "the ledger's witness {path:?} lies on the disk of the ledger: whoever sets that disk back \
-            sets both back; name a place on another one, or say same_disk: true"
+        "the ledger's witness {witness} {what}, and the ledger has charges: put the witness back; \
+            if you know that this is the newest ledger, run pgveil ledger attest"
     )]
-    SameDisk { path: PathBuf },
+    Unwitnessed { witness: String, what: &'static str },
+    #[error(
+        "the ledger's witness {witness} lies on the disk or server of the ledger: whoever sets \
+            that back sets both back; name a place on another one, or say same_disk: true"
+    )]
+    SameDisk { witness: String },
     /// A copy of an earlier day: what was spent since would be given back.
     #[error(
-        "the ledger is older than its witness {path:?} ({lacks}): put the newer ledger back, or \
+        "the ledger is older than its witness {witness} ({lacks}): put the newer ledger back, or \
             run pgveil ledger restore, which charges what the witness saw"
     )]
-    Older { path: PathBuf, lacks: String },
+    Older { witness: String, lacks: String },
     #[error("{reason}")]
     Backup { reason: String },
     /// The store went back while this process used it.

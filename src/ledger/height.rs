@@ -3,15 +3,14 @@
 //! Each process remembers the highest that it saw. A ledger below that was set back under it, by a
 //! failover to a standby that lagged or by a copy, and charges nothing more.
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::Error;
 use super::rules::Rules;
 use super::store::Value;
-use super::witness::{Testimony, Witness};
+use super::witness::{self, Seen, Testimony, Witness};
+use crate::policy::WitnessAddress;
 
 /// The counts of a ledger, none of which ever falls, and its newest debit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +25,16 @@ pub struct Height {
     pub failures: i64,
     /// Digest of the debit of the highest number; zeros without any.
     pub tip: [u8; 32],
+}
+
+/// Whether a witness that knows nothing learns from a ledger that was charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attest {
+    /// Only from a ledger that was never charged: who can set a ledger back can often remove a file
+    /// too.
+    IfUnused,
+    /// The owner says that the ledger is the newest.
+    Anyway,
 }
 
 /// The counts, then the newest debit in the columns of [`DEBIT`]: one row, so that a store that is
@@ -55,6 +64,12 @@ impl Height {
         failures: 0,
         tip: [0; 32],
     };
+
+    /// Whether nothing was ever charged or decided.
+    fn is_unused(&self) -> bool {
+        let counts = [self.debits, self.receipts, self.decisions, self.failures];
+        self.generation <= 1 && counts.iter().all(|count| *count == 0)
+    }
 
     /// What this one lacks of `other`, in words; `None` where it lacks nothing. Of another birth it
     /// lacks everything.
@@ -93,14 +108,12 @@ impl Rules {
         let now = self.height()?;
         let seen = self.seen.clone();
         let mut lacks = self.lacks(&now, &seen)?;
-        // Other processes write to the witness too, each after its commit: whoever holds the lock
-        // lacks nothing of it.
-        let noted = match &self.witness {
-            Some(witness) => witness.read()?,
-            None => None,
-        };
-        if let (None, Some(noted)) = (&lacks, noted) {
-            lacks = self.lacks(&now, &noted.height)?;
+        // Other processes write to the witnesses too, each after its commit: whoever holds the lock
+        // lacks nothing of them.
+        for noted in self.seen_by_witnesses()? {
+            if let (None, Seen::Whole(noted)) = (&lacks, noted) {
+                lacks = self.lacks(&now, &noted.height)?;
+            }
         }
         match lacks {
             None => Ok(()),
@@ -108,8 +121,8 @@ impl Rules {
         }
     }
 
-    /// Writes to the witness what an earlier transaction reached and could not write. Until then
-    /// nothing is read or written.
+    /// Writes to the witnesses what an earlier transaction reached and could not write. Until
+    /// then nothing is read or written.
     ///
     /// # Requires
     ///
@@ -124,58 +137,99 @@ impl Rules {
         }
         let height = self.height()?;
         let testimony = Testimony::of(self, height)?;
-        self.write_witness(&testimony)
+        self.write_witnesses(&testimony)
     }
 
-    /// Writes to the witness. Where it fails, the witness lags behind.
-    fn write_witness(&mut self, testimony: &Testimony) -> Result<(), Error> {
-        let Some(witness) = &self.witness else {
-            return Ok(());
-        };
+    /// Writes to every witness. Where one fails, it lags behind.
+    fn write_witnesses(&mut self, testimony: &Testimony) -> Result<(), Error> {
         self.lags = true;
-        witness.write(testimony)?;
+        for witness in &mut self.witnesses {
+            witness.write(testimony)?;
+        }
         self.lags = false;
         Ok(())
     }
 
-    /// Checks the store against a witness, which is brought up to date.
+    fn seen_by_witnesses(&mut self) -> Result<Vec<Seen>, Error> {
+        let witnesses = self.witnesses.iter_mut();
+        witnesses.map(|witness| witness.read()).collect()
+    }
+
+    /// Checks the store against its witnesses, which are brought up to date.
+    ///
+    /// # Guarantee
+    ///
+    /// The store lacks nothing that a witness saw. One that knows nothing learns from a store that
+    /// another witness vouches for, or that was never charged; else only where `attest` says so.
     ///
     /// # Errors
     ///
-    /// [`Error::Older`]; [`Error::Witness`].
-    pub(super) fn attend(&mut self, path: &Path) -> Result<(), Error> {
-        let witness = Witness::open(path)?;
-        let (lacks, now) = self.reading(|rules| {
+    /// [`Error::Older`]; [`Error::Unwitnessed`]; [`Error::SameDisk`]; [`Error::Witness`].
+    pub(super) fn attend(
+        &mut self,
+        places: &[WitnessAddress],
+        attest: Attest,
+    ) -> Result<(), Error> {
+        let witnesses = witness::open(places)?;
+        self.stand_apart(&witnesses, places)?;
+        self.witnesses = witnesses;
+        let (height, now, all) = self.reading(|rules| {
             let height = rules.height()?;
-            let lacks = match witness.read()? {
-                Some(seen) => rules.lacks(&height, &seen.height)?,
-                None => {
-                    tracing::warn!("the ledger's witness is new: it takes the ledger as it is");
-                    None
+            let all = rules.seen_by_witnesses()?;
+            for (at, seen) in all.iter().enumerate() {
+                let Seen::Whole(seen) = seen else { continue };
+                if let Some(lacks) = rules.lacks(&height, &seen.height)? {
+                    let witness = rules.witnesses[at].name();
+                    return Err(Error::Older { witness, lacks });
                 }
-            };
-            Ok((lacks, Testimony::of(rules, height)?))
+            }
+            let now = Testimony::of(rules, height.clone())?;
+            Ok((height, now, all))
         })?;
-        if let Some(lacks) = lacks {
-            return Err(Error::Older {
-                path: path.to_owned(),
-                lacks,
-            });
+        let is_vouched = all.iter().any(|seen| matches!(seen, Seen::Whole(_)));
+        let may_attest = is_vouched || height.is_unused() || attest == Attest::Anyway;
+        for (witness, seen) in self.witnesses.iter().zip(&all) {
+            let what = match seen {
+                Seen::Whole(_) => continue,
+                Seen::Nothing => "is empty",
+                Seen::Damaged => "is damaged",
+            };
+            let witness = witness.name();
+            if !may_attest {
+                return Err(Error::Unwitnessed { witness, what });
+            }
+            tracing::info!(witness, "a witness of the ledger begins to see");
         }
-        witness.write(&now)?;
-        self.witness = Some(witness);
-        Ok(())
+        self.write_witnesses(&now)
     }
 
-    /// How far the store has come by what this transaction wrote, and what the witness is to see of
-    /// it: nothing where it has come no further.
+    /// Whoever sets the ledger's server back sets a witness on it back too.
+    fn stand_apart(
+        &mut self,
+        witnesses: &[Box<dyn Witness>],
+        places: &[WitnessAddress],
+    ) -> Result<(), Error> {
+        let of_ledger = self.store.cluster();
+        let near = places.iter().zip(witnesses).find(|(at, witness)| {
+            !at.same_disk && of_ledger.is_some() && witness.cluster() == of_ledger
+        });
+        match near {
+            None => Ok(()),
+            Some((_, witness)) => Err(Error::SameDisk {
+                witness: witness.name(),
+            }),
+        }
+    }
+
+    /// How far the store has come by what this transaction wrote, and what the witnesses are to see
+    /// of it: nothing where it has come no further.
     ///
     /// # Requires
     ///
     /// A `Write` transaction is open.
     pub(super) fn reached(&mut self) -> Result<(Height, Option<Testimony>), Error> {
         let height = self.height()?;
-        let is_due = self.witness.is_some() && height != self.seen;
+        let is_due = !self.witnesses.is_empty() && height != self.seen;
         let seen = match is_due {
             true => Some(Testimony::of(self, height.clone())?),
             false => None,
@@ -183,7 +237,7 @@ impl Rules {
         Ok((height, seen))
     }
 
-    /// Keeps what the transaction that was just committed reached, here and with the witness.
+    /// Keeps what the transaction that was just committed reached, here and with the witnesses.
     ///
     /// # Errors
     ///
@@ -192,7 +246,7 @@ impl Rules {
         let (height, testimony) = reached;
         self.seen = height;
         match testimony {
-            Some(testimony) => self.write_witness(&testimony),
+            Some(testimony) => self.write_witnesses(&testimony),
             None => Ok(()),
         }
     }
@@ -274,7 +328,7 @@ mod tests {
     use crate::ledger::clock::Clock;
     use crate::ledger::store::Access;
     use crate::mechanism::{Accounting, Cap, Fixed};
-    use crate::policy::{Budget, Renew};
+    use crate::policy::{Budget, Renew, WitnessPlace};
 
     fn spec(name: &str) -> AccountSpec {
         let budget = Budget {
@@ -295,15 +349,22 @@ mod tests {
     /// anything, until the witness has it.
     #[test]
     fn what_the_witness_lacks_stops_everything() {
-        let directory =
-            Path::new("/tmp").join(format!("pgveil-lagging-{:x}", rand::random::<u64>()));
+        let directory = std::path::Path::new("/tmp")
+            .join(format!("pgveil-lagging-{:x}", rand::random::<u64>()));
         std::fs::create_dir(&directory).unwrap();
         let store = open_store(directory.join("ledger.db").to_str().unwrap()).unwrap();
         let (owner, role) = (spec("owner"), spec("ann"));
         let mut rules =
             Rules::unwitnessed(store, Clock::system(), &owner, std::slice::from_ref(&role))
                 .unwrap();
-        rules.witness = Some(Witness::open(Path::new("/dev/full")).unwrap());
+        let at = |path: &std::path::Path| {
+            witness::open(&[WitnessAddress {
+                place: WitnessPlace::File(path.to_owned()),
+                same_disk: true,
+            }])
+            .unwrap()
+        };
+        rules.witnesses = at(std::path::Path::new("/dev/full"));
         rules.store.begin(Access::Write).unwrap();
         rules.stands().unwrap();
         rules
@@ -316,9 +377,11 @@ mod tests {
         assert!(matches!(rules.note(reached), Err(Error::Witness { .. })));
         let refused = rules.reading(Rules::catch_up);
         assert!(matches!(refused, Err(Error::Witness { .. })), "{refused:?}");
-        rules.witness = Some(Witness::open(&directory.join("witness")).unwrap());
+        rules.witnesses = at(&directory.join("witness"));
         rules.reading(Rules::catch_up).unwrap();
-        let seen = rules.witness.as_ref().unwrap().read().unwrap().unwrap();
+        let Seen::Whole(seen) = rules.witnesses[0].read().unwrap() else {
+            panic!("it has seen nothing")
+        };
         assert_eq!(seen.height, height);
         assert_eq!(height.failures, 2, "the owner's account and the role's");
         drop(rules);

@@ -47,7 +47,7 @@ pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
 pub use height::Height;
 pub use policies::PolicyRecord;
-pub use restore::{Restored, back_up, restore};
+pub use restore::{Restored, attest, back_up, restore};
 pub use statement_log::{KEPT as STATEMENTS_KEPT, Record, Verdict};
 use store::Absent;
 pub use store::{Access, Row, Store, Value};
@@ -152,7 +152,7 @@ impl Ledger {
         let specs = roles.to_vec();
         Self::of(roles, move || {
             let store = store_at(at.url.expose(), absent)?;
-            Rules::open(store, Clock::system(), &owner, &specs, at.witness.as_ref())
+            Rules::open(store, Clock::system(), &owner, &specs, &at.witnesses)
         })
         .await
     }
@@ -171,7 +171,7 @@ impl Ledger {
     ) -> Result<Self, Error> {
         let specs = roles.to_vec();
         Self::of(roles, move || {
-            Rules::open(store()?, clock, &owner, &specs, None)
+            Rules::open(store()?, clock, &owner, &specs, &[])
         })
         .await
     }

@@ -9,10 +9,11 @@ use super::charge::Fingerprint;
 use super::clock::Clock;
 use super::error::Error;
 use super::grants::{Act, Decision};
+use super::height::Attest;
 use super::rules::{AccountStanding, DEBIT, RECEIPT, Rules};
 use super::sqlite::{self, Sqlite};
 use super::store::{Absent, Access, Store, Value, text};
-use super::witness::{Sums, Testimony, Witness};
+use super::witness::{self, Seen, Sums, Testimony, Witness};
 use crate::mechanism::{Cap, Fixed, Loss};
 use crate::policy::Renew;
 
@@ -55,8 +56,8 @@ pub fn back_up(at: &Address, copy: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Backup`] where the file is no backup, or a ledger is in its place; those of the store and
-/// of the witness. Nothing is in place then that was not there.
+/// [`Error::Backup`] where the file is no backup, or a ledger is in its place; those of the store
+/// and of the witness. Nothing is in place then that was not there.
 pub fn restore(
     at: &Address,
     backup: Option<&Path>,
@@ -65,14 +66,10 @@ pub fn restore(
     failures: u32,
 ) -> Result<Restored, Error> {
     at.check()?;
-    let witness = at
-        .witness
-        .as_ref()
-        .map(|witness| Witness::open(&witness.path));
-    let witness = witness.transpose()?;
-    let settle = |store: Box<dyn Store>| {
+    let mut witnesses = witness::open(&at.witnesses)?;
+    let mut settle = |store: Box<dyn Store>| {
         let rules = Rules::unwitnessed(store, Clock::system(), owner, roles)?;
-        settle(rules, witness.as_ref(), cause, (owner, failures))
+        settle(rules, &mut witnesses, cause, (owner, failures))
     };
     match (backup, at.file()?) {
         (None, _) => settle(store_at(at.url.expose(), Absent::Refuse)?),
@@ -89,32 +86,60 @@ pub fn restore(
 
 fn settle(
     mut rules: Rules,
-    witness: Option<&Witness>,
+    witnesses: &mut [Box<dyn Witness>],
     cause: (&str, &str),
     (owner, failures): (&AccountSpec, u32),
 ) -> Result<Restored, Error> {
-    let seen = match witness {
-        Some(witness) => witness.read()?,
-        None => None,
-    };
+    let seen = witnesses.iter_mut().map(|witness| witness.read());
+    let seen: Vec<Seen> = seen.collect::<Result<_, _>>()?;
     let height = rules.reading(Rules::height)?;
     // A witness of another ledger, of another restoration, or of a day before the backup knows too
-    // little: it counts as none.
-    let known = seen
-        .as_ref()
-        .filter(|seen| seen.height.lacks(&height).is_none());
+    // little: it counts as none, as does one that is damaged.
+    let known = seen.iter().filter_map(|seen| match seen {
+        Seen::Whole(seen) if seen.height.lacks(&height).is_none() => Some(&**seen),
+        Seen::Whole(_) | Seen::Nothing | Seen::Damaged => None,
+    });
+    let known = witness::highest(known);
     rules.store.begin(Access::Write)?;
-    let settled = rules.settle(known, cause, (owner, failures));
+    let settled = rules.settle(known.as_ref(), cause, (owner, failures));
     let ended = settled.as_ref().map(|_| ()).map_err(Clone::clone);
     rules.store.end(ended)?;
-    if let Some(witness) = witness {
+    if !witnesses.is_empty() {
         let now = rules.reading(|rules| {
             let height = rules.height()?;
             Testimony::of(rules, height)
         })?;
-        witness.begin_anew(seen.as_ref(), &now)?;
+        for (witness, before) in witnesses.iter_mut().zip(&seen) {
+            witness.begin_anew(before, &now)?;
+        }
     }
     settled
+}
+
+/// Has the witnesses of a ledger that know nothing take it as it is: they were lost, or are new.
+///
+/// # Guarantee
+///
+/// A witness that saw more than the ledger has is not overwritten.
+///
+/// # Errors
+///
+/// Those of [`super::Ledger::open_existing`], but for [`Error::Unwitnessed`]; [`Error::Backup`]
+/// without a witness.
+pub fn attest(
+    at: &Address,
+    (owner, roles): (&AccountSpec, &[AccountSpec]),
+) -> Result<usize, Error> {
+    at.check()?;
+    if at.witnesses.is_empty() {
+        return Err(Error::Backup {
+            reason: "the policy names no witness: add ledger.witness".to_owned(),
+        });
+    }
+    let store = store_at(at.url.expose(), Absent::Refuse)?;
+    let mut rules = Rules::unwitnessed(store, Clock::system(), owner, roles)?;
+    rules.attend(&at.witnesses, Attest::Anyway)?;
+    Ok(at.witnesses.len())
 }
 
 impl Rules {

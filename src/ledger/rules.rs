@@ -8,12 +8,12 @@ use super::balance::{Balance, Balances};
 use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
-use super::height::Height;
+use super::height::{Attest, Height};
 use super::store::{Access, Row, Store, Value, first, fixed, gone, loss as columns};
 use super::witness::Witness;
 use super::{AccountSpec, Buyer, Entry, Purchase};
 use crate::mechanism::{Cap, Fixed, Loss};
-use crate::policy::{Renew, WitnessFile};
+use crate::policy::{Renew, WitnessAddress};
 
 /// An account at one moment.
 #[derive(Debug, Clone)]
@@ -37,8 +37,9 @@ pub(super) struct Rules {
     raised: HashMap<(i64, Fixed, Fixed), Cap>,
     /// The highest that this process has seen.
     pub(super) seen: Height,
-    pub(super) witness: Option<Witness>,
-    /// Whether the witness lags behind what was committed.
+    /// Each learns of every charge.
+    pub(super) witnesses: Vec<Box<dyn Witness>>,
+    /// Whether a witness lags behind what was committed.
     pub(super) lags: bool,
 }
 
@@ -54,12 +55,10 @@ impl Rules {
         clock: Clock,
         owner: &AccountSpec,
         roles: &[AccountSpec],
-        witness: Option<&WitnessFile>,
+        witnesses: &[WitnessAddress],
     ) -> Result<Self, Error> {
         let mut rules = Self::unwitnessed(store, clock, owner, roles)?;
-        if let Some(witness) = witness {
-            rules.attend(&witness.path)?;
-        }
+        rules.attend(witnesses, Attest::IfUnused)?;
         Ok(rules)
     }
 
@@ -86,7 +85,7 @@ impl Rules {
             roles,
             raised: HashMap::new(),
             seen: Height::NONE,
-            witness: None,
+            witnesses: Vec::new(),
             lags: false,
         };
         rules.seen = rules.reading(Self::height)?;

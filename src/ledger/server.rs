@@ -350,6 +350,11 @@ impl Store for Server {
             (Err(error), Some(transaction)) => self.settle(transaction, error),
         }
     }
+
+    fn cluster(&mut self) -> Option<String> {
+        let sql = "SELECT system_identifier FROM pg_catalog.pg_control_system()";
+        self.script(sql).ok().flatten()
+    }
 }
 
 async fn ask(

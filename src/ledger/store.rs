@@ -63,6 +63,12 @@ pub trait Store {
     ///
     /// `outcome`'s, or the commit's.
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error>;
+
+    /// The system identifier of its PostgreSQL, where it is in one that says so. No transaction is
+    /// open.
+    fn cluster(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// One row of an answer.

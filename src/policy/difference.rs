@@ -8,7 +8,7 @@ pub(in crate::policy) mod words;
 use std::fmt::Display;
 
 use super::file::File;
-use super::{Budget, Certificate, Limits, Privacy, Renew, Role, RoleReuse};
+use super::{Budget, Certificate, Limits, Privacy, Renew, Role, RoleReuse, WitnessAddress};
 
 /// The changes from one file to another, each a sentence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Difference {
             // Compared as addresses.
             database_url: _,
             ledger_url: _,
-            ledger_witness: _,
+            ledger_witnesses: _,
             shadow_url: _,
             privacy,
             roles,
@@ -102,6 +102,45 @@ impl Difference {
         self.lines().next().is_none()
     }
 
+    /// Witnesses that are named no more, that are new, or that may lie with the ledger.
+    fn witnesses(&mut self, old: &[WitnessAddress], new: &[WitnessAddress]) {
+        let misses = |one: &[WitnessAddress], other: &WitnessAddress| {
+            one.iter().all(|known| known.place != other.place)
+        };
+        let (gone, come) = (
+            old.iter().filter(|known| misses(new, known)).count(),
+            new.iter().filter(|known| misses(old, known)).count(),
+        );
+        let is_near = |all: &[WitnessAddress]| all.iter().any(|witness| witness.same_disk);
+        if new.is_empty() && gone > 0 {
+            self.loosens.push(
+                "no witness of the ledger: an older copy of it goes unnoticed; needs a restart"
+                    .to_owned(),
+            );
+        } else if gone > 0 && gone == old.len() {
+            self.loosens.push(
+                "the ledger's witness is another one, which has seen nothing yet; needs a restart"
+                    .to_owned(),
+            );
+        } else if gone > 0 {
+            self.loosens
+                .push("a witness of the ledger less; needs a restart".to_owned());
+        } else if come > 0 {
+            self.tightens.push(
+                "a witness of the ledger: an older copy of it is noticed; needs a restart"
+                    .to_owned(),
+            );
+        }
+        if !is_near(old) && is_near(new) && !old.is_empty() {
+            self.loosens
+                .push("the ledger's witness may lie on the ledger's disk".to_owned());
+        }
+        self.change(
+            is_near(old) && !is_near(new) && !new.is_empty(),
+            "the ledger's witness is on another disk",
+        );
+    }
+
     /// Where the data, the ledger and its witness are.
     fn addresses(&mut self, old: &File, new: &File) {
         if old.ledger_url != new.ledger_url {
@@ -110,24 +149,7 @@ impl Difference {
                     .to_owned(),
             );
         }
-        match (&old.ledger_witness, &new.ledger_witness) {
-            (Some(_), None) => self.loosens.push(
-                "no witness of the ledger: an older copy of it goes unnoticed; needs a restart"
-                    .to_owned(),
-            ),
-            (Some(old), Some(new)) if !old.same_disk && new.same_disk => self
-                .loosens
-                .push("the ledger's witness may lie on the ledger's disk".to_owned()),
-            (None, Some(_)) => self.tightens.push(
-                "a witness of the ledger: an older copy of it is noticed; needs a restart"
-                    .to_owned(),
-            ),
-            (Some(old), Some(new)) if old.path != new.path => self.loosens.push(
-                "the ledger's witness is another file, which has seen nothing yet; needs a restart"
-                    .to_owned(),
-            ),
-            (old, new) => self.change(old != new, "the ledger's witness is on another disk"),
-        }
+        self.witnesses(&old.ledger_witnesses, &new.ledger_witnesses);
         if old.database_url != new.database_url {
             self.loosens.push(
                 "another database: other data are shown, and stored answers of the old one stay; \

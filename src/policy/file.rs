@@ -1,6 +1,7 @@
 //! Reads the policy file: its shape and everything that can be known without a database.
 
 mod columns;
+mod ledger;
 mod privacy;
 mod roles;
 mod tables;
@@ -19,7 +20,7 @@ use super::yaml::read;
 use super::yaml::read::{Environment, Fields};
 use super::yaml::tree;
 use super::yaml::tree::Node;
-use super::{Ceilings, Limits, Previews, Privacy, Role, Secret, WitnessFile};
+use super::{Ceilings, Limits, Previews, Privacy, Role, Secret, WitnessAddress};
 use privacy::Owner;
 use roles::Allowed;
 
@@ -32,7 +33,8 @@ pub struct File {
     pub digest: [u8; 32],
     pub database_url: Option<Secret>,
     pub ledger_url: Option<Secret>,
-    pub ledger_witness: Option<WitnessFile>,
+    /// Each learns of every charge.
+    pub ledger_witnesses: Vec<WitnessAddress>,
     pub shadow_url: Option<Secret>,
     pub privacy: Privacy,
     pub roles: Vec<Role>,
@@ -128,8 +130,8 @@ fn read(
     let database = fields.optional("database");
     let (of_ledger, shadow) = (fields.optional("ledger"), fields.optional("shadow"));
     let database_url = database.and_then(|node| url(node, "database", environment, findings));
-    let (ledger_url, ledger_witness) = of_ledger
-        .and_then(|node| ledger(node, environment, findings))
+    let (ledger_url, ledger_witnesses) = of_ledger
+        .and_then(|node| ledger::read(node, environment, findings))
         .unwrap_or_default();
     let shadow_url = shadow.and_then(|node| url(node, "shadow", environment, findings));
     let (privacy, owner) = fields
@@ -173,7 +175,7 @@ fn read(
         digest: [0; 32],
         database_url,
         ledger_url,
-        ledger_witness,
+        ledger_witnesses,
         shadow_url,
         privacy: privacy?,
         roles,
@@ -287,38 +289,6 @@ fn address(
     Some(Secret::from(url.value))
 }
 
-/// `ledger: {url: …, witness: file:///path, same_disk: true}`.
-fn ledger(
-    node: &Node,
-    environment: Environment<'_>,
-    findings: &mut Findings,
-) -> Option<(Option<Secret>, Option<WitnessFile>)> {
-    const SCHEMES: [&str; 3] = ["sqlite://", POSTGRES[0], POSTGRES[1]];
-    let mut fields = Fields::open(node, "ledger", findings)?;
-    let url = address(&mut fields, "ledger", &SCHEMES, environment, findings);
-    let (witness, same_disk) = (fields.optional("witness"), fields.optional("same_disk"));
-    fields.done(findings);
-    if let (Some(node), None) = (same_disk, witness) {
-        findings.error(node.place, "ledger.same_disk is about ledger.witness");
-    }
-    let same_disk = same_disk
-        .and_then(|node| read::truth(node, "ledger.same_disk", findings))
-        .unwrap_or(false);
-    let path = witness.and_then(|node| {
-        let url = read::text(node, "ledger.witness", environment, findings)?;
-        let path = url.value.strip_prefix("file://");
-        let path = path.filter(|path| path.starts_with('/') && !path.ends_with('/'));
-        if path.is_none() {
-            findings.error(
-                url.place,
-                "ledger.witness must be a file, such as file:///srv/witness/pgveil.witness",
-            );
-        }
-        path.map(std::path::PathBuf::from)
-    });
-    Some((url, path.map(|path| WitnessFile { path, same_disk })))
-}
-
 /// A limit that is never met.
 const CONNECTIONS_MAX: u32 = 100_000;
 
@@ -410,6 +380,18 @@ fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
 fn duration(node: &Node, what: &str, findings: &mut Findings) -> Option<Duration> {
     const WANTED: &str = "a time such as 500ms, 60s, 5min or 1h, above zero and at most a day";
     let (text, _) = read::scalar(node, what, WANTED, findings)?;
+    let time = time_of(text);
+    if time.is_none() {
+        findings.error(
+            node.place,
+            format!("{what} must be {WANTED}, not \"{text}\""),
+        );
+    }
+    time
+}
+
+/// The same of a text.
+pub fn time_of(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let factor = match unit {
@@ -425,12 +407,6 @@ fn duration(node: &Node, what: &str, findings: &mut Findings) -> Option<Duration
         .zip(factor)
         .and_then(|(n, f): (u64, u64)| n.checked_mul(f))
         .filter(|ms| (1..=86_400_000).contains(ms));
-    if time.is_none() {
-        findings.error(
-            node.place,
-            format!("{what} must be {WANTED}, not \"{text}\""),
-        );
-    }
     time.map(Duration::from_millis)
 }
 

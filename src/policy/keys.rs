@@ -14,6 +14,8 @@ pub enum Shape {
     /// A list of the key below it.
     List,
     Text,
+    /// The same, or a list of such.
+    TextOrTexts,
     /// One of these words.
     Words(&'static [&'static str]),
     /// One of these words, or a map of the keys below it.
@@ -138,18 +140,19 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "ledger.witness",
-        Shape::Text,
+        Shape::TextOrTexts,
         "no witness",
-        "A small file on another disk that says how far the ledger has come. A ledger that is \
-            behind it is an older copy, and not opened.",
+        "Says how far the ledger has come, from another disk: a small file, a row in another \
+            PostgreSQL, or a list of such. A ledger that is behind one is an older copy, and not \
+            opened.",
         "witness: file:///srv/witness/pgveil.witness",
     ),
     key(
         "ledger.same_disk",
         Shape::Truth,
         "false",
-        "Whether the witness may lie on the ledger's disk. Whoever sets that disk back sets both \
-            back.",
+        "Whether a witness may lie on the ledger's disk or server. Whoever sets that back sets \
+            both back.",
         "same_disk: true",
     ),
     key(

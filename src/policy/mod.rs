@@ -24,7 +24,7 @@ pub use difference::Difference;
 pub use error::{At, Location, PolicyError};
 pub use file::{
     ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule,
-    names,
+    names, time_of,
 };
 pub use keys::{KEYS, Key, Shape};
 pub use scalar::{is_listable, is_ordered, numeric_holds, parse as parse_scalar};
@@ -280,12 +280,21 @@ pub struct Limits {
     pub connections_per_address: u32,
 }
 
-/// Where the ledger's witness is.
+/// Where a witness of the ledger is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WitnessFile {
-    pub path: std::path::PathBuf,
-    /// Whether it may lie on the ledger's own disk. Whoever sets that disk back sets both back.
+pub struct WitnessAddress {
+    pub place: WitnessPlace,
+    /// Whether it may lie on the ledger's own disk or server. Whoever sets that back sets both
+    /// back.
     pub same_disk: bool,
+}
+
+/// What a witness is kept in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WitnessPlace {
+    File(std::path::PathBuf),
+    /// A PostgreSQL, by its URL.
+    Server(Secret),
 }
 
 /// A checked policy: every fact in it agrees with the catalog it was checked against.

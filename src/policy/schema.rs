@@ -61,6 +61,10 @@ fn of(key: &Key) -> Value {
         Shape::WordsOrMap(words) => object(json!({"anyOf": [{"enum": words}, map_of(key.path)]})),
         Shape::TextOrMap => object(json!({"anyOf": [{"type": "string"}, map_of(key.path)]})),
         Shape::Text => object(json!({"type": ["string", "number"]})),
+        Shape::TextOrTexts => object(json!({"anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1}
+        ]})),
         Shape::Words(words) => object(json!({"enum": words})),
         Shape::Number => object(json!({"type": "number", "exclusiveMinimum": 0})),
         Shape::Share => object(json!({"type": "number", "minimum": 0, "exclusiveMaximum": 1})),
@@ -149,6 +153,7 @@ fn takes(key: &Key) -> String {
         Shape::Named => "a map from names".to_owned(),
         Shape::List => "a list".to_owned(),
         Shape::Text => "text".to_owned(),
+        Shape::TextOrTexts => "text, or a list of texts".to_owned(),
         Shape::Words(words) => words.join(", "),
         Shape::WordsOrMap(words) => format!("{}, or a map of {}", words.join(", "), names()),
         Shape::TextOrMap => format!("text, or a map of {}", names()),

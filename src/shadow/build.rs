@@ -201,7 +201,7 @@ impl ServerIdentity {
 
 /// Refuses a shadow on the server of the private rows, or on a server that follows it or that it
 /// follows: the catalogs there reveal transaction numbers and sizes. Warns where that is unknown.
-async fn apart(admin: &Client, options: &ShadowOptions) -> Result<Option<String>, ShadowError> {
+pub async fn apart(admin: &Client, options: &ShadowOptions) -> Result<Option<String>, ShadowError> {
     let ShadowSource::Url(_) = options.source else {
         return Ok(None);
     };
@@ -260,7 +260,7 @@ fn short(version: &str) -> String {
     version.split(' ').next().unwrap_or_default().to_owned()
 }
 
-async fn other_major(
+pub async fn other_major(
     admin: &Client,
     options: &ShadowOptions,
 ) -> Result<Option<String>, ShadowError> {
@@ -285,7 +285,7 @@ async fn other_major(
 }
 
 /// The shadow orders and folds released text, above the aggregates.
-async fn other_locale(
+pub async fn other_locale(
     admin: &Client,
     options: &ShadowOptions,
 ) -> Result<Option<String>, ShadowError> {
@@ -303,7 +303,7 @@ async fn other_locale(
 
 /// A shadow that the operator names is wiped, so it must be empty or built by pgveil. Returns the
 /// digest of its schema, where pgveil built it.
-async fn guard(admin: &Client) -> Result<Option<String>, ShadowError> {
+pub async fn guard(admin: &Client) -> Result<Option<String>, ShadowError> {
     let comment = "SELECT pg_catalog.shobj_description(oid, 'pg_database') FROM \
         pg_catalog.pg_database WHERE datname = pg_catalog.current_database()";
     let comment: Option<String> = admin.query_one(comment, &[]).await?.try_get(0)?;

@@ -8,6 +8,8 @@ mod copy_public;
 mod ddl;
 mod equal_rows;
 mod error;
+mod examine;
+mod hold;
 mod pool;
 mod request;
 mod role;
@@ -31,6 +33,8 @@ pub use build::ServerIdentity;
 pub use request::{Argument, ColumnDescription, Description, Format, Requester};
 
 pub use copy_public::{CopiedTable, Copying, Heard};
+pub use examine::{Examined, examine};
+pub use hold::Hold;
 pub use rows::{BYTES_MAX, ROWS_MAX, Weighed};
 
 pub use schema_copy::twin;
@@ -84,6 +88,8 @@ pub struct ShadowOptions {
     /// The server of the private rows, where it identifies itself. Its catalogs reveal facts about
     /// these rows, so a named shadow must be on another server.
     pub private_server: Option<ServerIdentity>,
+    /// The lock on a named shadow that this process has already.
+    pub hold: Option<Arc<Hold>>,
     /// Sessions kept open; the embedded engine takes one.
     pub connections: usize,
     pub statement_timeout: Duration,
@@ -103,6 +109,7 @@ impl ShadowOptions {
             server_version,
             locale: None,
             private_server: None,
+            hold: None,
             connections: 8,
             statement_timeout: Duration::from_secs(30),
         }
@@ -138,6 +145,8 @@ pub struct Shadow {
     statement_timeout: Duration,
     mirror_rows_max: u64,
     local: Option<Arc<LocalPostgres>>,
+    /// Of a named shadow.
+    hold: Option<Arc<Hold>>,
 }
 
 impl Shadow {
@@ -165,6 +174,13 @@ impl Shadow {
                 ShadowSource::Local | ShadowSource::LocalEngine(_) | ShadowSource::Started(_),
             ) => {
                 return Err(ShadowError::Failed("no local server".to_owned()));
+            }
+        };
+        let hold = match (&options.source, &options.hold) {
+            (ShadowSource::Url(_), Some(hold)) => Some(Arc::clone(hold)),
+            (ShadowSource::Url(_), None) => Some(Arc::new(Hold::take(&admin).await?)),
+            (ShadowSource::Local | ShadowSource::LocalEngine(_) | ShadowSource::Started(_), _) => {
+                None
             }
         };
         let connected = connect(&admin).await?;
@@ -204,6 +220,7 @@ impl Shadow {
             statement_timeout: options.statement_timeout,
             mirror_rows_max: policy.limits.mirror_rows,
             local,
+            hold,
         })
     }
 
@@ -372,8 +389,17 @@ impl Shadow {
         self.pool.used()
     }
 
-    /// Whether the server answers. It counts as answering while all sessions are in use.
+    /// The lock on a named shadow.
+    pub fn hold(&self) -> Option<Arc<Hold>> {
+        self.hold.clone()
+    }
+
+    /// Whether the server answers, and the shadow is still this proxy's. It counts as answering
+    /// while all sessions are in use.
     pub async fn answers(&self) -> bool {
+        if self.hold.as_ref().is_some_and(|hold| hold.is_lost()) {
+            return false;
+        }
         let (used, size) = self.used();
         if used >= size {
             return true;

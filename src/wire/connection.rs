@@ -32,6 +32,8 @@ const FRAME_BYTES_MAX: usize = 4 << 20;
 /// What a session has of the server's.
 pub(super) struct Common {
     pub(super) shutdown: CancellationToken,
+    /// The time that a running statement gets then.
+    pub(super) drain: Duration,
     pub(super) answers: mpsc::Sender<()>,
     pub(super) share: MemoryShare,
 }
@@ -55,6 +57,7 @@ pub(super) struct Connection<S> {
     /// Abandoned answers.
     pub(super) unfinished: Vec<JoinHandle<()>>,
     pub(super) shutdown: CancellationToken,
+    pub(super) drain: Duration,
     /// Set after an error in the extended protocol: everything up to Sync is dropped.
     skipping: bool,
     /// The values that ParameterStatus last reported.
@@ -76,6 +79,7 @@ impl<S: Service> Connection<S> {
         } = who;
         let Common {
             shutdown,
+            drain,
             answers,
             share,
         } = common;
@@ -95,6 +99,7 @@ impl<S: Service> Connection<S> {
             share,
             unfinished: Vec::new(),
             shutdown,
+            drain,
             skipping: false,
             reported: Vec::new(),
         }

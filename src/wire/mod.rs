@@ -51,8 +51,9 @@ pub use tls::Tls;
 
 /// The time from accept to AuthenticationOk.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
-/// The time that running statements get once the server stops, and then their last messages.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time that running statements get once the server stops, unless the operator says another.
+pub const DRAIN: Duration = Duration::from_secs(10);
+/// And then their last messages.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The silence after which a client is probed.
@@ -63,6 +64,7 @@ struct Server<S> {
     service: Arc<S>,
     tls: Tls,
     shutdown: CancellationToken,
+    drain: Duration,
     sessions: Arc<cancel::Sessions>,
     decoy: scram::Decoy,
     places: connection_limit::Registry,
@@ -70,7 +72,7 @@ struct Server<S> {
     memory: MemoryBudget,
 }
 
-/// As [`serve_reloadable`], with a certificate that stays.
+/// As [`serve_reloadable`], with a certificate that stays and [`DRAIN`].
 ///
 /// # Errors
 /// Those of [`serve_reloadable`].
@@ -80,11 +82,11 @@ pub async fn serve<S: Service>(
     service: Arc<S>,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    serve_reloadable(listener, Tls::from(tls), service, shutdown).await
+    serve_reloadable(listener, Tls::from(tls), service, shutdown, DRAIN).await
 }
 
-/// Serves clients until `shutdown` is cancelled. Then idle sessions end with 57P01 at once, and
-/// running statements get ten seconds.
+/// Serves clients until `shutdown` is cancelled. Then logins and idle sessions end with 57P01 at
+/// once, and running statements get the time to drain.
 ///
 /// # Errors
 /// Where the operating system has no randomness to give.
@@ -93,12 +95,14 @@ pub async fn serve_reloadable<S: Service>(
     tls: Tls,
     service: Arc<S>,
     shutdown: CancellationToken,
+    drain: Duration,
 ) -> std::io::Result<()> {
     let (sessions, places, unauthenticated) = Default::default();
     let server = Arc::new(Server {
         service,
         tls,
         shutdown,
+        drain,
         sessions,
         decoy: scram::Decoy::new()?,
         places,
@@ -133,10 +137,7 @@ pub async fn serve_reloadable<S: Service>(
         }
         answered.recv().await
     };
-    if timeout(DRAIN_TIMEOUT + FAREWELL_TIMEOUT, drained)
-        .await
-        .is_err()
-    {
+    if timeout(drain + FAREWELL_TIMEOUT, drained).await.is_err() {
         tracing::warn!("statements still ran when the time to stop was over");
     }
     connections.abort_all();
@@ -209,6 +210,7 @@ async fn client<S: Service>(
         tracing::info!(role = logged_in.role, address = %from, "session opened");
         let common = Common {
             shutdown: server.shutdown.clone(),
+            drain: server.drain,
             answers,
             share: server.memory.share(&logged_in.role),
         };

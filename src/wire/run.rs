@@ -15,7 +15,6 @@ use sha2::{Digest, Sha256};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
-use super::DRAIN_TIMEOUT;
 use super::connection::Connection;
 use super::outcome::Outcome;
 use super::portal::{Reply, text_column};
@@ -285,10 +284,10 @@ impl<S: Service> Connection<S> {
                 None => std::future::pending().await,
             }
         };
-        let shutdown = self.shutdown.clone();
+        let (shutdown, drain) = (self.shutdown.clone(), self.drain);
         let drained = async {
             shutdown.cancelled().await;
-            tokio::time::sleep(DRAIN_TIMEOUT).await;
+            tokio::time::sleep(drain).await;
         };
         tokio::select! {
             biased;

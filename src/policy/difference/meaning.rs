@@ -15,7 +15,7 @@ pub fn of(file: &File) -> Vec<String> {
         // Addresses.
         database_url: _,
         ledger_url: _,
-        ledger_witness: _,
+        ledger_witnesses: _,
         shadow_url: _,
         privacy,
         // Who may ask, and what each may spend.

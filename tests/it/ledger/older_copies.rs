@@ -3,11 +3,11 @@
 //! account to its brim.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use pgveil::ledger::{AccountSpec, Address, DebitError, Error, Ledger, back_up, restore};
+use pgveil::ledger::{AccountSpec, Address, DebitError, Error, Ledger, attest, back_up, restore};
 use pgveil::mechanism::{Accounting, Loss};
-use pgveil::policy::{Renew, WitnessFile};
+use pgveil::policy::{Renew, WitnessAddress, WitnessPlace};
 use proptest::prelude::*;
 
 use super::{Scratch, fingerprint, gaussian, laplace, specs_usual, stage};
@@ -15,13 +15,17 @@ use super::{Scratch, fingerprint, gaussian, laplace, specs_usual, stage};
 fn address(scratch: &Scratch, is_witnessed: bool) -> Address {
     Address {
         url: scratch.url().into(),
-        witness: is_witnessed.then(|| witness(scratch)),
+        witnesses: is_witnessed.then(|| witness(scratch)).into_iter().collect(),
     }
 }
 
-fn witness(scratch: &Scratch) -> WitnessFile {
-    WitnessFile {
-        path: scratch.0.join("witness"),
+fn witness(scratch: &Scratch) -> WitnessAddress {
+    near(scratch.0.join("witness"))
+}
+
+fn near(path: impl Into<PathBuf>) -> WitnessAddress {
+    WitnessAddress {
+        place: WitnessPlace::File(path.into()),
         same_disk: true,
     }
 }
@@ -159,7 +163,7 @@ async fn a_standby_that_lagged_charges_nothing() {
     let scratch = Scratch::new();
     let at = Address {
         url: url.clone().into(),
-        witness: Some(witness(&scratch)),
+        witnesses: vec![witness(&scratch)],
     };
     let ledger = open(&at).await.unwrap();
     debit(&ledger, "ann", laplace(0.1)).await.unwrap();
@@ -313,44 +317,182 @@ async fn a_renewed_account_outside_the_policy_is_charged_too() {
 async fn a_witness_stands_on_another_disk_or_says_so() {
     let scratch = Scratch::new();
     let at = Address {
-        witness: Some(WitnessFile {
+        witnesses: vec![WitnessAddress {
             same_disk: false,
             ..witness(&scratch)
-        }),
+        }],
         ..address(&scratch, true)
     };
     assert!(matches!(open(&at).await, Err(Error::SameDisk { .. })));
     assert!(!scratch.file().exists(), "nothing was made");
     // A witness that cannot be written stops charges.
     let gone = Address {
-        witness: Some(WitnessFile {
-            path: Path::new("/dev/full").to_owned(),
+        witnesses: vec![WitnessAddress {
             same_disk: false,
-        }),
+            ..near("/dev/full")
+        }],
         ..address(&scratch, false)
     };
     assert!(matches!(open(&gone).await, Err(Error::Witness { .. })));
 }
 
+/// A witness that was removed, or never was there, takes no older copy for the ledger.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_witness_that_knows_nothing_learns_only_from_a_ledger_that_is_vouched_for() {
+    let scratch = Scratch::new();
+    let at = address(&scratch, true);
+    let ledger = open(&at).await.unwrap();
+    debit(&ledger, "ann", laplace(0.1)).await.unwrap();
+    drop(ledger);
+    let file = scratch.0.join("witness");
+    for damage in [false, true] {
+        match damage {
+            true => fs::write(&file, "torn").unwrap(),
+            false => fs::remove_file(&file).unwrap(),
+        }
+        let error = open(&at).await.unwrap_err();
+        assert!(matches!(&error, Error::Unwitnessed { .. }), "{error}");
+        assert!(
+            error.to_string().contains("pgveil ledger attest"),
+            "{error}"
+        );
+        attested(&at).await.unwrap();
+        drop(open(&at).await.unwrap());
+    }
+    // Another witness vouches.
+    let two = Address {
+        witnesses: vec![witness(&scratch), near(scratch.0.join("second"))],
+        ..at.clone()
+    };
+    drop(open(&two).await.unwrap());
+    fs::remove_file(&file).unwrap();
+    let ledger = open(&two).await.unwrap();
+    let copy = scratch.0.join("copy.db");
+    fs::copy(scratch.file(), &copy).unwrap();
+    debit(&ledger, "ann", laplace(0.2)).await.unwrap();
+    drop(ledger);
+    fs::copy(&copy, scratch.file()).unwrap();
+    for one in [near(&file), near(scratch.0.join("second"))] {
+        let alone = Address {
+            witnesses: vec![one],
+            ..at.clone()
+        };
+        assert!(matches!(open(&alone).await, Err(Error::Older { .. })));
+        // What it saw is not overwritten.
+        assert!(matches!(attested(&alone).await, Err(Error::Older { .. })));
+    }
+}
+
+/// The first line of a witness was torn, before anything was charged.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_torn_witness_blocks_neither_a_new_ledger_nor_a_restoration() {
+    let scratch = Scratch::new();
+    let at = address(&scratch, true);
+    let file = scratch.0.join("witness");
+    drop(open(&at).await.unwrap());
+    fs::write(&file, "torn").unwrap();
+    let ledger = open(&at).await.unwrap();
+    debit(&ledger, "ann", laplace(0.1)).await.unwrap();
+    drop(ledger);
+    let backup = scratch.0.join("ledger.pgvb");
+    back_up(&at, &backup).unwrap();
+    fs::remove_file(scratch.file()).unwrap();
+    let _ = fs::remove_file(scratch.0.join("ledger.db-journal"));
+    fs::write(&file, "torn").unwrap();
+    let settled = restored(&at, Some(backup)).await.unwrap();
+    assert!(!settled.is_witnessed);
+    assert_eq!(settled.charged, ["ann", "bob", "the total"]);
+    drop(open(&at).await.unwrap());
+}
+
+/// As a file does, from another machine. On the ledger's own server it is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_witness_in_postgresql_tells_an_older_copy() {
+    let scratch = Scratch::new();
+    let url = stage::database().await;
+    let of = |same_disk| WitnessAddress {
+        place: WitnessPlace::Server(url.clone().into()),
+        same_disk,
+    };
+    let at = Address {
+        url: scratch.url().into(),
+        witnesses: vec![of(false)],
+    };
+    let ledger = open(&at).await.unwrap();
+    debit(&ledger, "ann", laplace(0.1)).await.unwrap();
+    let copy = scratch.0.join("copy.db");
+    fs::copy(scratch.file(), &copy).unwrap();
+    // A connection that was lost meanwhile is made again.
+    let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+        WHERE application_name = 'pgveil witness' AND datname = current_database()";
+    stage::execute(&url, kill).await;
+    debit(&ledger, "ann", laplace(0.2)).await.unwrap();
+    let before = spent(&ledger, "ann").await;
+    drop(ledger);
+    fs::copy(&copy, scratch.file()).unwrap();
+    let error = open(&at).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Older { lacks, .. } if lacks == "1 debits are missing"),
+        "{error}"
+    );
+    let settled = restored(&at, None).await.unwrap();
+    assert!(settled.is_witnessed);
+    let ledger = open(&at).await.unwrap();
+    assert!(is_at_least(&spent(&ledger, "ann").await, &before));
+    // Without its table nothing is charged.
+    stage::execute(&url, "DROP SCHEMA pgveil_witness CASCADE").await;
+    let error = debit(&ledger, "bob", laplace(0.1)).await.unwrap_err();
+    assert!(
+        matches!(&error, DebitError::Ledger(Error::Witness { .. })),
+        "{error}"
+    );
+    let near = Address {
+        url: stage::database().await.into(),
+        witnesses: vec![of(false)],
+    };
+    assert!(matches!(open(&near).await, Err(Error::SameDisk { .. })));
+    let meant = Address {
+        witnesses: vec![of(true)],
+        ..near
+    };
+    drop(open(&meant).await.unwrap());
+}
+
+async fn attested(address: &Address) -> Result<usize, Error> {
+    let address = address.clone();
+    tokio::task::spawn_blocking(move || {
+        let (owner, roles) = specs();
+        attest(&address, (&owner, &roles))
+    })
+    .await
+    .unwrap()
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Ask(u8),
+    /// By a second proxy on the same ledger.
+    AskElsewhere(u8),
     BackUp,
     Copy,
     /// Puts the copy, of whatever day, in the ledger's place.
     CopyBack,
     Restart,
     Restore,
+    /// The file of the second witness is removed.
+    LoseAWitness,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => any::<u8>().prop_map(Step::Ask),
+        1 => any::<u8>().prop_map(Step::AskElsewhere),
         1 => Just(Step::BackUp),
         1 => Just(Step::Copy),
         1 => Just(Step::CopyBack),
         1 => Just(Step::Restart),
         1 => Just(Step::Restore),
+        1 => Just(Step::LoseAWitness),
     ];
     proptest::collection::vec(step, 1..24)
 }
@@ -359,7 +501,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// out for it.
 async fn nothing_is_given_back(steps: Vec<Step>) {
     let scratch = Scratch::new();
-    let at = address(&scratch, true);
+    let second = scratch.0.join("second");
+    let at = Address {
+        witnesses: vec![witness(&scratch), near(&second)],
+        ..address(&scratch, true)
+    };
     let (copy, backup) = (scratch.0.join("copy.db"), scratch.0.join("ledger.pgvb"));
     let mut handed = [("ann", Loss::ZERO), ("bob", Loss::ZERO)];
     let mut ledger = Some(open(&at).await.unwrap());
@@ -373,6 +519,17 @@ async fn nothing_is_given_back(steps: Vec<Step>) {
                     *sum = sum.compose(loss).unwrap();
                 }
             }
+            Step::AskElsewhere(number) => {
+                let Ok(other) = open(&at).await else {
+                    continue;
+                };
+                let (role, sum) = &mut handed[usize::from(number % 2)];
+                let loss = laplace(f64::from(number) / 4096.0);
+                if debit(&other, role, loss).await.is_ok() {
+                    *sum = sum.compose(loss).unwrap();
+                }
+            }
+            Step::LoseAWitness => drop(fs::remove_file(&second)),
             Step::BackUp => {
                 let _ = fs::remove_file(&backup);
                 if scratch.file().exists() {

@@ -27,9 +27,11 @@ fn the_unit_is_well_formed_and_tight() {
     let here = unit.replace("/usr/bin/pgveil", PGVEIL);
     let copy = directory.join("pgveil.service");
     std::fs::write(&copy, here).unwrap();
-    let copy = copy.to_str().unwrap();
+    let socket = directory.join("pgveil.socket");
+    std::fs::copy("ops/systemd/pgveil.socket", &socket).unwrap();
+    let (copy, socket) = (copy.to_str().unwrap(), socket.to_str().unwrap());
     for arguments in [
-        &["verify", "--man=no", copy][..],
+        &["verify", "--man=no", copy, socket][..],
         // Exposure, from 0 to 100.
         &["security", "--offline=true", "--threshold=20", copy],
     ] {
@@ -40,6 +42,52 @@ fn the_unit_is_well_formed_and_tight() {
         assert!(done.status.success(), "{arguments:?}: {}", reported(&done));
     }
     std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// What the Debian package takes from the repository is there, and its scripts are of their shell.
+#[test]
+fn the_package_is_made_of_what_is_there() {
+    let manifest = std::fs::read_to_string("Cargo.toml").unwrap();
+    let assets = manifest.split("assets = [").nth(1).unwrap();
+    let sources: Vec<&str> = assets
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("[\"")?.split('"').next())
+        .filter(|path| !path.starts_with("target/") && !path.contains('*'))
+        .collect();
+    assert!(sources.len() > 8, "{sources:?}");
+    for path in sources {
+        assert!(Path::new(path).is_file(), "{path}");
+    }
+    for (shell, script) in [
+        ("sh", "ops/debian/postinst"),
+        ("sh", "ops/debian/prerm"),
+        ("sh", "ops/debian/postrm"),
+        ("bash", "ops/debian/build"),
+        ("bash", "ops/debian/try"),
+        ("bash", ".ci/release"),
+        ("bash", "docker/ledger-primary.sh"),
+        ("bash", "docker/ledger-standby.sh"),
+    ] {
+        let read = Command::new(shell).args(["-n", script]).output().unwrap();
+        assert!(read.status.success(), "{script}: {}", reported(&read));
+    }
+    // No script touches the ledger.
+    let removed = std::fs::read_to_string("ops/debian/postrm").unwrap();
+    assert!(
+        !removed
+            .lines()
+            .any(|line| line.starts_with("rm ") || line.contains(" rm "))
+    );
+    let image = std::fs::read_to_string("Dockerfile").unwrap();
+    for wanted in [
+        "HEALTHCHECK",
+        "org.opencontainers.image.version",
+        "USER 10001",
+    ] {
+        assert!(image.contains(wanted), "{wanted}");
+    }
+    let version = format!("image.version=\"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(image.contains(&version));
 }
 
 /// A page for each command, and completions that a shell reads.

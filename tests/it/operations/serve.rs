@@ -441,6 +441,21 @@ async fn columns(client: &tokio_postgres::Client, table: &str) -> usize {
     .unwrap()
 }
 
+/// It would rebuild it under the first one.
+fn a_second_proxy_takes_no_shadow(policy: &str, server: &LocalPostgres, shadow: &LocalPostgres) {
+    let directory = TemporaryDirectory(
+        std::env::temp_dir().join(format!("pgveil-second-{:x}", rand::random::<u64>())),
+    );
+    std::fs::create_dir(&directory.0).unwrap();
+    std::fs::write(directory.0.join("policy.yaml"), policy).unwrap();
+    let ports = (free_port(), free_port());
+    let mut second = serve(&directory.0, server, Some(shadow), ports);
+    assert!(!second.0.wait().unwrap().success());
+    let log = std::fs::read_to_string(directory.0.join("log")).unwrap();
+    let wanted = "another pgveil uses the database of shadow.url";
+    assert!(log.contains(wanted), "{log}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_reported() {
     let started = || {
@@ -478,6 +493,7 @@ async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_reported()
     );
     let mut running = serve(&directory.0, &server, Some(&shadow), ports);
     assert_eq!(reported(&systemd), "READY=1", "{}", log());
+    a_second_proxy_takes_no_shadow(&policy, &server, &shadow);
     let analyst = connect(ports.0, "analyst").await.unwrap();
     let before = columns(&analyst, "interviews").await;
 

@@ -829,6 +829,27 @@ async fn a_named_server_conforms_twice_and_a_strangers_database_is_left_alone() 
         .unwrap();
 }
 
+/// Another proxy would rebuild it under this one. The engines of one process share the lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_shadow_is_held_by_one_proxy() {
+    let server = named_server().await;
+    let options = || ShadowOptions::new(at(&server), "shop", "15.18");
+    let first = Shadow::start(&policy(), options()).await.unwrap();
+    let refused = Shadow::start(&policy(), options()).await.unwrap_err();
+    let wanted = "another pgveil uses the database of shadow.url";
+    assert!(refused.to_string().contains(wanted), "{refused}");
+    let again = ShadowOptions {
+        hold: first.hold(),
+        ..options()
+    };
+    let reloaded = Shadow::start(&policy(), again).await.unwrap();
+    first.stop().await;
+    assert!(Shadow::start(&policy(), options()).await.is_err());
+    reloaded.stop().await;
+    let next = Shadow::start(&policy(), options()).await.unwrap();
+    assert!(next.answers().await);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_sessions_are_replaced_long_statements_end_and_abandoned_ones_are_cancelled() {
     let mut options =

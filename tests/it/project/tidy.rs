@@ -608,11 +608,40 @@ fn compose_runs_the_demo_policy() {
             .all(|line| compose.lines().any(|other| other == line)),
         "compose.yaml lacks a line of demo.yaml"
     );
+    let ha = read("ha");
+    let extra: Vec<&str> = ha
+        .lines()
+        .filter(|line| !compose.lines().any(|other| other == *line))
+        .collect();
+    assert!(
+        extra
+            .iter()
+            .all(|l| l.starts_with('#') || l.contains("${PGVEIL_WITNESS}")),
+        "{extra:#?}"
+    );
+    assert!(
+        demo.lines()
+            .all(|line| ha.lines().any(|other| other == line))
+    );
+    // What each policy reads from the environment, its composition sets.
+    for (policy, file) in [
+        (&compose, "docker-compose.yml"),
+        (&ha, "ops/compose.ha.yaml"),
+    ] {
+        let set = std::fs::read_to_string(file).unwrap();
+        let names = policy
+            .split("${")
+            .skip(1)
+            .filter_map(|rest| rest.split('}').next());
+        for name in names {
+            assert!(set.contains(&format!("      {name}: ")), "{file}: {name}");
+        }
+    }
 }
 
 /// What events print of values, and why that holds no statement, literal, row or secret. All else
 /// that they tell are numbers, booleans and names of ours.
-const PRINTED: [(&str, &str, &str); 28] = [
+const PRINTED: [(&str, &str, &str); 30] = [
     (
         "cli/reload.rs",
         "{line}",
@@ -693,6 +722,12 @@ const PRINTED: [(&str, &str, &str); 28] = [
         "cli/reload.rs",
         "{}",
         "errors of the policy, which hold no secret, and of starting",
+    ),
+    ("cli/backups.rs", "{}", "an error of the ledger or of files"),
+    (
+        "shadow/hold.rs",
+        "{error}",
+        "why a lock was not taken; no statement of a session is near",
     ),
     (
         "cli/demo/mod.rs",

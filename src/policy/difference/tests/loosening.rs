@@ -29,15 +29,24 @@ fn another_database_password_or_witness_loosens() {
     let line = "whoever knows the new password may ask as role analyst";
     assert_eq!(password.loosens, [line]);
     let (mut none, mut one, mut other) = (file(&demo), file(&demo), file(&demo));
-    let witness = |path: &str| {
-        Some(crate::policy::WitnessFile {
-            path: path.into(),
-            same_disk: false,
-        })
+    let witness = |path: &str| crate::policy::WitnessAddress {
+        place: crate::policy::WitnessPlace::File(path.into()),
+        same_disk: false,
     };
-    none.ledger_witness = None;
-    one.ledger_witness = witness("/a");
-    other.ledger_witness = witness("/b");
+    none.ledger_witnesses = Vec::new();
+    one.ledger_witnesses = vec![witness("/a")];
+    other.ledger_witnesses = vec![witness("/b")];
+    let (mut both, mut near) = (file(&demo), file(&demo));
+    both.ledger_witnesses = vec![witness("/a"), witness("/b")];
+    near.ledger_witnesses = vec![crate::policy::WitnessAddress {
+        same_disk: true,
+        ..witness("/a")
+    }];
+    assert_eq!(kinds(&Difference::between(&one, &both)), [0, 1, 0]);
+    assert_eq!(kinds(&Difference::between(&both, &one)), [1, 0, 0]);
+    assert_eq!(kinds(&Difference::between(&one, &near)), [1, 0, 0]);
+    assert_eq!(kinds(&Difference::between(&near, &one)), [0, 0, 1]);
+    assert_eq!(kinds(&Difference::between(&one, &one)), [0, 0, 0]);
     assert_eq!(kinds(&Difference::between(&none, &one)), [0, 1, 0]);
     assert_eq!(kinds(&Difference::between(&one, &none)), [1, 0, 0]);
     assert_eq!(kinds(&Difference::between(&one, &other)), [1, 0, 0]);

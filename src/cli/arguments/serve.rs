@@ -1,0 +1,40 @@
+//! Those of `pgveil serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub struct ServeOptions {
+    /// The policy file
+    #[arg(long, value_name = "FILE")]
+    pub policy: PathBuf,
+    /// Where clients connect
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6432")]
+    pub listen: SocketAddr,
+    /// Certificate chain in PEM, for TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Authorities in PEM whose certificates clients may show; roles with `certificate: required`
+    /// must
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// Where /healthz, /readyz and /metrics are served by HTTP, to the operator alone
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<SocketAddr>,
+    /// A name by which the admin address may be asked, in addition to addresses and localhost; may
+    /// be repeated
+    #[arg(long, value_name = "NAME", requires = "admin")]
+    pub admin_host: Vec<String>,
+    /// Listen where another pgveil with this flag listens too: for an upgrade without a gap
+    #[arg(long)]
+    pub reuse_port: bool,
+    /// How long running statements may take once SIGTERM came
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = super::ledger::time)]
+    pub drain: Duration,
+}

@@ -1,0 +1,278 @@
+//! The ledger, its witnesses, its disk and its backups.
+
+use std::fs::File as OpenFile;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::statvfs;
+
+use super::{Finding, failed};
+use crate::cli::{backups, start};
+use crate::ledger::{Address, Error, Ledger};
+use crate::policy::File;
+
+const CHECK: &str = "ledger";
+/// Free bytes below which a ledger soon fails, and below which it is worth a word.
+const SPACE_LEAST: u64 = 100 << 20;
+const SPACE_WANTED: u64 = 1 << 30;
+/// A sync that takes longer makes each charge slow.
+const SYNC_SLOW: Duration = Duration::from_millis(100);
+const SYNCS: u32 = 5;
+/// How far the newest debit may lie in the future: clocks of two proxies differ.
+const AHEAD: Duration = Duration::from_secs(60);
+/// A backup that is older is worth a warning.
+const BACKUP_OLD: Duration = Duration::from_secs(86_400);
+
+pub async fn all(file: &File, backups: Option<&Path>) -> Vec<Finding> {
+    let address = match start::ledger(file) {
+        Ok(address) => address,
+        Err(failure) => return failed(CHECK, failure, "name a ledger in the policy"),
+    };
+    let mut all = vec![witnesses(&address)];
+    let path = address.file();
+    if let Ok(Some(path)) = &path {
+        all.extend(disk(path));
+    }
+    match path {
+        Ok(Some(path)) if !is_ours(&path) => all.push(Finding::warn(
+            CHECK,
+            "the ledger belongs to another user, so it was not opened",
+            "run this as the user that serves: sudo -u pgveil pgveil doctor …",
+        )),
+        Ok(_) => all.extend(opened(file, address).await),
+        Err(error) => all.push(Finding::fail(CHECK, error.to_string(), "mend ledger.url")),
+    }
+    all.extend(backups.map(newest));
+    all
+}
+
+/// Whether an older copy of the ledger would be noticed.
+fn witnesses(address: &Address) -> Finding {
+    let check = "witness";
+    let near = address.witnesses.iter().any(|witness| witness.same_disk);
+    match address.witnesses.len() {
+        0 => Finding::warn(
+            check,
+            "there is none: at a start, an older copy of the ledger goes unnoticed",
+            "ledger.witness in the policy, on another disk or server",
+        ),
+        _ if near => Finding::warn(
+            check,
+            "it may lie on the ledger's disk: whoever sets that back sets both back",
+            "name a place on another disk or server, without same_disk",
+        ),
+        1 => Finding::ok(check, "there is one"),
+        many => Finding::ok(check, format!("there are {many}")),
+    }
+}
+
+/// Opens the ledger as `pgveil ledger verify` does: whole, and held against its witnesses.
+async fn opened(file: &File, address: Address) -> Vec<Finding> {
+    let (owner, roles) = match start::accounts(&file.privacy, &file.roles) {
+        Ok(accounts) => accounts,
+        Err(failure) => return failed(CHECK, failure, "change the budgets in the policy"),
+    };
+    let ledger = match Ledger::open_existing(address, owner, &roles).await {
+        Ok(ledger) => ledger,
+        Err(error @ Error::Missing { .. }) => {
+            return vec![Finding::warn(
+                CHECK,
+                error.to_string(),
+                "fine before the first `pgveil serve`, which makes it; else put it back",
+            )];
+        }
+        Err(error) => {
+            let mend = "see docs/ledger.md, older copies; `pgveil ledger show`";
+            return vec![Finding::fail(CHECK, error.to_string(), mend)];
+        }
+    };
+    let mut all = vec![match ledger.height().await {
+        Ok(height) => Finding::ok(CHECK, format!("whole, with {} debits", height.debits)),
+        Err(error) => Finding::fail(CHECK, error.to_string(), "pgveil ledger verify"),
+    }];
+    let mut newest = 0;
+    for role in roles.iter().map(|role| role.name.as_str()) {
+        if let Ok(entries) = ledger.history(role, 1).await {
+            newest = entries
+                .iter()
+                .map(|entry| entry.microseconds)
+                .fold(newest, i64::max);
+        }
+        if let Ok(balance) = ledger.balance(role).await {
+            all.extend(account(role, balance.frozen, balance.closed));
+        }
+    }
+    all.push(clock(newest, SystemTime::now()));
+    all
+}
+
+fn account(role: &str, is_frozen: bool, is_closed: bool) -> Option<Finding> {
+    let check = "accounts";
+    if is_frozen {
+        let mend = format!("pgveil budget unfreeze --role {role} --why …");
+        return Some(Finding::warn(check, format!("{role} is frozen"), mend));
+    }
+    is_closed.then(|| {
+        Finding::warn(
+            check,
+            format!("{role} was refused by the owner's total"),
+            format!("raise privacy.budget, or pgveil budget grant --role {role} …"),
+        )
+    })
+}
+
+/// A clock behind the ledger would begin no new period, and one ahead too early.
+fn clock(newest: i64, now: SystemTime) -> Finding {
+    let since = now.duration_since(SystemTime::UNIX_EPOCH);
+    let now = since.map_or(0, |since| {
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    });
+    let allowed = i64::try_from(AHEAD.as_micros()).unwrap_or(i64::MAX);
+    match newest.saturating_sub(now) > allowed {
+        false => Finding::ok("clock", "not behind the ledger's newest debit"),
+        true => Finding::fail(
+            "clock",
+            "this machine's clock is behind the ledger's newest debit",
+            "set the clock: timedatectl set-ntp true",
+        ),
+    }
+}
+
+/// Space and speed of the disk of a ledger's file.
+fn disk(ledger: &Path) -> Vec<Finding> {
+    let folder = ledger.parent().unwrap_or(Path::new("/"));
+    if !folder.is_dir() {
+        let found = format!(
+            "directory {} of the ledger does not exist",
+            folder.display()
+        );
+        let mend = format!(
+            "install -d -m 0700 -o pgveil -g pgveil {}",
+            folder.display()
+        );
+        return vec![Finding::fail("disk", found, mend)];
+    }
+    let mut all = Vec::new();
+    if let Ok(found) = statvfs(folder) {
+        all.push(space(found.f_bavail.saturating_mul(found.f_frsize)));
+    }
+    // Only who may write there can try.
+    all.extend(sync_time(folder).map(sync));
+    all
+}
+
+fn space(free: u64) -> Finding {
+    let found = format!("{} MiB are free on the ledger's disk", free >> 20);
+    let mend = "make room: a ledger that cannot be written charges nothing";
+    match free {
+        ..SPACE_LEAST => Finding::fail("disk", found, mend),
+        ..SPACE_WANTED => Finding::warn("disk", found, mend),
+        _ => Finding::ok("disk", found),
+    }
+}
+
+fn sync(took: Duration) -> Finding {
+    let found = format!("one sync takes {:.1} ms", took.as_secs_f64() * 1000.0);
+    match took > SYNC_SLOW {
+        false => Finding::ok("disk", found),
+        true => Finding::warn(
+            "disk",
+            found,
+            "each charge waits for one: use a faster disk",
+        ),
+    }
+}
+
+/// What a small write takes until it is durable, by the median of some.
+fn sync_time(folder: &Path) -> Option<Duration> {
+    let path = folder.join(format!(".pgveil-doctor-{:x}", rand::random::<u64>()));
+    let mut file = OpenFile::create_new(&path).ok()?;
+    let times = timed(&mut file);
+    let _ = std::fs::remove_file(&path);
+    let mut times = times?;
+    times.sort_unstable();
+    times.get(times.len() / 2).copied()
+}
+
+fn timed(file: &mut OpenFile) -> Option<Vec<Duration>> {
+    let one = |_| {
+        let begun = Instant::now();
+        file.write_all(&[0; 4096]).ok()?;
+        file.sync_data().ok()?;
+        Some(begun.elapsed())
+    };
+    (0..SYNCS).map(one).collect()
+}
+
+/// Whether this user made the file; one that is not there is nobody's.
+fn is_ours(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    std::fs::metadata(path).map_or(true, |found| found.uid() == own)
+}
+
+/// The age of the newest backup of `pgveil ledger backup --every`.
+fn newest(folder: &Path) -> Finding {
+    let check = "backup";
+    let mend = "pgveil ledger backup DIRECTORY --every 1h --keep 48 --policy …";
+    let found = backups::newest(folder).and_then(|path| {
+        let made = std::fs::metadata(path).and_then(|found| found.modified());
+        SystemTime::now().duration_since(made.ok()?).ok()
+    });
+    match found {
+        None => Finding::warn(
+            check,
+            format!("there is none in {}", folder.display()),
+            mend,
+        ),
+        Some(age) if age > BACKUP_OLD => {
+            let hours = age.as_secs() / 3600;
+            Finding::warn(check, format!("the newest is {hours} hours old"), mend)
+        }
+        Some(age) => Finding::ok(
+            check,
+            format!("the newest is {} min old", age.as_secs() / 60),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::doctor::State;
+
+    #[test]
+    fn thresholds_hold() {
+        for (free, state) in [
+            (10 << 20, State::Fail),
+            (500 << 20, State::Warn),
+            (2 << 30, State::Ok),
+        ] {
+            assert_eq!(space(free).state, state);
+        }
+        assert_eq!(sync(Duration::from_millis(2)).state, State::Ok);
+        assert_eq!(sync(Duration::from_millis(200)).state, State::Warn);
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        assert_eq!(clock(0, now).state, State::Ok);
+        assert_eq!(clock(1_030_000_000, now).state, State::Ok);
+        assert_eq!(clock(1_090_000_000, now).state, State::Fail);
+        assert_eq!(account("ann", false, false), None);
+        assert_eq!(account("ann", true, false).unwrap().state, State::Warn);
+        assert_eq!(account("ann", false, true).unwrap().state, State::Warn);
+    }
+
+    #[test]
+    fn a_disk_is_tried_and_left_as_it_was() {
+        let folder = Path::new("/tmp").join(format!("pgveil-disk-{:x}", rand::random::<u64>()));
+        let ledger = folder.join("ledger.db");
+        assert_eq!(disk(&ledger)[0].state, State::Fail);
+        std::fs::create_dir(&folder).unwrap();
+        assert_eq!(disk(&ledger).len(), 2);
+        assert_eq!(newest(&folder).state, State::Warn);
+        std::fs::write(folder.join("ledger-20241124203000.pgvb"), "").unwrap();
+        assert_eq!(newest(&folder).state, State::Ok);
+        std::fs::remove_file(folder.join("ledger-20241124203000.pgvb")).unwrap();
+        std::fs::remove_dir(&folder).unwrap();
+    }
+}

@@ -1,0 +1,145 @@
+//! A small database, a policy, and `pgveil` as processes over them.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use pgveil::postgres::{LocalPostgres, Options};
+use tokio_postgres::NoTls;
+
+use super::serve::{Running, reported};
+use crate::fixture::TemporaryDirectory;
+
+pub const PGVEIL: &str = env!("CARGO_BIN_EXE_pgveil");
+
+const TABLES: &str = "CREATE SCHEMA shop;
+     CREATE TABLE shop.people (id int PRIMARY KEY, age int NOT NULL);
+     CREATE TABLE shop.kinds (kind text PRIMARY KEY); INSERT INTO shop.kinds VALUES ('a'), ('b');
+     INSERT INTO shop.people SELECT g, 20 + g % 50 FROM generate_series(1, 2000) g";
+
+const POLICY: &str = "version: 1
+database: {url: \"${DATABASE_URL}\"}
+ledger: {url: \"${PGVEIL_LEDGER}\"}
+privacy: {unit: person, budget: {epsilon: 1000, delta: 1e-6}, per_query: {epsilon: 0.1, \
+    max_epsilon: 1}}
+roles: [{name: analyst, password: \"${VERIFIER}\", budget: {epsilon: 900, delta: 1e-7}}]
+tables:
+  shop.people: {unit: id, columns: {age: {bounds: [0, 100]}}}
+  shop.kinds: public
+";
+
+pub struct Stage {
+    pub server: LocalPostgres,
+    pub directory: TemporaryDirectory,
+    systemd: UnixDatagram,
+    verifier: String,
+    ledger: String,
+}
+
+impl Stage {
+    /// With a ledger in SQLite.
+    pub async fn new() -> Self {
+        let server = LocalPostgres::start(Options {
+            database: Some("nls".to_owned()),
+            ..Options::default()
+        })
+        .await
+        .unwrap();
+        let (owner, connection) = server.config().connect(NoTls).await.unwrap();
+        tokio::spawn(connection);
+        owner.batch_execute(TABLES).await.unwrap();
+        let directory = TemporaryDirectory(
+            std::env::temp_dir().join(format!("pgveil-stage-{:x}", rand::random::<u64>())),
+        );
+        std::fs::create_dir(&directory.0).unwrap();
+        let systemd = UnixDatagram::bind(directory.0.join("notify")).unwrap();
+        systemd
+            .set_read_timeout(Some(Duration::from_secs(300)))
+            .unwrap();
+        let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
+        let stage = Self {
+            server,
+            directory,
+            systemd,
+            verifier: pgveil::wire::scram::make_verifier("analyst"),
+            ledger,
+        };
+        stage.write("");
+        stage
+    }
+
+    pub fn with_ledger(self, url: String) -> Self {
+        Self {
+            ledger: url,
+            ..self
+        }
+    }
+
+    /// The policy, with further lines.
+    pub fn write(&self, lines: &str) {
+        self.write_policy(&format!("{POLICY}{lines}"));
+    }
+
+    /// The policy, with a witness near the ledger.
+    pub fn write_witnessed(&self) {
+        let file = self.file("witness").display().to_string();
+        let witness = format!("witness: \"file://{file}\", same_disk: true}}");
+        let policy = POLICY.replace(
+            "ledger: {url: \"${PGVEIL_LEDGER}\"}",
+            &format!("ledger: {{url: \"${{PGVEIL_LEDGER}}\", {witness}"),
+        );
+        self.write_policy(&policy);
+    }
+
+    fn write_policy(&self, text: &str) {
+        std::fs::write(self.file("policy.yaml"), text).unwrap();
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.0.join(name)
+    }
+
+    pub fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.file(name)).unwrap()
+    }
+
+    /// What systemd hears next.
+    pub fn reported(&self) -> String {
+        reported(&self.systemd)
+    }
+
+    pub fn set_up(&self, command: &mut Command) {
+        command
+            .env("DATABASE_URL", self.server.url())
+            .env("PGVEIL_LEDGER", &self.ledger)
+            .env("VERIFIER", &self.verifier)
+            .env("NOTIFY_SOCKET", self.file("notify"))
+            .env_remove("PGVEIL_LOG")
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null());
+    }
+
+    /// Another command over the same policy, to its end.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(PGVEIL);
+        self.set_up(&mut command);
+        command.args(arguments).output().unwrap()
+    }
+
+    /// `pgveil serve` with these arguments, and a log of this name.
+    pub fn serve(&self, log: &str, arguments: &[&str]) -> Running {
+        self.spawn(Command::new(PGVEIL), log, arguments)
+    }
+
+    /// As [`Self::serve`], by a command that the arguments are appended to.
+    pub fn spawn(&self, mut command: Command, log: &str, arguments: &[&str]) -> Running {
+        self.set_up(&mut command);
+        let policy = self.file("policy.yaml").display().to_string();
+        command
+            .args(["serve", "--policy", &policy])
+            .args(arguments)
+            .stderr(std::fs::File::create(self.file(log)).unwrap());
+        Running(command.spawn().unwrap())
+    }
+}

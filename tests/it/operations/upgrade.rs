@@ -1,0 +1,110 @@
+//! A new process takes over from an old one: a socket that systemd holds, a port that both listen
+//! on, and what becomes of sessions of the old one.
+
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tokio_postgres::{Client, NoTls};
+
+use super::serve::{Running, connect, free_port, page};
+use super::stage::{PGVEIL, Stage};
+
+const COUNT: &str = "SELECT count(*) FROM shop.people";
+
+/// As systemd starts a service of a socket: the descriptor 3, and the process's number.
+fn activated(stage: &Stage, log: &str, socket: &TcpListener) -> Running {
+    let handed = "exec 3<&0 </dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"";
+    let mut command = Command::new("sh");
+    stage.set_up(&mut command);
+    let file = stage.file("policy.yaml").display().to_string();
+    command
+        .args(["-c", handed, "sh", PGVEIL, "serve", "--policy", &file])
+        .stdin(Stdio::from(OwnedFd::from(socket.try_clone().unwrap())))
+        .stderr(std::fs::File::create(stage.file(log)).unwrap());
+    Running(command.spawn().unwrap())
+}
+
+/// A login, and how its connection ends.
+async fn session(port: u16) -> (Client, tokio::task::JoinHandle<Option<String>>) {
+    let config = format!("host=127.0.0.1 port={port} user=analyst password=analyst dbname=nls");
+    let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+    let ended = tokio::spawn(async move {
+        let error = connection.await.err()?;
+        error.code().map(|code| code.code().to_owned())
+    });
+    (client, ended)
+}
+
+/// Waits until the operator's page has these words.
+async fn until(admin: u16, path: &str, words: &str) {
+    for _ in 0..3000 {
+        if page(admin, &format!("GET {path}")).await.contains(words) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{path} never said {words}");
+}
+
+/// No login is refused while no process is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_wait_in_a_socket_that_outlives_the_process() {
+    let stage = Stage::new().await;
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let mut first = activated(&stage, "first", &socket);
+    assert_eq!(stage.reported(), "READY=1", "{}", stage.log("first"));
+    let early = connect(port, "analyst").await.unwrap();
+    early.query_one(COUNT, &[]).await.unwrap();
+    first.signal("-TERM");
+    assert_eq!(stage.reported(), "STOPPING=1");
+    assert!(first.0.wait().unwrap().success());
+    // Nobody serves, and the login waits.
+    let waiting = tokio::spawn(async move {
+        let late = connect(port, "analyst").await.unwrap();
+        late.query_one(COUNT, &[]).await.unwrap();
+    });
+    let mut second = activated(&stage, "second", &socket);
+    assert_eq!(stage.reported(), "READY=1", "{}", stage.log("second"));
+    waiting.await.unwrap();
+    second.signal("-TERM");
+    assert!(second.0.wait().unwrap().success());
+}
+
+/// A statement that takes longer than `--drain` does not keep the process.
+#[tokio::test(flavor = "multi_thread")]
+async fn draining_ends_when_its_time_is_over() {
+    let stage = Stage::new().await;
+    stage.write("timing: {quantum: 12h}\n");
+    let (port, admin) = (free_port(), free_port());
+    let mut running = stage.serve(
+        "log",
+        &[
+            "--listen",
+            &format!("127.0.0.1:{port}"),
+            "--admin",
+            &format!("127.0.0.1:{admin}"),
+            "--drain",
+            "200ms",
+        ],
+    );
+    assert_eq!(stage.reported(), "READY=1", "{}", stage.log("log"));
+    let (busy, _) = session(port).await;
+    let asked = tokio::spawn(async move { busy.query_one(COUNT, &[]).await });
+    until(admin, "/metrics", "pgveil_ledger_debits 1").await;
+    running.signal("-TERM");
+    assert!(running.0.wait().unwrap().success());
+    let error = asked.await.unwrap().unwrap_err();
+    assert_eq!(
+        error.code().map(|code| code.code()),
+        Some("57P01"),
+        "{error}"
+    );
+    // It stays paid for.
+    let policy = stage.file("policy.yaml").display().to_string();
+    let verified = stage.run(&["ledger", "verify", "--policy", &policy]);
+    let verified = String::from_utf8(verified.stdout).unwrap();
+    assert!(verified.starts_with("whole: 1 debits"), "{verified}");
+}
