@@ -171,7 +171,7 @@ fn certificate_of(options: &ServeOptions) -> Result<Option<Arc<ServerConfig>>, F
 fn warn_of_exposure(options: &ServeOptions, is_plain: bool) {
     if process::is_root() {
         tracing::warn!(
-            "pgveil runs as root: give it a user of its own, who may write the ledger and nothing \
+            "pgveil runs as root: give it a separate user, who may write the ledger and nothing \
                 else"
         );
     }

@@ -262,7 +262,7 @@ impl<'a> Pricing<'a> {
             let rows = u32::try_from(answer.rows.div_ceil(4)).unwrap_or(u32::MAX);
             let fewer = with(&|terms| terms.session_settings.rows_per_unit = Some(rows))?;
             return Some(format!(
-                "SET pgveil.max_rows_per_unit = {rows}: ±{}; who has more rows is scaled down",
+                "SET pgveil.max_rows_per_unit = {rows}: ±{}; units with more rows are scaled down",
                 rounded(fewer.error?)
             ));
         }

@@ -32,7 +32,7 @@ fn name(seen: &Seen, table: usize) -> String {
     qualified(&table.schema, &table.name)
 }
 
-/// What the role lacks; or a role of its own, where this one may do more than read.
+/// What the role lacks; or a separate role, where this one may do more than read.
 fn rights(seen: &Seen, draft: &Draft) -> Advice {
     let shown: Vec<usize> = draft
         .private
@@ -76,7 +76,7 @@ fn rights(seen: &Seen, draft: &Draft) -> Advice {
     }
     let why = if is_too_much {
         format!(
-            "{} may do more than read; give pgveil a role of its own and name it in DATABASE_URL",
+            "{} may do more than read; give pgveil a separate role and name it in DATABASE_URL",
             seen.user
         )
     } else {

@@ -158,7 +158,7 @@ pub static KEYS: &[Key] = &[
     key(
         "shadow",
         Shape::Map,
-        "pgveil starts one of its own",
+        "pgveil starts one itself",
         "An empty PostgreSQL for types, catalogs and outer queries.",
         "shadow: {url: ${SHADOW_URL}}",
     ),

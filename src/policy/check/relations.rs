@@ -253,7 +253,7 @@ fn rights(file: &File, catalog: &Catalog, listed: &[Listed<'_>], findings: &mut 
         findings.warning(
             file.database_place,
             format!(
-                "the database role may {}; give the proxy a role of its own that can SELECT \
+                "the database role may {}; give the proxy a separate role that can SELECT \
                 and \
                 nothing else",
                 powers.join(", ")

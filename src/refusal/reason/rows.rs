@@ -20,7 +20,7 @@ reasons! {
         "Use `GROUP BY`, or `DISTINCT ON` over one unit's rows that are not grouped.";
     VIEW_WITH_TABLES = "view-with-tables", FEATURE_NOT_SUPPORTED,
         "pgveil's views are about the role, not about rows, and cannot be joined with tables.",
-        "Read the view in a query of its own, or in a subquery of the `SELECT` list.";
+        "Read the view in a separate query, or in a subquery of the `SELECT` list.";
     CATALOG_WITH_TABLES = "catalog-with-tables", FEATURE_NOT_SUPPORTED,
         "One statement reads both a system catalog and a table.",
         "Ask in two statements.";

@@ -1,5 +1,6 @@
 //! Words that a reader who knows PostgreSQL and differential privacy would not expect.
 
+use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
 use super::tidy::texts;
@@ -80,9 +81,12 @@ fn plain_words_are_used() {
     let mut found = Vec::new();
     for (path, text) in sources.chain(documents()) {
         let lines: Vec<&str> = text.lines().collect();
-        let words = words(&text);
+        let (small, words) = (text.to_lowercase(), LazyCell::new(|| words(&text)));
         for (phrase, instead) in NOT {
             let parts: Vec<&str> = phrase.split(' ').collect();
+            if parts.iter().any(|part| !small.contains(part)) {
+                continue;
+            }
             let is_here = |window: &&[(usize, String)]| {
                 window.iter().map(|(_, word)| word).eq(&parts) && {
                     let line = window[0].0;

@@ -256,7 +256,7 @@ async fn worth_is_what_explain_says() {
     // Fifteen rows of a woman count: the same number of women, and of rows fifteen times as many.
     let of_rows = "SELECT round(error_95::numeric), round(error_units::numeric, 1), advice FROM \
         pgveil.worth WHERE table_name = 'interviews' AND aggregate = 'count'";
-    let advice = "SET pgveil.max_rows_per_unit = 4: ±70.5; who has more rows is scaled down";
+    let advice = "SET pgveil.max_rows_per_unit = 4: ±70.5; units with more rows are scaled down";
     assert_eq!(
         rows(&veil, of_rows).await,
         [format!("264|17.6|{advice}").as_str()]
