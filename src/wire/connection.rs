@@ -60,6 +60,8 @@ pub(super) struct Connection<S> {
     pub(super) drain: Duration,
     /// Set after an error in the extended protocol: everything up to Sync is dropped.
     skipping: bool,
+    /// Whether a message of the extended protocol came and no Sync after it.
+    is_amid: bool,
     /// The values that ParameterStatus last reported.
     reported: Vec<(&'static str, String)>,
 }
@@ -101,6 +103,7 @@ impl<S: Service> Connection<S> {
             shutdown,
             drain,
             skipping: false,
+            is_amid: false,
             reported: Vec::new(),
         }
     }
@@ -132,9 +135,17 @@ impl<S: Service> Connection<S> {
                     None => std::future::pending().await,
                 }
             };
+            // A client amid the messages of a statement gets the time to end it.
+            let (shutdown, drain, is_amid) = (self.shutdown.clone(), self.drain, self.is_amid);
+            let over = async {
+                shutdown.cancelled().await;
+                if is_amid {
+                    tokio::time::sleep(drain).await;
+                }
+            };
             let frame = tokio::select! {
                 biased;
-                () = self.shutdown.cancelled() => Err(Outcome::shutdown()),
+                () = over => Err(Outcome::shutdown()),
                 frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share) => frame,
                 () = idle => {
                     let ended = patience.map(|(_, refusal)| Outcome::Fatal(refusal));
@@ -173,6 +184,7 @@ impl<S: Service> Connection<S> {
 
     async fn step(&mut self, frame: Frame) -> Result<(), Outcome> {
         let kind = frame.kind;
+        self.is_amid = matches!(kind, b'P' | b'B' | b'D' | b'E' | b'C' | b'H');
         // A password message does not belong into a session, so the stream itself is broken.
         if self.skipping && !matches!(kind, b'S' | b'X' | b'p') {
             return Ok(());

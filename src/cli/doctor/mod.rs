@@ -128,7 +128,7 @@ async fn findings(options: &DoctorOptions) -> Vec<Finding> {
     all
 }
 
-/// Whether every role must show a certificate.
+/// Roles that a password alone lets in.
 fn without_certificate(file: &File) -> Vec<&str> {
     let roles = file.roles.iter();
     roles

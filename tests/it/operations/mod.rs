@@ -17,6 +17,7 @@ pub mod process;
 pub mod public_changes;
 pub mod serve;
 pub mod shadow;
+mod soak;
 pub mod stage;
 mod tutorial;
 mod two_proxies;

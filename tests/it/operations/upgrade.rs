@@ -73,6 +73,53 @@ async fn clients_wait_in_a_socket_that_outlives_the_process() {
     assert!(second.0.wait().unwrap().success());
 }
 
+/// Two processes on one port: what began under the old one ends there, what comes is the new one's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_is_handed_over_without_a_gap() {
+    let stage = Stage::new().await;
+    stage.write("timing: {quantum: 2s}\n");
+    let (port, admins) = (free_port(), [free_port(), free_port()]);
+    let listen = format!("127.0.0.1:{port}");
+    let admin = admins.map(|admin| format!("127.0.0.1:{admin}"));
+    let mut old = stage.serve(
+        "old",
+        &["--listen", &listen, "--admin", &admin[0], "--reuse-port"],
+    );
+    assert_eq!(stage.reported(), "READY=1", "{}", stage.log("old"));
+    let (idle, idle_ended) = session(port).await;
+    let (busy, _) = session(port).await;
+    let mut alone = stage.serve("alone", &["--listen", &listen]);
+    assert!(!alone.0.wait().unwrap().success());
+    assert!(stage.log("alone").contains("cannot listen on"));
+    let mut new = stage.serve(
+        "new",
+        &["--listen", &listen, "--admin", &admin[1], "--reuse-port"],
+    );
+    assert_eq!(stage.reported(), "READY=1", "{}", stage.log("new"));
+    let asked = tokio::spawn(async move { busy.query_one(COUNT, &[]).await });
+    // It is paid for, and waits for the end of its quantum.
+    until(admins[0], "/metrics", "pgveil_ledger_debits 1").await;
+    old.signal("-TERM");
+    assert_eq!(stage.reported(), "STOPPING=1");
+    let answer = asked.await.unwrap().unwrap();
+    assert!(answer.get::<_, i64>(0) > 0);
+    assert!(old.0.wait().unwrap().success());
+    assert_eq!(idle_ended.await.unwrap().as_deref(), Some("57P01"));
+    drop(idle);
+    for _ in 0..3 {
+        let client = connect(port, "analyst").await.unwrap();
+        // Paid for under the old one.
+        client.query_one(COUNT, &[]).await.unwrap();
+    }
+    assert!(
+        page(admins[1], "GET /metrics")
+            .await
+            .contains("pgveil_ledger_debits 1")
+    );
+    new.signal("-TERM");
+    assert!(new.0.wait().unwrap().success());
+}
+
 /// A statement that takes longer than `--drain` does not keep the process.
 #[tokio::test(flavor = "multi_thread")]
 async fn draining_ends_when_its_time_is_over() {
