@@ -32,13 +32,7 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     warn_of_exposure(&options, is_plain);
     check_authorities(&options, &file)?;
     let (listener, operator) = listeners(&options, inherited).await?;
-    let source = file
-        .shadow_url
-        .clone()
-        .map_or(ShadowSource::Local, ShadowSource::Url);
-    if matches!(source, ShadowSource::Local) {
-        tokio::spawn(LocalPostgres::prepare());
-    }
+    let source = source_of(&file);
     let started = signal::unless(&token, async {
         let opened = start::open(&file, &database).await?;
         for warning in &opened.warnings {
@@ -89,12 +83,28 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
         ) => served.map_err(Failure::new)?,
         () = reload::on_hangup(hangups, &options.policy, file, &engine, renew) => {}
     }
+    end(engine).await;
+    Ok(())
+}
+
+/// The shadow's server. A local one is prepared meanwhile.
+fn source_of(file: &File) -> ShadowSource {
+    match &file.shadow_url {
+        Some(url) => ShadowSource::Url(url.clone()),
+        None => {
+            tokio::spawn(LocalPostgres::prepare());
+            ShadowSource::Local
+        }
+    }
+}
+
+/// Stops the engine, after what was answered is written.
+async fn end(engine: Arc<Reloadable>) {
     engine.flush_retired().await;
     let last = engine.current();
     drop(engine);
     start::stop(last).await;
     tracing::info!("stopped");
-    Ok(())
 }
 
 async fn tell_the_end(token: CancellationToken) {

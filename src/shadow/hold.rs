@@ -1,7 +1,7 @@
 //! The lock that makes a named shadow one proxy's alone. Two proxies on one shadow would each
 //! rebuild it under the other at every reload.
 //!
-//! It is a session's advisory lock, held by a connection of its own for as long as the process
+//! It is a session's advisory lock, held by a separate connection for as long as the process
 //! serves. The engines of one process share it, so that a reload may rebuild the shadow in place.
 
 use std::sync::Arc;

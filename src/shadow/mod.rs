@@ -125,6 +125,20 @@ pub async fn server(database: &str) -> Result<LocalPostgres, postgres::Error> {
     LocalPostgres::start(build::local_options(&options)).await
 }
 
+/// The lock of a named shadow: that of the engine before, or a new one.
+async fn hold_of(
+    options: &ShadowOptions,
+    admin: &tokio_postgres::Config,
+) -> Result<Option<Arc<Hold>>, ShadowError> {
+    match (&options.source, &options.hold) {
+        (ShadowSource::Url(_), Some(hold)) => Ok(Some(Arc::clone(hold))),
+        (ShadowSource::Url(_), None) => Ok(Some(Arc::new(Hold::take(admin).await?))),
+        (ShadowSource::Local | ShadowSource::LocalEngine(_) | ShadowSource::Started(_), _) => {
+            Ok(None)
+        }
+    }
+}
+
 /// The shadow database with its pool of read-only sessions.
 #[derive(Debug)]
 pub struct Shadow {
@@ -176,13 +190,7 @@ impl Shadow {
                 return Err(ShadowError::Failed("no local server".to_owned()));
             }
         };
-        let hold = match (&options.source, &options.hold) {
-            (ShadowSource::Url(_), Some(hold)) => Some(Arc::clone(hold)),
-            (ShadowSource::Url(_), None) => Some(Arc::new(Hold::take(&admin).await?)),
-            (ShadowSource::Local | ShadowSource::LocalEngine(_) | ShadowSource::Started(_), _) => {
-                None
-            }
-        };
+        let hold = hold_of(&options, &admin).await?;
         let connected = connect(&admin).await?;
         let built = build::build(&connected.client, policy, &options).await?;
         connected.close().await;

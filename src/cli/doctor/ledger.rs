@@ -168,7 +168,7 @@ fn space(free: u64) -> Finding {
     let mend = "make room: a ledger that cannot be written charges nothing";
     match free {
         ..SPACE_LEAST => Finding::fail("disk", found, mend),
-        ..SPACE_WANTED => Finding::warn("disk", found, mend),
+        SPACE_LEAST..SPACE_WANTED => Finding::warn("disk", found, mend),
         _ => Finding::ok("disk", found),
     }
 }
