@@ -19,6 +19,7 @@ pub mod serve;
 pub mod shadow;
 mod soak;
 pub mod stage;
+mod standby;
 mod tutorial;
 mod two_proxies;
 mod upgrade;
