@@ -3,7 +3,7 @@
     python3 -m venv venv && venv/bin/pip install psycopg2-binary tpchgen-cli
     venv/bin/python benches/tpch.py --pgveil target/release/pgveil --scale 1
 
-Each question is planned three times: with clips by the policy's limits (`fixed`), with clips chosen from a look (`auto`), and not at all (exact). The three are run in turns, warm, on one connection to PostgreSQL; medians are printed. `--other PROGRAM` plans with another build too. `--dsn` takes a server that is loaded already (`public`, TPC-H's own names), `--only TEXT` the questions whose name contains it, `--show` prints the emitted statements.
+Each question is planned three times: with clips by the policy's limits (`fixed`), with clips chosen from a look (`auto`), and not at all (exact). The three are run in turns, warm, on one connection to PostgreSQL; medians are printed. `--other PROGRAM` plans with another build too. `--dsn` takes a server that is loaded already (`public`, TPC-H's own names), `--only TEXT` the questions whose name contains it, `--show` prints the emitted statements, `--cpu` measures the backend's CPU time.
 """
 
 import argparse
@@ -184,12 +184,18 @@ def emitted(connection, question):
     return "it reads another release" if any("$1" in sql for sql in statements) else statements
 
 
-def seconds(cursor, statements):
-    start = time.perf_counter()
+def processor_time(backend):
+    """Seconds of CPU that a backend on this machine has used (Linux): other load does not count."""
+    with open(f"/proc/{backend}/schedstat") as file:
+        return int(file.read().split()[0]) / 1e9
+
+
+def seconds(cursor, statements, clock):
+    start = clock()
     for sql in statements:
         cursor.execute(sql)
         cursor.fetchall()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def main():
@@ -201,6 +207,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--cpu", action="store_true", help="CPU time of the backend, for a busy machine: local server, no parallel workers")
     arguments = parser.parse_args()
     ways = {"exact": lambda question: [question]}
     with contextlib.ExitStack() as stack:
@@ -213,6 +220,11 @@ def main():
         direct.autocommit = True
         cursor = direct.cursor()
         cursor.execute("SET jit = off")
+        clock = time.perf_counter
+        if arguments.cpu:
+            cursor.execute("SET max_parallel_workers_per_gather = 0; SELECT pg_backend_pid()")
+            backend = cursor.fetchone()[0]
+            clock = lambda: processor_time(backend)
         private = [way for way in ways if way != "exact"]
         print(f"| question | exact ms | {' | '.join(private)} |\n|---|---:|{'---:|' * len(private)}")
         ratios = {way: [] for way in private}
@@ -226,7 +238,7 @@ def main():
             times = {way: [] for way in runs}
             for turn in range(arguments.rounds + 1):
                 for way, statements in runs.items():
-                    took = seconds(cursor, statements)
+                    took = seconds(cursor, statements, clock)
                     # The first turn warms.
                     if turn:
                         times[way].append(took)

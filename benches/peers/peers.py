@@ -118,8 +118,8 @@ def free_port():
 
 
 @contextlib.contextmanager
-def postgres():
-    """A cluster of its own, gone at the end. PostgreSQL does not run as root: there it is run as the user postgres."""
+def cluster():
+    """A directory, the user and the port of a cluster of its own, gone at the end. PostgreSQL does not run as root: there it is run as the user postgres."""
     directory = tempfile.mkdtemp(prefix="peers-")
     as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
     if as_user:
@@ -131,13 +131,17 @@ def postgres():
     options = f"-p {port} -c listen_addresses=127.0.0.1 -k {directory} -c fsync=off"
     subprocess.run([*as_user, program("pg_ctl"), "-D", data, "-w", "-o", options, "-l", os.path.join(directory, "log"), "start"], **quiet)
     try:
-        url = f"postgresql://{user}@127.0.0.1:{port}"
-        # A proxy's shadow in the same server: enough for a measurement, and quicker than one of its own for each proxy.
-        subprocess.run([*as_user, program("createdb"), "-h", "127.0.0.1", "-p", str(port), "-U", user, "shadow"], **quiet)
-        yield directory, f"{url}/postgres", f"{url}/shadow"
+        yield directory, f"postgresql://{user}@127.0.0.1:{port}/postgres"
     finally:
         subprocess.run([*as_user, program("pg_ctl"), "-D", data, "-m", "immediate", "stop"], stdout=subprocess.DEVNULL, check=False)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def postgres():
+    """A directory, the URL of a server for the data, and that of one for the shadows of all proxies: quicker than one of its own for each proxy."""
+    with cluster() as (directory, url), cluster() as (_, shadow):
+        yield directory, url, shadow
 
 
 def load(connection, pums):

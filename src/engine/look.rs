@@ -1,31 +1,33 @@
 //! Draws a release from its rows: at once, or what its look shows and then, paid for, its sums.
 
-use super::Engine;
+use sha2::{Digest, Sha256};
+
 use super::planning_limit::aside;
 use super::run::Fault;
 use super::statement_log::Tally;
 use super::timing::Timing;
+use super::{Engine, internal};
 use crate::error::Error;
 use crate::execute::{self, Rows, Sealed};
 use crate::ir::ReleaseId;
+use crate::ledger::{QuestionDigest, Stored};
 use crate::mechanism::Sampler;
 use crate::refusal::{Refusal, reason};
 use crate::release::{self, Releasing, TooFew};
+use crate::rewrite::{Look, Plan};
 use crate::shadow::Requester;
 
 impl Engine {
     /// Draws a release of which only the look is paid, where it has one. What follows the look
-    /// depends on what it drew, never on the rows.
-    ///
-    /// # Errors
-    /// PV002 where the look saw too little; the second debit is not made then.
+    /// depends on what it drew, never on the rows. Returns what a look saw that shows too little;
+    /// the second debit is not made then.
     pub(super) async fn draw(
         &self,
         releasing: &mut Releasing<'_>,
         (release, rows): (ReleaseId, Sealed<Vec<Rows>>),
         (requester, tally, pace): (&Requester, &Tally, &Timing),
         sampler: &mut (dyn Sampler + Send),
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<TooFew>, Fault> {
         let failed = |error: release::Error| {
             Fault::Backend(execute::Error::Backend(format!(
                 "the release failed: {error}"
@@ -33,7 +35,8 @@ impl Engine {
         };
         let plan = releasing.part().plan().release(release);
         if plan.look().is_none() {
-            return aside(|| releasing.release(release, rows, sampler)).map_err(failed);
+            aside(|| releasing.release(release, rows, sampler)).map_err(failed)?;
+            return Ok(None);
         }
         let looked = aside(|| releasing.look(release, rows, sampler)).map_err(failed)?;
         // The second debit is seen, and must not tell when the rows were read.
@@ -42,15 +45,55 @@ impl Engine {
             return Err(Fault::Backend(execute::Error::Cancelled));
         }
         if let Err(few) = looked.outcome() {
-            let refusal = too_few(few);
-            return Err(Fault::Other(Error::Release(refusal)));
+            return Ok(Some(few));
         }
         let paid = self
             .charge_after_look(requester, releasing, release, tally)
             .await
             .map_err(unpaid)?;
         pace.begin();
-        aside(|| releasing.release_looked(looked, paid, sampler)).map_err(failed)
+        aside(|| releasing.release_looked(looked, paid, sampler)).map_err(failed)?;
+        Ok(None)
+    }
+
+    /// Refuses a question of which the role's own look has shown too little: the same look, or a
+    /// poorer one, would be charged again. It reads what the role has paid for.
+    ///
+    /// # Errors
+    /// PV002. Nothing is charged.
+    pub(super) async fn refuse_seen(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        open: &[(ReleaseId, QuestionDigest)],
+    ) -> Result<(), Error> {
+        for (release, question) in open {
+            let Some(look) = plan.release(*release).look() else {
+                continue;
+            };
+            let question = look_at(question, look);
+            let kept = self.ledger.find(&requester.role, question).await;
+            // What another role has seen decides nothing.
+            if let Some(Stored::Held { released, .. }) = kept.map_err(|e| internal("ledger", &e))? {
+                let few = serde_json::from_slice(&released);
+                let few = few.map_err(|e| internal("release", &e))?;
+                return Err(Error::Release(seen_before(few)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Under which a look that led to no answer is kept, next to the answers to its question.
+pub(super) fn look_at(question: &QuestionDigest, look: &Look) -> QuestionDigest {
+    let mut digest = Sha256::new();
+    digest.update(b"look");
+    digest.update(question.digest);
+    QuestionDigest {
+        digest: digest.finalize().into(),
+        family: None,
+        accuracy: question.accuracy,
+        loss: look.first,
     }
 }
 
@@ -70,7 +113,28 @@ fn unpaid(error: Error) -> Fault {
 }
 
 /// A look that saw too little to choose a clip. The numbers are noisy ones.
-fn too_few(few: TooFew) -> Refusal {
+pub(super) fn too_few(few: TooFew) -> Refusal {
+    saw(few)
+        .detail(
+            "Only the look was charged for this answer. Other parts of the query are paid for, \
+                and kept.",
+        )
+        .hint(format!("{REMEDIES}."))
+}
+
+/// The same again.
+fn seen_before(few: TooFew) -> Refusal {
+    saw(few)
+        .detail("Nothing was charged: an earlier look, which is paid for, showed this.")
+        .hint(format!(
+            "{REMEDIES}, or pgveil.reuse = off to pay for another look."
+        ))
+}
+
+const REMEDIES: &str = "Ask of more rows, raise pgveil.epsilon, or SET pgveil.clip = fixed to \
+    bound each unit by the policy's limits";
+
+fn saw(few: TooFew) -> Refusal {
     let message = match few {
         TooFew::Units(units, error) => format!(
             "too few units to choose a clip (about {units:.0}, ±{:.0})",
@@ -79,12 +143,4 @@ fn too_few(few: TooFew) -> Refusal {
         TooFew::Groups => "no group has enough units to be shown".to_owned(),
     };
     Refusal::new(reason::TOO_FEW_UNITS, message)
-        .detail(
-            "Only the look was charged for this answer. Other parts of the query are paid for, \
-                and kept.",
-        )
-        .hint(
-            "Ask of more rows, raise pgveil.epsilon, or SET pgveil.clip = fixed to bound each unit \
-                by the policy's limits.",
-        )
 }

@@ -3,6 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
+use super::look::look_at;
 use super::middle_queries::{Column, MiddleQueries};
 use super::planning_limit::aside;
 use super::rollup::FromFiner;
@@ -17,7 +18,7 @@ use crate::ledger::{
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::policy::Reuse;
-use crate::release::{Released, Releasing};
+use crate::release::{Released, Releasing, TooFew};
 use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
 
@@ -267,6 +268,20 @@ impl Fresh {
         Some(Self {
             question,
             values: table.stored(),
+        })
+    }
+
+    /// What a look saw that led to no answer, so that it is not paid for again.
+    pub(super) fn of_look(
+        plan: &Plan,
+        release: ReleaseId,
+        constants: &[Column],
+        seen: TooFew,
+    ) -> Option<Self> {
+        let question = question(plan, release, constants)?;
+        Some(Self {
+            question: look_at(&question, plan.release(release).look()?),
+            values: serde_json::to_vec(&seen).ok()?,
         })
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 
 use super::failures::FailureSlot;
+use super::look::too_few;
 use super::middle_queries::{Column, MiddleQueries};
 use super::reuse::{Fresh, Offer, Recalled, sum};
 use super::rollup::FromFiner;
@@ -124,6 +125,7 @@ impl Engine {
             open,
             held,
         } = self.recall(requester, plan, &mut middles).await?;
+        self.refuse_seen(requester, plan, &open).await?;
         let part = plan.part(|release| {
             released.table(release).is_none()
                 && offered.iter().all(|offer| offer.release != release)
@@ -301,7 +303,12 @@ impl Engine {
             };
             pace.rest().await;
             match drawn {
-                Ok(()) => {}
+                Ok(None) => {}
+                Ok(Some(seen)) => {
+                    fresh.extend(Fresh::of_look(plan, release, &constants, seen));
+                    few = few.or_else(|| Some(too_few(seen)));
+                    continue;
+                }
                 // What else was paid for is made and kept.
                 Err(Fault::Other(Error::Release(refusal))) => {
                     few = few.or(Some(refusal));

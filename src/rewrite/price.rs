@@ -213,7 +213,8 @@ pub fn price(
     policy: &Policy,
     portion: &Portion<'_>,
 ) -> Result<Price, Refusal> {
-    let groups = groups(release, policy, &portion.terms.session_settings);
+    let most = policy.limits.groups_per_unit;
+    let groups = groups(release, most, &portion.terms.session_settings);
     let weights = balanced(weights(coordinates), release, coordinates, groups);
     let weights: Vec<BigUint> = weights
         .into_iter()
@@ -372,6 +373,19 @@ fn presence_height(coordinate: &Coordinate) -> Option<Height> {
     }
 }
 
+/// The coordinate that decides which groups are shown: units' presence, shared among their groups,
+/// where there is one, else the number of units.
+fn deciding(coordinates: &[Coordinate]) -> Option<(usize, Height)> {
+    let shared = coordinates.iter().position(|c| *c == Coordinate::Presence);
+    let counted = || {
+        coordinates
+            .iter()
+            .position(|c| presence_height(c).is_some())
+    };
+    let at = shared.or_else(counted)?;
+    Some((at, presence_height(&coordinates[at])?))
+}
+
 /// Adds the threshold on the number of units present; returns its delta, which is not in the
 /// price's loss yet. `clip` bounds the number.
 fn release_keys(
@@ -383,11 +397,7 @@ fn release_keys(
     // Down, and the same number in threshold and charge: then all 500 keyed releases of the default
     // share fit.
     let delta = Fixed::round_down(THRESHOLD_DELTA);
-    let presence = coordinates
-        .iter()
-        .enumerate()
-        .find_map(|(at, coordinate)| Some((at, presence_height(coordinate)?)));
-    let (presence, height) = presence.ok_or_else(|| {
+    let (presence, height) = deciding(coordinates).ok_or_else(|| {
         Refusal::new(
             reason::INTERNAL_ERROR,
             "a thresholded release counts no units",
@@ -405,8 +415,9 @@ fn release_keys(
     Ok(loss_threshold(delta))
 }
 
-/// Most groups that one unit may be in, over all grouping sets.
-fn groups(release: &AnalyzedRelease, policy: &Policy, session_settings: &SessionSettings) -> u64 {
+/// Most groups that one unit may be in, over all grouping sets. Where keys are found by threshold,
+/// no more than `by_threshold`.
+fn groups(release: &AnalyzedRelease, by_threshold: u32, session_settings: &SessionSettings) -> u64 {
     let sets = release.grouped();
     if release.one_row_per_unit {
         return sets.len() as u64;
@@ -433,7 +444,7 @@ fn groups(release: &AnalyzedRelease, policy: &Policy, session_settings: &Session
         .map(of_set)
         .fold(0u64, u64::saturating_add);
     let groups = if release.is_thresholded() {
-        all.min(policy.limits.groups_per_unit.into())
+        all.min(by_threshold.into())
     } else {
         all
     };

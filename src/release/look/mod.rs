@@ -41,7 +41,7 @@ impl std::fmt::Debug for Looked {
 }
 
 /// Why no clip was chosen: noisy numbers.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum TooFew {
     /// About how many units, with this standard deviation.
     Units(f64, f64),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Words;
+use super::{Words, threshold_units};
 use crate::analyze::AnalyzedRelease;
 use crate::ir::{ColumnId, Expr, Operation, Paired, Relation, WindowFunction};
 use crate::policy::{Column, Protection, Scalar};
@@ -39,17 +39,32 @@ pub(super) fn cautions(
         lines.push(format!("{covered}: {}", cut.join(", ")));
     }
     if release.is_thresholded() {
-        let kept = plan
-            .price()
-            .and_then(|price| price.groups_per_unit)
-            .map_or(String::new(), |groups| {
-                format!(", and a {unit} counts in at most {groups}")
-            });
-        lines.push(format!(
-            "groups of few are not shown{kept}: totals over the shown groups leave the others out"
-        ));
+        lines.push(hidden(plan, unit));
     }
     lines
+}
+
+/// Which groups a threshold hides.
+fn hidden(plan: &ReleasePlan, unit: &str) -> String {
+    let price = plan.price();
+    let few = price
+        .and_then(|price| price.threshold.map(|(at, _)| (price, at)))
+        .map_or("few units".to_owned(), |(price, at)| {
+            let least = threshold_units(plan, price, at).ceil();
+            let shared = match plan.coordinates()[at] {
+                Coordinate::Presence => format!(" (a {unit} in several groups counts less)"),
+                _ => String::new(),
+            };
+            format!("fewer than about {least:.0} units{shared}")
+        });
+    let kept = price
+        .and_then(|price| price.groups_per_unit)
+        .map_or(String::new(), |groups| {
+            format!(", and a {unit} counts in at most {groups}")
+        });
+    format!(
+        "groups of {few} are not shown{kept}: totals over the shown groups leave the others out"
+    )
 }
 
 /// The numbers of a unit's rows from which a clip or an emitted bound may cut some.

@@ -2,12 +2,15 @@
 //! block, and exact sums by group and bin.
 
 use num_bigint::BigUint;
-use num_traits::One;
+use num_traits::{One, ToPrimitive};
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::bins::Bins;
+use super::clip::VALUE_BITS;
 use super::clipped_aggregate::ClippedAggregate;
+use super::coordinates::Coordinate;
 use super::grouping_sets::group_columns;
+use super::row_lengths::ceil_sqrt;
 use crate::catalog::Type;
 use crate::rewrite::Block;
 use crate::rewrite::emit::sql;
@@ -19,14 +22,42 @@ fn bin(block: usize) -> String {
 
 const UNITS: &str = "c";
 
+/// The largest number of eight bytes: longer than every bin of those that are narrow.
+const PAST_ALL: i64 = i64::MAX;
+
 impl ClippedAggregate<'_> {
+    /// The most that one unit may add to each coordinate of a group, in steps of the base grid. In
+    /// a block of narrow bins, the weighted squares of one group then fit eight bytes together.
+    /// Whoever adds more is hundreds of times longer than the ceiling.
+    pub(super) fn magnitudes(&self) -> Vec<u64> {
+        let mut most = vec![1 << VALUE_BITS; self.coordinates.len()];
+        for block in self.blocks.iter().filter(|block| block.bins.is_narrow()) {
+            let count = BigUint::from(block.coordinates.len());
+            let each = block.bins.longest() / ceil_sqrt(&count);
+            for (at, weight) in block.coordinates.iter().zip(&block.weights) {
+                most[*at] = if self.coordinates[*at] == Coordinate::Presence {
+                    // It is shared out among the groups afterwards.
+                    1
+                } else {
+                    (&each / weight).to_u64().unwrap_or(0)
+                };
+            }
+        }
+        most
+    }
+
+    /// Whether a unit's groups are one row, and need no window.
+    fn is_whole(&self) -> bool {
+        self.release.one_group_per_unit || group_columns(self.release).is_empty()
+    }
+
     /// Exact sums by group and bin, over the groups of each unit.
     pub(super) fn binned(&self, groups: ast::Query) -> ast::Query {
         let lengths = self.lengths(groups);
         let mut projection = self.carried(false, sql::bare);
         projection.push(ast::SelectItem::UnnamedExpr(sql::bare("r")));
         for (at, block) in self.blocks.iter().enumerate() {
-            projection.push(sql::aliased(number_of(block, at), &bin(at)));
+            projection.push(sql::aliased(self.number_of(block, at), &bin(at)));
         }
         let bins = sql::select(
             projection,
@@ -40,8 +71,7 @@ impl ClippedAggregate<'_> {
     /// The squared length of each unit's vector in each block, over all its groups, and the number
     /// of the row among the unit's.
     fn lengths(&self, groups: ast::Query) -> ast::Query {
-        // A unit's groups are then one row.
-        let is_whole = self.release.one_group_per_unit || group_columns(self.release).is_empty();
+        let is_whole = self.is_whole();
         let mut projection = self.carried(false, sql::bare);
         for (at, block) in self.blocks.iter().enumerate() {
             let own = squared(block);
@@ -64,6 +94,22 @@ impl ClippedAggregate<'_> {
             None,
             Vec::new(),
         )
+    }
+
+    /// The number of a unit's bin, by its squared length.
+    fn number_of(&self, block: &Block, at: usize) -> ast::Expr {
+        let length = sql::bare(&length_name(at));
+        if !block.bins.is_narrow() {
+            return bin_number(length, &block.bins);
+        }
+        // The sum over a unit's groups is a numeric, and may be larger.
+        let length = if self.is_whole() {
+            length
+        } else {
+            let kept = vec![length, sql::number(&PAST_ALL.to_string())];
+            sql::cast(sql::call("least", kept), &Type::Int8)
+        };
+        bucket(length, &block.bins, &Type::Int8)
     }
 
     /// Sums by group and bin, for one block after the other.
@@ -105,12 +151,19 @@ fn length_name(block: usize) -> String {
     format!("n{block}")
 }
 
-/// The squared length of one group's part of a block, as a numeric: no product of eight-byte
-/// numbers fits eight bytes.
+/// The squared length of one group's part of a block: in eight bytes where [`magnitudes`] lets it
+/// fit, else as a numeric.
+///
+/// [`magnitudes`]: ClippedAggregate::magnitudes
 fn squared(block: &Block) -> ast::Expr {
     let terms = block.coordinates.iter().zip(&block.weights);
     let terms = terms.map(|(at, weight)| {
-        let value = sql::cast(sql::bare(&format!("v{at}")), &Type::Numeric(None));
+        let value = sql::bare(&format!("v{at}"));
+        let value = if block.bins.is_narrow() {
+            value
+        } else {
+            sql::cast(value, &Type::Numeric(None))
+        };
         let weighed = if weight.is_one() {
             value
         } else {
@@ -127,19 +180,18 @@ fn squared(block: &Block) -> ast::Expr {
         .unwrap_or_else(|| sql::number("0"))
 }
 
-/// The number of a unit's bin, by its squared length.
-fn number_of(block: &Block, at: usize) -> ast::Expr {
-    bin_number(sql::bare(&length_name(at)), &block.bins)
-}
-
 /// The number of the bin that a squared length, a numeric, is in.
 pub(in crate::rewrite) fn bin_number(squared: ast::Expr, bins: &Bins) -> ast::Expr {
+    bucket(squared, bins, &Type::Numeric(None))
+}
+
+fn bucket(squared: ast::Expr, bins: &Bins, data_type: &Type) -> ast::Expr {
     let thresholds = bins.thresholds();
     let elem = thresholds
         .iter()
         .map(|squared: &BigUint| sql::number(&squared.to_string()))
         .collect();
     let array = ast::Expr::Array(ast::Array { elem, named: true });
-    let array = sql::cast_to_array(array, &Type::Numeric(None));
+    let array = sql::cast_to_array(array, data_type);
     sql::call("width_bucket", vec![squared, array])
 }

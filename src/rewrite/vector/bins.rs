@@ -26,6 +26,14 @@ const QUARTERS: [u64; PER_OCTAVE as usize] = [
 /// Bins above the ceiling, each twice as long. Whoever is longer still is left out.
 const BEYOND: usize = 24;
 
+/// The square of this and one more are less than the largest number of eight bytes, which stands
+/// for all longer lengths.
+const NARROW: u64 = 3_037_000_499;
+
+/// This many bins above a ceiling suffice: where they end by [`NARROW`], the database computes
+/// squared lengths in eight bytes, in half of the time.
+const BEYOND_NARROW: u64 = 8;
+
 /// The bins of one block of coordinates, and the candidates for its clip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bins {
@@ -60,8 +68,15 @@ impl Bins {
 
     fn with_candidates(mut edges: Vec<BigUint>) -> Self {
         let candidates = edges.len();
+        let narrow = BigUint::from(NARROW);
+        let ends = edges
+            .last()
+            .is_some_and(|last| last << BEYOND_NARROW <= narrow);
         for _ in 0..BEYOND {
             let doubled = edges.last().map_or(BigUint::one(), |last| last << 1u8);
+            if ends && doubled > narrow {
+                break;
+            }
             edges.push(doubled);
         }
         Self { edges, candidates }
@@ -84,6 +99,16 @@ impl Bins {
     /// The largest clip.
     pub fn ceiling(&self) -> &BigUint {
         self.clip(self.candidates - 1)
+    }
+
+    /// The longest that is not left out.
+    pub fn longest(&self) -> &BigUint {
+        &self.edges[self.edges.len() - 1]
+    }
+
+    /// Whether the squares of all lengths that are not left out fit eight bytes.
+    pub fn is_narrow(&self) -> bool {
+        *self.longest() <= BigUint::from(NARROW)
     }
 
     /// How many numbers of bins there are: that of no length, one of each bin, and that of lengths
@@ -170,6 +195,23 @@ mod tests {
                 assert_eq!(bins.factor(candidate, past, 24), 0);
             }
         }
+    }
+
+    /// Lengths of eight bytes: the largest number stands for lengths past all edges.
+    #[test]
+    fn squares_of_narrow_bins_fit_eight_bytes() {
+        for ceiling in [1u64, 5_000, NARROW >> 8] {
+            let bins = Bins::up_to(&BigUint::from(ceiling));
+            assert!(bins.is_narrow(), "{ceiling}");
+            let thresholds = bins.thresholds();
+            let largest = BigUint::from(i64::MAX.unsigned_abs());
+            assert!(thresholds.iter().all(|t| *t < largest));
+            assert!(*bins.longest() >= BigUint::from(ceiling << BEYOND_NARROW));
+            assert_eq!(bins.factor(0, thresholds.len(), 24), 0);
+        }
+        let wide = Bins::up_to(&BigUint::from((NARROW >> 8) + 1));
+        assert!(!wide.is_narrow());
+        assert_eq!(wide.numbers(), wide.candidates() + BEYOND + 2);
     }
 
     #[test]

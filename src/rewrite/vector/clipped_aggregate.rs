@@ -5,7 +5,7 @@ use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::base_rows::{BaseRows, base_rows};
-use super::clip::{Clip, VALUE_BITS, eight_bytes};
+use super::clip::{Clip, eight_bytes};
 use super::coordinates::{Coordinate, Mask, PRESENCE};
 use super::grouping_sets::{group_columns, over_sets};
 use super::row_integer::{divided, integer, integer_type, lacks, narrowed, within};
@@ -74,7 +74,8 @@ impl ClippedAggregate<'_> {
     /// each block, the number of the unit's bin ([`Bins::thresholds`]); then the coordinates on the
     /// base grid, and how many units have their first row here. Each unit is in one bin of each
     /// block, by the length of its vector over all groups and grouping sets; a row of the result
-    /// has the bin of one block alone. A coordinate of one unit and group is within 2^62.
+    /// has the bin of one block alone. A coordinate of one unit and group is within 2^62, or less
+    /// ([`Self::magnitudes`]).
     ///
     /// In all cases the result is a function of the multiset of rows (but for which of a unit's
     /// groups counts it: their sum over all groups of a bin is), an exact integer for each
@@ -106,7 +107,7 @@ impl ClippedAggregate<'_> {
         } else if self.blocks.is_empty() {
             Bound::Clipped(Clip::new(self.clip, self.weights, self.mechanism))
         } else {
-            Bound::Binned
+            Bound::Binned(self.magnitudes())
         };
         let is_proved = matches!(bound, Bound::Proved);
         let flat = is_proved && self.release.sets.is_empty();
@@ -143,7 +144,7 @@ impl ClippedAggregate<'_> {
         Ok(match bound {
             Bound::Proved => self.printed(groups),
             Bound::Clipped(clip) => self.summed(&clip, self.normed(&clip, self.capped(groups))),
-            Bound::Binned => self.binned(self.capped(groups)),
+            Bound::Binned(_) => self.binned(self.capped(groups)),
         })
     }
 
@@ -525,8 +526,8 @@ enum Bound {
     /// By the catalog: one pass.
     Proved,
     Clipped(Clip),
-    /// By a clip that is chosen later.
-    Binned,
+    /// By a clip that is chosen later; each coordinate's most of one unit and group.
+    Binned(Vec<u64>),
 }
 
 impl Bound {
@@ -535,7 +536,7 @@ impl Bound {
         match self {
             Self::Proved => value,
             Self::Clipped(clip) => clip.clamped(at, value),
-            Self::Binned => eight_bytes(value, 1 << VALUE_BITS),
+            Self::Binned(most) => eight_bytes(value, most[at]),
         }
     }
 }

@@ -36,7 +36,8 @@ ledger:
   url: ${PGVEIL_LEDGER}
 privacy: {unit: household, budget: {epsilon: 4000, delta: 1e-3}, per_query: {epsilon: 0.5, \
     max_epsilon: 200}}
-roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 4000, delta: 1e-3}}]
+roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 4000, delta: 1e-3}},
+    {name: other, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 4000, delta: 1e-3}}]
 tables:
   retail.household:
     unit: id
@@ -67,13 +68,16 @@ fn requester(epsilon: f64, clip: ClipChoice) -> Requester {
     }
 }
 
-const QUESTIONS: [&str; 6] = [
+const QUESTIONS: [&str; 8] = [
     "SELECT sum(amount) FROM retail.line",
     "SELECT week, sum(amount) FROM retail.line GROUP BY week ORDER BY week",
     "SELECT count(*), sum(amount) FROM retail.line",
     "SELECT week, avg(amount) FROM retail.line GROUP BY week ORDER BY week",
     "SELECT sum(amount) FILTER (WHERE week = 3), count(*) FILTER (WHERE week = 4) FROM retail.line",
     "SELECT week, count(*) FROM retail.line WHERE amount > 5 GROUP BY ROLLUP (week) ORDER BY week",
+    // Many households are in more stores than the 20 that the policy allows by default.
+    "SELECT store, sum(amount) FROM retail.line GROUP BY store ORDER BY store",
+    "SELECT store, count(DISTINCT household_id) FROM retail.line GROUP BY store ORDER BY store",
 ];
 
 /// The numbers of a row.
@@ -222,6 +226,49 @@ async fn where_too_few_units_are_seen_only_the_look_is_paid() {
     // A clip by the policy's limits asks nothing first.
     let fixed = requester(0.5, ClipChoice::Fixed);
     assert!(veil.ask_as(&fixed, few).await.is_ok());
+}
+
+/// What a look saw is kept for the role that paid: the repeat is refused free, with the same
+/// numbers, and so is a question with more noise. A better look, a fresh one and that of another
+/// role are paid.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_that_saw_too_little_is_paid_once() {
+    let veil = veil(true).await;
+    let few = "SELECT sum(amount) FROM retail.line WHERE store = 30 AND week = 1";
+    let asked = |epsilon, reuse, role: &str| Requester {
+        role: role.to_owned(),
+        session_settings: SessionSettings {
+            reuse,
+            ..requester(epsilon, ClipChoice::Auto).session_settings
+        },
+        ..Veil::requester()
+    };
+    let refused = async |asked: Requester| {
+        let spent = async || {
+            let balance = veil.engine.ledger().balance(&asked.role).await.unwrap();
+            balance.spent.mu_squared.to_f64()
+        };
+        let before = spent().await;
+        let error = veil.ask_as(&asked, few).await.unwrap_err().report();
+        assert_eq!(error.sqlstate, "PV002", "{error:?}");
+        (error, spent().await - before)
+    };
+    let (first, paid) = refused(asked(0.3, Reuse::On, "analyst")).await;
+    assert!(paid > 0.0);
+    for epsilon in [0.3, 0.2] {
+        let (again, paid) = refused(asked(epsilon, Reuse::On, "analyst")).await;
+        assert_eq!((again.message, paid), (first.message.clone(), 0.0));
+        let detail = again.detail.unwrap();
+        assert!(detail.starts_with("Nothing was charged"), "{detail}");
+    }
+    for (epsilon, reuse, role) in [
+        (0.31, Reuse::On, "analyst"),
+        (0.3, Reuse::Off, "analyst"),
+        (0.3, Reuse::On, "other"),
+    ] {
+        let (_, paid) = refused(asked(epsilon, reuse, role)).await;
+        assert!(paid > 0.0, "{epsilon}, {reuse:?}, {role}");
+    }
 }
 
 /// Both debits are one entry of the history, and the repeat is free.

@@ -54,8 +54,9 @@ impl Coordinates {
             };
             let is_capped =
                 !release.one_row_per_unit && !release.one_group_per_unit && release.cells.is_none();
-            // A count of units that is shown counts each unit as one in every group.
-            let is_shared = is_capped && !layout.coordinates.contains(&whole);
+            // A count of units that is shown counts each unit as one in every group. It decides
+            // which groups are shown, too, unless it is clipped by a look.
+            let is_shared = is_capped && (is_looked_at || !layout.coordinates.contains(&whole));
             layout.coordinate(if is_shared {
                 Coordinate::Presence
             } else {
