@@ -32,7 +32,7 @@ pub use price::target_error::{
     epsilon_for, is_within_one_query, measures_of, needs_first_answer, of_row,
 };
 use price::{AskedRelease, whole_statement};
-pub use price::{Block, Look, Price, Terms};
+pub use price::{Block, Look, Price, SEEN, Terms};
 pub use useless::{Useless, best_error, thin_groups, useless};
 pub use vector::base_rows::key_text;
 pub use vector::bins::Bins;

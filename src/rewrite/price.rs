@@ -10,7 +10,7 @@ pub(in crate::rewrite) mod whole_statement;
 use num_bigint::BigUint;
 
 pub use choice::{PricedChoice, choice};
-pub use chosen_clips::{Block, Look};
+pub use chosen_clips::{Block, Look, SEEN};
 
 use super::limits::out_of_reach;
 use super::vector::clip::roomy;

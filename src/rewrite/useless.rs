@@ -9,7 +9,7 @@ mod best_case;
 use best_case::BestCase;
 
 use super::describe::{known_range, rank_error, threshold_units};
-use super::{ChoicePlan, Output, Plan, ReleasePlan, Subject, Target};
+use super::{ChoicePlan, Look, Output, Plan, ReleasePlan, SEEN, Subject, Target};
 use crate::analyze::Dispersion;
 use crate::ir::{ReleaseId, VarianceKind as Kind};
 use crate::mechanism::quantile_95;
@@ -19,7 +19,8 @@ use crate::policy::Policy;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Useless {
     pub release: ReleaseId,
-    /// Its place among the release's aggregates; `None` where no group would be shown.
+    /// Its place among the release's aggregates; `None` where no group would be shown, or no
+    /// clip chosen.
     pub aggregate: Option<usize>,
     /// As an error says it: `this answer would be ±1.00 for a correlation between -1 and 1`.
     pub message: String,
@@ -47,9 +48,36 @@ pub fn useless(plan: &Plan, policy: &Policy) -> Vec<Useless> {
     };
     let releases = plan.releases().iter().enumerate();
     releases
-        .filter(|(_, release)| is_known(release))
-        .flat_map(|(at, release)| of_release(ReleaseId(at), release, units))
+        .flat_map(|(at, release)| match release.look() {
+            None if is_known(release) => of_release(ReleaseId(at), release, units),
+            None => Vec::new(),
+            Some(look) => unseen(look, units)
+                .or_else(|| hidden_groups(release, units))
+                .map(|message| whole_release(ReleaseId(at), message))
+                .into_iter()
+                .collect(),
+        })
         .collect()
+}
+
+fn whole_release(release: ReleaseId, message: String) -> Useless {
+    Useless {
+        release,
+        aggregate: None,
+        message,
+        known: None,
+    }
+}
+
+/// Where a look would not see all units, were they as long as each other.
+fn unseen(look: &Look, units: u64) -> Option<String> {
+    let least = SEEN * look.deviation();
+    (least > units as f64).then(|| {
+        format!(
+            "a clip could be chosen from about {} units on, and there are about {units} in all",
+            whole(least.ceil())
+        )
+    })
 }
 
 /// Whether all noise of a release is fixed before anything is asked: a clip that is chosen from a
@@ -102,12 +130,7 @@ fn thin(release: &ReleasePlan, units: u64) -> Option<String> {
 }
 
 fn of_release(at: ReleaseId, release: &ReleasePlan, units: u64) -> Vec<Useless> {
-    let hidden = hidden_groups(release, units).map(|message| Useless {
-        release: at,
-        aggregate: None,
-        message,
-        known: None,
-    });
+    let hidden = hidden_groups(release, units).map(|message| whole_release(at, message));
     let is_one = release.outputs().len() == 1;
     let aggregates = release.outputs().iter().enumerate();
     let answers = aggregates.filter_map(|(aggregate, (output, _))| {

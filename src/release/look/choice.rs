@@ -6,6 +6,8 @@
 //! hold few units and a noise of the same size as all others; a bin that is 2^k too far costs 2^k
 //! times the noise. So a smooth, falling tail is fitted where single bins do not show.
 
+use crate::rewrite::SEEN;
+
 /// Noisy numbers of units in neighbouring bins of growing length, and how noisy they are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
@@ -88,8 +90,6 @@ impl Cut {
     }
 }
 
-/// Nothing is seen below this many standard deviations in any window of bins.
-const SEEN: f64 = 4.0;
 const WINDOWS: [usize; 4] = [1, 2, 4, 8];
 
 /// How many units a bin beyond the last that shows may have, as a share of the bin before it, which

@@ -51,6 +51,9 @@ impl Block {
     }
 }
 
+/// A look sees units where some window of bins holds this many standard deviations of its noise.
+pub const SEEN: f64 = 4.0;
+
 /// How the clips of a release are chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Look {
@@ -66,6 +69,11 @@ pub struct Look {
 }
 
 impl Look {
+    /// The standard deviation of the number of units in a bin.
+    pub fn deviation(&self) -> f64 {
+        self.counts.noise.standard_deviation() / 2f64.powi(self.counts.refine as i32)
+    }
+
     /// The block of a coordinate, and its place in it.
     pub fn place(&self, coordinate: usize) -> Option<(&Block, usize)> {
         self.blocks.iter().find_map(|block| {

@@ -222,16 +222,32 @@ async fn nothing_is_refused_without_units_or_for_nothing() {
 
 /// Where the clip is chosen from a noisy look, the noise is not known before it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_looked_at_first_is_not_judged() {
+async fn what_is_looked_at_first_is_judged_by_what_a_look_can_see() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let demo = veil.engine.policy();
     let mut looking = terms(demo);
     looking.session_settings.clip = ClipChoice::Auto;
     let sum = "SELECT sum(hourly_wage) FROM nls.interviews";
     assert!(judged(demo, Some(2), sum, &terms(demo)).1.is_some());
-    let (plan, refused) = judged(demo, Some(2), sum, &looking);
+    let (plan, refused) = judged(demo, Some(100), sum, &looking);
     let price = plan.release(ReleaseId(0)).price().unwrap();
-    assert!(price.look.is_some() && refused.is_none());
+    let look = price.look.as_ref().unwrap();
+    assert_eq!(refused, None);
+    let least = (4.0 * look.deviation()).ceil() as u64;
+    assert_eq!(judged(demo, Some(least), sum, &looking).1, None);
+    let refused = judged(demo, Some(least - 1), sum, &looking).1.unwrap();
+    let message = format!(
+        "a clip could be chosen from about {least} units on, and there are about {} in all",
+        least - 1
+    );
+    assert_eq!(refused.message, message);
+    let keyed = "SELECT woman_id / 100, sum(hourly_wage) FROM nls.women JOIN nls.interviews USING \
+        (woman_id) GROUP BY 1";
+    let refused = judged(demo, Some(150), keyed, &looking).1.unwrap();
+    let hidden = refused
+        .message
+        .starts_with("a group would be shown from about ");
+    assert!(hidden, "{}", refused.message);
     // One row of each unit is never looked at.
     assert!(judged(demo, Some(2), COUNT, &looking).1.is_some());
 }
