@@ -44,6 +44,7 @@ impl<'a> Emission<'a> {
             &needed(release, &[]),
             policy,
             analyzed.columns(),
+            analyzed.effort(),
         );
         Self {
             release,

@@ -4,9 +4,14 @@
 //! `orders JOIN lineitem` reads each line's order for its unit, and the order that the client
 //! joined. A unique key says that both are one row.
 
+mod equal;
+mod mentions;
+
 use std::collections::HashMap;
 
-use crate::analyze::HIDDEN_SCANS_FROM;
+use self::equal::Equal;
+use self::mentions::{mentioned, mentions};
+use crate::analyze::{HIDDEN_SCANS_FROM, PlanningEffort};
 use crate::catalog::{Equality, Type};
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation, Scan, equality};
@@ -32,20 +37,47 @@ pub(in crate::rewrite) fn read_once(
     reads: &[ColumnId],
     policy: &Policy,
     columns: &[ColumnInfo],
+    effort: &PlanningEffort,
 ) -> Once {
     let mut all = reads.to_vec();
     mentioned(relation, &mut all);
     let mut merger = Merger {
         policy,
         columns,
-        all,
-        same: HashMap::new(),
+        effort,
+        all: counts(all),
+        left_out: Vec::new(),
     };
     let (relation, _) = merger.joined(relation.clone(), &AtHand::default(), Vec::new());
     Once {
         relation,
-        same: merger.same,
+        same: same(merger.left_out),
     }
+}
+
+/// The columns of scans that were left out, by the scan that stays: one that another is read from
+/// may have been left out later.
+fn same(left_out: Vec<(Scan, usize)>) -> HashMap<usize, Vec<Vec<ColumnId>>> {
+    let read_from: HashMap<usize, usize> = left_out
+        .iter()
+        .map(|(twin, of)| (twin.number, *of))
+        .collect();
+    let mut same: HashMap<usize, Vec<Vec<ColumnId>>> = HashMap::new();
+    for (twin, mut of) in left_out {
+        while let Some(next) = read_from.get(&of) {
+            of = *next;
+        }
+        same.entry(of).or_default().push(twin.columns);
+    }
+    same
+}
+
+fn counts(ids: Vec<ColumnId>) -> HashMap<ColumnId, usize> {
+    let mut counts = HashMap::new();
+    for id in ids {
+        *counts.entry(id).or_default() += 1;
+    }
+    counts
 }
 
 /// Scans whose rows are at hand, and what holds for them.
@@ -53,14 +85,24 @@ pub(in crate::rewrite) fn read_once(
 struct AtHand {
     scans: Vec<Scan>,
     conditions: Vec<Expr>,
+    /// Columns that are read where the scans are not at hand.
+    read_apart: Vec<ColumnId>,
+}
+
+/// An expression that is evaluated where it stands, with the scans at hand there.
+struct Fixed {
+    reads: Vec<ColumnId>,
+    scans: Vec<usize>,
 }
 
 struct Merger<'a> {
     policy: &'a Policy,
     columns: &'a [ColumnInfo],
-    /// Every mention of a column.
-    all: Vec<ColumnId>,
-    same: HashMap<usize, Vec<Vec<ColumnId>>>,
+    effort: &'a PlanningEffort,
+    /// How often each column is mentioned anywhere.
+    all: HashMap<ColumnId, usize>,
+    /// Each with the number of the scan that it is read from.
+    left_out: Vec<(Scan, usize)>,
 }
 
 impl Merger<'_> {
@@ -76,11 +118,17 @@ impl Merger<'_> {
         let mut hidden = Vec::new();
         reached(&relation, &mut own, &mut hidden);
         let is_alone = more.is_empty() && at_hand.scans.is_empty();
-        let all = AtHand {
-            scans: [at_hand.scans.clone(), own.scans].concat(),
-            conditions: [at_hand.conditions.clone(), own.conditions, more.clone()].concat(),
-        };
-        let twins = self.twins(&hidden, &all);
+        let mut places = vec![Fixed {
+            reads: at_hand.read_apart.clone(),
+            scans: Vec::new(),
+        }];
+        fixed(&relation, &mut places);
+        let scans: Vec<&Scan> = at_hand.scans.iter().chain(&own.scans).collect();
+        let conditions: Vec<&Expr> = [&at_hand.conditions, &own.conditions, &more]
+            .into_iter()
+            .flatten()
+            .collect();
+        let twins = self.twins(&hidden, &scans, &conditions, &places);
         if twins.is_empty() {
             return (self.within(relation), more);
         }
@@ -95,15 +143,15 @@ impl Merger<'_> {
         let mut left = Vec::new();
         for condition in hoisted {
             let condition = present(twins.renamed(condition));
-            if !known.iter().any(|known| is_same(known, &condition)) {
+            let may_compare = self.effort.take(known.len() as u64).is_some();
+            if !(may_compare && known.iter().any(|known| is_same(known, &condition))) {
                 known.push(condition.clone());
                 left.push(condition);
             }
         }
-        for (twin, of) in twins.0 {
-            let columns = self.same.entry(of.number).or_default();
-            columns.push(twin.columns);
-        }
+        let left_out = twins.0.into_iter();
+        self.left_out
+            .extend(left_out.map(|(twin, of)| (twin, of.number)));
         let relation = if is_alone {
             filtered(relation, left)
         } else {
@@ -118,11 +166,17 @@ impl Merger<'_> {
         match relation {
             Relation::Scan(_) | Relation::Constants(_) => relation,
             Relation::Filter { input, predicate } => {
-                let mut at_hand = AtHand::default();
-                reached(&input, &mut at_hand, &mut Vec::new());
+                let input = self.within(*input);
+                let predicate = if predicate.own_relations().is_empty() {
+                    predicate
+                } else {
+                    let mut at_hand = AtHand::default();
+                    reached(&input, &mut at_hand, &mut Vec::new());
+                    self.subqueries(predicate, &at_hand)
+                };
                 Relation::Filter {
-                    input: Box::new(self.within(*input)),
-                    predicate: self.subqueries(predicate, &at_hand),
+                    input: Box::new(input),
+                    predicate,
                 }
             }
             Relation::Project { input, columns } => Relation::Project {
@@ -186,19 +240,25 @@ impl Merger<'_> {
         let mut inside = Vec::new();
         mentioned(&right, &mut inside);
         inside.extend(on.iter().flat_map(mentions));
-        let count = |all: &[ColumnId], id: ColumnId| all.iter().filter(|one| **one == id).count();
-        let mut hidden = Vec::new();
-        reached(&right, &mut AtHand::default(), &mut hidden);
+        let inside = counts(inside);
+        let (mut own, mut hidden) = Default::default();
+        reached(&right, &mut own, &mut hidden);
         let are_own = hidden
             .iter()
-            .flat_map(|scan| &scan.columns)
-            .all(|id| count(&self.all, *id) == count(&inside, *id));
+            .flat_map(|scan: &Scan| &scan.columns)
+            .all(|id| self.all.get(id) == inside.get(id));
         let conditions: Vec<Expr> = on
             .iter()
             .flat_map(|on| on.conjuncts().into_iter().cloned())
             .collect();
         let (right, on) = if are_own && !conditions.is_empty() {
-            let mut at_hand = AtHand::default();
+            // What reads a scan that is left out becomes a condition of the join, which holds no
+            // subquery.
+            let subqueries = own.conditions.iter().filter(|c| !c.relations().is_empty());
+            let mut at_hand = AtHand {
+                read_apart: subqueries.flat_map(Expr::columns).collect(),
+                ..AtHand::default()
+            };
             reached(&left, &mut at_hand, &mut Vec::new());
             let (right, conditions) = self.joined(right, &at_hand, conditions);
             (right, Expr::and(conditions))
@@ -239,26 +299,49 @@ impl Merger<'_> {
         })
     }
 
-    /// Hidden scans that read the row of another scan.
-    fn twins(&self, hidden: &[Scan], all: &AtHand) -> Twins {
-        let mut equal: Vec<(ColumnId, ColumnId)> = all
-            .conditions
-            .iter()
-            .filter_map(|condition| self.equated(condition))
-            .collect();
+    /// Hidden scans that read the row of another scan. Whatever reads a scan that is left out finds
+    /// the other one at hand.
+    fn twins(
+        &self,
+        hidden: &[Scan],
+        scans: &[&Scan],
+        conditions: &[&Expr],
+        places: &[Fixed],
+    ) -> Twins {
         let mut twins = Twins(Vec::new());
+        let pairs = hidden.len() * scans.len();
+        let steps = conditions.len() + hidden.len() * pairs;
+        if pairs == 0 || self.effort.take(steps as u64).is_none() {
+            return twins;
+        }
+        let mut equal = Equal::default();
+        for (one, other) in conditions.iter().filter_map(|c| self.equated(c)) {
+            equal.join(one, other);
+        }
         loop {
             let is_left = |scan: &Scan| twins.0.iter().all(|(twin, _)| twin.number != scan.number);
+            let is_found = |scan: &Scan, of: &Scan| {
+                let is_read = |id: &ColumnId| scan.columns.contains(&twins.root(*id));
+                let finds = |place: &Fixed| {
+                    place.scans.contains(&of.number) || !place.reads.iter().any(is_read)
+                };
+                places.iter().all(finds)
+            };
             let found = hidden.iter().filter(|scan| is_left(scan)).find_map(|scan| {
-                let of = all.scans.iter().find(|of| {
-                    of.number < scan.number && is_left(of) && self.are_one(scan, of, &equal)
+                let of = scans.iter().find(|of| {
+                    of.number < scan.number
+                        && is_left(of)
+                        && self.are_one(scan, of, &equal)
+                        && is_found(scan, of)
                 })?;
-                Some((scan.clone(), of.clone()))
+                Some((scan.clone(), Scan::clone(of)))
             });
             let Some((scan, of)) = found else {
                 return twins;
             };
-            equal.extend(scan.columns.iter().copied().zip(of.columns.iter().copied()));
+            for (one, other) in scan.columns.iter().zip(&of.columns) {
+                equal.join(*one, *other);
+            }
             twins.0.push((scan, of));
         }
     }
@@ -275,11 +358,13 @@ impl Merger<'_> {
     }
 
     /// Whether a unique key of their table says that both scans are at one row.
-    fn are_one(&self, a: &Scan, b: &Scan, equal: &[(ColumnId, ColumnId)]) -> bool {
+    fn are_one(&self, a: &Scan, b: &Scan, equal: &Equal) -> bool {
         let table = &self.policy.tables[a.table.0];
         let is_equal = |name: &str| {
             let at = table.columns.iter().position(|c| c.name == name)?;
-            are_equal(a.columns[at], b.columns[at], equal).then_some(Equality::Exact)
+            equal
+                .are(a.columns[at], b.columns[at])
+                .then_some(Equality::Exact)
         };
         a.table == b.table
             && table
@@ -287,23 +372,6 @@ impl Merger<'_> {
                 .iter()
                 .any(|key| key.tells_apart(is_equal))
     }
-}
-
-/// Whether a chain of equalities leads from one to the other.
-fn are_equal(one: ColumnId, other: ColumnId, equal: &[(ColumnId, ColumnId)]) -> bool {
-    let mut known = vec![one];
-    let mut at = 0;
-    while let Some(id) = known.get(at).copied() {
-        for (a, b) in equal {
-            for (from, to) in [(a, b), (b, a)] {
-                if *from == id && !known.contains(to) {
-                    known.push(*to);
-                }
-            }
-        }
-        at += 1;
-    }
-    known.contains(&other)
 }
 
 /// Scans that are left out, each with the one that reads the same row.
@@ -333,14 +401,20 @@ impl Twins {
         })
     }
 
-    /// The condition over the scans that stay. A twin's twin may be a twin itself.
+    /// The column of the scan that stays. A twin's twin may be a twin itself.
+    fn root(&self, id: ColumnId) -> ColumnId {
+        let mut id = id;
+        while let Some(next) = self.other(id) {
+            id = next;
+        }
+        id
+    }
+
+    /// The condition over the scans that stay.
     fn renamed(&self, condition: Expr) -> Expr {
         condition.mapped(&|expr| {
-            let mut id = self.other(expr.as_column()?)?;
-            while let Some(next) = self.other(id) {
-                id = next;
-            }
-            Some(Expr::column(id, expr.data_type.clone()))
+            let id = expr.as_column()?;
+            Some(Expr::column(self.root(id), expr.data_type.clone()))
         })
     }
 }
@@ -383,6 +457,42 @@ fn reached(relation: &Relation, found: &mut AtHand, hidden: &mut Vec<Scan>) {
         | Relation::Window { .. }
         | Relation::Union { .. }
         | Relation::Bounded { .. } => {}
+    }
+}
+
+/// The derived columns of inner joins and filters, none of which moves. Returns the scans at hand.
+fn fixed(relation: &Relation, found: &mut Vec<Fixed>) -> Vec<usize> {
+    match relation {
+        Relation::Scan(scan) => vec![scan.number],
+        Relation::Filter {
+            input,
+            predicate: _,
+        } => fixed(input, found),
+        Relation::Project { input, columns } => {
+            let scans = fixed(input, found);
+            found.push(Fixed {
+                reads: columns.iter().flat_map(|(_, e)| e.columns()).collect(),
+                scans: scans.clone(),
+            });
+            scans
+        }
+        Relation::Join {
+            kind: JoinKind::Inner,
+            left,
+            right,
+            on: _,
+        } => [fixed(left, found), fixed(right, found)].concat(),
+        Relation::Join {
+            kind: JoinKind::Left,
+            left,
+            right: _,
+            on: _,
+        } => fixed(left, found),
+        Relation::Constants(_)
+        | Relation::Group { .. }
+        | Relation::Window { .. }
+        | Relation::Union { .. }
+        | Relation::Bounded { .. } => Vec::new(),
     }
 }
 
@@ -454,42 +564,4 @@ fn is_same(known: &Expr, condition: &Expr) -> bool {
         _ => false,
     };
     known == condition || is_flipped()
-}
-
-/// Every mention of a column in the relation.
-fn mentioned(relation: &Relation, found: &mut Vec<ColumnId>) {
-    for expr in relation.expressions() {
-        found.extend(mentions(expr));
-    }
-    match relation {
-        Relation::Group {
-            input: _,
-            keys,
-            aggregates: _,
-        } => found.extend(keys),
-        Relation::Union { columns: _, arms } => arms.iter().for_each(|(_, ids)| found.extend(ids)),
-        Relation::Bounded {
-            input: _,
-            unit,
-            rows: _,
-        } => found.push(*unit),
-        Relation::Scan(_)
-        | Relation::Constants(_)
-        | Relation::Filter { .. }
-        | Relation::Project { .. }
-        | Relation::Join { .. }
-        | Relation::Window { .. } => {}
-    }
-    for input in relation.inputs() {
-        mentioned(input, found);
-    }
-}
-
-fn mentions(expr: &Expr) -> Vec<ColumnId> {
-    let mut found = Vec::new();
-    expr.walk(&mut |e| found.extend(e.as_column()));
-    for relation in expr.relations() {
-        mentioned(relation, &mut found);
-    }
-    found
 }

@@ -42,7 +42,7 @@ async fn visits() -> Veil {
 
 /// Each with the number of times that its statement reads s.visit. A bound on rows stands between
 /// the two sides of some.
-const QUESTIONS: [(&str, usize); 18] = [
+const QUESTIONS: [(&str, usize); 25] = [
     ("SELECT count(*), sum(price) FROM s.item", 1),
     (
         "SELECT count(*), sum(price) FROM s.item i JOIN s.visit v ON v.id = i.vid",
@@ -126,6 +126,47 @@ const QUESTIONS: [(&str, usize); 18] = [
     (
         "SELECT count(*) FROM s.item i JOIN s.item j ON j.vid = i.vid AND j.id > i.id",
         2,
+    ),
+    // A subquery below reads the path's row where that of the question is not at hand.
+    (
+        "SELECT f, count(*) FROM (SELECT vid, vid IN (SELECT id FROM s.visit WHERE day > 3) AS f \
+            FROM s.item) i JOIN s.visit v ON v.id = i.vid GROUP BY f ORDER BY f",
+        3,
+    ),
+    (
+        "WITH i AS (SELECT vid, CASE WHEN EXISTS (SELECT FROM s.visit w WHERE w.id = vid AND day \
+            > 3) THEN 1 ELSE 0 END AS f FROM s.item) SELECT count(*), sum(f) FROM s.visit v JOIN \
+            i ON v.id = i.vid",
+        // The column stands in the SQL twice.
+        4,
+    ),
+    (
+        "SELECT count(*), count(x.vid) FROM s.visit v LEFT JOIN (SELECT vid FROM s.item WHERE vid \
+            IN (SELECT id FROM s.visit WHERE day > 3)) x ON x.vid = v.id",
+        3,
+    ),
+    (
+        "SELECT count(*) FROM s.visit v WHERE EXISTS (SELECT FROM (SELECT vid, vid IN (SELECT id \
+            FROM s.visit WHERE day > 3) AS f FROM s.item) i WHERE i.vid = v.id AND f)",
+        3,
+    ),
+    (
+        "SELECT count(*), count(x.f) FROM s.visit v LEFT JOIN (SELECT vid, vid IN (SELECT id FROM \
+            s.visit WHERE day > 3) AS f FROM s.item) x ON x.vid = v.id AND f",
+        3,
+    ),
+    (
+        "SELECT f, count(*) FROM (SELECT i.vid, i.vid IN (SELECT id FROM s.visit WHERE day > 3) \
+            AS f FROM s.item i JOIN s.visit w ON w.id = i.vid) i JOIN s.visit v ON v.id = i.vid \
+            GROUP BY f ORDER BY f",
+        3,
+    ),
+    // The row that a path's row is read from is itself left out.
+    (
+        "SELECT count(*), count(x.id) FROM s.item i JOIN s.visit v ON v.id = i.vid LEFT JOIN \
+            s.person x ON x.id = v.pid AND x.age > 30 JOIN s.item j ON j.id = i.id AND \
+            j.vid = i.vid",
+        1,
     ),
 ];
 

@@ -4,7 +4,7 @@ use pgveil::mechanism::Accounting;
 
 use super::bound::{nobody, unit_within};
 use super::random::Random;
-use super::world::World;
+use super::world::{HEAVY, World};
 
 /// A condition with a subquery, over rows of `alias` whose unit is the column `unit`.
 pub fn membership(random: &mut Random, alias: &str, unit: &str) -> String {
@@ -72,6 +72,41 @@ async fn subqueries_are_tied_to_the_unit() {
         let planned = world.plan_under(sql, Accounting::Gdp, 1.0);
         assert!(planned.is_err(), "planned: {sql}");
         assert!(!planned.unwrap_err().contains("XX000"), "{sql}");
+    }
+}
+
+/// Subqueries in derived columns, whose path's row the question reads itself further up.
+const DERIVED: &[&str] = &[
+    "SELECT count(*), sum(least(i.n, 5)) FROM (SELECT visit, CASE WHEN visit IN (SELECT id FROM \
+        visits WHERE ni > 0) THEN i4 ELSE 1 END AS n FROM items) i JOIN visits v ON v.id = i.visit",
+    "SELECT count(*), count(x.visit) FROM visits v LEFT JOIN (SELECT visit FROM items WHERE visit \
+        IN (SELECT id FROM visits WHERE ni > 0)) x ON x.visit = v.id",
+    "SELECT count(*) FROM visits v WHERE EXISTS (SELECT 1 FROM (SELECT visit, visit IN (SELECT id \
+        FROM visits WHERE ni > 0) AS f FROM items) i WHERE i.visit = v.id AND f)",
+    "SELECT count(*), count(x.visit) FROM visits v LEFT JOIN (SELECT visit, visit NOT IN (SELECT \
+        id FROM visits WHERE ni > 0) AS f FROM items) x ON x.visit = v.id AND x.f",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn derived_subqueries_read_rows_that_are_there() {
+    let world = World::new().await;
+    let mut random = Random::new(7);
+    for _ in 0..3 {
+        world.fill(&mut random, false).await;
+        for sql in DERIVED {
+            let plan = world
+                .plan_under(sql, Accounting::Gdp, 1.0)
+                .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+            let release = &plan.releases()[0];
+            let text = release.sql().unwrap();
+            let whole = world.run(text, 0).await.unwrap();
+            nobody(&world, release, text).await.unwrap();
+            for unit in [1, 3, HEAVY] {
+                unit_within(&world, release, text, &whole, unit)
+                    .await
+                    .unwrap();
+            }
+        }
     }
 }
 
