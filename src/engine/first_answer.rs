@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use super::planning::accounts;
 use super::planning_limit::aside;
 use super::run::Answered;
 use super::statement_log::Tally;
 use super::timing::Timing;
-use super::{Engine, Requester, rounded};
+use super::{Engine, Requester, internal, rounded};
 use crate::error::Error;
 use crate::finish::value_and_error;
 use crate::ir::ReleaseId;
@@ -19,7 +20,7 @@ use crate::policy::{Reuse, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::release::{Cut, ReleasedTable};
 use crate::rewrite::{
-    Output, Plan, ReleasePlan, Terms, epsilon_for, is_within_one_query, measure_terms, measures_of,
+    Output, Plan, ReleasePlan, Terms, epsilon_for, fits_one_query, measure_terms, measures_of,
     of_row,
 };
 
@@ -68,37 +69,31 @@ impl Engine {
                 notice: None,
             });
         };
-        let (mut plan, mut answered, mut epsilon) = (plan, answered, first);
+        let balances = self.ledger.balances(&requester.role).await;
+        let balances = balances.map_err(|e| internal("ledger", &e))?;
+        let mut terms = self.terms(requester, accounts(&balances));
+        terms.epsilon = first;
+        let (mut plan, mut answered) = (plan, answered);
         for round in 0..ROUNDS {
             let Some(less) = aside(|| less_noise(&plan, &answered, &targets)) else {
                 break;
             };
-            let terms = Terms {
-                epsilon,
-                ..self.terms(requester, Vec::new())
-            };
-            let needed = ((epsilon_for(less * MARGIN, &terms) * 1e4).ceil() / 1e4)
-                .max(self.policy.privacy.epsilon_min);
-            let is_within = is_within_one_query(&tally.sum(), needed, &self.policy, &terms);
-            let next = match is_within {
-                true => self.next(requester, query, needed, (pace, tally)).await,
-                false => Err(Error::Release(too_dear(
-                    needed,
-                    self.policy.privacy.epsilon_max,
-                ))),
-            };
-            match next {
+            let needed = ((epsilon_for(less * MARGIN, &terms) * 1e4).ceil() / 1e4).max(first);
+            let next = self.next(requester, query, (needed, &terms), (pace, tally));
+            match next.await {
                 Ok(next) => (plan, answered) = next,
-                Err(Error::Release(refusal) | Error::Ledger(refusal)) if round == 0 => {
+                Err(Error::Release(refusal) | Error::Ledger(refusal) | Error::Rewrite(refusal))
+                    if round == 0 =>
+                {
                     let is_paid = !tally.sum().is_zero();
                     let shows = (self.recalls(requester)).then_some(first);
                     return Err(Error::Release(after_first(refusal, is_paid, shows)));
                 }
                 // What is near the target, and paid for, is shown.
-                Err(Error::Release(_) | Error::Ledger(_)) => break,
+                Err(Error::Release(_) | Error::Ledger(_) | Error::Rewrite(_)) => break,
                 Err(error) => return Err(error),
             }
-            epsilon = needed;
+            terms.epsilon = needed;
         }
         answered.paid = tally.sum();
         let notice = Some(errors_now(&plan, &answered, &targets));
@@ -109,19 +104,28 @@ impl Engine {
         })
     }
 
-    /// The answer at this epsilon.
+    /// The answer at this epsilon, where one query may spend that after what it has paid.
     async fn next(
         &self,
         requester: &Requester,
         query: &Query,
-        epsilon: f64,
+        (epsilon, terms): (f64, &Terms),
         (pace, tally): (&Timing, &Tally),
     ) -> Result<(Arc<Plan>, Answered), Error> {
         if pace.asked().is_cancelled() {
             return Err(Error::Cancelled);
         }
+        let most = self.policy.privacy.epsilon_max;
+        let too_dear = || Error::Release(too_dear(epsilon, most));
+        if epsilon > most {
+            return Err(too_dear());
+        }
         let asking = self.without_target(requester, epsilon);
         let (plan, _) = Box::pin(self.plan(&asking, query)).await?;
+        let all = tally.sum().compose(plan.loss());
+        if !all.is_some_and(|all| fits_one_query(&all, &self.policy, terms)) {
+            return Err(too_dear());
+        }
         let running = Box::pin(self.run_plan(&asking, &plan, pace, tally));
         let answered = pace.run(running).await?;
         Ok((plan, answered))

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::ledger::Balances;
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::Query;
-use crate::policy::{Policy, Table};
+use crate::policy::{Policy, Table, Useless as Mode};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{Constants, Session, resolve};
 use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite, useless};
@@ -74,12 +74,15 @@ fn first_answer(
         return Ok(None);
     };
     let mut first = terms.of_first_answer(policy);
+    let settings = &terms.session_settings;
+    let is_useless =
+        |plan: &Plan| settings.useless != Mode::Allow && !useless(plan, policy).is_empty();
     let (mut useless_one, mut refused) = (None, None);
     loop {
         match rewrite(analyzed, policy, &first) {
             Ok(plan) if !needs_first_answer(&plan, &targets) => return Ok(None),
             Ok(plan) => {
-                let is_useless = !useless(&plan, policy).is_empty();
+                let is_useless = is_useless(&plan);
                 let plan = plan.into_first_answer(first.epsilon);
                 if !is_useless {
                     return Ok(Some(plan));
@@ -88,10 +91,11 @@ fn first_answer(
             }
             Err(refusal) => refused = refused.or(Some(refusal)),
         }
-        if first.epsilon >= policy.privacy.epsilon_max {
+        if settings.epsilon.is_some() || first.epsilon >= policy.privacy.epsilon_max {
             break;
         }
-        // What noise hides whatever the data are shows nothing: more is spent then.
+        // What noise hides whatever the data are shows nothing: more is spent then, but not than
+        // the session says.
         first.epsilon = (2.0 * first.epsilon).min(policy.privacy.epsilon_max);
     }
     match (useless_one, refused) {
@@ -286,7 +290,6 @@ impl Engine {
     }
 }
 
-/// The accounts that a plan is priced for.
 /// The accounts that a question of a role is planned for.
 pub fn accounts(balances: &Balances) -> Vec<AccountState> {
     let role = AccountState {

@@ -28,9 +28,8 @@ pub use plan::facts::{Facts, Summed};
 pub use plan::rollup::{Family, Grouping, Total};
 pub use plan::unpaid::UnpaidPart;
 pub use plan::{Plan, ReleasePlan, TableVersion};
-pub use price::target_error::{
-    epsilon_for, is_within_one_query, measures_of, needs_first_answer, of_row,
-};
+pub use price::target_error::{epsilon_for, measures_of, needs_first_answer, of_row};
+pub use price::whole_statement::fits_one_query;
 use price::{AskedRelease, whole_statement};
 pub use price::{Block, Look, Price, SEEN, Terms};
 pub use useless::{Useless, best_error, thin_groups, useless};

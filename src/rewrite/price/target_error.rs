@@ -9,7 +9,7 @@
 //! counts and sums behind it.
 
 use super::fixed;
-use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
+use crate::mechanism::{Fixed, epsilon_of_mu};
 use crate::policy::{Policy, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::vector::standard_deviation::measure_noise;
@@ -129,17 +129,6 @@ pub fn epsilon_for(factor: f64, terms: &Terms) -> f64 {
     }
     let mu = terms.mu(terms.epsilon).map_or(0.0, |mu| mu.to_f64());
     needed_epsilon((mu * factor).powi(2), terms)
-}
-
-/// Whether one query may spend this epsilon after what it has paid.
-pub fn is_within_one_query(paid: &Loss, epsilon: f64, policy: &Policy, terms: &Terms) -> bool {
-    let most = policy.privacy.epsilon_max;
-    if terms.is_pure() {
-        let paid = paid.epsilon.map_or(f64::INFINITY, Fixed::to_f64);
-        return paid + epsilon <= most;
-    }
-    let squared = |epsilon: f64| terms.mu(epsilon).map_or(0.0, |mu| mu.squared().to_f64());
-    epsilon <= most && paid.mu_squared.to_f64() + squared(epsilon) <= squared(most)
 }
 
 fn needed_epsilon(mu_squared: f64, terms: &Terms) -> f64 {

@@ -262,6 +262,11 @@ pub(in crate::rewrite) fn within_ceiling(
     terms: &Terms,
 ) -> Result<(), Refusal> {
     let most = ceiling(policy, terms);
+    /// Whether one query may spend this loss, of all answers that it buys.
+    pub fn fits_one_query(loss: &Loss, policy: &Policy, terms: &Terms) -> bool {
+        is_within(loss, policy.privacy.epsilon_max, terms)
+    }
+
     if is_within(loss, most, terms) {
         return Ok(());
     }

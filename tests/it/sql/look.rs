@@ -53,8 +53,17 @@ tables:
 
 pub(super) async fn veil(silent: bool) -> Veil {
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
-    Veil::over(fill, POLICY, Veil::silent().filter(|_| silent)).await
+    Veil::over(fill, policy, Veil::silent().filter(|_| silent)).await
 }
+
+/// The same without noise, under another `privacy:` and budget.
+pub(super) async fn silent_veil_of(edit: impl Fn(&str) -> String) -> Veil {
+    veil_of(true, &edit(POLICY)).await
+}
+    veil_of(silent, POLICY).await
+}
+
+async fn veil_of(silent: bool, policy: &str) -> Veil {
 
 fn requester(epsilon: f64, clip: ClipChoice) -> Requester {
     Requester {

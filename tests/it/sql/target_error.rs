@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pgveil::engine::Requester;
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{ClipChoice, Notices, Reuse, SessionSettings};
+use pgveil::policy::{ClipChoice, Notices, Reuse, SessionSettings, Useless};
 use pgveil::rewrite::Plan;
 
-use super::look::{numbers, veil};
+use super::look::{numbers, silent_veil_of, veil};
 use crate::fixture::Veil;
 
 fn with_target(target: &str) -> Requester {
@@ -87,6 +87,48 @@ async fn a_share_of_the_answer_is_met() {
     }
 }
 
+/// Under pure accounting, where the price of an answer is its epsilon: a target is met or refused,
+/// and what misses it is never shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_share_of_the_answer_is_met_under_pure_accounting() {
+    let pure = |policy: &str| {
+        let policy = policy.replace("delta: 1e-3", "delta: 0");
+        policy.replace("privacy: {", "privacy: {accounting: pure, ")
+    };
+    let veil = silent_veil_of(pure).await;
+    let questions = [
+        "SELECT count(*) FROM retail.household",
+        "SELECT count(*), sum(size) FROM retail.household",
+        "SELECT size > 2, count(*) FROM retail.household GROUP BY 1 ORDER BY 1",
+    ];
+    for sql in questions {
+        for (text, target) in [("5%", 5.0), ("0.1%", 0.1)] {
+            let requester = with_target(text);
+            let before = veil.spent().await;
+            let (rows, line) = output(&veil, &requester, sql).await;
+            for share in percentages(&line) {
+                assert!(share <= 1.25 * target, "{sql}, {text}: {line}");
+            }
+            let spent = veil.spent().await;
+            assert!(spent > before || target > 1.0, "{sql}, {text}");
+            let (again, _) = output(&veil, &requester, sql).await;
+            assert_eq!(rows, again, "{sql}, {text}");
+            assert_eq!(spent, veil.spent().await, "{sql}, {text} is paid for");
+        }
+        let mut kept = Vec::new();
+        for _ in 0..2 {
+            let refused = veil.ask_as(&with_target("0.0001%"), sql).await.unwrap_err();
+            let refused = refused.report();
+            assert_eq!(refused.sqlstate, "22023", "{sql}: {refused}");
+            let needed = refused.message.split("epsilon ").nth(1).unwrap();
+            let needed: f64 = needed.split(' ').next().unwrap().parse().unwrap();
+            assert!(needed > 200.0, "{sql}: {refused}");
+            kept.push(veil.spent().await);
+        }
+        assert_eq!(kept[0], kept[1], "{sql}");
+    }
+}
+
 /// Numbers in the answer's unit, where a clip is chosen by a look: declared limits would need an
 /// epsilon of thousands.
 #[tokio::test(flavor = "multi_thread")]
@@ -117,8 +159,8 @@ async fn an_absolute_error_is_met_under_a_chosen_clip() {
 async fn a_target_out_of_reach_costs_the_first_answer() {
     let veil = veil(true).await;
     let sql = "SELECT count(*) FROM retail.household";
-    let asking = with_target("0.0001%");
-    let refused = veil.ask_as(&asking, sql).await.unwrap_err().report();
+    let asked = with_target("0.0001%");
+    let refused = veil.ask_as(&asked, sql).await.unwrap_err().report();
     assert_eq!(refused.sqlstate, "22023", "{refused}");
     assert!(
         refused
@@ -134,11 +176,11 @@ async fn a_target_out_of_reach_costs_the_first_answer() {
     assert!(hint.contains("SET pgveil.epsilon = 0.25"), "{hint}");
     let spent = veil.spent().await;
     assert!(spent > 0.0);
-    let refused = veil.ask_as(&asking, sql).await.unwrap_err().report();
+    let refused = veil.ask_as(&asked, sql).await.unwrap_err().report();
     let detail = "The first answer was paid for before.";
     assert_eq!(refused.detail.as_deref(), Some(detail));
     assert_eq!(spent, veil.spent().await);
-    let mut first = asking;
+    let mut first = asked;
     first.session_settings.target_error = None;
     first.session_settings.epsilon = Some(0.25);
     veil.rows_as(&first, sql).await.unwrap();
@@ -150,15 +192,15 @@ async fn a_target_out_of_reach_costs_the_first_answer() {
 async fn a_loose_target_costs_the_first_answer() {
     let veil = veil(true).await;
     let sql = "SELECT count(*) FROM retail.household";
-    let mut asking = with_target("50%");
-    asking.session_settings.reuse = Reuse::Off;
+    let mut asked = with_target("50%");
+    asked.session_settings.reuse = Reuse::Off;
     let mut paid = Vec::new();
     for _ in 0..2 {
         let before = veil.spent().await;
-        output(&veil, &asking, sql).await;
+        output(&veil, &asked, sql).await;
         paid.push(veil.spent().await - before);
     }
-    let mut plain = asking.clone();
+    let mut plain = asked.clone();
     plain.session_settings.target_error = None;
     plain.session_settings.epsilon = Some(0.25);
     let before = veil.spent().await;
@@ -199,6 +241,17 @@ async fn a_first_answer_is_not_useless() {
     let sql = "SELECT count(*) FROM nls.women";
     let plan = planned(&veil, &with_target("50%"), sql).await;
     assert_eq!(plan.first_answer(), Some(0.5));
+    // The session's own epsilon is never raised, and neither is one of a session that allows noise.
+    let mut set = with_target("50%");
+    set.session_settings.epsilon = Some(0.25);
+    let plan = planned(&veil, &set, sql).await;
+    assert_eq!(plan.first_answer(), Some(0.25));
+    let refused = veil.ask_as(&set, sql).await.unwrap_err().report();
+    assert_eq!(refused.sqlstate, "PV001", "{refused}");
+    let mut allowing = with_target("50%");
+    allowing.session_settings.useless = Useless::Allow;
+    let plan = planned(&veil, &allowing, sql).await;
+    assert_eq!(plan.first_answer(), Some(0.25));
 }
 
 async fn planned(veil: &Veil, requester: &Requester, sql: &str) -> Arc<Plan> {
