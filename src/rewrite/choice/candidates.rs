@@ -95,6 +95,13 @@ impl Grid {
         })
     }
 
+    /// Leaves at most `most` points: each then stands for several of them.
+    pub(in crate::rewrite) fn coarsen(&mut self, most: u64) {
+        let times = self.points.div_ceil(most.max(1));
+        self.stride *= times;
+        self.points = self.points.div_ceil(times);
+    }
+
     /// The number of the point that stands for a row's value; NULL stays NULL.
     fn sql(&self, value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
         let within = || {
@@ -328,5 +335,24 @@ mod tests {
         assert_eq!(edges(Step::Decimal(1), Type::Numeric(None)), ["2.0", "2.9"]);
         // A grid of halves, to the nearest of which values are rounded.
         assert_eq!(edges(Step::Binary(1), Type::Float8), ["9.75", "14.75"]);
+    }
+
+    #[test]
+    fn a_coarser_grid_covers_the_same_values() {
+        let fine = Grid {
+            scale: Scale::Days,
+            lower: -7,
+            stride: 3,
+            points: 1_001,
+            range: Interval::new(-7.0, 2_995.0),
+        };
+        for most in [2_000, 1_001, 1_000, 500, 7, 1] {
+            let mut grid = fine.clone();
+            grid.coarsen(most);
+            assert!(grid.points <= most);
+            assert!((grid.points - 1) * grid.stride < fine.points * fine.stride);
+            assert!(grid.points * grid.stride >= fine.points * fine.stride);
+            assert_eq!(most >= fine.points, grid == fine);
+        }
     }
 }

@@ -2,12 +2,13 @@
 
 use num_bigint::BigUint;
 
-use super::look::{SHARE, SHORT, may_look, part};
-use super::{Budget, Portion, Price, budget, ceil_sqrt, noise, out_of_reach};
+use super::look::{ROWS_MAX, SHARE, SHORT, may_look, part};
+use super::{Budget, Portion, Price, Terms, budget, ceil_sqrt, noise, out_of_reach};
 use crate::analyze::{AnalyzedRelease, PairLimits};
 use crate::ir::Distinct;
 use crate::mechanism::{Exponential, Fixed, Loss, Mechanism, Mu, gaussian, loss_gaussian};
 use crate::refusal::Refusal;
+use crate::rewrite::choice::candidates::Candidates;
 use crate::rewrite::choice::{
     ChoiceKind, ChoiceQuery, Degree, Halving, ROW_WEIGHT, RowLimit, RowsLook, Subject,
 };
@@ -117,21 +118,61 @@ struct Looked {
     of_draws: Mu,
 }
 
-/// The look at how many rows units have; `None` where the limit is known beforehand, or so small
-/// that a look would cost more than it could gain.
+/// The fewest points of a grid that is made coarser for a look.
+const POINTS_LEAST: u64 = 256;
+
+/// The bins of a look at how many rows units have; `None` where the limit is known beforehand, or
+/// so small that a look would cost more than it could gain.
+fn bins(limit: RowLimit, release: &AnalyzedRelease, terms: &Terms) -> Option<Bins> {
+    let most = match limit {
+        RowLimit::One => return None,
+        RowLimit::Sum(rows) | RowLimit::RootOfSquares(rows) => rows,
+    };
+    let may = may_look(release, terms) && release.sets.is_empty();
+    (may && most > u64::from(SHORT)).then(|| Bins::up_to(&BigUint::from(most)))
+}
+
+/// How many candidates a look may tell apart. Its statement returns a row for each group, candidate
+/// and bin.
+fn candidates_max(bins: &Bins, release: &AnalyzedRelease) -> u64 {
+    ROWS_MAX / (release.listed_groups().max(1)).saturating_mul(bins.numbers() as u64)
+}
+
+/// Makes the grid of a value as coarse as a look needs. Where too few points would be left, the
+/// grid stays, and there is no look.
+pub fn coarsen(query: &mut ChoiceQuery, release: &AnalyzedRelease, terms: &Terms) {
+    let limit = RowLimit::of(release, terms.is_pure());
+    if let Subject::Value {
+        value: _,
+        candidates: Candidates::Grid(grid),
+    } = &mut query.subject
+        && let Some(bins) = bins(limit, release, terms)
+    {
+        let most = candidates_max(&bins, release);
+        if most >= POINTS_LEAST {
+            grid.coarsen(most);
+        }
+    }
+}
+
+/// The look at how many rows units have, where there is one.
 fn looked(
+    query: &ChoiceQuery,
     limit: RowLimit,
     release: &AnalyzedRelease,
     portion: &Portion<'_>,
 ) -> Result<Option<Looked>, Refusal> {
-    let most = match limit {
-        RowLimit::One => return Ok(None),
-        RowLimit::Sum(rows) | RowLimit::RootOfSquares(rows) => rows,
-    };
-    let may = may_look(release, portion.terms) && release.sets.is_empty();
-    if !may || most <= u64::from(SHORT) {
+    let Subject::Value {
+        value: _,
+        candidates,
+    } = &query.subject
+    else {
         return Ok(None);
-    }
+    };
+    let bins = bins(limit, release, portion.terms);
+    let Some(bins) = bins.filter(|bins| candidates.count() <= candidates_max(bins, release)) else {
+        return Ok(None);
+    };
     if portion.mechanism == Mechanism::Laplace {
         return Err(out_of_reach());
     }
@@ -141,7 +182,7 @@ fn looked(
     let one = BigUint::from(1u8);
     Ok(Some(Looked {
         look: RowsLook {
-            bins: Bins::up_to(&BigUint::from(most)),
+            bins,
             counts: gaussian(&one, &one, of_look).map_err(|_| out_of_reach())?,
         },
         of_look,
@@ -170,7 +211,7 @@ fn draws(
     release: &AnalyzedRelease,
     portion: &Portion<'_>,
 ) -> Result<PricedChoice, Refusal> {
-    let looked = looked(limit, release, portion)?;
+    let looked = looked(query, limit, release, portion)?;
     let is_pure = portion.terms.is_pure();
     let sets = release.grouped().len() as u64;
     let unit_max = limit.weight_max(sets, is_pure);

@@ -23,7 +23,7 @@ use crate::rewrite::vector::sensitivity::{norms, weights};
 pub(super) const SHORT: u32 = 4;
 
 /// The most rows that a statement may return for listed groups: all of them are in memory.
-const ROWS_MAX: u64 = 4_000_000;
+pub(super) const ROWS_MAX: u64 = 4_000_000;
 
 /// The look's share of mu^2, in percent: of few groups more, as a clip that is too large costs as
 /// much in each of many groups.

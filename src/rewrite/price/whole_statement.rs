@@ -70,8 +70,7 @@ pub(in crate::rewrite) fn asked<'a>(
     for (asked, cut) in all.iter_mut().zip(analyzed.query().releases()) {
         if asked.layout.is_looked_at && !look::is_worth_the_least(asked, policy, terms)? {
             // A clip by declared bounds costs the whole price before the data is read.
-            let columns = analyzed.columns();
-            asked.layout = Coordinates::new(asked.release, columns, &with_errors(cut), false)?;
+            asked.layout = laid_out(asked.release, analyzed, &with_errors(cut), false, terms)?;
             asked.stress = vec![1; asked.layout.coordinates.len()];
         }
     }
@@ -110,12 +109,27 @@ fn layout(
     terms: &Terms,
 ) -> Result<Coordinates, Refusal> {
     if look::may_look(release, terms) {
-        let looked_at = Coordinates::new(release, analyzed.columns(), stated, true)?;
+        let looked_at = laid_out(release, analyzed, stated, true, terms)?;
         if look::has_choice(release, &looked_at, policy, terms) {
             return Ok(looked_at);
         }
     }
-    Coordinates::new(release, analyzed.columns(), stated, false)
+    laid_out(release, analyzed, stated, false, terms)
+}
+
+/// The layout, with the grids of chosen values as their own looks need them.
+fn laid_out(
+    release: &AnalyzedRelease,
+    analyzed: &Analyzed,
+    stated: &[usize],
+    is_looked_at: bool,
+    terms: &Terms,
+) -> Result<Coordinates, Refusal> {
+    let mut layout = Coordinates::new(release, analyzed.columns(), stated, is_looked_at)?;
+    for question in &mut layout.questions {
+        choice::coarsen(question, release, terms);
+    }
+    Ok(layout)
 }
 
 /// Each release gets at least what the policy's least epsilon is worth: of a statement whose other
@@ -248,6 +262,11 @@ fn is_within(loss: &Loss, epsilon: f64, terms: &Terms) -> bool {
                 .is_some_and(|mu| loss.mu_squared <= mu.squared())
 }
 
+/// Whether one query may spend this loss, of all answers that it buys.
+pub fn fits_one_query(loss: &Loss, policy: &Policy, terms: &Terms) -> bool {
+    is_within(loss, policy.privacy.epsilon_max, terms)
+}
+
 /// Whether the statement as it is planned costs no more than it may.
 ///
 /// # Guarantee
@@ -262,11 +281,6 @@ pub(in crate::rewrite) fn within_ceiling(
     terms: &Terms,
 ) -> Result<(), Refusal> {
     let most = ceiling(policy, terms);
-    /// Whether one query may spend this loss, of all answers that it buys.
-    pub fn fits_one_query(loss: &Loss, policy: &Policy, terms: &Terms) -> bool {
-        is_within(loss, policy.privacy.epsilon_max, terms)
-    }
-
     if is_within(loss, most, terms) {
         return Ok(());
     }

@@ -2,10 +2,13 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use pgveil::analyze::KeyRule;
 use pgveil::engine::Engine;
 use pgveil::ledger::{Act, Decision};
 use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
+use pgveil::parse::{Statement, parse};
 use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
+use pgveil::rewrite::Subject;
 use pgveil::shadow::Requester;
 use tokio::runtime::Handle;
 
@@ -52,6 +55,10 @@ tables:
 ";
 
 pub(super) async fn veil(silent: bool) -> Veil {
+    veil_of(silent, POLICY).await
+}
+
+async fn veil_of(silent: bool, policy: &str) -> Veil {
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
     Veil::over(fill, policy, Veil::silent().filter(|_| silent)).await
 }
@@ -60,10 +67,6 @@ pub(super) async fn veil(silent: bool) -> Veil {
 pub(super) async fn silent_veil_of(edit: impl Fn(&str) -> String) -> Veil {
     veil_of(true, &edit(POLICY)).await
 }
-    veil_of(silent, POLICY).await
-}
-
-async fn veil_of(silent: bool, policy: &str) -> Veil {
 
 fn requester(epsilon: f64, clip: ClipChoice) -> Requester {
     Requester {
@@ -175,6 +178,40 @@ async fn limits_on_rows_are_chosen_and_cost_no_more() {
             for (shown, direct) in shown.iter().zip(&direct) {
                 assert!((shown - direct).abs() < 0.5, "{sql}: {shown}, {direct}");
             }
+        }
+    }
+}
+
+/// A look's statement returns a row for each group, candidate and bin, and all of them are in
+/// memory: of many groups the grid is coarser, and of very many there is no look.
+#[tokio::test(flavor = "multi_thread")]
+async fn looks_at_rows_return_no_more_than_other_looks() {
+    let veil = veil(true).await;
+    let median = "percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM retail.line JOIN \
+        retail.household ON id = household_id";
+    let many = format!("SELECT week, size, {median} GROUP BY week, size");
+    let questions = CHOSEN.iter().map(|sql| (*sql, 1));
+    for (sql, least) in questions.chain([(many.as_str(), 100)]) {
+        let statements = parse(sql).unwrap();
+        let [Statement::Query(query)] = statements.as_slice() else {
+            panic!("one query is wanted: {sql}")
+        };
+        let asked = requester(0.5, ClipChoice::Auto);
+        let (plan, _) = veil.engine.plan(&asked, query).await.unwrap();
+        let release = &plan.releases()[0];
+        let groups = release.keys().iter().map(|(_, rule)| match rule {
+            KeyRule::Domain(values) => values.len() as u64,
+            KeyRule::Threshold => 1,
+        });
+        let groups: u64 = groups.product();
+        assert!(groups >= least, "{sql}: {groups}");
+        for choice in release.choices() {
+            let Subject::Value { candidates, .. } = &choice.question.subject else {
+                panic!("{sql} counts")
+            };
+            let look = choice.look.as_ref().unwrap_or_else(|| panic!("{sql}"));
+            let rows = groups * candidates.count() * look.bins.numbers() as u64;
+            assert!(candidates.count() > 1 && rows <= 4_000_000, "{sql}: {rows}");
         }
     }
 }
