@@ -9,7 +9,7 @@ use crate::ir::MiddleQuery;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::rewrite::emission::Emission;
-use crate::rewrite::{Coordinate, Price};
+use crate::rewrite::{ChoicePlan, Coordinate, Price};
 
 /// Digest of what is asked and at what noise.
 pub(in crate::rewrite) fn fingerprint(
@@ -31,7 +31,7 @@ pub(in crate::rewrite) fn fingerprint(
             .iter()
             .for_each(|statement| digest.update(statement.sql().as_bytes()));
         release.choices.iter().for_each(|choice| {
-            digest.update(format!("{:?}{:?}", choice.question, choice.kind).as_bytes())
+            digest.update(of_choice(choice).as_bytes());
         });
         digest.update(
             format!(
@@ -42,6 +42,19 @@ pub(in crate::rewrite) fn fingerprint(
         );
     }
     digest.finalize().into()
+}
+
+/// What is chosen or counted, at what noise, and after what look.
+fn of_choice(choice: &ChoicePlan) -> String {
+    let ChoicePlan {
+        statement: _,
+        question,
+        kind,
+        loss,
+        look,
+        lost_rows: _,
+    } = choice;
+    format!("{question:?}{kind:?}{loss:?}{look:?}")
 }
 
 /// Digest of what a release asks: the statement of the `plain` coordinates without noise, how the
@@ -80,4 +93,62 @@ pub(in crate::rewrite) fn question_of(
         .as_bytes(),
     );
     Ok(digest.finalize().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use num_bigint::BigUint;
+    use sqlparser::ast;
+
+    use super::of_choice;
+    use crate::catalog::Type;
+    use crate::ir::Expr;
+    use crate::mechanism::{Mu, gaussian, loss_gaussian};
+    use crate::rewrite::emit::sql;
+    use crate::rewrite::vector::bins::Bins;
+    use crate::rewrite::{
+        Candidates, ChoiceKind, ChoicePlan, ChoiceQuery, RowsLook, Statement, Subject, Target,
+    };
+
+    /// The digest has the look's noise, and the price.
+    #[test]
+    fn choices_that_differ_in_their_look_alone_differ() {
+        let one = BigUint::from(1u8);
+        let row = vec![ast::SelectItem::UnnamedExpr(sql::number("1"))];
+        let select = sql::select(row, Vec::new(), None, Vec::new());
+        let choice = |mu: Option<Mu>, loss: Mu| ChoicePlan {
+            statement: Statement::print(&select).unwrap(),
+            question: ChoiceQuery {
+                filter: None,
+                subject: Subject::Value {
+                    value: Expr::literal(None, Type::Int4),
+                    candidates: Candidates::Listed(Vec::new()),
+                },
+                targets: vec![Target::MostFrequent],
+            },
+            kind: ChoiceKind::Choice {
+                draws: Vec::new(),
+                halving: None,
+                weight_max: 1,
+                row_weight: 1,
+            },
+            loss: loss_gaussian(loss),
+            look: mu.map(|mu| RowsLook {
+                bins: Bins::up_to(&BigUint::from(100u8)),
+                counts: gaussian(&one, &one, mu).unwrap(),
+            }),
+            lost_rows: 0.0,
+        };
+        let (small, large) = (Mu::round_down(0.1), Mu::round_down(0.2));
+        let all = [
+            choice(None, large),
+            choice(Some(small), large),
+            choice(Some(large), large),
+            choice(Some(large), small),
+        ]
+        .map(|choice| of_choice(&choice));
+        for (at, one) in all.iter().enumerate() {
+            assert!(!all[..at].contains(one), "{one}");
+        }
+    }
 }
