@@ -1,5 +1,11 @@
 //! Ranges that guards rely on.
 //!
+//! # Guarantee
+//! For operands within their intervals, PostgreSQL's result lies in the interval that is returned,
+//! in exact arithmetic and with PostgreSQL's own roundings. A guard that is left out because of
+//! such a range could never have met a row. Whether a statement can fail rests on this; noise does
+//! not.
+//!
 //! The values are numerics, eight-byte integers and timestamps, which a float8 holds only so far:
 //! an end stands as it was computed where the computation is exact, and a little further out
 //! everywhere else. [`interval`] and [`range`](super::range) compute them; where a range but

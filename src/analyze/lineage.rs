@@ -14,6 +14,13 @@ pub enum Label {
 }
 
 /// How rows belong to units.
+///
+/// # Guarantee
+/// [`Labels::label`](super::label::Labels::label) makes lineages and proves what `units`,
+/// `rows_enforced` and `points` say, for every content of the tables that the catalog admits.
+/// `rows_per_unit` is a choice: it bounds nothing by itself. Prices rest on the emitted clip, or,
+/// where there is none, on `rows_enforced` and on what the release is proved to have
+/// ([`AnalyzedRelease::one_row_per_unit`](super::AnalyzedRelease::one_row_per_unit) and the like).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lineage {
     /// Columns that *are* the unit here: each holds it in every row, NOT NULL, of one type with a

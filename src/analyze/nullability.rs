@@ -15,6 +15,14 @@ pub(super) struct Nullability<'a> {
 impl Nullability<'_> {
     /// True unless proved otherwise: only bare columns, constants and arithmetic that keeps NOT
     /// NULL are proved.
+    ///
+    /// # Guarantee
+    /// False only where the emitted expression is NULL in no row, whatever the tables hold. Noise
+    /// does not rest on it: a row adds at most one to a count, NULL or not.
+    ///
+    /// # Requires
+    /// The catalog's NOT NULL constraints, whose fingerprint is compared in the transaction that
+    /// runs the statement; `null_extended` has every column that an outer join may leave NULL.
     pub(super) fn may_be_null(&self, expr: &Expr) -> bool {
         match &expr.node {
             Node::Column(id) => match self.computed.iter().find(|(c, _)| c == id) {

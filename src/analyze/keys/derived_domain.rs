@@ -21,6 +21,10 @@ pub(in crate::analyze) type Listed = (ColumnId, Vec<Option<Scalar>>);
 impl Keys<'_> {
     /// The expression with a column of its own for each part that takes steps, the largest parts
     /// first.
+    ///
+    /// # Guarantee
+    /// The values of a part depend on its range, and so on the statement and the policy alone
+    /// ([`Ranges::of`]).
     pub(in crate::analyze) fn stepped(&self, expr: &Expr) -> (Expr, Vec<Listed>) {
         let mut parts: Vec<(Expr, Listed)> = Vec::new();
         let replaced = self.replaced(expr, &mut parts);

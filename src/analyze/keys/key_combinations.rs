@@ -66,6 +66,15 @@ impl KeyCombinations {
 impl Keys<'_> {
     /// The combinations of keys that are listed and read columns of one mention of a public table
     /// alone; those keys' lists become what is left in them, that of a key by itself too.
+    ///
+    /// # Guarantee
+    /// The result depends on the statement, the policy and public rows alone. Every combination in
+    /// it is shown, whether or not a private row has it, and no other one is: which groups an
+    /// answer has tells nothing about private rows.
+    ///
+    /// # Requires
+    /// The public table's rows are those that the policy was loaded with; the transaction that
+    /// runs the statement compares their digest.
     pub(in crate::analyze) fn tuples(
         &self,
         keys: &mut [(Expr, KeyRule)],

@@ -16,6 +16,10 @@ pub(super) const VALUES_MAX: usize = 50_000;
 impl Keys<'_> {
     /// Every value that the expression takes over the listed values of its columns, where these
     /// meet the conditions on them. `parts` are subexpressions that count as columns.
+    ///
+    /// # Guarantee
+    /// The list depends on the statement and the policy alone. A row whose value is not in it is in
+    /// no group: it is left out of the answer, and no group appears for it.
     pub(super) fn by_values(&self, expr: &Expr, parts: &[Listed]) -> Option<Vec<Option<Scalar>>> {
         let columns = expr.columns();
         let mut assignments: Vec<Vec<(ColumnId, Option<Scalar>)>> = vec![Vec::new()];

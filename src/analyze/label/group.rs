@@ -11,6 +11,13 @@ use crate::refusal::Refusal;
 impl Labels<'_> {
     /// Groups within one unit: the unit is added to the keys where it is missing, so that no group
     /// holds rows of two units.
+    ///
+    /// # Guarantee
+    /// Each group of private rows belongs to one unit, which is one of its keys. Its keys and
+    /// aggregates are functions of the set of that unit's rows: keys have one spelling
+    /// ([`check_key`]), and aggregates are exact and show none of several equal values
+    /// ([`check_aggregate`]). There are at most `rows_enforced` groups for a unit where the input
+    /// has at most that many rows of it.
     pub(super) fn group(
         &mut self,
         input: Relation,

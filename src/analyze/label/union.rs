@@ -14,6 +14,10 @@ type Arm = (Relation, Vec<ColumnId>);
 
 impl Labels<'_> {
     /// UNION ALL: a hidden column carries every arm's unit, whatever columns the arms show.
+    ///
+    /// # Guarantee
+    /// Each row has the unit that its arm gives it, in the last column, never NULL. A unit has at
+    /// most as many rows as it has in all arms together.
     pub(super) fn union(
         &mut self,
         columns: Vec<ColumnId>,

@@ -54,6 +54,11 @@ enum Scale {
 impl Grid {
     /// A grid over a range.
     ///
+    /// # Guarantee
+    /// The points depend on the value's type, its range and the policy alone. A row's value
+    /// belongs to one point, whatever it is: values beyond the range belong to its ends, and NULL
+    /// to none.
+    ///
     /// # Errors
     /// 0A000 where the range has no grid.
     pub fn new(

@@ -58,6 +58,11 @@ impl Halving {
     }
 
     /// A draw for the rank a/b of a part's weight.
+    ///
+    /// # Guarantee
+    /// Penalties of two candidates move apart by at most `width` when one unit comes or goes
+    /// ([`Target::spread`](super::Target::spread), in pieces). The parts of one level hold
+    /// different rows, so a unit pays for one draw of each of [`Self::levels`].
     pub fn draw(&self, ratio: (u64, u64)) -> Exponential {
         Exponential {
             eta: self.eta,

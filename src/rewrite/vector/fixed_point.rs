@@ -45,6 +45,10 @@ impl FixedPoint {
     /// `lower < upper`, their distance is at most 2^31 (and little more where bounds are rounded
     /// outwards), and the choice depends on the expression's type and range alone.
     ///
+    /// # Reference
+    /// Mironov 2012, "On significance of the least significant bits for differential privacy": sums
+    /// and noise are integers, so that no rounding of a float tells rows apart.
+    ///
     /// # Errors
     /// 0A000 where no grid has two points within the range.
     pub fn new(expr: &Expr, range: Interval, columns: &[ColumnInfo]) -> Result<Self, Refusal> {

@@ -14,6 +14,11 @@ use crate::ir::End;
 ///
 /// Pairs of a value whose squares are asked too stay: rotated, they would cost more in L1
 /// (1 + sqrt 2 instead of 9/4).
+///
+/// # Guarantee
+/// Both coordinates of a rotated pair are integers from 0 to H for each row, and their sum is H:
+/// a row adds at most H to the pair in L1 and in L2. [`made_of`] gives the count and the sum back
+/// exactly.
 pub fn turned(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Coordinate>> {
     let mut all = coordinates.to_vec();
     for measure in measures {
