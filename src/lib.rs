@@ -108,6 +108,8 @@
 //! - **vector, coordinate**: the integers that a release sums, each with its own draw of noise; one
 //!   of them. (cell)
 //! - **measure**: a count or sum that is decoded from coordinates. (statistic)
+//! - **aggregate, derived aggregate**: a file of [`aggregates`]; arithmetic over others, which
+//!   [`parse`] writes out. (function)
 //! - **choice**: a value or a distinct count with its own mechanism and statement. (part)
 //! - **candidates**: the public grid of values that a choice chooses from. (buckets)
 //! - **fixed point**: the integers that stand for a value's range; one step is the unit in the
@@ -149,6 +151,7 @@
 //!   (bind)
 
 pub mod admin;
+pub mod aggregates;
 pub mod analyze;
 pub mod audit;
 pub mod auto_bounds;

@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::{BoundedAggregate, BoundedOperation, KeyRule};
+use super::KeyRule;
+use crate::aggregates::{BoundedAggregate, TextRead};
 use crate::catalog::{Collation, Type};
 use crate::ir::functions::Function;
 use crate::ir::{
@@ -316,10 +317,10 @@ impl<'a> Collations<'a> {
                 .try_for_each(|filter| self.value(filter).map(drop))?;
             for argument in aggregate.operation.arguments() {
                 let derived = self.value(argument)?;
-                match aggregate.operation {
-                    BoundedOperation::Count { .. } => {}
-                    BoundedOperation::Mode { .. } => show(derived, aggregate_column(at))?,
-                    _ => drop(derived.equal()?),
+                match aggregate.operation.reads_text() {
+                    TextRead::Presence => {}
+                    TextRead::Shown => show(derived, aggregate_column(at))?,
+                    TextRead::Compared => drop(derived.equal()?),
                 }
             }
         }

@@ -34,14 +34,13 @@ pub use release::HIDDEN_SCANS_FROM;
 
 use std::sync::Arc;
 
+use crate::aggregates::BoundedAggregate;
 use crate::catalog::Collation;
 use crate::ir::{
-    ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query,
-    Relation, ReleaseId, TableId, VarianceKind, release_alias,
+    ColumnId, ColumnInfo, Expr, Node, Query, Relation, ReleaseId, TableId, release_alias,
 };
-use crate::policy::{Policy, Scalar, SessionSettings};
+use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, reason};
-use interval::Interval;
 use release::analyze_release;
 
 /// A query whose every release has a lineage, ruled keys and bounded aggregates.
@@ -114,111 +113,6 @@ pub struct AnalyzedRelease {
     pub no_row: Option<NoRow>,
 }
 
-/// An aggregate over rows, with what its argument's values are clipped to.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BoundedAggregate {
-    pub filter: Option<Expr>,
-    pub operation: BoundedOperation,
-    pub data_type: crate::catalog::Type,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum BoundedOperation {
-    CountRows,
-    /// Rows where the expression is not NULL; `nullable` false makes it a count of rows.
-    Count {
-        argument: Expr,
-        nullable: bool,
-    },
-    CountUnits,
-    Sum {
-        argument: Expr,
-        range: Interval,
-        nullable: bool,
-    },
-    Average {
-        argument: Expr,
-        range: Interval,
-        nullable: bool,
-    },
-    Dispersion {
-        argument: Expr,
-        range: Interval,
-        nullable: bool,
-        kind: Dispersion,
-    },
-    /// Over rows where neither is NULL, by the aggregate's own filter.
-    Joint {
-        y: Expr,
-        y_range: Interval,
-        x: Expr,
-        x_range: Interval,
-        kind: Joint,
-    },
-    /// BOOL_AND (All) or BOOL_OR (Any): the filter leaves the rows that are false, or true, and the
-    /// question is whether there are any.
-    Truth(Quantifier),
-    /// The number of distinct values.
-    Distinct {
-        values: Distinct,
-        per_unit_max: PairLimits,
-    },
-    /// The sum, the mean or the spread of distinct values.
-    Unlike {
-        argument: Expr,
-        range: Interval,
-        per_unit_max: PairLimits,
-        moment: Moment,
-    },
-    /// Values at given ranks.
-    Ranked {
-        argument: Expr,
-        range: Interval,
-        ranks: Ranks,
-    },
-    /// The most frequent value of a list that is known without the data. NULL does not count.
-    Mode {
-        argument: Expr,
-        values: Vec<Scalar>,
-    },
-}
-
-/// How many of one unit's distinct (group, value) pairs are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PairLimits {
-    /// In all groups.
-    pub in_all: u64,
-    /// In one group, where there are no grouping sets; never more than in all.
-    pub in_group: u64,
-}
-
-/// Which ranks in the order of values are asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ranks {
-    End(End),
-    Fractions(Fractions),
-}
-
-/// How far values lie from their mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dispersion {
-    /// Sum of squared distances from the mean.
-    Squares,
-    Spread(VarianceKind),
-}
-
-/// Statistics of pairs (y, x) that need both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Joint {
-    CovariancePopulation,
-    CovarianceSample,
-    Correlation,
-    Products,
-    Slope,
-    Intercept,
-    Determination,
-}
-
 impl AnalyzedRelease {
     /// The keys of every grouping set: of a plain GROUP BY one, of all keys.
     pub fn grouped(&self) -> Vec<Vec<usize>> {
@@ -240,77 +134,6 @@ impl AnalyzedRelease {
     /// Some set's groups are released by threshold.
     pub fn is_thresholded(&self) -> bool {
         self.grouped().iter().any(|set| !self.is_listed(set))
-    }
-}
-
-impl BoundedOperation {
-    /// What the values of its one argument are clipped to, where they are added up.
-    fn range(&self) -> Option<Interval> {
-        match self {
-            Self::Sum { range, .. }
-            | Self::Average { range, .. }
-            | Self::Dispersion { range, .. } => Some(*range),
-            Self::CountRows | Self::Count { .. } | Self::CountUnits => None,
-            Self::Joint { .. } | Self::Truth(_) | Self::Distinct { .. } => None,
-            Self::Unlike { .. } | Self::Ranked { .. } | Self::Mode { .. } => None,
-        }
-    }
-
-    /// Every expression that it reads, but for the filter.
-    pub fn arguments(&self) -> Vec<&Expr> {
-        match self {
-            Self::CountRows | Self::CountUnits | Self::Truth(_) => Vec::new(),
-            Self::Count {
-                argument,
-                nullable: _,
-            }
-            | Self::Sum {
-                argument,
-                range: _,
-                nullable: _,
-            } => vec![argument],
-            Self::Average {
-                argument,
-                range: _,
-                nullable: _,
-            }
-            | Self::Dispersion {
-                argument,
-                range: _,
-                nullable: _,
-                kind: _,
-            } => vec![argument],
-            Self::Joint {
-                y,
-                y_range: _,
-                x,
-                x_range: _,
-                kind: _,
-            } => vec![y, x],
-            Self::Distinct {
-                values: Distinct::Value(value),
-                per_unit_max: _,
-            } => vec![value],
-            Self::Distinct {
-                values: Distinct::Row(values),
-                per_unit_max: _,
-            } => values.iter().collect(),
-            Self::Unlike {
-                argument,
-                range: _,
-                per_unit_max: _,
-                moment: _,
-            } => vec![argument],
-            Self::Ranked {
-                argument,
-                range: _,
-                ranks: _,
-            }
-            | Self::Mode {
-                argument,
-                values: _,
-            } => vec![argument],
-        }
     }
 }
 

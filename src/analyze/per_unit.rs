@@ -5,9 +5,7 @@ use super::inline;
 use super::interval::Interval;
 use super::range::Ranges;
 use crate::catalog::Type;
-use crate::ir::{
-    Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Moment, Operation, Paired, VarianceKind,
-};
+use crate::ir::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Operation};
 use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
 
@@ -155,82 +153,11 @@ fn is_unspelled(data_type: &Type) -> bool {
 /// Where the results of an aggregate lie over the at most `rows` rows of one unit; chooses clips
 /// only.
 pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> Interval {
-    let rows = rows as f64;
-    match &aggregate.operation {
-        // A group without rows does not exist.
-        Operation::CountRows if aggregate.filter.is_none() => Interval::new(1.0, rows),
-        Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => {
-            Interval::new(0.0, rows)
-        }
-        Operation::Sum(value)
-        | Operation::Unlike {
-            value,
-            moment: Moment::Sum,
-        } => sum_of(ranges.of(value), rows),
-        Operation::Average(value)
-        | Operation::Unlike {
-            value,
-            moment: Moment::Mean,
-        }
-        | Operation::Extreme { value, end: _ } => ranges.of(value),
-        Operation::Quantile { value, .. }
-        | Operation::Mode {
-            value,
-            descending: _,
-        } => ranges.of(value),
-        Operation::Variance { value, kind }
-        | Operation::Unlike {
-            value,
-            moment: Moment::Spread(kind),
-        } => {
-            let one = ranges.of(value);
-            let variance = Interval::new(0.0, most_variance(one));
-            match kind {
-                VarianceKind::VariancePopulation => variance,
-                // n / (n - 1) of it, from two rows on.
-                VarianceKind::VarianceSample => Interval::new(0.0, 2.0 * variance.hi),
-                VarianceKind::DeviationPopulation => Interval::new(0.0, variance.hi.sqrt()),
-                VarianceKind::DeviationSample => Interval::new(0.0, (2.0 * variance.hi).sqrt()),
-            }
-        }
-        Operation::Paired { y, x, kind } => paired(ranges.of(y), ranges.of(x), rows, *kind),
-        Operation::Truth { .. } => Interval::ALL,
-    }
-}
-
-fn sum_of(one: Interval, rows: f64) -> Interval {
-    Interval::new(
-        if one.lo < 0.0 { one.lo * rows } else { one.lo },
-        if one.hi > 0.0 { one.hi * rows } else { one.hi },
-    )
-}
-
-/// Values within an interval have at most this variance: a quarter of its width squared (Popoviciu
-/// 1935).
-fn most_variance(one: Interval) -> f64 {
-    let spread = one.hi - one.lo;
-    spread * spread / 4.0
-}
-
-/// Where a statistic of pairs lies; a slope may be anything.
-fn paired(y: Interval, x: Interval, rows: f64, kind: Paired) -> Interval {
-    // |cov(y, x)|^2 <= var(y) var(x).
-    let most = (most_variance(y) * most_variance(x)).sqrt();
-    // Nothing is known of a product of none with anything.
-    let most = if most.is_nan() { f64::INFINITY } else { most };
-    match kind {
-        Paired::CovariancePopulation => Interval::new(-most, most),
-        Paired::CovarianceSample => Interval::new(-2.0 * most, 2.0 * most),
-        Paired::Correlation => Interval::new(-1.0, 1.0),
-        Paired::Determination => Interval::new(0.0, 1.0),
-        Paired::Count => Interval::new(0.0, rows),
-        Paired::AverageX => x,
-        Paired::AverageY => y,
-        Paired::SquaresX => Interval::new(0.0, rows * most_variance(x)),
-        Paired::SquaresY => Interval::new(0.0, rows * most_variance(y)),
-        Paired::Products => Interval::new(-rows * most, rows * most),
-        Paired::Slope | Paired::Intercept => Interval::ALL,
-    }
+    let is_filtered = aggregate.filter.is_some();
+    let of = |value: &Expr| ranges.of(value);
+    aggregate
+        .operation
+        .range_within_unit(rows as f64, is_filtered, &of)
 }
 
 /// Holds a value of a type that may have no comparison.

@@ -5,9 +5,7 @@
 use super::keys::{KeyRule, Keys};
 use super::row_facts::always_true;
 use crate::ir::functions::Function;
-use crate::ir::{
-    Aggregate, ColumnId, Distinct, Expr, JoinKind, Node, Operation, Relation, Release,
-};
+use crate::ir::{Aggregate, ColumnId, Expr, JoinKind, Node, Relation, Release};
 use crate::policy::{Policy, Protection};
 use crate::refusal::{Refusal, reason};
 
@@ -196,29 +194,9 @@ fn refused(what: &str) -> Refusal {
 
 /// A row of NULLs on the private side adds nothing.
 fn ignores_missing(aggregate: &Aggregate, private: &[ColumnId]) -> bool {
-    let strict = |e: &Expr| is_strict(e, private);
-    match &aggregate.operation {
-        Operation::CountRows | Operation::Distinct(Distinct::Row(_)) => false,
-        Operation::Count(e)
-        | Operation::Sum(e)
-        | Operation::Average(e)
-        | Operation::Distinct(Distinct::Value(e)) => strict(e),
-        Operation::Mode {
-            value,
-            descending: _,
-        }
-        | Operation::Unlike { value, moment: _ } => strict(value),
-        Operation::Variance { value, kind: _ }
-        | Operation::Extreme { value, end: _ }
-        | Operation::Truth { value, of: _ } => strict(value),
-        Operation::Quantile {
-            value,
-            fractions: _,
-            continuous: _,
-            descending: _,
-        } => strict(value),
-        Operation::Paired { y, x, kind: _ } => strict(y) || strict(x),
-    }
+    let operation = &aggregate.operation;
+    let mut arguments = operation.arguments().into_iter();
+    operation.skips_nulls() && arguments.any(|e| is_strict(e, private))
 }
 
 /// NULL wherever all private columns are.

@@ -12,9 +12,10 @@ use super::row_facts::{
     scanned_tables,
 };
 use super::{
-    AnalyzedRelease, BoundedAggregate, FanOut, KeyCombinations, KeyRule, Label, Lineage,
-    PlanningEffort, UnitGroups, aggregate_bounds, inline, only_scan, public_outer_join, unit_of,
+    AnalyzedRelease, FanOut, KeyCombinations, KeyRule, Label, Lineage, PlanningEffort, UnitGroups,
+    aggregate_bounds, inline, only_scan, public_outer_join, unit_of,
 };
+use crate::aggregates::BoundedAggregate;
 use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Relation, Release, Scan};
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, reason};

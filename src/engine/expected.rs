@@ -2,13 +2,12 @@
 //! words.
 
 use super::notice::rounded;
+use crate::aggregates::{Foreseen, Output};
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
 use crate::ledger::Balance;
 use crate::mechanism::{Loss, Mechanism};
-use crate::rewrite::{
-    ChoiceKind, Measure, Output, Plan, ReleasePlan, measure_deviation, ranks_of, times_clip,
-};
+use crate::rewrite::{ChoiceKind, Plan, ReleasePlan, measure_deviation, ranks_of, times_clip};
 
 /// Half of the 95 % interval of an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,34 +54,15 @@ impl Within {
 pub fn expected(release: &ReleasePlan) -> Vec<(&'static str, Within)> {
     let outputs = release.outputs().iter();
     outputs
-        .map(|(output, _)| (name(release, output), within(release, output)))
+        .map(|(output, _)| (output.name(), within(release, output)))
         .collect()
-}
-
-fn name(release: &ReleasePlan, output: &Output) -> &'static str {
-    match output {
-        Output::Measure(at) => match release.measures().get(*at) {
-            Some(Measure::Sum { .. } | Measure::Centred { .. }) => "sum",
-            Some(Measure::Count(_) | Measure::Squares { .. } | Measure::Products { .. }) | None => {
-                "count"
-            }
-        },
-        Output::Average { .. } => "average",
-        Output::Dispersion { .. } => "spread",
-        Output::Joint { .. } => "slope or correlation",
-        Output::Truth { .. } => "truth",
-        Output::Distinct { .. } => "distinct values",
-        Output::Choice { draws, .. } if draws.is_empty() => "distinct count",
-        Output::Choice { .. } => "chosen value",
-        Output::OfNoRow(_) => "answer",
-    }
 }
 
 fn within(release: &ReleasePlan, output: &Output) -> Within {
     let wide = release.price().map(|price| quantile_95(price.mechanism));
-    match output {
-        Output::Measure(at) => {
-            let (Some(measure), Some(wide)) = (release.measures().get(*at), wide) else {
+    match output.foreseen() {
+        Foreseen::Measure(at) => {
+            let (Some(measure), Some(wide)) = (release.measures().get(at), wide) else {
                 return Within::Unknown;
             };
             if let Some((times, most)) = times_clip(release, measure) {
@@ -91,24 +71,23 @@ fn within(release: &ReleasePlan, output: &Output) -> Within {
             measure_deviation(release, measure)
                 .map_or(Within::Unknown, |deviation| Within::Known(deviation * wide))
         }
-        Output::Average { sum, count, range } => {
-            let of = |at: &usize| measure_deviation(release, release.measures().get(*at)?);
+        Foreseen::OverRows { sum, count, range } => {
+            let of = |at: usize| measure_deviation(release, release.measures().get(at)?);
             let half = (range.hi - range.lo) / 2.0;
             match (of(count), of(sum), wide) {
                 (Some(count), Some(_), Some(wide)) => Within::OverRows(half * count * wide),
                 _ => Within::Unknown,
             }
         }
-        Output::Choice {
+        Foreseen::Choice {
             choice,
             draws,
             is_array: _,
-        } => chosen(release, *choice, draws),
-        Output::OfNoRow(_) => Within::Known(0.0),
-        Output::Dispersion { .. }
-        | Output::Joint { .. }
-        | Output::Truth { .. }
-        | Output::Distinct { .. } => Within::Unknown,
+        } => chosen(release, choice, draws),
+        Foreseen::Exact => Within::Known(0.0),
+        Foreseen::FromAnswer | Foreseen::Chance | Foreseen::DistinctValues { .. } => {
+            Within::Unknown
+        }
     }
 }
 

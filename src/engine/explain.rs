@@ -6,6 +6,7 @@ use super::notice::{Sql, cost, describe, left, noise};
 use super::reuse::Recalled;
 use super::rollup::FromFiner;
 use super::useless::Usefulness;
+use crate::aggregates::{Foreseen, Output};
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
 use crate::ir::ReleaseId;
@@ -13,7 +14,7 @@ use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss, Mechanism};
 use crate::policy::{Policy, Protection, SESSION_SETTINGS, SessionSettings, UnitStep, Useless};
 use crate::refusal::Refusal;
-use crate::rewrite::{Output, Plan, ReleasePlan, Statement, Summed, measure_deviation};
+use crate::rewrite::{Plan, ReleasePlan, Statement, Summed, measure_deviation};
 
 /// The releases that the role holds already, and what the others would cost now.
 pub(super) struct Due {
@@ -317,13 +318,10 @@ fn table(schema: &str, name: &str, policy: &Policy) -> Option<serde_json::Value>
 
 /// The standard deviation of an aggregate's noise, where it does not depend on the data.
 fn deviation(plan: &ReleasePlan, output: &Output) -> Option<f64> {
-    match output {
-        Output::Measure(at) => measure_deviation(plan, plan.measures().get(*at)?),
-        Output::Average { .. }
-        | Output::Dispersion { .. }
-        | Output::Joint { .. }
-        | Output::Truth { .. } => None,
-        Output::Choice { .. } | Output::Distinct { .. } | Output::OfNoRow(_) => None,
+    match output.foreseen() {
+        Foreseen::Measure(at) => measure_deviation(plan, plan.measures().get(at)?),
+        Foreseen::OverRows { .. } | Foreseen::FromAnswer | Foreseen::Chance => None,
+        Foreseen::DistinctValues { .. } | Foreseen::Choice { .. } | Foreseen::Exact => None,
     }
 }
 

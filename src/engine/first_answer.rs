@@ -12,6 +12,7 @@ use super::run::Answered;
 use super::statement_log::Tally;
 use super::timing::Timing;
 use super::{Engine, Requester, internal, rounded};
+use crate::aggregates::Output;
 use crate::error::Error;
 use crate::finish::value_and_error;
 use crate::ir::ReleaseId;
@@ -20,8 +21,7 @@ use crate::policy::{Reuse, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::release::{Cut, ReleasedTable};
 use crate::rewrite::{
-    Output, Plan, ReleasePlan, Terms, epsilon_for, fits_one_query, measure_terms, measures_of,
-    of_row,
+    Plan, ReleasePlan, Terms, epsilon_for, fits_one_query, measure_terms, of_row,
 };
 
 /// An error this much above its target is not worth a second answer.
@@ -164,7 +164,7 @@ fn less_noise(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Optio
 
 /// What chosen clips cut from the parts of an aggregate.
 fn cuts<'a>(release: &ReleasePlan, output: &Output, table: &'a ReleasedTable) -> Vec<&'a Cut> {
-    let measures = measures_of(output);
+    let measures = output.measures();
     let measures = measures.iter().map(|at| &release.measures()[*at]);
     let coordinates = measures.flat_map(|measure| measure_terms(measure).into_iter());
     let drawn = table.drawn.as_ref();
@@ -222,7 +222,7 @@ fn ratio(
         TargetError::OfAnswer(share) => Some(of_answer(known(release, output, table))? / share),
         TargetError::OfRow(share) => {
             let drawn = table.drawn.as_ref()?;
-            let measures = measures_of(output).into_iter();
+            let measures = output.measures().into_iter();
             let measures = measures.map(|at| &release.measures()[at]);
             let ratios = measures.map(|m| drawn.deviation(m) / of_row(share, m));
             ratios.reduce(f64::max)

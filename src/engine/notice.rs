@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::run::Answered;
+use crate::aggregates::{Foreseen, Output};
 use crate::analyze::KeyRule;
 use crate::finish::{has_few, quantile_95, share_cut, spread};
 use crate::ir::{Formula, ReleaseId};
@@ -13,8 +14,7 @@ use crate::parse::Query;
 use crate::policy::{Notices, Policy};
 use crate::release::{NoiseRecord, ReleasedTable};
 use crate::rewrite::{
-    Degree, Measure, Output, Plan, ReleasePlan, choice_noise, chosen_noise, measure_deviation,
-    measure_terms,
+    Degree, Plan, ReleasePlan, choice_noise, chosen_noise, measure_deviation, measure_terms,
 };
 
 /// The notices of an answer, at the level of the session: one line of cost, then the error of each
@@ -217,13 +217,10 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
         let (least, most) = halves.fold((f64::INFINITY, 0f64), |(least, most), half| {
             (least.min(half), most.max(half))
         });
-        let depends = match output {
-            Output::Average { .. }
-            | Output::Dispersion { .. }
-            | Output::Joint { .. }
-            | Output::Truth { .. }
-            | Output::Distinct { .. } => true,
-            Output::Measure(_) | Output::Choice { .. } | Output::OfNoRow(_) => false,
+        let depends = match output.foreseen() {
+            Foreseen::OverRows { .. } | Foreseen::FromAnswer | Foreseen::Chance => true,
+            Foreseen::DistinctValues { .. } => true,
+            Foreseen::Measure(_) | Foreseen::Choice { .. } | Foreseen::Exact => false,
         };
         if depends && least.is_finite() {
             let within = match (shown(least) == shown(most), most.is_finite()) {
@@ -264,10 +261,10 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
 
 /// What a clip that a look chose cuts from an aggregate, as far as the look shows.
 fn what_is_cut(release: &ReleasePlan, output: &Output, drawn: &NoiseRecord) -> Option<String> {
-    let measure = match output {
-        Output::Measure(measure) | Output::Average { sum: measure, .. } => *measure,
-        Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => return None,
-        Output::Distinct { .. } | Output::Choice { .. } | Output::OfNoRow(_) => return None,
+    let measure = match output.foreseen() {
+        Foreseen::Measure(measure) | Foreseen::OverRows { sum: measure, .. } => measure,
+        Foreseen::FromAnswer | Foreseen::Chance | Foreseen::DistinctValues { .. } => return None,
+        Foreseen::Choice { .. } | Foreseen::Exact => return None,
     };
     let terms = measure_terms(&release.measures()[measure]);
     let (coordinate, factor) = terms.first()?;
@@ -285,11 +282,11 @@ fn what_is_cut(release: &ReleasePlan, output: &Output, drawn: &NoiseRecord) -> O
 
 /// What a limit on rows that a look chose cuts from a chosen value.
 fn rows_cut(output: &Output, table: &ReleasedTable) -> Option<String> {
-    let Output::Choice { choice, .. } = output else {
+    let Foreseen::Choice { choice, .. } = output.foreseen() else {
         return None;
     };
     let mut cuts = table.row_cuts.iter();
-    let (_, cut) = cuts.find(|(at, _)| at == choice)?;
+    let (_, cut) = cuts.find(|(at, _)| *at == choice)?;
     Some(format!(
         "about {:.0} (±{:.0}) of {:.0} units have more than {}, and weigh as much as that; this is \
             about {} % of all rows, which the interval has",
@@ -310,10 +307,7 @@ fn set(lines: &mut Vec<String>, prefix: &str, line: String) {
 
 /// How many listed groups have a count that would not surprise of no row.
 fn may_be_empty(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Option<String> {
-    let is_count = matches!(
-        release.outputs().get(at)?.0,
-        Output::Measure(measure) if matches!(release.measures()[measure], Measure::Count(_))
-    );
+    let is_count = release.outputs().get(at)?.0.is_count();
     let is_listed = |(_, rule): &(_, KeyRule)| matches!(rule, KeyRule::Domain(_));
     if !is_count || !release.keys().iter().any(is_listed) {
         return None;
@@ -361,13 +355,13 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
     };
     for (at, (output, _)) in release.outputs().iter().enumerate() {
         let number = at + 1;
-        let line = match output {
-            Output::Measure(measure) if drawn.is_none() && release.look().is_some() => {
-                chosen_noise(release, &release.measures()[*measure])
+        let line = match output.foreseen() {
+            Foreseen::Measure(measure) if drawn.is_none() && release.look().is_some() => {
+                chosen_noise(release, &release.measures()[measure])
                     .map(|noise| format!("noise of aggregate {number}: {noise}"))
             }
-            Output::Measure(measure) => {
-                deviation_of(*measure)
+            Foreseen::Measure(measure) => {
+                deviation_of(measure)
                     .zip(mechanism)
                     .map(|(deviation, mechanism)| {
                         let half = deviation * quantile_95(mechanism);
@@ -378,8 +372,8 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
                         )
                     })
             }
-            Output::Average { sum, count, range } => deviation_of(*count)
-                .zip(deviation_of(*sum))
+            Foreseen::OverRows { sum, count, range } => deviation_of(count)
+                .zip(deviation_of(sum))
                 .map(|(count, _)| {
                     let half = (range.hi - range.lo) / 2.0;
                     format!(
@@ -391,25 +385,18 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
                         range.hi
                     )
                 }),
-            Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
-            Output::OfNoRow(_) => None,
-            Output::Distinct {
-                choice,
-                range: _,
-                moment: _,
-            } => Some(format!(
+            Foreseen::FromAnswer | Foreseen::Chance | Foreseen::Exact => None,
+            Foreseen::DistinctValues { choice } => Some(format!(
                 "noise of aggregate {number}: {}",
-                choice_noise(&release.choices()[*choice], &[Degree::SUM])
+                choice_noise(&release.choices()[choice], &[Degree::SUM])
             )),
-            Output::Choice {
+            Foreseen::Choice {
                 choice,
                 draws,
                 is_array: _,
             } => Some(format!(
-                "noise of aggregate \
-                {number}: \
-                {}",
-                choice_noise(&release.choices()[*choice], draws)
+                "noise of aggregate {number}: {}",
+                choice_noise(&release.choices()[choice], draws)
             )),
         };
         lines.extend(line);

@@ -3,12 +3,13 @@
 
 use super::planning_limit::aside;
 use super::{Engine, internal};
+use crate::aggregates::{Foreseen, Output};
 use crate::analyze::PlanningEffort;
 use crate::error::Error;
 use crate::ir::ReleaseId;
 use crate::policy::{Policy, Reuse, RoleReuse};
 use crate::release::{Rollup, coarser};
-use crate::rewrite::{Output, Plan, ReleasePlan};
+use crate::rewrite::{Plan, ReleasePlan};
 use crate::shadow::Requester;
 
 /// The most that a sum's error may exceed a bought answer's error. At this limit a bought answer of
@@ -109,11 +110,11 @@ impl FromFiner {
                 .map(|drawn| drawn.deviation(measure))
         };
         let error = |(at, (output, _)): (usize, &(Output, _))| {
-            let Output::Measure(measure) = output else {
+            let Foreseen::Measure(measure) = output.foreseen() else {
                 return None;
             };
-            let bought = made.bought.get(*measure)?;
-            Some((at, own(plan.measures().get(*measure)?)?, *bought))
+            let bought = made.bought.get(measure)?;
+            Some((at, own(plan.measures().get(measure)?)?, *bought))
         };
         let errors = plan
             .outputs()

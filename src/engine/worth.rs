@@ -10,6 +10,7 @@ mod view;
 use super::notice::rounded;
 use super::plan;
 use super::views::Row;
+use crate::aggregates::Foreseen;
 use crate::catalog::Type;
 use crate::finish::quantile_95;
 use crate::mechanism::{AccountState, Loss};
@@ -17,9 +18,7 @@ use crate::parse::{Statement, parse};
 use crate::policy::{Column, Policy, Protection, Table};
 use crate::postgres::{identifier, qualified};
 use crate::resolve::Constants;
-use crate::rewrite::{
-    Measure, Output, Plan, ReleasePlan, Terms, measure_deviation, times_clip, useless,
-};
+use crate::rewrite::{Measure, Plan, ReleasePlan, Terms, measure_deviation, times_clip, useless};
 
 /// The most answers that are counted.
 const ANSWERS_MAX: u64 = 1_000_000;
@@ -216,12 +215,12 @@ impl<'a> Pricing<'a> {
             return None;
         };
         let rows = release.facts().rows_in_group.max(1);
-        let (error, in_units) = match (total, output) {
-            (Total::Count | Total::Sum, Output::Measure(at)) => of_measure(release, *at, rows)?,
-            (Total::Average, Output::Average { sum, count, range }) => {
+        let (error, in_units) = match (total, output.foreseen()) {
+            (Total::Count | Total::Sum, Foreseen::Measure(at)) => of_measure(release, at, rows)?,
+            (Total::Average, Foreseen::OverRows { sum, count, range }) => {
                 let of = |at: usize| of_measure(release, at, rows).and_then(|(_, units)| units);
                 // Values are centred: near the middle the number of rows moves nothing.
-                let in_units = of(*sum).or_else(|| of(*count));
+                let in_units = of(sum).or_else(|| of(count));
                 let half = (range.hi - range.lo) / 2.0;
                 let units = self.policy.privacy.units.map(|units| units as f64);
                 let error = in_units.zip(units).map(|(of, units)| half * of / units);

@@ -1,7 +1,6 @@
 //! Stage 7: Released → the statement that answers the analyst: their own outer query over released
 //! rows, as one text for the shadow.
 
-mod estimate;
 mod output;
 mod uncertainty;
 

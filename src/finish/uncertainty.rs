@@ -5,16 +5,13 @@ mod choices;
 mod cuts;
 mod value;
 
-use super::estimate::Estimate;
-use crate::analyze::interval::Interval;
-use crate::analyze::{Dispersion, Joint};
+use crate::aggregates::{DistinctValues, Estimate, Foreseen, Group, Output};
 use crate::catalog::Type;
-use crate::ir::{Formula, Moment, Quantifier, Statistic, VarianceKind as Kind};
+use crate::ir::{Formula, Statistic};
 pub use crate::mechanism::quantile_95;
-use crate::mechanism::{Mechanism, Noise, normal};
-use crate::policy::Scalar;
+use crate::mechanism::{Mechanism, Noise};
 use crate::release::{Cut, NoiseRecord, ReleasedTable};
-use crate::rewrite::{Centred, ChoiceKind, Measure, Output, ReleasePlan, measure_noise};
+use crate::rewrite::{ChoiceKind, Measure, ReleasePlan, measure_noise};
 use choices::Chosen;
 use cuts::Tail;
 pub use cuts::share_cut;
@@ -84,9 +81,6 @@ fn below(value: f64, digits: i32) -> f64 {
 /// NULL, and so is its error.
 const ROWS_MIN: f64 = 3.0;
 
-/// The least rows of a sample that has a spread. The error of fewer is not known, only bounds.
-const ROWS_OF_SAMPLE: f64 = 2.0;
-
 /// The spread of arithmetic over the aggregates of one group; `None` where it is not known. The
 /// interval covers noise, and what clips that were chosen from a look cut as far as the look shows.
 /// It does not cover what declared bounds cut off.
@@ -106,18 +100,15 @@ pub fn spread(
 ) -> Option<Spread> {
     let row = Row::new(release, table.measures.get(group)?, table, group);
     if let Formula::Aggregate(at) = formula
-        && let Some((
-            Output::Choice {
-                choice,
-                draws,
-                is_array: false,
-            },
-            _,
-        )) = release.outputs().get(*at)
-        && let [draw] = draws.as_slice()
+        && let Some((output, _)) = release.outputs().get(*at)
+        && let Foreseen::Choice {
+            choice,
+            draws: [draw],
+            is_array: false,
+        } = output.foreseen()
     {
         return row
-            .chosen(*choice, *draw)
+            .chosen(choice, *draw)
             .map(|Chosen { spread, .. }| spread);
     }
     let Known {
@@ -144,7 +135,7 @@ pub fn has_few(
         .measures
         .get(group)
         .map(|measures| Row::new(release, measures, table, group));
-    row.and_then(|row| row.rows(output))
+    row.and_then(|row| output.rows(&row))
         .is_some_and(|rows| are_few(&rows))
 }
 
@@ -217,29 +208,6 @@ impl<'r> Row<'r> {
         }
     }
 
-    /// The noisy number of rows, or of distinct values, that a quotient is over.
-    fn rows(&self, output: &Output) -> Option<Estimate> {
-        match output {
-            Output::Average { count, .. }
-            | Output::Dispersion { count, .. }
-            | Output::Joint { count, .. } => self.part(*count),
-            Output::Distinct {
-                choice,
-                range: _,
-                moment: Moment::Mean | Moment::Spread(_),
-            } => self.distinct_rows(*choice),
-            Output::Distinct {
-                choice: _,
-                range: _,
-                moment: Moment::Sum,
-            }
-            | Output::Measure(_)
-            | Output::Truth { .. }
-            | Output::OfNoRow(_)
-            | Output::Choice { .. } => None,
-        }
-    }
-
     fn formula(&self, formula: &Formula) -> Option<Known> {
         let both =
             |a: &Formula, b: &Formula, join: &dyn Fn(&Estimate, &Estimate) -> Option<Estimate>| {
@@ -294,6 +262,10 @@ impl<'r> Row<'r> {
                 is_integer: false,
                 ..known
             }),
+            Formula::Exponential(of) => mapped(of, &Estimate::exponential).map(|known| Known {
+                is_integer: false,
+                ..known
+            }),
             Formula::Rounded(of, decimals) => {
                 let unit = 10f64.powi(*decimals);
                 mapped(of, &|e| e.mapped(|v| (v * unit).round() / unit))
@@ -306,83 +278,10 @@ impl<'r> Row<'r> {
     }
 
     fn output(&self, output: &Output) -> Option<Estimate> {
-        let rows = self.rows(output);
-        if rows.is_some_and(|rows| are_few(&rows)) {
+        if output.rows(self).is_some_and(|rows| are_few(&rows)) {
             return None;
         }
-        match output {
-            Output::Measure(at) => {
-                let found = self.total(*at)?;
-                let is_count = matches!(self.release.measures()[*at], Measure::Count(_));
-                Some(if is_count {
-                    found.within(0.0, f64::INFINITY)
-                } else {
-                    found
-                })
-            }
-            Output::Average { sum, count, range } => self.average(*sum, *count, *range),
-            Output::Dispersion {
-                count,
-                sum,
-                squares,
-                range,
-                kind,
-            } => {
-                let value = Centred {
-                    sum: *sum,
-                    squares: *squares,
-                    range: *range,
-                };
-                let rows = self.part(*count)?;
-                let variance = self.variance(&rows, value)?;
-                Some(dispersion(&rows, variance, *range, *kind, self.z))
-            }
-            Output::Joint {
-                count,
-                y,
-                x,
-                products,
-                kind,
-            } => {
-                let rows = self.part(*count)?;
-                if rows.value < ROWS_OF_SAMPLE {
-                    Some(joint_bounds(*y, *x, *kind))
-                } else {
-                    self.joint(&rows, *y, *x, *products, *kind)
-                }
-            }
-            Output::Truth { count, of } => Some(truth(&self.part(*count)?, *of)),
-            Output::OfNoRow(value) => match value.as_ref()? {
-                Scalar::Bool(value) => Some(Estimate::exact(f64::from(u8::from(*value)))),
-                _ => Some(Estimate::exact(0.0)),
-            },
-            Output::Choice {
-                choice,
-                draws,
-                is_array: false,
-            } if draws.len() == 1 => self.quantile(*choice, draws[0]),
-            Output::Choice {
-                choice,
-                draws: _,
-                is_array: _,
-            } => self.count(*choice),
-            Output::Distinct {
-                choice,
-                range,
-                moment,
-            } => self.distinct(*choice, *range, *moment),
-        }
-    }
-
-    /// A count or a sum that is shown.
-    fn total(&self, at: usize) -> Option<Estimate> {
-        self.measure(at, Tail::Heavy)
-    }
-
-    /// One that something is computed from. What a heavy tail of units adds to both parts of an
-    /// average moves it little.
-    fn part(&self, at: usize) -> Option<Estimate> {
-        self.measure(at, Tail::Light)
+        output.estimate(self)
     }
 
     fn measure(&self, at: usize, tail: Tail) -> Option<Estimate> {
@@ -402,185 +301,49 @@ impl<'r> Row<'r> {
         });
         Some(Estimate::new(value, noise, self.z).cut_by(lower, higher))
     }
+}
 
-    /// An average is the centre plus a quotient: the sum's distance from the centre over the rows.
-    fn average(&self, sum: usize, count: usize, range: Interval) -> Option<Estimate> {
+impl Group for Row<'_> {
+    fn z(&self) -> f64 {
+        self.z
+    }
+
+    fn total(&self, measure: usize) -> Option<Estimate> {
+        self.measure(measure, Tail::Heavy)
+    }
+
+    /// What a heavy tail of units adds to both parts of an average moves it little.
+    fn part(&self, measure: usize) -> Option<Estimate> {
+        self.measure(measure, Tail::Light)
+    }
+
+    fn centre(&self, sum: usize) -> Option<f64> {
         let Measure::Sum {
             values: _,
-            count: centred_on,
+            count,
             fixed_point,
         } = &self.release.measures()[sum]
         else {
             return None;
         };
-        let centre = if centred_on.is_some() {
+        Some(if count.is_some() {
             fixed_point.centre_twice() as f64 * fixed_point.step.size() / 2.0
         } else {
             0.0
-        };
-        let rows = self.part(count)?;
-        let apart = self.part(sum)?.plus(-centre, &rows, self.z);
-        Some(
-            apart
-                .over(&rows, self.z)?
-                .shifted(centre)
-                .within(range.lo, range.hi),
-        )
+        })
     }
 
-    /// The mean of products minus the product of the means.
-    fn about_means(
-        &self,
-        rows: &Estimate,
-        products: &Estimate,
-        (y, x): (&Estimate, &Estimate),
-    ) -> Option<Estimate> {
-        let mean = |sum: &Estimate| sum.over(rows, self.z);
-        Some(mean(products)?.plus(-1.0, &mean(y)?.times(&mean(x)?, self.z), self.z))
+    fn distinct_count(&self, choice: usize) -> Option<Estimate> {
+        self.distinct_rows(choice)
     }
 
-    fn moment(&self, rows: &Estimate, products: usize, (y, x): (usize, usize)) -> Option<Estimate> {
-        self.about_means(
-            rows,
-            &self.part(products)?,
-            (&self.part(y)?, &self.part(x)?),
-        )
+    fn distinct_values(&self, choice: usize) -> Option<DistinctValues> {
+        self.distinct(choice)
     }
 
-    fn variance(&self, rows: &Estimate, value: Centred) -> Option<Estimate> {
-        Some(
-            self.moment(rows, value.squares, (value.sum, value.sum))?
-                .within(0.0, half(value.range).powi(2)),
-        )
+    fn drawn(&self, choice: usize, draw: usize) -> Option<Estimate> {
+        self.quantile(choice, draw)
     }
-
-    fn joint(
-        &self,
-        rows: &Estimate,
-        y: Centred,
-        x: Centred,
-        products: usize,
-        kind: Joint,
-    ) -> Option<Estimate> {
-        let most = half(y.range) * half(x.range);
-        let together = self
-            .moment(rows, products, (y.sum, x.sum))?
-            .within(-most, most);
-        let (y_spread, x_spread) = (self.variance(rows, y)?, self.variance(rows, x)?);
-        let slope = || together.over(&x_spread, self.z);
-        // A quotient by a variance that may be zero is not known.
-        let correlation = || {
-            let both = y_spread.times(&x_spread, self.z);
-            let is_sure = y_spread.low > 0.0 && x_spread.low > 0.0;
-            match is_sure {
-                true => together
-                    .over(&both.root(), self.z)
-                    .map(|e| Estimate::exact(0.0).plus(1.0, &e, self.z).within(-1.0, 1.0)),
-                false => Some(Estimate::bounded(-1.0, 1.0)),
-            }
-        };
-        match kind {
-            Joint::CovariancePopulation => Some(together),
-            Joint::CovarianceSample => Some(together.scaled(rows.value / (rows.value - 1.0))),
-            Joint::Products => Some(together.times(rows, self.z)),
-            Joint::Correlation => correlation(),
-            Joint::Slope => slope(),
-            Joint::Intercept => {
-                let mean = |value: Centred| {
-                    Some(
-                        self.part(value.sum)?
-                            .over(rows, self.z)?
-                            .shifted(middle(value.range)),
-                    )
-                };
-                let slope = slope()?;
-                let found = mean(y)?.plus(-1.0, &slope.times(&mean(x)?, self.z), self.z);
-                let is_known = slope.low.is_finite();
-                Some(if is_known {
-                    found
-                } else {
-                    found.between(f64::NEG_INFINITY, f64::INFINITY)
-                })
-            }
-            Joint::Determination => correlation().map(|r| {
-                let (low, high) = (r.low.abs().min(r.high.abs()), r.low.abs().max(r.high.abs()));
-                let least = if r.low <= 0.0 && r.high >= 0.0 {
-                    0.0
-                } else {
-                    low * low
-                };
-                r.times(&r, self.z).between(least, high * high)
-            }),
-        }
-    }
-}
-
-fn dispersion(
-    rows: &Estimate,
-    variance: Estimate,
-    range: Interval,
-    kind: Dispersion,
-    z: f64,
-) -> Estimate {
-    let most = half(range).powi(2);
-    let is_one = rows.value < ROWS_OF_SAMPLE;
-    let population = if is_one {
-        Estimate::bounded(0.0, most)
-    } else {
-        variance
-    };
-    // The variance of a sample of two rows is twice that of a population.
-    let sample = |e: Estimate| {
-        if is_one {
-            e.scaled(2.0)
-        } else {
-            e.scaled(rows.value / (rows.value - 1.0))
-        }
-    };
-    match kind {
-        Dispersion::Squares => population
-            .times(&rows.clone().within(0.0, f64::INFINITY), z)
-            .within(0.0, most * rows.high.max(0.0)),
-        Dispersion::Spread(Kind::VariancePopulation) => population,
-        Dispersion::Spread(Kind::VarianceSample) => sample(population),
-        Dispersion::Spread(Kind::DeviationPopulation) => population.root(),
-        Dispersion::Spread(Kind::DeviationSample) => sample(population).root(),
-    }
-}
-
-fn joint_bounds(y: Centred, x: Centred, kind: Joint) -> Estimate {
-    let most = half(y.range) * half(x.range);
-    match kind {
-        Joint::CovariancePopulation => Estimate::bounded(-most, most),
-        Joint::CovarianceSample => Estimate::bounded(-2.0 * most, 2.0 * most),
-        Joint::Correlation => Estimate::bounded(-1.0, 1.0),
-        Joint::Determination => Estimate::bounded(0.0, 1.0),
-        Joint::Products | Joint::Slope | Joint::Intercept => {
-            Estimate::bounded(-most, most).between(f64::NEG_INFINITY, f64::INFINITY)
-        }
-    }
-}
-
-/// BOOL_AND and BOOL_OR, 1 for true: whether no row (All) or some row (Any) was counted. The error
-/// is that of a coin with the probability that the normal law gives to some row.
-fn truth(rows: &Estimate, of: Quantifier) -> Estimate {
-    let chance = normal::cdf((rows.value - 0.5) / rows.error().max(f64::MIN_POSITIVE));
-    let some = |rows: f64| f64::from(u8::from(rows >= 0.5));
-    let (low, high) = (some(rows.low), some(rows.high));
-    let error = (chance * (1.0 - chance)).max(0.0).sqrt();
-    let (value, low, high) = match of {
-        Quantifier::Any => (chance, low, high),
-        Quantifier::All => (1.0 - chance, 1.0 - high, 1.0 - low),
-    };
-    Estimate::new(value, vec![error], 1.0).between(low, high)
-}
-
-fn half(range: Interval) -> f64 {
-    (range.hi - range.lo) / 2.0
-}
-
-fn middle(range: Interval) -> f64 {
-    range.lo + half(range)
 }
 
 #[cfg(test)]

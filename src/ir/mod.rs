@@ -6,8 +6,10 @@ pub mod equality;
 pub mod evaluate;
 pub mod expression;
 pub mod functions;
+pub mod interval;
 pub mod literal;
 pub mod relation;
+pub mod sql;
 pub mod uncertainty;
 pub mod window;
 
@@ -16,6 +18,7 @@ pub use aggregate::{
 };
 pub use equality::equality;
 pub use expression::{Expr, Node};
+pub use interval::Interval;
 pub use relation::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, JoinKind, Key, MiddleId, MiddleQuery,
     MiddleRows, Query, Relation, Release, ReleaseId, SET_COLUMN, Scan, TableId, aggregate_column,

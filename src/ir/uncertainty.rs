@@ -26,6 +26,7 @@ pub enum Formula {
     /// The quotient of two integers is truncated, as in PostgreSQL.
     Quotient(Box<Formula>, Box<Formula>),
     Root(Box<Formula>),
+    Exponential(Box<Formula>),
     /// Rounded to this many decimals.
     Rounded(Box<Formula>, i32),
     /// A cast to a type with fractions.
@@ -38,9 +39,8 @@ impl Formula {
         match self {
             Self::Aggregate(at) => vec![*at],
             Self::Number { .. } => Vec::new(),
-            Self::Negated(of) | Self::Root(of) | Self::Rounded(of, _) | Self::Real(of) => {
-                of.aggregates()
-            }
+            Self::Negated(of) | Self::Root(of) | Self::Exponential(of) => of.aggregates(),
+            Self::Rounded(of, _) | Self::Real(of) => of.aggregates(),
             Self::Sum(a, b)
             | Self::Difference(a, b)
             | Self::Product(a, b)

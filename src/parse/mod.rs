@@ -6,6 +6,7 @@ mod balance;
 mod bind;
 mod clock;
 mod collation;
+mod derived_aggregates;
 mod desugar;
 mod dialects;
 mod grammar;
@@ -253,6 +254,7 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
         (fault, _) => fault.refusal(sql, Goal::Query, begins),
     };
     let mut query = tree(tokens).map_err(refused)?;
+    derived_aggregates::write_out(&mut query)?;
     balance(&mut query);
     limits::height::check(&*query)?;
     limits::copies::check(&query)?;

@@ -6,9 +6,10 @@ use num_integer::Integer;
 use num_traits::Signed;
 use num_traits::ToPrimitive;
 
+use crate::aggregates::Foreseen;
 use crate::catalog::Type;
 use crate::mechanism::Calibrated;
-use crate::rewrite::{Count, Degree, Measure, Output, ReleasePlan, Step, measure_deviation};
+use crate::rewrite::{Count, Degree, Measure, ReleasePlan, Step, measure_deviation};
 
 /// The measures of one group as decimal text, from its noisy coordinates in steps of their base
 /// grids, in the plain layout ([`crate::rewrite::made_of`]).
@@ -148,7 +149,7 @@ fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
     let integer = release
         .outputs()
         .iter()
-        .any(|(output, t)| matches!(output, Output::Measure(m) if *m == at) && *t == Type::Int8);
+        .any(|(output, t)| output.foreseen() == Foreseen::Measure(at) && *t == Type::Int8);
     let exact = match measure {
         Measure::Count(_) => Some(0),
         Measure::Sum { .. } if integer => Some(0),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::decode;
 use super::decode::Rational;
 use super::{Key, NoiseRecord, ReleasedTable, cells};
+use crate::aggregates::Foreseen;
 use crate::analyze::{KeyRule, PlanningEffort};
 use crate::catalog::Type;
 use crate::ir::evaluate::evaluate;
@@ -17,7 +18,7 @@ use crate::ir::functions::Function;
 use crate::ir::{ColumnId, Expr, Node};
 use crate::policy::Scalar;
 use crate::rewrite::{
-    Family, Measure, Output, ReleasePlan, Total, key_text, measure_deviation, measure_terms,
+    Family, Measure, ReleasePlan, Total, key_text, measure_deviation, measure_terms,
 };
 
 /// An answer's groups and the noisy integers behind its measures, kept with it so that they can be
@@ -133,7 +134,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
     let has_flags = release
         .outputs()
         .iter()
-        .any(|(output, _)| matches!(output, Output::Truth { .. }));
+        .any(|(output, _)| output.foreseen() == Foreseen::Chance);
     let is_whole = grain.noisy.len() == table.keys.len()
         && grain
             .noisy

@@ -28,14 +28,14 @@ pub use plan::facts::{Facts, Summed};
 pub use plan::rollup::{Family, Grouping, Total};
 pub use plan::unpaid::UnpaidPart;
 pub use plan::{Plan, ReleasePlan, TableVersion};
-pub use price::target_error::{epsilon_for, measures_of, needs_first_answer, of_row};
+pub use price::target_error::{epsilon_for, needs_first_answer, of_row};
 pub use price::whole_statement::fits_one_query;
 use price::{AskedRelease, whole_statement};
 pub use price::{Block, Look, Price, SEEN, Terms};
 pub use useless::{Useless, best_error, thin_groups, useless};
 pub use vector::base_rows::key_text;
 pub use vector::bins::Bins;
-pub use vector::coordinates::{Centred, Coordinate, Count, Measure, Output};
+pub use vector::coordinates::{Coordinate, Count, Measure};
 pub use vector::fixed_point::{FixedPoint, Step};
 pub use vector::rotation::made_of;
 pub use vector::standard_deviation::{

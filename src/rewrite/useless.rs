@@ -8,10 +8,10 @@ mod best_case;
 
 use best_case::BestCase;
 
-use super::describe::{known_range, rank_error, threshold_units};
-use super::{ChoicePlan, Look, Output, Plan, ReleasePlan, SEEN, Subject, Target};
-use crate::analyze::Dispersion;
-use crate::ir::{ReleaseId, VarianceKind as Kind};
+use super::describe::{known_range, threshold_units};
+use super::{Look, Plan, ReleasePlan, SEEN, Subject, Target};
+use crate::aggregates::{Expected, Foreseen, Output, shown, whole};
+use crate::ir::ReleaseId;
 use crate::mechanism::quantile_95;
 use crate::policy::Policy;
 
@@ -26,15 +26,6 @@ pub struct Useless {
     pub message: String,
     /// The range that the answer lies in, whatever the data are, of a MIN or MAX.
     pub known: Option<(String, String)>,
-}
-
-/// What the noise leaves of an aggregate in the best case.
-#[derive(Debug, Clone, PartialEq)]
-struct Expected {
-    /// `±12.3` or `±12 ranks`, where that is known.
-    error: Option<String>,
-    /// What follows `this answer`, where it is useless.
-    useless: Option<String>,
 }
 
 /// What is useless in a plan: nothing where the policy does not say how many units there are.
@@ -166,10 +157,10 @@ fn hidden_groups(release: &ReleasePlan, units: u64) -> Option<String> {
 
 /// The range of a MIN or MAX.
 fn known(release: &ReleasePlan, output: &Output) -> Option<(String, String)> {
-    let Output::Choice { choice, draws, .. } = output else {
+    let Foreseen::Choice { choice, draws, .. } = output.foreseen() else {
         return None;
     };
-    let question = &release.choices()[*choice].question;
+    let question = &release.choices()[choice].question;
     let is_end = |at: &usize| matches!(question.targets.get(*at), Some(Target::End(_)));
     match &question.subject {
         Subject::Value {
@@ -181,95 +172,11 @@ fn known(release: &ReleasePlan, output: &Output) -> Option<(String, String)> {
 }
 
 fn expected(release: &ReleasePlan, output: &Output, units: u64) -> Expected {
-    let best = BestCase::new(release, units);
     let nothing = Expected {
         error: None,
         useless: None,
     };
-    let found = match output {
-        Output::Measure(at) => best.measured(*at),
-        Output::Average { sum, count, range } => best.average(*sum, *count, *range),
-        Output::Dispersion {
-            count,
-            sum: _,
-            squares,
-            range,
-            kind,
-        } => best.dispersion(*count, *squares, *range, spread_name(*kind)),
-        Output::Joint {
-            count,
-            y,
-            x,
-            products,
-            kind,
-        } => best.joint(*count, (*y, *x), *products, *kind),
-        Output::Truth { count, of: _ } => best.truth(*count),
-        Output::Distinct {
-            choice,
-            range,
-            moment,
-        } => best.distinct_moment(&release.choices()[*choice], *range, *moment),
-        Output::Choice {
-            choice,
-            draws,
-            is_array: _,
-        } => {
-            let choice = &release.choices()[*choice];
-            match draws.as_slice() {
-                [] => best.distinct_count(choice),
-                draws => ranked(&best, choice, draws),
-            }
-        }
-        Output::OfNoRow(_) => None,
-    };
-    found.unwrap_or(nothing)
-}
-
-/// Values at ranks. Of an array the best one counts.
-fn ranked(best: &BestCase<'_>, choice: &ChoicePlan, draws: &[usize]) -> Option<Expected> {
-    let super::ChoiceKind::Choice { draws: all, .. } = &choice.kind else {
-        return None;
-    };
-    let errors = draws.iter().filter_map(|at| {
-        let target = choice.question.targets.get(*at)?;
-        Some((rank_error(choice, target, all.get(*at)?)?, target))
-    });
-    let (error, target) = errors.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(best.ranks(error, matches!(target, Target::MostFrequent)))
-}
-
-fn spread_name(kind: Dispersion) -> Option<&'static str> {
-    match kind {
-        Dispersion::Squares => None,
-        Dispersion::Spread(Kind::VariancePopulation | Kind::VarianceSample) => Some("variance"),
-        Dispersion::Spread(Kind::DeviationPopulation | Kind::DeviationSample) => {
-            Some("standard deviation")
-        }
-    }
-}
-
-/// A number of units or rows.
-fn whole(value: f64) -> String {
-    format!("{value:.0}")
-}
-
-/// The end of a range.
-fn end(value: f64) -> String {
-    if value.fract() == 0.0 {
-        whole(value)
-    } else {
-        shown(value)
-    }
-}
-
-/// Three digits or more.
-fn shown(value: f64) -> String {
-    let digits = if value.abs() >= 100.0 {
-        0
-    } else if value == 0.0 || value.abs() >= 1.0 {
-        2
-    } else {
-        (2 - value.abs().log10().floor() as i32).clamp(2, 12) as usize
-    };
-    format!("{value:.digits$}")
+    output
+        .best(&BestCase::new(release, units))
+        .unwrap_or(nothing)
 }

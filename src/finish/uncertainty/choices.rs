@@ -1,10 +1,8 @@
 //! How far off counts of distinct values and chosen values may be.
 
-use super::{Row, Spread, dispersion, half};
-use crate::analyze::Dispersion;
-use crate::analyze::interval::Interval;
-use crate::finish::estimate::Estimate;
-use crate::ir::Moment;
+use super::{Row, Spread};
+use crate::aggregates::{DistinctValues, Estimate};
+use crate::finish::output::first_column;
 use crate::release::Cut;
 use crate::rewrite::{ChoiceKind, ChoicePlan, Degree, Side, Subject, Target, product_step};
 
@@ -15,12 +13,7 @@ pub(super) struct Chosen {
 }
 
 impl Row<'_> {
-    /// The count of a choice. Its draws come after those of the coordinates.
-    pub(super) fn count(&self, choice: usize) -> Option<Estimate> {
-        Some(self.distinct_rows(choice)?.within(0.0, f64::INFINITY))
-    }
-
-    /// The noisy number of distinct values.
+    /// The noisy number of distinct values. Its draws come after those of the coordinates.
     pub(super) fn distinct_rows(&self, choice: usize) -> Option<Estimate> {
         self.choice_column(choice, 0, [1.0, 0.0, 0.0])
     }
@@ -71,7 +64,7 @@ impl Row<'_> {
         let (target, range) = (question.targets.get(draw)?, candidates.ends()?);
         let released = |at: usize| {
             self.measures
-                .get(self.first_column(choice) + at)?
+                .get(first_column(self.release, choice) + at)?
                 .parse::<f64>()
                 .ok()
         };
@@ -118,15 +111,6 @@ impl Row<'_> {
         cuts.find_map(|(at, cut)| (*at == choice).then_some(cut))
     }
 
-    /// A choice's columns follow the measures and those of earlier choices.
-    fn first_column(&self, choice: usize) -> usize {
-        self.release.measures().len()
-            + self.release.choices()[..choice]
-                .iter()
-                .map(|p| p.question.width())
-                .sum::<usize>()
-    }
-
     /// A column of a choice. `factors` say how often it holds the noises of the choice's count, sum
     /// and squares.
     fn choice_column(&self, choice: usize, column: usize, factors: [f64; 3]) -> Option<Estimate> {
@@ -147,7 +131,7 @@ impl Row<'_> {
         );
         Some(Estimate::new(
             self.measures
-                .get(self.first_column(choice) + column)?
+                .get(first_column(self.release, choice) + column)?
                 .parse()
                 .ok()?,
             noise,
@@ -155,13 +139,8 @@ impl Row<'_> {
         ))
     }
 
-    /// Sums, means and spreads of distinct values.
-    pub(super) fn distinct(
-        &self,
-        choice: usize,
-        range: Interval,
-        moment: Moment,
-    ) -> Option<Estimate> {
+    /// The count, sum and squares of distinct values.
+    pub(super) fn distinct(&self, choice: usize) -> Option<DistinctValues> {
         let Subject::Distinct {
             values: _,
             per_unit_max: _,
@@ -173,38 +152,21 @@ impl Row<'_> {
         let fixed_point = degree.fixed_point()?;
         let (step, ends) = (fixed_point.step.size(), fixed_point.ends());
         let centre = fixed_point.centre_twice() as f64 * step / 2.0;
-        let rows = self.distinct_rows(choice)?;
-        let sum = self.choice_column(choice, Degree::SUM, [centre, step / 2.0, 0.0])?;
-        let apart = sum.plus(-centre, &rows, self.z);
-        match moment {
-            Moment::Sum => Some(sum),
-            Moment::Mean => Some(
-                apart
-                    .over(&rows, self.z)?
-                    .shifted(centre)
-                    .within(range.lo, range.hi),
-            ),
-            Moment::Spread(kind) => {
-                let squares = self.choice_column(
-                    choice,
-                    Degree::SQUARES,
-                    [
-                        half(ends).powi(2),
-                        0.0,
-                        -product_step(fixed_point, fixed_point),
-                    ],
-                )?;
-                let variance = self
-                    .about_means(&rows, &squares, (&apart, &apart))?
-                    .within(0.0, half(ends).powi(2));
-                Some(dispersion(
-                    &rows,
-                    variance,
-                    ends,
-                    Dispersion::Spread(kind),
-                    self.z,
-                ))
-            }
-        }
+        let of_squares = [
+            ((ends.hi - ends.lo) / 2.0).powi(2),
+            0.0,
+            -product_step(fixed_point, fixed_point),
+        ];
+        let squares = match degree {
+            Degree::Squares(_) => self.choice_column(choice, Degree::SQUARES, of_squares),
+            Degree::Count | Degree::Sum(_) => None,
+        };
+        Some(DistinctValues {
+            count: self.distinct_rows(choice)?,
+            sum: self.choice_column(choice, Degree::SUM, [centre, step / 2.0, 0.0])?,
+            squares,
+            centre,
+            ends,
+        })
     }
 }

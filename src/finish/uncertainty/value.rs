@@ -2,8 +2,9 @@
 
 use super::Row;
 use super::choices::Chosen;
+use crate::aggregates::{Foreseen, Output};
 use crate::release::ReleasedTable;
-use crate::rewrite::{Output, ReleasePlan};
+use crate::rewrite::ReleasePlan;
 
 /// An aggregate's released value in a group and its standard error; `None` where either is unknown.
 pub fn value_and_error(
@@ -13,13 +14,13 @@ pub fn value_and_error(
     group: usize,
 ) -> Option<(f64, f64)> {
     let row = Row::new(release, table.measures.get(group)?, table, group);
-    let (value, error) = match output {
-        Output::Choice {
+    let (value, error) = match output.foreseen() {
+        Foreseen::Choice {
             choice,
-            draws,
+            draws: [draw],
             is_array: false,
-        } if draws.len() == 1 => {
-            let Chosen { value, spread } = row.chosen(*choice, draws[0])?;
+        } => {
+            let Chosen { value, spread } = row.chosen(choice, *draw)?;
             (value, spread.error?)
         }
         _ => {

@@ -145,6 +145,7 @@ fn called(
     let mut one = |expr: &ast::Expr| Ok::<_, Refusal>(formula(expr, depth, number)?.map(Box::new));
     Ok(match (name.as_str(), arguments.as_slice()) {
         ("sqrt", [of]) => one(of)?.map(Formula::Root),
+        ("exp", [of]) => one(of)?.map(Formula::Exponential),
         ("round", [of]) => one(of)?.map(|of| Formula::Rounded(of, 0)),
         ("round", [of, digits]) => match number_of(digits) {
             Some(digits) if digits.fract() == 0.0 && digits.abs() <= 100.0 => {
@@ -230,8 +231,8 @@ fn elsewhere(name: &str) -> Refusal {
     )
     .detail(
         "The functions are pgveil.stderr(), pgveil.ci_low() and pgveil.ci_high(). \
-            Arithmetic is +, -, *, /, sqrt(), round(), NULLIF and COALESCE with 0, and casts to \
-            numeric or float8.",
+            Arithmetic is +, -, *, /, sqrt(), exp(), round(), NULLIF and COALESCE with 0, and \
+            casts to numeric or float8.",
     )
     .hint(
         "Repeat the aggregate inside it, as in SELECT avg(x), pgveil.stderr(avg(x)) \

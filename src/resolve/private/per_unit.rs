@@ -8,7 +8,7 @@ use sqlparser::ast;
 
 use super::given::{Given, SubqueryPlace, Which, computing, made};
 use crate::catalog::Equality;
-use crate::ir::aggregate::{Aggregate, Operation, Paired};
+use crate::ir::aggregate::Aggregate;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::relation::{ColumnId, Relation};
@@ -357,7 +357,7 @@ impl Resolver<'_> {
                 let id = self.output.new_column(made(
                     &name,
                     &exact.data_type,
-                    !is_count(&exact.operation),
+                    !exact.operation.is_count(),
                 ));
                 grouping.aggregates.push((id, exact.clone()));
                 id
@@ -471,7 +471,7 @@ impl Grouping {
                 if self
                     .aggregates
                     .iter()
-                    .any(|(made, aggregate)| *made == id && is_count(&aggregate.operation)) =>
+                    .any(|(made, aggregate)| *made == id && aggregate.operation.is_count()) =>
             {
                 let zero = Expr::literal(Some(Scalar::Int(0)), e.data_type.clone());
                 Some(Expr::call(
@@ -519,21 +519,6 @@ impl Grouping {
         }
         depends
     }
-}
-
-fn is_count(operation: &Operation) -> bool {
-    let counts_pairs = matches!(
-        operation,
-        Operation::Paired {
-            kind: Paired::Count,
-            ..
-        }
-    );
-    counts_pairs
-        || matches!(
-            operation,
-            Operation::CountRows | Operation::Count(_) | Operation::Distinct(_)
-        )
 }
 
 /// A relation for each order: what one order made of equal rows tells them apart in the next, so

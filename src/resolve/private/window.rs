@@ -279,10 +279,7 @@ fn check_window_aggregate(
             "DISTINCT is not implemented for window functions",
         ));
     }
-    if matches!(
-        operation,
-        Operation::Quantile { .. } | Operation::Mode { .. }
-    ) {
+    if operation.is_ordered_set() {
         return Err(Refusal::new(
             reason::UNSUPPORTED_WINDOW,
             format!("OVER is not supported for ordered-set aggregate {name}"),

@@ -16,7 +16,7 @@ use num_bigint::BigUint;
 use num_traits::ToPrimitive;
 
 pub use halving::Halving;
-pub use queries::ChoiceQueries;
+pub use queries::{ChoiceQueries, targets};
 pub use target::{Side, Target, ratio_of};
 
 use super::emit::statement::Statement;
@@ -24,7 +24,8 @@ use super::vector::bins::Bins;
 use super::vector::coordinates::{Coordinate, Mask};
 use super::vector::fixed_point::FixedPoint;
 use super::vector::row_lengths::{ceil_sqrt, length_in_rows};
-use crate::analyze::{AnalyzedRelease, PairLimits};
+use crate::aggregates::{PairLimits, distinct_moment};
+use crate::analyze::AnalyzedRelease;
 use crate::ir::{Distinct, Expr};
 use crate::mechanism::{Calibrated, Exponential, Loss};
 use candidates::Candidates;
@@ -66,9 +67,9 @@ pub enum Degree {
 }
 
 impl Degree {
-    pub const SUM: usize = 1;
-    pub const CENTRED: usize = 2;
-    pub const SQUARES: usize = 3;
+    pub const SUM: usize = distinct_moment::SUM;
+    pub const CENTRED: usize = distinct_moment::CENTRED;
+    pub const SQUARES: usize = distinct_moment::SQUARES;
 
     pub fn fixed_point(&self) -> Option<&FixedPoint> {
         match self {

@@ -3,7 +3,8 @@
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::{ChoiceQuery, Degree, ROW_WEIGHT, RowLimit, RowsLook, Subject};
-use crate::analyze::{AnalyzedRelease, KeyRule, PairLimits};
+use crate::aggregates::PairLimits;
+use crate::analyze::{AnalyzedRelease, KeyRule};
 use crate::catalog::Type;
 use crate::ir::{Distinct, Expr};
 use crate::refusal::Refusal;

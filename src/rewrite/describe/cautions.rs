@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{Words, threshold_units};
+use crate::aggregates::Clamped;
 use crate::analyze::AnalyzedRelease;
-use crate::ir::{ColumnId, Expr, Operation, Paired, Relation, WindowFunction};
+use crate::ir::{ColumnId, Expr, Operation, Relation, WindowFunction};
 use crate::policy::{Column, Protection, Scalar};
 use crate::rewrite::emit::sql::scalar_text;
 use crate::rewrite::vector::coordinates::Coordinate;
@@ -250,18 +251,10 @@ impl Values<'_> {
         own: Option<String>,
         cut: &mut Vec<String>,
     ) -> Option<String> {
-        let is_sum = match operation {
-            Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => return own,
-            Operation::Sum(_) | Operation::Unlike { .. } => true,
-            Operation::Paired { y: _, x: _, kind } => match kind {
-                Paired::SquaresX | Paired::SquaresY | Paired::Products => true,
-                Paired::Slope | Paired::Intercept => true,
-                Paired::Count | Paired::AverageX | Paired::AverageY => false,
-                Paired::CovariancePopulation | Paired::CovarianceSample => false,
-                Paired::Correlation | Paired::Determination => false,
-            },
-            Operation::Average(_) | Operation::Variance { .. } | Operation::Extreme { .. } => false,
-            Operation::Quantile { .. } | Operation::Mode { .. } | Operation::Truth { .. } => false,
+        let is_sum = match operation.clamped() {
+            Clamped::Rows => return own,
+            Clamped::Sums => true,
+            Clamped::Values => false,
         };
         for value in operation.arguments() {
             self.add_value(value, None, cut);

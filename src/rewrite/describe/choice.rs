@@ -1,7 +1,7 @@
 //! The choices of a release in words.
 
 use super::{Words, significant};
-use crate::analyze::PairLimits;
+use crate::aggregates::PairLimits;
 use crate::ir::{Distinct, End, Expr};
 use crate::mechanism::{Calibrated, Exponential};
 use crate::rewrite::{Candidates, ChoiceKind, ChoicePlan, Degree, Halving, Side, Subject, Target};

@@ -13,7 +13,8 @@ pub(in crate::rewrite) mod operator;
 pub(in crate::rewrite) mod parse_text;
 pub(in crate::rewrite) mod partial_functions;
 pub(in crate::rewrite) mod relation;
-pub mod sql;
 pub(in crate::rewrite) mod statement;
 pub(in crate::rewrite) mod text;
 pub(in crate::rewrite) mod total_functions;
+
+pub use crate::ir::sql;

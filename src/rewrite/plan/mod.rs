@@ -9,7 +9,8 @@ pub(in crate::rewrite) mod unpaid;
 use sqlparser::ast;
 
 use super::limits::row_cost::RowCost;
-use super::{ChoicePlan, Coordinate, Facts, Family, Look, Measure, Output, Price, Statement};
+use super::{ChoicePlan, Coordinate, Facts, Family, Look, Measure, Price, Statement};
+use crate::aggregates::Output;
 use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouped, listed_groups};
 use crate::catalog::{Collation, Type};
 use crate::ir::{MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty};

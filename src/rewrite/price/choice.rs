@@ -4,7 +4,8 @@ use num_bigint::BigUint;
 
 use super::look::{ROWS_MAX, SHARE, SHORT, may_look, part};
 use super::{Budget, Portion, Price, Terms, budget, ceil_sqrt, noise, out_of_reach};
-use crate::analyze::{AnalyzedRelease, PairLimits};
+use crate::aggregates::PairLimits;
+use crate::analyze::AnalyzedRelease;
 use crate::ir::Distinct;
 use crate::mechanism::{Exponential, Fixed, Loss, Mechanism, Mu, gaussian, loss_gaussian};
 use crate::refusal::Refusal;

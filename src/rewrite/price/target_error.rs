@@ -9,13 +9,12 @@
 //! counts and sums behind it.
 
 use super::fixed;
+use crate::aggregates::{Foreseen, Output};
 use crate::mechanism::{Fixed, epsilon_of_mu};
 use crate::policy::{Policy, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::vector::standard_deviation::measure_noise;
-use crate::rewrite::{
-    FixedPoint, Measure, Output, Plan, ReleasePlan, Target, Terms, measure_deviation,
-};
+use crate::rewrite::{FixedPoint, Measure, Plan, ReleasePlan, Target, Terms, measure_deviation};
 
 /// Scales are integers of at least 20 bits: proportions are kept up to this factor.
 const MARGIN: f64 = 1.0 + 4e-6;
@@ -48,7 +47,7 @@ pub fn wanted(
         .hint("Add a count, or RESET pgveil.target_error and set pgveil.epsilon instead."));
     }
     for (at, (output, _)) in trial.outputs().iter().enumerate() {
-        for measure in measures_of(output) {
+        for measure in output.measures() {
             let own = match targets.of(first + at) {
                 TargetError::Absolute(_) if is_ratio(output) => return Err(unknown()),
                 TargetError::Absolute(value) => value,
@@ -84,27 +83,28 @@ pub fn needs_first_answer(first: &Plan, targets: &TargetErrors) -> bool {
 
 /// Whether the error depends on the counts and sums that are released.
 fn is_ratio(output: &Output) -> bool {
-    matches!(
-        output,
-        Output::Average { .. } | Output::Dispersion { .. } | Output::Joint { .. }
-    )
+    match output.foreseen() {
+        Foreseen::OverRows { .. } | Foreseen::FromAnswer => true,
+        Foreseen::Measure(_) | Foreseen::Chance | Foreseen::DistinctValues { .. } => false,
+        Foreseen::Choice { .. } | Foreseen::Exact => false,
+    }
 }
 
 /// Whether an answer may come with its standard error, in terms of the target.
 fn has_error(release: &ReleasePlan, output: &Output, target: TargetError) -> bool {
     if matches!(target, TargetError::OfRow(_)) {
         // What one row adds is known of counts and sums.
-        return !measures_of(output).is_empty() || matches!(output, Output::OfNoRow(_));
+        return !output.measures().is_empty() || output.foreseen() == Foreseen::Exact;
     }
-    match output {
-        Output::Measure(_) | Output::Average { .. } | Output::Dispersion { .. } => true,
-        Output::Joint { .. } | Output::Distinct { .. } | Output::OfNoRow(_) => true,
-        Output::Choice {
+    match output.foreseen() {
+        Foreseen::Measure(_) | Foreseen::OverRows { .. } | Foreseen::FromAnswer => true,
+        Foreseen::DistinctValues { .. } | Foreseen::Exact => true,
+        Foreseen::Choice {
             choice,
             draws,
             is_array,
         } => {
-            let targets = &release.choices()[*choice].question.targets;
+            let targets = &release.choices()[choice].question.targets;
             let has_ends = |draw: &usize| {
                 let ends = targets.get(*draw).map(Target::sides).unwrap_or_default();
                 ends.len() == 2 && ends.iter().all(|end| targets.contains(end))
@@ -112,7 +112,7 @@ fn has_error(release: &ReleasePlan, output: &Output, target: TargetError) -> boo
             // Without a draw it is a count.
             !is_array && draws.len() <= 1 && draws.iter().all(has_ends)
         }
-        Output::Truth { .. } => false,
+        Foreseen::Chance => false,
     }
 }
 
@@ -134,33 +134,6 @@ pub fn epsilon_for(factor: f64, terms: &Terms) -> f64 {
 fn needed_epsilon(mu_squared: f64, terms: &Terms) -> f64 {
     let up = Fixed::round_up(mu_squared.clamp(0.0, 1e9));
     epsilon_of_mu(up, fixed(terms.delta)).map_or(f64::INFINITY, Fixed::to_f64)
-}
-
-pub fn measures_of(output: &Output) -> Vec<usize> {
-    match output {
-        Output::Measure(at) => vec![*at],
-        Output::Average {
-            sum,
-            count,
-            range: _,
-        } => vec![*sum, *count],
-        Output::Dispersion {
-            count,
-            sum,
-            squares,
-            range: _,
-            kind: _,
-        } => vec![*count, *sum, *squares],
-        Output::Joint {
-            count,
-            y,
-            x,
-            products,
-            kind: _,
-        } => vec![*count, y.sum, y.squares, x.sum, x.squares, *products],
-        Output::Truth { count, of: _ } => vec![*count],
-        Output::Choice { .. } | Output::Distinct { .. } | Output::OfNoRow(_) => Vec::new(),
-    }
 }
 
 fn unknown() -> Refusal {

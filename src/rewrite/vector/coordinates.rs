@@ -4,10 +4,8 @@
 mod layout;
 
 use super::fixed_point::FixedPoint;
-use crate::analyze::interval::Interval;
-use crate::analyze::{Dispersion, Joint};
-use crate::ir::{End, Expr, Moment, Quantifier};
-use crate::policy::Scalar;
+use crate::aggregates::Output;
+use crate::ir::{End, Expr};
 use crate::rewrite::choice::ChoiceQuery;
 
 /// A unit's whole presence, which its groups share. Its square still fits in six bytes.
@@ -104,77 +102,6 @@ pub enum Measure {
         y: FixedPoint,
         x: FixedPoint,
     },
-}
-
-/// An aggregate in terms of measures.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Output {
-    Measure(usize),
-    /// `sum / count`, clamped to the value's bounds; NULL where the noisy count is too small.
-    Average {
-        sum: usize,
-        count: usize,
-        range: Interval,
-    },
-    /// From distances from the middle of `range`.
-    Dispersion {
-        count: usize,
-        sum: usize,
-        squares: usize,
-        range: Interval,
-        kind: Dispersion,
-    },
-    /// From both values' distances from the middle of their ranges.
-    Joint {
-        count: usize,
-        y: Centred,
-        x: Centred,
-        products: usize,
-        kind: Joint,
-    },
-    /// Whether a count of rows is so small that there may be none (All), or larger (Any).
-    Truth {
-        count: usize,
-        of: Quantifier,
-    },
-    /// A sum, mean or spread of a choice's distinct values, which lie within the range.
-    Distinct {
-        choice: usize,
-        range: Interval,
-        moment: Moment,
-    },
-    /// What it is over no row: nothing is asked.
-    OfNoRow(Option<Scalar>),
-    /// What a choice counts, or some of the values that it chooses.
-    Choice {
-        choice: usize,
-        draws: Vec<usize>,
-        is_array: bool,
-    },
-}
-
-impl Output {
-    /// Whether it is a quotient by a number of rows: NULL where they are too few.
-    pub fn needs_rows(&self) -> bool {
-        match self {
-            Self::Average { .. } | Self::Dispersion { .. } | Self::Joint { .. } => true,
-            Self::Distinct {
-                choice: _,
-                range: _,
-                moment,
-            } => !matches!(moment, Moment::Sum),
-            Self::Measure(_) | Self::Truth { .. } => false,
-            Self::OfNoRow(_) | Self::Choice { .. } => false,
-        }
-    }
-}
-
-/// The measures of one value of pairs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Centred {
-    pub sum: usize,
-    pub squares: usize,
-    pub range: Interval,
 }
 
 /// The vector of one release.

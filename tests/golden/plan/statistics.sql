@@ -1,4 +1,5 @@
 SELECT count(*), avg(years_of_school), stddev(years_of_school), var_pop(years_of_school) FROM nls.women;
 SELECT race, stddev_samp(hourly_wage) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY race;
 SELECT corr(hourly_wage, tenure_years), regr_slope(hourly_wage, tenure_years), regr_count(hourly_wage, tenure_years) FROM nls.interviews;
-SELECT bool_and(college_graduate = 1), bool_or(college_graduate = 1), every(years_of_school > 0) FROM nls.women
+SELECT bool_and(college_graduate = 1), bool_or(college_graduate = 1), every(years_of_school > 0) FROM nls.women;
+SELECT race, pgveil.geomean(greatest(hourly_wage, 1)) FILTER (WHERE year = 1988), pgveil.stderr(pgveil.geomean(greatest(hourly_wage, 1)) FILTER (WHERE year = 1988)) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY race

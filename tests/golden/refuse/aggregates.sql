@@ -29,4 +29,8 @@ SELECT count(*) FROM nls.women GROUP BY birth_year % 2, birth_year % 3, birth_ye
 SELECT count(*) FROM nls.women a0, nls.women a1, nls.women a2, nls.women a3, nls.women a4, nls.women a5, nls.women a6, nls.women a7, nls.women a8, nls.women a9, nls.women a10, nls.women a11, nls.women a12, nls.women a13, nls.women a14, nls.women a15, nls.women a16;
 SELECT percentile_cont(ARRAY[0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]) WITHIN GROUP (ORDER BY birth_year) FROM nls.women;
 SELECT sum(birth_year * interval '1 day') FROM nls.women;
-SELECT avg(hourly_wage), avg(year * interval '1 day') FROM nls.interviews
+SELECT avg(hourly_wage), avg(year * interval '1 day') FROM nls.interviews;
+SELECT pgveil.geomean(DISTINCT hourly_wage) FROM nls.interviews;
+SELECT pgveil.geomean(greatest(hourly_wage, 1)) OVER (PARTITION BY woman_id) FROM nls.interviews;
+SELECT pgveil.geomean(*) FROM nls.interviews;
+SELECT pgveil.geomean(hourly_wage, 1) FROM nls.interviews

@@ -2,6 +2,7 @@
 //! plans flipped; every expression total.
 
 mod bound;
+mod derived;
 mod draws;
 mod equal;
 mod flip;

@@ -137,7 +137,6 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "a thresholded release counts no units",
             "a window over rows of public tables in a query of private rows",
             "a window over rows with a column that has no order",
-            "an aggregate of a choice has no coordinates",
             "an empty row could not be made",
             "the emitted statement does not survive printing",
             "the parts of a query cost more than the whole",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A module may import those that stand before it: nouns, stages in their order, error, engine,
 /// edges.
-const ORDER: [&str; 27] = [
+const ORDER: [&str; 28] = [
     "refusal",
     "memory",
     "calendar",
@@ -18,6 +18,7 @@ const ORDER: [&str; 27] = [
     "shadow",
     "parse",
     "ir",
+    "aggregates",
     "resolve",
     "system_catalog",
     "analyze",
@@ -40,9 +41,10 @@ const ORDER: [&str; 27] = [
 const EXCEPTIONS: [(&str, &str, &[&str], &str); 0] = [];
 
 /// The stages that plan: no I/O, clock, randomness or globals, and nothing that has them.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "parse",
     "ir",
+    "aggregates",
     "resolve",
     "system_catalog",
     "analyze",

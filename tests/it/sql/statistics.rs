@@ -78,6 +78,37 @@ async fn statistics_without_noise_equal_postgresql() {
     .await;
 }
 
+/// Aggregates that PostgreSQL lacks equal what they stand for, and have the name of the call.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_geometric_mean_is_what_it_stands_for() {
+    let veil = Veil::demo(|yaml| wide(Veil::precise(yaml)), Veil::silent()).await;
+    let requester = Requester {
+        session_settings: Veil::session_settings(5000.0),
+        ..Veil::requester()
+    };
+    for (asked, meant) in [
+        (
+            "SELECT race, round(pgveil.geomean(greatest(hourly_wage, 1))::numeric, 4), \
+                count(*) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY race \
+                ORDER BY race",
+            "SELECT race, round(exp(avg(ln(greatest(hourly_wage, 1))))::numeric, 4), count(*) \
+                FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY race ORDER BY race",
+        ),
+        (
+            "SELECT geomean > 5, pgveil_is FROM (SELECT pgveil.geomean(age + 1) FILTER (WHERE \
+                year > 1980)::numeric, true AS pgveil_is FROM nls.interviews) g",
+            "SELECT exp(avg(ln(age + 1)) FILTER (WHERE year > 1980))::numeric > 5, true FROM \
+                nls.interviews",
+        ),
+    ] {
+        let answered = veil
+            .rows_as(&requester, asked)
+            .await
+            .unwrap_or_else(|e| panic!("{asked}: {e} {:?}", e.report()));
+        assert_eq!(answered, veil.direct(meant).await, "{asked}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn chosen_values_lie_within_their_bounds() {
     let veil = Veil::demo(|yaml| yaml, None).await;

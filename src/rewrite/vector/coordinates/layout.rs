@@ -1,13 +1,16 @@
 //! Lays the aggregates of a release out as coordinates.
 
-use super::{Centred, Coordinate, Coordinates, Count, Mask, Measure, Output};
+mod laying;
+
+use super::{Coordinate, Coordinates, Count, Mask, Measure};
+use crate::aggregates::{BoundedAggregate, Centred, Counts, Summand};
 use crate::analyze::interval::Interval;
-use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, inline};
-use crate::ir::{ColumnInfo, Expr, Moment, Quantifier};
-use crate::policy::Scalar;
-use crate::refusal::{Refusal, reason};
+use crate::analyze::{AnalyzedRelease, inline};
+use crate::ir::{ColumnInfo, Expr};
+use crate::refusal::Refusal;
 use crate::rewrite::choice::ChoiceQueries;
 use crate::rewrite::vector::fixed_point::FixedPoint;
+use laying::Laying;
 
 /// At most this many filters that exclude each other are counted by themselves, without flags.
 const PIVOT: usize = 3;
@@ -36,10 +39,16 @@ impl Coordinates {
         };
         let mut queries = ChoiceQueries::default();
         for (at, aggregate) in release.aggregates.iter().enumerate() {
-            let output = match queries.add(aggregate, reported.contains(&at), release, columns)? {
-                Some(output) => output,
-                None => layout.output(aggregate, release, columns)?,
+            let mut laying = Laying {
+                vector: &mut layout,
+                queries: &mut queries,
+                release,
+                columns,
+                reports_error: reported.contains(&at),
             };
+            let output = aggregate
+                .operation
+                .lay_out(&aggregate.filter, &mut laying)?;
             layout.outputs.push(output);
         }
         layout.questions = queries.0;
@@ -73,7 +82,7 @@ impl Coordinates {
             outputs: release
                 .aggregates
                 .iter()
-                .map(|aggregate| Output::OfNoRow(of_no_row(&aggregate.operation)))
+                .map(|aggregate| aggregate.operation.of_no_row())
                 .collect(),
             ..Self::default()
         }
@@ -82,162 +91,6 @@ impl Coordinates {
     /// How many statements of the database it takes.
     pub fn statements(&self) -> usize {
         usize::from(!self.coordinates.is_empty()) + self.questions.len()
-    }
-
-    fn output(
-        &mut self,
-        aggregate: &BoundedAggregate,
-        release: &AnalyzedRelease,
-        columns: &[ColumnInfo],
-    ) -> Result<Output, Refusal> {
-        let all = &release.aggregates;
-        let BoundedAggregate {
-            filter,
-            operation,
-            data_type: _,
-        } = aggregate;
-        Ok(match operation {
-            BoundedOperation::CountRows
-            | BoundedOperation::Count {
-                argument: _,
-                nullable: false,
-            } => {
-                let count = self.rows_of(filter, all);
-                Output::Measure(self.measure(Measure::Count(count)))
-            }
-            BoundedOperation::Count {
-                argument,
-                nullable: true,
-            } => {
-                let count = self.not_null_count(argument, filter, all);
-                Output::Measure(self.measure(Measure::Count(count)))
-            }
-            BoundedOperation::CountUnits => {
-                let mask = Mask {
-                    filter: filter.clone(),
-                    not_null: None,
-                };
-                let count = Count::of(self.coordinate(Coordinate::Units { mask }));
-                Output::Measure(self.measure(Measure::Count(count)))
-            }
-            BoundedOperation::Sum {
-                argument,
-                range,
-                nullable,
-            } => Output::Measure(
-                self.sum(argument, *range, *nullable, filter, release, columns)?
-                    .0,
-            ),
-            BoundedOperation::Average {
-                argument,
-                range,
-                nullable,
-            } => {
-                let (sum, count) =
-                    self.sum(argument, *range, *nullable, filter, release, columns)?;
-                let count = match count {
-                    Some(count) => count,
-                    None => self.count_of(argument, *nullable, filter, all),
-                };
-                Output::Average {
-                    sum,
-                    count: self.measure(Measure::Count(count)),
-                    range: *range,
-                }
-            }
-            BoundedOperation::Dispersion { .. } | BoundedOperation::Joint { .. } => {
-                return self.moments_output(operation, filter, release, columns);
-            }
-            BoundedOperation::Truth(of) => {
-                let count = self.rows_of(filter, all);
-                Output::Truth {
-                    count: self.measure(Measure::Count(count)),
-                    of: *of,
-                }
-            }
-            BoundedOperation::Distinct { .. }
-            | BoundedOperation::Unlike { .. }
-            | BoundedOperation::Ranked { .. }
-            | BoundedOperation::Mode { .. } => return Err(not_in_the_vector()),
-        })
-    }
-
-    /// Variances and statistics of pairs.
-    fn moments_output(
-        &mut self,
-        operation: &BoundedOperation,
-        filter: &Option<Expr>,
-        release: &AnalyzedRelease,
-        columns: &[ColumnInfo],
-    ) -> Result<Output, Refusal> {
-        let all = &release.aggregates;
-        let fixed_point = |value: &Expr, range: Interval| {
-            FixedPoint::new(&inline(value, &release.computed), range, columns)
-        };
-        match operation {
-            BoundedOperation::Dispersion {
-                argument,
-                range,
-                nullable,
-                kind,
-            } => {
-                let count = self.count_of(argument, *nullable, filter, all);
-                let fixed_point = fixed_point(argument, *range)?;
-                let Centred {
-                    sum,
-                    squares,
-                    range,
-                } = self.moments(argument, fixed_point, count, filter);
-                Ok(Output::Dispersion {
-                    count: self.measure(Measure::Count(count)),
-                    sum,
-                    squares,
-                    range,
-                    kind: *kind,
-                })
-            }
-            BoundedOperation::Joint {
-                y,
-                y_range,
-                x,
-                x_range,
-                kind,
-            } => {
-                let count = self.rows_of(filter, all);
-                let (y_grid, x_grid) = (fixed_point(y, *y_range)?, fixed_point(x, *x_range)?);
-                let (y_moments, x_moments) = (
-                    self.moments(y, y_grid.clone(), count, filter),
-                    self.moments(x, x_grid.clone(), count, filter),
-                );
-                let products = self.coordinate(Coordinate::Products {
-                    filter: filter.clone(),
-                    y: (y.clone(), y_grid.clone()),
-                    x: (x.clone(), x_grid.clone()),
-                });
-                let products = self.measure(Measure::Products {
-                    products,
-                    y: y_grid,
-                    x: x_grid,
-                });
-                Ok(Output::Joint {
-                    count: self.measure(Measure::Count(count)),
-                    y: y_moments,
-                    x: x_moments,
-                    products,
-                    kind: *kind,
-                })
-            }
-            BoundedOperation::CountRows
-            | BoundedOperation::Count { .. }
-            | BoundedOperation::CountUnits
-            | BoundedOperation::Sum { .. }
-            | BoundedOperation::Average { .. }
-            | BoundedOperation::Truth(_) => Err(not_in_the_vector()),
-            BoundedOperation::Distinct { .. }
-            | BoundedOperation::Unlike { .. }
-            | BoundedOperation::Ranked { .. }
-            | BoundedOperation::Mode { .. } => Err(not_in_the_vector()),
-        }
     }
 
     /// COUNT(value) of a value that may be NULL.
@@ -296,18 +149,19 @@ impl Coordinates {
     /// The sum of a value, centred where its count is asked too. Returns that count as well.
     fn sum(
         &mut self,
-        value: &Expr,
-        range: Interval,
-        nullable: bool,
+        summand: &Summand,
+        fixed_point: FixedPoint,
         filter: &Option<Expr>,
-        release: &AnalyzedRelease,
-        columns: &[ColumnInfo],
-    ) -> Result<(usize, Option<Count>), Refusal> {
-        let all = &release.aggregates;
-        let fixed_point = FixedPoint::new(&inline(value, &release.computed), range, columns)?;
+        all: &[BoundedAggregate],
+    ) -> (usize, Option<Count>) {
+        let Summand {
+            value,
+            range,
+            nullable,
+        } = summand;
         let is_counted = counts_every_row(filter, value, all) || averaged(value, filter, all);
-        let centred = is_counted && !(self.is_looked_at && is_near_zero(range));
-        let count = centred.then(|| self.count_of(value, nullable, filter, all));
+        let centred = is_counted && !(self.is_looked_at && is_near_zero(*range));
+        let count = centred.then(|| self.count_of(value, *nullable, filter, all));
         let (filter, value) = (filter.clone(), value.clone());
         let values = self.coordinate(Coordinate::Values {
             filter,
@@ -315,14 +169,12 @@ impl Coordinates {
             fixed_point: fixed_point.clone(),
             centred,
         });
-        Ok((
-            self.measure(Measure::Sum {
-                values,
-                count,
-                fixed_point,
-            }),
+        let sum = self.measure(Measure::Sum {
+            values,
             count,
-        ))
+            fixed_point,
+        });
+        (sum, count)
     }
 
     /// Rows where the value is not NULL: counted directly where nothing else needs the filter's
@@ -431,13 +283,6 @@ fn is_near_zero(range: Interval) -> bool {
     lo <= hi / 4.0 && hi >= lo / 4.0
 }
 
-fn not_in_the_vector() -> Refusal {
-    Refusal::new(
-        reason::INTERNAL_ERROR,
-        "an aggregate of a choice has no coordinates",
-    )
-}
-
 fn position_or_push<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
     list.iter()
         .position(|other| *other == item)
@@ -449,115 +294,52 @@ fn position_or_push<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
 
 /// Whether COUNT(*) of all rows is asked.
 fn counts_all(all: &[BoundedAggregate]) -> bool {
-    all.iter().any(|a| {
-        a.filter.is_none()
-            && matches!(
-                a.operation,
-                BoundedOperation::CountRows
-                    | BoundedOperation::Count {
-                        argument: _,
-                        nullable: false
-                    }
-            )
-    })
+    all.iter()
+        .any(|a| a.filter.is_none() && a.operation.counts() == Counts::AllRows)
+}
+
+/// What the aggregates of one filter count.
+fn counts<'a>(
+    filter: &Option<Expr>,
+    all: &'a [BoundedAggregate],
+) -> impl Iterator<Item = Counts<'a>> {
+    all.iter()
+        .filter(move |a| a.filter == *filter)
+        .map(|a| a.operation.counts())
 }
 
 /// Whether another aggregate needs the number of all rows of the filter: COUNT(*), or the count for
 /// another value.
 fn counts_every_row(filter: &Option<Expr>, value: &Expr, all: &[BoundedAggregate]) -> bool {
-    all.iter()
-        .filter(|a| a.filter == *filter)
-        .any(|a| match &a.operation {
-            BoundedOperation::CountRows
-            | BoundedOperation::Count {
-                argument: _,
-                nullable: false,
-            }
-            | BoundedOperation::Truth(_) => true,
-            BoundedOperation::Joint { .. } => true,
-            BoundedOperation::Average {
-                argument,
-                range: _,
-                nullable: _,
-            }
-            | BoundedOperation::Dispersion {
-                argument,
-                range: _,
-                nullable: _,
-                kind: _,
-            } => argument != value,
-            BoundedOperation::Count { .. }
-            | BoundedOperation::CountUnits
-            | BoundedOperation::Sum { .. } => false,
-            BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
-            BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
-        })
+    counts(filter, all).any(|counts| match counts {
+        Counts::AllRows | Counts::OfAllRows | Counts::OfPairs { .. } => true,
+        Counts::OfValues { value: other, .. } => other != value,
+        Counts::OfSum { .. } | Counts::Nothing => false,
+    })
 }
 
 /// Whether another aggregate needs the number of rows where the value is not NULL.
 fn averaged(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregate]) -> bool {
-    all.iter()
-        .filter(|a| a.filter == *filter)
-        .any(|a| match &a.operation {
-            BoundedOperation::Average { .. }
-            | BoundedOperation::Dispersion { .. }
-            | BoundedOperation::Joint { .. } => a.operation.arguments().contains(&value),
-            BoundedOperation::CountRows
-            | BoundedOperation::CountUnits
-            | BoundedOperation::Truth(_) => false,
-            BoundedOperation::Count { .. } | BoundedOperation::Sum { .. } => false,
-            BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
-            BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
-        })
+    counts(filter, all).any(|counts| match counts {
+        Counts::OfValues { value: other, .. } => other == value,
+        Counts::OfPairs { y, x } => y == value || x == value,
+        Counts::AllRows | Counts::OfAllRows => false,
+        Counts::OfSum { .. } | Counts::Nothing => false,
+    })
 }
 
 /// Whether the value's NULLs are counted anyway, since its sum is centred on a count of all rows.
 fn summed_with_nulls(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregate]) -> bool {
-    all.iter()
-        .filter(|a| a.filter == *filter)
-        .any(|a| match &a.operation {
-            BoundedOperation::Sum {
-                argument,
-                range: _,
-                nullable,
-            }
-            | BoundedOperation::Average {
-                argument,
-                range: _,
-                nullable,
-            } => *nullable && argument == value,
-            BoundedOperation::Dispersion {
-                argument,
-                range: _,
-                nullable,
-                kind: _,
-            } => *nullable && argument == value,
-            BoundedOperation::CountRows
-            | BoundedOperation::Count { .. }
-            | BoundedOperation::CountUnits => false,
-            BoundedOperation::Joint { .. } | BoundedOperation::Truth(_) => false,
-            BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
-            BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
-        })
-}
-
-/// What the aggregate of no row is where there is no noise: counts and sums are 0, a mean or a
-/// chosen value is NULL.
-fn of_no_row(operation: &BoundedOperation) -> Option<Scalar> {
-    match operation {
-        BoundedOperation::CountRows
-        | BoundedOperation::Count { .. }
-        | BoundedOperation::CountUnits
-        | BoundedOperation::Distinct { .. }
-        | BoundedOperation::Sum { .. } => Some(Scalar::Int(0)),
-        BoundedOperation::Unlike { moment, .. } => match moment {
-            Moment::Sum => Some(Scalar::Int(0)),
-            Moment::Mean | Moment::Spread(_) => None,
-        },
-        BoundedOperation::Truth(of) => Some(Scalar::Bool(*of == Quantifier::All)),
-        BoundedOperation::Average { .. }
-        | BoundedOperation::Dispersion { .. }
-        | BoundedOperation::Joint { .. } => None,
-        BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => None,
-    }
+    counts(filter, all).any(|counts| match counts {
+        Counts::OfSum {
+            value: other,
+            nullable,
+        }
+        | Counts::OfValues {
+            value: other,
+            nullable,
+        } => nullable && other == value,
+        Counts::AllRows | Counts::OfAllRows => false,
+        Counts::OfPairs { .. } | Counts::Nothing => false,
+    })
 }

@@ -48,7 +48,9 @@ fn shape(replies: Vec<Reply>, is_plan: bool) -> Vec<Shape> {
             if contains(&body, b"answered by groups") {
                 body.retain(|byte| !byte.is_ascii_digit() && *byte != b'.');
             }
-            ('N', up_to(up_to(body, b"noise of"), b"clip of"))
+            // How many units a look saw, and what its limit on rows cuts, is released.
+            let body = up_to(up_to(body, b"noise of"), b"clip of");
+            ('N', up_to(body, b"rows of aggregate"))
         }
         // Its number is random; how many units a look saw is released.
         b'E' => ('E', up_to(up_to(body, b"under incident"), b"clip (about")),

@@ -1,8 +1,8 @@
 //! The range that each expression is clipped to: what bounds, conditions and the expression itself
 //! say.
 
+use pgveil::aggregates::Foreseen;
 use pgveil::mechanism::Accounting;
-use pgveil::rewrite::Output;
 
 use super::world::World;
 
@@ -128,8 +128,8 @@ async fn ranges_are_as_narrow_as_is_known() {
     for (expression, condition, wanted) in RANGES {
         let sql = format!("SELECT avg({expression}) FROM visits WHERE {condition}");
         let found = match world.plan_under(&sql, Accounting::Gdp, 1.0) {
-            Ok(plan) => match plan.releases()[0].outputs() {
-                [(Output::Average { range, .. }, _)] => (range.lo, range.hi),
+            Ok(plan) => match plan.releases()[0].outputs()[0].0.foreseen() {
+                Foreseen::OverRows { range, .. } => (range.lo, range.hi),
                 other => panic!("{sql}: {other:?}"),
             },
             Err(refusal) if refusal.contains("range is not known") => UNKNOWN,

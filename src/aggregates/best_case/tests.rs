@@ -1,5 +1,5 @@
-use super::{bounded, half_of_quotient, total};
-use crate::analyze::interval::Interval;
+use super::{bounded, half_of_quotient, total_of as total};
+use crate::ir::Interval;
 
 #[test]
 fn a_total_is_useless_where_noise_is_more_than_a_quarter_of_it() {

@@ -241,6 +241,18 @@ impl Estimate {
         ((middle - root) / lead, (middle + root) / lead)
     }
 
+    /// e to this power.
+    pub fn exponential(self) -> Self {
+        let slope = self.value.exp();
+        let noise = self.noise.iter().map(|n| n * slope).collect();
+        Self {
+            noise,
+            rest: self.rest * slope * slope,
+            cut: times_cut(self.cut, slope),
+            ..self.mapped(f64::exp)
+        }
+    }
+
     /// The square root; 0 of a negative value.
     pub fn root(self) -> Self {
         let slope = 0.5 / self.value.max(self.error()).max(f64::MIN_POSITIVE).sqrt();
@@ -312,6 +324,18 @@ mod tests {
             (found.value, found.error(), found.low, found.high),
             (-13.0, 2.0, -17.0, -9.0)
         );
+    }
+
+    #[test]
+    fn an_exponential_stretches_the_error_by_its_slope() {
+        let found = Estimate::new(2f64.ln(), vec![0.1], 2.0).exponential();
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        assert!(
+            near(found.value, 2.0) && near(found.error(), 0.2),
+            "{found:?}"
+        );
+        assert!(near(found.low, 2.0 * (-0.2f64).exp()), "{found:?}");
+        assert!(near(found.high, 2.0 * 0.2f64.exp()), "{found:?}");
     }
 
     /// A grid of standard normal quantiles stands for the draws: Fieller's interval covers where

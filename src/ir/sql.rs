@@ -1,47 +1,18 @@
 //! Small builders of sqlparser's AST, so that emitted SQL is never text glued to text.
 
+mod plain;
+mod print;
+
+pub use plain::{empty_select, plain_table, query_of};
+pub use print::print;
+pub(crate) use print::too_complex;
 use sqlparser::ast::{self, helpers::attached_token::AttachedToken};
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::{Parser, ParserError};
 
 use crate::calendar::civil_from_days;
 use crate::catalog::Type;
 use crate::ir::literal::interval_text;
-use crate::parse::{balance, balanced};
+use crate::parse::balanced;
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, reason};
-
-/// Prints once, parses again and compares: what PostgreSQL reads is what was built.
-///
-/// # Errors
-/// 54001 if it is nested too deeply; XX000 if the comparison fails, which is a bug in pgveil.
-pub fn print(query: &ast::Query) -> Result<String, Refusal> {
-    crate::parse::with_room(|| reproduced(query))
-}
-
-fn reproduced(query: &ast::Query) -> Result<String, Refusal> {
-    let text = query.to_string();
-    let differs = || {
-        Refusal::new(
-            reason::INTERNAL_ERROR,
-            "the emitted statement does not survive printing",
-        )
-    };
-    let mut parser = Parser::new(&PostgreSqlDialect {})
-        .with_recursion_limit(512)
-        .try_with_sql(&text)
-        .map_err(|_| differs())?;
-    let mut again = parser.parse_query().map_err(|error| match error {
-        // Per-unit queries nest: each is a derived table in the next.
-        ParserError::RecursionLimitExceeded => super::limits::too_complex(),
-        ParserError::TokenizerError(_) | ParserError::ParserError(_) => differs(),
-    })?;
-    balance(&mut again);
-    if *again != *query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
-        return Err(differs());
-    }
-    Ok(text)
-}
 
 /// Number of nodes of an expression, including those of its subqueries.
 pub fn weight(expr: &ast::Expr) -> usize {
@@ -415,7 +386,7 @@ pub fn alias(name: &str) -> ast::TableAlias {
 }
 
 pub fn table(schema: &str, table: &str, as_name: &str) -> ast::TableFactor {
-    crate::resolve::plain_table(name(&[schema, table]), Some(alias(as_name)))
+    plain_table(name(&[schema, table]), Some(alias(as_name)))
 }
 
 pub fn derived(query: ast::Query, as_name: &str) -> ast::TableFactor {
@@ -466,9 +437,9 @@ pub fn select(
         from,
         selection: condition,
         group_by: ast::GroupByExpr::Expressions(group_by, Vec::new()),
-        ..crate::resolve::empty_select()
+        ..empty_select()
     };
-    crate::resolve::query_of(ast::SetExpr::Select(Box::new(select)))
+    query_of(ast::SetExpr::Select(Box::new(select)))
 }
 
 /// The rows, with an optimizer fence: their columns are computed before anything above reads them.

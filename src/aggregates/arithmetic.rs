@@ -1,0 +1,53 @@
+//! Arithmetic over released measures, as PostgreSQL computes it.
+
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use crate::catalog::Type;
+use crate::ir::sql;
+
+/// Measure number `at` of the row.
+pub(super) fn measure(at: usize) -> ast::Expr {
+    sql::column("r", &format!("m{at}"))
+}
+
+pub(super) fn number(value: f64) -> ast::Expr {
+    sql::number(&value.to_string())
+}
+
+pub(super) fn within(value: ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {
+    sql::call("least", vec![sql::call("greatest", vec![value, lo]), hi])
+}
+
+/// Divides; NULL by zero.
+pub(super) fn ratio(a: ast::Expr, b: ast::Expr) -> ast::Expr {
+    sql::binary(a, B::Divide, sql::call("nullif", vec![b, sql::number("0")]))
+}
+
+pub(super) fn when(condition: ast::Expr, value: ast::Expr) -> ast::Expr {
+    sql::case(vec![(condition, value)], None)
+}
+
+pub(super) fn above(value: ast::Expr, limit: &str) -> ast::Expr {
+    sql::binary(value, B::Gt, sql::number(limit))
+}
+
+pub(super) fn less_one(count: &ast::Expr) -> ast::Expr {
+    sql::binary(count.clone(), B::Minus, sql::number("1"))
+}
+
+/// The largest sum of `count` values of at most `each`; in numeric, for which no product is too
+/// large.
+pub(super) fn most(count: &ast::Expr, each: f64) -> ast::Expr {
+    sql::binary(
+        sql::cast(count.clone(), &Type::Numeric(None)),
+        B::Multiply,
+        number(each),
+    )
+}
+
+/// Between constants; NULL stays NULL, which LEAST and GREATEST would lose.
+pub(super) fn bounded(value: ast::Expr, lo: f64, hi: f64) -> ast::Expr {
+    let below = sql::binary(value.clone(), B::Lt, number(lo));
+    let over = sql::binary(value.clone(), B::Gt, number(hi));
+    sql::case(vec![(below, number(lo)), (over, number(hi))], Some(value))
+}

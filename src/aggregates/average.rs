@@ -1,0 +1,134 @@
+//! AVG: the sum over the number of rows, within the range of the values.
+
+use super::call::{Call, Resolved, typed};
+use crate::catalog::Type;
+use crate::ir::Operation;
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use super::Output;
+use super::arithmetic::{above, measure, number, when, within};
+use super::best_case::{BestCase, Expected, bounded, few, half_of_quotient, plus};
+use super::bounded::{Bounded, Counts, Layout, Summand, TextRead};
+use super::estimate::Estimate;
+use super::value::{Columns, Foreseen, Group, Value, middle};
+use crate::ir::{Expr, Interval, sql};
+use crate::policy::Scalar;
+use crate::refusal::Refusal;
+
+/// What is averaged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked(pub Summand);
+
+pub(super) fn call(call: &dyn Call) -> Resolved {
+    let value = call.value()?;
+    let result = typed(call, mean_type(&value.data_type), &value.data_type)?;
+    Ok((Operation::Average(value), result))
+}
+
+/// The result type of AVG, VARIANCE and STDDEV.
+pub(super) fn mean_type(given: &Type) -> Option<Type> {
+    match given {
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) => Some(Type::Numeric(None)),
+        Type::Float4 | Type::Float8 => Some(Type::Float8),
+        _ => None,
+    }
+}
+
+impl Bounded for Asked {
+    fn arguments(&self) -> Vec<&Expr> {
+        vec![&self.0.value]
+    }
+
+    fn range(&self) -> Option<Interval> {
+        Some(self.0.range)
+    }
+
+    fn of_no_row(&self) -> Option<Scalar> {
+        None
+    }
+
+    fn counts(&self) -> Counts<'_> {
+        Counts::OfValues {
+            value: &self.0.value,
+            nullable: self.0.nullable,
+        }
+    }
+
+    fn reads_text(&self) -> TextRead {
+        TextRead::Compared
+    }
+
+    fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
+        let (sum, count) = layout.mean(&self.0, filter)?;
+        Ok(Output::Average(Shown {
+            sum,
+            count,
+            range: self.0.range,
+        }))
+    }
+}
+
+/// The value that is shown: `sum / count`, clamped to the values' bounds; NULL where the noisy
+/// count is too small.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    pub sum: usize,
+    pub count: usize,
+    pub range: Interval,
+}
+
+impl Value for Shown {
+    fn name(&self) -> &'static str {
+        "average"
+    }
+
+    fn measures(&self) -> Vec<usize> {
+        vec![self.sum, self.count]
+    }
+
+    fn foreseen(&self) -> Foreseen<'_> {
+        let Self { sum, count, range } = *self;
+        Foreseen::OverRows { sum, count, range }
+    }
+
+    fn sql(&self, _columns: &dyn Columns) -> ast::Expr {
+        mean(measure(self.sum), measure(self.count), self.range)
+    }
+
+    fn needs_rows(&self) -> bool {
+        true
+    }
+
+    fn rows(&self, group: &dyn Group) -> Option<Estimate> {
+        group.part(self.count)
+    }
+
+    /// The centre plus a quotient: the sum's distance from the centre over the rows.
+    fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
+        let (centre, z) = (group.centre(self.sum)?, group.z());
+        let rows = group.part(self.count)?;
+        let apart = group.part(self.sum)?.plus(-centre, &rows, z);
+        let mean = apart.over(&rows, z)?.shifted(centre);
+        Some(mean.within(self.range.lo, self.range.hi))
+    }
+
+    fn best(&self, best: &dyn BestCase) -> Option<Expected> {
+        let (sum, count) = (best.noise(self.sum)?, best.noise(self.count)?);
+        let (rows, z) = (best.rows(), best.z());
+        if let Some(few) = few(&count, rows, z) {
+            return Some(few);
+        }
+        let apart = plus(&sum, -middle(self.range), &count);
+        let error = half_of_quotient(&apart, &count, rows, z);
+        Some(bounded(error, "an average", self.range))
+    }
+}
+
+/// The mean, within its range; NULL where nothing seems to be there.
+pub(super) fn mean(sum: ast::Expr, count: ast::Expr, range: Interval) -> ast::Expr {
+    let ratio = sql::binary(sum, B::Divide, count.clone());
+    when(
+        above(count, "0"),
+        within(ratio, number(range.lo), number(range.hi)),
+    )
+}

@@ -1,0 +1,257 @@
+//! What an aggregate asks of a release's rows, once it is bounded, and what the stages offer for
+//! that.
+
+use super::Output;
+use super::chosen;
+use crate::catalog::Type;
+use crate::ir::literal::integer_range;
+use crate::ir::{Distinct, End, Expr, Fractions, Interval, Node};
+use crate::policy::Scalar;
+use crate::refusal::{Refusal, reason};
+
+/// What a bounded aggregate says of itself.
+pub trait Bounded {
+    /// Every expression that it reads, but for the filter.
+    fn arguments(&self) -> Vec<&Expr>;
+
+    /// What the values of its one argument are clipped to, where they are added up.
+    fn range(&self) -> Option<Interval> {
+        None
+    }
+
+    /// What it is of no row, where there is no noise: counts and sums are 0, a mean or a chosen
+    /// value is NULL.
+    fn of_no_row(&self) -> Option<Scalar>;
+
+    /// Which numbers of rows it takes.
+    fn counts(&self) -> Counts<'_>;
+
+    /// How it reads a text.
+    fn reads_text(&self) -> TextRead;
+
+    /// Lays it out as coordinates of the vector, or asks a choice.
+    ///
+    /// # Errors
+    /// 0A000 for a value whose range has no fixed-point grid.
+    fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal>;
+}
+
+/// Which numbers of rows an aggregate takes. Aggregates of one filter share them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Counts<'a> {
+    /// All rows, and their number is its value.
+    AllRows,
+    /// All rows, of which it computes something.
+    OfAllRows,
+    /// All rows, to divide two sums by.
+    OfPairs { y: &'a Expr, x: &'a Expr },
+    /// Rows where the value is not NULL, to divide by.
+    OfValues { value: &'a Expr, nullable: bool },
+    /// None, but NULLs of a sum that is centred.
+    OfSum { value: &'a Expr, nullable: bool },
+    /// None that others share.
+    Nothing,
+}
+
+/// How a text argument is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextRead {
+    /// Whether it is NULL.
+    Presence,
+    /// Compared with others.
+    Compared,
+    /// One of the values is shown.
+    Shown,
+}
+
+/// A value that is added up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summand {
+    pub value: Expr,
+    pub range: Interval,
+    pub nullable: bool,
+}
+
+/// The measures of one value: sums of its distances from the middle of `range`, and of their
+/// squares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Centred {
+    pub sum: usize,
+    pub squares: usize,
+    pub range: Interval,
+}
+
+/// How many of one unit's distinct (group, value) pairs are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PairLimits {
+    /// In all groups.
+    pub in_all: u64,
+    /// In one group, where there are no grouping sets; never more than in all.
+    pub in_group: u64,
+}
+
+/// Which ranks in the order of values are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ranks {
+    End(End),
+    Fractions(Fractions),
+}
+
+/// What `analyze` knows of the rows that are aggregated.
+pub trait Bounds {
+    /// Where the value lies, by the policy's bounds and the conditions on the rows. It chooses a
+    /// clip and never replaces one.
+    fn range(&self, value: &Expr) -> Interval;
+
+    fn may_be_null(&self, value: &Expr) -> bool;
+
+    /// Most (group, value) pairs that are kept of one unit.
+    ///
+    /// # Errors
+    /// 0A000 where the values cannot be compared; `name` is the aggregate's.
+    fn pair_limits(&self, values: &Distinct, name: &str) -> Result<PairLimits, Refusal>;
+
+    /// The values that are known without the data; `None` where they come from it.
+    ///
+    /// # Errors
+    /// As [`Self::pair_limits`].
+    fn listed(&self, value: &Expr, name: &str) -> Result<Option<Vec<Option<Scalar>>>, Refusal>;
+
+    /// Whether the values are the privacy unit itself, and under which condition.
+    fn counted_unit(&self, values: &Distinct) -> Option<Option<Expr>>;
+}
+
+impl dyn Bounds + '_ {
+    /// The range of a value, where it has two ends.
+    pub(super) fn finite(&self, value: &Expr, name: &str) -> Result<Interval, Refusal> {
+        let range = self.range(value);
+        if !range.is_finite() {
+            return Err(Refusal::unsupported(
+                reason::VALUE_RANGE_UNKNOWN,
+                format!("{name} of a value whose range is not known"),
+            )
+            .hint(
+                "Clamp it inline, as in SUM(LEAST(GREATEST(x, 0), 100)), add a condition such as \
+                    WHERE x BETWEEN 0 AND 100, or ask the data owner to declare bounds.",
+            ));
+        }
+        Ok(range)
+    }
+
+    /// A value that is added up.
+    pub(super) fn summand(&self, value: &Expr, name: &str) -> Result<Summand, Refusal> {
+        Ok(Summand {
+            value: value.clone(),
+            range: self.finite(value, name)?,
+            nullable: self.may_be_null(value),
+        })
+    }
+}
+
+/// What `rewrite` offers: measures of the vector, and choices. Equal ones are asked once.
+pub trait Layout {
+    /// The number of rows of the filter.
+    fn rows(&mut self, filter: &Option<Expr>) -> usize;
+
+    /// The number of rows of the filter where the value is not NULL.
+    fn present(&mut self, value: &Expr, filter: &Option<Expr>) -> usize;
+
+    /// The number of units that have a row of the filter.
+    fn units(&mut self, filter: &Option<Expr>) -> usize;
+
+    /// A sum.
+    ///
+    /// # Errors
+    /// 0A000 where the range has no fixed-point grid.
+    fn sum(&mut self, summand: &Summand, filter: &Option<Expr>) -> Result<usize, Refusal>;
+
+    /// A sum and the number of its values.
+    ///
+    /// # Errors
+    /// As [`Self::sum`].
+    fn mean(&mut self, summand: &Summand, filter: &Option<Expr>)
+    -> Result<(usize, usize), Refusal>;
+
+    /// The number of values, and their first two moments about the middle of the range.
+    ///
+    /// # Errors
+    /// As [`Self::sum`].
+    fn moments(
+        &mut self,
+        summand: &Summand,
+        filter: &Option<Expr>,
+    ) -> Result<(usize, Centred), Refusal>;
+
+    /// The moments of pairs.
+    ///
+    /// # Errors
+    /// As [`Self::sum`].
+    fn pairs(
+        &mut self,
+        y: (&Expr, Interval),
+        x: (&Expr, Interval),
+        filter: &Option<Expr>,
+    ) -> Result<Pairs, Refusal>;
+
+    /// A choice that counts distinct values.
+    fn distinct_count(
+        &mut self,
+        values: &Distinct,
+        limits: PairLimits,
+        filter: &Option<Expr>,
+    ) -> usize;
+
+    /// A choice that adds up distinct values, with their squares where these are asked for; and
+    /// the range of its grid.
+    ///
+    /// # Errors
+    /// As [`Self::sum`].
+    fn distinct_sum(
+        &mut self,
+        value: (&Expr, Interval),
+        limits: PairLimits,
+        filter: &Option<Expr>,
+        with_squares: bool,
+    ) -> Result<(usize, Interval), Refusal>;
+
+    /// Values at ranks.
+    ///
+    /// # Errors
+    /// As [`Self::sum`].
+    fn ranked(
+        &mut self,
+        value: (&Expr, Interval),
+        ranks: &Ranks,
+        filter: &Option<Expr>,
+    ) -> Result<chosen::Shown, Refusal>;
+
+    /// The most frequent of these values.
+    fn most_frequent(
+        &mut self,
+        value: &Expr,
+        values: &[Scalar],
+        filter: &Option<Expr>,
+    ) -> chosen::Shown;
+}
+
+/// The measures of pairs of values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pairs {
+    pub count: usize,
+    pub y: Centred,
+    pub x: Centred,
+    pub products: usize,
+}
+
+/// The number before its cast to float8, which keeps its value: its fixed-point grid is exact.
+pub(super) fn exact(expr: &Expr) -> &Expr {
+    match &expr.node {
+        Node::Cast(inner)
+            if integer_range(&inner.data_type).is_some()
+                || matches!(inner.data_type, Type::Numeric(_)) =>
+        {
+            inner
+        }
+        _ => expr,
+    }
+}

@@ -1,0 +1,70 @@
+//! COUNT(DISTINCT …), MIN, MAX, PERCENTILE and MODE: what a choice counts, or values that it
+//! chooses.
+
+use sqlparser::ast;
+
+use super::arithmetic::measure;
+use super::best_case::{BestCase, DistinctNoise, Expected, total_of};
+use super::estimate::Estimate;
+use super::value::{Columns, Foreseen, Group, Value};
+
+/// The value that is shown: what a choice counts, or some of the values that it chooses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    pub choice: usize,
+    /// None of a count.
+    pub draws: Vec<usize>,
+    pub is_array: bool,
+}
+
+impl Value for Shown {
+    fn name(&self) -> &'static str {
+        if self.draws.is_empty() {
+            "distinct count"
+        } else {
+            "chosen value"
+        }
+    }
+
+    fn measures(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn foreseen(&self) -> Foreseen<'_> {
+        Foreseen::Choice {
+            choice: self.choice,
+            draws: &self.draws,
+            is_array: self.is_array,
+        }
+    }
+
+    fn sql(&self, columns: &dyn Columns) -> ast::Expr {
+        let first = columns.first_of(self.choice);
+        match self.draws.as_slice() {
+            [] => measure(first),
+            [draw] if !self.is_array => measure(first + draw),
+            draws => ast::Expr::Array(ast::Array {
+                elem: draws.iter().map(|draw| measure(first + draw)).collect(),
+                named: true,
+            }),
+        }
+    }
+
+    fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
+        match self.draws.as_slice() {
+            [draw] if !self.is_array => group.drawn(self.choice, *draw),
+            _ => {
+                let count = group.distinct_count(self.choice)?;
+                Some(count.within(0.0, f64::INFINITY))
+            }
+        }
+    }
+
+    fn best(&self, best: &dyn BestCase) -> Option<Expected> {
+        if self.draws.is_empty() {
+            let DistinctNoise { count, most, z, .. } = best.distinct(self.choice)?;
+            return Some(total_of(z * count, "count", (0.0, most)));
+        }
+        best.ranks(self.choice, &self.draws)
+    }
+}

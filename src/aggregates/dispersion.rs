@@ -1,0 +1,251 @@
+//! VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, and the sums of squares of REGR_SXX and REGR_SYY:
+//! how far values lie from their mean.
+
+use super::average::mean_type;
+use super::call::{Call, Resolved, typed};
+use crate::ir::Operation;
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use super::Output;
+use super::arithmetic::{above, less_one, measure, most, ratio, when, within};
+use super::best_case::{BestCase, Expected, bounded, few, half_of_quotient, plus};
+use super::bounded::{Bounded, Centred, Counts, Layout, Summand, TextRead};
+use super::estimate::Estimate;
+use super::value::{Columns, Foreseen, Group, ROWS_OF_SAMPLE, Value, half};
+use crate::ir::VarianceKind as Kind;
+use crate::ir::{Expr, Interval, sql};
+use crate::policy::Scalar;
+use crate::refusal::Refusal;
+
+/// How far values lie from their mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dispersion {
+    /// Sum of squared distances from the mean.
+    Squares,
+    Spread(Kind),
+}
+
+/// Whose dispersion.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    pub summand: Summand,
+    pub kind: Dispersion,
+}
+
+pub(super) fn call(call: &dyn Call, kind: Kind) -> Resolved {
+    let value = call.value()?;
+    let result = typed(call, mean_type(&value.data_type), &value.data_type)?;
+    Ok((Operation::Variance { value, kind }, result))
+}
+
+impl Bounded for Asked {
+    fn arguments(&self) -> Vec<&Expr> {
+        vec![&self.summand.value]
+    }
+
+    fn range(&self) -> Option<Interval> {
+        Some(self.summand.range)
+    }
+
+    fn of_no_row(&self) -> Option<Scalar> {
+        None
+    }
+
+    fn counts(&self) -> Counts<'_> {
+        Counts::OfValues {
+            value: &self.summand.value,
+            nullable: self.summand.nullable,
+        }
+    }
+
+    fn reads_text(&self) -> TextRead {
+        TextRead::Compared
+    }
+
+    fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
+        let (count, value) = layout.moments(&self.summand, filter)?;
+        Ok(Output::Dispersion(Shown {
+            count,
+            value,
+            kind: self.kind,
+        }))
+    }
+}
+
+/// The value that is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    pub count: usize,
+    pub value: Centred,
+    pub kind: Dispersion,
+}
+
+/// Values are taken to spread over their range as a normal law does within three standard
+/// deviations: the policy's bounds are seldom tighter, and often wider.
+const SPREADS_IN_HALF: f64 = 3.0;
+
+impl Value for Shown {
+    fn name(&self) -> &'static str {
+        "spread"
+    }
+
+    fn measures(&self) -> Vec<usize> {
+        vec![self.count, self.value.sum, self.value.squares]
+    }
+
+    fn foreseen(&self) -> Foreseen<'_> {
+        Foreseen::FromAnswer
+    }
+
+    fn sql(&self, _columns: &dyn Columns) -> ast::Expr {
+        about_mean(measure(self.count), self.value, self.kind)
+    }
+
+    fn needs_rows(&self) -> bool {
+        true
+    }
+
+    fn rows(&self, group: &dyn Group) -> Option<Estimate> {
+        group.part(self.count)
+    }
+
+    fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
+        let rows = group.part(self.count)?;
+        let variance = self.value.variance(group, &rows)?;
+        let most = half(self.value.range).powi(2);
+        Some(spread(&rows, variance, most, self.kind, group.z()))
+    }
+
+    fn best(&self, best: &dyn BestCase) -> Option<Expected> {
+        let count = best.noise(self.count)?;
+        if let Some(few) = few(&count, best.rows(), best.z()) {
+            return Some(few);
+        }
+        let (variance, error) = self.value.best_variance(best, &count)?;
+        let most = half(self.value.range).powi(2);
+        let (least, greatest) = ((variance - error).max(0.0), (variance + error).min(most));
+        let (what, ends, width) = match self.kind {
+            Dispersion::Spread(Kind::DeviationPopulation | Kind::DeviationSample) => (
+                "a standard deviation",
+                most.sqrt(),
+                greatest.sqrt() - least.sqrt(),
+            ),
+            Dispersion::Spread(Kind::VariancePopulation | Kind::VarianceSample) => {
+                ("a variance", most, greatest - least)
+            }
+            Dispersion::Squares => (
+                "a sum of squares",
+                most * best.rows(),
+                (greatest - least) * best.rows(),
+            ),
+        };
+        Some(bounded(width / 2.0, what, Interval::new(0.0, ends)))
+    }
+}
+
+impl Centred {
+    /// The variance about the mean.
+    pub(super) fn variance(self, group: &dyn Group, rows: &Estimate) -> Option<Estimate> {
+        Some(
+            moment(group, rows, self.squares, (self.sum, self.sum))?
+                .within(0.0, half(self.range).powi(2)),
+        )
+    }
+
+    /// The interval of the variance of values that spread over the range as they usually do: its
+    /// middle, and half its width.
+    pub(super) fn best_variance(self, best: &dyn BestCase, count: &[f64]) -> Option<(f64, f64)> {
+        let variance = (half(self.range) / SPREADS_IN_HALF).powi(2);
+        let apart = plus(&best.noise(self.squares)?, -variance, count);
+        let error = half_of_quotient(&apart, count, best.rows(), best.z());
+        Some((variance, error))
+    }
+
+    /// Sum of squared distances from the mean, `sum of squares - sum^2 / n`, within what n values
+    /// of the range can have.
+    pub(super) fn squares_about_mean(self, count: &ast::Expr) -> ast::Expr {
+        let own = sql::binary(measure(self.sum), B::Multiply, measure(self.sum));
+        let about_mean = sql::binary(measure(self.squares), B::Minus, ratio(own, count.clone()));
+        let most = most(count, half(self.range).powi(2));
+        within(about_mean, sql::number("0"), most)
+    }
+}
+
+/// The mean of products minus the product of the means.
+pub(super) fn moment(
+    group: &dyn Group,
+    rows: &Estimate,
+    products: usize,
+    (y, x): (usize, usize),
+) -> Option<Estimate> {
+    let (products, y, x) = (group.part(products)?, group.part(y)?, group.part(x)?);
+    about_means(rows, &products, (&y, &x), group.z())
+}
+
+/// The mean of products minus the product of the means.
+pub(super) fn about_means(
+    rows: &Estimate,
+    products: &Estimate,
+    (y, x): (&Estimate, &Estimate),
+    z: f64,
+) -> Option<Estimate> {
+    let mean = |sum: &Estimate| sum.over(rows, z);
+    Some(mean(products)?.plus(-1.0, &mean(y)?.times(&mean(x)?, z), z))
+}
+
+/// NULL where PostgreSQL has NULL: for no row, and of a sample for one.
+pub(super) fn about_mean(count: ast::Expr, value: Centred, kind: Dispersion) -> ast::Expr {
+    let squares = value.squares_about_mean(&count);
+    let population = || {
+        when(
+            above(count.clone(), "0"),
+            ratio(squares.clone(), count.clone()),
+        )
+    };
+    let sample = || {
+        when(
+            above(count.clone(), "1"),
+            ratio(squares.clone(), less_one(&count)),
+        )
+    };
+    match kind {
+        Dispersion::Squares => when(above(count.clone(), "0"), squares.clone()),
+        Dispersion::Spread(Kind::VariancePopulation) => population(),
+        Dispersion::Spread(Kind::VarianceSample) => sample(),
+        Dispersion::Spread(Kind::DeviationPopulation) => sql::call("sqrt", vec![population()]),
+        Dispersion::Spread(Kind::DeviationSample) => sql::call("sqrt", vec![sample()]),
+    }
+}
+
+/// From a population's variance, which is `most` at most.
+pub(super) fn spread(
+    rows: &Estimate,
+    variance: Estimate,
+    most: f64,
+    kind: Dispersion,
+    z: f64,
+) -> Estimate {
+    let is_one = rows.value < ROWS_OF_SAMPLE;
+    let population = if is_one {
+        Estimate::bounded(0.0, most)
+    } else {
+        variance
+    };
+    // The variance of a sample of two rows is twice that of a population.
+    let sample = |e: Estimate| {
+        if is_one {
+            e.scaled(2.0)
+        } else {
+            e.scaled(rows.value / (rows.value - 1.0))
+        }
+    };
+    match kind {
+        Dispersion::Squares => population
+            .times(&rows.clone().within(0.0, f64::INFINITY), z)
+            .within(0.0, most * rows.high.max(0.0)),
+        Dispersion::Spread(Kind::VariancePopulation) => population,
+        Dispersion::Spread(Kind::VarianceSample) => sample(population),
+        Dispersion::Spread(Kind::DeviationPopulation) => population.root(),
+        Dispersion::Spread(Kind::DeviationSample) => sample(population).root(),
+    }
+}

@@ -1,0 +1,405 @@
+//! COVAR, CORR and REGR: statistics of pairs that need both values.
+
+use super::average::mean_type;
+use super::call::{Call, Resolved};
+use crate::ir::Operation;
+use crate::ir::literal::type_name;
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use super::arithmetic::{above, bounded, less_one, measure, most, number, ratio, when, within};
+use super::best_case::{
+    BestCase, Expected, bounded as bounded_best, few, half_of_quotient, within as within_best,
+};
+use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Pairs, Summand, TextRead, exact};
+use super::dispersion::{Dispersion, moment};
+use super::estimate::Estimate;
+use super::value::{Columns, Foreseen, Group, ROWS_OF_SAMPLE, Value, half, middle};
+use super::{Bound, BoundedOperation, Output, average, count, dispersion};
+use crate::catalog::Type;
+use crate::ir::functions::Function;
+use crate::ir::{Expr, Interval, Paired, sql};
+use crate::policy::Scalar;
+use crate::refusal::{Refusal, reason};
+
+/// Statistics of pairs (y, x) that need both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joint {
+    CovariancePopulation,
+    CovarianceSample,
+    Correlation,
+    Products,
+    Slope,
+    Intercept,
+    Determination,
+}
+
+/// Whose statistic; over rows where neither is NULL, by the aggregate's own filter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    pub y: Expr,
+    pub y_range: Interval,
+    pub x: Expr,
+    pub x_range: Interval,
+    pub kind: Joint,
+}
+
+/// A statistic of pairs, over rows where neither is NULL. Some need one of the two values only.
+pub(super) fn bound(
+    y: &Expr,
+    x: &Expr,
+    kind: Paired,
+    bounds: &dyn Bounds,
+) -> Result<Bound, Refusal> {
+    let (y, x) = (exact(y), exact(x));
+    let complete = [y, x].into_iter().filter(|e| bounds.may_be_null(e));
+    let conditions = complete.map(|e| Expr::call(Function::IsNotNull, vec![e.clone()], Type::Bool));
+    let summand = |value: &Expr| {
+        Ok::<_, Refusal>(Summand {
+            value: value.clone(),
+            range: finite(value, bounds)?,
+            nullable: false,
+        })
+    };
+    let average =
+        |value| Ok::<_, Refusal>(BoundedOperation::Average(average::Asked(summand(value)?)));
+    let squares = |value| {
+        Ok::<_, Refusal>(BoundedOperation::Dispersion(dispersion::Asked {
+            summand: summand(value)?,
+            kind: Dispersion::Squares,
+        }))
+    };
+    let joint = |kind| {
+        Ok::<_, Refusal>(BoundedOperation::Joint(Asked {
+            y: y.clone(),
+            y_range: finite(y, bounds)?,
+            x: x.clone(),
+            x_range: finite(x, bounds)?,
+            kind,
+        }))
+    };
+    let conditions = conditions.collect();
+    let operation = match kind {
+        Paired::Count => BoundedOperation::Count(count::Asked::Rows),
+        Paired::AverageX => average(x)?,
+        Paired::AverageY => average(y)?,
+        Paired::SquaresX => squares(x)?,
+        Paired::SquaresY => squares(y)?,
+        Paired::CovariancePopulation => joint(Joint::CovariancePopulation)?,
+        Paired::CovarianceSample => joint(Joint::CovarianceSample)?,
+        Paired::Correlation => joint(Joint::Correlation)?,
+        Paired::Products => joint(Joint::Products)?,
+        Paired::Slope => joint(Joint::Slope)?,
+        Paired::Intercept => joint(Joint::Intercept)?,
+        Paired::Determination => joint(Joint::Determination)?,
+    };
+    Ok(Bound {
+        operation,
+        conditions,
+    })
+}
+
+/// The range of one argument of a statistic of pairs.
+fn finite(argument: &Expr, bounds: &dyn Bounds) -> Result<Interval, Refusal> {
+    let range = bounds.range(argument);
+    if range.is_finite() {
+        return Ok(range);
+    }
+    Err(Refusal::new(
+        reason::VALUE_RANGE_UNKNOWN,
+        "CORR, COVAR and REGR need bounds for both arguments",
+    )
+    .hint(
+        "Clamp each argument inline, as in CORR(LEAST(GREATEST(y, 0), 100), x), add \
+            conditions such as WHERE y BETWEEN 0 AND 100, or ask the data owner to declare bounds.",
+    ))
+}
+
+pub(super) fn call(call: &dyn Call, kind: Paired) -> Resolved {
+    let (y, x) = call.pair()?;
+    if [&y, &x].iter().any(|e| mean_type(&e.data_type).is_none()) {
+        let types = format!("{}, {}", type_name(&y.data_type), type_name(&x.data_type));
+        return Err(Refusal::new(
+            reason::UNKNOWN_FUNCTION,
+            format!("function {}({types}) does not exist", call.name()),
+        ));
+    }
+    let result = if kind == Paired::Count {
+        Type::Int8
+    } else {
+        Type::Float8
+    };
+    let (y, x) = (y.cast(Type::Float8), x.cast(Type::Float8));
+    Ok((Operation::Paired { y, x, kind }, result))
+}
+
+impl Bounded for Asked {
+    fn arguments(&self) -> Vec<&Expr> {
+        vec![&self.y, &self.x]
+    }
+
+    fn of_no_row(&self) -> Option<Scalar> {
+        None
+    }
+
+    fn counts(&self) -> Counts<'_> {
+        Counts::OfPairs {
+            y: &self.y,
+            x: &self.x,
+        }
+    }
+
+    fn reads_text(&self) -> TextRead {
+        TextRead::Compared
+    }
+
+    fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
+        let y = (&self.y, self.y_range);
+        let Pairs {
+            count,
+            y,
+            x,
+            products,
+        } = layout.pairs(y, (&self.x, self.x_range), filter)?;
+        Ok(Output::Joint(Shown {
+            count,
+            y,
+            x,
+            products,
+            kind: self.kind,
+        }))
+    }
+}
+
+/// The value that is shown: from both values' distances from the middle of their ranges.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    pub count: usize,
+    pub y: Centred,
+    pub x: Centred,
+    pub products: usize,
+    pub kind: Joint,
+}
+
+impl Value for Shown {
+    fn name(&self) -> &'static str {
+        "slope or correlation"
+    }
+
+    fn measures(&self) -> Vec<usize> {
+        let Self {
+            count,
+            y,
+            x,
+            products,
+            kind: _,
+        } = self;
+        vec![*count, y.sum, y.squares, x.sum, x.squares, *products]
+    }
+
+    fn foreseen(&self) -> Foreseen<'_> {
+        Foreseen::FromAnswer
+    }
+
+    /// Plug-in estimates. Where the noise leaves no spread of x, NULL, as PostgreSQL has where
+    /// there is none.
+    fn sql(&self, _columns: &dyn Columns) -> ast::Expr {
+        let Self {
+            count,
+            y,
+            x,
+            products,
+            kind,
+        } = *self;
+        let count = measure(count);
+        let own = sql::binary(measure(y.sum), B::Multiply, measure(x.sum));
+        let about_means = sql::binary(measure(products), B::Minus, ratio(own, count.clone()));
+        let most = || most(&count, half(y.range) * half(x.range));
+        let least = sql::binary(sql::number("0"), B::Minus, most());
+        let products = within(about_means, least, most());
+        let some = above(count.clone(), "0");
+        match kind {
+            Joint::CovariancePopulation => when(some, ratio(products, count)),
+            Joint::CovarianceSample => {
+                when(above(count.clone(), "1"), ratio(products, less_one(&count)))
+            }
+            Joint::Products => when(some, products),
+            Joint::Correlation => {
+                let (y, x) = (y.squares_about_mean(&count), x.squares_about_mean(&count));
+                let spread = sql::call("sqrt", vec![sql::binary(y, B::Multiply, x)]);
+                when(some, bounded(ratio(products, spread), -1.0, 1.0))
+            }
+            Joint::Slope => when(some, ratio(products, x.squares_about_mean(&count))),
+            Joint::Intercept => {
+                let slope = ratio(products, x.squares_about_mean(&count));
+                let mean = |value: Centred| {
+                    sql::binary(
+                        ratio(measure(value.sum), count.clone()),
+                        B::Plus,
+                        number(middle(value.range)),
+                    )
+                };
+                let at_mean = sql::binary(slope, B::Multiply, mean(x));
+                when(some, sql::binary(mean(y), B::Minus, at_mean))
+            }
+            Joint::Determination => {
+                let (y, x) = (y.squares_about_mean(&count), x.squares_about_mean(&count));
+                determination(products, y, x)
+            }
+        }
+    }
+
+    fn needs_rows(&self) -> bool {
+        true
+    }
+
+    fn rows(&self, group: &dyn Group) -> Option<Estimate> {
+        group.part(self.count)
+    }
+
+    fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
+        let rows = group.part(self.count)?;
+        if rows.value < ROWS_OF_SAMPLE {
+            Some(self.bounds())
+        } else {
+            self.of_rows(group, &rows)
+        }
+    }
+
+    fn best(&self, best: &dyn BestCase) -> Option<Expected> {
+        let Self {
+            count,
+            y,
+            x,
+            products,
+            kind,
+        } = *self;
+        let (rows, z) = (best.rows(), best.z());
+        let count = best.noise(count)?;
+        if let Some(few) = few(&count, rows, z) {
+            return Some(few);
+        }
+        let (y_variance, y_error) = y.best_variance(best, &count)?;
+        let (x_variance, x_error) = x.best_variance(best, &count)?;
+        let most = half(y.range) * half(x.range);
+        let error = half_of_quotient(&best.noise(products)?, &count, rows, z).min(most);
+        // A quotient by a variance that may be zero is not known.
+        let is_x_known = x_variance > x_error;
+        let correlation = if is_x_known && y_variance > y_error {
+            (error / (y_variance * x_variance).sqrt()).min(1.0)
+        } else {
+            1.0
+        };
+        let any = |what: &str| {
+            let predicate =
+                format!("could be any {what}: the noise hides how far its x values lie apart");
+            within_best(f64::INFINITY, (!is_x_known).then_some(predicate))
+        };
+        Some(match kind {
+            Joint::Correlation => {
+                bounded_best(correlation, "a correlation", Interval::new(-1.0, 1.0))
+            }
+            Joint::Determination => bounded_best(
+                correlation.powi(2) / 2.0,
+                "a coefficient of determination",
+                Interval::new(0.0, 1.0),
+            ),
+            Joint::CovariancePopulation | Joint::CovarianceSample => {
+                bounded_best(error, "a covariance", Interval::new(-most, most))
+            }
+            Joint::Products => bounded_best(
+                error * rows,
+                "a sum of products",
+                Interval::new(-most * rows, most * rows),
+            ),
+            Joint::Slope => any("slope"),
+            Joint::Intercept => any("intercept"),
+        })
+    }
+}
+
+impl Shown {
+    /// Where it lies, whatever the rows are.
+    fn bounds(&self) -> Estimate {
+        let most = half(self.y.range) * half(self.x.range);
+        match self.kind {
+            Joint::CovariancePopulation => Estimate::bounded(-most, most),
+            Joint::CovarianceSample => Estimate::bounded(-2.0 * most, 2.0 * most),
+            Joint::Correlation => Estimate::bounded(-1.0, 1.0),
+            Joint::Determination => Estimate::bounded(0.0, 1.0),
+            Joint::Products | Joint::Slope | Joint::Intercept => {
+                Estimate::bounded(-most, most).between(f64::NEG_INFINITY, f64::INFINITY)
+            }
+        }
+    }
+
+    fn of_rows(&self, group: &dyn Group, rows: &Estimate) -> Option<Estimate> {
+        let Self {
+            count: _,
+            y,
+            x,
+            products,
+            kind,
+        } = *self;
+        let z = group.z();
+        let most = half(y.range) * half(x.range);
+        let together = moment(group, rows, products, (y.sum, x.sum))?.within(-most, most);
+        let (y_spread, x_spread) = (y.variance(group, rows)?, x.variance(group, rows)?);
+        let slope = || together.over(&x_spread, z);
+        // A quotient by a variance that may be zero is not known.
+        let correlation = || {
+            let both = y_spread.times(&x_spread, z);
+            let is_sure = y_spread.low > 0.0 && x_spread.low > 0.0;
+            match is_sure {
+                true => together
+                    .over(&both.root(), z)
+                    .map(|e| Estimate::exact(0.0).plus(1.0, &e, z).within(-1.0, 1.0)),
+                false => Some(Estimate::bounded(-1.0, 1.0)),
+            }
+        };
+        match kind {
+            Joint::CovariancePopulation => Some(together),
+            Joint::CovarianceSample => Some(together.scaled(rows.value / (rows.value - 1.0))),
+            Joint::Products => Some(together.times(rows, z)),
+            Joint::Correlation => correlation(),
+            Joint::Slope => slope(),
+            Joint::Intercept => {
+                let mean = |value: Centred| {
+                    let mean = group.part(value.sum)?.over(rows, z)?;
+                    Some(mean.shifted(middle(value.range)))
+                };
+                let slope = slope()?;
+                let found = mean(y)?.plus(-1.0, &slope.times(&mean(x)?, z), z);
+                let is_known = slope.low.is_finite();
+                Some(if is_known {
+                    found
+                } else {
+                    found.between(f64::NEG_INFINITY, f64::INFINITY)
+                })
+            }
+            Joint::Determination => correlation().map(|r| {
+                let (low, high) = (r.low.abs().min(r.high.abs()), r.low.abs().max(r.high.abs()));
+                let least = if r.low <= 0.0 && r.high >= 0.0 {
+                    0.0
+                } else {
+                    low * low
+                };
+                r.times(&r, z).between(least, high * high)
+            }),
+        }
+    }
+}
+
+fn determination(products: ast::Expr, y_squares: ast::Expr, x_squares: ast::Expr) -> ast::Expr {
+    let squared = sql::binary(products.clone(), B::Multiply, products);
+    let explained = bounded(
+        ratio(
+            squared,
+            sql::binary(x_squares.clone(), B::Multiply, y_squares.clone()),
+        ),
+        0.0,
+        1.0,
+    );
+    let flat = sql::binary(y_squares, B::Eq, sql::number("0"));
+    let otherwise = sql::case(vec![(flat, sql::number("1"))], Some(explained));
+    when(above(x_squares, "0"), otherwise)
+}

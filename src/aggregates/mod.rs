@@ -1,0 +1,248 @@
+//! Aggregates, a file each: what an aggregate is called and over which types, what bounds it, which
+//! coordinates or choice it takes, its value from released measures, its error, and its words.
+//!
+//! | a file says | by | for |
+//! |---|---|---|
+//! | arguments and PostgreSQL's result type | `call`, over [`call::Call`] | `resolve` |
+//! | what bounds it | `bound`, over [`Bounds`] | `analyze` |
+//! | which measures or choice it takes | `Asked`, over [`Layout`] | `rewrite` |
+//! | its value, as PostgreSQL computes it | `Shown`, over [`Columns`] | `finish` |
+//! | its standard error and interval | `Shown`, over [`Group`] | `finish` |
+//! | its error before it is drawn | `Shown`, as [`Foreseen`] | `rewrite`, `engine` |
+//! | whether noise leaves anything of it | `Shown`, over [`BestCase`] | `rewrite` |
+//! | its name in words | `Shown` | `engine` |
+//!
+//! The stages see [`BoundedOperation`], [`Output`] and the traits alone: they never ask which
+//! aggregate it is. What a stage offers to an aggregate is a trait, so that imports point one way.
+//! Names are in the table of `names.rs`, files in the two tables below.
+//!
+//! Aggregates that are arithmetic over others, such as `pgveil.geomean`, are no files: they are
+//! written out in [`crate::parse`].
+
+mod arithmetic;
+pub mod average;
+mod best_case;
+pub mod bounded;
+pub mod call;
+pub mod chosen;
+pub mod count;
+pub mod dispersion;
+mod distinct_count;
+pub mod distinct_moment;
+pub mod estimate;
+pub mod joint;
+mod mode;
+mod names;
+mod no_row;
+mod operation;
+mod ranked;
+mod sum;
+pub mod total;
+pub mod truth;
+mod value;
+mod within_unit;
+
+use sqlparser::ast;
+
+pub use best_case::{BestCase, DistinctNoise, Expected, PART, shown, total_of, whole};
+use bounded::Bounded;
+pub use bounded::{Bounds, Centred, Counts, Layout, PairLimits, Pairs, Ranks, Summand, TextRead};
+pub use dispersion::Dispersion;
+pub use estimate::Estimate;
+pub use joint::Joint;
+pub use names::call as resolve_call;
+pub use operation::bound;
+pub use total::Kind as TotalKind;
+use value::Value;
+pub use value::{Columns, DistinctValues, Foreseen, Group};
+pub use within_unit::Clamped;
+
+use crate::catalog::Type;
+use crate::ir::{Expr, Interval};
+use crate::refusal::Refusal;
+
+/// Registers aggregates: the variant's name, and the file that says all of it.
+macro_rules! registered {
+    (
+        $(#[$about:meta])*
+        $table:ident of $part:ident as $says:ident {
+            $($(#[$each:meta])* $name:ident in $file:ident,)*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum $table {
+            $($(#[$each])* $name($file::$part),)*
+        }
+
+        impl $table {
+            fn of(&self) -> &dyn $says {
+                match self {
+                    $(Self::$name(of) => of,)*
+                }
+            }
+        }
+    };
+}
+
+registered! {
+    /// An aggregate with what its argument's values are clipped to.
+    BoundedOperation of Asked as Bounded {
+        /// Rows, values that are not NULL, or units.
+        Count in count,
+        Sum in sum,
+        Average in average,
+        /// Variances, standard deviations, sums of squares.
+        Dispersion in dispersion,
+        /// Statistics of pairs.
+        Joint in joint,
+        /// BOOL_AND and BOOL_OR.
+        Truth in truth,
+        /// The number of distinct values.
+        Distinct in distinct_count,
+        /// The sum, the mean or the spread of distinct values.
+        DistinctMoment in distinct_moment,
+        /// MIN, MAX and percentiles.
+        Ranked in ranked,
+        Mode in mode,
+    }
+}
+
+registered! {
+    /// The value that is shown, in terms of measures and choices.
+    Output of Shown as Value {
+        /// A count or a sum: one measure.
+        Total in total,
+        Average in average,
+        Dispersion in dispersion,
+        Joint in joint,
+        Truth in truth,
+        /// A sum, mean or spread of distinct values.
+        Distinct in distinct_moment,
+        /// A number of distinct values, or values that a choice chooses.
+        Choice in chosen,
+        /// What it is over no row: nothing is asked.
+        OfNoRow in no_row,
+    }
+}
+
+/// A bounded operation, and the conditions that it implies: they become part of the filter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    pub operation: BoundedOperation,
+    pub conditions: Vec<Expr>,
+}
+
+impl From<BoundedOperation> for Bound {
+    fn from(operation: BoundedOperation) -> Self {
+        Self {
+            operation,
+            conditions: Vec::new(),
+        }
+    }
+}
+
+/// An aggregate over rows, with what its argument's values are clipped to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoundedAggregate {
+    pub filter: Option<Expr>,
+    pub operation: BoundedOperation,
+    pub data_type: Type,
+}
+
+impl BoundedOperation {
+    /// Every expression that it reads, but for the filter.
+    pub fn arguments(&self) -> Vec<&Expr> {
+        self.of().arguments()
+    }
+
+    /// What the values of its one argument are clipped to, where they are added up.
+    pub fn range(&self) -> Option<Interval> {
+        self.of().range()
+    }
+
+    /// Its value of no row, where there is no noise.
+    pub fn of_no_row(&self) -> Output {
+        Output::OfNoRow(no_row::Shown(self.of().of_no_row()))
+    }
+
+    /// Which numbers of rows it takes.
+    pub fn counts(&self) -> Counts<'_> {
+        self.of().counts()
+    }
+
+    /// How it reads a text.
+    pub fn reads_text(&self) -> TextRead {
+        self.of().reads_text()
+    }
+
+    /// Lays it out as coordinates of the vector, or asks a choice.
+    ///
+    /// # Errors
+    /// 0A000 for a value whose range has no fixed-point grid.
+    pub fn lay_out(
+        &self,
+        filter: &Option<Expr>,
+        layout: &mut dyn Layout,
+    ) -> Result<Output, Refusal> {
+        self.of().lay_out(filter, layout)
+    }
+}
+
+impl Output {
+    /// What EXPLAIN calls it.
+    pub fn name(&self) -> &'static str {
+        self.of().name()
+    }
+
+    /// The measures that it is computed from.
+    pub fn measures(&self) -> Vec<usize> {
+        self.of().measures()
+    }
+
+    /// What is known of its error before it is drawn.
+    pub fn foreseen(&self) -> Foreseen<'_> {
+        self.of().foreseen()
+    }
+
+    /// Its value over one row of measures, as SQL.
+    pub fn sql(&self, columns: &dyn Columns) -> ast::Expr {
+        self.of().sql(columns)
+    }
+
+    /// Whether noise may carry it past the ends of its type.
+    pub fn is_unbounded(&self) -> bool {
+        self.of().is_unbounded()
+    }
+
+    /// Whether it is a quotient by a number of rows: NULL where they are too few.
+    pub fn needs_rows(&self) -> bool {
+        self.of().needs_rows()
+    }
+
+    /// The noisy number of rows, or of distinct values, that it is a quotient by.
+    pub fn rows(&self, group: &dyn Group) -> Option<Estimate> {
+        self.of().rows(group)
+    }
+
+    /// Its value in one group, with its error; `None` where the error is not known.
+    pub fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
+        self.of().estimate(group)
+    }
+
+    /// What the noise leaves of it in the best case.
+    pub fn best(&self, best: &dyn BestCase) -> Option<Expected> {
+        self.of().best(best)
+    }
+
+    /// Whether it is a count of rows, units or values of the vector.
+    pub fn is_count(&self) -> bool {
+        matches!(
+            self,
+            Self::Total(total::Shown {
+                measure: _,
+                kind: TotalKind::Count
+            })
+        )
+    }
+}

@@ -1,0 +1,169 @@
+//! Names of aggregates: which file each is in, and what DISTINCT makes of it.
+
+use super::call::{Call, Resolved, form};
+use super::{average, count, dispersion, distinct_count, joint, mode, ranked, sum, truth};
+use crate::ir::{End, Moment, Operation, Paired, Quantifier, VarianceKind as V};
+use crate::refusal::{Refusal, reason};
+
+/// One name.
+struct Named {
+    name: &'static str,
+    call: fn(&dyn Call) -> Resolved,
+    distinct: OfDistinct,
+    takes_order: bool,
+}
+
+/// What an aggregate is of DISTINCT values.
+enum OfDistinct {
+    /// Another aggregate.
+    Other(fn(&dyn Call) -> Resolved),
+    /// A moment of distinct values; its type is that of the aggregate.
+    Moment(Moment),
+    /// The same.
+    Same,
+    Refused,
+    /// No form of it.
+    Unknown,
+}
+
+const fn plain(name: &'static str, call: fn(&dyn Call) -> Resolved, distinct: OfDistinct) -> Named {
+    Named {
+        name,
+        call,
+        distinct,
+        takes_order: false,
+    }
+}
+
+const fn spread(name: &'static str, call: fn(&dyn Call) -> Resolved, kind: V) -> Named {
+    plain(name, call, OfDistinct::Moment(Moment::Spread(kind)))
+}
+
+const fn ordered(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
+    Named {
+        name,
+        call,
+        distinct: OfDistinct::Unknown,
+        takes_order: true,
+    }
+}
+
+const fn paired(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
+    plain(name, call, OfDistinct::Refused)
+}
+
+/// The table of names. A name of PostgreSQL's that is not here has no private answer.
+static NAMES: [Named; 29] = {
+    use OfDistinct as D;
+    [
+        plain("count", count::call, D::Other(distinct_count::call)),
+        plain("sum", sum::call, D::Moment(Moment::Sum)),
+        plain("avg", average::call, D::Moment(Moment::Mean)),
+        spread(
+            "var_pop",
+            |c| dispersion::call(c, V::VariancePopulation),
+            V::VariancePopulation,
+        ),
+        spread(
+            "var_samp",
+            |c| dispersion::call(c, V::VarianceSample),
+            V::VarianceSample,
+        ),
+        spread(
+            "variance",
+            |c| dispersion::call(c, V::VarianceSample),
+            V::VarianceSample,
+        ),
+        spread(
+            "stddev_pop",
+            |c| dispersion::call(c, V::DeviationPopulation),
+            V::DeviationPopulation,
+        ),
+        spread(
+            "stddev_samp",
+            |c| dispersion::call(c, V::DeviationSample),
+            V::DeviationSample,
+        ),
+        spread(
+            "stddev",
+            |c| dispersion::call(c, V::DeviationSample),
+            V::DeviationSample,
+        ),
+        // The least and the greatest are the same with duplicates and without.
+        plain("min", |c| ranked::end(c, End::Least), D::Same),
+        plain("max", |c| ranked::end(c, End::Greatest), D::Same),
+        plain("bool_and", |c| truth::call(c, Quantifier::All), D::Same),
+        plain("every", |c| truth::call(c, Quantifier::All), D::Same),
+        plain("bool_or", |c| truth::call(c, Quantifier::Any), D::Same),
+        ordered("percentile_cont", |c| ranked::quantile(c, true)),
+        ordered("percentile_disc", |c| ranked::quantile(c, false)),
+        ordered("mode", mode::call),
+        paired("covar_pop", |c| {
+            joint::call(c, Paired::CovariancePopulation)
+        }),
+        paired("covar_samp", |c| joint::call(c, Paired::CovarianceSample)),
+        paired("corr", |c| joint::call(c, Paired::Correlation)),
+        paired("regr_count", |c| joint::call(c, Paired::Count)),
+        paired("regr_avgx", |c| joint::call(c, Paired::AverageX)),
+        paired("regr_avgy", |c| joint::call(c, Paired::AverageY)),
+        paired("regr_sxx", |c| joint::call(c, Paired::SquaresX)),
+        paired("regr_syy", |c| joint::call(c, Paired::SquaresY)),
+        paired("regr_sxy", |c| joint::call(c, Paired::Products)),
+        paired("regr_slope", |c| joint::call(c, Paired::Slope)),
+        paired("regr_intercept", |c| joint::call(c, Paired::Intercept)),
+        paired("regr_r2", |c| joint::call(c, Paired::Determination)),
+    ]
+};
+
+/// What a call computes.
+///
+/// # Errors
+/// 42883 for argument types that PostgreSQL has no such aggregate for, 0A000 for forms without a
+/// known sound answer.
+pub fn call(call: &dyn Call) -> Resolved {
+    let name = call.name();
+    let named = NAMES.iter().find(|named| named.name == name);
+    let takes_order = named.is_some_and(|named| named.takes_order);
+    if call.is_ordered() && (call.is_distinct() || !takes_order) {
+        return Err(form(name));
+    }
+    let named = named.ok_or_else(|| unanswered(name))?;
+    if !call.is_distinct() {
+        return (named.call)(call);
+    }
+    match named.distinct {
+        OfDistinct::Other(other) => other(call),
+        OfDistinct::Same => (named.call)(call),
+        OfDistinct::Moment(moment) => {
+            let (operation, data_type) = (named.call)(call)?;
+            let (Operation::Sum(value)
+            | Operation::Average(value)
+            | Operation::Variance { value, kind: _ }) = operation
+            else {
+                return Err(form(name));
+            };
+            Ok((Operation::Unlike { value, moment }, data_type))
+        }
+        OfDistinct::Refused => Err(Refusal::unsupported(
+            reason::DISTINCT_AGGREGATE,
+            format!("{name}(DISTINCT …)"),
+        )
+        .hint("DISTINCT is supported in COUNT, SUM, AVG, VARIANCE and STDDEV.")),
+        OfDistinct::Unknown => {
+            (named.call)(call)?;
+            Err(form(name))
+        }
+    }
+}
+
+fn unanswered(name: &str) -> Refusal {
+    Refusal::unsupported(
+        reason::UNSUPPORTED_AGGREGATE,
+        format!("the aggregate {name}()"),
+    )
+    .hint(
+        "Supported aggregates are COUNT, SUM, AVG, VARIANCE, STDDEV, COVAR, CORR, \
+                REGR, MIN, MAX, PERCENTILE_CONT, PERCENTILE_DISC, MODE, BOOL_AND and \
+                BOOL_OR.",
+    )
+}

@@ -1,0 +1,44 @@
+//! An aggregate of which it is known that no row can match: what it is over no row, without noise.
+
+use sqlparser::ast;
+
+use super::best_case::{BestCase, Expected};
+use super::estimate::Estimate;
+use super::value::{Columns, Foreseen, Group, Value};
+use crate::ir::sql;
+use crate::policy::Scalar;
+
+/// The value that is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown(pub Option<Scalar>);
+
+impl Value for Shown {
+    fn name(&self) -> &'static str {
+        "answer"
+    }
+
+    fn measures(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn foreseen(&self) -> Foreseen<'_> {
+        Foreseen::Exact
+    }
+
+    fn sql(&self, _columns: &dyn Columns) -> ast::Expr {
+        self.0
+            .as_ref()
+            .map_or_else(sql::null, |value| sql::text(&sql::scalar_text(value)))
+    }
+
+    fn estimate(&self, _group: &dyn Group) -> Option<Estimate> {
+        match self.0.as_ref()? {
+            Scalar::Bool(value) => Some(Estimate::exact(f64::from(u8::from(*value)))),
+            _ => Some(Estimate::exact(0.0)),
+        }
+    }
+
+    fn best(&self, _best: &dyn BestCase) -> Option<Expected> {
+        None
+    }
+}

@@ -1,0 +1,58 @@
+//! COUNT and SUM: one measure, as it was released.
+
+use sqlparser::ast;
+
+use super::arithmetic::measure;
+use super::best_case::{BestCase, Expected};
+use super::estimate::Estimate;
+use super::value::{Columns, Foreseen, Group, Value};
+
+/// The value that is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    pub measure: usize,
+    pub kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Count,
+    Sum,
+}
+
+impl Value for Shown {
+    fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Count => "count",
+            Kind::Sum => "sum",
+        }
+    }
+
+    fn measures(&self) -> Vec<usize> {
+        vec![self.measure]
+    }
+
+    fn foreseen(&self) -> Foreseen<'_> {
+        Foreseen::Measure(self.measure)
+    }
+
+    fn sql(&self, _columns: &dyn Columns) -> ast::Expr {
+        measure(self.measure)
+    }
+
+    fn is_unbounded(&self) -> bool {
+        true
+    }
+
+    fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
+        let found = group.total(self.measure)?;
+        Some(match self.kind {
+            Kind::Count => found.within(0.0, f64::INFINITY),
+            Kind::Sum => found,
+        })
+    }
+
+    fn best(&self, best: &dyn BestCase) -> Option<Expected> {
+        best.total(self.measure)
+    }
+}

@@ -1,0 +1,157 @@
+//! BOOL_AND, EVERY and BOOL_OR: whether any row is false, or true.
+
+use super::call::{Call, Resolved, typed};
+use crate::ir::Operation;
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use super::arithmetic::{measure, number};
+use super::best_case::{BestCase, Expected, dot, shown, whole, within};
+use super::bounded::{Bounded, Counts, Layout, TextRead};
+use super::estimate::Estimate;
+use super::value::{Columns, Foreseen, Group, Value};
+use super::{Bound, BoundedOperation, Output};
+use crate::catalog::Type;
+use crate::ir::functions::Function;
+use crate::ir::{Expr, Quantifier, sql};
+use crate::mechanism::normal;
+use crate::policy::Scalar;
+use crate::refusal::Refusal;
+
+/// Standard deviations of its noise that a count may show though nothing is there.
+const DOUBT: f64 = 2.0;
+
+/// BOOL_AND (All) or BOOL_OR (Any): the filter leaves the rows that are false, or true, and the
+/// question is whether there are any.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked(pub Quantifier);
+
+/// The rows that are counted are those that are false, or true.
+pub(super) fn bound(value: &Expr, of: Quantifier) -> Bound {
+    let test = match of {
+        Quantifier::All => Function::IsFalse,
+        Quantifier::Any => Function::IsTrue,
+    };
+    Bound {
+        operation: BoundedOperation::Truth(Asked(of)),
+        conditions: vec![Expr::call(test, vec![value.clone()], Type::Bool)],
+    }
+}
+
+pub(super) fn call(call: &dyn Call, of: Quantifier) -> Resolved {
+    let value = call.value()?;
+    let result = (value.data_type == Type::Bool).then_some(Type::Bool);
+    let result = typed(call, result, &value.data_type)?;
+    Ok((Operation::Truth { value, of }, result))
+}
+
+impl Bounded for Asked {
+    fn arguments(&self) -> Vec<&Expr> {
+        Vec::new()
+    }
+
+    fn of_no_row(&self) -> Option<Scalar> {
+        Some(Scalar::Bool(self.0 == Quantifier::All))
+    }
+
+    fn counts(&self) -> Counts<'_> {
+        Counts::OfAllRows
+    }
+
+    fn reads_text(&self) -> TextRead {
+        TextRead::Compared
+    }
+
+    fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
+        Ok(Output::Truth(Shown {
+            count: layout.rows(filter),
+            of: self.0,
+        }))
+    }
+}
+
+/// The value that is shown: whether a count of rows is so small that there may be none (All), or
+/// larger (Any).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    pub count: usize,
+    pub of: Quantifier,
+}
+
+impl Value for Shown {
+    fn name(&self) -> &'static str {
+        "truth"
+    }
+
+    fn measures(&self) -> Vec<usize> {
+        vec![self.count]
+    }
+
+    fn foreseen(&self) -> Foreseen<'_> {
+        Foreseen::Chance
+    }
+
+    /// Whether no row (All) or some row (Any) seems to be counted.
+    fn sql(&self, columns: &dyn Columns) -> ast::Expr {
+        let comparison = match self.of {
+            Quantifier::All => B::LtEq,
+            Quantifier::Any => B::Gt,
+        };
+        sql::binary(
+            measure(self.count),
+            comparison,
+            number((DOUBT * columns.deviation(self.count)).ceil()),
+        )
+    }
+
+    fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
+        Some(whether(&group.part(self.count)?, self.of))
+    }
+
+    fn best(&self, best: &dyn BestCase) -> Option<Expected> {
+        let count = best.noise(self.count)?;
+        let error = best.z() * dot(&count, &count).sqrt();
+        let is_hidden = error >= best.rows() - 0.5;
+        Some(within(
+            f64::INFINITY,
+            is_hidden.then(|| {
+                format!(
+                    "would be true or false by chance: noise of ±{} hides about {} rows",
+                    shown(error),
+                    whole(best.rows())
+                )
+            }),
+        ))
+    }
+}
+
+/// 1 for true: whether no row (All) or some row (Any) was counted. The error is that of a coin with
+/// the probability that the normal law gives to some row.
+fn whether(rows: &Estimate, of: Quantifier) -> Estimate {
+    let chance = normal::cdf((rows.value - 0.5) / rows.error().max(f64::MIN_POSITIVE));
+    let some = |rows: f64| f64::from(u8::from(rows >= 0.5));
+    let (low, high) = (some(rows.low), some(rows.high));
+    let error = (chance * (1.0 - chance)).max(0.0).sqrt();
+    let (value, low, high) = match of {
+        Quantifier::Any => (chance, low, high),
+        Quantifier::All => (1.0 - chance, 1.0 - high, 1.0 - low),
+    };
+    Estimate::new(value, vec![error], 1.0).between(low, high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Estimate, Quantifier, whether};
+
+    #[test]
+    fn a_flag_is_known_where_the_count_is_far_from_none() {
+        let ends = |rows: f64, of| {
+            let found = whether(&Estimate::new(rows, vec![10.0], 1.96), of);
+            (found.low, found.high)
+        };
+        assert_eq!(ends(100.0, Quantifier::Any), (1.0, 1.0));
+        assert_eq!(ends(100.0, Quantifier::All), (0.0, 0.0));
+        assert_eq!(ends(5.0, Quantifier::Any), (0.0, 1.0));
+        assert_eq!(ends(-50.0, Quantifier::All), (1.0, 1.0));
+        assert!(whether(&Estimate::new(0.5, vec![10.0], 1.96), Quantifier::Any).error() > 0.49);
+    }
+}

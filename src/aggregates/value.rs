@@ -1,0 +1,128 @@
+//! What an aggregate says of its value, and what the stages offer to it.
+
+use sqlparser::ast;
+
+use super::best_case::{BestCase, Expected};
+use super::estimate::Estimate;
+use crate::ir::Interval;
+
+/// What an aggregate says of the value that is shown.
+pub trait Value {
+    /// What EXPLAIN calls it.
+    fn name(&self) -> &'static str;
+
+    /// The measures that it is computed from.
+    fn measures(&self) -> Vec<usize>;
+
+    /// What is known of its error before it is drawn.
+    fn foreseen(&self) -> Foreseen<'_>;
+
+    /// Its value over one row of measures, in PostgreSQL's own arithmetic. Whatever the noise made
+    /// of a measure, there is a value or NULL, never an error.
+    fn sql(&self, columns: &dyn Columns) -> ast::Expr;
+
+    /// Whether noise may carry it past the ends of its type.
+    fn is_unbounded(&self) -> bool {
+        false
+    }
+
+    /// Whether it is a quotient by a number of rows or values: NULL where these are too few.
+    fn needs_rows(&self) -> bool {
+        false
+    }
+
+    /// The noisy number of rows or distinct values that it is a quotient by.
+    fn rows(&self, group: &dyn Group) -> Option<Estimate> {
+        let _ = group;
+        None
+    }
+
+    /// Its value in one group, with its error; `None` where the error is not known.
+    fn estimate(&self, group: &dyn Group) -> Option<Estimate>;
+
+    /// What the noise leaves of it in the best case.
+    fn best(&self, best: &dyn BestCase) -> Option<Expected>;
+}
+
+/// What is known of an aggregate's error before it is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Foreseen<'a> {
+    /// The noise of one measure.
+    Measure(usize),
+    /// Half of the range times the noise of the number of rows, over that number.
+    OverRows {
+        sum: usize,
+        count: usize,
+        range: Interval,
+    },
+    /// It follows from the released counts and sums.
+    FromAnswer,
+    /// True or false: whether it is wrong is a matter of chance.
+    Chance,
+    /// The noise of a choice's count and sum of distinct values.
+    DistinctValues { choice: usize },
+    /// The noise of what a choice counts, or the ranks of what it draws.
+    Choice {
+        choice: usize,
+        draws: &'a [usize],
+        is_array: bool,
+    },
+    /// It has none.
+    Exact,
+}
+
+/// The columns of released measures, as SQL sees them.
+pub trait Columns {
+    /// The standard deviation of a measure's noise.
+    fn deviation(&self, measure: usize) -> f64;
+
+    /// The first column of a choice: these follow the measures.
+    fn first_of(&self, choice: usize) -> usize;
+}
+
+/// The released measures of one group, with their noise.
+pub trait Group {
+    /// Standard errors to each side of an interval.
+    fn z(&self) -> f64;
+
+    /// A count or sum that is shown itself.
+    fn total(&self, measure: usize) -> Option<Estimate>;
+
+    /// A count or sum that something is computed from.
+    fn part(&self, measure: usize) -> Option<Estimate>;
+
+    /// The value that a sum's distances are counted from.
+    fn centre(&self, sum: usize) -> Option<f64>;
+
+    /// The noisy number of distinct values that a choice counts.
+    fn distinct_count(&self, choice: usize) -> Option<Estimate>;
+
+    /// What a choice knows of its distinct values.
+    fn distinct_values(&self, choice: usize) -> Option<DistinctValues>;
+
+    /// A value that a choice draws.
+    fn drawn(&self, choice: usize, draw: usize) -> Option<Estimate>;
+}
+
+/// The noisy count, sum and squares of distinct values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DistinctValues {
+    pub count: Estimate,
+    pub sum: Estimate,
+    /// Of distances from the centre; where they are asked for.
+    pub squares: Option<Estimate>,
+    /// The middle of `ends`.
+    pub centre: f64,
+    pub ends: Interval,
+}
+
+/// The least rows of a sample that has a spread. The error of fewer is not known, only bounds.
+pub(super) const ROWS_OF_SAMPLE: f64 = 2.0;
+
+pub(super) fn half(range: Interval) -> f64 {
+    (range.hi - range.lo) / 2.0
+}
+
+pub(super) fn middle(range: Interval) -> f64 {
+    range.lo + half(range)
+}

@@ -1,0 +1,185 @@
+//! What a release offers to its aggregates: measures of the vector, and choices.
+
+use crate::aggregates::{Centred, Layout, PairLimits, Pairs, Ranks, Summand, chosen};
+use crate::analyze::interval::Interval;
+use crate::analyze::{AnalyzedRelease, inline};
+use crate::ir::{ColumnInfo, Distinct, Expr};
+use crate::policy::Scalar;
+use crate::refusal::Refusal;
+use crate::rewrite::choice::candidates::{Candidates, Grid};
+use crate::rewrite::choice::{ChoiceQueries, Degree, Subject, Target, targets};
+use crate::rewrite::vector::coordinates::{Coordinate, Coordinates, Count, Mask, Measure};
+use crate::rewrite::vector::fixed_point::FixedPoint;
+
+/// Where the aggregates of a release are laid out: the vector and the choices.
+pub(super) struct Laying<'l> {
+    pub vector: &'l mut Coordinates,
+    pub queries: &'l mut ChoiceQueries,
+    pub release: &'l AnalyzedRelease,
+    pub columns: &'l [ColumnInfo],
+    /// Whether the error of this aggregate is asked for.
+    pub reports_error: bool,
+}
+
+impl Laying<'_> {
+    fn fixed_point(&self, value: &Expr, range: Interval) -> Result<FixedPoint, Refusal> {
+        FixedPoint::new(&inline(value, &self.release.computed), range, self.columns)
+    }
+
+    fn count(&mut self, count: Count) -> usize {
+        self.vector.measure(Measure::Count(count))
+    }
+}
+
+impl Layout for Laying<'_> {
+    fn rows(&mut self, filter: &Option<Expr>) -> usize {
+        let count = self.vector.rows_of(filter, &self.release.aggregates);
+        self.count(count)
+    }
+
+    fn present(&mut self, value: &Expr, filter: &Option<Expr>) -> usize {
+        let all = &self.release.aggregates;
+        let count = self.vector.not_null_count(value, filter, all);
+        self.count(count)
+    }
+
+    fn units(&mut self, filter: &Option<Expr>) -> usize {
+        let mask = Mask {
+            filter: filter.clone(),
+            not_null: None,
+        };
+        let count = Count::of(self.vector.coordinate(Coordinate::Units { mask }));
+        self.count(count)
+    }
+
+    fn sum(&mut self, summand: &Summand, filter: &Option<Expr>) -> Result<usize, Refusal> {
+        let fixed_point = self.fixed_point(&summand.value, summand.range)?;
+        let all = &self.release.aggregates;
+        Ok(self.vector.sum(summand, fixed_point, filter, all).0)
+    }
+
+    fn mean(
+        &mut self,
+        summand: &Summand,
+        filter: &Option<Expr>,
+    ) -> Result<(usize, usize), Refusal> {
+        let fixed_point = self.fixed_point(&summand.value, summand.range)?;
+        let all = &self.release.aggregates;
+        let (sum, count) = self.vector.sum(summand, fixed_point, filter, all);
+        let count = match count {
+            Some(count) => count,
+            None => self
+                .vector
+                .count_of(&summand.value, summand.nullable, filter, all),
+        };
+        Ok((sum, self.count(count)))
+    }
+
+    fn moments(
+        &mut self,
+        summand: &Summand,
+        filter: &Option<Expr>,
+    ) -> Result<(usize, Centred), Refusal> {
+        let Summand {
+            value,
+            range,
+            nullable,
+        } = summand;
+        let fixed_point = self.fixed_point(value, *range)?;
+        let all = &self.release.aggregates;
+        let count = self.vector.count_of(value, *nullable, filter, all);
+        let moments = self.vector.moments(value, fixed_point, count, filter);
+        Ok((self.count(count), moments))
+    }
+
+    fn pairs(
+        &mut self,
+        (y, y_range): (&Expr, Interval),
+        (x, x_range): (&Expr, Interval),
+        filter: &Option<Expr>,
+    ) -> Result<Pairs, Refusal> {
+        let (y_grid, x_grid) = (self.fixed_point(y, y_range)?, self.fixed_point(x, x_range)?);
+        let vector = &mut self.vector;
+        let count = vector.rows_of(filter, &self.release.aggregates);
+        let (y_moments, x_moments) = (
+            vector.moments(y, y_grid.clone(), count, filter),
+            vector.moments(x, x_grid.clone(), count, filter),
+        );
+        let products = vector.coordinate(Coordinate::Products {
+            filter: filter.clone(),
+            y: (y.clone(), y_grid.clone()),
+            x: (x.clone(), x_grid.clone()),
+        });
+        let products = vector.measure(Measure::Products {
+            products,
+            y: y_grid,
+            x: x_grid,
+        });
+        Ok(Pairs {
+            count: self.count(count),
+            y: y_moments,
+            x: x_moments,
+            products,
+        })
+    }
+
+    fn distinct_count(
+        &mut self,
+        values: &Distinct,
+        limits: PairLimits,
+        filter: &Option<Expr>,
+    ) -> usize {
+        self.queries
+            .distinct(values.clone(), filter, limits, Degree::Count)
+    }
+
+    fn distinct_sum(
+        &mut self,
+        (value, range): (&Expr, Interval),
+        limits: PairLimits,
+        filter: &Option<Expr>,
+        with_squares: bool,
+    ) -> Result<(usize, Interval), Refusal> {
+        let fixed_point = self.fixed_point(value, range)?;
+        let range = fixed_point.ends();
+        let degree = if with_squares {
+            Degree::Squares(fixed_point)
+        } else {
+            Degree::Sum(fixed_point)
+        };
+        let values = Distinct::Value(value.clone());
+        let choice = self.queries.distinct(values, filter, limits, degree);
+        Ok((choice, range))
+    }
+
+    fn ranked(
+        &mut self,
+        (value, range): (&Expr, Interval),
+        ranks: &Ranks,
+        filter: &Option<Expr>,
+    ) -> Result<chosen::Shown, Refusal> {
+        let grid = Grid::new(value, range, self.release, self.columns)?;
+        let subject = Subject::Value {
+            value: value.clone(),
+            candidates: Candidates::Grid(grid),
+        };
+        let asked = targets(ranks);
+        let (queries, reports_error) = (&mut self.queries, self.reports_error);
+        Ok(queries.chosen((subject, filter), asked, reports_error))
+    }
+
+    fn most_frequent(
+        &mut self,
+        value: &Expr,
+        values: &[Scalar],
+        filter: &Option<Expr>,
+    ) -> chosen::Shown {
+        let subject = Subject::Value {
+            value: value.clone(),
+            candidates: Candidates::listed(values, &value.data_type),
+        };
+        let asked = (vec![Target::MostFrequent], false);
+        self.queries
+            .chosen((subject, filter), asked, self.reports_error)
+    }
+}
