@@ -3,7 +3,8 @@
 
 use super::{Failure, explain};
 use crate::engine::{
-    Expected, MemoryShare, Pricing, Requester, Total, Worth, accounts, answers, constants, rounded,
+    Expected, Lever, MemoryShare, Pricing, Requester, Total, Worth, accounts, answers, constants,
+    rounded,
 };
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::AccountState;
@@ -69,12 +70,23 @@ pub fn lines_of(policy: &Policy, balances: Option<&Balances>) -> Result<Vec<Stri
     }
     .all();
     let mut lines = vec![format!(
-        "Noise, of one answer in 95 % of cases, each asked alone by {} at epsilon {} (a sum over \
-            fewer rows or groups has the same):",
-        role.name, terms.epsilon
+        "Noise, of one answer in 95 % of cases, each asked alone by {} (a sum over fewer rows or \
+            groups has the same):",
+        role.name
     )];
     for of_table in all.chunk_by(|one, next| std::ptr::eq(one.table, next.table)) {
-        lines.extend(of_one_table(of_table, &budget));
+        let first = of_table.first();
+        lines.extend(first.map(|one| format!("  {}.{}", one.table.schema, one.table.name)));
+        for at_epsilon in of_table.chunk_by(|one, next| one.epsilon == next.epsilon) {
+            lines.extend(of_one_epsilon(at_epsilon, &budget));
+        }
+        // The plainest question has the plainest remedy. What more epsilon does stands above.
+        if let Some(one) = first
+            && let Some(advice) = &one.advice
+            && advice.lever != Lever::Epsilon
+        {
+            lines.push(format!("    {} after {}", name(one), advice.text));
+        }
     }
     Ok(lines)
 }
@@ -86,17 +98,10 @@ struct Budget {
     left: Option<Option<AccountState>>,
 }
 
-fn of_one_table(all: &[Worth<'_>], budget: &Budget) -> Vec<String> {
-    let Some(first) = all.first() else {
-        return Vec::new();
-    };
-    let parts: Vec<String> = all.iter().map(of_one).collect();
-    let mut lines = vec![format!(
-        "  {}.{}: {}",
-        first.table.schema,
-        first.table.name,
-        parts.join(", ")
-    )];
+/// The answers of one table at one epsilon, and how many such answers the budget holds.
+fn of_one_epsilon(all: &[Worth<'_>], budget: &Budget) -> Option<String> {
+    let epsilon = all.first()?.epsilon;
+    let questions: Vec<String> = all.iter().map(of_one).collect();
     let held = |account: &Option<AccountState>| {
         let losses = all
             .iter()
@@ -106,16 +111,15 @@ fn of_one_table(all: &[Worth<'_>], budget: &Budget) -> Vec<String> {
             .map(|loss| account.map_or(0, |account| answers(account, loss)))
             .min()
     };
-    if let Some(whole) = held(&budget.whole) {
+    let holds = held(&budget.whole).map_or(String::new(), |whole| {
         let left = budget.left.as_ref().and_then(held);
         let left = left.map_or(String::new(), |left| format!(", and {left} more are left"));
-        lines.push(format!("    the budget holds {whole} such answers{left}"));
-    }
-    // The plainest question has the plainest remedy.
-    if let Some(advice) = &first.advice {
-        lines.push(format!("    {} after {advice}", name(first)));
-    }
-    lines
+        format!("; the budget holds {whole} such answers{left}")
+    });
+    Some(format!(
+        "    at epsilon {epsilon}: {}{holds}",
+        questions.join(", ")
+    ))
 }
 
 /// `count(*)`.

@@ -28,14 +28,26 @@ pub fn close() -> Result<(), Failure> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed)
 }
 
-/// Logs the place of a panic without its text, which may quote a statement or a row.
+/// Logs the place of a panic without its text, which may quote a statement or a row. Where the
+/// reader of standard output has closed the pipe, as `head` does, the command ends quietly.
 pub fn tell_panics_by_place() {
     std::panic::set_hook(Box::new(|panic| {
+        if panic.payload_as_str().is_some_and(is_closed_pipe) {
+            std::process::exit(PIPE_CLOSED);
+        }
         let place = panic
             .location()
             .map_or_else(String::new, ToString::to_string);
         tracing::error!(place, "a panic, whose text is withheld");
     }));
+}
+
+/// What a shell reports of a program that SIGPIPE ended.
+const PIPE_CLOSED: i32 = 141;
+
+/// The panic of the standard library's `print!`.
+fn is_closed_pipe(text: &str) -> bool {
+    text.starts_with("failed printing to stdout") && text.contains("Broken pipe")
 }
 
 /// Whether the process runs as root.

@@ -51,7 +51,7 @@ pub use search_path::start_path;
 pub use service::{Answer, Service, TablePlaces};
 pub use timing::patience;
 pub use useless::{Asked, refuse_useless};
-pub use worth::{Expected, Pricing, Total, Worth, answers};
+pub use worth::{Expected, Lever, Pricing, Total, Worth, answers};
 
 use constant_answers::{ConstantAnswers, ConstantKey};
 use failures::Failures;

@@ -48,10 +48,26 @@ pub struct Worth<'a> {
     pub total: Total,
     /// `None` of a count.
     pub column: Option<&'a str>,
+    /// Of one query.
+    pub epsilon: f64,
     /// Why not, where it is not answered at these terms.
     pub answer: Result<Expected, String>,
-    /// What would help, as a sentence.
-    pub advice: Option<String>,
+    pub advice: Option<Advice>,
+}
+
+/// What would help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    pub lever: Lever,
+    /// As a sentence.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lever {
+    RowsPerUnit,
+    Epsilon,
+    Bounds,
 }
 
 /// What is known of an answer before it is bought.
@@ -77,6 +93,19 @@ pub struct Pricing<'a> {
     pub policy: &'a Policy,
     pub constants: &'a Constants,
     pub terms: &'a Terms,
+}
+
+/// The epsilons in use: the session's, the policy's price of a query, and the most that one may
+/// spend.
+pub fn epsilons(policy: &Policy, terms: &Terms) -> Vec<f64> {
+    let privacy = &policy.privacy;
+    let mut found = vec![terms.epsilon];
+    for epsilon in [privacy.epsilon_default, privacy.epsilon_max] {
+        if !found.contains(&epsilon) {
+            found.push(epsilon);
+        }
+    }
+    found
 }
 
 /// How often an account may lose this much, after what it has lost; at most [`ANSWERS_MAX`] times.
@@ -118,7 +147,7 @@ impl Worth<'_> {
             Some(self.table.name.clone()),
             self.column.map(str::to_owned),
             Some(self.total.name().to_owned()),
-            Some(number(terms.epsilon)),
+            Some(number(self.epsilon)),
         ];
         let Ok(answer) = &self.answer else {
             row.extend([const { None }; 6]);
@@ -153,7 +182,7 @@ impl Worth<'_> {
             Some(is_useless.to_string()),
             whole.map(|account| answers(&account, *loss).to_string()),
             left.map(|left| left.to_string()),
-            self.advice.clone(),
+            self.advice.as_ref().map(|advice| advice.text.clone()),
         ]);
         row
     }
@@ -161,36 +190,61 @@ impl Worth<'_> {
 
 impl<'a> Pricing<'a> {
     /// A count of each private table, the sum and the average of each of its bounded columns; each
-    /// asked alone.
+    /// asked alone, at each of the [`epsilons`].
     pub fn all(&self) -> Vec<Worth<'a>> {
+        let at = |epsilon: f64| {
+            let mut terms = self.terms.clone();
+            if epsilon != terms.epsilon {
+                terms.epsilon = epsilon;
+                terms.session_settings.epsilon = Some(epsilon);
+            }
+            terms
+        };
+        let all_terms: Vec<Terms> = epsilons(self.policy, self.terms)
+            .into_iter()
+            .map(at)
+            .collect();
         let private = |table: &&Table| match table.protection {
             Protection::Private(_) => true,
             Protection::Public => false,
         };
         let mut all = Vec::new();
         for table in self.policy.tables.iter().filter(private) {
-            all.push(self.worth(table, Total::Count, None));
+            let mut asked = vec![(Total::Count, None)];
             for column in summable(table) {
-                all.push(self.worth(table, Total::Sum, Some(column)));
-                all.push(self.worth(table, Total::Average, Some(column)));
+                asked.extend([(Total::Sum, Some(column)), (Total::Average, Some(column))]);
+            }
+            for terms in &all_terms {
+                let each = asked
+                    .iter()
+                    .map(|(total, column)| self.worth(table, *total, *column, terms));
+                all.extend(each);
             }
         }
         all
     }
 
-    fn worth(&self, table: &'a Table, total: Total, column: Option<&'a Column>) -> Worth<'a> {
+    fn worth(
+        &self,
+        table: &'a Table,
+        total: Total,
+        column: Option<&'a Column>,
+        terms: &Terms,
+    ) -> Worth<'a> {
         let argument = column.map_or("*".to_owned(), |column| identifier(&column.name));
         let from = qualified(&table.schema, &table.name);
         let sql = format!("SELECT {}({argument}) FROM {from}", total.name());
-        let answer = self.expected(&sql, total, self.terms);
+        let answer = self.expected(&sql, total, terms);
+        // At the session's epsilon alone: each asks for another plan.
         let advice = match &answer {
-            Ok(answer) => self.advice(&sql, total, answer),
-            Err(_) => None,
+            Ok(answer) if terms.epsilon == self.terms.epsilon => self.advice(&sql, total, answer),
+            Ok(_) | Err(_) => None,
         };
         Worth {
             table,
             total,
             column: column.map(|column| column.name.as_str()),
+            epsilon: terms.epsilon,
             answer,
             advice,
         }
@@ -239,7 +293,8 @@ impl<'a> Pricing<'a> {
     }
 
     /// The setting or bound that makes the error smaller.
-    fn advice(&self, sql: &str, total: Total, answer: &Expected) -> Option<String> {
+    fn advice(&self, sql: &str, total: Total, answer: &Expected) -> Option<Advice> {
+        let advice = |lever, text| Some(Advice { lever, text });
         let Terms {
             epsilon,
             session_settings,
@@ -260,10 +315,11 @@ impl<'a> Pricing<'a> {
         if answer.rows > 1 && !answer.is_chosen && total != Total::Average {
             let rows = u32::try_from(answer.rows.div_ceil(4)).unwrap_or(u32::MAX);
             let fewer = with(&|terms| terms.session_settings.rows_per_unit = Some(rows))?;
-            return Some(format!(
+            let text = format!(
                 "SET pgveil.max_rows_per_unit = {rows}: ±{}; units with more rows are scaled down",
                 rounded(fewer.error?)
-            ));
+            );
+            return advice(Lever::RowsPerUnit, text);
         }
         let most = self.policy.privacy.epsilon_max;
         if session_settings.target_error.is_none() && *epsilon < most {
@@ -271,11 +327,14 @@ impl<'a> Pricing<'a> {
                 terms.epsilon = most;
                 terms.session_settings.epsilon = Some(most);
             });
-            let error = dearer.as_ref().and_then(would)?;
-            return Some(format!("SET pgveil.epsilon = {most}: {error}"));
+            let stated = dearer.as_ref().and_then(would)?;
+            return advice(
+                Lever::Epsilon,
+                format!("SET pgveil.epsilon = {most}: {stated}"),
+            );
         }
         match total {
-            Total::Average => Some("bounds half as wide halve it".to_owned()),
+            Total::Average => advice(Lever::Bounds, "bounds half as wide halve it".to_owned()),
             Total::Count | Total::Sum => None,
         }
     }

@@ -29,7 +29,7 @@ pub struct Terminal(ColorfulTheme);
 impl Questions for Terminal {
     fn choose(&mut self, question: &str, options: &[String]) -> Result<usize, Stop> {
         Select::with_theme(&self.0)
-            .with_prompt(printable(question))
+            .with_prompt(format!("{} (arrow keys, enter)", printable(question)))
             .items(shown(options))
             .interact()
             .map_err(stopped)

@@ -59,6 +59,11 @@ pub async fn run(options: InitOptions) -> Result<(), Failure> {
         passwords: &passwords,
         text: &text,
         output: options.output.as_deref(),
+        address: options
+            .database
+            .as_ref()
+            .map(|url| shown(url.expose()))
+            .transpose()?,
     };
     if options.json {
         println!("{}", report.json());
@@ -102,6 +107,16 @@ async fn see(options: &InitOptions) -> Result<Seen, Failure> {
         ));
     }
     Ok(seen)
+}
+
+/// The database's address as a word of a shell, unless it holds a password.
+fn shown(url: &str) -> Result<String, Failure> {
+    let is_secret = start::config(url)?.get_password().is_some();
+    Ok(if is_secret {
+        "…".to_owned()
+    } else {
+        init::shell(url)
+    })
 }
 
 fn request(options: &InitOptions) -> Request {

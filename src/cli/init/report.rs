@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rustix::fs::Access;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
@@ -23,6 +24,8 @@ pub struct Report<'a> {
     pub text: &'a str,
     /// The file, where one was written.
     pub output: Option<&'a Path>,
+    /// The database's address as a word that may be shown; `None` where the environment has it.
+    pub address: Option<String>,
 }
 
 /// What was found, before anything is asked.
@@ -168,15 +171,12 @@ impl Report<'_> {
     fn next(&self) -> Vec<String> {
         let database = &self.seen.catalog.database;
         let file = self.output.map_or_else(|| "FILE".to_owned(), file_word);
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-        let ledger = if database.chars().all(is_plain) {
-            database
-        } else {
-            "ledger"
+        let address = match &self.address {
+            Some(address) => format!("DATABASE_URL={address} "),
+            None => String::new(),
         };
-        let mut lines = vec![format!(
-            "  export DATABASE_URL=… PGVEIL_LEDGER=sqlite:///var/lib/pgveil/{ledger}.db"
-        )];
+        let ledger = shell(&ledger(database, std::env::current_dir().ok().as_deref()));
+        let mut lines = vec![format!("  export {address}PGVEIL_LEDGER={ledger}")];
         if !self.checked.policy.searches.is_empty() {
             lines.push(format!(
                 "  pgveil bounds {file}      # the searches that `auto` leaves open, once and at a \
@@ -284,6 +284,27 @@ fn psql(role: &str, database: &str) -> String {
     }
 }
 
+/// Where the ledger may lie: in the usual directory where this user may write it, else here.
+fn ledger(database: &str, here: Option<&Path>) -> String {
+    let is_plain = |text: &str, more: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+        text.chars().all(is_plain)
+    };
+    let name = if is_plain(database, "_-") {
+        database
+    } else {
+        "ledger"
+    };
+    let usual = Path::new("/var/lib/pgveil");
+    let is_usual = rustix::fs::access(usual, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+    let here = here.and_then(Path::to_str);
+    let directory = match here.filter(|here| !is_usual && is_plain(here, "/._-")) {
+        Some(here) => here.trim_end_matches('/'),
+        None => "/var/lib/pgveil",
+    };
+    format!("sqlite://{directory}/{name}.db")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,6 +325,12 @@ mod tests {
             String::from_utf8(output.stdout).unwrap(),
             "host=127.0.0.1 port=6432 user='a b' dbname='$(id)\\'`\\\\'"
         );
+        let here = Some(Path::new("/srv/me"));
+        if !Path::new("/var/lib/pgveil").exists() {
+            assert_eq!(ledger("shop", here), "sqlite:///srv/me/shop.db");
+        }
+        let odd = Some(Path::new("/srv/100 %"));
+        assert_eq!(ledger("a b", odd), "sqlite:///var/lib/pgveil/ledger.db");
         assert_eq!(file_word(Path::new("-o x.yaml")), "'./-o x.yaml'");
         assert_eq!(printable("a\u{1b}[2J\n"), "a\\u{1b}[2J\\n");
     }

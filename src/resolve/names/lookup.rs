@@ -4,8 +4,9 @@ use sqlparser::ast;
 
 use super::Names;
 use super::environment::{Definition, Environment};
+use super::scope::quoted;
 use crate::ir::relation::TableId;
-use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
+use crate::policy::{Protection, Table, VIEW_SCHEMA, ViewKind, view};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::expression::TypeNames;
 use crate::resolve::syntax::{names_of, place_of, position, position_of};
@@ -42,10 +43,14 @@ impl Names<'_> {
         let shown = names.join(".");
         let at = position_of(name);
         let missing = || {
-            Refusal::new(
+            let refusal = Refusal::new(
                 reason::UNKNOWN_TABLE,
                 format!("relation \"{shown}\" does not exist"),
-            )
+            );
+            match self.of_other_case(&names) {
+                Some(meant) => refusal.hint(format!("Perhaps you meant {meant}.")),
+                None => refusal,
+            }
             .at(at)
         };
         let find = |schema: &str, table: &str| {
@@ -89,6 +94,21 @@ impl Names<'_> {
                 Err(Refusal::new(reason::UNSUPPORTED_NAME, message).at(at))
             }
         }
+    }
+
+    /// The table of the policy whose name differs in case alone, as a query has to write it.
+    fn of_other_case(&self, names: &[String]) -> Option<String> {
+        let is_meant = |table: &&Table| match names {
+            [name] => {
+                self.search_path.contains(&table.schema) && table.name.eq_ignore_ascii_case(name)
+            }
+            [schema, name] => {
+                table.schema.eq_ignore_ascii_case(schema) && table.name.eq_ignore_ascii_case(name)
+            }
+            _ => false,
+        };
+        let table = self.policy.tables.iter().find(is_meant)?;
+        Some(format!("{}.{}", quoted(&table.schema), quoted(&table.name)))
     }
 
     pub(in crate::resolve) fn is_private(&self, table: TableId) -> bool {

@@ -240,7 +240,19 @@ impl Scope {
 
     fn look_up(&self, parts: &[Ident]) -> Result<ColumnId, Refusal> {
         let names: Vec<String> = parts.iter().map(name_of).collect::<Result<_, _>>()?;
-        let unknown = |message| Err(Refusal::new(reason::UNKNOWN_COLUMN, message));
+        let unknown = |message| {
+            let refusal = Refusal::new(reason::UNKNOWN_COLUMN, message);
+            let last = names.last().map_or("", String::as_str);
+            // As PostgreSQL, which hints at names that are nearly the same.
+            let meant = self
+                .visible
+                .iter()
+                .find(|column| column.name != last && column.name.eq_ignore_ascii_case(last));
+            Err(match meant {
+                Some(meant) => refusal.hint(format!("Perhaps you meant {}.", quoted(&meant.name))),
+                None => refusal,
+            })
+        };
         match (self.meaning(&names)?, names.as_slice()) {
             (Meaning::Column(id), _) => Ok(id),
             (Meaning::Ambiguous, names) => Err(ambiguous(&names.join("."))),
@@ -261,6 +273,11 @@ impl Scope {
     pub fn visible(&self) -> impl Iterator<Item = &Named> {
         self.visible.iter()
     }
+}
+
+/// A name in double quotes, as a query writes it.
+pub fn quoted(name: &str) -> String {
+    Ident::with_quote('"', name).to_string()
 }
 
 fn ambiguous(name: &str) -> Refusal {

@@ -580,3 +580,20 @@ fn keys_of_the_policy_are_explained() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("limits.failures"));
 }
+
+/// A reader that closes the pipe early, as `head` does, ends a command without a word.
+#[test]
+fn a_closed_pipe_ends_a_command_quietly() {
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_pgveil"))
+        .args(["policy", "schema"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().unwrap();
+    assert!(
+        !ended.status.success() && ended.stderr.is_empty(),
+        "{ended:?}"
+    );
+}

@@ -124,6 +124,7 @@ impl Stage {
     fn init(&self, role: &str, flags: &[&str]) -> Output {
         Command::new(PGVEIL)
             .args([&["init", &self.url(role)], flags].concat())
+            .current_dir(&self.folder.0)
             .env_remove("PGVEIL_LOG")
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
@@ -289,7 +290,9 @@ async fn a_database_without_foreign_keys_is_drafted_and_served() {
         &[
             &format!("wrote {file}: 3 private tables, 2 public, 0 left out; 0 blocking, 3 to"),
             "Noise, of one answer in 95 % of cases",
-            "  retail.basket: count(*) ±",
+            "  retail.basket",
+            "    at epsilon 0.1: count(*) ±",
+            "    at epsilon 1: count(*) ±",
             "   ALTER TABLE \"retail\".\"basket\" ADD FOREIGN KEY (\"household_key\") REFERENCES ",
             "   CREATE INDEX ON \"retail\".\"basket\" (\"household_key\");",
         ],
@@ -321,25 +324,27 @@ async fn a_database_without_foreign_keys_is_drafted_and_served() {
     }
     let checked = stage.pgveil("nobody", &["check", &file]);
     assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
-    first_answer(&stage, &file, password).await;
+    first_answer(&stage, &reported).await;
 }
 
-/// The environment and serve, then the session that asks.
-async fn served(stage: &Stage, file: &str, password: &str, database: &str) -> (Running, Client) {
+/// The environment and serve, as init printed them; then the analyst.
+async fn served(stage: &Stage, reported: &str, database: &str) -> (Running, Client) {
     let port = free_port();
-    let child = Command::new(PGVEIL)
-        .args([
-            "serve",
-            "--policy",
-            file,
-            "--listen",
-            &format!("127.0.0.1:{port}"),
-        ])
-        .env("DATABASE_URL", stage.url("nobody"))
-        .env(
-            "PGVEIL_LEDGER",
-            format!("sqlite://{}", stage.file("ledger.db")),
-        )
+    let line = |begin: &str| {
+        let mut lines = reported.lines().map(str::trim);
+        lines
+            .find(|line| line.starts_with(begin))
+            .unwrap_or_else(|| panic!("no {begin}: {reported}"))
+            .to_owned()
+    };
+    let serve = line("pgveil serve ").replacen("pgveil", PGVEIL, 1);
+    let script = format!(
+        "{}\nexec {serve} --listen 127.0.0.1:{port}",
+        line("export ")
+    );
+    let password = reported.rsplit("shown once: ").next().unwrap().trim();
+    let child = Command::new("sh")
+        .args(["-c", &script])
         .stdin(Stdio::null())
         .stderr(std::fs::File::create(stage.file("log")).unwrap())
         .spawn()
@@ -361,8 +366,8 @@ async fn served(stage: &Stage, file: &str, password: &str, database: &str) -> (R
 }
 
 /// The other three: the environment, serve, psql.
-async fn first_answer(stage: &Stage, file: &str, password: &str) {
-    let (_running, client) = served(stage, file, password, "shop").await;
+async fn first_answer(stage: &Stage, reported: &str) {
+    let (_running, client) = served(stage, reported, "shop").await;
     let count = "SELECT count(*) FROM retail.basket";
     let row = client.query_one(count, &[]).await.unwrap();
     let baskets: i64 = row.get(0);
@@ -818,7 +823,11 @@ async fn four_commands_and_ten_questions_to_the_first_answer() {
     {
         let (stage, owner) = Stage::new(database, &schema).await;
         let file = stage.file("policy.yaml");
-        let command = format!("{PGVEIL} init '{}' {flags} -o {file}", stage.url("nobody"));
+        let command = format!(
+            "cd {}; {PGVEIL} init '{}' {flags} -o {file}",
+            stage.folder.0.display(),
+            stage.url("nobody")
+        );
         let typed = tokio::task::spawn_blocking(move || {
             let mut terminal = Terminal::new(&command);
             for (question, keys) in &answers {
@@ -840,8 +849,7 @@ async fn four_commands_and_ten_questions_to_the_first_answer() {
         {
             owner.batch_execute(line).await.unwrap();
         }
-        let password = reported.rsplit("shown once: ").next().unwrap().trim();
-        let (_running, analyst) = served(&stage, &file, password, database).await;
+        let (_running, analyst) = served(&stage, &reported, database).await;
         for sql in asked {
             let rows = analyst.simple_query(sql).await;
             assert!(rows.is_ok(), "{database}: {sql}: {rows:?}");

@@ -1,5 +1,5 @@
-//! docs/tutorial.md, block by block: its commands are run, its SQL is asked by psql, and what they
-//! print is what the page says, but for numbers.
+//! docs/tutorial.md, and docs/howto.md after it, block by block: its commands are run, its SQL is
+//! asked by psql, and what they print is what the page says, but for numbers.
 //!
 //! `pgveil demo` and `pgveil serve` run until the next of them; a lone psql says where the SQL that
 //! follows is asked. In a block of output `…` stands for any lines, and for the end of a line.
@@ -85,13 +85,42 @@ impl Reader {
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn();
-        self.serving = Some(Running(child.unwrap()));
+        let child = child.unwrap();
+        self.shell(&format!("export PGVEIL_PID={}", child.id()));
+        self.serving = Some(Running(child));
         let patience = Instant::now() + Duration::from_secs(120);
         while std::net::TcpStream::connect(("127.0.0.1", self.ports.1)).is_err() {
             let log = || std::fs::read_to_string(self.folder.0.join("log")).unwrap();
             assert!(Instant::now() < patience, "{line}: {}", log());
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Runs a page. How many blocks ran, and how many answers were compared.
+    fn walk(&mut self, page: &str) -> (usize, usize) {
+        let page = std::fs::read_to_string(page).unwrap();
+        let blocks = blocks(&page);
+        let (mut ran, mut compared) = (0, 0);
+        for (at, (language, text)) in blocks.iter().enumerate() {
+            if *language == "text" {
+                continue;
+            }
+            let said = self.run(language, text);
+            ran += 1;
+            let Some(("text", wanted)) = blocks.get(at + 1) else {
+                continue;
+            };
+            let said = said.unwrap_or_else(|| panic!("{text} prints nothing"));
+            let found = lines(&said);
+            let wanted = lines(wanted);
+            assert!(
+                are_like(&found, &wanted),
+                "{text}\nprints\n{said}\nand not\n{}",
+                wanted.join("\n")
+            );
+            compared += 1;
+        }
+        (ran, compared)
     }
 
     fn stop(&mut self) {
@@ -176,7 +205,7 @@ fn lines(text: &str) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_tutorial_says_what_happens() {
+async fn the_tutorial_and_the_recipes_say_what_happens() {
     if install::psql().await.is_none() {
         return;
     }
@@ -190,34 +219,19 @@ async fn the_tutorial_says_what_happens() {
         serving: None,
         psql: String::new(),
     };
-    let page = std::fs::read_to_string("docs/tutorial.md").unwrap();
     tokio::task::spawn_blocking(move || {
-        let blocks = blocks(&page);
-        let (mut ran, mut compared) = (0, 0);
-        for (at, (language, text)) in blocks.iter().enumerate() {
-            if *language == "text" {
-                continue;
-            }
-            let said = reader.run(language, text);
-            ran += 1;
-            let Some(("text", wanted)) = blocks.get(at + 1) else {
-                continue;
-            };
-            let said = said.unwrap_or_else(|| panic!("{text} prints nothing"));
-            let found = lines(&said);
-            let wanted = lines(wanted);
-            assert!(
-                are_like(&found, &wanted),
-                "{text}\nprints\n{said}\nand not\n{}",
-                wanted.join("\n")
-            );
-            compared += 1;
-        }
-        reader.stop();
+        let (ran, compared) = reader.walk("docs/tutorial.md");
         assert!(
             ran >= 25 && compared >= 19,
-            "{ran} blocks ran, {compared} were compared"
+            "{ran} ran, {compared} compared"
         );
+        // Over the same clinic.
+        let (ran, compared) = reader.walk("docs/howto.md");
+        assert!(
+            ran >= 12 && compared >= 10,
+            "{ran} ran, {compared} compared"
+        );
+        reader.stop();
     })
     .await
     .unwrap();

@@ -183,21 +183,27 @@ async fn budget_ends_with_what_is_left_in_answers() {
     let reported = stage.reported(&budget);
     println!("{reported}");
     let check = stage.reported(&["check", "policies/demo.yaml"]);
-    let line = "  nls.women: count(*) ±";
-    let of = |reported: &str| {
-        reported
-            .lines()
-            .find(|known| known.starts_with(line))
-            .map(str::to_owned)
-    };
-    assert!(
-        of(&reported).is_some() && of(&reported) == of(&check),
-        "{reported}\n{check}"
-    );
-    let held = reported
-        .lines()
-        .find(|line| line.contains("the budget holds"))
-        .unwrap();
+    let table = |reported: &str| reported.split_once("  nls.women\n").unwrap().1.to_owned();
+    // At the price of a query, and at the most that one may spend.
+    for epsilon in ["0.5", "1"] {
+        let of = |reported: &str| -> Vec<String> {
+            let begin = format!("    at epsilon {epsilon}: count(*) ±");
+            let table = table(reported);
+            let line = table.lines().find(|line| line.starts_with(&begin));
+            let parts = line.unwrap_or_default().split("; ");
+            parts.map(str::to_owned).collect()
+        };
+        let (budget, check) = (of(&reported), of(&check));
+        assert!(
+            budget.len() == 2 && check.len() == 2,
+            "{reported}\n{check:?}"
+        );
+        assert_eq!(budget[0], check[0]);
+        assert!(budget[1].starts_with(&check[1]), "{reported}");
+    }
+    let table = table(&reported);
+    let (_, held) = table.split_once("the budget holds").unwrap();
+    let held = held.lines().next().unwrap();
     let numbers: Vec<u64> = held
         .split(|c: char| !c.is_ascii_digit())
         .filter_map(|word| word.parse().ok())

@@ -425,3 +425,19 @@ fn the_comparison_names_its_sources() {
         }
     }
 }
+
+/// The book has each page once, and no other.
+#[test]
+fn the_book_has_every_page() {
+    let summary = document("docs/SUMMARY.md");
+    let links = summary.split("](").skip(1);
+    let mut listed: Vec<&str> = links.filter_map(|rest| rest.split(')').next()).collect();
+    listed.sort_unstable();
+    let pages = std::fs::read_dir("docs").expect("docs");
+    let mut pages: Vec<String> = pages
+        .map(|page| page.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".md") && name != "SUMMARY.md")
+        .collect();
+    pages.sort_unstable();
+    assert_eq!(listed, pages);
+}
