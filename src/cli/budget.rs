@@ -289,18 +289,8 @@ async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failu
         decision: Decision { act, who, why },
     } in ledger.decisions().await.map_err(Failure::new)?
     {
-        let dash = || "-".to_owned();
-        lines.push((
-            microseconds,
-            vec![
-                time(microseconds),
-                "(owner)".to_owned(),
-                dash(),
-                dash(),
-                dash(),
-                format!("{} by {who}: {why}", act_text(&act)),
-            ],
-        ));
+        let what = format!("{} by {who}: {why}", act_text(&act));
+        lines.push((microseconds, of_owner(microseconds, what)));
     }
     for PolicyRecord {
         microseconds,
@@ -308,24 +298,13 @@ async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failu
         change,
     } in ledger.policies().await.map_err(Failure::new)?
     {
-        let dash = || "-".to_owned();
         let change = if change.is_empty() {
             "in force since a start".to_owned()
         } else {
             change.lines().collect::<Vec<_>>().join("; ")
         };
-        let digest = Fingerprint::new(digest).short();
-        lines.push((
-            microseconds,
-            vec![
-                time(microseconds),
-                "(owner)".to_owned(),
-                dash(),
-                dash(),
-                dash(),
-                format!("policy {digest}: {change}"),
-            ],
-        ));
+        let what = format!("policy {}: {change}", Fingerprint::new(digest).short());
+        lines.push((microseconds, of_owner(microseconds, what)));
     }
     lines.sort_by_key(|(microseconds, _)| std::cmp::Reverse(*microseconds));
     let header = ["time (UTC)", "role", "epsilon", "mu", "delta", "plan"]
@@ -334,6 +313,13 @@ async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failu
     Ok(std::iter::once(header)
         .chain(lines.into_iter().map(|(_, line)| line))
         .collect())
+}
+
+/// A line of the history for what the owner did. It costs nothing.
+fn of_owner(microseconds: i64, what: String) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let (when, who) = (time(microseconds), "(owner)".to_owned());
+    vec![when, who, dash(), dash(), dash(), what]
 }
 
 async fn export(ledger: &Ledger, mut after: i64) -> Result<(), Failure> {

@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
+use super::fault::Fault;
 use super::planning_limit::aside;
-use super::run::Fault;
 use super::statement_log::Tally;
 use super::timing::Timing;
 use super::{Engine, internal};

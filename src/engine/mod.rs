@@ -4,6 +4,7 @@ mod constant_answers;
 mod expected;
 mod explain;
 mod failures;
+mod fault;
 mod first_answer;
 mod look;
 mod metrics;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 
 use super::failures::FailureSlot;
+use super::fault::Fault;
 use super::look::too_few;
 use super::middle_queries::{Column, MiddleQueries};
 use super::reuse::{Fresh, Offer, Recalled, sum};
@@ -409,18 +410,6 @@ enum Attempt {
     /// Another process is answering one of these questions, or has just done so. Nothing was
     /// charged.
     Awaited(Vec<[u8; 32]>),
-}
-
-pub(super) enum Fault {
-    /// The database failed after the charge.
-    Backend(execute::Error),
-    Other(Error),
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self::Other(error)
-    }
 }
 
 /// An error from before the charge: no private row was read.
