@@ -135,12 +135,17 @@ async fn reload(
     Ok(file)
 }
 
-/// The new engine, once what the reload changes is in the ledger.
+/// The new engine, once what the reload changes is in the ledger. It opened the ledger without
+/// knowing how far this process has seen it come: the engine before it does.
 async fn recorded(
     started: Started,
     before: &Engine,
     (in_force, file): (&File, &File),
 ) -> Result<Started, Failure> {
+    if let Err(error) = before.ledger().height().await {
+        start::stop(started.engine).await;
+        return Err(Failure::new(error));
+    }
     let now = &started.engine;
     let difference = Difference::between(in_force, file);
     let is_same_meaning = before.policy().version == now.policy().version;

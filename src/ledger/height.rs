@@ -99,18 +99,19 @@ impl Rules {
     ///
     /// # Requires
     ///
-    /// A `Write` transaction is open.
+    /// A transaction is open, and nothing was read in it yet.
     ///
     /// # Errors
     ///
     /// [`Error::WentBack`].
     pub(super) fn stands(&mut self) -> Result<(), Error> {
+        // Other processes write to the witnesses too, each after its commit: a store that is read
+        // after the witnesses lacks nothing of them.
+        let witnessed = self.seen_by_witnesses()?;
         let now = self.height()?;
         let seen = self.seen.clone();
         let mut lacks = self.lacks(&now, &seen)?;
-        // Other processes write to the witnesses too, each after its commit: whoever holds the lock
-        // lacks nothing of them.
-        for noted in self.seen_by_witnesses()? {
+        for noted in witnessed {
             if let (None, Seen::Whole(noted)) = (&lacks, noted) {
                 lacks = self.lacks(&now, &noted.height)?;
             }
@@ -173,9 +174,10 @@ impl Rules {
         let witnesses = witness::open(places)?;
         self.stand_apart(&witnesses, places)?;
         self.witnesses = witnesses;
-        let (height, now, all) = self.reading(|rules| {
+        // Before the store: what another process writes meanwhile is no sign of an older copy.
+        let all = self.seen_by_witnesses()?;
+        let (height, now) = self.reading(|rules| {
             let height = rules.height()?;
-            let all = rules.seen_by_witnesses()?;
             for (at, seen) in all.iter().enumerate() {
                 let Seen::Whole(seen) = seen else { continue };
                 if let Some(lacks) = rules.lacks(&height, &seen.height)? {
@@ -184,7 +186,7 @@ impl Rules {
                 }
             }
             let now = Testimony::of(rules, height.clone())?;
-            Ok((height, now, all))
+            Ok((height, now))
         })?;
         let is_vouched = all.iter().any(|seen| matches!(seen, Seen::Whole(_)));
         let may_attest = is_vouched || height.is_unused() || attest == Attest::Anyway;

@@ -47,6 +47,15 @@ fn redact(url: &str) -> String {
     }
 }
 
+/// The directory of a file, which is the current one for a bare name.
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => Path::new("/"),
+    }
+}
+
 /// Creates the file with `build` if it is missing: under another name first, then linked in, so
 /// that no reader ever meets a half-made ledger and no existing file is overwritten.
 ///
@@ -61,7 +70,7 @@ pub(super) fn create_if_missing(
     if path.symlink_metadata().is_ok() {
         return Ok(());
     }
-    let directory = path.parent().unwrap_or(Path::new("/"));
+    let directory = directory_of(path);
     if !directory.is_dir() {
         return Err(Error::NoDirectory {
             directory: directory.to_owned(),
@@ -230,6 +239,13 @@ mod tests {
             "file:///a",
         ] {
             assert!(matches!(path(url), Err(Error::Url { .. })), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_bare_name_is_in_the_current_directory() {
+        for (path, directory) in [("copy.db", "."), ("a/copy.db", "a"), ("/copy.db", "/")] {
+            assert_eq!(directory_of(Path::new(path)), Path::new(directory));
         }
     }
 

@@ -15,6 +15,7 @@ pub mod policy;
 pub mod postgres;
 pub mod process;
 pub mod public_changes;
+mod reload;
 pub mod serve;
 pub mod shadow;
 mod soak;
