@@ -20,6 +20,10 @@ const PACKAGE: &str = "pglast==8.8";
 /// Broken statements made of each whole one; `PGVEIL_SECOND_READER` sets another number.
 const MUTANTS: usize = 3;
 
+/// A call that the parser writes out as arithmetic over other aggregates. A text with one is not
+/// printed as it was read; `sql::statistics` compares its answers with PostgreSQL's.
+const WRITTEN_OUT: &str = "pgveil.geomean";
+
 struct Pair {
     text: String,
     printed: String,
@@ -27,6 +31,9 @@ struct Pair {
 
 /// The text and what our tree of it is printed as, where it is one query that is accepted.
 fn pair(text: &str) -> Option<Pair> {
+    if text.contains(WRITTEN_OUT) {
+        return None;
+    }
     let parsed = parse(text).ok()?;
     let [Statement::Query(query)] = parsed.as_slice() else {
         return None;
