@@ -8,9 +8,12 @@ use std::time::Duration;
 use super::start::Started;
 use super::{Failure, notify, start};
 use crate::engine::{Engine, Reloadable, Service};
+use crate::ledger::{Event, Origin, Record};
 use crate::policy::{Difference, File, appeared};
 use crate::shadow::ShadowSource;
 
+/// PostgreSQL's SQLSTATE for a file of settings that does not hold.
+const CONFIG_FILE_ERROR: &str = "F0000";
 /// How often a replaced engine is checked for running questions.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -34,8 +37,10 @@ pub async fn on_hangup(
             tracing::error!("the certificate in force stays: {}", failure.in_a_line());
         }
         let before = exchange.current();
+        reopen_record(&before);
         let reloaded = reload(path, (&started_with, &in_force), exchange).await;
         exchange.current().meter().reload(reloaded.is_ok());
+        record(&before, &exchange.current(), reloaded.is_ok()).await;
         match reloaded {
             Ok(file) => {
                 let now = exchange.current();
@@ -55,6 +60,26 @@ pub async fn on_hangup(
         }
         notify::ready();
     }
+}
+
+/// Opens the file that records are written to anew, since it may have been renamed.
+fn reopen_record(engine: &Engine) {
+    if let Some(file) = engine.ledger().record_file()
+        && let Err(error) = file.reopen()
+    {
+        tracing::error!(%error, "the file of --record-to is written on as it was");
+    }
+}
+
+/// Records that a policy came into force, or did not.
+async fn record(before: &Engine, after: &Engine, is_taken: bool) {
+    let event = Event::Policy {
+        before: before.policy().version.clone(),
+        after: after.policy().version.clone(),
+    };
+    let sqlstate = if is_taken { "00000" } else { CONFIG_FILE_ERROR };
+    let record = Record::now("", 0, Origin::default(), event).ending(sqlstate);
+    after.ledger().record(record).await;
 }
 
 /// What a reload says of a file that says the same as before.

@@ -11,7 +11,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sha2::{Digest, Sha256};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +22,7 @@ use crate::engine::{
     Requester, Service, Size,
 };
 use crate::error::Error;
+use crate::ledger::Origin;
 use crate::parse;
 use crate::parse::{ExplainFormat, Query};
 use crate::refusal::{Refusal, reason};
@@ -127,6 +127,10 @@ impl<S: Service> Connection<S> {
             settings: self.settings.of_answers(),
             search_path: self.settings.search_path(&self.role),
             process: self.key.process,
+            origin: Origin {
+                application: self.settings.application(),
+                ..self.origin.clone()
+            },
             share: self.share.clone(),
         }
     }
@@ -199,7 +203,7 @@ impl<S: Service> Connection<S> {
         tracing::info!(
             role = self.role,
             kind,
-            statement = fingerprint(query),
+            statement = self.service.digest(query).get(..12),
             milliseconds,
             sqlstate,
             reason,
@@ -326,13 +330,4 @@ fn lost(error: &JoinError) -> Refusal {
     let incident = format!("{:08x}", rand::random::<u32>());
     tracing::error!(incident, panicked = error.is_panic(), "an answer was lost");
     Error::Internal { incident }.report()
-}
-
-/// Twelve hexadecimal characters that identify a statement in the log.
-fn fingerprint(query: &Query) -> String {
-    Sha256::digest(query.to_sql())
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }

@@ -183,6 +183,7 @@ fn requester() -> Requester {
         settings: Vec::new(),
         search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()],
         process: 0,
+        origin: Default::default(),
         share: MemoryShare::default(),
     }
 }

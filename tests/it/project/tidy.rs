@@ -641,7 +641,7 @@ fn compose_runs_the_demo_policy() {
 
 /// What events print of values, and why that holds no statement, literal, row or secret. All else
 /// that they tell are numbers, booleans and names of ours.
-const PRINTED: [(&str, &str, &str); 30] = [
+const PRINTED: [(&str, &str, &str); 33] = [
     (
         "cli/reload.rs",
         "{line}",
@@ -688,11 +688,14 @@ const PRINTED: [(&str, &str, &str); 30] = [
         "%cause",
         "errors of stages, which keep no text of a database",
     ),
+    ("ledger/record/log.rs", "%error", "an error of the ledger"),
+    ("ledger/record/file.rs", "%error", "an I/O error"),
     (
-        "ledger/statement_log.rs",
-        "%error",
-        "an error of the ledger",
+        "ledger/record/file.rs",
+        "%self.path.display()",
+        "the file of --record-to",
     ),
+    ("cli/reload.rs", "%error", "an I/O error"),
     ("ledger/mod.rs", "%error", "an error of the ledger"),
     ("ledger/worker.rs", "%error", "an error of the ledger"),
     ("ledger/server.rs", "%cause", "an error of the ledger"),
