@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use listenfd::ListenFd;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::ServeOptions;
@@ -12,7 +13,10 @@ use super::{Failure, notify, process, reload, signal, start, tls};
 use rustls::ServerConfig;
 
 use crate::admin;
-use crate::engine::Reloadable;
+use crate::engine::{Engine, Reloadable};
+use crate::ledger;
+use crate::ledger::{Event, Origin, Record, RecordFile};
+use crate::operator::Control;
 use crate::policy::{Certificate, File, Policy, Unlisted, unlisted};
 use crate::postgres::LocalPostgres;
 use crate::shadow::{CopiedTable, ShadowSource};
@@ -31,6 +35,7 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     let clients_tls = wire::Tls::from(certificate);
     warn_of_exposure(&options, is_plain);
     check_authorities(&options, &file)?;
+    let record_file = record_file(&options)?;
     let (listener, operator) = listeners(&options, inherited).await?;
     let source = file
         .shadow_url
@@ -39,27 +44,14 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     if matches!(source, ShadowSource::Local) {
         tokio::spawn(LocalPostgres::prepare());
     }
-    let started = signal::unless(&token, async {
-        let opened = start::open(&file, &database).await?;
-        for warning in &opened.warnings {
-            tracing::warn!("{warning}");
-        }
-        start::engine(
-            opened,
-            database.clone(),
-            source,
-            ledger,
-            start::CONNECTIONS,
-            None,
-        )
-        .await
-    });
-    let started = started.await?;
+    let starting = started(&file, database, source, ledger);
+    let started = signal::unless(&token, starting).await?;
     let recorded = started
         .engine
         .ledger()
         .record_policy(file.digest, String::new());
     recorded.await.map_err(Failure::new)?;
+    record_start(&started.engine, record_file).await;
     warn_of_large_tables(&started.mirrored);
     tell_of_unlisted(&file, started.engine.policy());
     let address = listener.local_addr().map_err(Failure::new)?;
@@ -69,6 +61,9 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
         let (engine, hosts) = (Arc::clone(&engine), options.admin_host.clone());
         tokio::spawn(admin::serve(operator, engine, hosts, token.clone()));
     }
+    let (reloads, asked) = mpsc::channel(1);
+    let shown = options.tls_cert.clone();
+    let control = Control::new(Arc::clone(&engine), reloads, token.clone(), shown);
     tracing::info!(%address, tls = !is_plain, "ready");
     notify::ready();
     tokio::spawn(tell_the_end(token.clone()));
@@ -80,14 +75,15 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
         Ok(())
     };
     tokio::select! {
-        served = wire::serve_reloadable(
+        served = wire::serve_operated(
             listener,
             clients_tls.clone(),
             Arc::clone(&engine),
             token.clone(),
             options.drain,
+            Some(Arc::new(control)),
         ) => served.map_err(Failure::new)?,
-        () = reload::on_hangup(hangups, &options.policy, file, &engine, renew) => {}
+        () = reload::on_hangup(hangups, &options.policy, file, &engine, asked, renew) => {}
     }
     engine.flush_retired().await;
     let last = engine.current();
@@ -95,6 +91,47 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     start::stop(last).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Checks the policy against its database, warns of what is odd, and starts its engine.
+async fn started(
+    file: &File,
+    database: tokio_postgres::Config,
+    source: ShadowSource,
+    ledger: ledger::Address,
+) -> Result<start::Started, Failure> {
+    let opened = start::open(file, &database).await?;
+    for warning in &opened.warnings {
+        tracing::warn!("{warning}");
+    }
+    start::engine(opened, database, source, ledger, start::CONNECTIONS, None).await
+}
+
+/// Opens the file of `--record-to`.
+fn record_file(options: &ServeOptions) -> Result<Option<Arc<RecordFile>>, Failure> {
+    let Some(path) = &options.record_to else {
+        return Ok(None);
+    };
+    let file = RecordFile::open(path).map_err(|error| {
+        Failure::with_remedy(
+            format_args!("--record-to: {}: {error}", path.display()),
+            "Name a file that this user may write; it is made where it is missing.",
+        )
+    })?;
+    Ok(Some(Arc::new(file)))
+}
+
+/// Begins the record of this process: the policy that it starts with.
+async fn record_start(engine: &Engine, file: Option<Arc<RecordFile>>) {
+    if let Some(file) = file {
+        engine.ledger().copy_records_to(file);
+    }
+    let event = Event::Policy {
+        before: String::new(),
+        after: engine.policy().version.clone(),
+    };
+    let record = Record::now("", 0, Origin::default(), event);
+    engine.ledger().record(record).await;
 }
 
 async fn tell_the_end(token: CancellationToken) {

@@ -47,7 +47,7 @@ pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, Size};
 pub use reload::Reloadable;
 pub use search_path::start_path;
-pub use service::{Answer, Service, TablePlaces};
+pub use service::{Answer, Commanded, Service, TablePlaces};
 pub use timing::patience;
 pub use useless::{Asked, refuse_useless};
 pub use worth::{Expected, Pricing, Total, Worth, answers};
@@ -64,7 +64,7 @@ use crate::catalog::Server;
 use crate::error::Error;
 use crate::execute::Backend;
 use crate::ir::TableId;
-use crate::ledger::{Found, Ledger, Verdict};
+use crate::ledger::{Found, Ledger, Record, Verdict};
 use crate::mechanism::{OsRandomness, Sampler};
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Policy, Secret, SessionSettings, Table};
@@ -160,6 +160,9 @@ impl Engine {
             planning_limit,
             ..
         } = before;
+        if let Some(file) = before.ledger.record_file() {
+            self.ledger.copy_records_to(file);
+        }
         Self {
             failures: Arc::clone(failures),
             single_flight: Arc::clone(single_flight),
@@ -334,7 +337,7 @@ impl Service for Engine {
         if described.is_err() {
             // Otherwise the statement is recorded when it is answered.
             self.recorded(
-                &requester.role,
+                requester,
                 Some(query),
                 Verdict::Answered,
                 described.as_ref(),
@@ -362,14 +365,8 @@ impl Service for Engine {
         let verdict = answered
             .as_ref()
             .map_or(Verdict::Answered, |(_, verdict)| *verdict);
-        self.recorded(
-            &requester.role,
-            Some(query),
-            verdict,
-            answered.as_ref(),
-            &tally,
-        )
-        .await;
+        self.recorded(requester, Some(query), verdict, answered.as_ref(), &tally)
+            .await;
         answered.map(|(answer, _)| answer)
     }
 
@@ -393,24 +390,39 @@ impl Service for Engine {
         arguments: &[Argument],
         format: ExplainFormat,
     ) -> Result<Vec<String>, Error> {
+        let tally = Tally::new();
         let explained = self
-            .explain_question(requester, query, (parameters, arguments), format)
+            .explain_question(requester, query, (parameters, arguments), format, &tally)
             .await;
         self.recorded(
-            &requester.role,
+            requester,
             Some(query),
             Verdict::Explained,
             explained.as_ref(),
-            &Tally::new(),
+            &tally,
         )
         .await;
         explained
     }
 
-    async fn unread(&self, role: &str, refusal: &Refusal) {
+    fn digest(&self, query: &Query) -> String {
+        self.ledger.statement_digest(&query.to_sql()).to_string()
+    }
+
+    async fn record(&self, record: Record) {
+        self.ledger.record(record).await;
+    }
+
+    async fn unread(&self, requester: &Requester, refusal: &Refusal) {
         let refused = Error::Parse(refusal.clone());
-        self.recorded::<()>(role, None, Verdict::Refused, Err(&refused), &Tally::new())
-            .await;
+        self.recorded::<()>(
+            requester,
+            None,
+            Verdict::Refused,
+            Err(&refused),
+            &Tally::new(),
+        )
+        .await;
     }
 }
 

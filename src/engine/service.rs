@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Metrics, PlanningLimit};
 use crate::error::Error;
+use crate::ledger::Record;
 use crate::memory::HeldMemory;
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Secret, SessionSettings};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester};
 
 /// An answered query: only released and public values.
@@ -27,6 +28,14 @@ pub struct Answer {
     pub warnings: Vec<Refusal>,
     /// The memory of the rows, of the requester's share.
     pub held: HeldMemory,
+}
+
+/// What a command of an operator gives.
+#[derive(Debug)]
+pub struct Commanded {
+    /// PostgreSQL's command tag.
+    pub tag: &'static str,
+    pub rows: Vec<Vec<String>>,
 }
 
 /// How many connections may be open at once.
@@ -103,9 +112,33 @@ pub trait Service: Send + Sync + 'static {
         arguments: &[Argument],
         format: ExplainFormat,
     ) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
+    /// The keyed digest by which records and the log name a statement.
+    fn digest(&self, query: &Query) -> String;
+    /// Hands in a record of what happened at the edge.
+    fn record(&self, record: Record) -> impl Future<Output = ()> + Send;
+    /// Whether the text is a command of an operator, which the service answers itself.
+    fn operates(&self, _: &str) -> bool {
+        false
+    }
+    /// The columns of a command's rows; `None` where it has none.
+    ///
+    /// # Errors
+    /// 42601 for a command of another form.
+    fn command_columns(&self, _: &str) -> Result<Option<Vec<&'static str>>, Refusal> {
+        Ok(None)
+    }
+    /// Runs a command of an operator.
+    fn operate(
+        &self,
+        _: &Requester,
+        _: &str,
+    ) -> impl Future<Output = Result<Commanded, Refusal>> + Send {
+        let message = "commands of operators are answered by the admin database alone";
+        std::future::ready(Err(Refusal::new(reason::OPERATOR_COMMAND, message)))
+    }
     /// Records a text that could not be read as a statement.
-    fn unread(&self, role: &str, refusal: &Refusal) -> impl Future<Output = ()> + Send {
-        let _ = (role, refusal);
+    fn unread(&self, requester: &Requester, refusal: &Refusal) -> impl Future<Output = ()> + Send {
+        let _ = (requester, refusal);
         async {}
     }
 }

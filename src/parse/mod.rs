@@ -92,6 +92,22 @@ pub enum Statement {
     Copy(Copy),
     /// About the session itself: answered at the edge, touches no table.
     Session(Session),
+    /// A command of an operator, by its text: answered by the admin database, touches no table.
+    Operator(String),
+}
+
+impl Statement {
+    /// The query that it asks, prepares or explains by its text.
+    pub fn query(&self) -> Option<&Query> {
+        match self {
+            Self::Query(query) | Self::Explain(query, _) => Some(query),
+            Self::Declare(declare) => Some(&declare.query),
+            Self::Prepare(prepare) => Some(&prepare.query),
+            Self::Copy(copy) => Some(&copy.query),
+            Self::ExplainExecute(..) | Self::Fetch(_) | Self::Execute(_) => None,
+            Self::Session(_) | Self::Operator(_) => None,
+        }
+    }
 }
 
 /// A SELECT, VALUES or WITH query, as parsed.

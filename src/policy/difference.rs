@@ -2,6 +2,7 @@
 //! Every field is named, so that a new one is decided on.
 
 mod meaning;
+mod operators;
 mod tables;
 pub(in crate::policy) mod words;
 
@@ -40,6 +41,7 @@ impl Difference {
             shadow_url: _,
             privacy,
             roles,
+            operators,
             tables,
             limits,
             previews,
@@ -49,6 +51,7 @@ impl Difference {
         let mut found = Self::default();
         found.privacy(&old.privacy, privacy);
         found.roles(&old.roles, roles);
+        found.operators(&old.operators, operators);
         found.tables(&old.tables, tables);
         found.limits(&old.limits, limits);
         let quantum = [old.quantum, *quantum].map(|time| time.map_or(0, |time| time.as_millis()));

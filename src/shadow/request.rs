@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 
+use crate::ledger::Origin;
 use crate::memory::MemoryShare;
 use crate::policy::SessionSettings;
 
@@ -21,6 +22,8 @@ pub struct Requester {
     pub search_path: Vec<String>,
     /// The process number in the session's BackendKeyData; 0 without a session.
     pub process: i32,
+    /// Where the question comes from, for the owner's record.
+    pub origin: Origin,
     /// The memory that rows of answers count towards.
     pub share: MemoryShare,
 }
@@ -121,6 +124,7 @@ mod tests {
             settings,
             search_path: Vec::new(),
             process: 0,
+            origin: Default::default(),
             share: MemoryShare::default(),
         };
         assert!(!requester.prints_exactly() && !requester.prints_plainly());

@@ -23,6 +23,8 @@ use super::settings::Settings;
 use super::stream::{Frame, FramedStream};
 use super::transaction::{Status, Transaction};
 use crate::engine::{MemoryShare, Service};
+use crate::ledger::Origin;
+use crate::operator::{Entry, State};
 use crate::policy::Hints;
 use crate::refusal::{Refusal, reason};
 
@@ -36,6 +38,8 @@ pub(super) struct Common {
     pub(super) drain: Duration,
     pub(super) answers: mpsc::Sender<()>,
     pub(super) share: MemoryShare,
+    pub(super) origin: Origin,
+    pub(super) entry: Entry,
 }
 
 pub(super) struct Connection<S> {
@@ -54,6 +58,10 @@ pub(super) struct Connection<S> {
     pub(super) answers: mpsc::Sender<()>,
     /// Memory for rows that the client has not read yet.
     pub(super) share: MemoryShare,
+    /// Where its questions come from.
+    pub(super) origin: Origin,
+    /// Its place in the list of sessions.
+    pub(super) entry: Entry,
     /// Abandoned answers.
     pub(super) unfinished: Vec<JoinHandle<()>>,
     pub(super) shutdown: CancellationToken,
@@ -82,6 +90,8 @@ impl<S: Service> Connection<S> {
             drain,
             answers,
             share,
+            origin,
+            entry,
         } = common;
         Self {
             channel,
@@ -97,6 +107,8 @@ impl<S: Service> Connection<S> {
             place,
             answers,
             share,
+            origin,
+            entry,
             unfinished: Vec::new(),
             shutdown,
             drain,
@@ -124,6 +136,7 @@ impl<S: Service> Connection<S> {
         if let Err(stop) = self.ready().await {
             return stop;
         }
+        let ended = self.entry.ended();
         loop {
             let patience = self.patience();
             let idle = async {
@@ -134,6 +147,7 @@ impl<S: Service> Connection<S> {
             };
             let frame = tokio::select! {
                 biased;
+                () = ended.cancelled() => Err(Outcome::ended()),
                 () = self.shutdown.cancelled() => Err(Outcome::shutdown()),
                 frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share) => frame,
                 () = idle => {
@@ -142,7 +156,12 @@ impl<S: Service> Connection<S> {
                 }
             };
             let step = match frame {
-                Ok(frame) => self.step(frame).await,
+                // A session ends also while its client does not read.
+                Ok(frame) => tokio::select! {
+                    biased;
+                    step = self.step(frame) => step,
+                    () = ended.cancelled() => Err(Outcome::ended()),
+                },
                 Err(stop) => Err(stop),
             };
             if let Err(stop) = step {
@@ -270,6 +289,13 @@ impl<S: Service> Connection<S> {
             }
         }
         self.reported = now;
+        let state = match self.transaction.status() {
+            Status::Idle => State::Idle,
+            Status::Open | Status::Failed | Status::Implicit | Status::Pipeline => {
+                State::InTransaction
+            }
+        };
+        self.entry.wait(state, &self.settings.application());
         self.channel.ready(self.transaction.status());
         self.channel.flush().await
     }

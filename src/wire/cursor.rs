@@ -417,6 +417,7 @@ mod tests {
             settings: Vec::new(),
             search_path: Vec::new(),
             process: 0,
+            origin: Default::default(),
             share,
         };
         Cursor {

@@ -10,13 +10,14 @@ use pgwire::messages::startup::{
 
 use super::Server;
 use super::cancel::Key;
-use super::connection_limit::ConnectionSlot;
+use super::connection_limit::{ConnectionSlot, Registry};
 use super::outcome::Outcome;
 use super::scram;
 use super::settings::Settings;
 use super::startup::Startup;
 use super::stream::FramedStream;
 use crate::engine::Service;
+use crate::ledger::{Origin, Via, short_name};
 use crate::policy::{Certificate, SESSION_SETTINGS};
 use crate::refusal::{Refusal, reason};
 
@@ -28,24 +29,23 @@ pub(super) struct LoggedIn {
     pub(super) place: Arc<ConnectionSlot>,
 }
 
-/// The replies up to AuthenticationOk and the key are written to the channel; the session's own
-/// greeting follows.
-pub(super) async fn log_in<S: Service>(
+/// Logs in to a service: the engine's, or the operators', each with places of its own. The replies
+/// up to AuthenticationOk and the key are written to the channel; the session's own greeting
+/// follows.
+pub(super) async fn log_in<S: Service, L: Service>(
     server: &Server<S>,
+    (service, places): (&L, &Registry),
     channel: &mut FramedStream,
     startup: Opening,
     address: IpAddr,
 ) -> Result<LoggedIn, Outcome> {
-    match log_in_or_refuse(server, channel, startup, address).await {
+    match log_in_or_refuse(server, (service, places), channel, startup, address).await {
         // The one place where a session could be left open half-way: nothing that fails here may be
         // less than fatal.
         Err(Outcome::Refused(refusal)) => Err(Outcome::Fatal(refusal)),
         other => other,
     }
 }
-
-/// Characters of a role's name that a log has, as many as a name of PostgreSQL has bytes.
-const ROLE_SHOWN: usize = 63;
 
 /// A startup packet without its channel.
 pub(super) struct Opening {
@@ -78,11 +78,28 @@ impl Opening {
         )
     }
 
+    /// The name that is asked for.
+    pub(super) fn user(&self) -> &str {
+        self.parameter("user").unwrap_or_default()
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.certificate_pem.is_some()
+    }
+
     /// The role that is asked for, fit for a log: short, and on one line.
     pub(super) fn shown_role(&self) -> String {
-        let asked = self.parameter("user").unwrap_or_default();
-        let short: String = asked.chars().take(ROLE_SHOWN).collect();
-        short.escape_debug().collect()
+        short_name(self.user())
+    }
+
+    /// Where the client comes from, and what it calls itself.
+    pub(super) fn origin(&self, address: IpAddr) -> Origin {
+        Origin {
+            via: Via::Wire,
+            address: Some(address),
+            application: short_name(self.parameter("application_name").unwrap_or_default()),
+            actor: None,
+        }
     }
 
     /// The last value of a parameter counts.
@@ -95,8 +112,9 @@ impl Opening {
     }
 }
 
-async fn log_in_or_refuse<S: Service>(
+async fn log_in_or_refuse<S: Service, L: Service>(
     server: &Server<S>,
+    (service, places): (&L, &Registry),
     channel: &mut FramedStream,
     opening: Opening,
     address: IpAddr,
@@ -124,7 +142,7 @@ async fn log_in_or_refuse<S: Service>(
         )
         .into());
     }
-    let stored = server.service.verifier(&role);
+    let stored = service.verifier(&role);
     scram::authenticate(
         channel,
         &role,
@@ -133,25 +151,21 @@ async fn log_in_or_refuse<S: Service>(
         opening.certificate_pem.as_deref(),
     )
     .await?;
-    vouched(
-        server.service.certificate(&role),
-        &role,
-        &opening.client_names,
-    )?;
+    vouched(service.certificate(&role), &role, &opening.client_names)?;
 
     let database = opening
         .parameter("database")
         .filter(|name| !name.is_empty())
         .unwrap_or(&role);
-    if database != server.service.database() {
+    if database != service.database() {
         return Err(Refusal::new(
             reason::UNKNOWN_DATABASE,
             format!("database \"{database}\" does not exist"),
         )
         .into());
     }
-    let place = server.places.take(&*server.service, &role, address)?;
-    let settings = settings(&*server.service, &role, &opening.parameters)?;
+    let place = places.take(service, &role, address)?;
+    let settings = settings(service, &role, &opening.parameters)?;
     let secret_bytes = if opening.minor >= 2 { 32 } else { 4 };
     let Some(key) = server.sessions.enter(secret_bytes) else {
         return Err(Refusal::new(reason::INTERNAL_ERROR, "could not generate a cancel key").into());

@@ -30,7 +30,7 @@ mod tls;
 mod transaction;
 mod unauthenticated;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,8 +43,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{MemoryBudget, Service};
+use crate::ledger::{Event, Origin, Record};
+use crate::operator;
+use crate::operator::{Control, OperatorService};
 use connection::{Common, Connection};
-use login::Opening;
+use login::{LoggedIn, Opening};
 use outcome::Outcome;
 use startup::Opened;
 pub use tls::Tls;
@@ -68,6 +71,11 @@ struct Server<S> {
     sessions: Arc<cancel::Sessions>,
     decoy: scram::Decoy,
     places: connection_limit::Registry,
+    /// Those of operators, and whom they speak to.
+    operator_places: connection_limit::Registry,
+    control: Option<Arc<Control>>,
+    /// All that are logged in.
+    open: Arc<operator::Sessions>,
     unauthenticated: Arc<unauthenticated::Unauthenticated>,
     memory: MemoryBudget,
 }
@@ -85,11 +93,10 @@ pub async fn serve<S: Service>(
     serve_reloadable(listener, Tls::from(tls), service, shutdown, DRAIN).await
 }
 
-/// Serves clients until `shutdown` is cancelled. Then logins and idle sessions end with 57P01 at
-/// once, and running statements get the time to drain.
+/// As [`serve_operated`], without operators.
 ///
 /// # Errors
-/// Where the operating system has no randomness to give.
+/// Those of [`serve_operated`].
 pub async fn serve_reloadable<S: Service>(
     listener: TcpListener,
     tls: Tls,
@@ -97,7 +104,27 @@ pub async fn serve_reloadable<S: Service>(
     shutdown: CancellationToken,
     drain: Duration,
 ) -> std::io::Result<()> {
-    let (sessions, places, unauthenticated) = Default::default();
+    serve_operated(listener, tls, service, shutdown, drain, None).await
+}
+
+/// Serves clients until `shutdown` is cancelled. Then logins and idle sessions end with 57P01 at
+/// once, and running statements get the time to drain. Operators of the policy log in to the admin
+/// database.
+///
+/// # Errors
+/// Where the operating system has no randomness to give.
+pub async fn serve_operated<S: Service>(
+    listener: TcpListener,
+    tls: Tls,
+    service: Arc<S>,
+    shutdown: CancellationToken,
+    drain: Duration,
+    control: Option<Arc<Control>>,
+) -> std::io::Result<()> {
+    let (sessions, places, operator_places, unauthenticated) = Default::default();
+    let open = control
+        .as_ref()
+        .map(|control| Arc::clone(control.sessions()));
     let server = Arc::new(Server {
         service,
         tls,
@@ -106,6 +133,9 @@ pub async fn serve_reloadable<S: Service>(
         sessions,
         decoy: scram::Decoy::new()?,
         places,
+        operator_places,
+        control,
+        open: open.unwrap_or_default(),
         unauthenticated,
         memory: MemoryBudget::default(),
     });
@@ -176,21 +206,27 @@ async fn client<S: Service>(
                     return None;
                 }
             };
-        let asked = opening.shown_role();
-        match login::log_in(&server, &mut channel, opening, from).await {
+        let (asked, origin) = (opening.shown_role(), opening.origin(from));
+        let (is_encrypted, operator) = (opening.is_encrypted(), server.operates(&opening));
+        let logged_in = match &operator {
+            Some(service) => {
+                let place = (&**service, &server.operator_places);
+                login::log_in(&server, place, &mut channel, opening, from).await
+            }
+            None => {
+                let place = (&*server.service, &server.places);
+                login::log_in(&server, place, &mut channel, opening, from).await
+            }
+        };
+        tell(&*server.service, &asked, from, &origin, &logged_in).await;
+        match logged_in {
             Ok(logged_in) => {
-                server.service.meter().login(true);
-                Some((channel, logged_in))
+                let name = (logged_in.role.as_str(), operator.is_some());
+                let id = logged_in.key.process;
+                let entry = server.open.enter(id, name, origin.address, is_encrypted);
+                Some((channel, logged_in, origin, entry, operator))
             }
             Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
-                server.service.meter().login(false);
-                tracing::info!(
-                    role = asked,
-                    address = %from,
-                    sqlstate = refusal.sqlstate,
-                    reason = refusal.reason.id(),
-                    "login refused"
-                );
                 channel.farewell(Some(&refusal)).await;
                 None
             }
@@ -206,16 +242,67 @@ async fn client<S: Service>(
         }
     };
     drop(seat);
-    if let Some((channel, logged_in)) = opened {
-        tracing::info!(role = logged_in.role, address = %from, "session opened");
+    if let Some((channel, logged_in, origin, entry, operator)) = opened {
         let common = Common {
             shutdown: server.shutdown.clone(),
             drain: server.drain,
             answers,
             share: server.memory.share(&logged_in.role),
+            origin,
+            entry,
         };
-        Connection::new(channel, server.service.clone(), logged_in, common)
-            .run()
-            .await;
+        match operator {
+            Some(service) => {
+                Connection::new(channel, service, logged_in, common)
+                    .run()
+                    .await;
+            }
+            None => {
+                Connection::new(channel, server.service.clone(), logged_in, common)
+                    .run()
+                    .await;
+            }
+        }
     }
+}
+
+impl<S> Server<S> {
+    /// The admin database, where the name is an operator's: no name is both an operator's and a
+    /// role's.
+    fn operates(&self, opening: &Opening) -> Option<Arc<OperatorService>> {
+        let control = self.control.as_ref()?;
+        control
+            .operator(opening.user())
+            .map(|_| Arc::new(OperatorService(Arc::clone(control))))
+    }
+}
+
+/// Counts, logs and records a login. A client that left before its answer is none.
+async fn tell<S: Service>(
+    service: &S,
+    asked: &str,
+    from: IpAddr,
+    origin: &Origin,
+    outcome: &Result<LoggedIn, Outcome>,
+) {
+    let (session, sqlstate) = match outcome {
+        Ok(logged_in) => {
+            tracing::info!(role = asked, address = %from, "session opened");
+            (logged_in.key.process, "00000")
+        }
+        Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
+            tracing::info!(
+                role = asked,
+                address = %from,
+                sqlstate = refusal.sqlstate,
+                reason = refusal.reason.id(),
+                "login refused"
+            );
+            (0, refusal.sqlstate.as_str())
+        }
+        Err(Outcome::Closed) => return,
+    };
+    service.meter().login(outcome.is_ok());
+    let record = Record::now(asked, session, origin.clone(), Event::Login);
+    service.record(record.ending(sqlstate)).await;
 }

@@ -11,7 +11,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sha2::{Digest, Sha256};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +22,7 @@ use crate::engine::{
     Requester, Service, Size,
 };
 use crate::error::Error;
+use crate::ledger::Origin;
 use crate::parse;
 use crate::parse::{ExplainFormat, Query};
 use crate::refusal::{Refusal, reason};
@@ -127,6 +127,10 @@ impl<S: Service> Connection<S> {
             settings: self.settings.of_answers(),
             search_path: self.settings.search_path(&self.role),
             process: self.key.process,
+            origin: Origin {
+                application: self.settings.application(),
+                ..self.origin.clone()
+            },
             share: self.share.clone(),
         }
     }
@@ -199,7 +203,7 @@ impl<S: Service> Connection<S> {
         tracing::info!(
             role = self.role,
             kind,
-            statement = fingerprint(query),
+            statement = self.service.digest(query).get(..12),
             milliseconds,
             sqlstate,
             reason,
@@ -208,7 +212,7 @@ impl<S: Service> Connection<S> {
         result
     }
 
-    async fn wait<T, F>(
+    pub(super) async fn wait<T, F>(
         &mut self,
         question: impl FnOnce(Arc<S>, CancellationToken) -> F,
     ) -> Result<T, Outcome>
@@ -216,6 +220,7 @@ impl<S: Service> Connection<S> {
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
+        self.entry.run();
         let running = self.key.run();
         let token = running.token.clone();
         let patience = |timeout| crate::engine::patience(timeout, self.service.quantum());
@@ -285,6 +290,7 @@ impl<S: Service> Connection<S> {
             }
         };
         let (shutdown, drain) = (self.shutdown.clone(), self.drain);
+        let ended = self.entry.ended();
         let drained = async {
             shutdown.cancelled().await;
             tokio::time::sleep(drain).await;
@@ -292,6 +298,10 @@ impl<S: Service> Connection<S> {
         tokio::select! {
             biased;
             output = future => Ok(output),
+            () = ended.cancelled() => {
+                token.cancel();
+                Err(Outcome::ended())
+            }
             () = overdue => {
                 let message = "canceling statement due to statement timeout";
                 let refusal = Refusal::new(reason::STATEMENT_CANCELLED, message);
@@ -326,13 +336,4 @@ fn lost(error: &JoinError) -> Refusal {
     let incident = format!("{:08x}", rand::random::<u32>());
     tracing::error!(incident, panicked = error.is_panic(), "an answer was lost");
     Error::Internal { incident }.report()
-}
-
-/// Twelve hexadecimal characters that identify a statement in the log.
-fn fingerprint(query: &Query) -> String {
-    Sha256::digest(query.to_sql())
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }

@@ -272,6 +272,7 @@ impl Veil {
             settings: Vec::new(),
             search_path: vec!["public".to_owned()],
             process: 0,
+            origin: Default::default(),
             share: MemoryShare::default(),
         }
     }

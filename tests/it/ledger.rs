@@ -303,13 +303,16 @@ fn set_back(path: &Path, sql: &str) {
     connection.execute_batch(sql).unwrap();
 }
 
-const SEVENTH: &str = "DROP TABLE policy;";
-const SIXTH: &str = "DROP TABLE policy; DROP TABLE identity;";
-const FIFTH: &str = "DROP TABLE policy; DROP TABLE identity; DROP TABLE refusal;";
-const FOURTH: &str = "DROP TABLE policy; DROP TABLE identity; DROP TABLE refusal; DROP TABLE \
-    family;";
-const THIRD: &str = "DROP TABLE policy; DROP TABLE identity; DROP TABLE refusal; DROP TABLE \
-    family; DROP TABLE period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement;";
+const EIGHTH: &str = "DROP TABLE record; DROP TABLE secret;";
+const SEVENTH: &str = "DROP TABLE record; DROP TABLE secret; DROP TABLE policy;";
+const SIXTH: &str = "DROP TABLE record; DROP TABLE secret; DROP TABLE policy; DROP TABLE identity;";
+const FIFTH: &str = "DROP TABLE record; DROP TABLE secret; DROP TABLE policy; DROP TABLE identity; \
+    DROP TABLE refusal;";
+const FOURTH: &str = "DROP TABLE record; DROP TABLE secret; DROP TABLE policy; DROP TABLE \
+    identity; DROP TABLE refusal; DROP TABLE family;";
+const THIRD: &str = "DROP TABLE record; DROP TABLE secret; DROP TABLE policy; DROP TABLE identity; \
+    DROP TABLE refusal; DROP TABLE family; DROP TABLE period; DROP TABLE decision; DROP TABLE \
+    claim; DROP TABLE statement;";
 
 #[tokio::test]
 async fn ledgers_of_older_formats_are_kept_whole() {
@@ -326,6 +329,7 @@ async fn ledgers_of_older_formats_are_kept_whole() {
         (4, format!("{FIFTH} PRAGMA user_version = 4")),
         (5, format!("{SIXTH} PRAGMA user_version = 5")),
         (6, format!("{SEVENTH} PRAGMA user_version = 6")),
+        (7, format!("{EIGHTH} PRAGMA user_version = 7")),
     ] {
         let scratch = Scratch::new();
         let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();

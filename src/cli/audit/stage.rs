@@ -186,6 +186,7 @@ impl Stage {
                 settings: Vec::new(),
                 search_path: Vec::new(),
                 process: 0,
+                origin: Default::default(),
                 share: MemoryShare::default(),
             };
             plans.push(

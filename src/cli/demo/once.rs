@@ -27,6 +27,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
         settings: Vec::new(),
         search_path: schemas(&engine.search_path(ANALYST), ANALYST),
         process: 0,
+        origin: Default::default(),
         share: MemoryShare::default(),
     };
     for statement in parse(sql)? {
@@ -70,7 +71,8 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
             | Statement::Prepare(_)
             | Statement::Execute(_)
             | Statement::ExplainExecute(..)
-            | Statement::Copy(_) => {
+            | Statement::Copy(_)
+            | Statement::Operator(_) => {
                 return Err(unanswered());
             }
             Statement::Session(session) => {

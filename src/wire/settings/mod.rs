@@ -106,6 +106,11 @@ impl Settings {
         Ok(())
     }
 
+    /// What the client calls itself.
+    pub(super) fn application(&self) -> String {
+        self.value("application_name").to_owned()
+    }
+
     pub(super) fn reset_all(&mut self) {
         self.current = Values::default();
     }

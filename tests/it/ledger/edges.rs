@@ -10,8 +10,8 @@ use pgveil::policy::Renew;
 
 use super::conformance::{DAY, MONDAY, decision, is_exhausted, with_clock};
 use super::{
-    FIFTH, FOURTH, SEVENTH, SIXTH, Scratch, THIRD, buying, fingerprint, laplace, open_usual,
-    question, set_back, specs_usual, taking,
+    EIGHTH, FIFTH, FOURTH, SEVENTH, SIXTH, Scratch, THIRD, buying, fingerprint, laplace,
+    open_usual, question, set_back, specs_usual, taking,
 };
 
 /// In each of two weeks: a debit of bob's, then one of ann's, who buys bob's answer with it. Ann's
@@ -187,6 +187,7 @@ async fn older_formats_are_checked_for_what_they_have() {
         (4, FIFTH),
         (5, SIXTH),
         (6, SEVENTH),
+        (7, EIGHTH),
     ] {
         let scratch = Scratch::new();
         two_weeks(&scratch).await;

@@ -1,10 +1,19 @@
 //! The owner's record of every statement, and what the owner does about it.
 
+use pgveil::engine::Requester;
 use pgveil::engine::Service;
-use pgveil::ledger::{Record, Verdict};
+use pgveil::ledger::{Act, Asked, Decision, Event, Origin, Record, Verdict, Via};
 use pgveil::parse::{Statement, parse};
+use sha2::{Digest, Sha256};
 
 use crate::fixture::Veil;
+
+fn asked(record: &Record) -> &Asked {
+    match &record.event {
+        Event::Statement(asked) => asked,
+        other => panic!("{other:?}"),
+    }
+}
 
 async fn records(veil: &Veil) -> Vec<Record> {
     veil.engine.ledger().flush().await;
@@ -22,7 +31,7 @@ async fn records(veil: &Veil) -> Vec<Record> {
 async fn every_statement_is_recorded_without_its_text() {
     let veil = Veil::demo(|y| y, None).await;
     let marked = "SELECT count(*) FROM nls.women WHERE race <> 'lighthouse'";
-    let asked: [(&str, Verdict, &str, bool); 6] = [
+    let questions: [(&str, Verdict, &str, bool); 6] = [
         (marked, Verdict::Answered, "00000", true),
         (marked, Verdict::Reused, "00000", false),
         ("SELECT 1", Verdict::Answered, "00000", false),
@@ -46,22 +55,23 @@ async fn every_statement_is_recorded_without_its_text() {
             true,
         ),
     ];
-    for (sql, ..) in asked {
+    for (sql, ..) in questions {
         let _ = veil.ask(sql).await;
     }
     let found = records(&veil).await;
-    assert_eq!(found.len(), asked.len());
-    for (record, (sql, verdict, sqlstate, charged)) in found.iter().zip(asked) {
+    assert_eq!(found.len(), questions.len());
+    for (record, (sql, verdict, sqlstate, charged)) in found.iter().zip(questions) {
         let reported = (
-            record.role.as_str(),
-            record.verdict,
+            record.name.as_str(),
+            asked(record).verdict,
             record.sqlstate.as_str(),
-            !record.loss.is_zero(),
+            !asked(record).loss.is_zero(),
         );
         assert_eq!(reported, ("analyst", verdict, sqlstate, charged), "{sql}");
     }
-    assert_eq!(found[0].fingerprint, found[1].fingerprint);
-    assert_ne!(found[0].fingerprint, found[2].fingerprint);
+    let statement = |at: usize| asked(&found[at]).statement;
+    assert_eq!(statement(0), statement(1));
+    assert_ne!(statement(0), statement(2));
     // EXPLAIN, and what is no statement at all.
     let statements = parse(marked).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else {
@@ -78,16 +88,76 @@ async fn every_statement_is_recorded_without_its_text() {
         .await
         .unwrap();
     let refusal = parse("SELECT 'lighthouse' FROM (").unwrap_err();
-    veil.engine.unread("analyst", &refusal).await;
+    veil.engine.unread(&Veil::requester(), &refusal).await;
     let found = records(&veil).await;
-    assert_eq!(found[6].verdict, Verdict::Explained);
+    assert_eq!(asked(&found[6]).verdict, Verdict::Explained);
+    let unread = asked(&found[7]);
     assert_eq!(
-        (found[7].verdict, found[7].fingerprint.as_bytes()),
+        (unread.verdict, unread.statement.as_bytes()),
         (Verdict::Refused, &[0; 32])
     );
+    assert!(unread.tables.is_empty() && unread.plan.is_none());
     let bytes = std::fs::read(veil.ledger.strip_prefix("sqlite://").unwrap()).unwrap();
     assert!(
         !bytes.windows(10).any(|window| window == b"lighthouse"),
         "a literal is in the ledger"
+    );
+}
+
+/// Whoever has a record and no ledger confirms no guess; a debit and its statement share a digest.
+#[tokio::test(flavor = "multi_thread")]
+async fn digests_are_keyed_and_plans_join_with_debits() {
+    let veil = Veil::demo(|y| y, None).await;
+    let sql = "SELECT count(*) FROM nls.interviews";
+    let requester = Requester {
+        process: 7,
+        origin: Origin {
+            via: Via::Wire,
+            address: "192.0.2.7".parse().ok(),
+            application: "psql".to_owned(),
+            actor: None,
+        },
+        ..Veil::fresh()
+    };
+    veil.ask_as(&requester, sql).await.unwrap();
+    let found = records(&veil).await;
+    let record = found.last().unwrap();
+    assert_eq!((record.session, &record.origin), (7, &requester.origin));
+    let asked = asked(record);
+    assert!(asked.tables.contains(&"nls.interviews".to_owned()));
+    let newest = veil.engine.ledger().history("analyst", 1).await.unwrap();
+    assert_eq!(asked.plan, Some(newest[0].fingerprint));
+    assert_eq!(asked.loss, newest[0].loss);
+    let statements = parse(sql).unwrap();
+    let printed = statements[0].query().unwrap().to_sql();
+    let plain: [u8; 32] = Sha256::digest(&printed).into();
+    assert_ne!(asked.statement.as_bytes(), &plain);
+    let keyed = veil.engine.ledger().statement_digest(&printed);
+    assert_eq!(asked.statement, keyed);
+}
+
+/// What the owner decides stands among the acts, with who and why.
+#[tokio::test(flavor = "multi_thread")]
+async fn decisions_are_acts() {
+    let veil = Veil::demo(|y| y, None).await;
+    let freeze = Decision {
+        act: Act::Freeze {
+            role: Some("analyst".to_owned()),
+        },
+        who: "olga".to_owned(),
+        why: "she left".to_owned(),
+    };
+    veil.engine.ledger().decide(freeze).await.unwrap();
+    let found = records(&veil).await;
+    let [act] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert_eq!(act.name, "olga");
+    let Event::Act { act, target, why } = &act.event else {
+        panic!("{act:?}")
+    };
+    assert_eq!(
+        (act.as_str(), target.as_str(), why.as_str()),
+        ("freeze", "role analyst", "she left")
     );
 }

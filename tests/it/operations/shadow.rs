@@ -129,6 +129,7 @@ fn policy() -> Policy {
             units: None,
         },
         roles: Vec::new(),
+        operators: Vec::new(),
         types: Vec::new(),
         tables: vec![
             table(
@@ -183,6 +184,7 @@ fn requester() -> Requester {
         settings: Vec::new(),
         search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()],
         process: 0,
+        origin: Default::default(),
         share: MemoryShare::default(),
     }
 }

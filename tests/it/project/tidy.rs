@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A module may import those that stand before it: nouns, stages in their order, error, engine,
 /// edges.
-const ORDER: [&str; 27] = [
+const ORDER: [&str; 28] = [
     "refusal",
     "memory",
     "calendar",
@@ -28,6 +28,7 @@ const ORDER: [&str; 27] = [
     "error",
     "engine",
     "auto_bounds",
+    "operator",
     "wire",
     "audit",
     "init",
@@ -641,7 +642,7 @@ fn compose_runs_the_demo_policy() {
 
 /// What events print of values, and why that holds no statement, literal, row or secret. All else
 /// that they tell are numbers, booleans and names of ours.
-const PRINTED: [(&str, &str, &str); 30] = [
+const PRINTED: [(&str, &str, &str); 34] = [
     (
         "cli/reload.rs",
         "{line}",
@@ -688,11 +689,15 @@ const PRINTED: [(&str, &str, &str); 30] = [
         "%cause",
         "errors of stages, which keep no text of a database",
     ),
+    ("ledger/record/log.rs", "%error", "an error of the ledger"),
+    ("operator/show.rs", "%error", "an error of the ledger"),
+    ("ledger/record/file.rs", "%error", "an I/O error"),
     (
-        "ledger/statement_log.rs",
-        "%error",
-        "an error of the ledger",
+        "ledger/record/file.rs",
+        "%self.path.display()",
+        "the file of --record-to",
     ),
+    ("cli/reload.rs", "%error", "an I/O error"),
     ("ledger/mod.rs", "%error", "an error of the ledger"),
     ("ledger/worker.rs", "%error", "an error of the ledger"),
     ("ledger/server.rs", "%cause", "an error of the ledger"),

@@ -10,6 +10,7 @@ use pgveil::engine::{
     Service, TablePlaces,
 };
 use pgveil::error::Error;
+use pgveil::ledger::Record;
 use pgveil::parse::{ExplainFormat, Query};
 use pgveil::policy::{Certificate, Notices, Secret, SessionSettings};
 use pgveil::refusal::{Refusal, reason};
@@ -36,6 +37,7 @@ pub struct Double {
     pub finished: AtomicUsize,
     pub cancelled: AtomicUsize,
     pub describes: AtomicUsize,
+    pub records: Mutex<Vec<Record>>,
     /// Whether answers that are `gated` may end.
     pub gate: watch::Sender<bool>,
 }
@@ -99,6 +101,7 @@ fn rows(
             settings,
             search_path,
             process: _,
+            origin: _,
             share: _,
         } = requester;
         return vec![text(format!(
@@ -296,6 +299,14 @@ impl Service for Double {
     }
 
     /// Integers.
+    fn digest(&self, _: &Query) -> String {
+        "0".repeat(64)
+    }
+
+    async fn record(&self, record: Record) {
+        self.records.lock().unwrap().push(record);
+    }
+
     async fn to_binary(
         &self,
         _: &Requester,
@@ -365,6 +376,7 @@ pub async fn start_at(address: &str, tls: Option<Arc<rustls::ServerConfig>>) -> 
         finished: AtomicUsize::new(0),
         cancelled: AtomicUsize::new(0),
         describes: AtomicUsize::new(0),
+        records: Mutex::default(),
         gate: watch::Sender::default(),
     });
     let shutdown = CancellationToken::new();
