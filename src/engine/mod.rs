@@ -1,5 +1,6 @@
 //! The order of all stages for one query. The wire and the command line enter here only.
 
+mod constant_answers;
 mod expected;
 mod explain;
 mod failures;
@@ -52,6 +53,7 @@ pub use timing::patience;
 pub use useless::{Asked, refuse_useless};
 pub use worth::{Expected, Pricing, Total, Worth, answers};
 
+use constant_answers::{ConstantAnswers, ConstantKey};
 use failures::Failures;
 use plan_cache::PlanCache;
 use public_matches::PublicMatches;
@@ -89,6 +91,7 @@ pub struct Engine {
     metrics: Arc<Metrics>,
     planning_limit: Arc<PlanningLimit>,
     plans: PlanCache,
+    constant_answers: ConstantAnswers,
     admission: SearchPayment,
     /// Rows of each public table in the shadow; `None` where they were too many for it.
     mirrored: HashMap<TableId, Option<u64>>,
@@ -115,6 +118,7 @@ impl Engine {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
         let (failures, single_flight, metrics, planning_limit) = Default::default();
         let (plans, admission, mirrored, public_matches, changed_rows) = Default::default();
+        let constant_answers = ConstantAnswers::default();
         let server = Server::new(shadow.version());
         Self {
             policy,
@@ -127,6 +131,7 @@ impl Engine {
             metrics,
             planning_limit,
             plans,
+            constant_answers,
             admission,
             mirrored,
             public_matches,
@@ -355,10 +360,24 @@ impl Service for Engine {
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
         let (pace, tally) = (Timing::new(self.policy.quantum, cancel), Tally::new());
-        // Boxed: a session's future holds this one, and both are polled on one stack.
-        let values = (parameters, arguments, formats);
-        let answered =
-            Box::pin(self.answer_question(requester, query, values, &pace, &tally)).await;
+        let constant = match parameters.is_empty() && arguments.is_empty() {
+            true => ConstantKey::new(query, formats),
+            false => None,
+        };
+        let known = constant
+            .as_ref()
+            .and_then(|key| self.constant_answer(requester, key));
+        let answered = match known {
+            Some(answered) => answered.map(|answer| (answer, Verdict::Answered)),
+            None => {
+                // Boxed: a session's future holds this one, and both are polled on one stack.
+                let values = (parameters, arguments, formats);
+                Box::pin(self.answer_question(requester, query, values, &pace, &tally)).await
+            }
+        };
+        if let (Some(key), Ok((answer, _))) = (constant, &answered) {
+            self.keep_constant(key, answer);
+        }
         let verdict = answered
             .as_ref()
             .map_or(Verdict::Answered, |(_, verdict)| *verdict);

@@ -133,6 +133,9 @@ impl Engine {
         query: &Query,
         parameters: &[u32],
     ) -> Result<Description, Error> {
+        if let Some(description) = self.constant_description(requester, query, parameters) {
+            return Ok(description);
+        }
         let (query, description) = match self.classify(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {
                 return self

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 
 use super::failures::FailureSlot;
-use super::middle_queries::MiddleQueries;
+use super::middle_queries::{Column, MiddleQueries};
 use super::reuse::{Fresh, Offer, Recalled, sum};
 use super::rollup::FromFiner;
 use super::statement_log::Tally;
@@ -15,7 +15,7 @@ use super::timing::Timing;
 use super::{Engine, internal};
 use crate::error::Error;
 use crate::execute;
-use crate::execute::Snapshot;
+use crate::execute::{Rows, Sealed, Snapshot};
 use crate::ir::ReleaseId;
 use crate::ledger::QuestionDigest;
 use crate::mechanism::Loss;
@@ -223,14 +223,14 @@ impl Engine {
     async fn make_and_keep(
         &self,
         requester: &Requester,
-        snapshot: Snapshot,
+        mut snapshot: Snapshot,
         releasing: Releasing<'_>,
         middles: &mut MiddleQueries<'_>,
         (pace, tally): (&Timing, &Tally),
     ) -> Result<Released, Fault> {
         let mut fresh = Vec::new();
         let payer = (requester, tally, pace);
-        let making = self.make_releases(&snapshot, releasing, middles, &mut fresh, payer);
+        let making = self.make_releases(&mut snapshot, releasing, middles, &mut fresh, payer);
         let made = match AssertUnwindSafe(making).catch_unwind().await {
             Ok(made) => made,
             Err(_) => {
@@ -262,14 +262,14 @@ impl Engine {
     /// not to one that waits for the connection.
     async fn make_releases(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &mut Snapshot,
         mut releasing: Releasing<'_>,
         middles: &mut MiddleQueries<'_>,
         fresh: &mut Vec<Fresh>,
         payer: (&Requester, &Tally, &Timing),
     ) -> Result<Released, Fault> {
-        let (_, _, pace) = payer;
-        let mut few = None;
+        let (requester, _, pace) = payer;
+        let (mut few, mut is_first) = (None, true);
         snapshot.allow().await.map_err(Fault::Backend)?;
         let plan = releasing.part().plan();
         let mut sampler = (self.sampler)();
@@ -280,15 +280,18 @@ impl Engine {
             }
             let constants = middles.constants(release, releasing.released()).await?;
             pace.begin();
-            let read = snapshot
-                .run(
-                    releasing.part(),
-                    release,
-                    &constants,
-                    releasing.charge(),
-                    pace.cancel(),
-                )
+            let mut read = self
+                .read(snapshot, &releasing, (release, &constants), pace)
                 .await;
+            if matches!(read, Err(execute::Error::Conflict)) && std::mem::take(&mut is_first) {
+                read = match self.reopen(snapshot, requester, &releasing, pace).await {
+                    Ok(()) => {
+                        self.read(snapshot, &releasing, (release, &constants), pace)
+                            .await
+                    }
+                    Err(error) => Err(error),
+                };
+            }
             let drawn = match read {
                 Ok(rows) => {
                     self.draw(&mut releasing, (release, rows), payer, &mut *sampler)
@@ -312,6 +315,37 @@ impl Engine {
             Some(refusal) => Err(Fault::Other(Error::Release(refusal))),
             None => Ok(releasing.into_released()),
         }
+    }
+
+    async fn read(
+        &self,
+        snapshot: &Snapshot,
+        releasing: &Releasing<'_>,
+        (release, constants): (ReleaseId, &[Column]),
+        pace: &Timing,
+    ) -> Result<Sealed<Vec<Rows>>, execute::Error> {
+        let (part, charge) = (releasing.part(), releasing.charge());
+        snapshot
+            .run(part, release, constants, charge, pace.cancel())
+            .await
+    }
+
+    /// After a conflict with a standby's recovery: nothing was released of what was read, so the
+    /// same charge pays for another attempt, of which each plan has one. Releases that were made
+    /// before stay.
+    async fn reopen(
+        &self,
+        snapshot: &mut Snapshot,
+        requester: &Requester,
+        releasing: &Releasing<'_>,
+        pace: &Timing,
+    ) -> Result<(), execute::Error> {
+        let part = releasing.part();
+        snapshot
+            .reopen(&self.backend, part, &requester.role, pace.cancel())
+            .await?;
+        self.compare_rows(part.plan(), snapshot).await?;
+        snapshot.allow().await
     }
 
     /// A failure after the charge is visible, so it may reveal a bit of the data. It is counted,
@@ -402,6 +436,6 @@ fn before_charge(error: execute::Error) -> Error {
             .hint("Try again later."),
         ),
         execute::Error::Cancelled => Error::Cancelled,
-        execute::Error::Backend(text) => internal("execute", &text),
+        execute::Error::Conflict | execute::Error::Backend(_) => internal("execute", &error),
     }
 }

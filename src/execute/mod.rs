@@ -41,6 +41,9 @@ pub enum Error {
     /// read.
     #[error("a table of the plan is locked")]
     Locked,
+    /// A standby stopped a statement that was in the way of its recovery; no row of it was read.
+    #[error("a statement was in the way of a standby's recovery")]
+    Conflict,
     /// The backend failed; the SQLSTATE alone, since its text may quote rows.
     #[error("the backing database failed: {0}")]
     Backend(String),
@@ -178,6 +181,23 @@ impl Snapshot {
                 return Err(Error::Stale(shown(table)).into());
             }
         }
+        Ok(())
+    }
+
+    /// Opens the snapshot once more, after an error that ended its transaction.
+    ///
+    /// # Errors
+    /// As [`Backend::snapshot`].
+    pub async fn reopen(
+        &mut self,
+        backend: &Backend,
+        part: &UnpaidPart<'_>,
+        role: &str,
+        cancel: &CancellationToken,
+    ) -> Result<(), Error> {
+        // Returns its slots first: holding some while waiting for others could deadlock.
+        (self.lease, self._share) = (None, None);
+        *self = backend.snapshot(part, role, self.timeout, cancel).await?;
         Ok(())
     }
 
@@ -391,6 +411,10 @@ async fn rows(
 }
 
 fn backend(error: &tokio_postgres::Error) -> Error {
+    // In a transaction that only reads, nothing else is reported so.
+    if error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE) {
+        return Error::Conflict;
+    }
     Error::Backend(match error.code() {
         Some(code) => format!("SQLSTATE {}", code.code()),
         None if error.is_closed() => "connection closed".to_owned(),

@@ -111,8 +111,12 @@ impl Rules {
         // Other processes write to the witnesses too, each after its commit: whoever holds the lock
         // lacks nothing of them.
         for noted in self.seen_by_witnesses()? {
-            if let (None, Seen::Whole(noted)) = (&lacks, noted) {
+            let Seen::Whole(noted) = noted else { continue };
+            if lacks.is_none() {
                 lacks = self.lacks(&now, &noted.height)?;
+            }
+            for sums in noted.accounts {
+                self.sums.noted(sums.of_role(), sums.loss);
             }
         }
         match lacks {

@@ -9,6 +9,7 @@ use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
 use super::height::{Attest, Height};
+use super::seen_sums::{Payer, SeenSums};
 use super::store::{Access, Row, Store, Value, first, fixed, gone, loss as columns};
 use super::witness::Witness;
 use super::{AccountSpec, Buyer, Entry, Purchase};
@@ -41,6 +42,8 @@ pub(super) struct Rules {
     pub(super) witnesses: Vec<Box<dyn Witness>>,
     /// Whether a witness lags behind what was committed.
     pub(super) lags: bool,
+    /// The sums that this process has seen.
+    pub(super) sums: SeenSums,
 }
 
 impl Rules {
@@ -87,6 +90,7 @@ impl Rules {
             seen: Height::NONE,
             witnesses: Vec::new(),
             lags: false,
+            sums: SeenSums::default(),
         };
         rules.seen = rules.reading(Self::height)?;
         Ok(rules)
@@ -133,6 +137,9 @@ impl Rules {
             return Ok(Err(DebitError::Awaited));
         }
         let (mine, total) = self.standings(account, now)?;
+        self.sums
+            .compare(Payer::Role(role), &mine.balance.lifetime)?;
+        self.sums.compare(Payer::Total, &total.balance.lifetime)?;
         if mine.balance.frozen {
             return Ok(Err(DebitError::Frozen {
                 role: role.to_owned(),
@@ -171,6 +178,8 @@ impl Rules {
             self.hold(account.id, *answer)?;
         }
         self.claim(questions, now)?;
+        self.sums.written(Payer::Role(role), lifetime);
+        self.sums.written(Payer::Total, of_owner);
         Ok(Ok(shown))
     }
 

@@ -1,8 +1,9 @@
 //! The ledger in SQLite, for one machine.
 //!
-//! One file with a rollback journal, `synchronous = EXTRA`: when COMMIT returns, the file itself
-//! holds every debit and has been synced, with the journal's end and its directory. (Write-ahead
-//! logging would save two syncs, and lose budget to whoever copies the file without its log.)
+//! One file with a write-ahead log, `synchronous = EXTRA`: when COMMIT of a debit returns, the log
+//! has been synced, once. Debits move from the log into the file itself after a second's rest, at
+//! every thousandth page, and at the end. Whoever copies the file without its log meanwhile has an
+//! older copy, as of any earlier moment: see `height` and `witness`.
 
 mod backup;
 mod file;
@@ -12,6 +13,7 @@ mod structure;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
@@ -31,6 +33,10 @@ pub(super) struct Sqlite {
     path: PathBuf,
     /// Device and inode of the file.
     file: (u64, u64),
+    /// Whether it has a log: else a rollback journal, which is always synced.
+    logs: bool,
+    /// Whether COMMIT syncs the log.
+    syncs: bool,
 }
 
 impl Sqlite {
@@ -57,9 +63,14 @@ impl Sqlite {
             connection,
             path,
             file,
+            logs: false,
+            syncs: true,
         };
         let format = store.format()?;
         store.whole(format)?;
+        // Only now: a file that is refused is left as it is.
+        store.logs = log_ahead(&store.connection)?;
+        keep_log(&store.connection, false)?;
         if format < schema::FORMAT {
             store.raise()?;
             store.whole(schema::FORMAT)?;
@@ -101,17 +112,36 @@ impl Sqlite {
     }
 }
 
+impl Sqlite {
+    /// Whether the next transaction's COMMIT syncs the log, and with it all that was written
+    /// before.
+    fn sync(&mut self, syncs: bool) -> Result<(), Error> {
+        if self.logs && self.syncs != syncs {
+            let level = if syncs { "EXTRA" } else { "NORMAL" };
+            self.connection.pragma_update(None, "synchronous", level)?;
+            self.syncs = syncs;
+        }
+        Ok(())
+    }
+}
+
 impl Store for Sqlite {
     fn begin(&mut self, access: Access) -> Result<(), Error> {
         let sql = match access {
             Access::Read => "BEGIN DEFERRED",
-            Access::Write => "BEGIN IMMEDIATE",
+            Access::WriteSoon | Access::Write => {
+                // What is remembered of the file is forgotten: that it was overwritten in place
+                // shows only there.
+                self.connection.release_memory()?;
+                self.sync(access == Access::Write)?;
+                "BEGIN IMMEDIATE"
+            }
         };
         self.connection.prepare_cached(sql)?.execute([])?;
         // What is written to a file without a name is lost. Asked under the lock, which may have
         // been waited for.
         let is_named = || file::place(&self.path).is_ok_and(|place| place == self.file);
-        if access == Access::Write && !is_named() {
+        if access != Access::Read && !is_named() {
             self.connection.execute_batch("ROLLBACK")?;
             return Err(Error::WentBack {
                 lacks: format!("{:?} is another file now", self.path),
@@ -148,6 +178,15 @@ impl Store for Sqlite {
             self.connection.execute_batch("ROLLBACK")?;
         }
         committed
+    }
+
+    fn rest(&mut self) -> Result<(), Error> {
+        // Where another process reads just now, nothing waits for it: the next rest does it.
+        self.connection.busy_timeout(Duration::ZERO)?;
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let done = self.connection.query_row(checkpoint, [], |_| Ok(()));
+        self.connection.busy_timeout(BUSY_TIMEOUT)?;
+        Ok(done?)
     }
 }
 
@@ -187,12 +226,33 @@ fn build(path: &Path) -> Result<(), Error> {
         "BEGIN;{}COMMIT;",
         schema::of_format(schema::FORMAT)
     ))?;
-    // The draft's own journal goes with the draft.
-    connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(())
 }
 
+/// Switches a ledger to its log, for good: also one of an older pgveil, which had a rollback
+/// journal. Says whether it has one: a disk without shared memory has none.
+fn log_ahead(connection: &Connection) -> rusqlite::Result<bool> {
+    let set = |mode: &str| {
+        connection
+            .pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0))
+    };
+    let logs = set("WAL")? == "wal";
+    if !logs {
+        // Emptied and synced, not removed, at each commit.
+        set("TRUNCATE")?;
+    }
+    Ok(logs)
+}
+
+/// Whether the log stays when the connection is closed, or goes into the file.
+fn keep_log(connection: &Connection, keeps: bool) -> rusqlite::Result<()> {
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps)
+        .map(drop)
+}
+
+/// With the file's journal as it is: a backup, and a file that is refused, stay as they were.
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(
         path,
@@ -200,8 +260,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     )?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // The journal is emptied and synced, not removed, at each commit.
-    connection.pragma_update_and_check(None, "journal_mode", "TRUNCATE", |_| Ok(()))?;
+    keep_log(&connection, true)?;
     connection.pragma_update(None, "synchronous", "EXTRA")?;
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -221,9 +280,10 @@ mod tests {
         std::fs::File::create(&path).unwrap();
         build(&path).unwrap();
         let connection = connect(&path).unwrap();
+        log_ahead(&connection).unwrap();
         let settings = [
             ("synchronous", "3"),
-            ("journal_mode", "truncate"),
+            ("journal_mode", "wal"),
             ("foreign_keys", "1"),
             ("fullfsync", "1"),
             ("trusted_schema", "0"),
@@ -231,7 +291,7 @@ mod tests {
         ];
         for (name, wanted) in settings.into_iter().chain([
             ("busy_timeout", "30000"),
-            ("user_version", "6"),
+            ("user_version", "7"),
             ("application_id", "1885828716"),
         ]) {
             let sql = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");

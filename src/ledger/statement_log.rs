@@ -141,7 +141,7 @@ async fn write(worker: Worker, mut queue: mpsc::Receiver<Note>) {
         let lost = records.len();
         if lost > 0
             && let Err(error) = worker
-                .call(Access::Write, move |books| books.record(&records))
+                .call(Access::WriteSoon, move |books| books.record(&records))
                 .await
         {
             tracing::error!(%error, lost, "statements were not recorded");

@@ -8,6 +8,7 @@ use sqlparser::tokenizer::Span;
 
 use crate::ir::functions::AGGREGATES;
 use crate::ir::relation::ConstantId;
+use crate::parse;
 use crate::refusal::{Reason, Refusal, reason};
 
 /// PostgreSQL truncates identifiers to 63 bytes. Longer ones are refused here.
@@ -245,6 +246,28 @@ pub fn empty_select() -> ast::Select {
         value_table_mode: None,
         flavor: ast::SelectFlavor::Standard,
     }
+}
+
+/// Whether a statement is a list of whole numbers, texts, truth values and NULLs, and nothing else.
+pub fn is_of_constants(query: &parse::Query) -> bool {
+    let ast::SetExpr::Select(select) = &*query.0.body else {
+        return false;
+    };
+    let is_constant = |item| match item_expr(item) {
+        Some(ast::Expr::Value(ast::ValueWithSpan { value, span: _ })) => match value {
+            ast::Value::Number(digits, _) => digits.bytes().all(|byte| byte.is_ascii_digit()),
+            ast::Value::SingleQuotedString(_) | ast::Value::Boolean(_) | ast::Value::Null => true,
+            _ => false,
+        },
+        _ => false,
+    };
+    let bare = ast::Select {
+        projection: select.projection.clone(),
+        ..empty_select()
+    };
+    !select.projection.is_empty()
+        && select.projection.iter().all(is_constant)
+        && *query.0 == query_of(select_of(bare))
 }
 
 pub(in crate::resolve) fn select_of(select: ast::Select) -> ast::SetExpr {

@@ -39,7 +39,7 @@ pub(in crate::ledger) fn put_back<T>(
     make(ledger, |draft| {
         copied(&source, draft, file::APPLICATION_ID)?;
         let settled = settle(&format!("sqlite://{}", draft.display()))?;
-        // The draft's own journal goes with the draft.
+        // The draft's own log goes with the draft.
         let tidied = connect(draft)?;
         tidied.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
         tidied.close().map_err(|(_, error)| error)?;

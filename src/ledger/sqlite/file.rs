@@ -159,16 +159,11 @@ fn check(path: &Path, application: u32) -> Result<(), Error> {
             });
         }
     }
-    // Write-ahead logging keeps commits outside the file, where a copy misses them. Ours never has
-    // it.
-    if header[18..20] != [1, 1] {
-        return foreign(
-            "it was switched to write-ahead logging; close whatever did and run pragma \
-                journal_mode \
-                = delete on it",
-        );
+    // A rollback journal (a backup, a new file, one of an older pgveil) or a write-ahead log.
+    match header[18..20] {
+        [1, 1] | [2, 2] => Ok(()),
+        _ => foreign("it has a journal of another kind"),
     }
-    Ok(())
 }
 
 /// Device and inode of the file of that name.
@@ -206,7 +201,7 @@ fn read_header(path: &Path, header: &mut [u8]) -> io::Result<()> {
     result
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

@@ -11,7 +11,7 @@ use crate::rewrite::emit::expression::Expressions;
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::base_rows::{BaseRows, canonical};
 use crate::rewrite::vector::clip::above_root;
-use crate::rewrite::vector::clipped_aggregate::{collated, hash_of, positions};
+use crate::rewrite::vector::clipped_aggregate::{collated, hash_in_grouping, hash_of, positions};
 use crate::rewrite::vector::grouping_sets::{group_columns, over_sets};
 use crate::rewrite::vector::row_integer::{integer, lacks, within};
 
@@ -191,6 +191,11 @@ impl Rows<'_> {
     /// `SELECT u, k0, …, x0, … [, extra] FROM … GROUP BY` all but the extra: one row for each unit,
     /// group and value.
     pub(super) fn per_unit(&self, extra: Vec<ast::SelectItem>) -> ast::Query {
+        self.per_unit_and(None, extra)
+    }
+
+    /// The same, with a hash of groups and values behind the unit, as `h`.
+    fn per_unit_and(&self, hash: Option<ast::Expr>, extra: Vec<ast::SelectItem>) -> ast::Query {
         let unit = (!self.release.one_row_per_unit)
             .then(|| sql::aliased(self.base_rows.unit.clone(), "u"));
         let named = |expr: &ast::Expr, name: String| sql::aliased(expr.clone(), &name);
@@ -205,8 +210,13 @@ impl Rows<'_> {
             .iter()
             .zip(self.subjects())
             .map(|(e, n)| named(e, n));
-        let mut projection: Vec<ast::SelectItem> =
-            unit.into_iter().chain(keys).chain(values).collect();
+        let hash = hash.map(|hash| sql::aliased(hash, "h"));
+        let mut projection: Vec<ast::SelectItem> = unit
+            .into_iter()
+            .chain(hash)
+            .chain(keys)
+            .chain(values)
+            .collect();
         let grouped = positions(1, projection.len());
         projection.extend(extra);
         sql::select(
@@ -351,15 +361,20 @@ impl Rows<'_> {
     /// in all groups, and in each.
     fn kept_pairs(&self, limit: PairLimits) -> ast::Query {
         let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
-        let mut from = self.per_unit(Vec::new());
+        let types = self.release.keys.iter().map(|(e, _)| &e.data_type);
+        let types = types.chain(&self.types);
+        let emitted = self.base_rows.keys.iter().chain(&self.values);
+        let hash = match self.release.one_row_per_unit {
+            true => None,
+            false => hash_in_grouping(emitted.zip(types.clone())),
+        };
+        let hashed = match hash {
+            Some(_) => sql::bare("h"),
+            None => hash_of(&names),
+        };
+        let mut from = self.per_unit_and(hash, Vec::new());
         if !self.release.one_row_per_unit {
-            let types = self
-                .release
-                .keys
-                .iter()
-                .map(|(e, _)| &e.data_type)
-                .chain(&self.types);
-            let mut order = vec![hash_of(&names)];
+            let mut order = vec![hashed];
             order.extend(
                 names
                     .iter()

@@ -122,6 +122,13 @@ impl ClippedAggregate<'_> {
         if !is_proved {
             projection.push(sql::aliased(unit, "u"));
         }
+        // Without a clip, nothing ranks a unit's groups.
+        let hash = match is_proved {
+            true => None,
+            false => self.hash_below(&keys),
+        };
+        let has_hash = hash.is_some();
+        projection.extend(hash.map(|hash| sql::aliased(hash, "h")));
         projection.extend(
             keys.iter()
                 .enumerate()
@@ -142,8 +149,10 @@ impl ClippedAggregate<'_> {
         let groups = self.rolled(finest, &bound);
         Ok(match bound {
             Bound::Proved => self.printed(groups),
-            Bound::Clipped(clip) => self.summed(&clip, self.normed(&clip, self.capped(groups))),
-            Bound::Binned => self.binned(self.capped(groups)),
+            Bound::Clipped(clip) => {
+                self.summed(&clip, self.normed(&clip, self.capped(groups, has_hash)))
+            }
+            Bound::Binned => self.binned(self.capped(groups, has_hash)),
         })
     }
 
@@ -346,13 +355,26 @@ impl ClippedAggregate<'_> {
         ))
     }
 
+    /// The hash of the keys, where level 1 computes it for level 2.
+    fn hash_below(&self, keys: &[ast::Expr]) -> Option<ast::Expr> {
+        if self.groups_per_unit.is_none() || !self.release.sets.is_empty() {
+            return None;
+        }
+        let types = self.release.keys.iter().map(|(expr, _)| &expr.data_type);
+        hash_in_grouping(keys.iter().zip(types))
+    }
+
     /// Level 2, first half: at most `groups_per_unit` groups of a unit, the first by a fixed hash
-    /// and then by key. Which ones stay is a function of the set of the unit's groups.
-    fn capped(&self, per_unit: ast::Query) -> ast::Query {
+    /// and then by key. Which ones stay is a function of the set of the unit's groups. `has_hash`:
+    /// the hash is a column of level 1.
+    fn capped(&self, per_unit: ast::Query, has_hash: bool) -> ast::Query {
         let Some(limit) = self.groups_per_unit else {
             return per_unit;
         };
-        let mut order = vec![hash_of(&group_columns(self.release))];
+        let mut order = vec![match has_hash {
+            true => sql::bare("h"),
+            false => hash_of(&group_columns(self.release)),
+        }];
         if !self.release.sets.is_empty() {
             order.push(sql::bare(SET_COLUMN));
         }
@@ -545,6 +567,24 @@ pub(in crate::rewrite) fn positions(first: usize, count: usize) -> Vec<ast::Expr
     (first..first + count)
         .map(|i| sql::number(&i.to_string()))
         .collect()
+}
+
+/// The hash of these columns, for the GROUP BY by them: rows that it sorts by unit, hash and value
+/// are then in the order in which a unit's first ones are taken, and are sorted once. `None` where
+/// equal values may have several spellings, or a value is computed.
+pub(in crate::rewrite) fn hash_in_grouping<'e>(
+    columns: impl Iterator<Item = (&'e ast::Expr, &'e Type)>,
+) -> Option<ast::Expr> {
+    let texts = columns.map(|(column, data_type)| {
+        let is_column = matches!(column, ast::Expr::CompoundIdentifier(_));
+        let has_one_spelling = matches!(
+            data_type,
+            Type::Int2 | Type::Int4 | Type::Int8 | Type::Bool | Type::Date
+        );
+        (is_column && has_one_spelling).then(|| sql::cast(column.clone(), &Type::Text))
+    });
+    let texts = texts.collect::<Option<Vec<_>>>()?;
+    (!texts.is_empty()).then(|| hashed(texts))
 }
 
 /// A hash of the columns' values. Equal values have one spelling here, and so one hash.

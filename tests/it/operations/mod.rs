@@ -18,6 +18,7 @@ pub mod public_changes;
 pub mod serve;
 pub mod shadow;
 pub mod stage;
+mod standby;
 mod tutorial;
 mod two_proxies;
 mod upgrade;

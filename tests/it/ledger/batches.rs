@@ -1,0 +1,153 @@
+//! Debits that share a transaction: one that fails is undone by itself, and neither fails the
+//! others nor lets one of them go free.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pgveil::ledger::{DebitError, Error, Ledger};
+use pgveil::mechanism::{Accounting, Loss};
+
+use super::conformance::on_both_stores;
+use super::{at_usual, fingerprint, gaussian, laplace, question, stage};
+
+on_both_stores!(
+    a_debit_that_fails_fails_alone,
+    an_answer_that_is_not_kept_fails_no_debit,
+);
+
+/// The number whose debit the store refuses.
+const DENIED: u64 = 13;
+const SESSIONS: u64 = 40;
+
+fn is_file(url: &str) -> bool {
+    url.starts_with("sqlite")
+}
+
+fn file(url: &str) -> rusqlite::Connection {
+    let path = url.strip_prefix("sqlite://").unwrap();
+    rusqlite::Connection::open(path).unwrap()
+}
+
+/// Has the store refuse rows of a table that meet a condition: once the ledger is open.
+async fn deny(url: &str, table: &str, condition: &str) {
+    if is_file(url) {
+        let trigger = format!(
+            "CREATE TRIGGER deny BEFORE INSERT ON {table} WHEN {condition}
+             BEGIN SELECT RAISE(ABORT, 'denied'); END"
+        );
+        return file(url).execute_batch(&trigger).unwrap();
+    }
+    let trigger = format!(
+        "SET search_path = pgveil_ledger;
+         CREATE FUNCTION deny() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN IF {condition} THEN RAISE EXCEPTION 'denied'; END IF; RETURN NEW; END $$;
+         CREATE TRIGGER deny BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION deny()"
+    );
+    stage::execute(url, &trigger).await;
+}
+
+fn bytes(url: &str, value: &[u8]) -> String {
+    let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+    if is_file(url) {
+        format!("x'{digits}'")
+    } else {
+        format!("'\\x{digits}'::bytea")
+    }
+}
+
+/// Runs `work` while nobody gets the store's lock, and gives the lock back after it.
+async fn behind_the_lock<T>(url: &str, work: impl Future<Output = T>) -> T {
+    if is_file(url) {
+        let other = file(url);
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let done = work.await;
+        other.execute_batch("ROLLBACK").unwrap();
+        return done;
+    }
+    let config = url.parse::<tokio_postgres::Config>().unwrap();
+    let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let lock = "BEGIN; SELECT version FROM pgveil_ledger.format FOR UPDATE";
+    client.batch_execute(lock).await.unwrap();
+    let done = work.await;
+    client.batch_execute("ROLLBACK").await.unwrap();
+    done
+}
+
+type Running = Vec<tokio::task::JoinHandle<Result<(), DebitError>>>;
+
+/// Debits of that many sessions, all of which wait for the lock: the first alone, the others
+/// together.
+async fn waiting(ledger: &Arc<Ledger>, loss: Loss) -> Running {
+    let mut running = Vec::new();
+    for number in 0..SESSIONS {
+        let ledger = Arc::clone(ledger);
+        running.push(tokio::spawn(async move {
+            ledger
+                .debit("ann", loss, fingerprint(number))
+                .await
+                .map(drop)
+        }));
+        if number == 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    running
+}
+
+async fn a_debit_that_fails_fails_alone(url: &str) {
+    let ledger = Arc::new(at_usual(url, Accounting::Gdp).await.unwrap());
+    let denied = bytes(url, fingerprint(DENIED).as_bytes());
+    deny(url, "debit", &format!("NEW.fingerprint = {denied}")).await;
+    let loss = laplace(0.001);
+    let running = behind_the_lock(url, waiting(&ledger, loss)).await;
+    for (number, task) in (0..).zip(running) {
+        match task.await.unwrap() {
+            Ok(()) => assert_ne!(number, DENIED),
+            Err(error) => {
+                let is_storage = matches!(error, DebitError::Ledger(Error::Storage(_)));
+                assert!(is_storage && number == DENIED, "{number}: {error}");
+            }
+        }
+    }
+    let paid = (1..SESSIONS).fold(Loss::ZERO, |sum, _| sum.compose(loss).unwrap());
+    let history = ledger.history("ann", 1000).await.unwrap();
+    assert_eq!(history.len() as u64, SESSIONS - 1);
+    assert!(
+        history
+            .iter()
+            .all(|entry| entry.fingerprint != fingerprint(DENIED))
+    );
+    let balances = ledger.balances("ann").await.unwrap();
+    assert_eq!(
+        (balances.role.lifetime, balances.owner.lifetime),
+        (paid, paid)
+    );
+}
+
+async fn an_answer_that_is_not_kept_fails_no_debit(url: &str) {
+    let ledger = Arc::new(at_usual(url, Accounting::Gdp).await.unwrap());
+    let asked = question(1, 0.1, gaussian(0.001));
+    let _charge = ledger
+        .debit("ann", asked.loss, fingerprint(99))
+        .await
+        .unwrap();
+    deny(url, "answer", "true").await;
+    let loss = laplace(0.001);
+    let running = behind_the_lock(url, async {
+        let running = waiting(&ledger, loss).await;
+        ledger
+            .keep_soon("ann", asked, b"values".to_vec())
+            .await
+            .unwrap();
+        running
+    })
+    .await;
+    for task in running {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(ledger.find("ann", asked).await.unwrap(), None);
+    let paid = (0..SESSIONS).fold(asked.loss, |sum, _| sum.compose(loss).unwrap());
+    assert_eq!(ledger.balance("ann").await.unwrap().lifetime, paid);
+}
