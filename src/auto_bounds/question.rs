@@ -338,6 +338,7 @@ fn search_policy(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Co
             units: None,
         },
         roles: Vec::new(),
+        operators: Vec::new(),
         tables: search_tables(policy, &columns_read(table, unit, column)),
         searches: Vec::new(),
         types: Vec::new(),

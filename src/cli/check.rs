@@ -139,6 +139,11 @@ fn summary(
         "Roles:".to_owned(),
     ];
     lines.extend(roles.iter().map(|role| budgeted(role, owner, policy)));
+    if !policy.operators.is_empty() {
+        lines.push("Operators:".to_owned());
+    }
+    let operators = policy.operators.iter();
+    lines.extend(operators.map(|who| format!("  {}: may {}", who.name, who.rights.words())));
     lines.push("Tables:".to_owned());
     for table in &policy.tables {
         let name = format!("{}.{}", table.schema, table.name);

@@ -67,6 +67,7 @@ pub async fn check(
         shadow_url: file.shadow_url.clone(),
         privacy: file.privacy.clone(),
         roles: file.roles.clone(),
+        operators: file.operators.clone(),
         types: catalog
             .types
             .iter()

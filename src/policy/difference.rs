@@ -2,6 +2,7 @@
 //! Every field is named, so that a new one is decided on.
 
 mod meaning;
+mod operators;
 mod tables;
 pub(in crate::policy) mod words;
 
@@ -40,6 +41,7 @@ impl Difference {
             shadow_url: _,
             privacy,
             roles,
+            operators,
             tables,
             limits,
             previews,
@@ -49,6 +51,7 @@ impl Difference {
         let mut found = Self::default();
         found.privacy(&old.privacy, privacy);
         found.roles(&old.roles, roles);
+        found.operators(&old.operators, operators);
         found.tables(&old.tables, tables);
         found.limits(&old.limits, limits);
         let quantum = [old.quantum, *quantum].map(|time| time.map_or(0, |time| time.as_millis()));
@@ -326,17 +329,7 @@ impl Difference {
         let what = format!("role {}", words::name(&[name]));
         self.budget(&what, old.budget, *budget);
         self.renewal(&what, old.renew, *renew);
-        match (old.certificate, certificate) {
-            (Certificate::Required, Certificate::Optional) => {
-                self.loosens
-                    .push(format!("{what} needs no certificate any more"));
-            }
-            (Certificate::Optional, Certificate::Required) => {
-                self.tightens.push(format!("{what} needs a certificate"));
-            }
-            (Certificate::Optional, Certificate::Optional)
-            | (Certificate::Required, Certificate::Required) => {}
-        }
+        self.certificate(&what, old.certificate, *certificate);
         match (old.reuse, reuse) {
             (RoleReuse::Always, RoleReuse::Chosen) => self
                 .loosens
@@ -354,6 +347,20 @@ impl Difference {
             old.session_settings != *session_settings || old.search_path != *search_path,
             format!("{what} starts with other settings"),
         );
+    }
+
+    fn certificate(&mut self, what: &str, old: Certificate, new: Certificate) {
+        match (old, new) {
+            (Certificate::Required, Certificate::Optional) => {
+                self.loosens
+                    .push(format!("{what} needs no certificate any more"));
+            }
+            (Certificate::Optional, Certificate::Required) => {
+                self.tightens.push(format!("{what} needs a certificate"));
+            }
+            (Certificate::Optional, Certificate::Optional)
+            | (Certificate::Required, Certificate::Required) => {}
+        }
     }
 
     fn renewal(&mut self, what: &str, old: Renew, new: Renew) {

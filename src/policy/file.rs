@@ -2,6 +2,7 @@
 
 mod columns;
 mod ledger;
+mod operators;
 mod privacy;
 mod roles;
 mod tables;
@@ -20,7 +21,7 @@ use super::yaml::read;
 use super::yaml::read::{Environment, Fields};
 use super::yaml::tree;
 use super::yaml::tree::Node;
-use super::{Ceilings, Limits, Previews, Privacy, Role, Secret, WitnessAddress};
+use super::{Ceilings, Limits, Operator, Previews, Privacy, Role, Secret, WitnessAddress};
 use privacy::Owner;
 use roles::Allowed;
 
@@ -40,6 +41,7 @@ pub struct File {
     pub roles: Vec<Role>,
     /// The place of each role's settings, or of the role where it has none.
     pub role_places: Vec<Location>,
+    pub operators: Vec<Operator>,
     pub tables: Vec<TableEntry>,
     pub limits: Limits,
     pub previews: Previews,
@@ -158,6 +160,14 @@ fn read(
     let ceilings = ceilings(&owner, limits.as_ref(), tables.as_deref());
     let roles = roles
         .and_then(|node| roles::read(node, &Allowed { owner, ceilings }, environment, findings));
+    let operators = fields.optional("operators").map(|node| {
+        let names: Vec<Role> = roles
+            .iter()
+            .flatten()
+            .map(|(role, _)| role.clone())
+            .collect();
+        operators::read(node, &names, environment, findings)
+    });
     let time_grain = fields
         .optional("time_grain")
         .and_then(|node| duration(node, "time_grain", findings));
@@ -180,6 +190,7 @@ fn read(
         privacy: privacy?,
         roles,
         role_places,
+        operators: operators.unwrap_or_else(|| Some(Vec::new()))?,
         tables: tables?,
         limits: limits?,
         previews: previews?,

@@ -124,6 +124,35 @@ pub struct Role {
     pub search_path: Option<String>,
 }
 
+/// Who watches the proxy or acts for the data's owner. Operators ask no question about data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operator {
+    pub name: String,
+    /// As a role's.
+    pub verifier: Secret,
+    pub certificate: Certificate,
+    pub rights: Rights,
+}
+
+/// What an operator may see and do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rights {
+    /// Sessions and health.
+    Watch,
+    /// Also budgets, statements and the policy; freeze.
+    Own,
+}
+
+impl Rights {
+    /// What an operator may, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Watch => "watch",
+            Self::Own => "watch and act for the owner",
+        }
+    }
+}
+
 /// What a statement gets that shows rows of a private table and asks for nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Previews {
@@ -307,6 +336,7 @@ pub struct Policy {
     pub shadow_url: Option<Secret>,
     pub privacy: Privacy,
     pub roles: Vec<Role>,
+    pub operators: Vec<Operator>,
     pub tables: Vec<Table>,
     /// What the owner left to searches.
     pub searches: Vec<Search>,
@@ -330,6 +360,10 @@ impl Policy {
 
     pub fn role(&self, name: &str) -> Option<&Role> {
         self.roles.iter().find(|r| r.name == name)
+    }
+
+    pub fn operator(&self, name: &str) -> Option<&Operator> {
+        self.operators.iter().find(|o| o.name == name)
     }
 
     /// Most rows of a unit that any query counts, but for joins that multiply them. What was found

@@ -24,6 +24,8 @@ pub fn digest(policy: &Policy) -> String {
         privacy,
         // Who may ask, and what each may spend.
         roles: _,
+        // Who watches.
+        operators: _,
         tables,
         // What a search found stands in the bounds of its column or table.
         searches: _,

@@ -106,6 +106,7 @@ fn policy() -> Policy {
         shadow_url: None,
         privacy: file.privacy,
         roles: Vec::new(),
+        operators: Vec::new(),
         tables,
         searches: Vec::new(),
         types: Vec::new(),

@@ -20,6 +20,8 @@ pub fn of(file: &File) -> Vec<String> {
         privacy,
         // Who may ask, and what each may spend.
         roles: _,
+        // Who watches.
+        operators: _,
         tables,
         limits,
         // A preview has no row.

@@ -59,7 +59,7 @@ fn role(
 ) -> Option<(Role, Location)> {
     let owner = &allowed.owner;
     let mut fields = Fields::open(node, "a role", findings)?;
-    let name = role_name(&mut fields, findings);
+    let name = name_of(&mut fields, "a role", findings);
     let who = name.map_or("a role".to_owned(), |name| format!("role \"{name}\""));
     let verifier = fields
         .required(
@@ -113,18 +113,19 @@ fn role(
     Some((role, chosen.map_or(node.place, |node| node.place)))
 }
 
-fn role_name<'n>(fields: &mut Fields<'n>, findings: &mut Findings) -> Option<&'n str> {
+/// The name of a role or an operator.
+pub(super) fn name_of<'n>(
+    fields: &mut Fields<'n>,
+    whose: &str,
+    findings: &mut Findings,
+) -> Option<&'n str> {
     let node = fields.required("name", "name: analyst", findings)?;
-    let (name, _) = read::scalar(
-        node,
-        "the name of a role",
-        "a name of at most 63 bytes",
-        findings,
-    )?;
+    let what = format!("the name of {whose}");
+    let (name, _) = read::scalar(node, &what, "a name of at most 63 bytes", findings)?;
     if name.len() > 63 || name.contains(char::is_control) {
         findings.error(
             node.place,
-            "the name of a role must have at most 63 bytes and no control characters",
+            format!("{what} must have at most 63 bytes and no control characters"),
         );
     }
     Some(name)
@@ -246,7 +247,7 @@ fn reuse(node: &Node, findings: &mut Findings) -> Option<RoleReuse> {
 }
 
 /// `certificate: optional` or `certificate: required`.
-fn certificate(node: &Node, findings: &mut Findings) -> Option<Certificate> {
+pub(super) fn certificate(node: &Node, findings: &mut Findings) -> Option<Certificate> {
     match read::scalar(node, "certificate", "optional or required", findings)?.0 {
         "optional" => Some(Certificate::Optional),
         "required" => Some(Certificate::Required),
@@ -254,8 +255,7 @@ fn certificate(node: &Node, findings: &mut Findings) -> Option<Certificate> {
             findings.error(
                 node.place,
                 format!(
-                    "certificate must be optional or required (one made out to the role's \
-                    name, \
+                    "certificate must be optional or required (one made out to the same name, \
                     in addition to the password), not \"{other}\""
                 ),
             );
@@ -266,7 +266,7 @@ fn certificate(node: &Node, findings: &mut Findings) -> Option<Certificate> {
 
 /// A SCRAM verifier as PostgreSQL stores it. Messages never show it: it lets its holder pretend to
 /// be the server.
-fn verifier(
+pub(super) fn verifier(
     node: &Node,
     who: &str,
     environment: Environment<'_>,

@@ -1,4 +1,5 @@
 mod also;
+mod operators;
 
 use crate::policy::file::*;
 

@@ -129,6 +129,7 @@ fn policy() -> Policy {
             units: None,
         },
         roles: Vec::new(),
+        operators: Vec::new(),
         types: Vec::new(),
         tables: vec![
             table(

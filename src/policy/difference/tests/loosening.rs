@@ -169,3 +169,47 @@ fn control_characters_are_escaped() {
     let unit = between("unit: woman", "unit: \"a\\e[2Jb\"");
     assert!(unit.changes[0].contains("\\u{1b}"), "{unit:?}");
 }
+
+/// Operators read no row, but see what was asked and can stop it.
+#[test]
+fn another_operator_or_right_loosens() {
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let verifier = |letter: &str| {
+        let keys = format!("{}=", letter.repeat(43));
+        format!("SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==${keys}:{keys}")
+    };
+    let with = |rest: &str, letter: &str| {
+        let operator = format!("{{name: olga, password: {}, {rest}}}", verifier(letter));
+        file(&format!("operators: [{operator}]\n{demo}"))
+    };
+    let (none, watch) = (file(&demo), with("may: [watch]", "A"));
+    let own = with("may: [watch, own]", "A");
+    let certified = with("may: [watch], certificate: required", "A");
+    for (old, new, wanted) in [
+        (&none, &watch, "operator olga is new, and may watch"),
+        (
+            &watch,
+            &own,
+            "operator olga may watch and act for the owner now",
+        ),
+        (
+            &certified,
+            &watch,
+            "operator olga needs no certificate any more",
+        ),
+        (
+            &watch,
+            &with("may: [watch]", "E"),
+            "whoever knows the new password may act as operator olga",
+        ),
+    ] {
+        let there = Difference::between(old, new);
+        assert_eq!(
+            (there.loosens.as_slice(), kinds(&there)),
+            (&[wanted.to_owned()][..], [1, 0, 0])
+        );
+    }
+    for (old, new) in [(&watch, &none), (&own, &watch), (&watch, &certified)] {
+        assert_eq!(kinds(&Difference::between(old, new)), [0, 1, 0]);
+    }
+}
