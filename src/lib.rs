@@ -177,4 +177,5 @@ pub mod resolve;
 pub mod rewrite;
 pub mod shadow;
 pub mod system_catalog;
+mod visit;
 pub mod wire;

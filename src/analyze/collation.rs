@@ -18,6 +18,7 @@ use crate::ir::{
 use crate::policy::{Column, Policy};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::unnested;
+use crate::visit;
 
 /// What a text's collation is.
 #[derive(Debug, Clone, Copy)]
@@ -400,7 +401,7 @@ pub(super) fn is_only_shown(query: &ast::Query, alias: &str, column: &str) -> bo
         column,
         count: 0,
     };
-    let ControlFlow::Continue(()) = ast::Visit::visit(query, &mut mentions);
+    let ControlFlow::Continue(()) = visit::visit(query, &mut mentions);
     let ast::SetExpr::Select(select) = &*query.body else {
         return mentions.count == 0;
     };

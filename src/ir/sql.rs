@@ -13,6 +13,7 @@ use crate::catalog::Type;
 use crate::ir::literal::interval_text;
 use crate::parse::balanced;
 use crate::policy::Scalar;
+use crate::visit;
 
 /// Number of nodes of an expression, including those of its subqueries.
 pub fn weight(expr: &ast::Expr) -> usize {
@@ -28,7 +29,7 @@ pub fn weight(expr: &ast::Expr) -> usize {
         return 1;
     }
     let mut count = Count(0);
-    let std::ops::ControlFlow::Continue(()) = ast::Visit::visit(expr, &mut count);
+    let std::ops::ControlFlow::Continue(()) = visit::visit(expr, &mut count);
     count.0
 }
 

@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::visit;
 use sqlparser::ast::{self, BinaryOperator, Expr, SetExpr, SetOperator, SetQuantifier};
 
 /// Chains of at most this many terms stay as the parser makes them.
@@ -12,7 +13,7 @@ const FLAT_MAX: usize = 16;
 /// Brings every chain into a shape that depends only on its length, so a text gives the same tree
 /// however often it is parsed.
 pub fn balance(query: &mut ast::Query) {
-    let ControlFlow::Continue(()) = ast::VisitMut::visit(query, &mut Balance);
+    let ControlFlow::Continue(()) = visit::visit_mut(query, &mut Balance);
 }
 
 /// The arms of a chain of UNION ALL, in their order.

@@ -7,6 +7,7 @@ use sqlparser::ast;
 
 use super::Query;
 use crate::refusal::{Refusal, reason};
+use crate::visit;
 
 /// A parameter's value: its type as a cast names it, and its canonical text; `None` is NULL.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +24,7 @@ impl Query {
     /// 42P02 for a parameter without a value.
     pub fn bind(&self, values: &[Bound]) -> Result<Self, Refusal> {
         let mut query = self.0.clone();
-        match ast::VisitMut::visit(&mut *query, &mut Binder { values }) {
+        match visit::visit_mut(&mut *query, &mut Binder { values }) {
             ControlFlow::Continue(()) => {
                 super::with_room(|| Self::new(query)).map(|bound| bound.written_as(self))
             }
@@ -36,7 +37,7 @@ impl Query {
 
     /// Whether the query has parameters.
     pub fn has_parameters(&self) -> bool {
-        ast::Visit::visit(&*self.0, &mut Finder).is_break()
+        visit::visit(&*self.0, &mut Finder).is_break()
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::Query;
+use crate::visit;
 
 /// Functions that stand for the time of the statement.
 const CLOCKS: [&str; 6] = [
@@ -34,7 +35,7 @@ const OF_SESSION: [&str; 11] = [
 impl Query {
     /// Whether a fact of the session or its server stands anywhere in it.
     pub fn names_session(&self) -> bool {
-        ast::visit_expressions(&*self.0, |expr| match expr {
+        visit::visit_expressions(&*self.0, |expr| match expr {
             ast::Expr::Function(ast::Function { name, .. }) if is_of_session(name) => {
                 ControlFlow::Break(())
             }
@@ -46,7 +47,7 @@ impl Query {
     /// Whether the query contains `now()` or a similar function. Functions that this misses are
     /// planned without a time.
     pub fn reads_clock(&self) -> bool {
-        ast::visit_expressions(&*self.0, |expr| match expr {
+        visit::visit_expressions(&*self.0, |expr| match expr {
             ast::Expr::Function(function) if is_clock(function) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         })

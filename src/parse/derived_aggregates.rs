@@ -3,12 +3,13 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{self, VisitMut};
+use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Span;
 
 use crate::refusal::{Refusal, reason};
+use crate::visit;
 
 /// The schema that their names are in.
 const SCHEMA: &str = "pgveil";
@@ -37,7 +38,7 @@ const ALL: [Derived; 1] = [Derived {
 /// # Errors
 /// 42883 for another number of arguments; 0A000 for DISTINCT, OVER, WITHIN GROUP and the like.
 pub(super) fn write_out(query: &mut ast::Query) -> Result<(), Refusal> {
-    match query.visit(&mut WriteOut) {
+    match visit::visit_mut(query, &mut WriteOut) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(refusal) => Err(refusal),
     }
@@ -169,7 +170,7 @@ fn written_out(derived: &Derived, call: &ast::Function, place: Span) -> Result<a
         filter: filter.as_deref(),
         place,
     };
-    let ControlFlow::Continue(()) = expr.visit(&mut fill);
+    let ControlFlow::Continue(()) = visit::visit_mut(&mut expr, &mut fill);
     Ok(expr)
 }
 
@@ -286,7 +287,7 @@ mod tests {
         for derived in &ALL {
             let expr = read(derived.stands_for).unwrap();
             let mut seen = Vec::new();
-            let _ = ast::visit_expressions(&expr, |e| {
+            let _ = visit::visit_expressions(&expr, |e| {
                 seen.extend(placeholder(e));
                 ControlFlow::<()>::Continue(())
             });

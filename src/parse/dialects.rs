@@ -6,11 +6,12 @@ use sqlparser::ast::{self, Spanned};
 
 use super::position;
 use crate::refusal::{Refusal, reason};
+use crate::visit;
 
 /// # Errors
 /// 42601 for a clause that PostgreSQL lacks, at the SELECT that has it.
 pub(super) fn check(query: &ast::Query) -> Result<(), Refusal> {
-    match ast::Visit::visit(query, &mut Foreign) {
+    match visit::visit(query, &mut Foreign) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(place) => Err(Refusal::new(
             reason::SYNTAX_ERROR,

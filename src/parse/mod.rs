@@ -31,6 +31,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::refusal::{Refusal, RefusalKind, reason};
+use crate::visit;
 pub use advisory::{Act, Advisory, Number};
 pub use balance::{arms, balance, balanced};
 pub use bind::{Bound, parameter_oid, parameter_type};
@@ -104,12 +105,12 @@ impl Query {
     /// quoted text as it was written, quotes and all: what does not survive the round trip could
     /// mean something else to PostgreSQL than it means to us.
     pub(crate) fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
-        let _ = ast::VisitMut::visit(&mut *query, &mut normalize::Spelling);
+        let _ = visit::visit_mut(&mut *query, &mut normalize::Spelling);
         balance(&mut query);
         let mut parser = read_again(&query.to_string()).ok_or_else(not_reproducible)?;
         let mut again = parser.parse_query().map_err(|_| not_reproducible())?;
         balance(&mut again);
-        let _ = ast::VisitMut::visit(&mut *again, &mut operator_precedence::Shown);
+        let _ = visit::visit_mut(&mut *again, &mut operator_precedence::Shown);
         if again != query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
             return Err(not_reproducible());
         }

@@ -8,6 +8,7 @@ use sqlparser::parser::Parser;
 
 use super::desugar::SYMMETRIC;
 use super::operator_precedence;
+use crate::visit;
 
 /// The types that drivers name by their schema.
 const TYPES: [&str; 14] = [
@@ -93,7 +94,7 @@ fn either_way(subject: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Option<
     let mut low = low.clone();
     unmark(&mut low)?;
     let cannot_double = |expr: &ast::Expr| {
-        ast::visit_expressions(expr, |e| match e {
+        visit::visit_expressions(expr, |e| match e {
             ast::Expr::Subquery(_) | ast::Expr::InSubquery { .. } | ast::Expr::Exists { .. } => {
                 ControlFlow::Break(())
             }

@@ -11,6 +11,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 
 use super::{Query, SIGNS};
+use crate::visit;
 
 /// Makes each token's column its position in the whole text.
 pub(super) fn number(tokens: &mut [TokenWithSpan], sql: &str) {
@@ -161,7 +162,7 @@ fn places(query: &ast::Query) -> Vec<u32> {
         }
     }
     let mut places = Places(Vec::new());
-    let _ = ast::Visit::visit(query, &mut places);
+    let _ = visit::visit(query, &mut places);
     places.0
 }
 

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::Query;
+use crate::visit;
 
 impl Query {
     /// The same query with the name of this database taken off tables and columns. Names of other
@@ -13,7 +14,7 @@ impl Query {
     #[must_use]
     pub fn within(&self, database: &str) -> Self {
         let mut query = self.clone();
-        let _ = ast::VisitMut::visit(&mut *query.0, &mut Within(database));
+        let _ = visit::visit_mut(&mut *query.0, &mut Within(database));
         query
     }
 }

@@ -11,6 +11,7 @@ use super::limits::{copies, height};
 use super::position::{self, Marks};
 use super::{Query, parameter_type};
 use crate::refusal::{Refusal, reason};
+use crate::visit;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Values(Vec<ast::Expr>);
@@ -21,7 +22,7 @@ impl Values {
     pub(super) fn new(values: Vec<ast::Expr>, marks: &Marks) -> Result<Self, Refusal> {
         for value in &values {
             height::check(value)?;
-            if let ControlFlow::Break(place) = ast::Visit::visit(value, &mut Finder) {
+            if let ControlFlow::Break(place) = visit::visit(value, &mut Finder) {
                 return Err(Refusal::new(
                     reason::SUBQUERY_FORM,
                     "cannot use subquery in EXECUTE parameter",

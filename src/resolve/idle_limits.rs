@@ -6,11 +6,12 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::classify::empty_query::whole_number;
+use crate::visit;
 
 /// The same rows, without the clauses that cut none.
 pub(super) fn without_idle(query: &ast::Query) -> ast::Query {
     let mut query = query.clone();
-    let _ = ast::VisitMut::visit(&mut query, &mut Idle);
+    let _ = visit::visit_mut(&mut query, &mut Idle);
     query
 }
 

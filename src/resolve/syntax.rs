@@ -11,6 +11,7 @@ use crate::ir::relation::ConstantId;
 pub use crate::ir::sql::{empty_select, plain_table, query_of};
 use crate::parse;
 use crate::refusal::{Reason, Refusal, reason};
+use crate::visit;
 
 /// PostgreSQL truncates identifiers to 63 bytes. Longer ones are refused here.
 const NAME_BYTES_MAX: usize = 63;
@@ -168,7 +169,7 @@ pub fn contains_aggregate(expr: &ast::Expr) -> bool {
         depth: 0,
         found: false,
     };
-    let _ = ast::Visit::visit(expr, &mut search);
+    let _ = visit::visit(expr, &mut search);
     search.found
 }
 

@@ -21,6 +21,7 @@ use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::ir::{ColumnId, Expr, Relation};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
+use crate::visit;
 
 /// How many steps of planning a byte of an emitted statement counts as.
 const BYTE_STEPS: u64 = 2;
@@ -128,7 +129,7 @@ impl<'a> Emission<'a> {
     fn keep_collations(&self, statement: &mut ast::Query) {
         if self.release.collations.is_some() {
             let ControlFlow::Continue(()) =
-                crate::parse::with_room(|| ast::VisitMut::visit(statement, &mut Derived));
+                crate::parse::with_room(|| visit::visit_mut(statement, &mut Derived));
         }
     }
 }

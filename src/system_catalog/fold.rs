@@ -9,6 +9,7 @@ use sqlparser::parser::Parser;
 use super::{Facts, names};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::names_of;
+use crate::visit;
 
 /// Functions that would reveal the shadow's server or change its session. In expressions they are
 /// replaced. In FROM they are refused.
@@ -216,7 +217,7 @@ fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refus
         )
     };
     let is_refused = |name: &String| matches!(name.as_str(), "clock_timestamp" | "current_setting");
-    let holds_refused = ast::visit_expressions(setting, |expr| match expr {
+    let holds_refused = visit::visit_expressions(setting, |expr| match expr {
         ast::Expr::Function(function)
             if names_of(&function.name).is_ok_and(|names| names.last().is_some_and(is_refused)) =>
         {

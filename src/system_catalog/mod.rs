@@ -13,12 +13,11 @@ mod walk;
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast;
-
 use crate::parse;
 use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::session_functions::Session;
+use crate::visit;
 
 /// What a catalog statement may learn about the real server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +55,7 @@ pub fn catalogs(
         survey::About::Catalogs { reads_relations } => reads_relations,
     };
     let mut asked = query.0.clone();
-    match ast::VisitMut::visit(
+    match visit::visit_mut(
         &mut *asked,
         &mut walk::Walk {
             facts,

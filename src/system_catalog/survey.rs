@@ -10,6 +10,7 @@ use crate::policy::{Policy, VIEW_SCHEMA, view};
 use crate::refusal::Refusal;
 use crate::resolve::outer::allow_list;
 use crate::resolve::syntax::{name_of, names_of};
+use crate::visit;
 
 /// PostgreSQL's system schemas.
 pub(super) const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
@@ -41,8 +42,8 @@ pub(super) fn survey(
         strangers: 0,
         system: false,
     };
-    let _ = ast::Visit::visit(query, &mut WithNames(&mut survey.with_names));
-    if let ControlFlow::Break(refusal) = ast::Visit::visit(query, &mut survey) {
+    let _ = visit::visit(query, &mut WithNames(&mut survey.with_names));
+    if let ControlFlow::Break(refusal) = visit::visit(query, &mut survey) {
         return Err(refusal);
     }
     Ok(match (survey.catalogs.first(), survey.tables.first()) {

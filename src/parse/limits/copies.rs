@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{self, Expr};
 
 use crate::refusal::{Refusal, reason};
+use crate::visit;
 
 /// Most readings of all expressions of a statement.
 const READINGS_MAX: u64 = 100_000;
@@ -20,7 +21,7 @@ pub(in crate::parse) fn check(query: &ast::Query) -> Result<(), Refusal> {
         open: vec![1],
         copied: Vec::new(),
     };
-    if ast::Visit::visit(query, &mut readings).is_continue() {
+    if visit::visit(query, &mut readings).is_continue() {
         return Ok(());
     }
     Err(

@@ -8,6 +8,7 @@ use sqlparser::ast::{self, SetExpr};
 use super::depth;
 use super::depth::SET_LEVELS;
 use crate::refusal::Refusal;
+use crate::visit;
 
 /// Most nested expressions, queries and relations. [`chain`] refuses higher statements before
 /// parsing, unless it takes words for something else than the parser does.
@@ -35,7 +36,7 @@ pub(in crate::parse) fn check(tree: &impl ast::Visit) -> Result<(), Refusal> {
         open: 0,
         sets: Vec::new(),
     };
-    if tree.visit(&mut height).is_continue() {
+    if visit::visit(tree, &mut height).is_continue() {
         Ok(())
     } else {
         Err(depth::too_high())

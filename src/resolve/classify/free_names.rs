@@ -12,6 +12,7 @@ use crate::resolve::names::environment::Environment;
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::names::scope::Scope;
 use crate::resolve::syntax::{bare_name, item_expr, name_of};
+use crate::visit;
 
 impl Names<'_> {
     /// Whether a query names columns of a query around it.
@@ -210,7 +211,7 @@ impl<'r> Walk<'r> {
             outputs,
             depth: 0,
         };
-        match node.visit(&mut walk) {
+        match visit::visit(node, &mut walk) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(refusal) => Err(refusal),
         }

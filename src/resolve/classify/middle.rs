@@ -9,6 +9,7 @@ use crate::refusal::Refusal;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::syntax::{is_aggregated, item_expr, names_of};
+use crate::visit;
 
 impl Names<'_> {
     /// Whether a query must run before the rows that read it. It shows no private row, and does
@@ -58,7 +59,7 @@ fn is_plain(query: &ast::Query) -> bool {
     }
     match body.as_ref() {
         ast::SetExpr::Select(select) => {
-            let is_window = |expr: &ast::Expr| ast::Visit::visit(expr, &mut FindWindow).is_break();
+            let is_window = |expr: &ast::Expr| visit::visit(expr, &mut FindWindow).is_break();
             let derived = select.from.iter().flat_map(|t| {
                 std::iter::once(&t.relation).chain(t.joins.iter().map(|j| &j.relation))
             });
@@ -105,6 +106,6 @@ pub(in crate::resolve) fn relation_names(query: &ast::Query) -> Vec<String> {
         }
     }
     let mut names = Names(Vec::new());
-    let _ = ast::Visit::visit(query, &mut names);
+    let _ = visit::visit(query, &mut names);
     names.0
 }

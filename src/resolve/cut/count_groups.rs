@@ -17,6 +17,7 @@ use crate::resolve::syntax::{
     aggregate_name, bare_name, contains_aggregate, empty_select, is_aggregated, is_distinct_rows,
     item_expr, name_of,
 };
+use crate::visit;
 
 impl Names<'_> {
     /// Rewrites `SELECT count(*) FROM (SELECT DISTINCT x, y FROM …) AS d` to `SELECT count(DISTINCT
@@ -52,7 +53,7 @@ impl Names<'_> {
             let counted = match item {
                 ast::SelectItem::UnnamedExpr(expr)
                 | ast::SelectItem::ExprWithAlias { expr, alias: _ } => {
-                    ast::VisitMut::visit(expr, &mut counts)
+                    visit::visit_mut(expr, &mut counts)
                 }
                 ast::SelectItem::ExprWithAliases { .. }
                 | ast::SelectItem::QualifiedWildcard(..)

@@ -20,6 +20,7 @@ use crate::resolve::syntax::{
     aggregate_name, empty_select, is_aggregated, is_grouped, item_expr, query_of, quoted,
     select_of, unnested,
 };
+use crate::visit;
 use sqlparser::ast;
 
 /// The names of the released groups and of their columns. No client can write the first one.
@@ -341,7 +342,7 @@ fn names(expr: &ast::Expr, scope: &Scope) -> (usize, usize) {
         own: 0,
         other: 0,
     };
-    let _ = ast::Visit::visit(expr, &mut names);
+    let _ = visit::visit(expr, &mut names);
     (names.own, names.other)
 }
 

@@ -22,6 +22,7 @@ use crate::resolve::output::Output;
 use crate::resolve::syntax::{
     empty_select, item_expr, name_of, names_of, plain_table, position, query_of, quoted, select_of,
 };
+use crate::visit;
 use sqlparser::ast;
 
 /// Most middle queries of a statement.
@@ -348,7 +349,7 @@ fn repeats_rows(expr: &ast::Expr) -> bool {
         }
         _ => false,
     };
-    ast::visit_expressions(expr, |expr| {
+    visit::visit_expressions(expr, |expr| {
         if gives_rows(expr) {
             ControlFlow::Break(())
         } else {

@@ -8,6 +8,7 @@ use crate::parse;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::outer::allow_list::is_harmless;
 use crate::resolve::syntax::name_of;
+use crate::visit;
 use sqlparser::ast;
 
 /// No allow-list of functions sees such a call: the last name of a dotted column is none of
@@ -17,7 +18,7 @@ use sqlparser::ast;
 /// # Errors
 /// 0A000 with the name.
 pub fn check_dotted(query: &parse::Query, callable: &HashSet<String>) -> Result<(), Refusal> {
-    match ast::Visit::visit(&*query.0, &mut AttributeCall { callable }) {
+    match visit::visit(&*query.0, &mut AttributeCall { callable }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(refusal) => Err(refusal),
     }

@@ -8,6 +8,7 @@ use sqlparser::ast;
 use crate::refusal::Refusal;
 use crate::resolve::classify::rows::QueryRows;
 use crate::resolve::syntax::{name_of, names_of};
+use crate::visit;
 
 /// Common table expressions in scope, innermost last.
 #[derive(Debug, Clone, Default)]
@@ -120,5 +121,5 @@ pub fn names_any(query: &ast::Query, ctes: &[ast::Cte]) -> Result<bool, Refusal>
         .iter()
         .map(|cte| name_of(&cte.alias.name))
         .collect::<Result<_, _>>()?;
-    Ok(ast::Visit::visit(query, &mut Search(names)).is_break())
+    Ok(visit::visit(query, &mut Search(names)).is_break())
 }

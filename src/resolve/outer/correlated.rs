@@ -12,6 +12,7 @@ use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::lookup::Named;
 use crate::resolve::syntax::{aggregate_name, bare_name, name_of, names_of, position};
+use crate::visit;
 
 impl Resolver<'_> {
     /// Replaces every reference to the cut's rows by the release's column.
@@ -32,7 +33,7 @@ impl Resolver<'_> {
             names: &self.names,
             environment,
         };
-        let _ = ast::Visit::visit(query, &mut inside);
+        let _ = visit::visit(query, &mut inside);
         let Inside {
             aliases,
             columns,
@@ -48,7 +49,7 @@ impl Resolver<'_> {
             aggregates: 0,
         };
         let mut query = query.clone();
-        match ast::VisitMut::visit(&mut query, &mut replace) {
+        match visit::visit_mut(&mut query, &mut replace) {
             ControlFlow::Continue(()) => Ok(query),
             ControlFlow::Break(refusal) => Err(refusal),
         }

@@ -15,6 +15,7 @@ use crate::resolve::expression::construct;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::session_functions;
 use crate::resolve::syntax::{bare_name, names_of, place_of, unsupported_above};
+use crate::visit;
 
 impl Resolver<'_> {
     /// Rewrites an expression above the cut, node by node. Nodes that are not listed are refused.
@@ -572,7 +573,7 @@ fn names_a_release_column(query: &ast::Query) -> bool {
             }
         }
     }
-    ast::Visit::visit(query, &mut Search).is_break()
+    visit::visit(query, &mut Search).is_break()
 }
 
 fn is_interval_field(field: &ast::DateTimeField) -> bool {

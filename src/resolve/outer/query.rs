@@ -13,6 +13,7 @@ use crate::resolve::names::lookup::reserved;
 use crate::resolve::syntax::{
     is_aggregated, item_expr, name_of, place_of, position, unsupported_above,
 };
+use crate::visit;
 use sqlparser::ast;
 
 impl Resolver<'_> {
@@ -302,7 +303,7 @@ fn has_query(node: &impl ast::Visit) -> bool {
             ControlFlow::Break(())
         }
     }
-    node.visit(&mut Search).is_break()
+    visit::visit(node, &mut Search).is_break()
 }
 
 /// Whether a SELECT whose WHERE is false still reads rows. An aggregate over no rows still returns
@@ -338,7 +339,7 @@ pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
     };
     plain
         && refusal.kind() == RefusalKind::PrivateRows
-        && ast::Visit::visit(&*statement.0, &mut Subqueries).is_continue()
+        && visit::visit(&*statement.0, &mut Subqueries).is_continue()
 }
 
 fn rows_refused() -> Refusal {

@@ -20,6 +20,7 @@ use crate::resolve::names::output_name::column_name;
 use crate::resolve::names::scope::{Folded, Item, Named, Scope};
 use crate::resolve::output::Output;
 use crate::resolve::syntax::{aggregate_name, name_of, names_of, place_of, quoted};
+use crate::visit;
 
 /// Name and type of a column.
 pub(in crate::resolve) type Column = (String, Type);
@@ -359,7 +360,7 @@ impl Shapes<'_, '_> {
             known,
             found: Vec::new(),
         };
-        if let ControlFlow::Break(refusal) = ast::VisitMut::visit(&mut expr, &mut calls) {
+        if let ControlFlow::Break(refusal) = visit::visit_mut(&mut expr, &mut calls) {
             return Err(refusal);
         }
         let mut known = Known {
@@ -531,7 +532,7 @@ fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
             found.map_or_else(ControlFlow::Break, |_| ControlFlow::Continue(()))
         }
     }
-    match ast::Visit::visit(condition, &mut Check { scope, depth: 0 }) {
+    match visit::visit(condition, &mut Check { scope, depth: 0 }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(refusal) => Err(refusal),
     }

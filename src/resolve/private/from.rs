@@ -21,6 +21,7 @@ use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::syntax::{
     empty_select, name_of, names_of, place_of, position, position_of, query_of, select_of,
 };
+use crate::visit;
 
 /// Most tables one release may join.
 const SCANS_MAX: usize = 16;
@@ -528,7 +529,7 @@ fn has_subquery(condition: &ast::Expr) -> bool {
             ControlFlow::Break(())
         }
     }
-    ast::Visit::visit(condition, &mut Search).is_break()
+    visit::visit(condition, &mut Search).is_break()
 }
 
 /// The kind of join, whether its sides are swapped (RIGHT), and the constraint.

@@ -22,6 +22,7 @@ use crate::resolve::names::scope::{Named, Scope};
 use crate::resolve::syntax::{
     aggregate_name, is_distinct_rows, item_expr, name_of, names_of, place_of,
 };
+use crate::visit;
 
 /// Columns with their definitions.
 type Computed = Vec<(ColumnId, Expr)>;
@@ -308,7 +309,7 @@ impl Resolver<'_> {
                 std::ops::ControlFlow::Continue(())
             }
         }
-        match ast::Visit::visit(
+        match visit::visit(
             expr,
             &mut Search {
                 resolver: self,

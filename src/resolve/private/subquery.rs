@@ -25,6 +25,7 @@ use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
     aggregate_name, is_aggregated, is_grouped, item_expr, place_of, unnested,
 };
+use crate::visit;
 
 /// Walks an expression and resolves its subqueries, innermost expressions first.
 struct Search<'v, 'r, 'p> {
@@ -262,7 +263,7 @@ impl Resolver<'_> {
         if which == Which::Condition {
             holding(expr, &mut search.holding);
         }
-        match ast::Visit::visit(expr, &mut search) {
+        match visit::visit(expr, &mut search) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(refusal) => Err(refusal),
         }

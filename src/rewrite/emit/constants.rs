@@ -12,6 +12,7 @@ use crate::analyze::interval::{Interval, of_type};
 use crate::catalog::Type;
 use crate::ir::{ConstantId, ConstantRows, Expr, Node};
 use crate::refusal::{Refusal, reason};
+use crate::visit;
 
 /// The one value of a middle query, clamped to a range where no operator can fail on it.
 pub(in crate::rewrite) fn constant(id: ConstantId, data_type: &Type) -> Result<Emitted, Refusal> {
@@ -147,7 +148,7 @@ impl Order {
     /// Renumbers the parameters of one more statement: those that are known from `$1`, then others
     /// as they appear.
     pub fn number(&mut self, query: &mut ast::Query) {
-        let ControlFlow::Continue(()) = ast::VisitMut::visit(query, self);
+        let ControlFlow::Continue(()) = visit::visit_mut(query, self);
     }
 
     /// How often the constant at this place is searched as a list for each row.

@@ -7,6 +7,7 @@ use sqlparser::ast;
 
 use super::{constants, sql};
 use crate::refusal::Refusal;
+use crate::visit;
 
 /// The text, and which of the release's parameters it reads. Parameters of the other statements
 /// have no type in this one.
@@ -21,8 +22,7 @@ impl Statement {
     /// As those of [`sql::print`].
     pub(in crate::rewrite) fn print(query: &ast::Query) -> Result<Self, Refusal> {
         let mut read = Read::default();
-        let ControlFlow::Continue(()) =
-            crate::parse::with_room(|| ast::Visit::visit(query, &mut read));
+        let ControlFlow::Continue(()) = crate::parse::with_room(|| visit::visit(query, &mut read));
         Ok(Self {
             sql: sql::print(query)?,
             parameters: read.0,

@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 use std::ops::{Add, AddAssign, ControlFlow};
 
-use sqlparser::ast::{self, BinaryOperator as B, Visit};
+use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::joined_rows::JoinedRows;
 use crate::parse::with_room;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{TEXT_MAX, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
+use crate::visit;
 
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
 const NANOSECONDS_MAX: u64 = 20_000_000;
@@ -110,7 +111,7 @@ fn tallied(statement: &ast::Query, bounded: &HashMap<String, u64>, pairs: u64) -
         before: Vec::new(),
         made: JoinedRows::new(bounded, pairs),
     };
-    let _ = with_room(|| statement.visit(&mut tally));
+    let _ = with_room(|| visit::visit(statement, &mut tally));
     (tally.nanoseconds, tally.made.nanoseconds)
 }
 

@@ -9,6 +9,7 @@ use crate::resolve::syntax::{
     ONE_PLACEHOLDER, ROWS_PLACEHOLDER, aggregate_name, empty_select, is_distinct_rows, is_ordinal,
     item_expr, query_of, select_of, unnested,
 };
+use crate::visit;
 use sqlparser::ast;
 use std::ops::ControlFlow;
 
@@ -140,7 +141,7 @@ pub(super) fn as_membership(expr: &ast::Expr) -> Option<ast::Expr> {
 
 impl Replace<'_, '_> {
     fn all(&mut self, expr: &mut ast::Expr) -> Result<(), Refusal> {
-        match ast::VisitMut::visit(expr, self) {
+        match visit::visit_mut(expr, self) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(refusal) => Err(refusal),
         }
@@ -185,7 +186,7 @@ impl ast::VisitorMut for Replace<'_, '_> {
             // The same key stands below and above the cut. Walking it separately replaces both
             // alike.
             let keys = self.keys.take();
-            let walked = ast::VisitMut::visit(expr, self);
+            let walked = visit::visit_mut(expr, self);
             self.keys = keys;
             self.inside += usize::from(self.encloses(expr));
             return walked;
